@@ -1,0 +1,130 @@
+//! create, create2, createContainer and createTTL: one record, four operation codes.
+
+use crate::acl::Acl;
+use crate::jute::{Buffer, DecodeError, Jute, Reader, Text};
+use crate::op::OpCode;
+
+/// Which of the four operation codes asked for a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreateOp {
+    /// Answers the path.
+    Create,
+    /// Answers path and stat.
+    Create2,
+    /// Makes a container; answers path and stat.
+    Container,
+    /// Makes a TTL node; answers path and stat.
+    Ttl,
+}
+
+impl CreateOp {
+    /// The operation code on the wire.
+    pub const fn op_code(self) -> OpCode {
+        match self {
+            CreateOp::Create => OpCode::Create,
+            CreateOp::Create2 => OpCode::Create2,
+            CreateOp::Container => OpCode::CreateContainer,
+            CreateOp::Ttl => OpCode::CreateTtl,
+        }
+    }
+}
+
+/// The `flags` of a create request, once they are known to be valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreateMode {
+    /// Stays until it is deleted.
+    Persistent,
+    /// Goes with its session.
+    Ephemeral,
+    /// Persistent, with a counter appended to the name.
+    PersistentSequential,
+    /// Ephemeral, with a counter appended to the name.
+    EphemeralSequential,
+    /// Removed some time after its last child.
+    Container,
+    /// Removed when not modified for its TTL.
+    PersistentWithTtl,
+    /// The same with a counter appended to the name.
+    PersistentSequentialWithTtl,
+}
+
+impl CreateMode {
+    /// The mode of a `flags` field.
+    pub const fn from_flags(flags: i32) -> Option<CreateMode> {
+        Some(match flags {
+            0 => CreateMode::Persistent,
+            1 => CreateMode::Ephemeral,
+            2 => CreateMode::PersistentSequential,
+            3 => CreateMode::EphemeralSequential,
+            4 => CreateMode::Container,
+            5 => CreateMode::PersistentWithTtl,
+            6 => CreateMode::PersistentSequentialWithTtl,
+            _ => return None,
+        })
+    }
+
+    /// Whether the node goes with its session.
+    pub const fn is_ephemeral(self) -> bool {
+        matches!(self, CreateMode::Ephemeral | CreateMode::EphemeralSequential)
+    }
+
+    /// Whether a counter is appended to the name.
+    pub const fn is_sequential(self) -> bool {
+        matches!(
+            self,
+            CreateMode::PersistentSequential
+                | CreateMode::EphemeralSequential
+                | CreateMode::PersistentSequentialWithTtl
+        )
+    }
+
+    /// Whether the request must carry a TTL.
+    pub const fn has_ttl(self) -> bool {
+        matches!(self, CreateMode::PersistentWithTtl | CreateMode::PersistentSequentialWithTtl)
+    }
+}
+
+/// A request for a new node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreateRequest {
+    /// Which operation code.
+    pub op: CreateOp,
+    /// Path, before a counter is appended.
+    pub path: Text,
+    /// Initial data.
+    pub data: Buffer,
+    /// Access control list.
+    pub acl: Option<Vec<Acl>>,
+    /// See [`CreateMode::from_flags`].
+    pub flags: i32,
+    /// Milliseconds; -1 for every operation code but createTTL.
+    pub ttl_ms: i64,
+}
+
+impl CreateRequest {
+    /// Reads the record that belongs to `op`.
+    pub fn decode(op: CreateOp, reader: &mut Reader<'_>) -> Result<CreateRequest, DecodeError> {
+        Ok(CreateRequest {
+            op,
+            path: Text::decode(reader)?,
+            data: Buffer::decode(reader)?,
+            acl: Jute::decode(reader)?,
+            flags: reader.int()?,
+            ttl_ms: match op {
+                CreateOp::Ttl => reader.long()?,
+                CreateOp::Create | CreateOp::Create2 | CreateOp::Container => -1,
+            },
+        })
+    }
+
+    /// Appends the record that belongs to its operation code.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        self.path.encode(out);
+        self.data.encode(out);
+        self.acl.encode(out);
+        self.flags.encode(out);
+        if self.op == CreateOp::Ttl {
+            self.ttl_ms.encode(out);
+        }
+    }
+}

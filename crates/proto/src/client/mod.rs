@@ -1,0 +1,24 @@
+//! The client port: what clients send and what they get back.
+
+pub mod auth;
+pub mod connect;
+pub mod create;
+pub mod header;
+pub mod multi;
+pub mod read;
+pub mod reconfig;
+pub mod reply;
+pub mod request;
+pub mod watch;
+pub mod write;
+
+pub use auth::{AuthPacket, ClientInfo};
+pub use connect::{ConnectRequest, ConnectResponse};
+pub use create::{CreateMode, CreateOp, CreateRequest};
+pub use header::{ReplyHeader, RequestHeader};
+pub use multi::{MultiOp, MultiReadOp, MultiResult};
+pub use read::ReadRequest;
+pub use reconfig::ReconfigRequest;
+pub use request::{Request, RequestError};
+pub use watch::{AddWatchMode, EventType, SetWatches, WatcherEvent, WatcherType};
+pub use write::{CheckRequest, DeleteRequest, SetAclRequest, SetDataRequest, WriteRequest};

@@ -1,0 +1,82 @@
+//! Requests that are answered from the local tree. Paths are borrowed from the frame: a read that need
+//! not wait allocates nothing.
+
+use std::borrow::Cow;
+
+use crate::client::multi::MultiReadOp;
+use crate::client::watch::{AddWatchMode, SetWatches, WatcherType};
+
+/// Whether a read leaves a one-shot watch behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// No watch.
+    None,
+    /// A one-shot watch.
+    Set,
+}
+
+impl From<bool> for Watch {
+    fn from(watch: bool) -> Watch {
+        if watch { Watch::Set } else { Watch::None }
+    }
+}
+
+/// A request that needs no transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReadRequest<'a> {
+    /// exists.
+    Exists(Cow<'a, str>, Watch),
+    /// getData.
+    GetData(Cow<'a, str>, Watch),
+    /// getChildren.
+    GetChildren(Cow<'a, str>, Watch),
+    /// getChildren2.
+    GetChildren2(Cow<'a, str>, Watch),
+    /// getACL.
+    GetAcl(Cow<'a, str>),
+    /// getAllChildrenNumber.
+    GetAllChildrenNumber(Cow<'a, str>),
+    /// getEphemerals, with the prefix of the paths wanted.
+    GetEphemerals(Option<Cow<'a, str>>),
+    /// sync: a read that waits for the leader; standalone it waits for nothing. A null path is echoed.
+    Sync(Option<Cow<'a, str>>),
+    /// ping.
+    Ping,
+    /// whoAmI.
+    WhoAmI,
+    /// multiRead.
+    MultiRead(Vec<MultiReadOp>),
+    /// checkWatches; a null path has none.
+    CheckWatches(Option<Cow<'a, str>>, WatcherType),
+    /// removeWatches; a null path has none.
+    RemoveWatches(Option<Cow<'a, str>>, WatcherType),
+    /// addWatch; ZooKeeper accepts a null path, which nothing ever triggers.
+    AddWatch(Option<Cow<'a, str>>, AddWatchMode),
+    /// setWatches and setWatches2. Boxed: it is large and rare.
+    SetWatches(Box<SetWatches>),
+}
+
+impl ReadRequest<'_> {
+    /// Copies what is borrowed, for a read that has to wait.
+    pub fn into_owned(self) -> ReadRequest<'static> {
+        use ReadRequest::*;
+        let own = |path: Cow<'_, str>| Cow::Owned(path.into_owned());
+        match self {
+            Exists(path, watch) => Exists(own(path), watch),
+            GetData(path, watch) => GetData(own(path), watch),
+            GetChildren(path, watch) => GetChildren(own(path), watch),
+            GetChildren2(path, watch) => GetChildren2(own(path), watch),
+            GetAcl(path) => GetAcl(own(path)),
+            GetAllChildrenNumber(path) => GetAllChildrenNumber(own(path)),
+            GetEphemerals(path) => GetEphemerals(path.map(own)),
+            Sync(path) => Sync(path.map(own)),
+            Ping => Ping,
+            WhoAmI => WhoAmI,
+            MultiRead(ops) => MultiRead(ops),
+            CheckWatches(path, kind) => CheckWatches(path.map(own), kind),
+            RemoveWatches(path, kind) => RemoveWatches(path.map(own), kind),
+            AddWatch(path, mode) => AddWatch(path.map(own), mode),
+            SetWatches(watches) => SetWatches(watches),
+        }
+    }
+}

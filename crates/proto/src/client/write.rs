@@ -1,0 +1,84 @@
+//! Requests that become transactions.
+
+use crate::acl::Acl;
+use crate::client::create::CreateRequest;
+use crate::client::multi::MultiOp;
+use crate::client::reconfig::ReconfigRequest;
+use crate::error_code::ErrorCode;
+use crate::jute::{Buffer, Text};
+use crate::record;
+
+record! {
+    /// delete: remove a node.
+    pub struct DeleteRequest {
+        /// Path.
+        pub path: Text,
+        /// Required data version, or -1.
+        pub version: i32,
+    }
+}
+
+record! {
+    /// setData: replace a node's data.
+    pub struct SetDataRequest {
+        /// Path.
+        pub path: Text,
+        /// New data.
+        pub data: Buffer,
+        /// Required data version, or -1.
+        pub version: i32,
+    }
+}
+
+record! {
+    /// setACL: replace a node's ACL.
+    pub struct SetAclRequest {
+        /// Path.
+        pub path: Text,
+        /// New list.
+        pub acl: Option<Vec<Acl>>,
+        /// Required ACL version, or -1.
+        pub version: i32,
+    }
+}
+
+record! {
+    /// check: only inside a multi.
+    pub struct CheckRequest {
+        /// Path.
+        pub path: Text,
+        /// Required data version, or -1 for mere existence.
+        pub version: i32,
+    }
+}
+
+/// A request that is prepared into a transaction. The last four never come from a client's frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WriteRequest {
+    /// create, create2, createContainer, createTTL.
+    Create(CreateRequest),
+    /// delete.
+    Delete(DeleteRequest),
+    /// setData.
+    SetData(SetDataRequest),
+    /// setACL.
+    SetAcl(SetAclRequest),
+    /// multi.
+    Multi(Vec<MultiOp>),
+    /// reconfig.
+    Reconfig(ReconfigRequest),
+    /// A request that takes a zxid although it fails before it is looked at: an undecodable multi.
+    Refused(ErrorCode),
+    /// The server opens a session.
+    CreateSession {
+        /// Negotiated timeout.
+        timeout_ms: i32,
+    },
+    /// A client or the server closes a session.
+    CloseSession,
+    /// The server removes an empty container or an expired TTL node.
+    DeleteContainer {
+        /// Path.
+        path: Box<str>,
+    },
+}

@@ -1,0 +1,77 @@
+//! A node's bookkeeping: as clients see it and as snapshots keep it.
+
+use crate::record;
+
+record! {
+    /// What clients see of a node, 68 bytes.
+    #[derive(Copy, Default)]
+    pub struct Stat {
+        /// Transaction that created the node.
+        pub czxid: i64,
+        /// Transaction that changed the data last.
+        pub mzxid: i64,
+        /// Creation, milliseconds since 1970.
+        pub ctime: i64,
+        /// Last change of the data, milliseconds since 1970.
+        pub mtime: i64,
+        /// Data version.
+        pub version: i32,
+        /// Child version: twice the stored one less the number of children.
+        pub cversion: i32,
+        /// ACL version.
+        pub aversion: i32,
+        /// Session of an ephemeral node; zero for every other kind.
+        pub ephemeral_owner: i64,
+        /// Bytes of data; zero for null.
+        pub data_length: i32,
+        /// Number of children.
+        pub num_children: i32,
+        /// Transaction that created or deleted a child last.
+        pub pzxid: i64,
+    }
+}
+
+record! {
+    /// What is kept of a node's bookkeeping, 60 bytes, in the order of snapshots.
+    #[derive(Copy, Default)]
+    pub struct StatPersisted {
+        /// Transaction that created the node.
+        pub czxid: i64,
+        /// Transaction that changed the data last.
+        pub mzxid: i64,
+        /// Creation, milliseconds since 1970.
+        pub ctime: i64,
+        /// Last change of the data, milliseconds since 1970.
+        pub mtime: i64,
+        /// Data version.
+        pub version: i32,
+        /// Number of children ever created.
+        pub cversion: i32,
+        /// ACL version.
+        pub aversion: i32,
+        /// Session, container mark or TTL.
+        pub ephemeral_owner: i64,
+        /// Transaction that created or deleted a child last.
+        pub pzxid: i64,
+    }
+}
+
+impl StatPersisted {
+    /// The stat that clients see. `shown_owner` is zero for containers and TTL nodes.
+    pub fn visible(&self, data_length: usize, num_children: usize, shown_owner: i64) -> Stat {
+        let num_children = num_children as i32;
+        Stat {
+            czxid: self.czxid,
+            mzxid: self.mzxid,
+            ctime: self.ctime,
+            mtime: self.mtime,
+            version: self.version,
+            cversion: self.cversion.wrapping_mul(2).wrapping_sub(num_children),
+            aversion: self.aversion,
+            ephemeral_owner: shown_owner,
+            data_length: data_length as i32,
+            num_children,
+            pzxid: self.pzxid,
+        }
+    }
+}
