@@ -1,0 +1,118 @@
+//! Who belongs to the ensemble: the members, groups and weights of a configuration, as checked values.
+//! Kept for the quorum protocols; a standalone server has none.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use zebu_proto::ServerId;
+
+/// The ensemble part of a configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Membership {
+    /// The number in the `myid` file.
+    pub my_id: Option<ServerId>,
+    /// `server.N` lines.
+    pub members: BTreeMap<ServerId, Member>,
+    /// How votes are counted.
+    pub quorum: QuorumRule,
+    /// `initLimit` in ticks.
+    pub init_limit: Option<u32>,
+    /// `syncLimit` in ticks.
+    pub sync_limit: Option<u32>,
+    /// `connectToLearnerMasterLimit` in ticks; `None` = as `init_limit`.
+    pub connect_limit: Option<u32>,
+    /// `standaloneEnabled`.
+    pub standalone_enabled: bool,
+    /// `quorumListenOnAllIPs`.
+    pub listen_on_all_addresses: bool,
+    /// `dynamicConfigFile`.
+    pub dynamic_file: Option<PathBuf>,
+    /// Version of the member list: the hexadecimal end of the dynamic file's name.
+    pub version: u64,
+    /// `leaderServes`: the leader accepts clients.
+    pub leader_serves: bool,
+    /// `cnxTimeout`: election connect timeout.
+    pub election_connect_timeout: Duration,
+    /// `peerType` of this server, when the file says it.
+    pub peer_type: Option<Role>,
+}
+
+impl Default for Membership {
+    fn default() -> Membership {
+        Membership {
+            my_id: None,
+            members: BTreeMap::new(),
+            quorum: QuorumRule::Majority,
+            init_limit: None,
+            sync_limit: None,
+            connect_limit: None,
+            standalone_enabled: true,
+            listen_on_all_addresses: false,
+            dynamic_file: None,
+            version: 0,
+            leader_serves: true,
+            election_connect_timeout: Duration::from_secs(5),
+            peer_type: None,
+        }
+    }
+}
+
+/// One `server.N` line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// At least one address.
+    pub addresses: Vec<PeerAddress>,
+    /// Votes or only listens.
+    pub role: Role,
+    /// Where it serves clients.
+    pub client: Option<HostPort>,
+    /// Where it serves clients over TLS.
+    pub secure_client: Option<HostPort>,
+}
+
+/// One address of a member.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PeerAddress {
+    /// Host name or address, without brackets.
+    pub host: String,
+    /// Port of the quorum links.
+    pub quorum_port: u16,
+    /// Port of the election links.
+    pub election_port: u16,
+}
+
+/// A host (name or address, without brackets) and a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostPort {
+    /// Host name or address.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+}
+
+/// Whether a member votes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Votes.
+    Participant,
+    /// Only listens.
+    Observer,
+}
+
+/// How votes are counted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum QuorumRule {
+    /// More than half of the participants.
+    #[default]
+    Majority,
+    /// A majority of weight in a majority of groups.
+    Hierarchical {
+        /// Group of each participant.
+        group_of: BTreeMap<ServerId, i64>,
+        /// Weight of each server; 1 unless it was said.
+        weight_of: BTreeMap<ServerId, i64>,
+    },
+    /// Majority, except that two voters ask this file.
+    Oracle(PathBuf),
+}

@@ -1,0 +1,37 @@
+//! Why a server did not start or gave up. Knows the exit code of each reason; only `main` exits with it.
+
+use std::path::PathBuf;
+
+/// What ended `run` other than a wish to stop.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The data or log directory cannot be used.
+    #[error("unable to access the data directory {}: {reason}", path.display())]
+    DataDirectory {
+        /// The directory that was tried.
+        path: PathBuf,
+        /// What the operating system or the recovery said.
+        reason: String,
+    },
+    /// A listener could not be opened.
+    #[error("unable to listen on {address}: {reason}")]
+    Listen {
+        /// The address from the configuration.
+        address: String,
+        /// What the operating system said.
+        reason: String,
+    },
+    /// Anything else.
+    #[error("{0}")]
+    Internal(String),
+}
+
+impl ServeError {
+    /// The status the process ends with, as ZooKeeper's scripts expect it.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            ServeError::DataDirectory { .. } => 3,
+            ServeError::Listen { .. } | ServeError::Internal(_) => 1,
+        }
+    }
+}
