@@ -1,1 +1,31 @@
-//! node
+//! The whole server's brain: joins tree and storage; owns sessions, the order of requests and replies,
+//! credentials and limits.
+//!
+//! Pure: no sockets, files, clocks, threads or global randomness. Time, randomness and the locks come from
+//! whoever runs it, so that the simulator runs the code that ships.
+
+pub mod agreement;
+mod clock;
+mod core;
+mod lane;
+pub mod limits;
+mod random;
+mod read;
+mod receive;
+mod replica;
+pub mod session;
+mod settings;
+mod shape;
+mod stats;
+mod throttle;
+
+pub use clock::Moment;
+pub use core::{AfterAppend, Event, LogBatch, Node};
+pub use lane::{CloseReason, Lane, LaneId, LaneSession, Lanes, Phase};
+pub use random::Random;
+pub use receive::Submission;
+pub use replica::Replica;
+pub use settings::{Enforcement, NodeSettings};
+pub use shape::ReplyShape;
+pub use stats::{LaneStats, Latency, ServerStats, Unreported};
+pub use throttle::{Admission, ConnectionThrottle, ThrottleSettings};

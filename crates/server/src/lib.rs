@@ -2,16 +2,22 @@
 //!
 //! Decisions about requests, sessions and transactions are made in the pure crates below this one.
 
+mod clock;
 pub mod config;
-pub mod serve_error;
+mod core_thread;
+mod disk;
+pub mod four_letter;
+mod inbox;
+mod lanes;
+mod large_requests;
+mod metrics;
+mod net;
+mod run;
+mod serve_error;
+mod settings;
+mod shared;
+mod snapshotter;
+mod words;
 
+pub use run::{Ready, run};
 pub use serve_error::ServeError;
-
-/// Serves with this configuration until the process receives SIGTERM or SIGINT.
-///
-/// # Errors
-/// Says what stopped the server from starting or made it give up; the caller turns it into an exit code.
-pub fn run(config: config::ServerConfig) -> Result<(), ServeError> {
-    let _ = config;
-    Err(ServeError::Internal("the listeners are not part of this build".to_owned()))
-}

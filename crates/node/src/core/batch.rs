@@ -1,0 +1,91 @@
+//! What goes to the log in one piece: every transaction that was prepared since the last time, framed as
+//! the log wants it. One batch is one write and one sync.
+
+use zebu_proto::Zxid;
+use zebu_proto::txn::TxnEntry;
+use zebu_storage::format::log::append_entry;
+
+use crate::random::Random;
+use crate::settings::NodeSettings;
+
+/// What the log does after a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterAppend {
+    /// Goes on in the same file.
+    Continue,
+    /// Starts a new file; a snapshot is due.
+    RollAndSnapshot,
+}
+
+/// Transactions to be made durable together.
+#[derive(Debug, PartialEq, Eq)]
+pub struct LogBatch {
+    /// Framed log entries.
+    pub bytes: Vec<u8>,
+    /// The first transaction in it.
+    pub first: Zxid,
+    /// The last transaction in it. When it is durable, all are.
+    pub last: Zxid,
+    /// What follows.
+    pub after: AfterAppend,
+}
+
+/// Collects entries, and counts towards the next snapshot.
+#[derive(Debug)]
+pub(super) struct BatchBuilder {
+    bytes: Vec<u8>,
+    span: Option<(Zxid, Zxid)>,
+    snap_count: u64,
+    snap_bytes: Option<u64>,
+    entries: u64,
+    logged_bytes: u64,
+    entries_max: u64,
+    logged_bytes_max: u64,
+}
+
+impl BatchBuilder {
+    pub(super) fn new(settings: &NodeSettings, random: &mut Random) -> BatchBuilder {
+        let mut builder = BatchBuilder {
+            bytes: Vec::new(),
+            span: None,
+            snap_count: settings.snap_count,
+            snap_bytes: settings.snap_bytes,
+            entries: 0,
+            logged_bytes: 0,
+            entries_max: 0,
+            logged_bytes_max: 0,
+        };
+        builder.draw_limits(random);
+        builder
+    }
+
+    pub(super) fn append(&mut self, entry: &TxnEntry) {
+        let before = self.bytes.len();
+        append_entry(entry, &mut self.bytes);
+        let zxid = entry.header.zxid;
+        let first = self.span.map_or(zxid, |(first, _)| first);
+        self.span = Some((first, zxid));
+        self.entries += 1;
+        self.logged_bytes += (self.bytes.len() - before) as u64;
+    }
+
+    pub(super) fn take(&mut self, random: &mut Random) -> Option<LogBatch> {
+        let (first, last) = self.span.take()?;
+        let after = if self.entries > self.entries_max || self.logged_bytes > self.logged_bytes_max {
+            self.draw_limits(random);
+            AfterAppend::RollAndSnapshot
+        } else {
+            AfterAppend::Continue
+        };
+        Some(LogBatch { bytes: std::mem::take(&mut self.bytes), first, last, after })
+    }
+
+    /// Half fixed, half random, so that the members of an ensemble do not take their snapshots together.
+    fn draw_limits(&mut self, random: &mut Random) {
+        let half_of = |limit: u64, random: &mut Random| limit / 2 + random.below(limit / 2);
+        self.entries = 0;
+        self.logged_bytes = 0;
+        self.entries_max = half_of(self.snap_count, random);
+        self.logged_bytes_max = self.snap_bytes.map_or(u64::MAX, |limit| half_of(limit, random));
+    }
+}

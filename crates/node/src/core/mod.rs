@@ -1,0 +1,197 @@
+//! The core: the one owner of what is decided. It prepares writes into transactions, hands them to the
+//! log, and applies them when they are committed. Sessions are opened and closed here.
+//!
+//! It never blocks and never fails. Whoever runs it holds the replica shared for the functions that
+//! prepare, exclusively for [`Node::commit`].
+
+mod batch;
+mod commit;
+mod reaper;
+mod session;
+
+pub use batch::{AfterAppend, LogBatch};
+
+use zebu_proto::client::{ConnectRequest, WriteRequest};
+use zebu_proto::txn::{TxnEntry, TxnHeader};
+use zebu_proto::{ErrorCode, SessionId};
+use zebu_tree::{Credentials, Overlay, PrepareContext};
+
+use crate::agreement::{Origin, Proposal, Standalone};
+use crate::clock::Moment;
+use crate::lane::{Answer, HeaderZxid, LaneId, Lanes, Then};
+use crate::random::Random;
+use crate::receive::Submission;
+use crate::replica::Replica;
+use crate::session::{Attachment, SessionIds, SessionState, SessionTracker, TrackerReport};
+use crate::settings::NodeSettings;
+use crate::throttle::ConnectionThrottle;
+use batch::BatchBuilder;
+use reaper::Reaper;
+
+/// What happened at the edge.
+#[derive(Debug)]
+pub enum Event {
+    /// A connection sent its connect request.
+    Connect {
+        /// The connection.
+        lane: LaneId,
+        /// What it asked for.
+        request: ConnectRequest,
+    },
+    /// A connection sent a write.
+    Write(Submission),
+    /// A connection is gone.
+    Disconnected {
+        /// The connection.
+        lane: LaneId,
+        /// Its session, if it had one.
+        session: Option<SessionId>,
+        /// When the client was last heard of, monotonic milliseconds.
+        touched_ms: i64,
+    },
+}
+
+/// The brain of a server.
+#[derive(Debug)]
+pub struct Node {
+    settings: NodeSettings,
+    agreement: Standalone,
+    overlay: Overlay,
+    sessions: SessionTracker,
+    ids: SessionIds,
+    throttle: ConnectionThrottle,
+    reaper: Reaper,
+    batch: BatchBuilder,
+    random: Random,
+    nobody: Credentials,
+    answered: usize,
+}
+
+impl Node {
+    /// Takes over a replica that was just loaded: its sessions get a full timeout from now.
+    pub fn new(settings: NodeSettings, replica: &Replica, now: Moment) -> Node {
+        let mut random = Random::new(settings.seed);
+        let mut sessions = SessionTracker::new(settings.tick_ms);
+        for (&session, &timeout_ms) in replica.tree.sessions() {
+            let detached = Attachment::Detached { touched_ms: now.monotonic_ms };
+            sessions.track(session, timeout_ms, detached, now.monotonic_ms);
+        }
+        Node {
+            agreement: Standalone::new(replica.last_zxid()),
+            overlay: Overlay::new(&replica.tree),
+            sessions,
+            ids: SessionIds::new(settings.server_id, now.wall_ms),
+            throttle: ConnectionThrottle::new(settings.throttle.clone(), now.monotonic_ms),
+            reaper: Reaper::new(&settings, now.monotonic_ms),
+            batch: BatchBuilder::new(&settings, &mut random),
+            random,
+            nobody: Credentials::default(),
+            answered: 0,
+            settings,
+        }
+    }
+
+    /// Takes an event. What has to be logged for it is in the batch afterwards.
+    pub fn handle(&mut self, event: Event, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
+        match event {
+            Event::Connect { lane, request } => self.connect(lane, &request, replica, lanes, now),
+            Event::Write(submission) => self.write(submission, replica, lanes, now),
+            Event::Disconnected { lane, session, touched_ms } => {
+                if let Some(session) = session {
+                    self.sessions.detach(session, lane, touched_ms);
+                }
+            }
+        }
+    }
+
+    /// Does what time asks for: expires sessions, removes empty containers and expired TTL nodes.
+    pub fn tick(&mut self, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
+        self.expire_sessions(replica, lanes, now);
+        while let Some(path) = self.reaper.next(&replica.tree, now) {
+            let request = WriteRequest::DeleteContainer { path };
+            self.propose(SessionId::NONE, 0, request, Origin::Housekeeping, None, replica, now);
+        }
+    }
+
+    /// When [`Node::tick`] has something to do, in monotonic milliseconds.
+    pub fn next_deadline(&self) -> i64 {
+        let sessions = self.sessions.next_deadline().unwrap_or(i64::MAX);
+        sessions.min(self.reaper.next_deadline())
+    }
+
+    /// What is to be logged since the last call.
+    pub fn take_batch(&mut self) -> Option<LogBatch> {
+        self.batch.take(&mut self.random)
+    }
+
+    /// How many requests of clients were answered, or given up, since the last call: room for new ones.
+    pub fn take_answered(&mut self) -> usize {
+        std::mem::take(&mut self.answered)
+    }
+
+    /// Transactions that are not committed yet.
+    pub fn in_flight(&self) -> usize {
+        self.agreement.in_flight()
+    }
+
+    /// Sessions by their deadline, for the `dump` word.
+    pub fn session_report(&self) -> TrackerReport {
+        self.sessions.report()
+    }
+
+    /// Probability with which a new session is dropped, for monitoring.
+    pub fn drop_probability(&self) -> f64 {
+        self.throttle.drop_probability()
+    }
+
+    fn write(&mut self, submission: Submission, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
+        let Submission { lane, slot, session, xid, request, credentials, received_ms } = submission;
+        let closes = matches!(request, WriteRequest::CloseSession);
+        let waited_ms = now.monotonic_ms - received_ms;
+        if !closes && self.settings.throttled_op_wait_ms > 0 && waited_ms > self.settings.throttled_op_wait_ms {
+            self.answered += 1;
+            let error = Some(ErrorCode::ThrottledOp);
+            lanes.with(lane, |lane| {
+                let answer = Answer::Header { zxid: HeaderZxid::Applied, error };
+                lane.answer_slot(slot, answer, Then::Continue);
+                replica.drain_ready(lane, now.monotonic_ms);
+            });
+            return;
+        }
+        if closes {
+            self.sessions.close(session);
+        }
+        self.propose(session, xid, request, Origin::Request { lane, slot }, Some(&credentials), replica, now);
+    }
+
+    /// Prepares a request into a transaction and puts it on its way.
+    fn propose(
+        &mut self,
+        session: SessionId,
+        cxid: i32,
+        request: WriteRequest,
+        origin: Origin,
+        credentials: Option<&Credentials>,
+        replica: &Replica,
+        now: Moment,
+    ) {
+        let zxid = self.agreement.reserve();
+        let header = TxnHeader { session, cxid, zxid, time_ms: now.wall_ms };
+        let live = match self.sessions.state(session) {
+            Some(SessionState::Open) => Ok(()),
+            Some(SessionState::Closing) | None => Err(ErrorCode::SessionExpired),
+        };
+        let context = PrepareContext {
+            header,
+            credentials: credentials.unwrap_or(&self.nobody),
+            session: live,
+            ephemeral_session: live,
+            policy: &replica.policy,
+            reconfig: self.settings.reconfig,
+        };
+        let prepared = replica.tree.prepare(&mut self.overlay, request, &context);
+        let entry = TxnEntry { header, txn: prepared.txn, digest: prepared.digest };
+        self.batch.append(&entry);
+        self.agreement.propose(Proposal { entry, origin });
+    }
+}

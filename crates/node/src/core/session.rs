@@ -1,0 +1,88 @@
+//! Sessions at the core: opened, resumed, expired.
+
+use zebu_proto::SessionId;
+use zebu_proto::client::{ConnectRequest, WriteRequest};
+use zebu_proto::password::password_matches;
+
+use super::Node;
+use crate::agreement::Origin;
+use crate::clock::Moment;
+use crate::lane::{CloseReason, LaneId, LaneSession, Lanes};
+use crate::replica::Replica;
+use crate::session::{Attachment, SessionState};
+use crate::throttle::Admission;
+
+impl Node {
+    /// Decides about a connect request. A refusal without a session is a close, never a rejection: the C
+    /// client would take a rejected new session for one with timeout zero.
+    pub(super) fn connect(
+        &mut self,
+        lane: LaneId,
+        request: &ConnectRequest,
+        replica: &Replica,
+        lanes: &mut impl Lanes,
+        now: Moment,
+    ) {
+        let close = |lanes: &mut _, reason| {
+            Lanes::with(lanes, lane, |lane| lane.close(reason));
+        };
+        if self.throttle.admit(now.monotonic_ms, self.random.fraction()) == Admission::Refused {
+            return close(lanes, CloseReason::Throttled);
+        }
+        if request.last_zxid_seen > replica.last_zxid().0 {
+            return close(lanes, CloseReason::AheadOfServer);
+        }
+        let timeout_ms = self.negotiate(request.timeout_ms);
+        match request.session_id {
+            0 => {
+                let session = self.ids.next();
+                self.sessions.track(session, timeout_ms, Attachment::Lane(lane), now.monotonic_ms);
+                let origin = Origin::Connect { lane, read_only: request.read_only };
+                let create = WriteRequest::CreateSession { timeout_ms };
+                self.propose(session, 0, create, origin, None, replica, now);
+            }
+            id => self.resume(lane, SessionId(id), timeout_ms, request, lanes, now),
+        }
+    }
+
+    /// The password is checked before anything happens to the session's present connection.
+    fn resume(
+        &mut self,
+        lane: LaneId,
+        session: SessionId,
+        timeout_ms: i32,
+        request: &ConnectRequest,
+        lanes: &mut impl Lanes,
+        now: Moment,
+    ) {
+        let known = password_matches(session, request.password.as_deref().unwrap_or_default())
+            && self.sessions.state(session) == Some(SessionState::Open);
+        if !known {
+            lanes.with(lane, |lane| lane.reject(request.read_only));
+            return;
+        }
+        if let Some(before) = self.sessions.attach(session, lane, timeout_ms, now.monotonic_ms) {
+            lanes.with(before, |lane| lane.close(CloseReason::Replaced));
+        }
+        lanes.with(lane, |lane| {
+            lane.accept(LaneSession { id: session, timeout_ms }, request.read_only, now.monotonic_ms);
+        });
+    }
+
+    /// Sessions that were silent for too long are closed by a transaction like any other.
+    pub(super) fn expire_sessions(&mut self, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
+        let mut expired = Vec::new();
+        self.sessions.expire(
+            now.monotonic_ms,
+            |lane| lanes.with(lane, |lane| lane.touched_ms),
+            |session| expired.push(session),
+        );
+        for session in expired {
+            self.propose(session, 0, WriteRequest::CloseSession, Origin::Housekeeping, None, replica, now);
+        }
+    }
+
+    fn negotiate(&self, asked_ms: i32) -> i32 {
+        asked_ms.clamp(self.settings.session_timeout_ms_min, self.settings.session_timeout_ms_max)
+    }
+}

@@ -1,0 +1,80 @@
+//! The replicated state with the watches that clients hold on it. Reads take it shared, on any thread;
+//! transactions take it exclusively, on the core.
+//!
+//! A read registers its watch while it still holds the shared lock, and events enter their connections'
+//! outboxes before the exclusive one is released: no trigger is lost and no read overtakes its event.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use zebu_proto::txn::TxnEntry;
+use zebu_proto::{Permissions, Zxid};
+use zebu_tree::watch::{WatchTable, WatcherId};
+use zebu_tree::{Outcome, Policy, Tree, access};
+
+use crate::lane::{Lane, LaneId, Lanes};
+use crate::settings::Enforcement;
+
+/// Tree and watches.
+#[derive(Debug)]
+pub struct Replica {
+    pub(crate) tree: Tree,
+    pub(crate) policy: Policy,
+    pub(crate) enforcement: Enforcement,
+    watches: Mutex<WatchTable>,
+}
+
+impl Replica {
+    /// A replica around a loaded tree.
+    pub fn new(tree: Tree, policy: Policy, enforcement: Enforcement, hash_seed: u64) -> Replica {
+        Replica { tree, policy, enforcement, watches: Mutex::new(WatchTable::new(hash_seed)) }
+    }
+
+    /// The tree, to read.
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    /// The last transaction that was applied.
+    pub fn last_zxid(&self) -> Zxid {
+        self.tree.last_zxid()
+    }
+
+    /// The rules of access.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The watches. Held for a moment, never while anything is waited for.
+    pub fn watches(&self) -> MutexGuard<'_, WatchTable> {
+        // A panic while the table was held ends the connection that caused it; every operation on the table
+        // leaves it consistent, so the others go on.
+        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets a connection that is gone: its watches, and what waits in it.
+    pub fn forget_lane(&self, lane: &mut Lane) {
+        lane.close(crate::lane::CloseReason::Peer);
+        self.watches().remove_watcher(watcher(lane.id));
+    }
+
+    /// Applies a committed transaction and tells the watchers.
+    pub(crate) fn apply(&mut self, entry: &TxnEntry, lanes: &mut impl Lanes) -> Outcome {
+        let Replica { tree, policy, watches, .. } = self;
+        let watches = watches.get_mut().unwrap_or_else(PoisonError::into_inner);
+        tree.apply(&entry.header, &entry.txn, &mut |event| {
+            watches.fire(event.kind, &event.path, &mut |watcher| {
+                lanes.with(LaneId(watcher.0), |lane| {
+                    // A client is told of a node only if it might read it.
+                    if access::allowed(&event.acl, Permissions::READ, &lane.credentials, policy) {
+                        lane.push_event(event.zxid.0, event.kind, &event.path);
+                    }
+                });
+            });
+        })
+    }
+}
+
+/// The watcher of a connection: they share their number.
+pub(crate) fn watcher(lane: LaneId) -> WatcherId {
+    WatcherId(lane.0)
+}

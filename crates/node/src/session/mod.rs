@@ -1,0 +1,7 @@
+//! Sessions: their ids and when they expire.
+
+mod id;
+mod tracker;
+
+pub use id::SessionIds;
+pub use tracker::{Attachment, SessionState, SessionTracker, TrackerReport};

@@ -1,0 +1,262 @@
+//! When sessions expire. Time is cut into ticks; a session lives until the end of the tick in which its
+//! timeout ends, so it expires between one timeout and one timeout plus a tick after its last request.
+//!
+//! Requests do not come here: a connection notes its own last touch, and the tracker asks for it when the
+//! session's tick has come. A server full of busy sessions pays once per timeout, not once per request.
+
+use std::collections::BTreeMap;
+
+use zebu_proto::SessionId;
+
+use crate::lane::LaneId;
+
+/// Where a session's requests come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attachment {
+    /// This connection.
+    Lane(LaneId),
+    /// None; the client was last heard of at this time.
+    Detached {
+        /// Monotonic milliseconds.
+        touched_ms: i64,
+    },
+}
+
+/// Whether a session may still do anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionState {
+    /// Its requests are served.
+    Open,
+    /// Its close transaction is on the way; requests are refused.
+    Closing,
+}
+
+#[derive(Debug)]
+struct Tracked {
+    timeout_ms: i32,
+    state: SessionState,
+    attachment: Attachment,
+    expires_ms: i64,
+}
+
+/// What the `dump` word shows: sessions by the time at which they are looked at next.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct TrackerReport {
+    /// Monotonic milliseconds and the sessions of that bucket.
+    pub buckets: Vec<(i64, Vec<SessionId>)>,
+}
+
+/// All sessions of this server and their deadlines.
+#[derive(Debug)]
+pub struct SessionTracker {
+    tick_ms: i64,
+    sessions: BTreeMap<SessionId, Tracked>,
+    /// Sessions by the end of their tick. An entry that is not the session's current one is stale.
+    buckets: BTreeMap<i64, Vec<SessionId>>,
+}
+
+impl SessionTracker {
+    /// A tracker without sessions.
+    pub fn new(tick_ms: i64) -> SessionTracker {
+        assert!(tick_ms > 0, "a tick is longer than nothing, got {tick_ms} ms");
+        SessionTracker { tick_ms, sessions: BTreeMap::new(), buckets: BTreeMap::new() }
+    }
+
+    /// Starts to track a session, or tracks it anew with a full timeout.
+    pub fn track(&mut self, session: SessionId, timeout_ms: i32, attachment: Attachment, now_ms: i64) {
+        let expires_ms = self.bucket(now_ms, timeout_ms);
+        let tracked = Tracked { timeout_ms, state: SessionState::Open, attachment, expires_ms };
+        self.sessions.insert(session, tracked);
+        self.buckets.entry(expires_ms).or_default().push(session);
+    }
+
+    /// Number of sessions, closing ones included.
+    pub fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    /// The state of a session; `None` if it is not known.
+    pub fn state(&self, session: SessionId) -> Option<SessionState> {
+        self.sessions.get(&session).map(|tracked| tracked.state)
+    }
+
+    /// The connection that a session is attached to.
+    pub fn lane(&self, session: SessionId) -> Option<LaneId> {
+        match self.sessions.get(&session)?.attachment {
+            Attachment::Lane(lane) => Some(lane),
+            Attachment::Detached { .. } => None,
+        }
+    }
+
+    /// Attaches an open session to a connection, with a freshly negotiated timeout. Returns the connection
+    /// that it had before.
+    pub fn attach(
+        &mut self,
+        session: SessionId,
+        lane: LaneId,
+        timeout_ms: i32,
+        now_ms: i64,
+    ) -> Option<LaneId> {
+        let expires_ms = self.bucket(now_ms, timeout_ms);
+        let tracked = self.sessions.get_mut(&session)?;
+        let before = match tracked.attachment {
+            Attachment::Lane(before) if before != lane => Some(before),
+            Attachment::Lane(_) | Attachment::Detached { .. } => None,
+        };
+        tracked.attachment = Attachment::Lane(lane);
+        tracked.timeout_ms = timeout_ms;
+        if expires_ms != tracked.expires_ms {
+            tracked.expires_ms = expires_ms;
+            self.buckets.entry(expires_ms).or_default().push(session);
+        }
+        before
+    }
+
+    /// The connection is gone; the session lives on until its timeout.
+    pub fn detach(&mut self, session: SessionId, lane: LaneId, touched_ms: i64) {
+        if let Some(tracked) = self.sessions.get_mut(&session)
+            && tracked.attachment == Attachment::Lane(lane)
+        {
+            tracked.attachment = Attachment::Detached { touched_ms };
+        }
+    }
+
+    /// Marks a session as closing. From now on its requests fail.
+    pub fn close(&mut self, session: SessionId) {
+        if let Some(tracked) = self.sessions.get_mut(&session) {
+            tracked.state = SessionState::Closing;
+        }
+    }
+
+    /// Forgets a session; returns the connection that it was attached to.
+    pub fn remove(&mut self, session: SessionId) -> Option<LaneId> {
+        match self.sessions.remove(&session)?.attachment {
+            Attachment::Lane(lane) => Some(lane),
+            Attachment::Detached { .. } => None,
+        }
+    }
+
+    /// When [`SessionTracker::expire`] has something to look at.
+    pub fn next_deadline(&self) -> Option<i64> {
+        self.buckets.keys().next().copied()
+    }
+
+    /// Looks at every session whose tick has ended: those that were touched since move on, the others are
+    /// marked closing and handed to `expired`. `touched` answers a connection's last touch.
+    pub fn expire(
+        &mut self,
+        now_ms: i64,
+        mut touched: impl FnMut(LaneId) -> Option<i64>,
+        mut expired: impl FnMut(SessionId),
+    ) {
+        while let Some(entry) = self.buckets.first_entry() {
+            if *entry.key() > now_ms {
+                return;
+            }
+            let (bucket_ms, sessions) = entry.remove_entry();
+            for session in sessions {
+                let tick_ms = self.tick_ms;
+                let Some(tracked) = self.sessions.get_mut(&session) else { continue };
+                if tracked.expires_ms != bucket_ms || tracked.state == SessionState::Closing {
+                    continue;
+                }
+                let touched_ms = match tracked.attachment {
+                    Attachment::Lane(lane) => touched(lane),
+                    Attachment::Detached { touched_ms } => Some(touched_ms),
+                };
+                let renewed_ms = touched_ms.map(|touched_ms| tick_end(touched_ms, tracked.timeout_ms, tick_ms));
+                match renewed_ms.filter(|&renewed_ms| renewed_ms > bucket_ms) {
+                    Some(renewed_ms) => {
+                        tracked.expires_ms = renewed_ms;
+                        self.buckets.entry(renewed_ms).or_default().push(session);
+                    }
+                    None => {
+                        tracked.state = SessionState::Closing;
+                        expired(session);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The buckets as the `dump` word shows them.
+    pub fn report(&self) -> TrackerReport {
+        let mut buckets: BTreeMap<i64, Vec<SessionId>> = BTreeMap::new();
+        for (&session, tracked) in &self.sessions {
+            buckets.entry(tracked.expires_ms).or_default().push(session);
+        }
+        TrackerReport { buckets: buckets.into_iter().collect() }
+    }
+
+    fn bucket(&self, now_ms: i64, timeout_ms: i32) -> i64 {
+        tick_end(now_ms, timeout_ms, self.tick_ms)
+    }
+}
+
+/// The end of the tick in which a timeout that starts at `from_ms` ends.
+fn tick_end(from_ms: i64, timeout_ms: i32, tick_ms: i64) -> i64 {
+    ((from_ms + i64::from(timeout_ms)).div_euclid(tick_ms) + 1) * tick_ms
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: SessionId = SessionId(1);
+    const B: SessionId = SessionId(2);
+    const LANE: LaneId = LaneId(7);
+
+    fn expired(tracker: &mut SessionTracker, now_ms: i64, touched_ms: Option<i64>) -> Vec<SessionId> {
+        let mut gone = Vec::new();
+        tracker.expire(now_ms, |_| touched_ms, |session| gone.push(session));
+        gone
+    }
+
+    #[test]
+    fn a_silent_session_expires_at_the_end_of_its_tick() {
+        let mut tracker = SessionTracker::new(2000);
+        tracker.track(A, 5000, Attachment::Detached { touched_ms: 100 }, 100);
+        assert_eq!(tracker.next_deadline(), Some(6000));
+        assert_eq!(expired(&mut tracker, 5999, None), []);
+        assert_eq!(expired(&mut tracker, 6000, None), [A]);
+        assert_eq!(tracker.state(A), Some(SessionState::Closing));
+        assert_eq!(expired(&mut tracker, 60_000, None), [], "only once");
+    }
+
+    #[test]
+    fn a_touch_noted_by_the_connection_keeps_the_session() {
+        let mut tracker = SessionTracker::new(2000);
+        tracker.track(A, 5000, Attachment::Lane(LANE), 0);
+        assert_eq!(expired(&mut tracker, 6000, Some(4000)), []);
+        assert_eq!(tracker.next_deadline(), Some(10_000));
+        assert_eq!(expired(&mut tracker, 10_000, Some(4000)), [A]);
+    }
+
+    #[test]
+    fn attaching_renews_and_names_the_older_connection() {
+        let mut tracker = SessionTracker::new(1000);
+        tracker.track(A, 5000, Attachment::Lane(LANE), 0);
+        assert_eq!(tracker.attach(A, LaneId(8), 9000, 3000), Some(LANE));
+        assert_eq!(tracker.lane(A), Some(LaneId(8)));
+        tracker.detach(A, LANE, 0);
+        assert_eq!(tracker.lane(A), Some(LaneId(8)), "the older connection cannot detach it");
+        assert_eq!(expired(&mut tracker, 6000, None), [], "the old bucket is stale");
+        assert_eq!(expired(&mut tracker, 13_000, None), [A]);
+    }
+
+    #[test]
+    fn closing_sessions_do_not_expire_again() {
+        let mut tracker = SessionTracker::new(1000);
+        tracker.track(A, 1000, Attachment::Detached { touched_ms: 0 }, 0);
+        tracker.track(B, 1000, Attachment::Detached { touched_ms: 0 }, 0);
+        tracker.close(A);
+        assert_eq!(expired(&mut tracker, 5000, None), [B]);
+        assert_eq!(tracker.remove(A), None);
+        assert_eq!(tracker.len(), 1);
+    }
+}

@@ -1,0 +1,44 @@
+//! What the brain is told about the configuration: checked values, no text.
+
+use crate::throttle::ThrottleSettings;
+
+/// Whether requests need an authenticated connection.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum Enforcement {
+    /// Anyone may ask; ACLs decide.
+    #[default]
+    Off,
+    /// Only connections with a credential of one of these schemes.
+    Schemes(Vec<Box<str>>),
+}
+
+/// Settings of sessions, transactions and their housekeeping.
+#[derive(Clone, Debug)]
+pub struct NodeSettings {
+    /// Goes into the top byte of session ids; 1 for a standalone server.
+    pub server_id: u8,
+    /// The unit of session expiry.
+    pub tick_ms: i64,
+    /// Least session timeout that a client can get.
+    pub session_timeout_ms_min: i32,
+    /// Greatest session timeout that a client can get.
+    pub session_timeout_ms_max: i32,
+    /// New sessions per time.
+    pub throttle: ThrottleSettings,
+    /// Requests that waited longer are answered THROTTLEDOP; zero never.
+    pub throttled_op_wait_ms: i64,
+    /// How often containers and TTL nodes are looked at.
+    pub container_check_ms: i64,
+    /// How many of them are removed per minute.
+    pub container_max_per_minute: i64,
+    /// Age at which a container that never had a child goes; zero never.
+    pub container_never_used_ms: i64,
+    /// Transactions after which a snapshot is due, half of it at random.
+    pub snap_count: u64,
+    /// Log bytes after which a snapshot is due, half of it at random; `None` never.
+    pub snap_bytes: Option<u64>,
+    /// What reconfig answers.
+    pub reconfig: zebu_tree::ReconfigSupport,
+    /// Seed of every random choice that the brain makes.
+    pub seed: u64,
+}

@@ -1,0 +1,218 @@
+//! What is counted: per connection, and for the whole server since its start or the last reset.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+
+use zebu_proto::OpCode;
+
+/// Counters of one connection.
+#[derive(Clone, Debug)]
+pub struct LaneStats {
+    /// Wall clock when the connection was accepted.
+    pub established_ms: i64,
+    /// Frames received, the connect request and four-letter words included.
+    pub packets_received: u64,
+    /// Frames sent, events included.
+    pub packets_sent: u64,
+    /// The last operation that was answered; `None` before the first and after a reset.
+    pub last_op: Option<OpCode>,
+    /// Its xid, if it was not negative.
+    pub last_cxid: i64,
+    /// The zxid of its reply.
+    pub last_zxid: i64,
+    /// Monotonic milliseconds of its reply.
+    pub last_response_ms: i64,
+    /// Its latency.
+    pub last_latency_ms: i64,
+    /// All latencies.
+    pub latency: Latency,
+}
+
+impl LaneStats {
+    /// Counters of a connection that was just accepted.
+    pub fn new(established_ms: i64) -> LaneStats {
+        LaneStats {
+            established_ms,
+            packets_received: 0,
+            packets_sent: 0,
+            last_op: None,
+            last_cxid: -1,
+            last_zxid: -1,
+            last_response_ms: 0,
+            last_latency_ms: 0,
+            latency: Latency::default(),
+        }
+    }
+
+    /// What the `crst` word does.
+    pub fn reset(&mut self) {
+        *self = LaneStats::new(self.established_ms);
+    }
+}
+
+/// Minimum, mean and maximum of latencies in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Latency {
+    /// Number of samples.
+    pub count: u64,
+    /// Their sum.
+    pub total_ms: i64,
+    /// The least, zero without samples.
+    pub min_ms: i64,
+    /// The greatest, zero without samples.
+    pub max_ms: i64,
+}
+
+impl Latency {
+    /// Adds a sample.
+    pub fn add(&mut self, latency_ms: i64) {
+        self.min_ms = if self.count == 0 { latency_ms } else { self.min_ms.min(latency_ms) };
+        self.max_ms = self.max_ms.max(latency_ms);
+        self.total_ms += latency_ms;
+        self.count += 1;
+    }
+
+    /// The mean, rounded down, as ZooKeeper shows it per connection.
+    pub fn mean_ms(&self) -> i64 {
+        if self.count == 0 { 0 } else { self.total_ms / self.count as i64 }
+    }
+}
+
+/// What a connection has counted since it last reported.
+#[derive(Clone, Debug, Default)]
+pub struct Unreported {
+    /// Frames received.
+    pub packets_received: u64,
+    /// Frames sent.
+    pub packets_sent: u64,
+    /// Latencies of all requests.
+    pub latency: Latency,
+    /// Size of the last reply; `None` without one.
+    pub last_response_bytes: Option<i64>,
+    /// Largest reply.
+    pub max_response_bytes: i64,
+    /// Smallest reply.
+    pub min_response_bytes: i64,
+}
+
+impl Unreported {
+    /// Notes the size of a reply.
+    pub fn response(&mut self, bytes: i64) {
+        self.min_response_bytes =
+            if self.last_response_bytes.is_none() { bytes } else { self.min_response_bytes.min(bytes) };
+        self.max_response_bytes = self.max_response_bytes.max(bytes);
+        self.last_response_bytes = Some(bytes);
+    }
+}
+
+/// Counters of the whole server. Connections add to them once per batch, not per request.
+#[derive(Debug)]
+pub struct ServerStats {
+    packets_received: AtomicU64,
+    packets_sent: AtomicU64,
+    latency_count: AtomicU64,
+    latency_total_ms: AtomicI64,
+    latency_min_ms: AtomicI64,
+    latency_max_ms: AtomicI64,
+    response_last: AtomicI64,
+    response_min: AtomicI64,
+    response_max: AtomicI64,
+}
+
+impl Default for ServerStats {
+    fn default() -> ServerStats {
+        ServerStats {
+            packets_received: AtomicU64::new(0),
+            packets_sent: AtomicU64::new(0),
+            latency_count: AtomicU64::new(0),
+            latency_total_ms: AtomicI64::new(0),
+            latency_min_ms: AtomicI64::new(i64::MAX),
+            latency_max_ms: AtomicI64::new(0),
+            response_last: AtomicI64::new(-1),
+            response_min: AtomicI64::new(-1),
+            response_max: AtomicI64::new(-1),
+        }
+    }
+}
+
+impl ServerStats {
+    /// Adds what a connection has counted.
+    pub fn add(&self, unreported: &Unreported) {
+        self.packets_received.fetch_add(unreported.packets_received, Relaxed);
+        self.packets_sent.fetch_add(unreported.packets_sent, Relaxed);
+        let latency = &unreported.latency;
+        if latency.count > 0 {
+            self.latency_count.fetch_add(latency.count, Relaxed);
+            self.latency_total_ms.fetch_add(latency.total_ms, Relaxed);
+            self.latency_min_ms.fetch_min(latency.min_ms, Relaxed);
+            self.latency_max_ms.fetch_max(latency.max_ms, Relaxed);
+        }
+        if let Some(last) = unreported.last_response_bytes {
+            self.response_last.store(last, Relaxed);
+            self.response_max.fetch_max(unreported.max_response_bytes, Relaxed);
+            // -1 means none yet, and as an unsigned number it is the greatest.
+            let smaller = |now: i64| Some((now as u64).min(unreported.min_response_bytes as u64) as i64);
+            let _ = self.response_min.fetch_update(Relaxed, Relaxed, smaller);
+        }
+    }
+
+    /// What the `srst` word does.
+    pub fn reset(&self) {
+        let fresh = ServerStats::default();
+        self.packets_received.store(0, Relaxed);
+        self.packets_sent.store(0, Relaxed);
+        self.latency_count.store(0, Relaxed);
+        self.latency_total_ms.store(0, Relaxed);
+        self.latency_min_ms.store(fresh.latency_min_ms.into_inner(), Relaxed);
+        self.latency_max_ms.store(0, Relaxed);
+        self.response_last.store(-1, Relaxed);
+        self.response_min.store(-1, Relaxed);
+        self.response_max.store(-1, Relaxed);
+    }
+
+    /// Frames received and sent.
+    pub fn packets(&self) -> (u64, u64) {
+        (self.packets_received.load(Relaxed), self.packets_sent.load(Relaxed))
+    }
+
+    /// Latencies of all requests.
+    pub fn latency(&self) -> Latency {
+        let count = self.latency_count.load(Relaxed);
+        let min_ms = self.latency_min_ms.load(Relaxed);
+        Latency {
+            count,
+            total_ms: self.latency_total_ms.load(Relaxed),
+            min_ms: if min_ms == i64::MAX { 0 } else { min_ms },
+            max_ms: self.latency_max_ms.load(Relaxed),
+        }
+    }
+
+    /// Last, smallest and largest reply in bytes; -1 before the first.
+    pub fn response_bytes(&self) -> (i64, i64, i64) {
+        (self.response_last.load(Relaxed), self.response_min.load(Relaxed), self.response_max.load(Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_add_up_and_reset() {
+        let stats = ServerStats::default();
+        assert_eq!(stats.response_bytes(), (-1, -1, -1));
+        let mut unreported = Unreported { packets_received: 3, packets_sent: 2, ..Default::default() };
+        unreported.latency.add(7);
+        unreported.latency.add(3);
+        unreported.response(20);
+        unreported.response(100);
+        stats.add(&unreported);
+        stats.add(&Unreported { packets_sent: 1, ..Default::default() });
+        assert_eq!(stats.packets(), (3, 3));
+        assert_eq!(stats.latency(), Latency { count: 2, total_ms: 10, min_ms: 3, max_ms: 7 });
+        assert_eq!(stats.latency().mean_ms(), 5);
+        assert_eq!(stats.response_bytes(), (100, 20, 100));
+        stats.reset();
+        assert_eq!(stats.packets(), (0, 0));
+        assert_eq!(stats.latency(), Latency::default());
+    }
+}

@@ -1,0 +1,112 @@
+//! The core's inbox. What the disk and the operator say goes first; a flood of clients cannot delay it.
+//!
+//! Writes need room before they are put in, so the number of requests between a client and its reply is
+//! bounded for the whole server. Waiting for room is what stops a connection from reading on.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, oneshot};
+use zebu_node::session::TrackerReport;
+use zebu_node::{Event, Submission};
+use zebu_proto::Zxid;
+
+use crate::disk::DiskFailure;
+
+/// What is looked at before any client.
+#[derive(Debug)]
+pub(crate) enum Urgent {
+    /// The log has everything up to here.
+    Persisted(Zxid),
+    /// The log cannot be written any more.
+    DiskFailed(DiskFailure),
+    /// Somebody wants to see the sessions.
+    Sessions(oneshot::Sender<SessionsReport>),
+    /// Finish what is on the way, then end.
+    Stop,
+}
+
+/// What the core tells about itself.
+#[derive(Debug)]
+pub(crate) struct SessionsReport {
+    pub(crate) tracker: TrackerReport,
+    pub(crate) drop_probability: f64,
+}
+
+/// What the core takes out in one go.
+#[derive(Debug, Default)]
+pub(crate) struct Delivery {
+    pub(crate) urgent: Vec<Urgent>,
+    pub(crate) events: Vec<Event>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    waiting: Mutex<Delivery>,
+    arrived: Condvar,
+    room: Semaphore,
+    room_max: usize,
+}
+
+impl Inbox {
+    /// At most `room_max` writes may be on their way at a time.
+    pub(crate) fn new(room_max: usize) -> Inbox {
+        let room_max = room_max.clamp(1, Semaphore::MAX_PERMITS);
+        Inbox {
+            waiting: Mutex::default(),
+            arrived: Condvar::new(),
+            room: Semaphore::new(room_max),
+            room_max,
+        }
+    }
+
+    pub(crate) fn push_urgent(&self, urgent: Urgent) {
+        self.lock().urgent.push(urgent);
+        self.arrived.notify_one();
+    }
+
+    /// For events whose number is bounded by the number of connections.
+    pub(crate) fn push_event(&self, event: Event) {
+        self.lock().events.push(event);
+        self.arrived.notify_one();
+    }
+
+    /// Puts in writes as there is room for them. Their order is kept.
+    pub(crate) async fn submit(&self, submissions: &mut Vec<Submission>) {
+        let mut submissions = submissions.drain(..);
+        while submissions.len() > 0 {
+            let count = submissions.len().min(self.room_max);
+            match self.room.acquire_many(count as u32).await {
+                Ok(permit) => permit.forget(),
+                // The inbox is never closed before the process ends.
+                Err(_) => return,
+            }
+            self.lock().events.extend(submissions.by_ref().take(count).map(Event::Write));
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Gives back the room of writes that were answered.
+    pub(crate) fn release(&self, answered: usize) {
+        self.room.add_permits(answered);
+    }
+
+    /// Writes that were put in and not answered yet.
+    pub(crate) fn outstanding(&self) -> usize {
+        self.room_max - self.room.available_permits().min(self.room_max)
+    }
+
+    /// Waits for something to do, at most this long. `delivery` must be empty; its memory is used again.
+    pub(crate) fn take(&self, delivery: &mut Delivery, timeout: Duration) {
+        let idle = |waiting: &mut Delivery| waiting.urgent.is_empty() && waiting.events.is_empty();
+        let waiting = self.lock();
+        let (mut waiting, _) =
+            self.arrived.wait_timeout_while(waiting, timeout, idle).unwrap_or_else(PoisonError::into_inner);
+        std::mem::swap(&mut *waiting, delivery);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Delivery> {
+        // Pushing and swapping cannot leave the queues half done.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,162 @@
+//! Accepts connections, within the limits per address and in total.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+use tracing::{debug, info, warn};
+use zebu_node::Lane;
+
+use super::connection::Connection;
+use super::peer;
+use crate::config::{BindAddress, ListenConfig};
+use crate::serve_error::ServeError;
+use crate::shared::Shared;
+
+/// What most systems cap it to anyway; connections beyond it are refused by the kernel.
+const BACKLOG_DEFAULT: i32 = 1024;
+
+/// Wait after a failed accept (out of file descriptors), so that the loop does not spin.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+
+/// The listener of the client port.
+pub(crate) struct Listener {
+    listener: TcpListener,
+    shared: Arc<Shared>,
+    per_address: Arc<PerAddress>,
+}
+
+impl Listener {
+    pub(crate) fn bind(shared: Arc<Shared>) -> Result<Listener, ServeError> {
+        let listen = &shared.config.listen;
+        let listener = bind_socket(listen).map_err(|error| ServeError::Listen {
+            address: listen.client.to_string(),
+            reason: error.to_string(),
+        })?;
+        Ok(Listener { listener, shared, per_address: Arc::default() })
+    }
+
+    /// Where it listens; tells the port if the system chose it.
+    pub(crate) fn local_address(&self) -> Option<SocketAddr> {
+        self.listener.local_addr().ok()
+    }
+
+    /// Accepts until the server stops.
+    pub(crate) async fn run(self) {
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, peer)) => self.accepted(stream, peer::canonical(peer)),
+                Err(error) => {
+                    warn!(%error, "a connection could not be accepted; trying again");
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                }
+            }
+        }
+    }
+
+    fn accepted(&self, stream: TcpStream, peer: SocketAddr) {
+        let shared = &self.shared;
+        shared.metrics.connection_requests.increment();
+        let listen = &shared.config.listen;
+        let total = listen.max_connections.map_or(usize::MAX, |max| max as usize);
+        let admitted = if shared.stopping.load(Ordering::Acquire) || shared.lanes.len() >= total {
+            None
+        } else {
+            PerAddress::admit(&self.per_address, peer.ip(), listen.max_connections_per_address)
+        };
+        let Some(admitted) = admitted else {
+            shared.metrics.connections_rejected.increment();
+            info!(%peer, "connection refused: too many connections (maxClientCnxns, maxCnxns) or stopping");
+            return;
+        };
+        if let Err(error) = prepare_stream(&stream, listen) {
+            debug!(%peer, %error, "a connection was gone before it was served");
+            return;
+        }
+        let now = shared.clock.now();
+        let cell = shared.lanes.add(peer, |id| {
+            Lane::new(id, peer::credentials(peer), now.wall_ms, now.monotonic_ms)
+        });
+        let connection = Connection::new(stream, shared.clone(), cell);
+        tokio::spawn(async move {
+            connection.run().await;
+            drop(admitted);
+        });
+    }
+}
+
+fn prepare_stream(stream: &TcpStream, listen: &ListenConfig) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    if listen.tcp_keep_alive {
+        socket2::SockRef::from(stream).set_keepalive(true)?;
+    }
+    Ok(())
+}
+
+fn bind_socket(listen: &ListenConfig) -> std::io::Result<TcpListener> {
+    let backlog = listen.backlog.and_then(|backlog| i32::try_from(backlog).ok()).unwrap_or(BACKLOG_DEFAULT);
+    match listen.client {
+        BindAddress::Address(address) => bind_address(address, backlog),
+        BindAddress::AllInterfaces { port } => {
+            let both = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port);
+            let v4_only = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port);
+            match bind_address(both, backlog) {
+                // A machine without IPv6; any other failure would be the same for IPv4.
+                Err(error) if error.kind() != std::io::ErrorKind::AddrInUse => bind_address(v4_only, backlog),
+                result => result,
+            }
+        }
+    }
+}
+
+fn bind_address(address: SocketAddr, backlog: i32) -> std::io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(backlog)?;
+    TcpListener::from_std(socket.into())
+}
+
+/// Connections per remote address.
+#[derive(Debug, Default)]
+struct PerAddress {
+    counts: Mutex<HashMap<IpAddr, u32, foldhash::fast::RandomState>>,
+}
+
+/// One connection of an address, taken back when dropped.
+struct Admitted {
+    address: IpAddr,
+    counts: Arc<PerAddress>,
+}
+
+impl PerAddress {
+    fn admit(counts: &Arc<PerAddress>, address: IpAddr, max: Option<u32>) -> Option<Admitted> {
+        let mut map = counts.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = map.entry(address).or_insert(0);
+        if max.is_some_and(|max| *count >= max) {
+            return None;
+        }
+        *count += 1;
+        Some(Admitted { address, counts: counts.clone() })
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        let mut map = self.counts.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = map.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                map.remove(&self.address);
+            }
+        }
+    }
+}

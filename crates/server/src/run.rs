@@ -1,0 +1,160 @@
+//! The life of a server: recover, start the threads, serve until told to stop, finish.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use tracing::{info, warn};
+use zebu_node::{CloseReason, Node, Replica};
+
+use crate::clock::Clock;
+use crate::config::ServerConfig;
+use crate::core_thread::CoreThread;
+use crate::disk::{self, DiskFailure};
+use crate::inbox::Urgent;
+use crate::net::Listener;
+use crate::recovery::{self, Opened};
+use crate::serve_error::ServeError;
+use crate::settings;
+use crate::shared::Shared;
+use crate::snapshotter;
+
+/// What is known once the server answers.
+#[derive(Debug)]
+pub struct Ready {
+    /// Where clients connect.
+    pub address: SocketAddr,
+}
+
+/// Serves with this configuration until the process receives SIGTERM or SIGINT. `ready` is called when
+/// clients can connect.
+///
+/// # Errors
+/// Says what stopped the server from starting or made it give up; the caller turns it into an exit code.
+pub fn run(config: ServerConfig, ready: impl FnOnce(&Ready)) -> Result<(), ServeError> {
+    let clock = Clock::start();
+    let seed = random_seed()?;
+    let Opened { tree, log, snapshots, locks } = recovery::open(&config, seed)?;
+    let replica = Replica::new(tree, settings::policy(&config), settings::enforcement(&config), seed);
+    let node = Node::new(settings::node_settings(&config, seed), &replica, clock.now());
+    let last_zxid = replica.last_zxid();
+    let shared = Arc::new(Shared::new(config, clock, replica));
+
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("zebu-net")
+        .build()
+        .map_err(internal("the network threads cannot be started"))?;
+    let listener = {
+        let _context = runtime.enter();
+        Listener::bind(shared.clone())?
+    };
+    let address = listener.local_address().ok_or_else(|| {
+        ServeError::Internal("the address of the listener is not known to the system".to_owned())
+    })?;
+
+    let cannot_start = "a thread cannot be started";
+    let (disk, disk_thread) = disk::start(shared.clone(), log).map_err(internal(cannot_start))?;
+    let (snapshot_handle, snapshot_thread) =
+        snapshotter::start(shared.clone(), snapshots).map_err(internal(cannot_start))?;
+    let core = CoreThread::new(shared.clone(), node, disk, snapshot_handle, last_zxid);
+    let (core_thread, core_ended) = start_core(core).map_err(internal(cannot_start))?;
+
+    ready(&Ready { address });
+    let ended = runtime.block_on(serve(shared, listener, core_ended));
+    runtime.shutdown_background();
+    let core_result = core_thread.join();
+    // The core held the handles of both; they finish what they have and end.
+    let finished = disk_thread.join().is_ok() & snapshot_thread.join().is_ok();
+    drop(locks);
+    match (ended, core_result) {
+        (Ended::Asked, Ok(())) if finished => Ok(()),
+        (Ended::DiskFailed(failure), _) => Err(ServeError::Disk(failure.to_string())),
+        _ => Err(ServeError::Internal(
+            "a part of the server failed unexpectedly; nothing that was acknowledged is lost. Please report the \
+             message above"
+                .to_owned(),
+        )),
+    }
+}
+
+/// How serving came to an end.
+enum Ended {
+    Asked,
+    DiskFailed(DiskFailure),
+    /// The core is gone without a word: it panicked.
+    Failed,
+}
+
+fn start_core(
+    core: CoreThread,
+) -> std::io::Result<(JoinHandle<()>, oneshot::Receiver<Result<(), DiskFailure>>)> {
+    let (ended, receiver) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("zebu-core".to_owned()).spawn(move || {
+        let result = core.run();
+        // Nobody listens any more only when the process is ending anyway.
+        let _ = ended.send(result);
+    })?;
+    Ok((thread, receiver))
+}
+
+async fn serve(
+    shared: Arc<Shared>,
+    listener: Listener,
+    mut core_ended: oneshot::Receiver<Result<(), DiskFailure>>,
+) -> Ended {
+    let accepting = tokio::spawn(listener.run());
+    tokio::select! {
+        () = asked_to_stop() => {}
+        result = &mut core_ended => return ended(result),
+    }
+    info!("stopping: finishing what was begun");
+    shared.stopping.store(true, Ordering::Release);
+    accepting.abort();
+    shared.inbox.push_urgent(Urgent::Stop);
+    let result = ended(core_ended.await);
+    let mut lanes = shared.lanes.batch();
+    for cell in shared.lanes.all() {
+        let lane = cell.lock().id;
+        zebu_node::Lanes::with(&mut lanes, lane, |lane| lane.close(CloseReason::Shutdown));
+    }
+    lanes.ring();
+    result
+}
+
+fn ended(result: Result<Result<(), DiskFailure>, oneshot::error::RecvError>) -> Ended {
+    match result {
+        Ok(Ok(())) => Ended::Asked,
+        Ok(Err(failure)) => Ended::DiskFailed(failure),
+        Err(_) => Ended::Failed,
+    }
+}
+
+/// SIGTERM or SIGINT, whichever comes first.
+async fn asked_to_stop() {
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        warn!("signals cannot be received; the server stops only when it is killed, which is safe");
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+fn internal(what: &'static str) -> impl Fn(std::io::Error) -> ServeError {
+    move |error| ServeError::Internal(format!("{what}: {error}"))
+}
+
+/// Clients choose names, so they must not know the seed of the hash tables.
+fn random_seed() -> Result<u64, ServeError> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| ServeError::Internal(format!("the system gives no random numbers: {error}")))?;
+    Ok(u64::from_ne_bytes(bytes))
+}

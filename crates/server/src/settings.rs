@@ -1,0 +1,101 @@
+//! From the configuration to what the pure crates want to know. No decision is made here.
+
+use std::time::Duration;
+
+use zebu_node::{Enforcement, NodeSettings, ThrottleSettings};
+use zebu_tree::access::{self, AclChecks, AuthSettings, DigestScheme, QuotaEnforcement};
+use zebu_tree::{DigestMode, Policy, ReconfigSupport, TreeOptions, TtlNodes};
+
+use crate::config::{DigestAlgorithm, ServerConfig};
+
+/// A standalone server without a `myid` puts this into its session ids.
+const STANDALONE_SERVER_ID: u8 = 1;
+
+pub(crate) fn tree_options(config: &ServerConfig, hash_seed: u64) -> TreeOptions {
+    TreeOptions {
+        ttl_nodes: match (config.tree.extended_types, config.tree.emulate_353_ttl) {
+            (false, _) => TtlNodes::Disabled,
+            (true, false) => TtlNodes::Enabled,
+            (true, true) => TtlNodes::Emulate353,
+        },
+        digest: if config.storage.digest_enabled { DigestMode::On } else { DigestMode::Off },
+        hash_seed,
+    }
+}
+
+pub(crate) fn policy(config: &ServerConfig) -> Policy {
+    let auth = &config.auth;
+    Policy {
+        acl_checks: if config.tree.skip_acl { AclChecks::Skipped } else { AclChecks::Enforced },
+        quota: if config.tree.enforce_quota { QuotaEnforcement::On } else { QuotaEnforcement::Off },
+        auth: AuthSettings {
+            digest: if auth.digest_provider { DigestScheme::Enabled } else { DigestScheme::Disabled },
+            algorithm: digest_algorithm(auth.digest_algorithm),
+            super_digest: auth.super_digest.as_ref().map(|digest| digest.0.as_str().into()),
+        },
+    }
+}
+
+pub(crate) fn enforcement(config: &ServerConfig) -> Enforcement {
+    match &config.auth.required_schemes {
+        None => Enforcement::Off,
+        Some(schemes) => Enforcement::Schemes(schemes.iter().map(|scheme| scheme.as_str().into()).collect()),
+    }
+}
+
+pub(crate) fn node_settings(config: &ServerConfig, seed: u64) -> NodeSettings {
+    let server_id = config.server_id().map_or(STANDALONE_SERVER_ID, |id| id.0 as u8);
+    NodeSettings {
+        server_id,
+        tick_ms: millis(config.sessions.tick_time),
+        session_timeout_ms_min: timeout(config.sessions.min_timeout),
+        session_timeout_ms_max: timeout(config.sessions.max_timeout),
+        throttle: throttle(config),
+        throttled_op_wait_ms: config.request_throttle.throttled_op_wait_time.map_or(0, millis),
+        container_check_ms: millis(config.containers.check_interval),
+        container_max_per_minute: i64::from(config.containers.max_per_minute),
+        container_never_used_ms: config.containers.max_never_used.map_or(0, millis),
+        snap_count: u64::from(config.storage.snap_count),
+        snap_bytes: config.storage.snap_size_limit.map(|limit| limit.0),
+        reconfig: if config.reconfig_enabled { ReconfigSupport::Standalone } else { ReconfigSupport::Disabled },
+        seed,
+    }
+}
+
+/// New sessions on a standalone server are global, so with weights each costs the weight of one, and the
+/// bucket is counted in that weight too: the ratio is what matters.
+fn throttle(config: &ServerConfig) -> ThrottleSettings {
+    let throttle = &config.connection_throttle;
+    ThrottleSettings {
+        tokens: throttle.tokens.map_or(0, i64::from),
+        fill_time_ms: millis(throttle.fill_time),
+        fill_count: i64::from(throttle.fill_count),
+        freeze_time_ms: throttle.freeze_time.map_or(-1, millis),
+        drop_increase: throttle.drop_increase,
+        drop_decrease: throttle.drop_decrease,
+        decrease_ratio: throttle.decrease_ratio,
+    }
+}
+
+fn digest_algorithm(algorithm: DigestAlgorithm) -> access::DigestAlgorithm {
+    match algorithm {
+        DigestAlgorithm::Md5 => access::DigestAlgorithm::Md5,
+        DigestAlgorithm::Sha1 => access::DigestAlgorithm::Sha1,
+        DigestAlgorithm::Sha224 => access::DigestAlgorithm::Sha224,
+        DigestAlgorithm::Sha256 => access::DigestAlgorithm::Sha256,
+        DigestAlgorithm::Sha384 => access::DigestAlgorithm::Sha384,
+        DigestAlgorithm::Sha512 => access::DigestAlgorithm::Sha512,
+        DigestAlgorithm::Sha3With224 => access::DigestAlgorithm::Sha3_224,
+        DigestAlgorithm::Sha3With256 => access::DigestAlgorithm::Sha3_256,
+        DigestAlgorithm::Sha3With384 => access::DigestAlgorithm::Sha3_384,
+        DigestAlgorithm::Sha3With512 => access::DigestAlgorithm::Sha3_512,
+    }
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn timeout(duration: Duration) -> i32 {
+    i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,110 @@
+//! The snapshot thread: writes the tree to a file, a slice at a time. The replica is locked, shared, only
+//! while a slice is copied; no request waits for the disk.
+//!
+//! The snapshot is fuzzy: transactions go on between slices. It is named after the last transaction that
+//! was applied when it began, and replaying the log from there makes it whole.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tracing::{error, info};
+use zebu_proto::{StatPersisted, Zxid};
+use zebu_storage::{FileDisk, SnapshotError, SnapshotStore};
+use zebu_tree::WalkProgress;
+
+use crate::shared::Shared;
+
+/// Nodes that are copied under one hold of the lock.
+const SLICE_NODES: usize = 500;
+
+/// Pause between slices, so that a snapshot does not take a whole core from the clients.
+const SLICE_PAUSE: Duration = Duration::from_micros(200);
+
+/// Asks for snapshots. While one is being written, further wishes are dropped: the log has it all.
+#[derive(Clone, Debug)]
+pub(crate) struct SnapshotHandle {
+    wishes: SyncSender<()>,
+}
+
+impl SnapshotHandle {
+    pub(crate) fn request(&self) {
+        let _ = self.wishes.try_send(());
+    }
+}
+
+/// Starts the snapshot thread. It ends when its handles are dropped.
+pub(crate) fn start(
+    shared: Arc<Shared>,
+    store: SnapshotStore<FileDisk>,
+) -> std::io::Result<(SnapshotHandle, JoinHandle<()>)> {
+    let (wishes, received) = sync_channel(1);
+    let thread = std::thread::Builder::new()
+        .name("zebu-snapshot".to_owned())
+        .spawn(move || run(&shared, &store, &received))?;
+    Ok((SnapshotHandle { wishes }, thread))
+}
+
+fn run(shared: &Shared, store: &SnapshotStore<FileDisk>, wishes: &Receiver<()>) {
+    while wishes.recv().is_ok() {
+        let started = Instant::now();
+        match write_snapshot(shared, store, SLICE_PAUSE) {
+            Ok(zxid) => {
+                let took_ms = started.elapsed().as_millis() as u64;
+                shared.metrics.snapshot_ms.add(took_ms);
+                info!(%zxid, took_ms, "snapshot written");
+            }
+            Err(error) => {
+                shared.metrics.snapshot_errors.increment();
+                error!(%error, "no snapshot was written; the server goes on with its log");
+            }
+        }
+    }
+}
+
+/// One node, copied out of the tree.
+struct Copied {
+    path: Box<str>,
+    data: Option<Box<[u8]>>,
+    acl: i64,
+    stat: StatPersisted,
+}
+
+/// Writes one snapshot of the replica as it is while the walk lasts.
+pub(crate) fn write_snapshot(
+    shared: &Shared,
+    store: &SnapshotStore<FileDisk>,
+    pause: Duration,
+) -> Result<Zxid, SnapshotError> {
+    let (zxid, sessions, acls, mut walker) = {
+        let replica = shared.read();
+        let tree = replica.tree();
+        let sessions: Vec<_> = tree.sessions().iter().map(|(&id, &timeout_ms)| (id, timeout_ms)).collect();
+        let acls: Vec<_> = tree.acl_table().map(|(id, acl)| (id, acl.clone())).collect();
+        (tree.last_zxid(), sessions, acls, tree.walker())
+    };
+    let mut writer = store.create(zxid)?;
+    writer.begin(sessions.into_iter(), acls.iter().map(|(id, acl)| (*id, acl.as_ref())))?;
+    let mut slice = Vec::with_capacity(SLICE_NODES);
+    loop {
+        let (progress, digest_zxid, digest) = {
+            let replica = shared.read();
+            let tree = replica.tree();
+            let progress = walker.next_slice(tree, SLICE_NODES, &mut |path, data, acl, stat| {
+                slice.push(Copied { path: path.into(), data: data.map(Box::from), acl, stat: *stat });
+            });
+            (progress, tree.last_zxid(), tree.digest())
+        };
+        for node in slice.drain(..) {
+            writer.node(&node.path, node.data.as_deref(), node.acl, &node.stat)?;
+        }
+        match progress {
+            WalkProgress::More => std::thread::sleep(pause),
+            WalkProgress::Done => {
+                writer.finish(digest_zxid, digest, digest_zxid)?;
+                return Ok(zxid);
+            }
+        }
+    }
+}
