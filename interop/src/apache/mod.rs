@@ -1,0 +1,58 @@
+//! Apache ZooKeeper as a process: which release, where its classes come from, how it is started.
+//! Jars are fetched into the target directory and never committed.
+
+mod debian;
+mod maven;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use zebu_testing::Launch;
+use zebu_testing::vectors::Release;
+
+/// Which Apache ZooKeeper to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Edition {
+    /// A release that Maven can give.
+    Maven(String),
+    /// The one that the distribution's package `zookeeper` installed.
+    Debian,
+}
+
+impl Edition {
+    /// `debian`, `latest` or a version number.
+    pub(crate) fn parse(text: &str) -> Edition {
+        match text {
+            "debian" => Edition::Debian,
+            "latest" => Edition::Maven(maven::NEWEST.to_owned()),
+            version => Edition::Maven(version.to_owned()),
+        }
+    }
+
+    /// Which recorded exchanges hold for it.
+    pub(crate) fn release(&self) -> Release {
+        match self {
+            Edition::Maven(_) => Release::V3_9_5,
+            Edition::Debian => Release::V3_8_0,
+        }
+    }
+
+    /// How to start it; fetches what is missing.
+    pub(crate) fn launch(&self) -> Result<Launch> {
+        let class_path = match self {
+            Edition::Maven(version) => maven::class_path(version)?,
+            Edition::Debian => debian::class_path()?,
+        };
+        Ok(java(class_path))
+    }
+}
+
+/// A small and quickly started Java machine: tests care about answers, not about peak throughput.
+fn java(class_path: OsString) -> Launch {
+    let before = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.jmx.log4j.disable=true"];
+    let mut after: Vec<OsString> = vec!["-cp".into(), class_path];
+    after.push("org.apache.zookeeper.server.quorum.QuorumPeerMain".into());
+    let program = std::env::var_os("JAVA_HOME").map_or("java".into(), |home| PathBuf::from(home).join("bin/java"));
+    Launch { program, before: before.map(OsString::from).to_vec(), after }
+}
