@@ -1,0 +1,16 @@
+//! Load for any ZooKeeper-compatible server: sessions that keep a number of requests in flight, and a
+//! report of what came back, how long it took and what it cost the server.
+//!
+//! It speaks the raw protocol and does as little as possible per request, so that the server is measured
+//! and not the client. It only sends load to where it is told.
+
+mod mix;
+mod process;
+mod report;
+mod run;
+mod session;
+
+pub use mix::{Mix, MixError, Operation};
+pub use process::{ProcessUsage, Usage};
+pub use report::{Report, ServerCost};
+pub use run::{BenchError, Load, Progress, run};
