@@ -1,0 +1,123 @@
+//! What an ACL grants to a connection, and how much of it the connection may see.
+
+use zebu_proto::{Acl, Id};
+
+use crate::access::Provider;
+use crate::access::credentials::Credentials;
+use crate::access::policy::{AclChecks, Policy};
+
+/// Whether one of the permissions in `permission` is granted. An empty list grants everything.
+pub fn allowed(acl: &[Acl], permission: i32, credentials: &Credentials, policy: &Policy) -> bool {
+    if policy.acl_checks == AclChecks::Skipped || acl.is_empty() || credentials.is_super() {
+        return true;
+    }
+    acl.iter()
+        .filter(|entry| entry.perms & permission != 0)
+        .any(|entry| matches(&entry.id, credentials, policy))
+}
+
+fn matches(id: &Id, credentials: &Credentials, policy: &Policy) -> bool {
+    let (Some(scheme), Some(wanted)) = (id.scheme.as_deref(), id.id.as_deref()) else {
+        return false;
+    };
+    if scheme == "world" && wanted == "anyone" {
+        return true;
+    }
+    let Some(provider) = Provider::of(scheme, policy) else {
+        return false;
+    };
+    credentials
+        .iter()
+        .filter(|held| held.scheme.as_deref() == Some(scheme))
+        .any(|held| held.id.as_deref().is_some_and(|held| provider.matches(held, wanted)))
+}
+
+/// The list without the hashes of `digest` ids: for those who may read a node but not administer it.
+pub fn masked(acl: &[Acl]) -> Vec<Acl> {
+    acl.iter().map(masked_entry).collect()
+}
+
+fn masked_entry(entry: &Acl) -> Acl {
+    match (entry.id.scheme.as_deref(), entry.id.id.as_deref()) {
+        (Some("digest"), Some(id)) => {
+            let user = id.split(':').next().unwrap_or_default();
+            Acl::new(entry.perms, "digest", format!("{user}:x"))
+        }
+        _ => entry.clone(),
+    }
+}
+
+/// What whoAmI says of a credential: the user without secrets, nothing for a scheme without a provider.
+pub fn user_name<'a>(id: &'a Id, policy: &Policy) -> &'a str {
+    let text = id.id.as_deref().unwrap_or_default();
+    match id.scheme.as_deref().and_then(|scheme| Provider::of(scheme, policy)) {
+        Some(Provider::Digest) => text.split(':').next().unwrap_or_default(),
+        Some(Provider::Ip) => text,
+        None => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::policy::DigestScheme;
+    use zebu_proto::Permissions;
+
+    fn bob() -> Credentials {
+        let mut credentials = Credentials::of_peer("10.1.2.3".parse().unwrap());
+        credentials.add(Id::new("digest", "bob:hash"));
+        credentials
+    }
+
+    #[test]
+    fn granting() {
+        let policy = Policy::default();
+        let granted = |acl: &[Acl], permission| allowed(acl, permission, &bob(), &policy);
+        assert!(granted(&[], Permissions::ADMIN));
+        assert!(granted(&Acl::read_only(), Permissions::READ));
+        assert!(!granted(&Acl::read_only(), Permissions::WRITE));
+        assert!(granted(&Acl::read_only(), Permissions::READ | Permissions::ADMIN), "one bit is enough");
+        assert!(granted(&[Acl::new(31, "digest", "bob:hash")], Permissions::WRITE));
+        assert!(!granted(&[Acl::new(31, "digest", "bob:other")], Permissions::WRITE));
+        assert!(granted(
+            &[Acl::new(1, "world", "anyone"), Acl::new(2, "ip", "10.0.0.0/8")],
+            Permissions::WRITE
+        ));
+        assert!(!granted(&[Acl::new(31, "ip", "11.0.0.0/8")], Permissions::READ));
+        assert!(!granted(&[Acl::new(31, "world", "bob:hash")], Permissions::READ));
+        assert!(!granted(&[Acl::new(31, "sasl", "bob")], Permissions::READ), "no such provider");
+        assert!(!granted(&[Acl::new(0, "world", "anyone")], Permissions::READ));
+        let null = Acl { perms: 31, id: Id { scheme: Some("digest".into()), id: None } };
+        assert!(!granted(&[null], Permissions::READ));
+    }
+
+    #[test]
+    fn who_is_above_acls() {
+        let closed = [Acl::new(0, "world", "anyone")];
+        let mut policy = Policy::default();
+        let root: Credentials = [Id::new("super", "")].into_iter().collect();
+        assert!(allowed(&closed, Permissions::ADMIN, &root, &policy));
+        assert!(!allowed(&closed, Permissions::ADMIN, &bob(), &policy));
+        policy.acl_checks = AclChecks::Skipped;
+        assert!(allowed(&closed, Permissions::ADMIN, &bob(), &policy));
+        let policy = Policy {
+            auth: crate::access::AuthSettings { digest: DigestScheme::Disabled, ..Default::default() },
+            ..Policy::default()
+        };
+        assert!(!allowed(&[Acl::new(31, "digest", "bob:hash")], Permissions::READ, &bob(), &policy));
+    }
+
+    #[test]
+    fn masking_and_names() {
+        let acl =
+            [Acl::new(1, "digest", "bob:hash:x"), Acl::new(2, "ip", "::1"), Acl::new(3, "digest", "plain")];
+        let expected =
+            [Acl::new(1, "digest", "bob:x"), Acl::new(2, "ip", "::1"), Acl::new(3, "digest", "plain:x")];
+        assert_eq!(masked(&acl), expected);
+        let policy = Policy::default();
+        assert_eq!(user_name(&Id::new("digest", "bob:hash"), &policy), "bob");
+        assert_eq!(user_name(&Id::new("ip", "10.0.0.1"), &policy), "10.0.0.1");
+        assert_eq!(user_name(&Id::new("super", ""), &policy), "");
+        assert_eq!(user_name(&Id::new("x509", "CN=a"), &policy), "");
+    }
+}

@@ -1,0 +1,157 @@
+//! Which ACLs are acceptable, and what they become before they are stored.
+
+use std::collections::BTreeSet;
+
+use zebu_proto::{Acl, ErrorCode};
+
+use crate::access::Provider;
+use crate::access::credentials::Credentials;
+use crate::access::policy::Policy;
+
+/// Why a list is not acceptable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AclError {
+    /// Empty, or an entry that no provider accepts: INVALIDACL.
+    #[error("the list is empty or names a scheme or id that is not valid here; the client must correct it")]
+    Invalid,
+    /// A null id where the scheme needs one: MARSHALLINGERROR, which fails a whole multi.
+    #[error("an entry has a scheme but a null id; the client is broken")]
+    NullId,
+}
+
+/// Why a request fails: by itself, or with everything that came along with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// An answer of its own; in a multi it fails the operation.
+    Failed(ErrorCode),
+    /// Something no client sends. The request as a whole is MARSHALLINGERROR.
+    Broken,
+}
+
+impl From<ErrorCode> for Refusal {
+    fn from(code: ErrorCode) -> Refusal {
+        Refusal::Failed(code)
+    }
+}
+
+impl From<AclError> for Refusal {
+    fn from(error: AclError) -> Refusal {
+        match error {
+            AclError::Invalid => Refusal::Failed(ErrorCode::InvalidAcl),
+            AclError::NullId => Refusal::Broken,
+        }
+    }
+}
+
+/// The list as it is stored: without duplicates, `auth` replaced by who the caller is.
+pub fn fixup_acl(
+    acl: Option<&[Acl]>,
+    credentials: &Credentials,
+    policy: &Policy,
+) -> Result<Vec<Acl>, AclError> {
+    let mut fixed = Vec::new();
+    let acl = acl.unwrap_or_default();
+    if acl.is_empty() {
+        return Err(AclError::Invalid);
+    }
+    let mut seen = BTreeSet::new();
+    for entry in acl.iter().filter(|entry| seen.insert(*entry)) {
+        match (entry.id.scheme.as_deref().ok_or(AclError::Invalid)?, entry.id.id.as_deref()) {
+            ("auth", _) => expand_auth(entry.perms, credentials, policy, &mut fixed)?,
+            ("world", Some("anyone")) => fixed.push(entry.clone()),
+            ("world", None) => return Err(AclError::NullId),
+            (scheme, id) => {
+                let provider = Provider::of(scheme, policy).ok_or(AclError::Invalid)?;
+                if !provider.is_valid(id.ok_or(AclError::NullId)?) {
+                    return Err(AclError::Invalid);
+                }
+                fixed.push(entry.clone());
+            }
+        }
+    }
+    Ok(fixed)
+}
+
+fn expand_auth(
+    permissions: i32,
+    credentials: &Credentials,
+    policy: &Policy,
+    fixed: &mut Vec<Acl>,
+) -> Result<(), AclError> {
+    let before = fixed.len();
+    for id in credentials {
+        let provider = id.scheme.as_deref().and_then(|scheme| Provider::of(scheme, policy));
+        if provider.is_some_and(Provider::is_authenticated) {
+            fixed.push(Acl { perms: permissions, id: id.clone() });
+        }
+    }
+    if fixed.len() == before { Err(AclError::Invalid) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zebu_proto::Id;
+
+    fn fix(acl: &[Acl], ids: &[Id]) -> Result<Vec<Acl>, AclError> {
+        fixup_acl(Some(acl), &ids.iter().cloned().collect(), &Policy::default())
+    }
+
+    #[test]
+    fn duplicates_go_and_order_stays() {
+        let (open, ip) = (Acl::new(31, "world", "anyone"), Acl::new(1, "ip", "10.0.0.0/8"));
+        let list = [ip.clone(), open.clone(), ip.clone(), open.clone()];
+        assert_eq!(fix(&list, &[]), Ok(vec![ip, open]));
+    }
+
+    #[test]
+    fn auth_becomes_the_authenticated_ids() {
+        let ids = [
+            Id::new("ip", "1.2.3.4"),
+            Id::new("digest", "a:x"),
+            Id::new("super", ""),
+            Id::new("digest", "b:y"),
+        ];
+        let expected = vec![Acl::new(3, "digest", "a:x"), Acl::new(3, "digest", "b:y")];
+        assert_eq!(fix(&[Acl::new(3, "auth", "ignored")], &ids), Ok(expected.clone()));
+        let null = Acl { perms: 3, id: Id { scheme: Some("auth".into()), id: None } };
+        assert_eq!(fix(&[null], &ids), Ok(expected));
+        assert_eq!(fix(&[Acl::new(3, "auth", "")], &ids[..1]), Err(AclError::Invalid));
+        assert_eq!(fix(&[Acl::new(3, "auth", "")], &[]), Err(AclError::Invalid));
+    }
+
+    #[test]
+    fn what_is_invalid() {
+        assert_eq!(fixup_acl(None, &Credentials::none(), &Policy::default()), Err(AclError::Invalid));
+        assert_eq!(fix(&[], &[]), Err(AclError::Invalid));
+        for (scheme, id) in
+            [("world", "x"), ("super", ""), ("sasl", "bob"), ("digest", "nocolon"), ("ip", "host"), ("", "")]
+        {
+            assert_eq!(fix(&[Acl::new(31, scheme, id)], &[]), Err(AclError::Invalid), "{scheme}:{id}");
+        }
+        let no_scheme = Acl { perms: 1, id: Id { scheme: None, id: Some("anyone".into()) } };
+        assert_eq!(fix(&[no_scheme], &[]), Err(AclError::Invalid));
+    }
+
+    #[test]
+    fn null_ids() {
+        let null = |scheme: &str| Acl { perms: 1, id: Id { scheme: Some(scheme.into()), id: None } };
+        for scheme in ["world", "digest", "ip"] {
+            assert_eq!(fix(&[null(scheme)], &[]), Err(AclError::NullId), "{scheme}");
+        }
+        assert_eq!(fix(&[null("sasl")], &[]), Err(AclError::Invalid));
+        assert_eq!(
+            fix(&[Acl::new(1, "ip", "bad"), null("ip")], &[]),
+            Err(AclError::Invalid),
+            "the first decides"
+        );
+    }
+
+    #[test]
+    fn permission_bits_are_not_looked_at() {
+        for perms in [0, -1, 32, i32::MIN] {
+            let list = [Acl::new(perms, "world", "anyone")];
+            assert_eq!(fix(&list, &[]), Ok(list.to_vec()));
+        }
+    }
+}

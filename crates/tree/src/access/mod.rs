@@ -1,0 +1,74 @@
+//! Access control: who a connection is, what an ACL grants, which ACLs are acceptable.
+//!
+//! Authentication happens here only for schemes that are a computation (`digest`, `ip`); exchanges such as
+//! SASL end elsewhere and add their [`Id`](zebu_proto::Id) to the [`Credentials`].
+
+mod check;
+mod credentials;
+mod digest_scheme;
+mod fixup;
+mod ip_scheme;
+mod policy;
+
+pub use check::{allowed, masked, user_name};
+pub use credentials::Credentials;
+pub use digest_scheme::{AuthError, DigestAlgorithm, authenticate, digest_id};
+pub(crate) use fixup::Refusal;
+pub use fixup::{AclError, fixup_acl};
+pub use ip_scheme::ip_text;
+pub use policy::{AclChecks, AuthSettings, DigestScheme, Policy, QuotaEnforcement};
+
+/// What is known of a scheme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Provider {
+    Digest,
+    Ip,
+}
+
+impl Provider {
+    /// The provider of a scheme, if it is registered.
+    fn of(scheme: &str, policy: &Policy) -> Option<Provider> {
+        match scheme {
+            "ip" => Some(Provider::Ip),
+            "digest" if policy.auth.digest == DigestScheme::Enabled => Some(Provider::Digest),
+            _ => None,
+        }
+    }
+
+    /// Whether holding a credential of the scheme means that somebody proved something.
+    fn is_authenticated(self) -> bool {
+        match self {
+            Provider::Digest => true,
+            Provider::Ip => false,
+        }
+    }
+
+    /// Whether `id` may stand in an ACL.
+    fn is_valid(self, id: &str) -> bool {
+        match self {
+            Provider::Digest => digest_scheme::is_valid(id),
+            Provider::Ip => ip_scheme::is_valid(id),
+        }
+    }
+
+    /// Whether a credential is meant by the id of an ACL.
+    fn matches(self, credential: &str, acl_id: &str) -> bool {
+        match self {
+            Provider::Digest => credential == acl_id,
+            Provider::Ip => ip_scheme::matches(credential, acl_id),
+        }
+    }
+}
+
+/// Splits as Java does: empty parts at the end do not count, but the text itself always is one part.
+fn java_split(text: &str, separator: char) -> Vec<&str> {
+    let mut parts: Vec<&str> = text.split(separator).collect();
+    while parts.len() > 1 && parts.last() == Some(&"") {
+        parts.pop();
+    }
+    // Nothing but separators leaves nothing at all.
+    if parts == [""] && !text.is_empty() {
+        parts.pop();
+    }
+    parts
+}

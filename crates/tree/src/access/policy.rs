@@ -1,0 +1,57 @@
+//! Settings that decide whether a request is granted. They change no state, so members may differ.
+
+use crate::access::digest_scheme::DigestAlgorithm;
+
+/// Whether ACLs are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum AclChecks {
+    /// As usual.
+    #[default]
+    Enforced,
+    /// Everybody may do everything.
+    Skipped,
+}
+
+/// Whether hard quotas refuse requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum QuotaEnforcement {
+    /// Usage is only counted.
+    #[default]
+    Off,
+    /// What would exceed a hard limit is refused.
+    On,
+}
+
+/// Whether the `digest` scheme exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum DigestScheme {
+    /// Registered.
+    #[default]
+    Enabled,
+    /// Not registered: nobody can authenticate with it and its ACL entries match nobody.
+    Disabled,
+}
+
+/// Authentication by computation.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct AuthSettings {
+    /// Whether `digest` is registered.
+    pub digest: DigestScheme,
+    /// The hash of `digest`.
+    pub algorithm: DigestAlgorithm,
+    /// The `user:hash` that is the super user.
+    pub super_digest: Option<Box<str>>,
+}
+
+/// What requests are measured against.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Policy {
+    /// ACL checks.
+    pub acl_checks: AclChecks,
+    /// Hard quotas.
+    pub quota: QuotaEnforcement,
+    /// Schemes.
+    pub auth: AuthSettings,
+    /// How long a container may wait for its first child, milliseconds; zero is for ever.
+    pub container_never_used_ms: i64,
+}

@@ -1,0 +1,184 @@
+//! Access control lists, each stored once. Nodes refer to a slot; snapshots know a list by an id that is
+//! never given twice, so that a snapshot taken in slices cannot mix up two lists.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use foldhash::quality::FixedState;
+use hashbrown::HashTable;
+use zebu_proto::Acl;
+
+/// The id of the open list, which is in no snapshot's table.
+const OPEN_ID: i64 = -1;
+
+/// Where a node's list is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AclSlot(u32);
+
+struct Slot {
+    id: i64,
+    list: Arc<[Acl]>,
+    uses: u64,
+}
+
+/// All lists that nodes use.
+pub(crate) struct AclTable {
+    /// The first is the open list; it is never released.
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    by_list: HashTable<u32>,
+    next_id: i64,
+    hash: FixedState,
+}
+
+impl AclTable {
+    /// The open list, for a null one and for the nodes that exist from the start.
+    pub(crate) const OPEN: AclSlot = AclSlot(0);
+
+    pub(crate) fn new(hash_seed: u64) -> AclTable {
+        AclTable {
+            slots: vec![Slot { id: OPEN_ID, list: Acl::open().into(), uses: 1 }],
+            free: Vec::new(),
+            by_list: HashTable::new(),
+            next_id: 1,
+            hash: FixedState::with_seed(hash_seed),
+        }
+    }
+
+    pub(crate) fn get(&self, slot: AclSlot) -> &Arc<[Acl]> {
+        &self.slots[slot.0 as usize].list
+    }
+
+    /// The id by which snapshots know the list.
+    pub(crate) fn id(&self, slot: AclSlot) -> i64 {
+        self.slots[slot.0 as usize].id
+    }
+
+    /// A list that is in use already, to share it.
+    pub(crate) fn find(&self, list: &[Acl]) -> Option<&Arc<[Acl]>> {
+        let found =
+            self.by_list.find(self.hash.hash_one(list), |&slot| *self.slots[slot as usize].list == *list);
+        found.map(|&slot| &self.slots[slot as usize].list)
+    }
+
+    /// The slot of a list, with one use more. Null is the open list.
+    pub(crate) fn intern(&mut self, list: Option<&[Acl]>) -> AclSlot {
+        let Some(list) = list else {
+            return AclTable::OPEN;
+        };
+        let hash = self.hash.hash_one(list);
+        let found = self.by_list.find(hash, |&slot| *self.slots[slot as usize].list == *list).copied();
+        let slot = match found {
+            Some(slot) => slot,
+            None => {
+                let id = self.next_id;
+                self.next_id += 1;
+                self.add(id, list.into())
+            }
+        };
+        self.slots[slot as usize].uses += 1;
+        AclSlot(slot)
+    }
+
+    /// One use less; the last one releases the list.
+    pub(crate) fn release(&mut self, slot: AclSlot) {
+        if slot == AclTable::OPEN {
+            return;
+        }
+        let uses = &mut self.slots[slot.0 as usize].uses;
+        *uses = uses.saturating_sub(1);
+        if *uses == 0 {
+            self.drop_slot(slot.0);
+        }
+    }
+
+    /// A list from a snapshot, not used yet. A second list under the same id is not taken.
+    pub(crate) fn load(&mut self, id: i64, list: Vec<Acl>) -> AclSlot {
+        self.next_id = self.next_id.max(id.saturating_add(1));
+        AclSlot(self.add(id, list.into()))
+    }
+
+    /// One use more of a loaded list.
+    pub(crate) fn retain(&mut self, slot: AclSlot) {
+        if slot != AclTable::OPEN {
+            self.slots[slot.0 as usize].uses += 1;
+        }
+    }
+
+    /// Drops what a snapshot listed but no node uses.
+    pub(crate) fn drop_unused(&mut self) {
+        for slot in 1..self.slots.len() as u32 {
+            if self.slots[slot as usize].uses == 0 {
+                self.drop_slot(slot);
+            }
+        }
+    }
+
+    /// Every list in use but the open one, with its id.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (i64, &Arc<[Acl]>)> {
+        self.slots.iter().skip(1).filter(|slot| slot.uses > 0).map(|slot| (slot.id, &slot.list))
+    }
+
+    fn add(&mut self, id: i64, list: Arc<[Acl]>) -> u32 {
+        let hash = self.hash.hash_one(&*list);
+        let new = Slot { id, list, uses: 0 };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = new;
+                slot
+            }
+            None => {
+                self.slots.push(new);
+                self.slots.len() as u32 - 1
+            }
+        };
+        let (slots, hasher) = (&self.slots, &self.hash);
+        self.by_list.insert_unique(hash, slot, |&slot| hasher.hash_one(&*slots[slot as usize].list));
+        slot
+    }
+
+    fn drop_slot(&mut self, slot: u32) {
+        let hash = self.hash.hash_one(&*self.slots[slot as usize].list);
+        // A slot that is free already is not in the table.
+        if let Ok(entry) = self.by_list.find_entry(hash, |&other| other == slot) {
+            entry.remove();
+            self.slots[slot as usize].list = Arc::from([]);
+            self.free.push(slot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_shared_and_ids_are_never_reused() {
+        let mut table = AclTable::new(1);
+        let read = table.intern(Some(&Acl::read_only()));
+        assert_eq!((table.id(read), table.id(AclTable::OPEN)), (1, -1));
+        assert_eq!(table.intern(None), AclTable::OPEN);
+        let open = table.intern(Some(&Acl::open()));
+        assert_ne!(open, AclTable::OPEN, "a list that was given is an ordinary one");
+        assert_eq!(table.intern(Some(&Acl::open())), open);
+        table.release(open);
+        assert_eq!(table.iter().count(), 2);
+        table.release(open);
+        assert_eq!(table.iter().map(|(id, _)| id).collect::<Vec<_>>(), [1]);
+        let again = table.intern(Some(&Acl::open()));
+        assert_eq!((again, table.id(again)), (open, 3));
+        assert!(table.find(&Acl::open()).is_some() && table.find(&[]).is_none());
+    }
+
+    #[test]
+    fn loaded_lists_that_nobody_uses_go() {
+        let mut table = AclTable::new(1);
+        let used = table.load(7, Acl::open());
+        table.load(9, Acl::read_only());
+        table.retain(used);
+        table.drop_unused();
+        assert_eq!(table.iter().map(|(id, _)| id).collect::<Vec<_>>(), [7]);
+        let next = table.intern(Some(&[]));
+        assert_eq!(table.id(next), 10, "ids continue after the highest loaded one");
+    }
+}

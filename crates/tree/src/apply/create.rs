@@ -1,0 +1,92 @@
+//! Applies every kind of create.
+
+use zebu_proto::client::EventType;
+use zebu_proto::txn::TxnHeader;
+use zebu_proto::{Acl, Buffer, ErrorCode, StatPersisted, Zxid};
+
+use crate::apply::Events;
+use crate::arena::NodeId;
+use crate::event::TreeEvent;
+use crate::node_ref::NodeRef;
+use crate::outcome::Outcome;
+use crate::path;
+use crate::tree::Tree;
+
+/// What all creates have in common.
+pub(super) struct NewNode<'a> {
+    pub(super) path: &'a str,
+    pub(super) data: &'a Buffer,
+    pub(super) acl: Option<&'a [Acl]>,
+    pub(super) owner: i64,
+    pub(super) parent_cversion: i32,
+}
+
+/// What a replay does to the parent when the node is there already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum OnExisting {
+    AdvanceParent,
+    LeaveParent,
+}
+
+impl Tree {
+    pub(super) fn apply_create(
+        &mut self,
+        header: &TxnHeader,
+        new: &NewNode<'_>,
+        on_existing: OnExisting,
+        events: Events<'_>,
+    ) -> Outcome {
+        let Some((parent_path, name)) = path::split_stored(new.path) else {
+            return Outcome::error(ErrorCode::BadArguments);
+        };
+        let Some(parent) = self.find(parent_path) else {
+            return Outcome::error(ErrorCode::NoNode);
+        };
+        let acl = self.acls.intern(new.acl);
+        if let Some(existing) = self.child(parent, name) {
+            // The list may be newer than the table of the snapshot that the node came from.
+            self.replace_acl(existing, acl);
+            if on_existing == OnExisting::AdvanceParent {
+                self.advance_parent(parent, new.parent_cversion, header.zxid);
+            }
+            return Outcome::error(ErrorCode::NodeExists);
+        }
+        self.advance_parent(parent, new.parent_cversion, header.zxid);
+        let stat = StatPersisted {
+            czxid: header.zxid.0,
+            mzxid: header.zxid.0,
+            pzxid: header.zxid.0,
+            ctime: header.time_ms,
+            mtime: header.time_ms,
+            ephemeral_owner: new.owner,
+            ..StatPersisted::default()
+        };
+        let id = self.attach(parent, new.path, new.data.clone(), acl, &stat);
+        self.quota_created(new.path, id);
+        events(TreeEvent {
+            zxid: header.zxid,
+            kind: EventType::NodeCreated,
+            path: new.path,
+            acl: self.acls.get(acl),
+        });
+        events(self.children_changed(header.zxid, parent_path, parent));
+        Outcome::Created { stat: NodeRef::new(self, id).stat() }
+    }
+
+    /// The counter of children and the zxid of the last change only ever grow; -1 is one more than it has.
+    fn advance_parent(&mut self, parent: NodeId, cversion: i32, zxid: Zxid) {
+        let current = self.nodes.get(parent).cversion;
+        let cversion = if cversion == -1 { current.wrapping_add(1) } else { cversion };
+        if cversion > current {
+            self.change_stat(parent, |node| {
+                node.cversion = cversion;
+                node.pzxid = zxid.0;
+            });
+        }
+    }
+
+    pub(super) fn children_changed<'a>(&'a self, zxid: Zxid, path: &'a str, id: NodeId) -> TreeEvent<'a> {
+        let acl = self.acls.get(self.nodes.get(id).acl);
+        TreeEvent { zxid, kind: EventType::NodeChildrenChanged, path: path::shown(path), acl }
+    }
+}

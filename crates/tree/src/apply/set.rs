@@ -1,0 +1,44 @@
+//! Applies new data and new ACLs: absolute values, so that a replay ends where the history ended.
+
+use zebu_proto::client::EventType;
+use zebu_proto::txn::{SetAclTxn, SetDataTxn, TxnHeader};
+use zebu_proto::{ErrorCode, Stat};
+
+use crate::apply::Events;
+use crate::event::TreeEvent;
+use crate::node_ref::NodeRef;
+use crate::outcome::Outcome;
+use crate::path;
+use crate::tree::Tree;
+
+impl Tree {
+    pub(super) fn apply_set_data(
+        &mut self,
+        header: &TxnHeader,
+        set: &SetDataTxn,
+        events: Events<'_>,
+    ) -> Result<Stat, ErrorCode> {
+        let id = self.find(&set.path).ok_or(ErrorCode::NoNode)?;
+        let before = self.nodes.get(id).data_length();
+        self.replace_data(id, &set.path, set.data.clone(), |node| {
+            node.mtime = header.time_ms;
+            node.mzxid = header.zxid.0;
+            node.version = set.version;
+        });
+        self.quota_data_set(&set.path, before, self.nodes.get(id).data_length());
+        let acl = self.acls.get(self.nodes.get(id).acl);
+        let path = path::shown(&set.path);
+        events(TreeEvent { zxid: header.zxid, kind: EventType::NodeDataChanged, path, acl });
+        Ok(NodeRef::new(self, id).stat())
+    }
+
+    pub(super) fn apply_set_acl(&mut self, set: &SetAclTxn) -> Outcome {
+        let Some(id) = self.find(&set.path) else {
+            return Outcome::error(ErrorCode::NoNode);
+        };
+        let acl = self.acls.intern(set.acl.as_deref());
+        self.replace_acl(id, acl);
+        self.change_stat(id, |node| node.aversion = set.version);
+        Outcome::AclSet { stat: NodeRef::new(self, id).stat() }
+    }
+}

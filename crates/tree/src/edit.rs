@@ -1,0 +1,193 @@
+//! The steps that every change is made of. Each keeps links, indexes, sizes and the digest in agreement;
+//! none knows transactions, watches or quotas.
+
+use std::hash::BuildHasher;
+
+use zebu_proto::{Buffer, StatPersisted};
+
+use crate::acl_table::AclSlot;
+use crate::arena::{Birth, Node, NodeId};
+use crate::digest;
+use crate::options::DigestMode;
+use crate::owner::Lifetime;
+use crate::path;
+use crate::tree::Tree;
+
+impl Tree {
+    /// Adds a child that does not exist. The parent's stat is left alone; `acl` counts as a use.
+    pub(crate) fn attach(
+        &mut self,
+        parent: NodeId,
+        path: &str,
+        data: Buffer,
+        acl: AclSlot,
+        stat: &StatPersisted,
+    ) -> NodeId {
+        let name = path::split(path).map_or(path, |(_, name)| name);
+        self.data_size += path.len() + data.as_ref().map_or(0, |data| data.len());
+        let mut node = Node {
+            name: name.into(),
+            content: self.content_checksum(path, data.as_deref()),
+            data,
+            birth: Birth::new(self.next_birth, digest::is_counted(path)),
+            czxid: 0,
+            mzxid: 0,
+            pzxid: 0,
+            ctime: 0,
+            mtime: 0,
+            owner: 0,
+            version: 0,
+            cversion: 0,
+            aversion: 0,
+            acl,
+            parent,
+            first_child: NodeId::NONE,
+            next: NodeId::NONE,
+            previous: NodeId::NONE,
+            child_count: 0,
+        };
+        node.set_stat(stat);
+        self.next_birth += 1;
+        let id = self.nodes.insert(node);
+        self.link(parent, id);
+        let (nodes, hash) = (&self.nodes, &self.hash);
+        let hash_of = |&id: &NodeId| {
+            let node = nodes.get(id);
+            hash.hash_one((node.parent, &*node.name))
+        };
+        self.names.insert_unique(hash_of(&id), id, hash_of);
+        self.index_owner(id, stat.ephemeral_owner);
+        self.digest = self.digest.wrapping_add(self.digest_of(id));
+        id
+    }
+
+    /// Removes a node without children.
+    pub(crate) fn detach(&mut self, id: NodeId, path: &str) {
+        debug_assert_eq!(self.nodes.get(id).child_count, 0, "children are removed first");
+        self.digest = self.digest.wrapping_sub(self.digest_of(id));
+        let node = self.nodes.get(id);
+        let (owner, acl, parent) = (node.owner, node.acl, node.parent);
+        self.data_size = self.data_size.saturating_sub(path.len() + node.data_length());
+        let hash = self.hash.hash_one((parent, &*node.name));
+        if let Ok(entry) = self.names.find_entry(hash, |&other| other == id) {
+            entry.remove();
+        }
+        self.unindex_owner(id, owner);
+        self.unlink(parent, id);
+        self.acls.release(acl);
+        self.nodes.remove(id);
+    }
+
+    /// Changes the stat of a node, but never its owner.
+    pub(crate) fn change_stat(&mut self, id: NodeId, change: impl FnOnce(&mut Node)) {
+        self.digest = self.digest.wrapping_sub(self.digest_of(id));
+        change(self.nodes.get_mut(id));
+        self.digest = self.digest.wrapping_add(self.digest_of(id));
+    }
+
+    /// Replaces data and stat.
+    pub(crate) fn replace_data(
+        &mut self,
+        id: NodeId,
+        path: &str,
+        data: Buffer,
+        change: impl FnOnce(&mut Node),
+    ) {
+        let content = self.content_checksum(path, data.as_deref());
+        let before = self.nodes.get(id).data_length();
+        self.data_size = self.data_size.saturating_sub(before) + data.as_ref().map_or(0, |data| data.len());
+        self.change_stat(id, |node| {
+            node.data = data;
+            node.content = content;
+            change(node);
+        });
+    }
+
+    /// Replaces the list of a node; `acl` counts as a use.
+    pub(crate) fn replace_acl(&mut self, id: NodeId, acl: AclSlot) {
+        let before = std::mem::replace(&mut self.nodes.get_mut(id).acl, acl);
+        self.acls.release(before);
+    }
+
+    pub(crate) fn content_checksum(&self, path: &str, data: Option<&[u8]>) -> u32 {
+        // Where the digest does not look, the checksum is never used.
+        if self.options.digest == DigestMode::Off || !digest::is_counted(path) {
+            return 0;
+        }
+        digest::content_checksum(path, data)
+    }
+
+    /// Appends to the list of children.
+    fn link(&mut self, parent: NodeId, id: NodeId) {
+        let first = {
+            let parent = self.nodes.get_mut(parent);
+            parent.child_count += 1;
+            if parent.first_child == NodeId::NONE {
+                parent.first_child = id;
+            }
+            parent.first_child
+        };
+        let last = if first == id { id } else { self.nodes.get(first).previous };
+        if last != id {
+            self.nodes.get_mut(last).next = id;
+        }
+        self.nodes.get_mut(id).previous = last;
+        self.nodes.get_mut(first).previous = id;
+    }
+
+    fn unlink(&mut self, parent: NodeId, id: NodeId) {
+        let node = self.nodes.get(id);
+        let (next, previous) = (node.next, node.previous);
+        let parent = self.nodes.get_mut(parent);
+        parent.child_count -= 1;
+        let first = parent.first_child;
+        if first == id {
+            parent.first_child = next;
+        } else {
+            self.nodes.get_mut(previous).next = next;
+        }
+        // The one after it, or the first child if it was the last, must know its new neighbour.
+        let follower = next.some().unwrap_or(if first == id { NodeId::NONE } else { first });
+        if let Some(follower) = follower.some() {
+            self.nodes.get_mut(follower).previous = previous;
+        }
+    }
+
+    fn index_owner(&mut self, id: NodeId, owner: i64) {
+        match self.lifetime(owner) {
+            Lifetime::Persistent | Lifetime::Unknown => {}
+            Lifetime::Session(session) => {
+                self.ephemerals.entry(session).or_default().insert(id);
+                self.ephemeral_count += 1;
+            }
+            Lifetime::Container => {
+                self.containers.insert(id);
+            }
+            Lifetime::Ttl(_) => {
+                self.ttl_nodes.insert(id);
+            }
+        }
+    }
+
+    fn unindex_owner(&mut self, id: NodeId, owner: i64) {
+        match self.lifetime(owner) {
+            Lifetime::Persistent | Lifetime::Unknown => {}
+            Lifetime::Session(session) => {
+                if let Some(nodes) = self.ephemerals.get_mut(&session)
+                    && nodes.remove(&id)
+                {
+                    self.ephemeral_count -= 1;
+                    if nodes.is_empty() {
+                        self.ephemerals.remove(&session);
+                    }
+                }
+            }
+            Lifetime::Container => {
+                self.containers.remove(&id);
+            }
+            Lifetime::Ttl(_) => {
+                self.ttl_nodes.remove(&id);
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Which nodes the server removes by itself: used containers that are empty, TTL nodes whose time is up,
+//! ephemerals whose session is unknown after a restart.
+
+use zebu_proto::{StatPersisted, Zxid};
+
+use crate::owner::Lifetime;
+use crate::tree::Tree;
+
+impl Tree {
+    /// Paths of empty containers and expired TTL nodes, sorted. `never_used_ms` is how long a container may
+    /// wait for its first child; zero is for ever.
+    pub fn removable(&self, now_ms: i64, never_used_ms: i64) -> Vec<Box<str>> {
+        let candidates = self.containers.iter().chain(&self.ttl_nodes);
+        let mut paths: Vec<Box<str>> = candidates
+            .filter(|&&id| {
+                let node = self.nodes.get(id);
+                let lifetime = self.lifetime(node.owner);
+                node.child_count == 0 && is_over(lifetime, &node.stat(), now_ms, never_used_ms)
+            })
+            .map(|&id| self.path_of(id).into_boxed_str())
+            .collect();
+        paths.sort_unstable();
+        paths
+    }
+
+    /// Removes ephemerals whose session is not in the table, and says which. For a standalone server or a
+    /// new leader, right after loading: no transaction is made, the last applied zxid stands for it.
+    pub fn remove_orphaned_ephemerals(&mut self) -> Vec<Box<str>> {
+        let orphaned: Vec<_> =
+            self.ephemerals.keys().filter(|session| !self.sessions.contains_key(session)).copied().collect();
+        let mut paths = Vec::new();
+        for session in orphaned {
+            paths.append(&mut self.ephemerals_of(session));
+        }
+        let zxid: Zxid = self.last_zxid;
+        for path in &paths {
+            self.apply_delete(zxid, path, &mut |_| {});
+        }
+        paths
+    }
+}
+
+/// Whether an empty node may be removed.
+pub(crate) fn is_over(lifetime: Lifetime, stat: &StatPersisted, now_ms: i64, never_used_ms: i64) -> bool {
+    let idle_ms = now_ms.saturating_sub(stat.mtime);
+    match lifetime {
+        Lifetime::Persistent | Lifetime::Session(_) | Lifetime::Unknown => false,
+        Lifetime::Container => stat.cversion > 0 || (never_used_ms > 0 && idle_ms > never_used_ms),
+        Lifetime::Ttl(ttl_ms) => ttl_ms != 0 && idle_ms > ttl_ms,
+    }
+}

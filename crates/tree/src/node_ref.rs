@@ -1,0 +1,102 @@
+//! A node as readers see it.
+
+use std::sync::Arc;
+
+use zebu_proto::{Acl, Stat, StatPersisted};
+
+use crate::arena::{Node, NodeId};
+use crate::owner::Lifetime;
+use crate::tree::Tree;
+
+/// A node of a borrowed tree.
+#[derive(Clone, Copy)]
+pub struct NodeRef<'a> {
+    tree: &'a Tree,
+    node: &'a Node,
+    id: NodeId,
+}
+
+impl<'a> NodeRef<'a> {
+    pub(crate) fn new(tree: &'a Tree, id: NodeId) -> NodeRef<'a> {
+        NodeRef { tree, node: tree.nodes.get(id), id }
+    }
+
+    /// Data; null is not the empty data.
+    pub fn data(&self) -> Option<&'a [u8]> {
+        self.node.data.as_deref()
+    }
+
+    /// Data, to be kept beyond the borrow.
+    pub fn shared_data(&self) -> Option<&'a Arc<[u8]>> {
+        self.node.data.as_ref()
+    }
+
+    /// The stat that clients see.
+    pub fn stat(&self) -> Stat {
+        let shown_owner = self.lifetime().shown_owner();
+        self.node.stat().visible(self.node.data_length(), self.num_children(), shown_owner)
+    }
+
+    /// The stat that snapshots keep.
+    pub fn persisted(&self) -> StatPersisted {
+        self.node.stat()
+    }
+
+    /// Who may do what.
+    pub fn acl(&self) -> &'a Arc<[Acl]> {
+        self.tree.acls.get(self.node.acl)
+    }
+
+    /// How long it stays.
+    pub fn lifetime(&self) -> Lifetime {
+        self.tree.lifetime(self.node.owner)
+    }
+
+    /// Names of the children, oldest first.
+    pub fn children(&self) -> Children<'a> {
+        Children { tree: self.tree, next: self.node.first_child, left: self.num_children() }
+    }
+
+    /// How many children it has.
+    pub fn num_children(&self) -> usize {
+        self.node.child_count as usize
+    }
+
+    /// Its last name; empty for the root.
+    pub fn name(&self) -> &'a str {
+        &self.node.name
+    }
+
+    /// Its path; "/" for the root.
+    pub fn path(&self) -> String {
+        match self.tree.path_of(self.id) {
+            path if path.is_empty() => "/".to_owned(),
+            path => path,
+        }
+    }
+}
+
+/// The names of a node's children.
+#[derive(Clone)]
+pub struct Children<'a> {
+    tree: &'a Tree,
+    next: NodeId,
+    left: usize,
+}
+
+impl<'a> Iterator for Children<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        let node = self.tree.nodes.get(self.next.some()?);
+        self.next = node.next;
+        self.left = self.left.saturating_sub(1);
+        Some(&node.name)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Children<'_> {}

@@ -1,0 +1,122 @@
+//! Changes that are decided but not applied: what the next request must see of its predecessors.
+//!
+//! The overlay is keyed by path ("" is the root), knows the latest record per path, and forgets a record
+//! when its transaction is applied.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use foldhash::quality::FixedState;
+use hashbrown::HashMap;
+use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
+
+/// A node as it will be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PendingNode {
+    pub(crate) stat: StatPersisted,
+    pub(crate) child_count: u32,
+    pub(crate) acl: Arc<[Acl]>,
+    pub(crate) data_length: usize,
+    /// Checksum of path and data.
+    pub(crate) content: u32,
+    /// The session of an ordinary ephemeral.
+    pub(crate) session: Option<SessionId>,
+}
+
+/// The latest decision about a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) zxid: Zxid,
+    /// `None`: it will be deleted.
+    pub(crate) node: Option<PendingNode>,
+}
+
+/// Pending changes ahead of the tree.
+#[derive(Debug)]
+pub struct Overlay {
+    records: HashMap<Arc<str>, Record, FixedState>,
+    /// Which paths each transaction touched, oldest first.
+    order: VecDeque<(Zxid, Arc<str>)>,
+    /// Pending ephemeral nodes by session.
+    ephemerals: BTreeMap<SessionId, BTreeSet<Arc<str>>>,
+    /// The tree digest after everything pending; only meaningful while something is.
+    pub(crate) digest: i64,
+}
+
+impl Overlay {
+    /// Nothing pending. The seed is that of the tree's options.
+    pub fn new(hash_seed: u64) -> Overlay {
+        Overlay {
+            records: HashMap::with_hasher(FixedState::with_seed(hash_seed)),
+            order: VecDeque::new(),
+            ephemerals: BTreeMap::new(),
+            digest: 0,
+        }
+    }
+
+    /// Whether nothing is pending.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// How many changes are pending.
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// The transactions up to `zxid` have been applied to the tree.
+    pub fn applied(&mut self, zxid: Zxid) {
+        while let Some((_, path)) = self.order.pop_front_if(|(pending, _)| *pending <= zxid) {
+            if self.records.get(&path).is_some_and(|record| record.zxid <= zxid) {
+                self.replace(&path, None);
+            }
+        }
+    }
+
+    /// Forgets everything: the transactions will never be applied.
+    pub fn clear(&mut self) {
+        self.records.clear();
+        self.order.clear();
+        self.ephemerals.clear();
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Option<&Record> {
+        if self.records.is_empty() { None } else { self.records.get(path) }
+    }
+
+    /// Puts or removes the record of a path and returns the one before.
+    pub(crate) fn replace(&mut self, path: &Arc<str>, record: Option<Record>) -> Option<Record> {
+        if let Some(session) = session_of(record.as_ref()) {
+            self.ephemerals.entry(session).or_default().insert(path.clone());
+        }
+        let new_session = session_of(record.as_ref());
+        let before = match record {
+            Some(record) => self.records.insert(path.clone(), record),
+            None => self.records.remove(path),
+        };
+        if let Some(session) = session_of(before.as_ref())
+            && new_session != Some(session)
+            && let Some(paths) = self.ephemerals.get_mut(&session)
+        {
+            paths.remove(path);
+            if paths.is_empty() {
+                self.ephemerals.remove(&session);
+            }
+        }
+        before
+    }
+
+    /// The transaction stands: its records are forgotten when it is applied.
+    pub(crate) fn commit(&mut self, zxid: Zxid, paths: impl Iterator<Item = Arc<str>>) {
+        self.order.extend(paths.map(|path| (zxid, path)));
+    }
+
+    /// Paths of nodes that will be ephemerals of a session.
+    pub(crate) fn ephemerals_of(&self, session: SessionId) -> impl Iterator<Item = &Arc<str>> {
+        self.ephemerals.get(&session).into_iter().flatten()
+    }
+}
+
+fn session_of(record: Option<&Record>) -> Option<SessionId> {
+    record?.node.as_ref()?.session
+}

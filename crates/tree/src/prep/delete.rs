@@ -1,0 +1,27 @@
+//! delete.
+
+use zebu_proto::client::DeleteRequest;
+use zebu_proto::txn::Txn;
+use zebu_proto::{ErrorCode, Permissions};
+
+use crate::access::Refusal;
+use crate::path;
+use crate::prep::stage::{Stage, next_version};
+
+pub(super) fn prepare(stage: &mut Stage<'_, '_>, request: DeleteRequest) -> Result<Txn, Refusal> {
+    stage.context.session?;
+    let path = request.path.ok_or(Refusal::Broken)?;
+    let (parent_path, _) = path::split_target(&path)?;
+    if path::is_special(&path) {
+        return Err(ErrorCode::BadArguments.into());
+    }
+    let parent = stage.get(parent_path)?;
+    stage.permit(&parent.acl, Permissions::DELETE)?;
+    let node = stage.get(&path)?;
+    next_version(node.stat.version, request.version)?;
+    if node.child_count > 0 {
+        return Err(ErrorCode::NotEmpty.into());
+    }
+    stage.remove(&path, &node);
+    Ok(Txn::Delete(path))
+}

@@ -1,0 +1,56 @@
+//! multi: all or nothing, and one transaction either way.
+
+use zebu_proto::client::MultiOp;
+use zebu_proto::txn::{SubTxn, Txn};
+use zebu_proto::{ErrorCode, Text};
+
+use crate::access::Refusal;
+use crate::prep::stage::Stage;
+use crate::prep::{check, create, delete, set_data};
+
+pub(super) fn prepare(stage: &mut Stage<'_, '_>, ops: Vec<MultiOp>) -> Result<Txn, Refusal> {
+    // A null path is found before the first operation is looked at.
+    if ops.iter().any(|op| path_of(op).is_none()) {
+        return Err(Refusal::Broken);
+    }
+    let mut parts = Vec::with_capacity(ops.len());
+    let mut failed = false;
+    for op in ops {
+        if failed {
+            parts.push(SubTxn(Txn::error(ErrorCode::RuntimeInconsistency)));
+            continue;
+        }
+        match prepare_part(stage, op) {
+            Ok(txn) => parts.push(SubTxn(txn)),
+            Err(Refusal::Broken) => return Err(Refusal::Broken),
+            Err(Refusal::Failed(code)) => {
+                stage.roll_back();
+                parts.push(SubTxn(Txn::error(code)));
+                failed = true;
+            }
+        }
+    }
+    Ok(Txn::Multi(parts))
+}
+
+fn prepare_part(stage: &mut Stage<'_, '_>, op: MultiOp) -> Result<Txn, Refusal> {
+    match op {
+        // Members of older releases know create only; the body is the same.
+        MultiOp::Create(request) => Ok(match create::prepare(stage, request)? {
+            Txn::Create2(create) => Txn::Create(create),
+            txn => txn,
+        }),
+        MultiOp::Delete(request) => delete::prepare(stage, request),
+        MultiOp::SetData(request) => set_data::prepare(stage, request),
+        MultiOp::Check(request) => check::prepare(stage, request),
+    }
+}
+
+fn path_of(op: &MultiOp) -> &Text {
+    match op {
+        MultiOp::Create(request) => &request.path,
+        MultiOp::Delete(request) => &request.path,
+        MultiOp::SetData(request) => &request.path,
+        MultiOp::Check(request) => &request.path,
+    }
+}

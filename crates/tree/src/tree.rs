@@ -1,0 +1,258 @@
+//! The replicated state and how it is read. Changes are in [`crate::edit`] and [`crate::apply`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use foldhash::quality::FixedState;
+use hashbrown::HashTable;
+use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
+
+use crate::acl_table::AclTable;
+use crate::arena::{Arena, Birth, Node, NodeId};
+use crate::digest;
+use crate::node_ref::NodeRef;
+use crate::options::{DigestMode, TreeOptions};
+use crate::owner::Lifetime;
+use crate::path;
+use crate::quota::QuotaRoots;
+
+/// Nodes, ACLs, sessions: everything that is equal on all members after the same transactions.
+pub struct Tree {
+    pub(crate) options: TreeOptions,
+    pub(crate) hash: FixedState,
+    pub(crate) nodes: Arena,
+    /// Every node but the root, by parent and name.
+    pub(crate) names: HashTable<NodeId>,
+    pub(crate) acls: AclTable,
+    pub(crate) ephemerals: BTreeMap<SessionId, BTreeSet<NodeId>>,
+    pub(crate) ephemeral_count: usize,
+    pub(crate) containers: BTreeSet<NodeId>,
+    pub(crate) ttl_nodes: BTreeSet<NodeId>,
+    pub(crate) quotas: QuotaRoots,
+    pub(crate) sessions: BTreeMap<SessionId, i32>,
+    /// Number of the next node; see [`Birth`].
+    pub(crate) next_birth: u64,
+    pub(crate) digest: i64,
+    pub(crate) last_zxid: Zxid,
+    /// Bytes of all paths and data.
+    pub(crate) data_size: usize,
+}
+
+impl Tree {
+    /// The tree of a server that has seen nothing: the nodes that exist without a transaction.
+    pub fn new(options: TreeOptions) -> Tree {
+        let mut tree = Tree::bare(options);
+        tree.add_system_nodes();
+        tree
+    }
+
+    /// A root and nothing else.
+    pub(crate) fn bare(options: TreeOptions) -> Tree {
+        let mut tree = Tree {
+            options,
+            hash: FixedState::with_seed(options.hash_seed),
+            nodes: Arena::new(),
+            names: HashTable::new(),
+            acls: AclTable::new(options.hash_seed),
+            ephemerals: BTreeMap::new(),
+            ephemeral_count: 0,
+            containers: BTreeSet::new(),
+            ttl_nodes: BTreeSet::new(),
+            quotas: QuotaRoots::default(),
+            sessions: BTreeMap::new(),
+            next_birth: 1,
+            digest: 0,
+            last_zxid: Zxid::ZERO,
+            data_size: path::shown("").len(),
+        };
+        let root = Node {
+            name: Box::default(),
+            data: Some(Arc::from([])),
+            birth: Birth::new(0, true),
+            czxid: 0,
+            mzxid: 0,
+            pzxid: 0,
+            ctime: 0,
+            mtime: 0,
+            owner: 0,
+            version: 0,
+            cversion: 0,
+            aversion: 0,
+            content: digest::content_checksum("", None),
+            acl: AclTable::OPEN,
+            parent: NodeId::NONE,
+            first_child: NodeId::NONE,
+            next: NodeId::NONE,
+            previous: NodeId::NONE,
+            child_count: 0,
+        };
+        tree.nodes.insert(root);
+        tree.digest = tree.digest_of(NodeId::ROOT);
+        tree
+    }
+
+    /// Adds those of the server's own nodes that are missing.
+    pub(crate) fn add_system_nodes(&mut self) {
+        let empty = || Some(Arc::from([]));
+        let mut add = |parent: &str, name: &str, acl: Option<Vec<Acl>>, stat: StatPersisted| {
+            let parent_id = self.find(parent)?;
+            if self.child(parent_id, name).is_none() {
+                let acl = self.acls.intern(acl.as_deref());
+                self.attach(parent_id, &format!("{parent}/{name}"), empty(), acl, &stat);
+            }
+            Some(())
+        };
+        let stat = StatPersisted::default();
+        let _ = add("", "zookeeper", None, stat);
+        let _ = add(path::ZOOKEEPER, "quota", None, stat);
+        let _ =
+            add(path::ZOOKEEPER, "config", Some(Acl::read_only()), StatPersisted { aversion: -1, ..stat });
+    }
+
+    /// What the tree was built with.
+    pub fn options(&self) -> &TreeOptions {
+        &self.options
+    }
+
+    /// The last transaction that was applied completely.
+    pub fn last_zxid(&self) -> Zxid {
+        self.last_zxid
+    }
+
+    /// The sum over all nodes; zero if it is not kept.
+    pub fn digest(&self) -> i64 {
+        match self.options.digest {
+            DigestMode::On => self.digest,
+            DigestMode::Off => 0,
+        }
+    }
+
+    /// Every session with its timeout in milliseconds.
+    pub fn sessions(&self) -> &BTreeMap<SessionId, i32> {
+        &self.sessions
+    }
+
+    /// How many nodes there are. ZooKeeper knows the root under two names and reports one more.
+    pub fn node_count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// How many ephemeral nodes there are.
+    pub fn ephemerals_count(&self) -> usize {
+        self.ephemeral_count
+    }
+
+    /// Bytes of all paths and all data.
+    pub fn approximate_data_size(&self) -> usize {
+        self.data_size
+    }
+
+    /// The ephemeral nodes of a session, sorted.
+    pub fn ephemerals_of(&self, session: SessionId) -> Vec<Box<str>> {
+        let nodes = self.ephemerals.get(&session);
+        let mut paths: Vec<Box<str>> =
+            nodes.into_iter().flatten().map(|&id| self.path_of(id).into_boxed_str()).collect();
+        paths.sort_unstable();
+        paths
+    }
+
+    /// Every session that has ephemeral nodes, in the order of their ids.
+    pub fn sessions_with_ephemerals(&self) -> impl Iterator<Item = SessionId> {
+        self.ephemerals.keys().copied()
+    }
+
+    /// The node at a path. "" and "/" are the root.
+    pub fn node(&self, path: &str) -> Option<NodeRef<'_>> {
+        self.find(path).map(|id| NodeRef::new(self, id))
+    }
+
+    /// How many nodes there are below a path, at any depth.
+    pub fn all_children_number(&self, path: &str) -> Option<usize> {
+        let top = self.find(path)?;
+        if top == NodeId::ROOT {
+            return Some(self.nodes.len() - 1);
+        }
+        Some(self.descendants(top).count())
+    }
+
+    /// Every list of permissions that is in use, with the id by which snapshots know it.
+    pub fn acl_table(&self) -> impl Iterator<Item = (i64, &Arc<[Acl]>)> {
+        self.acls.iter()
+    }
+
+    pub(crate) fn find(&self, path: &str) -> Option<NodeId> {
+        if path::canonical(path).is_empty() {
+            return Some(NodeId::ROOT);
+        }
+        path.strip_prefix('/')?.split('/').try_fold(NodeId::ROOT, |parent, name| self.child(parent, name))
+    }
+
+    pub(crate) fn child(&self, parent: NodeId, name: &str) -> Option<NodeId> {
+        let hash = self.hash.hash_one((parent, name));
+        let is_it = |&id: &NodeId| {
+            let node = self.nodes.get(id);
+            node.parent == parent && *node.name == *name
+        };
+        self.names.find(hash, is_it).copied()
+    }
+
+    /// The path of a living node; "" for the root.
+    pub(crate) fn path_of(&self, id: NodeId) -> String {
+        let mut names = Vec::new();
+        let mut node = self.nodes.get(id);
+        while node.parent != NodeId::NONE {
+            names.push(&*node.name);
+            node = self.nodes.get(node.parent);
+        }
+        let mut path = String::with_capacity(names.iter().map(|name| name.len() + 1).sum());
+        for name in names.into_iter().rev() {
+            path.push('/');
+            path.push_str(name);
+        }
+        path
+    }
+
+    /// Every node below one, parents first. Follows links, so that depth costs no stack.
+    pub(crate) fn descendants(&self, top: NodeId) -> impl Iterator<Item = NodeId> {
+        let after = move |id: NodeId| {
+            if let Some(child) = self.nodes.get(id).first_child.some() {
+                return Some(child);
+            }
+            let mut at = id;
+            while at != top {
+                let node = self.nodes.get(at);
+                if let Some(next) = node.next.some() {
+                    return Some(next);
+                }
+                at = node.parent;
+            }
+            None
+        };
+        std::iter::successors(after(top), move |&id| after(id))
+    }
+
+    pub(crate) fn lifetime(&self, owner: i64) -> Lifetime {
+        Lifetime::of_owner(owner, self.options.ttl_nodes)
+    }
+
+    /// What a node adds to the tree digest.
+    pub(crate) fn digest_of(&self, id: NodeId) -> i64 {
+        let node = self.nodes.get(id);
+        if self.options.digest == DigestMode::Off || !node.birth.is_counted() {
+            return 0;
+        }
+        digest::node_digest(node.content, &node.stat())
+    }
+}
+
+impl std::fmt::Debug for Tree {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tree")
+            .field("last_zxid", &self.last_zxid)
+            .field("nodes", &self.nodes.len())
+            .field("sessions", &self.sessions.len())
+            .field("digest", &self.digest)
+            .finish_non_exhaustive()
+    }
+}

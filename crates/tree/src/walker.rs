@@ -1,0 +1,110 @@
+//! Walks the whole tree in slices, for a snapshot, while transactions are applied between the slices.
+//!
+//! The result is fuzzy: it holds some effects of what was applied meanwhile. It is exact again once the
+//! history from the first slice on has been replayed over it. Only nodes that existed at the start are
+//! visited, each at most once and after its parent.
+
+use zebu_proto::StatPersisted;
+
+use crate::arena::NodeId;
+use crate::tree::Tree;
+
+/// Whether there is more to visit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WalkProgress {
+    /// Call again.
+    More,
+    /// Every node was visited.
+    Done,
+}
+
+/// Takes a node: path ("" for the root), data, id of its ACL, stat.
+pub type NodeSink<'a> = &'a mut dyn FnMut(&str, Option<&[u8]>, i64, &StatPersisted);
+
+/// Position of a walk. It borrows nothing.
+#[derive(Debug)]
+pub struct Walker {
+    /// Nodes born later are left to the replay.
+    end_birth: u64,
+    /// The slots to look at, one after the other.
+    next_slot: usize,
+    end_slot: usize,
+    /// Which slots were visited out of turn, because a child came before.
+    visited: Vec<u64>,
+    /// The path of the parent visited last, with its number: siblings often follow each other.
+    parent: (u64, String),
+}
+
+impl Tree {
+    /// Begins a walk.
+    pub fn walker(&self) -> Walker {
+        let slots = self.nodes.slots();
+        Walker {
+            end_birth: self.next_birth,
+            next_slot: 0,
+            end_slot: slots,
+            visited: vec![0; slots.div_ceil(64)],
+            parent: (0, String::new()),
+        }
+    }
+}
+
+impl Walker {
+    /// Visits about `max_nodes` nodes (a few more if ancestors are due). The tree is that of the start.
+    pub fn next_slice(&mut self, tree: &Tree, max_nodes: usize, sink: NodeSink<'_>) -> WalkProgress {
+        let slice_end = self.next_slot.saturating_add(max_nodes.max(1)).min(self.end_slot);
+        while self.next_slot < slice_end {
+            let slot = self.next_slot;
+            self.next_slot += 1;
+            if let Some((id, node)) = tree.nodes.at_slot(slot)
+                && node.birth.number() < self.end_birth
+            {
+                self.visit_with_ancestors(tree, id, sink);
+            }
+        }
+        if self.next_slot == self.end_slot { WalkProgress::Done } else { WalkProgress::More }
+    }
+
+    /// Ancestors are older than the node, so they existed at the start too.
+    fn visit_with_ancestors(&mut self, tree: &Tree, id: NodeId, sink: NodeSink<'_>) {
+        let mut due = Vec::new();
+        let mut at = id.some();
+        while let Some(id) = at.filter(|&id| !self.is_visited(id)) {
+            due.push(id);
+            at = tree.nodes.get(id).parent.some();
+        }
+        for id in due.into_iter().rev() {
+            self.mark_visited(id);
+            self.visit(tree, id, sink);
+        }
+    }
+
+    fn visit(&mut self, tree: &Tree, id: NodeId, sink: NodeSink<'_>) {
+        let node = tree.nodes.get(id);
+        let acl = tree.acls.id(node.acl);
+        let Some(parent) = node.parent.some() else {
+            sink("", node.data.as_deref(), acl, &node.stat());
+            return;
+        };
+        let parent_birth = tree.nodes.get(parent).birth.number();
+        if self.parent.0 != parent_birth {
+            self.parent = (parent_birth, tree.path_of(parent));
+        }
+        let path = &mut self.parent.1;
+        let length = path.len();
+        path.push('/');
+        path.push_str(&node.name);
+        sink(path, node.data.as_deref(), acl, &node.stat());
+        path.truncate(length);
+    }
+
+    fn is_visited(&self, id: NodeId) -> bool {
+        self.visited.get(id.slot() / 64).is_some_and(|word| word >> (id.slot() % 64) & 1 == 1)
+    }
+
+    fn mark_visited(&mut self, id: NodeId) {
+        if let Some(word) = self.visited.get_mut(id.slot() / 64) {
+            *word |= 1 << (id.slot() % 64);
+        }
+    }
+}
