@@ -1,0 +1,172 @@
+//! What storage needs of a disk, and nothing more: named files with positioned reads and writes, and the
+//! two kinds of sync, of a file's bytes and of a directory's names.
+//!
+//! Nothing here promises durability by itself: a write is durable after the file's sync, a new, renamed or
+//! removed name after the directory's sync. The crash model stands in behind the same trait.
+
+use std::io;
+use std::path::Path;
+
+pub use crate::format::scan::ReadAt;
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reads only.
+    Read,
+    /// Reads and writes; the file must exist.
+    ReadWrite,
+}
+
+/// An open file.
+pub trait DiskFile: ReadAt {
+    /// Writes all of `bytes` at `offset`, growing the file if needed.
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Cuts or grows the file; grown bytes read as zero.
+    fn set_length(&self, length: u64) -> io::Result<()>;
+
+    /// Makes the bytes and the length durable.
+    fn sync_data(&self) -> io::Result<()>;
+
+    /// Makes the bytes and everything known about the file durable.
+    fn sync_all(&self) -> io::Result<()>;
+}
+
+/// Why a lock was not taken.
+#[derive(Debug)]
+pub enum LockRefused {
+    /// Someone else has it; what they wrote into the file.
+    Held {
+        /// Who holds it, as far as the lock file says.
+        holder: String,
+    },
+    /// The disk failed.
+    Io(io::Error),
+}
+
+/// A disk with directories.
+pub trait Disk: Clone {
+    /// An open file.
+    type File: DiskFile;
+    /// An exclusive lock, released when dropped.
+    type Lock;
+
+    /// Names in a directory, sorted. Names that are no text cannot be ours and are left out.
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>>;
+
+    /// Whether the name is there.
+    fn exists(&self, path: &Path) -> io::Result<bool>;
+
+    /// Creates a directory and its parents; an existing one is fine.
+    fn create_directory(&self, directory: &Path) -> io::Result<()>;
+
+    /// Opens an existing file.
+    fn open(&self, path: &Path, access: Access) -> io::Result<Self::File>;
+
+    /// Creates an empty file for writing; an existing one is emptied.
+    fn create(&self, path: &Path) -> io::Result<Self::File>;
+
+    /// Gives a file another name in one step, replacing what had it.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes all names of a directory durable.
+    fn sync_directory(&self, directory: &Path) -> io::Result<()>;
+
+    /// Takes the exclusive lock that the file at `path` stands for, and writes `holder` into it.
+    fn lock(&self, path: &Path, holder: &str) -> Result<Self::Lock, LockRefused>;
+}
+
+/// Writes a small file so that after a crash either the old or the new content is there: temporary name,
+/// sync, rename, directory sync.
+pub fn replace_file<D: Disk>(
+    disk: &D,
+    directory: &Path,
+    name: &str,
+    temporary: &str,
+    bytes: &[u8],
+) -> io::Result<()> {
+    let from = directory.join(temporary);
+    let file = disk.create(&from)?;
+    file.write_at(0, bytes)?;
+    file.sync_all()?;
+    disk.rename(&from, &directory.join(name))?;
+    disk.sync_directory(directory)
+}
+
+/// Reads a whole file; small files only.
+pub fn read_file<D: Disk>(disk: &D, path: &Path) -> io::Result<Vec<u8>> {
+    let file = disk.open(path, Access::Read)?;
+    let mut bytes = vec![0; usize::try_from(file.length()?).map_err(io::Error::other)?];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let count = file.read_at(filled as u64, &mut bytes[filled..])?;
+        if count == 0 {
+            bytes.truncate(filled);
+            break;
+        }
+        filled += count;
+    }
+    Ok(bytes)
+}
+
+/// A file as a stream of writes, front to back.
+#[derive(Debug)]
+pub struct FileSink<F> {
+    file: F,
+    offset: u64,
+}
+
+impl<F: DiskFile> FileSink<F> {
+    /// Starts at the front of `file`.
+    pub fn new(file: F) -> FileSink<F> {
+        FileSink { file, offset: 0 }
+    }
+
+    /// The file.
+    pub fn into_file(self) -> F {
+        self.file
+    }
+}
+
+impl<F: DiskFile> io::Write for FileSink<F> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write_at(self.offset, bytes)?;
+        self.offset += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A file as a stream of reads, front to back.
+#[derive(Debug)]
+pub struct FileSource<F> {
+    file: F,
+    offset: u64,
+}
+
+impl<F: ReadAt> FileSource<F> {
+    /// Starts at the front of `file`.
+    pub fn new(file: F) -> FileSource<F> {
+        FileSource { file, offset: 0 }
+    }
+
+    /// Bytes that were read so far.
+    pub fn position(&self) -> u64 {
+        self.offset
+    }
+}
+
+impl<F: ReadAt> io::Read for FileSource<F> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read_at(self.offset, buffer)?;
+        self.offset += count as u64;
+        Ok(count)
+    }
+}

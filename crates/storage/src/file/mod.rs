@@ -1,0 +1,119 @@
+//! The real disk, through the standard library. It decides nothing: every error goes back to the caller.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::disk::{Access, Disk, DiskFile, LockRefused, ReadAt};
+
+/// The disk of this machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FileDisk;
+
+/// A lock on a file of this machine. The system releases it when the process ends, however it ends.
+#[derive(Debug)]
+pub struct FileLock {
+    _file: File,
+}
+
+impl ReadAt for File {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match FileExt::read_at(self, buffer, offset) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
+            }
+        }
+    }
+}
+
+impl DiskFile for File {
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_all_at(bytes, offset)
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.set_len(length)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        File::sync_data(self)
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        File::sync_all(self)
+    }
+}
+
+impl Disk for FileDisk {
+    type File = File;
+    type Lock = FileLock;
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(directory)? {
+            if let Ok(name) = entry?.file_name().into_string() {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        path.try_exists()
+    }
+
+    fn create_directory(&self, directory: &Path) -> io::Result<()> {
+        fs::create_dir_all(directory)
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<File> {
+        OpenOptions::new().read(true).write(access == Access::ReadWrite).open(path)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        File::open(directory)?.sync_all()
+    }
+
+    fn lock(&self, path: &Path, holder: &str) -> Result<FileLock, LockRefused> {
+        // Not emptied on open: the file may still name the holder.
+        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        let mut file = opened.map_err(LockRefused::Io)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // The text is a courtesy; the refusal stands without it.
+                let _ = (&file).take(256).read_to_string(&mut holder);
+                return Err(LockRefused::Held { holder: holder.trim().to_owned() });
+            }
+            Err(TryLockError::Error(error)) => return Err(LockRefused::Io(error)),
+        }
+        name_holder(&mut file, holder).map_err(LockRefused::Io)?;
+        Ok(FileLock { _file: file })
+    }
+}
+
+fn name_holder(file: &mut File, holder: &str) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    file.write_all(holder.as_bytes())
+}

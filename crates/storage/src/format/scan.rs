@@ -1,0 +1,355 @@
+//! Reads a log's entries one after the other and says how the log ends: at zeros, torn, or damaged with
+//! valid entries behind the damage. It looks behind every end, because Apache does not and loses data by it.
+//!
+//! It knows no neighbouring files and drops nothing: recovery decides what an end means.
+
+use std::io;
+
+use zebu_proto::{OpCode, Zxid};
+
+use super::log::{
+    END_MARK, ENTRY_HEAD_SIZE, ENTRY_OVERHEAD, HEADER_SIZE, MAGIC, TXN_HEADER_SIZE, payload_type,
+    payload_zxid,
+};
+
+/// Bytes that are read ahead.
+const WINDOW_SIZE: usize = 256 * 1024;
+
+/// The unit that a disk writes whole or not at all.
+pub const SECTOR_SIZE: u64 = 512;
+
+/// Bytes that can be read at any offset.
+pub trait ReadAt {
+    /// How many there are.
+    fn length(&self) -> io::Result<u64>;
+
+    /// Reads some bytes from `offset` on; zero only at the end.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+}
+
+impl ReadAt for [u8] {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let rest = usize::try_from(offset).ok().and_then(|offset| self.get(offset..)).unwrap_or_default();
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        Ok(count)
+    }
+}
+
+impl<T: ReadAt + ?Sized> ReadAt for &T {
+    fn length(&self) -> io::Result<u64> {
+        (**self).length()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        (**self).read_at(offset, buffer)
+    }
+}
+
+/// What the first bytes of a log are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogHeader {
+    /// The magic is right.
+    Valid,
+    /// Fewer bytes than a header has: its creation was interrupted, it holds nothing.
+    Unfinished,
+    /// The whole file is zero: its header never reached the disk, it holds nothing.
+    Zero,
+    /// Anything else.
+    Foreign,
+}
+
+/// Why bytes at an offset are not an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Flaw {
+    /// The file ends inside of it.
+    #[error("the file ends inside the entry")]
+    CutShort,
+    /// Length zero, but not all zeros up to the end.
+    #[error("zeros in place of an entry, and other bytes behind them")]
+    Zeros,
+    /// A negative length.
+    #[error("impossible length {0}")]
+    Length(i32),
+    /// The checksum is not that of the payload.
+    #[error("wrong checksum")]
+    Checksum,
+    /// The checksum is right, the byte behind is not the end mark.
+    #[error("end mark missing")]
+    EndMark,
+}
+
+/// How the entries of a log end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogEnd {
+    /// The file ends behind the last entry, or only zeros follow.
+    Clean {
+        /// Offset behind the last entry.
+        at: u64,
+    },
+    /// Bytes that are no entry follow, and no valid entry behind them.
+    Torn(Damage),
+    /// Bytes that are no entry follow, and behind them a valid entry of a later transaction.
+    Damaged(Damage, ValidBehind),
+}
+
+/// Bytes that are no entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Offset behind the last valid entry.
+    pub at: u64,
+    /// What is wrong.
+    pub flaw: Flaw,
+    /// The transaction, if the bytes still name one that can be.
+    pub claimed: Option<Zxid>,
+    /// The first whole sector since `at` that holds nothing, as a write that a power failure lost.
+    pub blank_sector: Option<u64>,
+}
+
+/// A valid entry behind damage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValidBehind {
+    /// Where it begins.
+    pub at: u64,
+    /// Its transaction.
+    pub zxid: Zxid,
+}
+
+/// What the scanner found next.
+#[derive(Debug)]
+pub enum Scanned<'s> {
+    /// An entry with a right checksum and end mark.
+    Entry(RawEntry<'s>),
+    /// There are no more.
+    End(LogEnd),
+}
+
+/// A checked but undecoded entry.
+#[derive(Debug)]
+pub struct RawEntry<'s> {
+    /// Where the frame begins.
+    pub at: u64,
+    /// Where the next frame begins.
+    pub end: u64,
+    /// Header, body, digest.
+    pub payload: &'s [u8],
+}
+
+enum Checked {
+    Valid { end: u64 },
+    Flawed(Flaw),
+}
+
+/// Reads a log front to back.
+#[derive(Debug)]
+pub struct LogScanner<F> {
+    file: F,
+    length: u64,
+    window: Vec<u8>,
+    window_start: u64,
+    at: u64,
+    highest: Option<Zxid>,
+}
+
+impl<F: ReadAt> LogScanner<F> {
+    /// Looks at the header. Entries may be read only if it is valid.
+    pub fn open(file: F) -> io::Result<(LogScanner<F>, LogHeader)> {
+        let length = file.length()?;
+        let mut scanner = LogScanner {
+            file,
+            length,
+            window: Vec::new(),
+            window_start: 0,
+            at: HEADER_SIZE as u64,
+            highest: None,
+        };
+        let header = scanner.bytes(0, HEADER_SIZE)?;
+        let header = if header.len() < HEADER_SIZE {
+            LogHeader::Unfinished
+        } else if header.starts_with(&MAGIC) {
+            LogHeader::Valid
+        } else if scanner.first_nonzero(0)?.is_none() {
+            LogHeader::Zero
+        } else {
+            LogHeader::Foreign
+        };
+        Ok((scanner, header))
+    }
+
+    /// Bytes of the whole file.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Where the next entry is looked for.
+    pub fn position(&self) -> u64 {
+        self.at
+    }
+
+    /// The next entry, or how the log ends. After the end it stays at the end.
+    pub fn next_entry(&mut self) -> io::Result<Scanned<'_>> {
+        let at = self.at;
+        match self.check(at)? {
+            Checked::Valid { end } => {
+                self.at = end;
+                let size = usize::try_from(end - at).expect("check has read the entry");
+                let frame = self.bytes(at, size)?;
+                let zxid = payload_zxid(&frame[ENTRY_HEAD_SIZE..size - 1]);
+                self.highest = self.highest.max(zxid);
+                let start = usize::try_from(at - self.window_start).expect("the window holds the entry");
+                let payload = &self.window[start + ENTRY_HEAD_SIZE..start + size - 1];
+                Ok(Scanned::Entry(RawEntry { at, end, payload }))
+            }
+            Checked::Flawed(flaw) => Ok(Scanned::End(self.end_at(at, flaw)?)),
+        }
+    }
+
+    fn end_at(&mut self, at: u64, flaw: Flaw) -> io::Result<LogEnd> {
+        if self.first_nonzero(at)?.is_none() {
+            return Ok(LogEnd::Clean { at });
+        }
+        let behind = self.find_valid(at + 1)?;
+        let until = behind.map_or(self.length, |behind| behind.at);
+        let damage =
+            Damage { at, flaw, claimed: self.claimed(at)?, blank_sector: self.blank_sector(at, until)? };
+        Ok(match behind {
+            Some(behind) => LogEnd::Damaged(damage, behind),
+            None => LogEnd::Torn(damage),
+        })
+    }
+
+    /// The window's bytes at `at`: as many as asked for, fewer only at the end of the file.
+    fn bytes(&mut self, at: u64, count: usize) -> io::Result<&[u8]> {
+        let window_end = self.window_start + self.window.len() as u64;
+        let end = at.saturating_add(count as u64).min(self.length);
+        if at < self.window_start || end > window_end {
+            self.window_start = at;
+            let left = usize::try_from(self.length.saturating_sub(at)).unwrap_or(usize::MAX);
+            self.window.resize(count.max(WINDOW_SIZE).min(left), 0);
+            let mut filled = 0;
+            while filled < self.window.len() {
+                match self.file.read_at(at + filled as u64, &mut self.window[filled..])? {
+                    0 => break,
+                    count => filled += count,
+                }
+            }
+            self.window.truncate(filled);
+        }
+        let start = usize::try_from(at - self.window_start).unwrap_or(usize::MAX).min(self.window.len());
+        let end = start.saturating_add(count).min(self.window.len());
+        Ok(&self.window[start..end])
+    }
+
+    fn check(&mut self, at: u64) -> io::Result<Checked> {
+        let Some((_, length)) = self.head(at)? else {
+            return Ok(Checked::Flawed(Flaw::CutShort));
+        };
+        let payload = match usize::try_from(length) {
+            Err(_) => return Ok(Checked::Flawed(Flaw::Length(length))),
+            Ok(0) => return Ok(Checked::Flawed(Flaw::Zeros)),
+            Ok(payload) => payload,
+        };
+        let size = payload + ENTRY_OVERHEAD;
+        let end = at + size as u64;
+        if end > self.length {
+            return Ok(Checked::Flawed(Flaw::CutShort));
+        }
+        let frame = self.bytes(at, size)?;
+        if frame.len() < size {
+            return Ok(Checked::Flawed(Flaw::CutShort));
+        }
+        let checksum = u64::from(simd_adler32::adler32(&&frame[ENTRY_HEAD_SIZE..size - 1]));
+        Ok(if frame[..8] != checksum.to_be_bytes() {
+            Checked::Flawed(Flaw::Checksum)
+        } else if frame[size - 1] != END_MARK {
+            Checked::Flawed(Flaw::EndMark)
+        } else {
+            Checked::Valid { end }
+        })
+    }
+
+    /// Checksum and length at an offset.
+    fn head(&mut self, at: u64) -> io::Result<Option<(u64, i32)>> {
+        let head = self.bytes(at, ENTRY_HEAD_SIZE)?;
+        let Some(head) = head.first_chunk::<ENTRY_HEAD_SIZE>() else { return Ok(None) };
+        let [c0, c1, c2, c3, c4, c5, c6, c7, l0, l1, l2, l3] = *head;
+        let checksum = u64::from_be_bytes([c0, c1, c2, c3, c4, c5, c6, c7]);
+        Ok(Some((checksum, i32::from_be_bytes([l0, l1, l2, l3]))))
+    }
+
+    /// The first valid entry of a later transaction from `at` on, at any offset.
+    fn find_valid(&mut self, mut at: u64) -> io::Result<Option<ValidBehind>> {
+        while at < self.length {
+            // The upper half of a checksum is zero, the lower half never is.
+            match self.first_nonzero(at)? {
+                None => return Ok(None),
+                Some(nonzero) => at = at.max(nonzero.saturating_sub(7)),
+            }
+            if let Some(zxid) = self.candidate(at)?
+                && matches!(self.check(at)?, Checked::Valid { .. })
+            {
+                return Ok(Some(ValidBehind { at, zxid }));
+            }
+            at += 1;
+        }
+        Ok(None)
+    }
+
+    /// Whether an entry of a later transaction can begin here, before its checksum is computed.
+    fn candidate(&mut self, at: u64) -> io::Result<Option<Zxid>> {
+        let highest = self.highest;
+        let front = self.bytes(at, ENTRY_HEAD_SIZE + TXN_HEADER_SIZE)?;
+        if front.len() < ENTRY_HEAD_SIZE + TXN_HEADER_SIZE || front[..4] != [0; 4] {
+            return Ok(None);
+        }
+        let payload = &front[ENTRY_HEAD_SIZE..];
+        let known = payload_type(payload).and_then(OpCode::from_wire).is_some();
+        let later = payload_zxid(payload).filter(|&zxid| Some(zxid) > highest && zxid.0 > 0);
+        let length = i32::from_be_bytes([front[8], front[9], front[10], front[11]]);
+        let plausible = usize::try_from(length).is_ok_and(|length| length >= TXN_HEADER_SIZE);
+        Ok(if known && plausible { later } else { None })
+    }
+
+    /// The transaction that the damaged bytes at `at` speak of, if it can follow what was read.
+    fn claimed(&mut self, at: u64) -> io::Result<Option<Zxid>> {
+        let highest = self.highest;
+        let front = self.bytes(at, ENTRY_HEAD_SIZE + TXN_HEADER_SIZE)?;
+        let zxid = front.get(ENTRY_HEAD_SIZE..).and_then(payload_zxid);
+        Ok(zxid.filter(|&zxid| zxid.0 > 0 && Some(zxid) > highest))
+    }
+
+    /// A sector that begins below `until` and holds only zeros behind `at`.
+    fn blank_sector(&mut self, at: u64, until: u64) -> io::Result<Option<u64>> {
+        let mut sector = at - at % SECTOR_SIZE;
+        while sector < until {
+            let from = sector.max(at);
+            let end = sector + SECTOR_SIZE;
+            match self.first_nonzero(from)? {
+                Some(nonzero) if nonzero < end => sector = end,
+                Some(_) | None => return Ok(Some(sector)),
+            }
+        }
+        Ok(None)
+    }
+
+    fn first_nonzero(&mut self, mut at: u64) -> io::Result<Option<u64>> {
+        const ZEROS: [u8; 4096] = [0; 4096];
+        while at < self.length {
+            let bytes = self.bytes(at, ZEROS.len())?;
+            if bytes.is_empty() {
+                return Ok(None);
+            }
+            if bytes != &ZEROS[..bytes.len()]
+                && let Some(index) = bytes.iter().position(|&byte| byte != 0)
+            {
+                return Ok(Some(at + index as u64));
+            }
+            at += bytes.len() as u64;
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,355 @@
+//! Reads a snapshot from a stream and hands out what it meets. Nothing may be kept of it before the end is
+//! reached: only the seal proves that what was handed out is what was written.
+
+use std::io::{self, Read};
+
+use simd_adler32::Adler32;
+use zebu_proto::txn::DIGEST_VERSION;
+use zebu_proto::{Acl, DecodeError, Jute, Reader, SessionId, StatPersisted, Zxid};
+
+use super::{END, HEADER, LAST_ZXID_SECTION_SIZE, MAGIC_SIZE, SEAL_SIZE, SnapshotDigest, SnapshotSummary};
+
+/// Bytes that are read at a time.
+const CHUNK_SIZE: usize = 128 * 1024;
+
+/// More than all sections take; a longer rest is no snapshot.
+const SECTIONS_SIZE_MAX: usize = 4096;
+
+/// Receives the content of a snapshot in the order of the file.
+pub trait SnapshotVisitor {
+    /// A session.
+    fn session(&mut self, id: SessionId, timeout_ms: i32);
+
+    /// An ACL that nodes refer to by its number.
+    fn acl(&mut self, id: i64, acl: Vec<Acl>);
+
+    /// A node, parents first; the root has the empty path. The text says why it cannot be.
+    fn node(&mut self, path: &str, data: Option<&[u8]>, acl: i64, stat: &StatPersisted)
+    -> Result<(), String>;
+
+    /// Called now and then with the number of unpacked bytes that were read.
+    fn progress(&mut self, _bytes: u64) {}
+}
+
+/// Why a snapshot is not usable.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotFlaw {
+    /// Reading or unpacking failed.
+    #[error("{error} at offset {at} of the unpacked content")]
+    Read {
+        /// Unpacked bytes before it.
+        at: u64,
+        /// What happened.
+        error: io::Error,
+    },
+    /// It does not begin like a snapshot.
+    #[error("it does not begin with the snapshot magic ZKSN")]
+    Magic,
+    /// It ends too early.
+    #[error("it is cut short at offset {at} of the unpacked content")]
+    CutShort {
+        /// Unpacked bytes that are there.
+        at: u64,
+    },
+    /// A field that cannot be.
+    #[error("{error} in the {what} at offset {at} of the unpacked content")]
+    Field {
+        /// Which part.
+        what: &'static str,
+        /// Where the record begins.
+        at: u64,
+        /// What is wrong.
+        error: DecodeError,
+    },
+    /// A checksum does not match.
+    #[error(
+        "checksum {index} is {found:#x}, the content has {computed:#x}, at offset {at} of the unpacked content"
+    )]
+    Seal {
+        /// Which one, counted from one.
+        index: usize,
+        /// Where it stands.
+        at: u64,
+        /// What the file says.
+        found: u64,
+        /// What the content sums to.
+        computed: u32,
+    },
+    /// What follows the nodes is none of the known layouts.
+    #[error("{rest} bytes follow the nodes at offset {at} of the unpacked content, which is no known layout")]
+    Sections {
+        /// Where the first section should begin.
+        at: u64,
+        /// How many bytes are there.
+        rest: usize,
+    },
+    /// The receiver refused a node.
+    #[error("node {path:?} at offset {at} of the unpacked content: {reason}")]
+    Node {
+        /// Its path.
+        path: String,
+        /// Where it begins.
+        at: u64,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Reads a whole snapshot. After an error the visitor holds garbage and must be emptied.
+pub fn decode(
+    source: impl Read,
+    visitor: &mut (impl SnapshotVisitor + ?Sized),
+) -> Result<SnapshotSummary, SnapshotFlaw> {
+    let mut input = Input::new(source);
+    let header = input.take(HEADER.len())?;
+    if header[..MAGIC_SIZE] != HEADER[..MAGIC_SIZE] {
+        return Err(SnapshotFlaw::Magic);
+    }
+    let sessions = decode_sessions(&mut input, visitor)?;
+    let acls = decode_acls(&mut input, visitor)?;
+    let nodes = decode_nodes(&mut input, visitor)?;
+    let mut seals = Vec::with_capacity(3);
+    check_seal(&mut input, &mut seals)?;
+    let (digest, last_zxid) = decode_sections(&mut input, &mut seals)?;
+    Ok(SnapshotSummary { sessions, acls, nodes, seals, digest, last_zxid, size: input.position() })
+}
+
+fn decode_sessions(
+    input: &mut Input<impl Read>,
+    visitor: &mut (impl SnapshotVisitor + ?Sized),
+) -> Result<u64, SnapshotFlaw> {
+    let count = input.count("sessions")?;
+    for _ in 0..count {
+        let id = SessionId(input.long()?);
+        let timeout_ms = input.int()?;
+        visitor.session(id, timeout_ms);
+    }
+    Ok(count)
+}
+
+fn decode_acls(
+    input: &mut Input<impl Read>,
+    visitor: &mut (impl SnapshotVisitor + ?Sized),
+) -> Result<u64, SnapshotFlaw> {
+    let count = input.count("ACL map")?;
+    for _ in 0..count {
+        let id = input.long()?;
+        let entries = input.count("ACL")?;
+        let mut acl = Vec::new();
+        for _ in 0..entries {
+            let at = input.position();
+            // An entry is perms and two strings; gathered first, because a record decoder needs it whole.
+            let mut record = input.take(4)?.to_vec();
+            for _ in 0..2 {
+                let length = input.take(4)?.to_vec();
+                record.extend_from_slice(&length);
+                let length = i32::from_be_bytes([length[0], length[1], length[2], length[3]]);
+                record.extend_from_slice(input.take(usize::try_from(length).unwrap_or(0))?);
+            }
+            let entry = Acl::decode(&mut Reader::new(&record));
+            acl.push(entry.map_err(|error| SnapshotFlaw::Field { what: "ACL", at, error })?);
+        }
+        visitor.acl(id, acl);
+    }
+    Ok(count)
+}
+
+fn decode_nodes(
+    input: &mut Input<impl Read>,
+    visitor: &mut (impl SnapshotVisitor + ?Sized),
+) -> Result<u64, SnapshotFlaw> {
+    let mut count = 0;
+    let mut path = Vec::new();
+    let mut data = Vec::new();
+    loop {
+        let at = input.position();
+        if !input.buffer("path", &mut path)? {
+            let error = DecodeError::Null { at: 4 };
+            return Err(SnapshotFlaw::Field { what: "path", at, error });
+        }
+        if path == b"/" {
+            return Ok(count);
+        }
+        let present = input.buffer("data", &mut data)?;
+        let acl = input.long()?;
+        let record = input.take(StatPersisted::SIZE_MIN)?;
+        let stat = StatPersisted::decode(&mut Reader::new(record));
+        let stat = stat.map_err(|error| SnapshotFlaw::Field { what: "stat", at, error })?;
+        let text = zebu_proto::jute::decode_text(&path);
+        let node = visitor.node(&text, present.then_some(&data[..]), acl, &stat);
+        node.map_err(|reason| SnapshotFlaw::Node { path: text.into_owned(), at, reason })?;
+        count += 1;
+        if count % 4096 == 0 {
+            visitor.progress(at);
+        }
+    }
+}
+
+/// The sections have no marks; their sizes tell them apart.
+fn decode_sections(
+    input: &mut Input<impl Read>,
+    seals: &mut Vec<u32>,
+) -> Result<(Option<SnapshotDigest>, Option<Zxid>), SnapshotFlaw> {
+    let at = input.position();
+    // An error behind a complete file, such as a cut gzip trailer, says nothing about the content.
+    let rest = input.rest(SECTIONS_SIZE_MAX);
+    let unknown = SnapshotFlaw::Sections { at, rest };
+    if rest == 0 {
+        return Ok((None, None));
+    }
+    let mut digest = None;
+    if rest != LAST_ZXID_SECTION_SIZE {
+        if rest < 12 + SEAL_SIZE {
+            return Err(unknown);
+        }
+        digest = Some(decode_digest(input)?);
+        check_seal(input, seals)?;
+    }
+    let used = usize::try_from(input.position() - at).unwrap_or(usize::MAX);
+    let last_zxid = match rest.saturating_sub(used) {
+        0 => None,
+        LAST_ZXID_SECTION_SIZE => {
+            let zxid = Zxid(input.long()?);
+            check_seal(input, seals)?;
+            Some(zxid)
+        }
+        _ => return Err(unknown),
+    };
+    Ok((digest, last_zxid))
+}
+
+fn decode_digest(input: &mut Input<impl Read>) -> Result<SnapshotDigest, SnapshotFlaw> {
+    let zxid = Zxid(input.long()?);
+    let version = input.int()?;
+    let digest = if version < DIGEST_VERSION {
+        // Older digests are text in another scheme; nothing compares them any more.
+        input.buffer("digest", &mut Vec::new())?;
+        0
+    } else {
+        input.long()?
+    };
+    Ok(SnapshotDigest { zxid, version, digest })
+}
+
+fn check_seal(input: &mut Input<impl Read>, seals: &mut Vec<u32>) -> Result<(), SnapshotFlaw> {
+    let at = input.position();
+    let computed = input.checksum();
+    let found = input.long()? as u64;
+    if found != u64::from(computed) {
+        return Err(SnapshotFlaw::Seal { index: seals.len() + 1, at, found, computed });
+    }
+    if input.take(END.len())? != END {
+        return Err(SnapshotFlaw::Sections { at, rest: SEAL_SIZE });
+    }
+    seals.push(computed);
+    Ok(())
+}
+
+/// A stream with a window, which sums what was taken from it.
+struct Input<R> {
+    source: R,
+    window: Vec<u8>,
+    at: usize,
+    summed: usize,
+    window_start: u64,
+    checksum: Adler32,
+}
+
+impl<R: Read> Input<R> {
+    fn new(source: R) -> Input<R> {
+        let checksum = Adler32::new();
+        Input { source, window: Vec::new(), at: 0, summed: 0, window_start: 0, checksum }
+    }
+
+    fn position(&self) -> u64 {
+        self.window_start + self.at as u64
+    }
+
+    /// Adler-32 of everything that was taken.
+    fn checksum(&mut self) -> u32 {
+        self.checksum.write(&self.window[self.summed..self.at]);
+        self.summed = self.at;
+        self.checksum.finish()
+    }
+
+    fn available(&self) -> usize {
+        self.window.len() - self.at
+    }
+
+    /// Reads one more chunk; false at the end.
+    fn fill(&mut self) -> io::Result<bool> {
+        self.checksum();
+        self.window.drain(..self.at);
+        self.window_start += self.at as u64;
+        self.at = 0;
+        self.summed = 0;
+        let kept = self.window.len();
+        self.window.resize(kept + CHUNK_SIZE, 0);
+        let count = loop {
+            match self.source.read(&mut self.window[kept..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => break result,
+            }
+        };
+        self.window.truncate(kept + count.as_ref().copied().unwrap_or(0));
+        Ok(count? > 0)
+    }
+
+    /// Takes `count` bytes; reserves no more than what is really there.
+    fn take(&mut self, count: usize) -> Result<&[u8], SnapshotFlaw> {
+        while self.available() < count {
+            let at = self.position() + self.available() as u64;
+            match self.fill() {
+                Ok(true) => {}
+                Ok(false) => return Err(SnapshotFlaw::CutShort { at }),
+                Err(error) => return Err(SnapshotFlaw::Read { at, error }),
+            }
+        }
+        let start = self.at;
+        self.at += count;
+        Ok(&self.window[start..self.at])
+    }
+
+    /// How many bytes are left, counted up to a limit; what cannot be read does not count.
+    fn rest(&mut self, limit: usize) -> usize {
+        while self.available() <= limit && matches!(self.fill(), Ok(true)) {}
+        self.available()
+    }
+
+    fn int(&mut self) -> Result<i32, SnapshotFlaw> {
+        let bytes = self.take(4)?;
+        Ok(i32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+    }
+
+    fn long(&mut self) -> Result<i64, SnapshotFlaw> {
+        let high = self.int()?;
+        let low = self.int()?;
+        Ok((i64::from(high) << 32) | i64::from(low as u32))
+    }
+
+    /// A count that may not be negative, null included.
+    fn count(&mut self, what: &'static str) -> Result<u64, SnapshotFlaw> {
+        let at = self.position();
+        let length = self.int()?;
+        let error = DecodeError::BadLength { at: 0, length };
+        u64::try_from(length).map_err(|_| SnapshotFlaw::Field { what, at, error })
+    }
+
+    /// Copies a buffer out; false when it is null.
+    fn buffer(&mut self, what: &'static str, out: &mut Vec<u8>) -> Result<bool, SnapshotFlaw> {
+        let at = self.position();
+        let length = self.int()?;
+        out.clear();
+        match usize::try_from(length) {
+            Ok(length) => {
+                out.extend_from_slice(self.take(length)?);
+                Ok(true)
+            }
+            Err(_) if length == -1 => Ok(false),
+            Err(_) => {
+                let error = DecodeError::BadLength { at: 0, length };
+                Err(SnapshotFlaw::Field { what, at, error })
+            }
+        }
+    }
+}

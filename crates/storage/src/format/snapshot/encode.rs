@@ -1,0 +1,105 @@
+//! Writes a snapshot as a stream. The order of the calls is the order of the file.
+
+use std::io::{self, Write};
+
+use simd_adler32::Adler32;
+use zebu_proto::jute::{encode_buffer, encode_bytes, encode_count};
+use zebu_proto::txn::DIGEST_VERSION;
+use zebu_proto::{Acl, Jute, SessionId, StatPersisted, Zxid};
+
+use super::{END, HEADER, Sections};
+
+/// Bytes that are gathered before they are summed and written.
+const BUFFER_SIZE: usize = 64 * 1024;
+
+/// Writes one snapshot to `W`.
+pub struct Encoder<W> {
+    inner: W,
+    buffer: Vec<u8>,
+    checksum: Adler32,
+}
+
+impl<W: Write> Encoder<W> {
+    /// Starts the file: header, sessions, ACLs.
+    pub fn begin<'a>(
+        inner: W,
+        sessions: impl ExactSizeIterator<Item = (SessionId, i32)>,
+        acls: impl ExactSizeIterator<Item = (i64, &'a [Acl])>,
+    ) -> io::Result<Encoder<W>> {
+        let buffer = Vec::with_capacity(BUFFER_SIZE + 4096);
+        let mut encoder = Encoder { inner, buffer, checksum: Adler32::new() };
+        encoder.buffer.extend_from_slice(&HEADER);
+        encode_count(sessions.len(), &mut encoder.buffer);
+        for (session, timeout_ms) in sessions {
+            session.0.encode(&mut encoder.buffer);
+            timeout_ms.encode(&mut encoder.buffer);
+            encoder.drain(BUFFER_SIZE)?;
+        }
+        encode_count(acls.len(), &mut encoder.buffer);
+        for (id, acl) in acls {
+            id.encode(&mut encoder.buffer);
+            encode_count(acl.len(), &mut encoder.buffer);
+            for entry in acl {
+                entry.encode(&mut encoder.buffer);
+            }
+            encoder.drain(BUFFER_SIZE)?;
+        }
+        Ok(encoder)
+    }
+
+    /// Writes a node. Its parent must have been written before; the root has the empty path.
+    pub fn node(
+        &mut self,
+        path: &str,
+        data: Option<&[u8]>,
+        acl: i64,
+        stat: &StatPersisted,
+    ) -> io::Result<()> {
+        encode_bytes(path.as_bytes(), &mut self.buffer);
+        encode_buffer(data, &mut self.buffer);
+        acl.encode(&mut self.buffer);
+        stat.encode(&mut self.buffer);
+        self.drain(BUFFER_SIZE)
+    }
+
+    /// Ends the nodes, writes the sections and gives the inner writer back.
+    pub fn finish(mut self, sections: Sections) -> io::Result<W> {
+        self.buffer.extend_from_slice(&END);
+        self.seal()?;
+        match sections {
+            Sections::None => {}
+            Sections::Digest { zxid, digest } => self.digest(zxid, digest)?,
+            Sections::DigestAndLastZxid { zxid, digest, last_zxid } => {
+                self.digest(zxid, digest)?;
+                last_zxid.0.encode(&mut self.buffer);
+                self.seal()?;
+            }
+        }
+        self.drain(0)?;
+        Ok(self.inner)
+    }
+
+    fn digest(&mut self, zxid: Zxid, digest: i64) -> io::Result<()> {
+        zxid.0.encode(&mut self.buffer);
+        DIGEST_VERSION.encode(&mut self.buffer);
+        digest.encode(&mut self.buffer);
+        self.seal()
+    }
+
+    /// The checksum of everything so far, earlier seals included.
+    fn seal(&mut self) -> io::Result<()> {
+        self.drain(0)?;
+        self.buffer.extend_from_slice(&u64::from(self.checksum.finish()).to_be_bytes());
+        self.buffer.extend_from_slice(&END);
+        Ok(())
+    }
+
+    fn drain(&mut self, keep: usize) -> io::Result<()> {
+        if self.buffer.len() > keep {
+            self.checksum.write(&self.buffer);
+            self.inner.write_all(&self.buffer)?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+}

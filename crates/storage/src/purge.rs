@@ -1,0 +1,91 @@
+//! Removes old snapshots and the logs that nothing needs any more. Snapshots that are kept are read to their
+//! last checksum and synced first: a log is only removed when what replaces it is proven to be there. Names
+//! that no server writes are never touched.
+
+use std::path::PathBuf;
+
+use zebu_proto::Zxid;
+
+use crate::directory::Directories;
+use crate::disk::{Access, Disk, DiskFile};
+use crate::failure::{During, IoFailure};
+use crate::format::names::{Spelling, parse_log};
+use crate::snapshot_file::{list, validate};
+
+/// Fewer snapshots than this are never kept.
+pub const RETAIN_MIN: usize = 3;
+
+/// What a purge did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PurgeReport {
+    /// Snapshots that were found valid and kept, newest first.
+    pub kept: Vec<PathBuf>,
+    /// Snapshots that are not valid. They stay unless they are older than every kept one.
+    pub invalid: Vec<(PathBuf, String)>,
+    /// What was removed.
+    pub removed: Vec<PathBuf>,
+}
+
+/// Keeps the newest `retain` valid snapshots (at least three) and all logs that they need.
+pub fn purge<D: Disk>(disk: &D, directories: &Directories, retain: usize) -> Result<PurgeReport, IoFailure> {
+    let mut report = PurgeReport::default();
+    let snapshots = directories.snapshots();
+    let files = list(disk, &snapshots)?;
+    let mut oldest = None;
+    for file in files.iter().filter(|file| file.name.spelling != Spelling::Unfinished) {
+        if report.kept.len() == retain.max(RETAIN_MIN) {
+            break;
+        }
+        match validate(disk, &file.path)? {
+            Ok(_) => {
+                oldest = Some(file.name.zxid);
+                report.kept.push(file.path.clone());
+            }
+            Err(flaw) => report.invalid.push((file.path.clone(), flaw.to_string())),
+        }
+    }
+    let Some(oldest) = oldest else { return Ok(report) };
+    for path in &report.kept {
+        let file = disk.open(path, Access::Read).during("open", path)?;
+        file.sync_all().during("sync", path)?;
+    }
+    disk.sync_directory(&snapshots).during("sync", &snapshots)?;
+    let mut doomed = doomed_logs(disk, directories, oldest)?;
+    doomed.extend(
+        files
+            .into_iter()
+            .filter(|file| file.name.spelling == Spelling::Canonical && file.name.zxid < oldest)
+            .map(|file| file.path),
+    );
+    for path in doomed {
+        disk.remove(&path).during("remove", &path)?;
+        report.removed.push(path);
+    }
+    if !report.removed.is_empty() {
+        for directory in [snapshots, directories.logs()] {
+            disk.sync_directory(&directory).during("sync", &directory)?;
+        }
+    }
+    Ok(report)
+}
+
+/// Logs before the one that may hold the transaction after `oldest`, oldest first: a crash in between leaves
+/// no hole.
+fn doomed_logs<D: Disk>(
+    disk: &D,
+    directories: &Directories,
+    oldest: Zxid,
+) -> Result<Vec<PathBuf>, IoFailure> {
+    let logs = directories.logs();
+    let names = disk.list(&logs).during("list", &logs)?;
+    let mut numbered: Vec<_> = names
+        .into_iter()
+        .filter_map(|name| Some((parse_log(&name)?, logs.join(name))))
+        .filter(|(name, _)| name.spelling == Spelling::Canonical)
+        .map(|(name, path)| (name.zxid, path))
+        .collect();
+    numbered.sort_unstable();
+    let keep_from = numbered.iter().rev().map(|(zxid, _)| *zxid).find(|zxid| *zxid <= oldest);
+    let Some(keep_from) = keep_from else { return Ok(Vec::new()) };
+    Ok(numbered.into_iter().filter(|(zxid, _)| *zxid < keep_from).map(|(_, path)| path).collect())
+}

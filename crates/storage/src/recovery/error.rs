@@ -1,0 +1,156 @@
+//! Why recovery refuses. Every text says what was found, where, and what an operator can do about it.
+
+use std::path::PathBuf;
+
+use zebu_proto::{DecodeError, Zxid};
+
+use crate::failure::IoFailure;
+use crate::format::scan::Flaw;
+
+/// Why the data was not loaded. Nothing on disk has changed, unless it says so.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoveryError {
+    /// The disk failed.
+    #[error(transparent)]
+    Io(#[from] IoFailure),
+    /// An entry is damaged and others follow it.
+    #[error(
+        "{}: damaged at offset {at} ({flaw}), behind transaction {last}, but a valid entry of transaction {next} \
+         follows at offset {next_at}: dropping what is damaged would lose acknowledged transactions; a member \
+         of an ensemble can be emptied and is brought up to date by the others, a standalone server needs a \
+         copy of this file",
+        path.display()
+    )]
+    Damaged {
+        /// The log.
+        path: PathBuf,
+        /// Where the damage begins.
+        at: u64,
+        /// What is wrong.
+        flaw: Flaw,
+        /// The last transaction before it.
+        last: Zxid,
+        /// The first valid one behind it.
+        next: Zxid,
+        /// Where that is.
+        next_at: u64,
+    },
+    /// An entry has the right checksum and yet is no transaction.
+    #[error(
+        "{}: the entry at offset {at} is intact but not a transaction that is known ({error}): it was written by \
+         a newer or a modified server; use that one, or a copy of this file",
+        path.display()
+    )]
+    Undecodable {
+        /// The log.
+        path: PathBuf,
+        /// Where the entry begins.
+        at: u64,
+        /// What is wrong.
+        error: DecodeError,
+    },
+    /// A file with the name of a log that is none.
+    #[error(
+        "{}: offset 0: this is not a transaction log, the magic ZKLG is missing; move the file away if it is \
+         something else, restore it from a copy if it was a log",
+        path.display()
+    )]
+    NotALog {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A log without a header that is not the newest.
+    #[error(
+        "{}: offset 0: the header is missing although newer logs exist: its transactions are lost; restore the \
+         file from a copy, or remove it if it never held any",
+        path.display()
+    )]
+    HeaderLost {
+        /// The log.
+        path: PathBuf,
+    },
+    /// Transactions are missing.
+    #[error(
+        "{}: offset {at}: transaction {found} does not follow {last}: the ones between are missing; restore the \
+         log or the snapshot that held them, or empty this member so that the others bring it up to date",
+        path.display()
+    )]
+    Hole {
+        /// The log.
+        path: PathBuf,
+        /// Where the entry behind the hole begins.
+        at: u64,
+        /// The last transaction before the hole.
+        last: Zxid,
+        /// The first one behind it.
+        found: Zxid,
+    },
+    /// Snapshots are there, but none can be used.
+    #[error(
+        "{}: no snapshot is usable ({rejected}); restore one from a copy. If the logs reach back to the first \
+         transaction, move the damaged snapshots away and set snapshot.trust.empty=true for one start",
+        directory.display()
+    )]
+    NoUsableSnapshot {
+        /// Where the snapshots are.
+        directory: PathBuf,
+        /// Which there are and what is wrong with them.
+        rejected: String,
+    },
+    /// Logs without any snapshot.
+    #[error(
+        "{}: no snapshot, but there are transaction logs: the snapshots were lost; restore them. If the logs \
+         reach back to the first transaction, set snapshot.trust.empty=true for one start",
+        directory.display()
+    )]
+    LogsWithoutSnapshot {
+        /// Where a snapshot should be.
+        directory: PathBuf,
+    },
+    /// An older snapshot and the logs do not lead to where a damaged newer one was.
+    #[error(
+        "{}: this snapshot is damaged ({reason}), and the older ones with the logs lead only to transaction {last}: \
+         acknowledged transactions would be lost; restore the file from a copy. To accept the loss, move it away",
+        path.display()
+    )]
+    BehindSnapshot {
+        /// The damaged snapshot.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+        /// How far the rest leads.
+        last: Zxid,
+    },
+    /// The log ends before the transactions that a snapshot was mixed with.
+    #[error(
+        "{}: this snapshot holds parts of transactions up to {end}, but the log ends at {last}: the log has lost \
+         its end; restore it. To go back to {last}, move this snapshot away so that an older one is used",
+        path.display()
+    )]
+    FuzzyEnd {
+        /// The snapshot.
+        path: PathBuf,
+        /// The last transaction that it may hold parts of.
+        end: Zxid,
+        /// Where the log ends.
+        last: Zxid,
+    },
+    /// A transaction that was durable is gone.
+    #[error(
+        "{}: transaction {noted} was durable, but the log can be read only up to {last}, offset {offset}: the \
+         file was damaged after it was written; restore it from a copy. To accept the loss, remove {}",
+        path.display(), note.display()
+    )]
+    DurableLost {
+        /// The log.
+        path: PathBuf,
+        /// Where it stops being readable.
+        offset: u64,
+        /// The last transaction that was durable.
+        noted: Zxid,
+        /// The last one that is there.
+        last: Zxid,
+        /// The file that says so.
+        note: PathBuf,
+    },
+}

@@ -1,0 +1,282 @@
+//! From the files to the state: the newest valid snapshot, then the log behind it, checked for holes.
+//!
+//! Recovery refuses rather than guesses. A torn tail of the last log was never acknowledged and is dropped;
+//! damage with valid entries behind it, a hole, a transaction that was noted as durable and is gone: these
+//! are errors that name the file, the offset and the way out. The disk is changed only after everything was
+//! read and accepted.
+
+mod error;
+mod repair;
+mod replay;
+mod snapshot;
+
+use std::path::{Path, PathBuf};
+
+use zebu_proto::txn::TxnEntry;
+use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
+
+use crate::directory::Directories;
+use crate::disk::Disk;
+use crate::durable::read_note;
+use crate::format::durable::DurableNote;
+use crate::format::scan::Flaw;
+use crate::format::snapshot::SnapshotSummary;
+pub use error::RecoveryError;
+pub use repair::Repair;
+use repair::{leftovers, perform};
+use replay::{Replay, Replayed};
+use snapshot::{Base, load_base};
+
+/// Receives the state. Storage does not know what it means.
+pub trait RecoveryTarget {
+    /// Forgets everything: another attempt begins.
+    fn reset(&mut self);
+
+    /// A session of the snapshot.
+    fn session(&mut self, id: SessionId, timeout_ms: i32);
+
+    /// An ACL of the snapshot, to which nodes refer by number.
+    fn acl(&mut self, id: i64, acl: Vec<Acl>);
+
+    /// A node of the snapshot, parents first; the root has the empty path. An error rejects this snapshot.
+    fn node(&mut self, path: &str, data: Option<&[u8]>, acl: i64, stat: &StatPersisted)
+    -> Result<(), String>;
+
+    /// The snapshot was read to its end and its checksums are right.
+    fn snapshot_loaded(&mut self, zxid: Zxid);
+
+    /// A transaction behind the snapshot.
+    fn apply(&mut self, entry: &TxnEntry);
+
+    /// The digest of the state; `None` if digests are off.
+    fn digest(&self) -> Option<i64>;
+}
+
+/// What logs without any snapshot mean (`snapshot.trust.empty`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum EmptySnapshots {
+    /// Something was lost: refuse.
+    #[default]
+    Refuse,
+    /// The logs hold everything from the first transaction on.
+    Trust,
+}
+
+/// What a snapshot means that was still being written while later transactions were applied, when the log
+/// does not reach them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum FuzzyEnd {
+    /// The log has lost transactions: refuse. Right for a standalone server.
+    #[default]
+    Refuse,
+    /// Report it. Right for a member: the others have these transactions and send them again.
+    Report,
+}
+
+/// Whether recovery may change the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Changes {
+    /// Torn tails are cut, left-overs removed.
+    #[default]
+    Perform,
+    /// What would be done is only reported. For tools.
+    Plan,
+}
+
+/// How recovery decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct RecoveryOptions {
+    /// Logs without a snapshot.
+    pub empty_snapshots: EmptySnapshots,
+    /// A fuzzy snapshot that the log does not complete.
+    pub fuzzy_end: FuzzyEnd,
+    /// Whether the disk may be changed.
+    pub changes: Changes,
+}
+
+/// How far recovery has come; called every few thousand records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress<'a> {
+    /// Reading a snapshot.
+    Snapshot {
+        /// Which.
+        path: &'a Path,
+        /// Unpacked bytes so far.
+        bytes: u64,
+    },
+    /// Reading a log.
+    Log {
+        /// Which.
+        path: &'a Path,
+        /// Bytes so far.
+        bytes: u64,
+        /// Bytes of the file, padding included.
+        length: u64,
+        /// Last transaction.
+        zxid: Zxid,
+    },
+}
+
+/// The snapshot that was used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadedSnapshot {
+    /// Its file.
+    pub path: PathBuf,
+    /// The zxid of its name.
+    pub zxid: Zxid,
+    /// What it said beside the state.
+    pub summary: SnapshotSummary,
+}
+
+/// A snapshot that could not be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RejectedSnapshot {
+    /// Its file.
+    pub path: PathBuf,
+    /// The zxid of its name.
+    pub zxid: Zxid,
+    /// Why.
+    pub reason: String,
+}
+
+/// Bytes at the end of a log that were not a whole entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DroppedTail {
+    /// The log.
+    pub path: PathBuf,
+    /// Where they began; the log ends here now.
+    pub at: u64,
+    /// What was wrong with them.
+    pub flaw: Flaw,
+    /// The last transaction before them.
+    pub kept: Zxid,
+    /// The transaction that was lost, if the bytes still name one.
+    pub claimed: Option<Zxid>,
+}
+
+/// Where a digest was found that the state does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DigestSource {
+    /// In the snapshot.
+    Snapshot,
+    /// In a log entry.
+    Log,
+}
+
+/// A digest that the state does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DigestMismatch {
+    /// After which transaction.
+    pub zxid: Zxid,
+    /// Who says otherwise.
+    pub source: DigestSource,
+    /// What the file says.
+    pub expected: i64,
+    /// What the state has.
+    pub found: i64,
+}
+
+/// Digests that were compared while loading.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DigestReport {
+    /// How many.
+    pub compared: u64,
+    /// How many differ.
+    pub mismatched: u64,
+    /// The first few that differ.
+    pub first: Vec<DigestMismatch>,
+}
+
+/// What recovery found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovered {
+    /// The last transaction of the state; zero for an empty database.
+    pub last_zxid: Zxid,
+    /// The snapshot that it began with; `None` for an empty database, and for trusted logs without one. A
+    /// server writes `snapshot.0` before its first log then.
+    pub snapshot: Option<LoadedSnapshot>,
+    /// Newer snapshots that could not be used.
+    pub rejected: Vec<RejectedSnapshot>,
+    /// Transactions that were applied behind the snapshot.
+    pub applied: u64,
+    /// Entries that repeat an earlier zxid; skipped.
+    pub repeated: u64,
+    /// Torn tails that were dropped.
+    pub dropped: Vec<DroppedTail>,
+    /// Digests.
+    pub digests: DigestReport,
+    /// The snapshot holds parts of transactions up to this one, which the log does not reach: the state is
+    /// right only when they have been applied again.
+    pub fuzzy_until: Option<Zxid>,
+    /// What was changed on disk.
+    pub repairs: Vec<Repair>,
+}
+
+/// Loads everything into `target`. On an error nothing on disk has changed and the target holds garbage.
+pub fn recover<D: Disk>(
+    disk: &D,
+    directories: &Directories,
+    options: RecoveryOptions,
+    target: &mut dyn RecoveryTarget,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Recovered, RecoveryError> {
+    let note = read_note(disk, &directories.logs())?;
+    let logs = replay::list(disk, &directories.logs())?;
+    let base = load_base(disk, directories, options, &logs, target, progress)?;
+    let replay = Replay::new(disk, &base, note, target, progress);
+    let replayed = replay.run(&logs)?;
+    check_reached(&base, &replayed)?;
+    check_note(directories, note, &replayed)?;
+    let fuzzy_until = base.fuzzy_end().filter(|&end| end > replayed.last);
+    if let (Some(end), FuzzyEnd::Refuse, Some(snapshot)) = (fuzzy_until, options.fuzzy_end, &base.snapshot) {
+        let path = snapshot.path.clone();
+        return Err(RecoveryError::FuzzyEnd { path, end, last: replayed.last });
+    }
+    let mut repairs = replayed.repairs;
+    repairs.extend(leftovers(disk, directories)?);
+    if options.changes == Changes::Perform {
+        perform(disk, &repairs)?;
+    }
+    Ok(Recovered {
+        last_zxid: replayed.last,
+        snapshot: base.snapshot,
+        rejected: base.rejected,
+        applied: replayed.applied,
+        repeated: replayed.repeated,
+        dropped: replayed.dropped,
+        digests: replayed.digests,
+        fuzzy_until,
+        repairs,
+    })
+}
+
+/// An unusable newer snapshot still says how far the history went: the logs must lead there.
+fn check_reached(base: &Base, replayed: &Replayed) -> Result<(), RecoveryError> {
+    for rejected in &base.rejected {
+        if rejected.zxid > replayed.last && rejected.zxid.counter() != 0 {
+            return Err(RecoveryError::BehindSnapshot {
+                path: rejected.path.clone(),
+                reason: rejected.reason.clone(),
+                last: replayed.last,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn check_note(
+    directories: &Directories,
+    note: Option<DurableNote>,
+    replayed: &Replayed,
+) -> Result<(), RecoveryError> {
+    let Some(note) = note.filter(|note| note.zxid > replayed.last) else { return Ok(()) };
+    let logs = directories.logs();
+    let tail = replayed.dropped.last();
+    Err(RecoveryError::DurableLost {
+        path: tail.map_or_else(|| logs.join(crate::format::names::log_name(note.log)), |it| it.path.clone()),
+        offset: tail.map_or(note.offset, |tail| tail.at),
+        noted: note.zxid,
+        last: replayed.last,
+        note: logs.join(crate::format::durable::NAME),
+    })
+}

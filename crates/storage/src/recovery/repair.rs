@@ -1,0 +1,68 @@
+//! What recovery changes on disk, after everything was accepted: it leaves a directory that Apache can open.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::directory::Directories;
+use crate::disk::{Access, Disk, DiskFile};
+use crate::failure::{During, IoFailure};
+use crate::format::durable;
+use crate::format::names::{LOG_TEMPORARY_PREFIX, SNAPSHOT_TEMPORARY_PREFIX, Spelling, parse_snapshot};
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// A torn tail is cut off.
+    Cut {
+        /// The log.
+        path: PathBuf,
+        /// Its new length, right behind the last entry.
+        length: u64,
+    },
+    /// A file that holds nothing is removed: an unfinished snapshot, a log without entries.
+    Remove {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// Files that an interrupted write has left.
+pub(super) fn leftovers<D: Disk>(disk: &D, directories: &Directories) -> Result<Vec<Repair>, IoFailure> {
+    let mut repairs = Vec::new();
+    let snapshots = directories.snapshots();
+    for name in disk.list(&snapshots).during("list", &snapshots)? {
+        let unfinished = parse_snapshot(&name).is_some_and(|it| it.spelling == Spelling::Unfinished);
+        if unfinished || name.starts_with(SNAPSHOT_TEMPORARY_PREFIX) {
+            repairs.push(Repair::Remove { path: snapshots.join(name) });
+        }
+    }
+    let logs = directories.logs();
+    for name in disk.list(&logs).during("list", &logs)? {
+        if name.starts_with(LOG_TEMPORARY_PREFIX) || name == durable::TEMPORARY_NAME {
+            repairs.push(Repair::Remove { path: logs.join(name) });
+        }
+    }
+    Ok(repairs)
+}
+
+/// Carries the repairs out and makes them durable.
+pub(super) fn perform<D: Disk>(disk: &D, repairs: &[Repair]) -> Result<(), IoFailure> {
+    let mut directories = BTreeSet::new();
+    for repair in repairs {
+        match repair {
+            Repair::Cut { path, length } => {
+                let file = disk.open(path, Access::ReadWrite).during("open", path)?;
+                file.set_length(*length).during("cut", path)?;
+                file.sync_all().during("sync", path)?;
+            }
+            Repair::Remove { path } => {
+                disk.remove(path).during("remove", path)?;
+                directories.extend(path.parent().map(Path::to_owned));
+            }
+        }
+    }
+    for directory in directories {
+        disk.sync_directory(&directory).during("sync", &directory)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,289 @@
+//! Replays the logs behind a snapshot: which files, in which order, which entries, and what their ends mean.
+//! Plans repairs; changes nothing itself.
+
+use std::path::{Path, PathBuf};
+
+use zebu_proto::txn::{DIGEST_VERSION, TxnEntry};
+use zebu_proto::{DecodeError, Zxid};
+
+use super::error::RecoveryError;
+use super::repair::Repair;
+use super::snapshot::Base;
+use super::{
+    DigestMismatch, DigestReport, DigestSource, DroppedTail, LoadedSnapshot, Progress, RecoveryTarget,
+};
+use crate::disk::{Access, Disk};
+use crate::failure::{During, IoFailure};
+use crate::format::durable::DurableNote;
+use crate::format::log::payload_zxid;
+use crate::format::names::{NumberedName, Spelling, parse_log};
+use crate::format::scan::{Damage, LogEnd, LogHeader, LogScanner, RawEntry, Scanned};
+
+/// How many mismatches are reported one by one.
+const MISMATCHES_MAX: usize = 16;
+
+/// A file that counts as a log by its name.
+#[derive(Clone, Debug)]
+pub(super) struct LogFile {
+    path: PathBuf,
+    name: NumberedName,
+}
+
+/// Whether newer logs exist.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Newest,
+    Older,
+}
+
+/// Which digest is compared next.
+enum Comparing {
+    /// That of every entry.
+    Entries,
+    /// That of the snapshot, when this transaction has been applied; until then the state is a mixture.
+    SnapshotAt(Zxid, i64),
+}
+
+/// What the replay came to.
+pub(super) struct Replayed {
+    pub(super) last: Zxid,
+    pub(super) applied: u64,
+    pub(super) repeated: u64,
+    pub(super) dropped: Vec<DroppedTail>,
+    pub(super) digests: DigestReport,
+    pub(super) repairs: Vec<Repair>,
+}
+
+pub(super) struct Replay<'a, D> {
+    disk: &'a D,
+    base: Zxid,
+    note: Option<DurableNote>,
+    target: &'a mut dyn RecoveryTarget,
+    progress: &'a mut dyn FnMut(Progress<'_>),
+    comparing: Comparing,
+    found: Replayed,
+}
+
+/// All files that count as logs by their names, oldest first.
+pub(super) fn list<D: Disk>(disk: &D, directory: &Path) -> Result<Vec<LogFile>, IoFailure> {
+    let names = disk.list(directory).during("list", directory)?;
+    let mut files: Vec<_> = names
+        .iter()
+        .filter_map(|name| Some(LogFile { path: directory.join(name), name: parse_log(name)? }))
+        .collect();
+    files.sort_by(|a, b| a.name.zxid.cmp(&b.name.zxid).then_with(|| a.path.cmp(&b.path)));
+    Ok(files)
+}
+
+/// The logs that may hold something behind `base`: from the one that begins right behind it, or from the
+/// newest that begins earlier.
+fn needed(files: &[LogFile], base: Zxid) -> &[LogFile] {
+    let next = base.next();
+    let exact = files.iter().position(|file| Some(file.name.zxid) == next);
+    let first = exact.or_else(|| {
+        let newest = files.iter().rfind(|file| file.name.zxid <= base)?.name.zxid;
+        files.iter().position(|file| file.name.zxid == newest)
+    });
+    &files[first.unwrap_or(0)..]
+}
+
+/// Whether a transaction can come directly behind another: the next one, or the first of a later epoch.
+/// Counter zero is a leader's first moment; some releases log an error under it.
+fn follows(last: Zxid, zxid: Zxid) -> bool {
+    last.next() == Some(zxid) || (zxid.epoch() > last.epoch() && zxid.counter() <= 1)
+}
+
+impl<'a, D: Disk> Replay<'a, D> {
+    pub(super) fn new(
+        disk: &'a D,
+        base: &Base,
+        note: Option<DurableNote>,
+        target: &'a mut dyn RecoveryTarget,
+        progress: &'a mut dyn FnMut(Progress<'_>),
+    ) -> Replay<'a, D> {
+        let found = Replayed {
+            last: base.zxid,
+            applied: 0,
+            repeated: 0,
+            dropped: Vec::new(),
+            digests: DigestReport::default(),
+            repairs: Vec::new(),
+        };
+        let mut replay =
+            Replay { disk, base: base.zxid, note, target, progress, comparing: Comparing::Entries, found };
+        if let Some(snapshot) = &base.snapshot {
+            replay.begin_comparing(snapshot);
+        }
+        replay
+    }
+
+    fn begin_comparing(&mut self, snapshot: &LoadedSnapshot) {
+        let Some(digest) = &snapshot.summary.digest else { return };
+        // Zero: no transaction had been applied to the tree. Below the name: the digest is older than the tree.
+        if digest.version != DIGEST_VERSION || digest.zxid == Zxid::ZERO || digest.zxid < snapshot.zxid {
+            return;
+        }
+        if digest.zxid == snapshot.zxid {
+            self.compare(digest.zxid, DigestSource::Snapshot, digest.digest);
+        } else {
+            self.comparing = Comparing::SnapshotAt(digest.zxid, digest.digest);
+        }
+    }
+
+    pub(super) fn run(mut self, files: &[LogFile]) -> Result<Replayed, RecoveryError> {
+        let files = needed(files, self.base);
+        for (index, file) in files.iter().enumerate() {
+            let place = if index + 1 == files.len() { Place::Newest } else { Place::Older };
+            self.read_log(file, place)?;
+        }
+        Ok(self.found)
+    }
+
+    fn read_log(&mut self, log: &LogFile, place: Place) -> Result<(), RecoveryError> {
+        let path = &log.path;
+        let file = self.disk.open(path, Access::Read).during("open", path)?;
+        let (mut scanner, header) = LogScanner::open(&file).during("read", path)?;
+        match header {
+            LogHeader::Valid => {}
+            LogHeader::Foreign => return Err(RecoveryError::NotALog { path: path.clone() }),
+            LogHeader::Unfinished | LogHeader::Zero if place == Place::Newest => {
+                self.plan_removal(log);
+                return Ok(());
+            }
+            LogHeader::Unfinished | LogHeader::Zero => {
+                return Err(RecoveryError::HeaderLost { path: path.clone() });
+            }
+        }
+        let length = scanner.length();
+        let mut entries: u64 = 0;
+        let end = loop {
+            match scanner.next_entry().during("read", path)? {
+                Scanned::Entry(entry) => {
+                    self.entry(path, &entry)?;
+                    entries += 1;
+                    if entries.is_multiple_of(4096) {
+                        let (bytes, zxid) = (entry.end, self.found.last);
+                        (self.progress)(Progress::Log { path, bytes, length, zxid });
+                    }
+                }
+                Scanned::End(end) => break end,
+            }
+        };
+        self.end_log(log, place, entries, end)
+    }
+
+    fn entry(&mut self, path: &Path, raw: &RawEntry<'_>) -> Result<(), RecoveryError> {
+        let undecodable = |error| RecoveryError::Undecodable { path: path.to_owned(), at: raw.at, error };
+        let Some(zxid) = payload_zxid(raw.payload) else {
+            let left = raw.payload.len();
+            return Err(undecodable(DecodeError::Short { at: 0, needed: 32, left }));
+        };
+        if zxid <= self.base {
+            return Ok(());
+        }
+        let last = self.found.last;
+        if zxid <= last {
+            self.found.repeated += 1;
+            return Ok(());
+        }
+        if !follows(last, zxid) {
+            return Err(RecoveryError::Hole { path: path.to_owned(), at: raw.at, last, found: zxid });
+        }
+        let entry = TxnEntry::decode(raw.payload).map_err(undecodable)?;
+        self.target.apply(&entry);
+        self.found.applied += 1;
+        self.found.last = zxid;
+        self.compare_entry(&entry);
+        Ok(())
+    }
+
+    fn compare_entry(&mut self, entry: &TxnEntry) {
+        let zxid = entry.header.zxid;
+        match self.comparing {
+            Comparing::SnapshotAt(at, _) if zxid < at => {}
+            Comparing::SnapshotAt(at, digest) => {
+                self.comparing = Comparing::Entries;
+                if zxid == at {
+                    self.compare(zxid, DigestSource::Snapshot, digest);
+                }
+            }
+            Comparing::Entries => {
+                if let Some(digest) = entry.digest.filter(|digest| digest.version == DIGEST_VERSION) {
+                    self.compare(zxid, DigestSource::Log, digest.tree_digest);
+                }
+            }
+        }
+    }
+
+    fn compare(&mut self, zxid: Zxid, source: DigestSource, expected: i64) {
+        let Some(found) = self.target.digest() else { return };
+        let report = &mut self.found.digests;
+        report.compared += 1;
+        if found != expected {
+            report.mismatched += 1;
+            if report.first.len() < MISMATCHES_MAX {
+                report.first.push(DigestMismatch { zxid, source, expected, found });
+            }
+        }
+    }
+
+    fn end_log(
+        &mut self,
+        log: &LogFile,
+        place: Place,
+        entries: u64,
+        end: LogEnd,
+    ) -> Result<(), RecoveryError> {
+        let damage = match end {
+            LogEnd::Clean { .. } => {
+                if entries == 0 && place == Place::Newest {
+                    self.plan_removal(log);
+                }
+                return Ok(());
+            }
+            LogEnd::Torn(damage) => damage,
+            LogEnd::Damaged(damage, behind) => {
+                if place == Place::Older || !self.is_lost_write(log, &damage) {
+                    return Err(RecoveryError::Damaged {
+                        path: log.path.clone(),
+                        at: damage.at,
+                        flaw: damage.flaw,
+                        last: self.found.last,
+                        next: behind.zxid,
+                        next_at: behind.at,
+                    });
+                }
+                damage
+            }
+        };
+        self.found.dropped.push(DroppedTail {
+            path: log.path.clone(),
+            at: damage.at,
+            flaw: damage.flaw,
+            kept: self.found.last,
+            claimed: damage.claimed,
+        });
+        if entries == 0 && place == Place::Newest {
+            self.plan_removal(log);
+        } else {
+            self.found.repairs.push(Repair::Cut { path: log.path.clone(), length: damage.at });
+        }
+        Ok(())
+    }
+
+    /// Whether valid entries behind damage are the rest of a batch that was never acknowledged: a disk may
+    /// write the sectors of one unsynced batch in any order. Only where the log is ours, behind everything
+    /// that was noted as durable, and with a whole sector missing. Without a note it is damage.
+    fn is_lost_write(&self, log: &LogFile, damage: &Damage) -> bool {
+        let behind_durable =
+            self.note.is_some_and(|note| note.log == log.name.zxid && damage.at >= note.offset);
+        behind_durable && log.name.spelling == Spelling::Canonical && damage.blank_sector.is_some()
+    }
+
+    /// A newest log without entries would be taken for history by Apache, or stop it.
+    fn plan_removal(&mut self, log: &LogFile) {
+        if log.name.spelling == Spelling::Canonical {
+            self.found.repairs.push(Repair::Remove { path: log.path.clone() });
+        }
+    }
+}

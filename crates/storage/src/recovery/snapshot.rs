@@ -1,0 +1,102 @@
+//! Finds the snapshot to begin with: the newest that can be read to its last checksum and that the target
+//! accepts. Each attempt starts from nothing.
+
+use std::path::Path;
+
+use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
+
+use super::error::RecoveryError;
+use super::replay::LogFile;
+use super::{EmptySnapshots, LoadedSnapshot, Progress, RecoveryOptions, RecoveryTarget, RejectedSnapshot};
+use crate::directory::Directories;
+use crate::disk::Disk;
+use crate::format::names::Spelling;
+use crate::format::snapshot::SnapshotVisitor;
+use crate::snapshot_file::{list, load};
+
+/// What the logs are replayed on.
+pub(super) struct Base {
+    pub(super) zxid: Zxid,
+    pub(super) snapshot: Option<LoadedSnapshot>,
+    pub(super) rejected: Vec<RejectedSnapshot>,
+}
+
+impl Base {
+    /// The last transaction that a snapshot may hold parts of, if that is later than its name.
+    pub(super) fn fuzzy_end(&self) -> Option<Zxid> {
+        let summary = &self.snapshot.as_ref()?.summary;
+        let digest = summary.digest.as_ref().map(|digest| digest.zxid);
+        // Counter zero is a change of leader, not a transaction.
+        summary.last_zxid.max(digest).filter(|end| *end > self.zxid && end.counter() != 0)
+    }
+}
+
+struct Visitor<'a, 'p> {
+    target: &'a mut dyn RecoveryTarget,
+    progress: &'a mut dyn FnMut(Progress<'_>),
+    path: &'p Path,
+}
+
+impl SnapshotVisitor for Visitor<'_, '_> {
+    fn session(&mut self, id: SessionId, timeout_ms: i32) {
+        self.target.session(id, timeout_ms);
+    }
+
+    fn acl(&mut self, id: i64, acl: Vec<Acl>) {
+        self.target.acl(id, acl);
+    }
+
+    fn node(
+        &mut self,
+        path: &str,
+        data: Option<&[u8]>,
+        acl: i64,
+        stat: &StatPersisted,
+    ) -> Result<(), String> {
+        self.target.node(path, data, acl, stat)
+    }
+
+    fn progress(&mut self, bytes: u64) {
+        (self.progress)(Progress::Snapshot { path: self.path, bytes });
+    }
+}
+
+pub(super) fn load_base<D: Disk>(
+    disk: &D,
+    directories: &Directories,
+    options: RecoveryOptions,
+    logs: &[LogFile],
+    target: &mut dyn RecoveryTarget,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Base, RecoveryError> {
+    let directory = directories.snapshots();
+    let mut rejected = Vec::new();
+    for file in list(disk, &directory)? {
+        if file.name.spelling == Spelling::Unfinished {
+            continue;
+        }
+        let zxid = file.name.zxid;
+        target.reset();
+        let mut visitor = Visitor { target: &mut *target, progress: &mut *progress, path: &file.path };
+        match load(disk, &file.path, &mut visitor)? {
+            Ok(summary) => {
+                target.snapshot_loaded(zxid);
+                let snapshot = Some(LoadedSnapshot { path: file.path, zxid, summary });
+                return Ok(Base { zxid, snapshot, rejected });
+            }
+            Err(flaw) => {
+                rejected.push(RejectedSnapshot { path: file.path, zxid, reason: flaw.to_string() });
+            }
+        }
+    }
+    if !rejected.is_empty() {
+        let texts = rejected.iter().map(|it| format!("{}: {}", it.path.display(), it.reason));
+        let rejected = texts.collect::<Vec<_>>().join("; ");
+        return Err(RecoveryError::NoUsableSnapshot { directory, rejected });
+    }
+    if !logs.is_empty() && options.empty_snapshots == EmptySnapshots::Refuse {
+        return Err(RecoveryError::LogsWithoutSnapshot { directory });
+    }
+    target.reset();
+    Ok(Base { zxid: Zxid::ZERO, snapshot: None, rejected })
+}
