@@ -3,6 +3,7 @@
 //! Decisions about requests, sessions and transactions are made in the pure crates below this one.
 
 pub mod config;
+pub mod four_letter;
 pub mod serve_error;
 
 pub use serve_error::ServeError;
