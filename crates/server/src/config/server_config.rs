@@ -9,6 +9,7 @@ use std::time::Duration;
 use zebu_proto::ServerId;
 
 use super::membership::Membership;
+use super::throttle_config::{ConnectionThrottleConfig, RequestThrottleConfig};
 
 /// Everything a server needs to know before it starts.
 #[derive(Debug, Clone, PartialEq)]
@@ -278,86 +279,6 @@ impl Default for LimitConfig {
             global_outstanding_limit: 1000,
             large_request_threshold: None,
             large_request_max_bytes: 100 * 1024 * 1024,
-        }
-    }
-}
-
-/// The token bucket in front of session establishment (`connection_throttle_*`).
-#[derive(Debug, Clone, PartialEq)]
-pub struct ConnectionThrottleConfig {
-    /// `tokens`: size of the bucket; `None` = no throttle.
-    pub tokens: Option<u32>,
-    /// `fill_time`.
-    pub fill_time: Duration,
-    /// `fill_count`: tokens added per `fill_time`.
-    pub fill_count: u32,
-    /// `freeze_time`: how often the drop probability changes; `None` = never dropped at random.
-    pub freeze_time: Option<Duration>,
-    /// `drop_increase`.
-    pub drop_increase: f64,
-    /// `drop_decrease`.
-    pub drop_decrease: f64,
-    /// `decrease_ratio`.
-    pub decrease_ratio: f64,
-    /// Costs per kind of session, when `weight_enabled`.
-    pub weights: Option<ConnectionWeights>,
-}
-
-impl Default for ConnectionThrottleConfig {
-    fn default() -> ConnectionThrottleConfig {
-        ConnectionThrottleConfig {
-            tokens: None,
-            fill_time: Duration::from_millis(1),
-            fill_count: 1,
-            freeze_time: None,
-            drop_increase: 0.02,
-            drop_decrease: 0.002,
-            decrease_ratio: 0.0,
-            weights: None,
-        }
-    }
-}
-
-/// Tokens that each kind of session costs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConnectionWeights {
-    /// A new global session.
-    pub global_session: u32,
-    /// A new local session.
-    pub local_session: u32,
-    /// A session that reconnects.
-    pub renew_session: u32,
-}
-
-/// The request throttler (`request_throttle_*` and its relatives).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestThrottleConfig {
-    /// `request_throttle_max_requests`; `None` = off.
-    pub max_requests: Option<u32>,
-    /// `request_throttle_stall_time`.
-    pub stall_time: Duration,
-    /// `request_throttle_drop_stale`.
-    pub drop_stale: bool,
-    /// `request_stale_connection_check`.
-    pub stale_connection_check: bool,
-    /// `request_stale_latency_check`.
-    pub stale_latency_check: bool,
-    /// `throttled_op_wait_time`: requests queued longer are answered THROTTLEDOP; `None` = off.
-    pub throttled_op_wait_time: Option<Duration>,
-    /// `request_throttler.shutdownTimeout`.
-    pub shutdown_timeout: Duration,
-}
-
-impl Default for RequestThrottleConfig {
-    fn default() -> RequestThrottleConfig {
-        RequestThrottleConfig {
-            max_requests: None,
-            stall_time: Duration::from_millis(100),
-            drop_stale: true,
-            stale_connection_check: true,
-            stale_latency_check: false,
-            throttled_op_wait_time: None,
-            shutdown_timeout: Duration::from_secs(10),
         }
     }
 }

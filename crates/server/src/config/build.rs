@@ -1,0 +1,420 @@
+//! Turns settings into the parts of `ServerConfig`, one function per part. Defaults come from
+//! `ServerConfig::standalone`, so they are written in one place.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::ensemble::Shape;
+use super::listen::{client_address, listen};
+use super::load::Surroundings;
+use super::membership::Membership;
+use super::protection;
+use super::reader::{MAX, Reader, Unit, parse_number};
+use super::server_config::{
+    AuthConfig, ByteCount, ConfigSource, ContainerConfig, DigestAlgorithm, LimitConfig, PurgeInterval,
+    ServerConfig, SessionConfig, SnapshotCompression, StorageConfig, SuperDigest, TreeConfig, WordWhitelist,
+};
+use super::throttle_config::{ConnectionThrottleConfig, ConnectionWeights, RequestThrottleConfig};
+
+/// What ZooKeeper uses when the file does not say it.
+const DEFAULT_TICK: Duration = Duration::from_millis(3000);
+/// Fewer are not kept: one may be damaged, and one may be in the making.
+const MIN_RETAINED_SNAPSHOTS: u32 = 3;
+const MIN_COMMIT_LOG: u32 = 500;
+const MIN_EXTRA_SIZE: u32 = 1024;
+
+/// The data directory; an empty path if it is missing, which has been reported.
+pub(super) fn data_dir(reader: &mut Reader<'_>) -> PathBuf {
+    match reader.get("dataDir").filter(|setting| !setting.value.is_empty()) {
+        Some(setting) => PathBuf::from(&setting.value),
+        None => {
+            let text = "dataDir is not set; it names the directory for snapshots and myid";
+            reader.findings.error(&reader.origin("dataDir"), text);
+            PathBuf::new()
+        }
+    }
+}
+
+/// Reads all parts.
+pub(super) fn server_config(
+    reader: &mut Reader<'_>,
+    source: &ConfigSource,
+    data_dir: &Path,
+    membership: Membership,
+    shape: Shape,
+    surroundings: &dyn Surroundings,
+) -> ServerConfig {
+    let client = client_address(reader, source, &membership, surroundings);
+    let defaults = ServerConfig::standalone(data_dir, client);
+    let read_only_mode = reader.loose_switch("readonlymode.enabled", false);
+    if reader.loose_switch("audit.enable", false) {
+        let text = "audit.enable has no effect: this version does not write an audit log";
+        reader.findings.warn(&reader.origin("audit.enable"), text);
+    }
+    if read_only_mode && shape == Shape::Standalone {
+        let text = "readonlymode.enabled matters to members of an ensemble only";
+        reader.findings.note(&reader.origin("readonlymode.enabled"), text);
+    }
+    let always_answered = if read_only_mode { &["srvr", "isro"][..] } else { &["srvr"] };
+    ServerConfig {
+        storage: storage(reader, defaults.storage),
+        listen: listen(reader, defaults.listen),
+        sessions: sessions(reader),
+        limits: limits(reader),
+        connection_throttle: connection_throttle(reader),
+        request_throttle: request_throttle(reader),
+        tree: tree(reader),
+        auth: auth(reader),
+        containers: containers(reader),
+        four_letter_words: whitelist(reader, always_answered),
+        read_only_mode,
+        reconfig_enabled: reader.strict_switch("reconfigEnabled", false),
+        membership,
+        source: defaults.source,
+        original_text: defaults.original_text,
+    }
+}
+
+fn storage(reader: &mut Reader<'_>, defaults: StorageConfig) -> StorageConfig {
+    let data_log_dir = match reader.get("dataLogDir").filter(|setting| !setting.value.is_empty()) {
+        Some(setting) => PathBuf::from(&setting.value),
+        None => defaults.data_log_dir,
+    };
+    let force_sync = !reader.is_word("forceSync", "no", "yes");
+    if !force_sync {
+        let text = "forceSync=no: writes are acknowledged before they are on disk and can be lost";
+        reader.findings.warn(&reader.origin("forceSync"), text);
+    }
+    StorageConfig {
+        data_log_dir,
+        create_directories: reader.loose_switch("datadir.autocreate", defaults.create_directories),
+        snap_count: reader.count("snapCount", 0, Unit::Count, defaults.snap_count).max(2),
+        snap_size_limit: kilobytes(reader, "snapSizeLimitInKb", defaults.snap_size_limit),
+        txn_log_size_limit: kilobytes(reader, "txnLogSizeLimitInKb", defaults.txn_log_size_limit),
+        preallocation: preallocation(reader, defaults.preallocation),
+        force_sync,
+        fsync_warning_threshold: reader.millis(
+            "fsync.warningthresholdms",
+            0,
+            defaults.fsync_warning_threshold,
+        ),
+        flush_delay: reader.millis("flushDelay", 0, defaults.flush_delay),
+        max_batch_size: reader.count("maxBatchSize", 1, Unit::Count, defaults.max_batch_size),
+        commit_log_count: reader
+            .count("commitLogCount", 0, Unit::Count, defaults.commit_log_count)
+            .max(MIN_COMMIT_LOG),
+        snapshot_compression: compression(reader),
+        trust_empty_snapshot: reader.loose_switch("snapshot.trust.empty", defaults.trust_empty_snapshot),
+        snapshot_zxid_trailer: reader
+            .loose_switch("serializeLastProcessedZxid.enabled", defaults.snapshot_zxid_trailer),
+        digest_enabled: reader.loose_switch("digest.enabled", defaults.digest_enabled),
+        close_session_lists_ephemerals: reader
+            .loose_switch("closeSessionTxn.enabled", defaults.close_session_lists_ephemerals),
+        purge_interval: purge_interval(reader),
+        snap_retain_count: snap_retain_count(reader),
+        data_dir: defaults.data_dir,
+    }
+}
+
+fn kilobytes(reader: &mut Reader<'_>, key: &str, default: Option<ByteCount>) -> Option<ByteCount> {
+    match reader.number(key, i64::MIN / 2048..=i64::MAX / 2048, Unit::Kilobytes) {
+        None => default,
+        Some(number) => u64::try_from(number).ok().filter(|&kib| kib > 0).map(ByteCount::from_kib),
+    }
+}
+
+/// ZooKeeper forgives a wrong number here, so Zebu does too.
+fn preallocation(reader: &mut Reader<'_>, default: ByteCount) -> ByteCount {
+    let Some(setting) = reader.get("preAllocSize") else { return default };
+    match parse_number(&setting.value).and_then(|kib| u64::try_from(kib).ok()).filter(|&kib| kib > 0) {
+        Some(kib) => ByteCount::from_kib(kib),
+        None => {
+            let text = format!(
+                "preAllocSize = \"{}\" is not a number of kilobytes above 0; {} is used",
+                setting.value,
+                default.0 / 1024
+            );
+            reader.findings.warn(&setting.origin, text);
+            default
+        }
+    }
+}
+
+fn compression(reader: &mut Reader<'_>) -> SnapshotCompression {
+    let Some(setting) = reader.get("snapshot.compression.method") else { return SnapshotCompression::None };
+    match setting.value.as_str() {
+        "" => SnapshotCompression::None,
+        "gz" => SnapshotCompression::Gzip,
+        "snappy" => SnapshotCompression::Snappy,
+        other => {
+            let text = format!(
+                "snapshot.compression.method = \"{other}\" is unknown, snapshots are not compressed; \
+                 allowed: gz, snappy"
+            );
+            reader.findings.warn(&setting.origin, text);
+            SnapshotCompression::None
+        }
+    }
+}
+
+/// Hours, or a number with `ms`, `s`, `m`, `h` or `d`.
+fn purge_interval(reader: &mut Reader<'_>) -> PurgeInterval {
+    let key = "autopurge.purgeInterval";
+    let Some(setting) = reader.get(key) else { return PurgeInterval::Unset };
+    let digits_end = setting.value.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(setting.value.len());
+    let (digits, suffix) = setting.value.split_at(digits_end);
+    let unit_millis = match suffix {
+        "ms" => Some(1),
+        "s" => Some(1000),
+        "m" => Some(60_000),
+        "" | "h" => Some(3_600_000),
+        "d" => Some(86_400_000),
+        _ => None,
+    };
+    let millis = unit_millis.zip(digits.trim().parse::<i64>().ok());
+    match millis.and_then(|(unit, number)| number.checked_mul(unit)) {
+        Some(millis) => match u64::try_from(millis) {
+            Ok(millis) if millis > 0 => PurgeInterval::Every(Duration::from_millis(millis)),
+            Ok(_) | Err(_) => PurgeInterval::Off,
+        },
+        None => {
+            reader.wrong(key, setting, "a number of hours, or a number with ms, s, m, h or d; 0 = off");
+            PurgeInterval::Unset
+        }
+    }
+}
+
+fn snap_retain_count(reader: &mut Reader<'_>) -> u32 {
+    let key = "autopurge.snapRetainCount";
+    let number = reader.number(key, -MAX..=MAX, Unit::Count);
+    let Some(number) = number else { return MIN_RETAINED_SNAPSHOTS };
+    if number < i64::from(MIN_RETAINED_SNAPSHOTS) {
+        let text = format!("{key} = {number} is too small; {MIN_RETAINED_SNAPSHOTS} is used");
+        reader.findings.warn(&reader.origin(key), text);
+    }
+    u32::try_from(number).unwrap_or(0).max(MIN_RETAINED_SNAPSHOTS)
+}
+
+fn sessions(reader: &mut Reader<'_>) -> SessionConfig {
+    // 20 ticks must fit where ZooKeeper keeps a timeout: a 32-bit number of milliseconds.
+    let tick = reader.number("tickTime", 1..=MAX / 20, Unit::Milliseconds);
+    let tick_time =
+        tick.and_then(|tick| u64::try_from(tick).ok()).map_or(DEFAULT_TICK, Duration::from_millis);
+    let mut sessions = SessionConfig::with_tick(tick_time);
+    sessions.min_timeout = session_timeout(reader, "minSessionTimeout", sessions.min_timeout);
+    sessions.max_timeout = session_timeout(reader, "maxSessionTimeout", sessions.max_timeout);
+    if sessions.min_timeout > sessions.max_timeout {
+        let text = format!(
+            "minSessionTimeout must not be larger than maxSessionTimeout; they are {} and {} milliseconds",
+            sessions.min_timeout.as_millis(),
+            sessions.max_timeout.as_millis()
+        );
+        let key =
+            if reader.get("minSessionTimeout").is_some() { "minSessionTimeout" } else { "maxSessionTimeout" };
+        reader.findings.error(&reader.origin(key), text);
+    }
+    sessions.local_sessions = reader.strict_switch("localSessionsEnabled", false);
+    sessions.local_session_upgrade = reader.strict_switch("localSessionsUpgradingEnabled", false);
+    sessions
+}
+
+/// -1 stands for the default.
+fn session_timeout(reader: &mut Reader<'_>, key: &str, default: Duration) -> Duration {
+    match reader.number(key, -1..=MAX, Unit::Milliseconds) {
+        Some(number) => u64::try_from(number).map_or(default, Duration::from_millis),
+        None => default,
+    }
+}
+
+fn limits(reader: &mut Reader<'_>) -> LimitConfig {
+    let defaults = LimitConfig::default();
+    let jute_max_buffer = reader.count("jute.maxbuffer", 1, Unit::Bytes, defaults.jute_max_buffer);
+    LimitConfig {
+        jute_max_buffer,
+        jute_extra_size: reader
+            .count("jute.maxbuffer.extrasize", 0, Unit::Bytes, jute_max_buffer)
+            .max(MIN_EXTRA_SIZE),
+        global_outstanding_limit: reader.count(
+            "globalOutstandingLimit",
+            1,
+            Unit::Count,
+            defaults.global_outstanding_limit,
+        ),
+        large_request_threshold: reader.limit(
+            "largeRequestThreshold",
+            Unit::Bytes,
+            defaults.large_request_threshold,
+        ),
+        large_request_max_bytes: reader.count(
+            "largeRequestMaxBytes",
+            1,
+            Unit::Bytes,
+            defaults.large_request_max_bytes,
+        ),
+    }
+}
+
+fn connection_throttle(reader: &mut Reader<'_>) -> ConnectionThrottleConfig {
+    let defaults = ConnectionThrottleConfig::default();
+    ConnectionThrottleConfig {
+        tokens: reader.limit("connection_throttle_tokens", Unit::Count, defaults.tokens),
+        fill_time: reader.millis("connection_throttle_fill_time", 1, defaults.fill_time),
+        fill_count: reader.count("connection_throttle_fill_count", 1, Unit::Count, defaults.fill_count),
+        freeze_time: reader.optional_millis("connection_throttle_freeze_time", defaults.freeze_time),
+        drop_increase: reader.fraction("connection_throttle_drop_increase", defaults.drop_increase),
+        drop_decrease: reader.fraction("connection_throttle_drop_decrease", defaults.drop_decrease),
+        decrease_ratio: reader.fraction("connection_throttle_decrease_ratio", defaults.decrease_ratio),
+        weights: connection_weights(reader),
+    }
+}
+
+fn connection_weights(reader: &mut Reader<'_>) -> Option<ConnectionWeights> {
+    let weights = ConnectionWeights {
+        global_session: reader.count("connection_throttle_global_session_weight", 1, Unit::Count, 3),
+        local_session: reader.count("connection_throttle_local_session_weight", 1, Unit::Count, 1),
+        renew_session: reader.count("connection_throttle_renew_session_weight", 1, Unit::Count, 2),
+    };
+    if !reader.loose_switch("connection_throttle_weight_enabled", false) {
+        return None;
+    }
+    if weights.local_session > weights.renew_session || weights.local_session > weights.global_session {
+        let text = format!(
+            "the local session weight {} must not be larger than the renew weight {} and the global weight {}",
+            weights.local_session, weights.renew_session, weights.global_session
+        );
+        reader.findings.error(&reader.origin("connection_throttle_local_session_weight"), text);
+    }
+    Some(weights)
+}
+
+fn request_throttle(reader: &mut Reader<'_>) -> RequestThrottleConfig {
+    let defaults = RequestThrottleConfig::default();
+    RequestThrottleConfig {
+        max_requests: reader.limit("request_throttle_max_requests", Unit::Count, defaults.max_requests),
+        stall_time: reader.millis("request_throttle_stall_time", 1, defaults.stall_time),
+        drop_stale: reader.loose_switch("request_throttle_drop_stale", defaults.drop_stale),
+        stale_connection_check: reader
+            .loose_switch("request_stale_connection_check", defaults.stale_connection_check),
+        stale_latency_check: reader.loose_switch("request_stale_latency_check", defaults.stale_latency_check),
+        throttled_op_wait_time: reader
+            .optional_millis("throttled_op_wait_time", defaults.throttled_op_wait_time),
+        shutdown_timeout: reader.millis("request_throttler.shutdownTimeout", 0, defaults.shutdown_timeout),
+    }
+}
+
+fn tree(reader: &mut Reader<'_>) -> TreeConfig {
+    let skip_acl = reader.is_word("skipACL", "yes", "no");
+    if skip_acl {
+        let text = "skipACL=yes: no access control list is checked, every client may do everything";
+        reader.findings.warn(&reader.origin("skipACL"), text);
+    }
+    TreeConfig {
+        extended_types: reader.loose_switch("extendedTypesEnabled", false),
+        emulate_353_ttl: reader.loose_switch("emulate353TTLNodes", false),
+        enforce_quota: reader.loose_switch("enforceQuota", false),
+        skip_acl,
+    }
+}
+
+fn auth(reader: &mut Reader<'_>) -> AuthConfig {
+    let digest_provider = reader.loose_switch("DigestAuthenticationProvider.enabled", true);
+    let built_in_schemes = if digest_provider { &["ip", "digest"][..] } else { &["ip"] };
+    AuthConfig {
+        digest_provider,
+        digest_algorithm: digest_algorithm(reader),
+        super_digest: super_digest(reader),
+        required_schemes: required_schemes(reader, built_in_schemes),
+    }
+}
+
+fn digest_algorithm(reader: &mut Reader<'_>) -> DigestAlgorithm {
+    let key = "DigestAuthenticationProvider.digestAlg";
+    let Some(setting) = reader.get(key) else { return DigestAlgorithm::Sha1 };
+    match setting.value.to_ascii_uppercase().as_str() {
+        "MD5" => DigestAlgorithm::Md5,
+        "SHA1" | "SHA-1" | "SHA" => DigestAlgorithm::Sha1,
+        "SHA-224" => DigestAlgorithm::Sha224,
+        "SHA-256" => DigestAlgorithm::Sha256,
+        "SHA-384" => DigestAlgorithm::Sha384,
+        "SHA-512" => DigestAlgorithm::Sha512,
+        "SHA3-224" => DigestAlgorithm::Sha3With224,
+        "SHA3-256" => DigestAlgorithm::Sha3With256,
+        "SHA3-384" => DigestAlgorithm::Sha3With384,
+        "SHA3-512" => DigestAlgorithm::Sha3With512,
+        _ => {
+            reader.wrong(key, setting, "MD5, SHA1, SHA-224 to SHA-512, SHA3-224 to SHA3-512");
+            DigestAlgorithm::Sha1
+        }
+    }
+}
+
+/// The value is a secret of sorts and stays out of messages.
+fn super_digest(reader: &mut Reader<'_>) -> Option<SuperDigest> {
+    let key = "DigestAuthenticationProvider.superDigest";
+    let setting = reader.get(key).filter(|setting| !setting.value.is_empty())?;
+    let well_formed =
+        setting.value.split_once(':').is_some_and(|(user, digest)| !user.is_empty() && !digest.is_empty());
+    if !well_formed {
+        let text = format!("{key} does not have the form user:base64 of the hash of user:password");
+        reader.findings.error(&setting.origin, text);
+        return None;
+    }
+    Some(SuperDigest(setting.value.clone()))
+}
+
+fn required_schemes(reader: &mut Reader<'_>, built_in: &[&str]) -> Option<Vec<String>> {
+    // Strict, unlike other properties: a misspelt "true" must not leave the door open.
+    if !reader.strict_switch("enforce.auth.enabled", false) {
+        return None;
+    }
+    let origin = reader.origin("enforce.auth.schemes");
+    let listed = reader.get("enforce.auth.schemes").map_or("", |setting| &setting.value);
+    let mut schemes = Vec::new();
+    for scheme in listed.split(',').map(str::trim).filter(|scheme| !scheme.is_empty()) {
+        if built_in.contains(&scheme) {
+            schemes.push(scheme.to_owned());
+        } else {
+            let what = format!("enforce.auth.schemes ({scheme})");
+            protection::report(reader.settings.missing_protection, &origin, &what, reader.findings);
+        }
+    }
+    if listed.is_empty() {
+        let text =
+            "enforce.auth.enabled is true but enforce.auth.schemes is not set; name at least one scheme";
+        reader.findings.error(&origin, text);
+    }
+    Some(schemes).filter(|schemes| !schemes.is_empty())
+}
+
+fn containers(reader: &mut Reader<'_>) -> ContainerConfig {
+    let defaults = ContainerConfig::default();
+    ContainerConfig {
+        check_interval: reader.millis("znode.container.checkIntervalMs", 1, defaults.check_interval),
+        max_per_minute: reader.count("znode.container.maxPerMinute", 1, Unit::Count, defaults.max_per_minute),
+        max_never_used: reader
+            .optional_millis("znode.container.maxNeverUsedIntervalMs", defaults.max_never_used),
+    }
+}
+
+fn whitelist(reader: &mut Reader<'_>, always_answered: &[&str]) -> WordWhitelist {
+    let listed = reader.get("4lw.commands.whitelist").map_or("", |setting| &setting.value);
+    let mut words: Vec<String> = Vec::new();
+    for word in listed.split(',').map(str::trim) {
+        if word == "*" {
+            return WordWhitelist::All;
+        }
+        let known = crate::four_letter::Word::from_name(word).is_some();
+        if !known && !word.is_empty() {
+            let text = format!("4lw.commands.whitelist lists \"{word}\", which is not a four-letter word");
+            reader.findings.warn(&reader.origin("4lw.commands.whitelist"), text);
+        } else if !word.is_empty() && !words.iter().any(|listed| listed == word) {
+            words.push(word.to_owned());
+        }
+    }
+    for word in always_answered {
+        if !words.iter().any(|listed| listed == word) {
+            words.push((*word).to_owned());
+        }
+    }
+    WordWhitelist::Only(words)
+}

@@ -1,0 +1,332 @@
+//! Reads the membership of a configuration and checks that its lines belong together: members, groups,
+//! weights, the dynamic file, `myid`, and whether the result is one server or an ensemble.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use zebu_proto::ServerId;
+
+use super::findings::Origin;
+use super::load::Surroundings;
+use super::member_line::{Addresses, parse_member, parse_role};
+use super::membership::{Membership, QuorumRule, Role};
+use super::properties;
+use super::protection;
+use super::reader::{Reader, Unit};
+use super::sources::Setting;
+
+/// The largest id that leaves room for the marker of TTL nodes in the top byte of an owner.
+const MAX_ID_WITH_TTL: i64 = 254;
+/// The id becomes the top byte of session ids.
+const MAX_ID: i64 = 255;
+
+/// What the configuration describes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// One server without peers.
+    Standalone,
+    /// A member of an ensemble.
+    Ensemble,
+}
+
+/// Reads everything about the ensemble.
+pub(super) fn read_membership(
+    reader: &mut Reader<'_>,
+    data_dir: &Path,
+    surroundings: &dyn Surroundings,
+) -> (Membership, Shape) {
+    let mut membership = Membership {
+        standalone_enabled: reader.strict_switch("standaloneEnabled", true),
+        listen_on_all_addresses: reader.strict_switch("quorumListenOnAllIPs", false),
+        init_limit: ticks(reader, "initLimit"),
+        sync_limit: ticks(reader, "syncLimit"),
+        connect_limit: ticks(reader, "connectToLearnerMasterLimit"),
+        leader_serves: !reader.is_word("leaderServes", "no", "yes"),
+        ..Membership::default()
+    };
+    membership.election_connect_timeout = reader.millis("cnxTimeout", 1, membership.election_connect_timeout);
+    read_peer_type(reader, &mut membership);
+    read_election_algorithm(reader);
+    for key in ["syncEnabled", "multiAddress.reachabilityCheckEnabled"] {
+        reader.strict_switch(key, true);
+    }
+    let lines = member_lines(reader, &mut membership, surroundings);
+    read_members(reader, &lines, &mut membership);
+    read_quorum_rule(reader, &lines, &mut membership);
+    read_my_id(reader, data_dir, surroundings, &mut membership);
+    let shape = decide_shape(reader, &membership);
+    if shape == Shape::Ensemble {
+        check_ensemble(reader, data_dir, &membership);
+    }
+    warn_about_role(reader, &membership);
+    (membership, shape)
+}
+
+/// A limit counted in ticks; 0 means that it is not set.
+fn ticks(reader: &mut Reader<'_>, key: &str) -> Option<u32> {
+    Some(reader.count(key, 0, Unit::Count, 0)).filter(|&ticks| ticks > 0)
+}
+
+fn read_peer_type(reader: &mut Reader<'_>, membership: &mut Membership) {
+    if let Some(setting) = reader.get("peerType") {
+        membership.peer_type = parse_role(&setting.value);
+        if membership.peer_type.is_none() {
+            reader.wrong("peerType", setting, "participant or observer");
+        }
+    }
+}
+
+fn read_election_algorithm(reader: &mut Reader<'_>) {
+    if let Some(setting) = reader.get("electionAlg")
+        && setting.value != "3"
+    {
+        reader.wrong("electionAlg", setting, "only 3");
+    }
+}
+
+/// The `server.*`, `group*` and `weight*` settings, from the static or from the dynamic file.
+fn member_lines(
+    reader: &mut Reader<'_>,
+    membership: &mut Membership,
+    surroundings: &dyn Surroundings,
+) -> BTreeMap<String, Setting> {
+    let in_static: BTreeMap<String, Setting> = reader
+        .settings
+        .values
+        .iter()
+        .filter(|(key, _)| is_member_key(key))
+        .map(|(key, setting)| (key.clone(), setting.clone()))
+        .collect();
+    let Some(setting) = reader.get("dynamicConfigFile") else { return in_static };
+    for (key, line) in &in_static {
+        let text = format!("{key} must be in the dynamic file {}, not here", setting.value);
+        reader.findings.error(&line.origin, text);
+    }
+    let path = PathBuf::from(&setting.value);
+    membership.version = version_of_name(&setting.value);
+    membership.dynamic_file = Some(path.clone());
+    let bytes = match surroundings.read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            let text = format!("dynamicConfigFile {} cannot be read: {error}", path.display());
+            reader.findings.error(&setting.origin, text);
+            return BTreeMap::new();
+        }
+    };
+    read_dynamic_file(reader, &path, &bytes)
+}
+
+fn read_dynamic_file(reader: &mut Reader<'_>, path: &Path, bytes: &[u8]) -> BTreeMap<String, Setting> {
+    let at = |line| Origin::Line { file: path.to_owned(), line };
+    let entries = match properties::parse(&properties::decode_latin1(bytes)) {
+        Ok(entries) => entries,
+        Err(error) => {
+            reader.findings.error(&at(error.line), error.to_string());
+            return BTreeMap::new();
+        }
+    };
+    let mut lines = BTreeMap::new();
+    for entry in entries {
+        let origin = at(entry.line);
+        if is_member_key(&entry.key) {
+            lines.insert(entry.key, Setting { value: entry.value, origin });
+        } else if entry.key == "version" {
+            let text = "version does not belong into the dynamic file; it is part of the file's name";
+            reader.findings.error(&origin, text);
+        } else {
+            let text = format!(
+                "{} does not belong into the dynamic file; allowed: server.*, group.*, weight.*",
+                entry.key
+            );
+            reader.findings.error(&origin, text);
+        }
+    }
+    lines
+}
+
+/// The hexadecimal text after the last dot of the file's name, or 0.
+fn version_of_name(name: &str) -> u64 {
+    let end = name.rsplit_once('.').map_or("", |(_, end)| end);
+    if end.starts_with('+') { 0 } else { u64::from_str_radix(end, 16).unwrap_or(0) }
+}
+
+/// Groups and weights are recognised by their beginning alone, as ZooKeeper does it.
+fn is_member_key(key: &str) -> bool {
+    key.starts_with("server.") || key.starts_with("group") || key.starts_with("weight")
+}
+
+fn read_members(reader: &mut Reader<'_>, lines: &BTreeMap<String, Setting>, membership: &mut Membership) {
+    let addresses = match reader.strict_switch("multiAddress.enabled", false) {
+        true => Addresses::Many,
+        false => Addresses::One,
+    };
+    for (key, setting) in lines {
+        let Some(number) = key.strip_prefix("server.") else { continue };
+        let Ok(id) = number.parse::<i64>() else {
+            let text = format!("{key} is not valid; allowed: server.N with a whole number N");
+            reader.findings.error(&setting.origin, text);
+            continue;
+        };
+        match parse_member(&setting.value, addresses) {
+            Ok(member) => {
+                if member.secure_client.is_some() {
+                    let what = format!("{key} (its TLS client port)");
+                    let missing = reader.settings.missing_protection;
+                    protection::report(missing, &setting.origin, &what, reader.findings);
+                }
+                membership.members.insert(ServerId(id), member);
+            }
+            Err(why) => {
+                let text = format!("{key} = \"{}\" is not valid: {why}", setting.value);
+                reader.findings.error(&setting.origin, text);
+            }
+        }
+    }
+}
+
+fn read_quorum_rule(reader: &mut Reader<'_>, lines: &BTreeMap<String, Setting>, membership: &mut Membership) {
+    if let Some(oracle) = reader.get("oraclePath") {
+        membership.quorum = QuorumRule::Oracle(PathBuf::from(&oracle.value));
+        return;
+    }
+    let mut group_of = BTreeMap::new();
+    let mut weight_of = BTreeMap::new();
+    let mut hierarchical = None;
+    for (key, setting) in lines.iter().filter(|(key, _)| !key.starts_with("server.")) {
+        hierarchical.get_or_insert(setting.origin.clone());
+        let number = key.split_once('.').and_then(|(_, number)| number.parse::<i64>().ok());
+        let Some(number) = number else {
+            let text = format!("{key} is not valid; allowed: group.N and weight.N");
+            reader.findings.error(&setting.origin, text);
+            continue;
+        };
+        if key.starts_with("weight") {
+            match setting.value.parse::<i64>() {
+                Ok(weight) => drop(weight_of.insert(ServerId(number), weight)),
+                Err(_) => reader.wrong(key, setting, "a whole number"),
+            }
+            continue;
+        }
+        for member in setting.value.split(':') {
+            let Ok(id) = member.trim().parse::<i64>() else {
+                reader.wrong(key, setting, "server numbers separated by colons, as in 1:2:3");
+                break;
+            };
+            if group_of.insert(ServerId(id), number).is_some() {
+                reader.findings.error(&setting.origin, format!("Server {id} is in multiple groups"));
+            }
+        }
+    }
+    let Some(origin) = hierarchical else { return };
+    for (&id, member) in &membership.members {
+        weight_of.entry(id).or_insert(1);
+        if member.role == Role::Participant && !group_of.contains_key(&id) {
+            reader.findings.error(&origin, format!("Server {} is not in a group", id.0));
+        }
+    }
+    membership.quorum = QuorumRule::Hierarchical { group_of, weight_of };
+}
+
+/// The first line of `myid`, not trimmed. A server without the file is fine while it stands alone.
+fn read_my_id(
+    reader: &mut Reader<'_>,
+    data_dir: &Path,
+    surroundings: &dyn Surroundings,
+    membership: &mut Membership,
+) {
+    let path = data_dir.join("myid");
+    let bytes = match surroundings.read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+        Err(error) => {
+            return reader.findings.error(&Origin::File(path), format!("cannot be read: {error}"));
+        }
+    };
+    let text = properties::decode_latin1(&bytes);
+    let line = text.split(['\n', '\r']).next().unwrap_or_default();
+    let Ok(id) = line.parse::<i64>() else {
+        let text = format!("serverid \"{line}\" is not a number; the file must hold nothing else, no blank");
+        return reader.findings.error(&Origin::File(path), text);
+    };
+    if id > MAX_ID_WITH_TTL && reader.loose_switch("extendedTypesEnabled", false) {
+        let text = format!("serverid {id} is too large while extendedTypesEnabled=true; allowed: 1 to 254");
+        reader.findings.error(&Origin::File(path), text);
+    } else if !(1..=MAX_ID).contains(&id) {
+        let text = format!("serverid {id} does not fit into session ids; use 1 to {MAX_ID}");
+        reader.findings.warn(&Origin::File(path), text);
+    }
+    membership.my_id = Some(ServerId(id));
+}
+
+fn decide_shape(reader: &mut Reader<'_>, membership: &Membership) -> Shape {
+    let participants = membership.members.values().filter(|member| member.role == Role::Participant).count();
+    let observers = membership.members.len() - participants;
+    let origin = reader.settings.whole.clone();
+    let findings = &mut *reader.findings;
+    match (participants, membership.standalone_enabled) {
+        (0, true) => {
+            if observers > 0 {
+                findings.error(&origin, "Observers w/o participants is an invalid configuration");
+            }
+            Shape::Standalone
+        }
+        (0, false) => {
+            let text = "standaloneEnabled = false then number of participants should be >0";
+            findings.error(&origin, text);
+            Shape::Standalone
+        }
+        (1, true) => {
+            if observers > 0 {
+                findings.error(&origin, "Observers w/o quorum is an invalid configuration");
+            } else {
+                findings.warn(&origin, "only one server is listed, so it runs standalone");
+            }
+            Shape::Standalone
+        }
+        (2, _) => {
+            findings.warn(&origin, "two servers tolerate no failure; three is the smallest useful ensemble");
+            Shape::Ensemble
+        }
+        (count, _) => {
+            if count % 2 == 0 {
+                let text = format!("{count} servers tolerate no more failures than {}", count - 1);
+                findings.warn(&origin, text);
+            }
+            Shape::Ensemble
+        }
+    }
+}
+
+fn check_ensemble(reader: &mut Reader<'_>, data_dir: &Path, membership: &Membership) {
+    let origin = reader.settings.whole.clone();
+    for (key, limit) in [("initLimit", membership.init_limit), ("syncLimit", membership.sync_limit)] {
+        if limit.is_none() {
+            reader.findings.error(&reader.origin(key), format!("{key} is not set; an ensemble needs it"));
+        }
+    }
+    let path = data_dir.join("myid");
+    match membership.my_id {
+        None => {
+            let text = "myid file is missing; it must hold the number N of this server's server.N line";
+            reader.findings.error(&Origin::File(path), text);
+        }
+        Some(id) if !membership.members.contains_key(&id) => {
+            let listed: Vec<String> = membership.members.keys().map(|id| id.0.to_string()).collect();
+            let text = format!("My id {} not in the peer list; listed: {}", id.0, listed.join(", "));
+            reader.findings.error(&Origin::File(path), text);
+        }
+        Some(_) => {}
+    }
+    let text = "this describes an ensemble; this version of Zebu serves standalone only and does not start";
+    reader.findings.error(&origin, text);
+}
+
+fn warn_about_role(reader: &mut Reader<'_>, membership: &Membership) {
+    let member = membership.my_id.and_then(|id| membership.members.get(&id));
+    if let (Some(said), Some(member)) = (membership.peer_type, member)
+        && said != member.role
+    {
+        let text = "peerType differs from the role in this server's server.N line, which counts";
+        reader.findings.warn(&reader.origin("peerType"), text);
+    }
+}
