@@ -192,6 +192,11 @@ impl Lane {
         self.unreported.packets_received += 1;
     }
 
+    /// Counts an authentication that was refused.
+    pub(crate) fn count_auth_failure(&mut self) {
+        self.unreported.auth_failures += 1;
+    }
+
     /// Closes the connection now. The first reason stays.
     pub fn close(&mut self, reason: CloseReason) {
         if !matches!(self.phase, Phase::Closed(_)) {

@@ -52,11 +52,11 @@ impl Replica {
             ReadRequest::WhoAmI => reader.who_am_i(out),
             ReadRequest::MultiRead(ops) => reader.multi_read(ops, out),
             ReadRequest::CheckWatches(path, kind) => {
-                let held = |path: &Cow<'_, str>| self.watches().check(watcher(id), path, *kind);
+                let held = |path: &Cow<'_, str>| self.watches().check(path, watcher(id), *kind);
                 if path.as_ref().is_some_and(held) { Ok(()) } else { Err(ErrorCode::NoWatcher) }
             }
             ReadRequest::RemoveWatches(path, kind) => {
-                let removed = |path: &Cow<'_, str>| self.watches().remove(watcher(id), path, *kind);
+                let removed = |path: &Cow<'_, str>| self.watches().remove(path, watcher(id), *kind);
                 if path.as_ref().is_some_and(removed) { Ok(()) } else { Err(ErrorCode::NoWatcher) }
             }
             ReadRequest::AddWatch(path, mode) => {
@@ -66,7 +66,7 @@ impl Replica {
                         AddWatchMode::Persistent => WatchKind::Persistent,
                         AddWatchMode::PersistentRecursive => WatchKind::PersistentRecursive,
                     };
-                    self.watches().add(watcher(id), path, kind);
+                    self.watches().add(path, watcher(id), kind);
                 }
                 0i32.encode(out);
                 Ok(())
@@ -83,7 +83,7 @@ impl Replica {
                 match missed(self.tree.node(path)) {
                     // These events carry no zxid: they stand for any number of changes.
                     Some(event) => lane.push_event(-1, event, path),
-                    None => table.add(watcher(lane.id), path, kind),
+                    None => table.add(path, watcher(lane.id), kind),
                 }
             }
         };
@@ -132,7 +132,7 @@ impl<'a> Reader<'a> {
 
     fn watch(&self, path: &str, watch: Watch, kind: WatchKind) {
         if watch == Watch::Set {
-            self.replica.watches().add(watcher(self.lane), path, kind);
+            self.replica.watches().add(path, watcher(self.lane), kind);
         }
     }
 
@@ -184,18 +184,20 @@ impl<'a> Reader<'a> {
         if !self.may(&node, Permissions::READ | Permissions::ADMIN) {
             return Err(ErrorCode::NoAuth);
         }
-        encode_count(node.acl().len(), out);
-        let admin = self.may(&node, Permissions::ADMIN);
-        for entry in node.acl().iter() {
-            if admin { entry.encode(out) } else { access::masked(entry).encode(out) }
+        if self.may(&node, Permissions::ADMIN) {
+            encode_count(node.acl().len(), out);
+            node.acl().iter().for_each(|entry| entry.encode(out));
+        } else {
+            access::masked(node.acl()).encode(out);
         }
         node.stat().encode(out);
         Ok(())
     }
 
     fn get_all_children_number(&self, path: &str, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
-        let node = self.readable(path)?;
-        (node.descendants() as i32).encode(out);
+        self.readable(path)?;
+        let number = self.replica.tree.all_children_number(path).unwrap_or(0);
+        i32::try_from(number).unwrap_or(i32::MAX).encode(out);
         Ok(())
     }
 
@@ -217,7 +219,7 @@ impl<'a> Reader<'a> {
         let infos: Vec<ClientInfo> = self
             .credentials
             .iter()
-            .map(|id| ClientInfo { scheme: id.scheme.clone(), user: Some(access::user_name(id).into()) })
+            .map(|id| ClientInfo { scheme: id.scheme.clone(), user: Some(access::user_name(id, &self.replica.policy).into()) })
             .collect();
         infos.encode(out);
         Ok(())

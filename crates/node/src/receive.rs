@@ -130,19 +130,18 @@ impl Replica {
 
     /// Takes effect at once for the requests behind it; the answer keeps its turn.
     fn authenticate(&self, lane: &mut Lane, asked: Asked, packet: &AuthPacket) {
-        let accepted = match (&packet.scheme, &packet.auth) {
-            (Some(scheme), Some(auth)) => {
-                access::authenticate(scheme, auth, &lane.credentials, &self.policy).ok()
-            }
-            (None, _) | (_, None) => None,
-        };
-        let added = accepted.is_some_and(|ids| {
+        let accepted = access::authenticate(packet.scheme.as_deref(), packet.auth.as_deref(), &self.policy);
+        let added = accepted.is_ok_and(|ids| {
             let credentials = Arc::make_mut(&mut lane.credentials);
             ids.into_iter().for_each(|id| credentials.add(id));
             credentials.len() <= CREDENTIALS_MAX
         });
-        let (error, then) =
-            if added { (None, Then::Continue) } else { (Some(ErrorCode::AuthFailed), Then::Drain) };
+        let (error, then) = if added {
+            (None, Then::Continue)
+        } else {
+            lane.count_auth_failure();
+            (Some(ErrorCode::AuthFailed), Then::Drain)
+        };
         self.answer_in_turn(lane, asked, Answer::Header { zxid: HeaderZxid::Fixed(0), error }, then);
     }
 }

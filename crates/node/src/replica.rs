@@ -4,6 +4,7 @@
 //! A read registers its watch while it still holds the shared lock, and events enter their connections'
 //! outboxes before the exclusive one is released: no trigger is lost and no read overtakes its event.
 
+use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use zebu_proto::txn::TxnEntry;
@@ -20,13 +21,35 @@ pub struct Replica {
     pub(crate) tree: Tree,
     pub(crate) policy: Policy,
     pub(crate) enforcement: Enforcement,
+    digests: DigestHistory,
     watches: Mutex<WatchTable>,
+}
+
+/// What the tree hashed to at every 128th transaction, for comparison with other members.
+#[derive(Debug, Default)]
+struct DigestHistory {
+    entries: VecDeque<(Zxid, i64)>,
+}
+
+impl DigestHistory {
+    const EVERY: i64 = 128;
+    const ENTRIES_MAX: usize = 1024;
+
+    fn note(&mut self, tree: &Tree) {
+        if tree.last_zxid().0 % DigestHistory::EVERY == 0 {
+            if self.entries.len() == DigestHistory::ENTRIES_MAX {
+                self.entries.pop_front();
+            }
+            self.entries.push_back((tree.last_zxid(), tree.digest()));
+        }
+    }
 }
 
 impl Replica {
     /// A replica around a loaded tree.
     pub fn new(tree: Tree, policy: Policy, enforcement: Enforcement, hash_seed: u64) -> Replica {
-        Replica { tree, policy, enforcement, watches: Mutex::new(WatchTable::new(hash_seed)) }
+        let watches = Mutex::new(WatchTable::new(hash_seed));
+        Replica { tree, policy, enforcement, digests: DigestHistory::default(), watches }
     }
 
     /// The tree, to read.
@@ -37,6 +60,11 @@ impl Replica {
     /// The last transaction that was applied.
     pub fn last_zxid(&self) -> Zxid {
         self.tree.last_zxid()
+    }
+
+    /// Digests of the past, oldest first.
+    pub fn digest_history(&self) -> impl Iterator<Item = (Zxid, i64)> {
+        self.digests.entries.iter().copied()
     }
 
     /// The rules of access.
@@ -59,9 +87,9 @@ impl Replica {
 
     /// Applies a committed transaction and tells the watchers.
     pub(crate) fn apply(&mut self, entry: &TxnEntry, lanes: &mut impl Lanes) -> Outcome {
-        let Replica { tree, policy, watches, .. } = self;
+        let Replica { tree, policy, watches, digests, .. } = self;
         let watches = watches.get_mut().unwrap_or_else(PoisonError::into_inner);
-        tree.apply(&entry.header, &entry.txn, &mut |event| {
+        let outcome = tree.apply(&entry.header, &entry.txn, &mut |event| {
             watches.fire(event.kind, &event.path, &mut |watcher| {
                 lanes.with(LaneId(watcher.0), |lane| {
                     // A client is told of a node only if it might read it.
@@ -70,7 +98,9 @@ impl Replica {
                     }
                 });
             });
-        })
+        });
+        digests.note(tree);
+        outcome
     }
 }
 

@@ -12,6 +12,15 @@ pub enum Enforcement {
     Schemes(Vec<Box<str>>),
 }
 
+/// What a request to change the membership is answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReconfigSupport {
+    /// It is switched off (`reconfigEnabled`).
+    Disabled,
+    /// There is no ensemble to change.
+    Standalone,
+}
+
 /// Settings of sessions, transactions and their housekeeping.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
@@ -38,7 +47,7 @@ pub struct NodeSettings {
     /// Log bytes after which a snapshot is due, half of it at random; `None` never.
     pub snap_bytes: Option<u64>,
     /// What reconfig answers.
-    pub reconfig: zebu_tree::ReconfigSupport,
+    pub reconfig: ReconfigSupport,
     /// Seed of every random choice that the brain makes.
     pub seed: u64,
 }

@@ -86,6 +86,8 @@ pub struct Unreported {
     pub packets_sent: u64,
     /// Latencies of all requests.
     pub latency: Latency,
+    /// Authentications that were refused.
+    pub auth_failures: u64,
     /// Size of the last reply; `None` without one.
     pub last_response_bytes: Option<i64>,
     /// Largest reply.
@@ -109,6 +111,7 @@ impl Unreported {
 pub struct ServerStats {
     packets_received: AtomicU64,
     packets_sent: AtomicU64,
+    auth_failures: AtomicU64,
     latency_count: AtomicU64,
     latency_total_ms: AtomicI64,
     latency_min_ms: AtomicI64,
@@ -123,6 +126,7 @@ impl Default for ServerStats {
         ServerStats {
             packets_received: AtomicU64::new(0),
             packets_sent: AtomicU64::new(0),
+            auth_failures: AtomicU64::new(0),
             latency_count: AtomicU64::new(0),
             latency_total_ms: AtomicI64::new(0),
             latency_min_ms: AtomicI64::new(i64::MAX),
@@ -139,6 +143,7 @@ impl ServerStats {
     pub fn add(&self, unreported: &Unreported) {
         self.packets_received.fetch_add(unreported.packets_received, Relaxed);
         self.packets_sent.fetch_add(unreported.packets_sent, Relaxed);
+        self.auth_failures.fetch_add(unreported.auth_failures, Relaxed);
         let latency = &unreported.latency;
         if latency.count > 0 {
             self.latency_count.fetch_add(latency.count, Relaxed);
@@ -172,6 +177,11 @@ impl ServerStats {
     /// Frames received and sent.
     pub fn packets(&self) -> (u64, u64) {
         (self.packets_received.load(Relaxed), self.packets_sent.load(Relaxed))
+    }
+
+    /// Authentications that were refused.
+    pub fn auth_failures(&self) -> u64 {
+        self.auth_failures.load(Relaxed)
     }
 
     /// Latencies of all requests.

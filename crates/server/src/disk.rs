@@ -80,5 +80,6 @@ fn run(shared: &Shared, mut log: LogWriter<FileDisk>, orders: &Receiver<LogBatch
         }
         shared.inbox.push_urgent(Urgent::Persisted(last));
     }
-    log.close().map_err(failure)
+    log.close().map_err(failure)?;
+    Ok(())
 }

@@ -56,6 +56,8 @@ pub fn run(config: ServerConfig, ready: impl FnOnce(&Ready)) -> Result<(), Serve
         ServeError::Internal("the address of the listener is not known to the system".to_owned())
     })?;
 
+    shared.set_client_port(address.port());
+
     let cannot_start = "a thread cannot be started";
     let (disk, disk_thread) = disk::start(shared.clone(), log).map_err(internal(cannot_start))?;
     let (snapshot_handle, snapshot_thread) =

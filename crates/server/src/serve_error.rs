@@ -21,6 +21,9 @@ pub enum ServeError {
         /// What the operating system said.
         reason: String,
     },
+    /// The disk failed while the server was running.
+    #[error("{0}")]
+    Disk(String),
     /// Anything else.
     #[error("{0}")]
     Internal(String),
@@ -31,7 +34,7 @@ impl ServeError {
     pub fn exit_code(&self) -> u8 {
         match self {
             ServeError::DataDirectory { .. } => 3,
-            ServeError::Listen { .. } | ServeError::Internal(_) => 1,
+            ServeError::Listen { .. } | ServeError::Disk(_) | ServeError::Internal(_) => 1,
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use zebu_node::{Enforcement, NodeSettings, ThrottleSettings};
+use zebu_node::{Enforcement, NodeSettings, ReconfigSupport, ThrottleSettings};
 use zebu_tree::access::{self, AclChecks, AuthSettings, DigestScheme, QuotaEnforcement};
-use zebu_tree::{DigestMode, Policy, ReconfigSupport, TreeOptions, TtlNodes};
+use zebu_tree::{DigestMode, Policy, TreeOptions, TtlNodes};
 
 use crate::config::{DigestAlgorithm, ServerConfig};
 
@@ -33,6 +33,7 @@ pub(crate) fn policy(config: &ServerConfig) -> Policy {
             algorithm: digest_algorithm(auth.digest_algorithm),
             super_digest: auth.super_digest.as_ref().map(|digest| digest.0.as_str().into()),
         },
+        container_never_used_ms: config.containers.max_never_used.map_or(0, millis),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What every part of the edge can see.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use zebu_node::{Replica, ServerStats};
 
@@ -11,6 +11,7 @@ use crate::inbox::Inbox;
 use crate::large_requests::LargeRequests;
 use crate::lanes::LaneRegistry;
 use crate::metrics::Metrics;
+use crate::words::TRACE_MASK_DEFAULT;
 
 /// The server, seen from a connection.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ pub(crate) struct Shared {
     pub(crate) large_requests: LargeRequests,
     /// Set when the server stops: no new connection is served.
     pub(crate) stopping: AtomicBool,
+    client_port: OnceLock<u16>,
+    trace_mask: AtomicI64,
     replica: RwLock<Replica>,
 }
 
@@ -40,8 +43,28 @@ impl Shared {
             stats: ServerStats::default(),
             metrics: Metrics::default(),
             stopping: AtomicBool::new(false),
+            client_port: OnceLock::new(),
+            trace_mask: AtomicI64::new(TRACE_MASK_DEFAULT),
             replica: RwLock::new(replica),
         }
+    }
+
+    /// The port that clients connect to, once it is bound.
+    pub(crate) fn client_port(&self) -> Option<u16> {
+        self.client_port.get().copied()
+    }
+
+    /// Notes the port that was bound; only the first time counts.
+    pub(crate) fn set_client_port(&self, port: u16) {
+        let _ = self.client_port.set(port);
+    }
+
+    pub(crate) fn trace_mask(&self) -> i64 {
+        self.trace_mask.load(Relaxed)
+    }
+
+    pub(crate) fn set_trace_mask(&self, mask: i64) {
+        self.trace_mask.store(mask, Relaxed);
     }
 
     /// The replica for reading. Never poisoned: only the core writes, and its panic ends the process.

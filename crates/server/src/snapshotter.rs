@@ -4,16 +4,19 @@
 //! The snapshot is fuzzy: transactions go on between slices. It is named after the last transaction that
 //! was applied when it began, and replaying the log from there makes it whole.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tracing::{error, info};
-use zebu_proto::{StatPersisted, Zxid};
-use zebu_storage::{FileDisk, SnapshotError, SnapshotStore};
+use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
+use zebu_storage::{Compression, Directories, FileDisk, Sections, SnapshotError, SnapshotWriter};
 use zebu_tree::WalkProgress;
 
+use crate::config::StorageConfig;
+use crate::recovery;
 use crate::shared::Shared;
 
 /// Nodes that are copied under one hold of the lock.
@@ -21,6 +24,41 @@ const SLICE_NODES: usize = 500;
 
 /// Pause between slices, so that a snapshot does not take a whole core from the clients.
 const SLICE_PAUSE: Duration = Duration::from_micros(200);
+
+/// Where snapshots go and in which form.
+#[derive(Clone, Debug)]
+pub(crate) struct SnapshotStore {
+    disk: FileDisk,
+    directory: PathBuf,
+    compression: Compression,
+    storage: StorageConfig,
+}
+
+impl SnapshotStore {
+    pub(crate) fn new(disk: FileDisk, directories: &Directories, storage: &StorageConfig) -> SnapshotStore {
+        SnapshotStore {
+            disk,
+            directory: directories.snapshots(),
+            compression: recovery::compression(storage.snapshot_compression),
+            storage: storage.clone(),
+        }
+    }
+
+    pub(crate) fn begin(
+        &self,
+        zxid: Zxid,
+        sessions: Vec<(SessionId, i32)>,
+        acls: Vec<(i64, Arc<[Acl]>)>,
+    ) -> Result<SnapshotWriter<FileDisk>, SnapshotError> {
+        let acls = acls.iter().map(|(id, acl)| (*id, acl.as_ref()));
+        let sessions = sessions.into_iter();
+        SnapshotWriter::begin(self.disk, &self.directory, zxid, self.compression, sessions, acls)
+    }
+
+    pub(crate) fn sections(&self, zxid: Zxid, digest: i64, last_zxid: Zxid) -> Sections {
+        recovery::sections(&self.storage, zxid, digest, last_zxid)
+    }
+}
 
 /// Asks for snapshots. While one is being written, further wishes are dropped: the log has it all.
 #[derive(Clone, Debug)]
@@ -37,7 +75,7 @@ impl SnapshotHandle {
 /// Starts the snapshot thread. It ends when its handles are dropped.
 pub(crate) fn start(
     shared: Arc<Shared>,
-    store: SnapshotStore<FileDisk>,
+    store: SnapshotStore,
 ) -> std::io::Result<(SnapshotHandle, JoinHandle<()>)> {
     let (wishes, received) = sync_channel(1);
     let thread = std::thread::Builder::new()
@@ -46,7 +84,7 @@ pub(crate) fn start(
     Ok((SnapshotHandle { wishes }, thread))
 }
 
-fn run(shared: &Shared, store: &SnapshotStore<FileDisk>, wishes: &Receiver<()>) {
+fn run(shared: &Shared, store: &SnapshotStore, wishes: &Receiver<()>) {
     while wishes.recv().is_ok() {
         let started = Instant::now();
         match write_snapshot(shared, store, SLICE_PAUSE) {
@@ -74,18 +112,17 @@ struct Copied {
 /// Writes one snapshot of the replica as it is while the walk lasts.
 pub(crate) fn write_snapshot(
     shared: &Shared,
-    store: &SnapshotStore<FileDisk>,
+    store: &SnapshotStore,
     pause: Duration,
 ) -> Result<Zxid, SnapshotError> {
     let (zxid, sessions, acls, mut walker) = {
         let replica = shared.read();
         let tree = replica.tree();
-        let sessions: Vec<_> = tree.sessions().iter().map(|(&id, &timeout_ms)| (id, timeout_ms)).collect();
-        let acls: Vec<_> = tree.acl_table().map(|(id, acl)| (id, acl.clone())).collect();
+        let sessions = tree.sessions().iter().map(|(&id, &timeout_ms)| (id, timeout_ms)).collect();
+        let acls = tree.acl_table().map(|(id, acl)| (id, acl.clone())).collect();
         (tree.last_zxid(), sessions, acls, tree.walker())
     };
-    let mut writer = store.create(zxid)?;
-    writer.begin(sessions.into_iter(), acls.iter().map(|(id, acl)| (*id, acl.as_ref())))?;
+    let mut writer = store.begin(zxid, sessions, acls)?;
     let mut slice = Vec::with_capacity(SLICE_NODES);
     loop {
         let (progress, digest_zxid, digest) = {
@@ -102,7 +139,7 @@ pub(crate) fn write_snapshot(
         match progress {
             WalkProgress::More => std::thread::sleep(pause),
             WalkProgress::Done => {
-                writer.finish(digest_zxid, digest, digest_zxid)?;
+                writer.finish(store.sections(digest_zxid, digest, digest_zxid))?;
                 return Ok(zxid);
             }
         }

@@ -14,7 +14,7 @@ pub use batch::{AfterAppend, LogBatch};
 use zebu_proto::client::{ConnectRequest, WriteRequest};
 use zebu_proto::txn::{TxnEntry, TxnHeader};
 use zebu_proto::{ErrorCode, SessionId};
-use zebu_tree::{Credentials, Overlay, PrepareContext};
+use zebu_tree::{Credentials, Overlay, PrepareContext, Reconfig};
 
 use crate::agreement::{Origin, Proposal, Standalone};
 use crate::clock::Moment;
@@ -23,7 +23,7 @@ use crate::random::Random;
 use crate::receive::Submission;
 use crate::replica::Replica;
 use crate::session::{Attachment, SessionIds, SessionState, SessionTracker, TrackerReport};
-use crate::settings::NodeSettings;
+use crate::settings::{NodeSettings, ReconfigSupport};
 use crate::throttle::ConnectionThrottle;
 use batch::BatchBuilder;
 use reaper::Reaper;
@@ -78,7 +78,7 @@ impl Node {
         }
         Node {
             agreement: Standalone::new(replica.last_zxid()),
-            overlay: Overlay::new(&replica.tree),
+            overlay: Overlay::new(settings.seed),
             sessions,
             ids: SessionIds::new(settings.server_id, now.wall_ms),
             throttle: ConnectionThrottle::new(settings.throttle.clone(), now.monotonic_ms),
@@ -187,7 +187,10 @@ impl Node {
             session: live,
             ephemeral_session: live,
             policy: &replica.policy,
-            reconfig: self.settings.reconfig,
+            reconfig: match self.settings.reconfig {
+                ReconfigSupport::Disabled => Reconfig::Disabled,
+                ReconfigSupport::Standalone => Reconfig::Refused(ErrorCode::Unimplemented),
+            },
         };
         let prepared = replica.tree.prepare(&mut self.overlay, request, &context);
         let entry = TxnEntry { header, txn: prepared.txn, digest: prepared.digest };

@@ -13,6 +13,8 @@ use crate::access::policy::{DigestScheme, Policy};
 /// The hash of the `digest` scheme, under the names of the Java runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum DigestAlgorithm {
+    /// MD5.
+    Md5,
     /// SHA-1, ZooKeeper's default.
     #[default]
     Sha1,
@@ -38,6 +40,7 @@ impl DigestAlgorithm {
     /// The algorithm of a setting; capitals and the dash after SHA do not matter.
     pub fn from_name(name: &str) -> Option<DigestAlgorithm> {
         Some(match name.to_ascii_uppercase().as_str() {
+            "MD5" => DigestAlgorithm::Md5,
             "SHA" | "SHA1" | "SHA-1" => DigestAlgorithm::Sha1,
             "SHA224" | "SHA-224" => DigestAlgorithm::Sha224,
             "SHA256" | "SHA-256" => DigestAlgorithm::Sha256,
@@ -53,6 +56,7 @@ impl DigestAlgorithm {
 
     fn base64_of(self, bytes: &[u8]) -> String {
         match self {
+            DigestAlgorithm::Md5 => STANDARD.encode(md5::Md5::digest(bytes)),
             DigestAlgorithm::Sha1 => STANDARD.encode(sha1::Sha1::digest(bytes)),
             DigestAlgorithm::Sha224 => STANDARD.encode(sha2::Sha224::digest(bytes)),
             DigestAlgorithm::Sha256 => STANDARD.encode(sha2::Sha256::digest(bytes)),
