@@ -343,6 +343,8 @@ class Smoke:
                      acl=[make_acl("nosuchscheme", "x", all=True)])
         owner.create(path + "-auth", b"", acl=[make_acl("auth", "", all=True)])
         expect("ACL of the scheme auth", owner.get_acls(path + "-auth")[0], [acl])
+        owner.delete(path)
+        owner.delete(path + "-auth")
         for client in (owner, late):
             client.stop()
 
