@@ -2,6 +2,8 @@
 //! in the module of its name. Chores call cargo and foreign programs; no server code lives here.
 #![allow(clippy::print_stdout, reason = "a chore talks to the person who runs it")]
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 mod checks;
@@ -28,11 +30,18 @@ enum Chore {
     Interop(interop::Arguments),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Arguments::parse().chore {
+fn main() -> ExitCode {
+    let result = match Arguments::parse().chore {
         Chore::Verify => checks::verify(),
         Chore::Fix => checks::fix(),
         Chore::Tidy => tidy::run(),
         Chore::Interop(arguments) => interop::run(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
