@@ -6,9 +6,11 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-/// The top directory of the project.
+/// The top directory of the project. Asked at run time: a shared target directory may hold the binary of another
+/// copy of the project.
 pub(crate) fn project_root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the project").to_path_buf()
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&manifest).parent().expect("xtask lies in the project").to_path_buf()
 }
 
 /// Where cargo builds.
