@@ -9,7 +9,8 @@ use anyhow::{Context, bail};
 /// The top directory of the project. Asked at run time: a shared target directory may hold the binary of another
 /// copy of the project.
 pub(crate) fn project_root() -> PathBuf {
-    let manifest = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let manifest =
+        std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     Path::new(&manifest).parent().expect("xtask lies in the project").to_path_buf()
 }
 
