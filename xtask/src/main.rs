@@ -1,2 +1,47 @@
-//! Tasks.
-fn main() {}
+//! `cargo xtask`: the project's own chores. Owns the command line and nothing else; what a chore does is
+//! in the module of its name. Chores call cargo and foreign programs; no server code lives here.
+#![allow(clippy::print_stdout, reason = "a chore talks to the person who runs it")]
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod checks;
+mod interop;
+mod step;
+mod tidy;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Zebu's own chores")]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Everything that must hold before a change lands; writes nothing but target/
+    Verify,
+    /// Format, apply clippy's own corrections and lower the length ratchet
+    Fix,
+    /// The rules of the house that no compiler checks
+    Tidy,
+    /// Clients that we did not write, against a running server
+    Interop(interop::Arguments),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().chore {
+        Chore::Verify => checks::verify(),
+        Chore::Fix => checks::fix(),
+        Chore::Tidy => tidy::run(),
+        Chore::Interop(arguments) => interop::run(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! `verify` and `fix`: which checks a change must pass, and which of them can mend the source themselves.
+
+use crate::step::{cargo, run};
+use crate::tidy;
+
+/// Checks everything, quickest first, and changes no file outside of target/.
+pub(crate) fn verify() -> anyhow::Result<()> {
+    run("format", &mut cargo(&["fmt", "--all", "--check"]))?;
+    println!("== tidy");
+    tidy::run()?;
+    run("clippy", &mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    run("docs", cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+    run("tests", &mut cargo(&["test", "--workspace"]))?;
+    println!("verify: everything holds");
+    Ok(())
+}
+
+/// Mends what can be mended without thinking.
+pub(crate) fn fix() -> anyhow::Result<()> {
+    let clippy = ["clippy", "--workspace", "--all-targets", "--fix", "--allow-dirty", "--allow-staged"];
+    run("clippy --fix", &mut cargo(&clippy))?;
+    run("format", &mut cargo(&["fmt", "--all"]))?;
+    tidy::lower_ratchet()
+}

@@ -1,0 +1,141 @@
+//! `tidy`: the rules of the house that no compiler checks. Each rule is one file; this one joins them.
+//! Every violation names the file, the line, what is wrong and why it matters.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+
+use crate::step::project_root;
+
+mod dependencies;
+mod direction;
+mod length;
+mod metadata;
+mod opening;
+mod paths;
+mod purity;
+mod source;
+mod words;
+
+use source::{Role, SourceFile};
+
+/// One broken rule.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Violation {
+    /// File below the project's top, with `:line` if the rule is about a line.
+    place: String,
+    what: String,
+    why: &'static str,
+}
+
+impl Violation {
+    fn new(place: impl Into<String>, what: impl Into<String>, why: &'static str) -> Violation {
+        Violation { place: place.into(), what: what.into(), why }
+    }
+
+    fn at(file: &SourceFile, line: usize, what: impl Into<String>, why: &'static str) -> Violation {
+        Violation::new(format!("{}:{line}", file.path), what, why)
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {} ({})", self.place, self.what, self.why)
+    }
+}
+
+/// Runs every rule; an error if any is broken.
+pub(crate) fn run() -> anyhow::Result<()> {
+    let root = project_root();
+    let texts = read_texts(&root)?;
+    let sources = rust_sources(&texts);
+    let crates = metadata::read()?;
+
+    let mut violations = direction::check(&crates);
+    violations.extend(dependencies::check(&crates));
+    violations.extend(length::check(&sources, &ratchet(&root)?));
+    for file in &sources {
+        violations.extend(opening::check(file));
+        violations.extend(purity::check(file));
+        violations.extend(words::check(file));
+    }
+    for (path, text) in &texts {
+        violations.extend(words::check_machine_paths(path, text));
+    }
+    for violation in &violations {
+        println!("{violation}");
+    }
+    if !violations.is_empty() {
+        bail!("tidy: {} violations", violations.len());
+    }
+    println!(
+        "tidy: {} crates, {} Rust files, {} texts: nothing to say",
+        crates.len(),
+        sources.len(),
+        texts.len()
+    );
+    Ok(())
+}
+
+/// Rewrites the length ratchet with lower numbers and fewer lines; never with higher ones.
+pub(crate) fn lower_ratchet() -> anyhow::Result<()> {
+    let root = project_root();
+    let sources_of = read_texts(&root)?;
+    let old = ratchet(&root)?;
+    let new = length::lowered(&rust_sources(&sources_of), &old);
+    if new != old {
+        fs::write(root.join(length::RATCHET_FILE), &new).context("cannot write the length ratchet")?;
+        println!("lowered {}", length::RATCHET_FILE);
+    }
+    Ok(())
+}
+
+fn ratchet(root: &Path) -> anyhow::Result<String> {
+    let path = root.join(length::RATCHET_FILE);
+    fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn rust_sources(texts: &[(String, String)]) -> Vec<SourceFile> {
+    let mut sources: Vec<SourceFile> = texts
+        .iter()
+        .filter(|(path, _)| path.ends_with(".rs"))
+        .map(|(path, text)| SourceFile::new(path, text))
+        .collect();
+    let test_modules: Vec<String> = sources.iter().flat_map(SourceFile::test_module_files).collect();
+    for file in &mut sources {
+        let below_test_module = test_modules.iter().any(|module| {
+            file.path == *module || file.path.starts_with(&format!("{}/", module.trim_end_matches(".rs")))
+        });
+        if below_test_module {
+            file.role = Role::Test;
+        }
+    }
+    sources
+}
+
+/// Every text of the project: paths below the top, with `/`, in a stable order. Binary files are left out.
+fn read_texts(root: &Path) -> anyhow::Result<Vec<(String, String)>> {
+    let mut texts = Vec::new();
+    let mut directories = vec![root.to_path_buf()];
+    while let Some(directory) = directories.pop() {
+        let entries =
+            fs::read_dir(&directory).with_context(|| format!("cannot list {}", directory.display()))?;
+        for entry in entries {
+            let path: PathBuf = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if path.is_symlink() || paths::is_generated(&name) {
+                continue;
+            }
+            if path.is_dir() {
+                directories.push(path);
+            } else if let Ok(text) = fs::read_to_string(&path) {
+                let below = path.strip_prefix(root).context("a path outside of the project")?;
+                texts.push((below.to_string_lossy().replace('\\', "/"), text));
+            }
+        }
+    }
+    texts.sort();
+    Ok(texts)
+}
