@@ -6,26 +6,26 @@ use zebu_proto::jute::{encode_bytes, encode_count};
 use zebu_proto::{Acl, ErrorCode, Jute, OpCode};
 use zebu_testing::{RawClient, Session, TestServer, TestServerBuilder};
 
-pub fn server() -> TestServerBuilder {
+pub(crate) fn server() -> TestServerBuilder {
     TestServer::builder(env!("CARGO_BIN_EXE_zebu")).property("zookeeper.4lw.commands.whitelist", "*")
 }
 
-pub fn open(server: &TestServer) -> (RawClient, Session) {
+pub(crate) fn open(server: &TestServer) -> (RawClient, Session) {
     RawClient::open(server.address()).expect("a new session")
 }
 
-pub fn path_and_watch(path: &str, watch: bool) -> impl FnOnce(&mut Vec<u8>) {
+pub(crate) fn path_and_watch(path: &str, watch: bool) -> impl FnOnce(&mut Vec<u8>) {
     move |out| {
         encode_bytes(path.as_bytes(), out);
         watch.encode(out);
     }
 }
 
-pub fn path_only(path: &str) -> impl FnOnce(&mut Vec<u8>) {
+pub(crate) fn path_only(path: &str) -> impl FnOnce(&mut Vec<u8>) {
     move |out| encode_bytes(path.as_bytes(), out)
 }
 
-pub fn create_body(path: &str, data: &[u8], acl: Vec<Acl>, flags: i32) -> impl FnOnce(&mut Vec<u8>) {
+pub(crate) fn create_body(path: &str, data: &[u8], acl: Vec<Acl>, flags: i32) -> impl FnOnce(&mut Vec<u8>) {
     move |out| {
         encode_bytes(path.as_bytes(), out);
         encode_bytes(data, out);
@@ -34,7 +34,7 @@ pub fn create_body(path: &str, data: &[u8], acl: Vec<Acl>, flags: i32) -> impl F
     }
 }
 
-pub fn set_data_body(path: &str, data: &[u8], version: i32) -> impl FnOnce(&mut Vec<u8>) {
+pub(crate) fn set_data_body(path: &str, data: &[u8], version: i32) -> impl FnOnce(&mut Vec<u8>) {
     move |out| {
         encode_bytes(path.as_bytes(), out);
         encode_bytes(data, out);
@@ -42,7 +42,7 @@ pub fn set_data_body(path: &str, data: &[u8], version: i32) -> impl FnOnce(&mut 
     }
 }
 
-pub fn auth_body(scheme: &str, auth: &[u8]) -> impl FnOnce(&mut Vec<u8>) {
+pub(crate) fn auth_body(scheme: &str, auth: &[u8]) -> impl FnOnce(&mut Vec<u8>) {
     move |out| {
         0i32.encode(out);
         encode_bytes(scheme.as_bytes(), out);
@@ -51,7 +51,7 @@ pub fn auth_body(scheme: &str, auth: &[u8]) -> impl FnOnce(&mut Vec<u8>) {
 }
 
 /// setWatches with data watches on these paths.
-pub fn set_watches_body(seen: i64, data: &[String]) -> impl FnOnce(&mut Vec<u8>) {
+pub(crate) fn set_watches_body(seen: i64, data: &[String]) -> impl FnOnce(&mut Vec<u8>) {
     move |out| {
         seen.encode(out);
         encode_count(data.len(), out);
@@ -62,7 +62,7 @@ pub fn set_watches_body(seen: i64, data: &[String]) -> impl FnOnce(&mut Vec<u8>)
 }
 
 /// The error of a reply.
-pub fn error(header: &ReplyHeader) -> Option<ErrorCode> {
+pub(crate) fn error(header: &ReplyHeader) -> Option<ErrorCode> {
     match header.err {
         0 => None,
         code => Some(ErrorCode::from_wire(code).expect("a code that clients know")),
@@ -70,24 +70,24 @@ pub fn error(header: &ReplyHeader) -> Option<ErrorCode> {
 }
 
 /// Sends a request that must succeed.
-pub fn done(client: &mut RawClient, op: OpCode, body: impl FnOnce(&mut Vec<u8>)) -> (Vec<WatcherEvent>, Vec<u8>) {
+pub(crate) fn done(client: &mut RawClient, op: OpCode, body: impl FnOnce(&mut Vec<u8>)) -> (Vec<WatcherEvent>, Vec<u8>) {
     let (events, header, body) = client.call(op, body).expect("an answer");
     assert_eq!(error(&header), None, "{op:?}");
     (events, body)
 }
 
 /// Sends a request and returns its error.
-pub fn refused(client: &mut RawClient, op: OpCode, body: impl FnOnce(&mut Vec<u8>)) -> Option<ErrorCode> {
+pub(crate) fn refused(client: &mut RawClient, op: OpCode, body: impl FnOnce(&mut Vec<u8>)) -> Option<ErrorCode> {
     let (_, header, _) = client.call(op, body).expect("an answer");
     error(&header)
 }
 
-pub fn create(client: &mut RawClient, path: &str, data: &[u8]) {
+pub(crate) fn create(client: &mut RawClient, path: &str, data: &[u8]) {
     done(client, OpCode::Create, create_body(path, data, Acl::open(), 0));
 }
 
 /// A value of the `mntr` word.
-pub fn monitored(server: &TestServer, key: &str) -> i64 {
+pub(crate) fn monitored(server: &TestServer, key: &str) -> i64 {
     let text = zebu_testing::four_letter::ask(server.address(), "mntr", std::time::Duration::from_secs(5))
         .expect("mntr answers");
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("zk_{key}\t")));
@@ -96,7 +96,7 @@ pub fn monitored(server: &TestServer, key: &str) -> i64 {
 }
 
 /// Resident memory of the server in KiB.
-pub fn resident_kib(server: &TestServer) -> u64 {
+pub(crate) fn resident_kib(server: &TestServer) -> u64 {
     let id = server.id().expect("the server runs");
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).expect("the system tells");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a resident size");
