@@ -1,6 +1,19 @@
 //! Four-letter words: which exist, and the exact text of their answers. Pure text: the edge fills the report
 //! structs, decides nothing about layout, and sends what comes back.
 
+pub mod connection;
+pub mod java_text;
+pub mod metrics;
+pub mod report;
+#[cfg(test)]
+mod tests;
+pub mod version;
 pub mod word;
 
+pub use connection::{ConnectionReport, Interest, SessionReport};
+pub use metrics::{Gauges, MetricValue, Metrics, Percentiles, ResponseSize, Summary};
+pub use report::{
+    ConnectionOfSession, DirectorySizes, ExpiryBucket, MachineReport, Mode, Report, ServerReport,
+    SessionDump, SettingsReport, WatchSummary, render, render_not_allowed, render_not_serving,
+};
 pub use word::Word;

@@ -1,0 +1,260 @@
+//! The list of metrics behind `mntr`: names without the `zk_` prefix, and values in the form they are printed.
+
+use super::java_text;
+
+/// A value of a metric.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum MetricValue {
+    /// A whole number.
+    Integer(i64),
+    /// A number that Java holds as a double.
+    Decimal(f64),
+}
+
+impl MetricValue {
+    /// The text in `mntr`.
+    pub fn text(self) -> String {
+        match self {
+            MetricValue::Integer(value) => value.to_string(),
+            MetricValue::Decimal(value) => java_text::double(value),
+        }
+    }
+}
+
+/// Samples of one kind, without their distribution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Summary {
+    /// Smallest; 0 without a sample.
+    pub min: i64,
+    /// Largest; 0 without a sample.
+    pub max: i64,
+    /// How many.
+    pub count: i64,
+    /// All together.
+    pub sum: i64,
+}
+
+impl Summary {
+    /// The average with four decimals.
+    pub fn average(&self) -> f64 {
+        java_text::average(self.sum, self.count)
+    }
+}
+
+/// Where the samples of an advanced summary lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Percentiles {
+    /// Half of the samples are at most this.
+    pub p50: i64,
+    /// 95 of 100.
+    pub p95: i64,
+    /// 99 of 100.
+    pub p99: i64,
+    /// 999 of 1000.
+    pub p999: i64,
+}
+
+/// Names and values, in the order in which they are printed.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Metrics {
+    /// Names have no `zk_` in front.
+    pub values: Vec<(String, MetricValue)>,
+}
+
+impl Metrics {
+    /// Adds a gauge or counter.
+    pub fn integer(&mut self, name: impl Into<String>, value: i64) {
+        self.values.push((name.into(), MetricValue::Integer(value)));
+    }
+
+    /// Adds a gauge that Java holds as a double.
+    pub fn decimal(&mut self, name: impl Into<String>, value: f64) {
+        self.values.push((name.into(), MetricValue::Decimal(value)));
+    }
+
+    /// Adds the five values of a basic summary.
+    pub fn summary(&mut self, name: &str, summary: &Summary) {
+        self.decimal(format!("avg_{name}"), summary.average());
+        self.integer(format!("min_{name}"), summary.min);
+        self.integer(format!("max_{name}"), summary.max);
+        self.integer(format!("cnt_{name}"), summary.count);
+        self.integer(format!("sum_{name}"), summary.sum);
+    }
+
+    /// Adds the nine values of an advanced summary.
+    pub fn advanced_summary(&mut self, name: &str, summary: &Summary, percentiles: &Percentiles) {
+        self.summary(name, summary);
+        self.integer(format!("p50_{name}"), percentiles.p50);
+        self.integer(format!("p95_{name}"), percentiles.p95);
+        self.integer(format!("p99_{name}"), percentiles.p99);
+        self.integer(format!("p999_{name}"), percentiles.p999);
+    }
+}
+
+/// The gauges of a standalone server.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Gauges {
+    /// Latency of requests since start or reset.
+    pub latency: Summary,
+    /// `packets_received`.
+    pub packets_received: i64,
+    /// `packets_sent`.
+    pub packets_sent: i64,
+    /// `num_alive_connections`.
+    pub connections: i64,
+    /// `outstanding_requests`.
+    pub outstanding_requests: i64,
+    /// `uptime` in milliseconds.
+    pub uptime_ms: i64,
+    /// `znode_count`.
+    pub znode_count: i64,
+    /// `watch_count`, of both watch tables.
+    pub watch_count: i64,
+    /// `ephemerals_count`.
+    pub ephemerals_count: i64,
+    /// `approximate_data_size` in bytes.
+    pub approximate_data_size: i64,
+    /// `global_sessions`.
+    pub global_sessions: i64,
+    /// `local_sessions`.
+    pub local_sessions: i64,
+    /// `open_file_descriptor_count`.
+    pub open_files: i64,
+    /// `max_file_descriptor_count`.
+    pub max_files: i64,
+    /// `connection_drop_probability`, 0 to 1.
+    pub connection_drop_probability: f64,
+    /// Sizes of answers; `None` before the first.
+    pub response_size: Option<ResponseSize>,
+    /// `auth_failed_count`.
+    pub auth_failed: i64,
+    /// `non_mtls_local_conn_count`.
+    pub plain_local_connections: i64,
+    /// `non_mtls_remote_conn_count`.
+    pub plain_remote_connections: i64,
+}
+
+/// Sizes of answers in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResponseSize {
+    /// Of the last answer.
+    pub last: i64,
+    /// Of the smallest.
+    pub min: i64,
+    /// Of the largest.
+    pub max: i64,
+}
+
+impl Gauges {
+    /// Adds all of them under their names.
+    pub fn add_to(&self, metrics: &mut Metrics) {
+        metrics.decimal("avg_latency", self.latency.average());
+        let size = self.response_size.unwrap_or(ResponseSize { last: -1, min: -1, max: -1 });
+        for (name, value) in [
+            ("min_latency", self.latency.min),
+            ("max_latency", self.latency.max),
+            ("packets_received", self.packets_received),
+            ("packets_sent", self.packets_sent),
+            ("num_alive_connections", self.connections),
+            ("outstanding_requests", self.outstanding_requests),
+            ("uptime", self.uptime_ms),
+            ("znode_count", self.znode_count),
+            ("watch_count", self.watch_count),
+            ("ephemerals_count", self.ephemerals_count),
+            ("approximate_data_size", self.approximate_data_size),
+            ("global_sessions", self.global_sessions),
+            ("local_sessions", self.local_sessions),
+            ("open_file_descriptor_count", self.open_files),
+            ("max_file_descriptor_count", self.max_files),
+            ("last_client_response_size", size.last),
+            ("min_client_response_size", size.min),
+            ("max_client_response_size", size.max),
+            ("outstanding_tls_handshake", 0),
+            ("auth_failed_count", self.auth_failed),
+            ("non_mtls_local_conn_count", self.plain_local_connections),
+            ("non_mtls_remote_conn_count", self.plain_remote_connections),
+        ] {
+            metrics.integer(name, value);
+        }
+        metrics.decimal("connection_drop_probability", self.connection_drop_probability);
+    }
+}
+
+/// Counters that a standalone server has; one that never happened still shows, as 0.
+pub const STANDALONE_COUNTERS: &[&str] = &[
+    "bytes_received_count",
+    "cnxn_closed_without_zk_server_running",
+    "commit_count",
+    "connection_drop_count",
+    "connection_rejected",
+    "connection_request_count",
+    "connection_revalidate_count",
+    "digest_mismatches_count",
+    "ensemble_auth_fail",
+    "ensemble_auth_skip",
+    "ensemble_auth_success",
+    "large_requests_rejected",
+    "outstanding_changes_queued",
+    "outstanding_changes_removed",
+    "prep_processor_request_queued",
+    "proposal_count",
+    "request_commit_queued",
+    "request_throttle_wait_count",
+    "response_bytes",
+    "response_packet_cache_hits",
+    "response_packet_cache_misses",
+    "response_packet_get_children_cache_hits",
+    "response_packet_get_children_cache_misses",
+    "restore_error_count",
+    "restore_rate_limited_count",
+    "sessionless_connections_expired",
+    "snapshot_error_count",
+    "snapshot_rate_limited_count",
+    "stale_replies",
+    "stale_requests",
+    "stale_requests_dropped",
+    "stale_sessions_expired",
+    "sync_processor_request_queued",
+    "throttled_ops",
+    "tls_handshake_exceeded",
+    "unrecoverable_error_count",
+    "unsuccessful_handshake",
+    "watch_bytes",
+];
+
+/// Basic summaries that a standalone server has.
+pub const STANDALONE_SUMMARIES: &[&str] = &[
+    "connection_token_deficit",
+    "dbinittime",
+    "fsynctime",
+    "node_changed_watch_count",
+    "node_children_watch_count",
+    "node_created_watch_count",
+    "node_deleted_watch_count",
+    "prep_process_time",
+    "prep_processor_queue_size",
+    "restore_time",
+    "snapshottime",
+    "socket_closing_time",
+    "startup_snap_load_time",
+    "startup_txns_load_time",
+    "startup_txns_loaded",
+    "sync_process_time",
+    "sync_processor_batch_size",
+    "sync_processor_queue_size",
+];
+
+/// Advanced summaries that a standalone server has.
+pub const STANDALONE_ADVANCED_SUMMARIES: &[&str] = &[
+    "close_session_prep_time",
+    "prep_processor_queue_time_ms",
+    "propagation_latency",
+    "read_final_proc_time_ms",
+    "readlatency",
+    "request_throttle_queue_time_ms",
+    "sync_processor_queue_and_flush_time_ms",
+    "sync_processor_queue_flush_time_ms",
+    "sync_processor_queue_time_ms",
+    "updatelatency",
+    "write_final_proc_time_ms",
+];

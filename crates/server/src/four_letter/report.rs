@@ -1,0 +1,408 @@
+//! The answers of four-letter words: plain values that the edge fills, and the exact text they become.
+
+use std::fmt::{self, Write};
+use std::net::SocketAddr;
+
+use zebu_proto::{SessionId, Zxid};
+
+use super::connection::{ConnectionReport, Detail, write_connection};
+use super::metrics::{Metrics, Summary};
+use super::{Word, java_text, version};
+
+/// What the server is at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Without peers.
+    Standalone,
+    /// Leads an ensemble.
+    Leader,
+    /// Votes in an ensemble.
+    Follower,
+    /// Listens to an ensemble.
+    Observer,
+    /// Cut off from its ensemble.
+    ReadOnly,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mode::Standalone => "standalone",
+            Mode::Leader => "leader",
+            Mode::Follower => "follower",
+            Mode::Observer => "observer",
+            Mode::ReadOnly => "read-only",
+        })
+    }
+}
+
+/// The values of one answer. Each word has one variant, so the edge gathers only what that word shows.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Report {
+    /// `ruok`.
+    Alive,
+    /// `srvr`.
+    Server(ServerReport),
+    /// `stat`: the server and the connections of the listener on which the word arrived.
+    ServerAndClients(ServerReport, Vec<ConnectionReport>),
+    /// `cons`.
+    Connections(Vec<ConnectionReport>),
+    /// `conf`.
+    Settings(SettingsReport),
+    /// `dirs`.
+    Directories(DirectorySizes),
+    /// `envi`.
+    Machine(MachineReport),
+    /// `dump`.
+    Sessions(SessionDump),
+    /// `mntr`.
+    Monitor(Mode, Metrics),
+    /// `wchs`.
+    WatchSummary(WatchSummary),
+    /// `wchc`: the paths that each session watches.
+    WatchesBySession(Vec<(SessionId, Vec<String>)>),
+    /// `wchp`: the sessions that watch each path.
+    WatchesByPath(Vec<(String, Vec<SessionId>)>),
+    /// `hash`: zxid and digest of the tree, oldest first.
+    Digests(Vec<(Zxid, i64)>),
+    /// `isro`.
+    Writable,
+    /// `isro` of a read-only server.
+    ReadOnly,
+    /// `gtmk`, and `stmk` with the new mask.
+    TraceMask(i64),
+    /// `crst`, after the reset.
+    ConnectionStatsReset,
+    /// `srst`, after the reset.
+    ServerStatsReset,
+}
+
+/// `srvr`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerReport {
+    /// Latency of requests since start or reset.
+    pub latency: Summary,
+    /// Packets in.
+    pub received: u64,
+    /// Packets out.
+    pub sent: u64,
+    /// Open connections of all listeners.
+    pub connections: u64,
+    /// Requests in process.
+    pub outstanding: u64,
+    /// Last applied transaction.
+    pub zxid: Zxid,
+    /// What the server is.
+    pub mode: Mode,
+    /// Nodes in the tree.
+    pub node_count: u64,
+}
+
+/// `conf`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingsReport {
+    /// The port that is bound.
+    pub client_port: Option<u16>,
+    /// The TLS port that is bound.
+    pub secure_client_port: Option<u16>,
+    /// Absolute, with `version-2`.
+    pub data_dir: String,
+    /// Bytes in it.
+    pub data_dir_size: u64,
+    /// Absolute, with `version-2`.
+    pub data_log_dir: String,
+    /// Bytes in it.
+    pub data_log_size: u64,
+    /// Milliseconds.
+    pub tick_time_ms: u64,
+    /// Connections per address; 0 = no limit.
+    pub max_client_connections: u32,
+    /// Milliseconds.
+    pub min_session_timeout_ms: u64,
+    /// Milliseconds.
+    pub max_session_timeout_ms: u64,
+    /// `None` = the system's choice.
+    pub backlog: Option<u32>,
+    /// 0 on a standalone server.
+    pub server_id: i64,
+}
+
+/// `dirs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DirectorySizes {
+    /// Bytes in the snapshot directory.
+    pub data: u64,
+    /// Bytes in the log directory.
+    pub log: u64,
+}
+
+/// `envi`. What is unknown shows as `<NA>`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MachineReport {
+    /// Name of the machine.
+    pub host_name: Option<String>,
+    /// Directory for temporary files.
+    pub temporary_directory: Option<String>,
+    /// `Linux`.
+    pub os_name: Option<String>,
+    /// `amd64`.
+    pub os_arch: Option<String>,
+    /// Kernel release.
+    pub os_version: Option<String>,
+    /// User of the process.
+    pub user_name: Option<String>,
+    /// Home of that user.
+    pub user_home: Option<String>,
+    /// Working directory.
+    pub working_directory: Option<String>,
+    /// Free memory of the machine in MB.
+    pub memory_free_mb: Option<u64>,
+    /// Memory that the process may use in MB.
+    pub memory_max_mb: Option<u64>,
+    /// Memory that the process uses in MB.
+    pub memory_total_mb: Option<u64>,
+}
+
+/// `dump`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SessionDump {
+    /// Sessions by time of expiry, earliest first.
+    pub sessions: Vec<ExpiryBucket<SessionId>>,
+    /// Ephemeral nodes of each session that has some.
+    pub ephemerals: Vec<(SessionId, Vec<String>)>,
+    /// Connections by time of expiry, earliest first.
+    pub connections: Vec<ExpiryBucket<ConnectionOfSession>>,
+}
+
+/// What expires at the same time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpiryBucket<T> {
+    /// Wall clock milliseconds.
+    pub expires_at_ms: i64,
+    /// What expires.
+    pub members: Vec<T>,
+}
+
+/// A connection in `dump`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionOfSession {
+    /// The peer.
+    pub remote: SocketAddr,
+    /// `SessionId::NONE` before there is one.
+    pub session: SessionId,
+}
+
+/// `wchs`: data and exists watches only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WatchSummary {
+    /// Connections that watch something.
+    pub connections: u64,
+    /// Paths that are watched.
+    pub paths: u64,
+    /// Pairs of both.
+    pub watches: u64,
+}
+
+/// The text of an answer.
+pub fn render(report: &Report) -> String {
+    let mut out = String::new();
+    match report {
+        Report::Alive => out.push_str("imok"),
+        Report::Server(server) => {
+            write_head(&mut out, server);
+            write_server(&mut out, server);
+        }
+        Report::ServerAndClients(server, connections) => {
+            write_head(&mut out, server);
+            out.push_str("Clients:\n");
+            write_connections(&mut out, connections, Detail::Brief);
+            write_server(&mut out, server);
+        }
+        Report::Connections(connections) => write_connections(&mut out, connections, Detail::Full),
+        Report::Settings(settings) => write_settings(&mut out, settings),
+        Report::Directories(sizes) => {
+            let _ = write!(out, "datadir_size: {}\nlogdir_size: {}\n", sizes.data, sizes.log);
+        }
+        Report::Machine(machine) => write_machine(&mut out, machine),
+        Report::Sessions(dump) => write_dump(&mut out, dump),
+        Report::Monitor(mode, metrics) => write_monitor(&mut out, *mode, metrics),
+        Report::WatchSummary(WatchSummary { connections, paths, watches }) => {
+            let _ =
+                write!(out, "{connections} connections watching {paths} paths\nTotal watches:{watches}\n");
+        }
+        Report::WatchesBySession(sessions) => {
+            for (session, paths) in sessions {
+                let _ = writeln!(out, "0x{:x}", session.0);
+                write_indented(&mut out, paths);
+            }
+            out.push('\n');
+        }
+        Report::WatchesByPath(paths) => {
+            for (path, sessions) in paths {
+                let _ = writeln!(out, "{path}");
+                write_indented(&mut out, sessions.iter().map(|session| format!("0x{:x}", session.0)));
+            }
+            out.push('\n');
+        }
+        Report::Digests(digests) => {
+            for (zxid, digest) in digests {
+                let _ = writeln!(out, "{:x}: {digest}", zxid.0);
+            }
+        }
+        Report::Writable => out.push_str("rw"),
+        Report::ReadOnly => out.push_str("ro"),
+        Report::TraceMask(mask) => {
+            let _ = write!(out, "{mask}");
+        }
+        Report::ConnectionStatsReset => out.push_str("Connection stats reset.\n"),
+        Report::ServerStatsReset => out.push_str("Server stats reset.\n"),
+    }
+    out
+}
+
+/// The answer to a word that is known but not in the whitelist.
+pub fn render_not_allowed(word: Word) -> String {
+    format!("{} is not executed because it is not in the whitelist.\n", word.name())
+}
+
+/// The answer while the server does not serve; `None` for the words that answer as always.
+pub fn render_not_serving(word: Word) -> Option<String> {
+    const TEXT: &str = "This ZooKeeper instance is not currently serving requests";
+    match word {
+        Word::Ruok | Word::Gtmk | Word::Stmk | Word::Envi | Word::TelnetClose => None,
+        Word::Isro => Some("null".to_owned()),
+        Word::Hash => Some(TEXT.to_owned()),
+        Word::Conf
+        | Word::Cons
+        | Word::Crst
+        | Word::Dirs
+        | Word::Dump
+        | Word::Mntr
+        | Word::Srst
+        | Word::Srvr
+        | Word::Stat
+        | Word::Wchc
+        | Word::Wchp
+        | Word::Wchs => Some(format!("{TEXT}\n")),
+    }
+}
+
+fn write_head(out: &mut String, server: &ServerReport) {
+    let _ = writeln!(out, "Zookeeper version: {}", version::full_version());
+    if server.mode == Mode::ReadOnly {
+        out.push_str("READ-ONLY mode; serving only read-only clients\n");
+    }
+}
+
+fn write_server(out: &mut String, server: &ServerReport) {
+    let Summary { min, max, .. } = server.latency;
+    let average = java_text::double(server.latency.average());
+    let _ = write!(
+        out,
+        "Latency min/avg/max: {min}/{average}/{max}\nReceived: {}\nSent: {}\nConnections: {}\n\
+         Outstanding: {}\nZxid: 0x{:x}\nMode: {}\nNode count: {}\n",
+        server.received,
+        server.sent,
+        server.connections,
+        server.outstanding,
+        server.zxid.0,
+        server.mode,
+        server.node_count
+    );
+}
+
+fn write_connections(out: &mut String, connections: &[ConnectionReport], detail: Detail) {
+    for connection in connections {
+        write_connection(out, connection, detail);
+    }
+    out.push('\n');
+}
+
+fn write_settings(out: &mut String, settings: &SettingsReport) {
+    let port = |port: Option<u16>| port.map_or(-1, i32::from);
+    let backlog = settings.backlog.map_or(-1, i64::from);
+    let _ = write!(
+        out,
+        "clientPort={}\nsecureClientPort={}\ndataDir={}\ndataDirSize={}\ndataLogDir={}\ndataLogSize={}\n\
+         tickTime={}\nmaxClientCnxns={}\nminSessionTimeout={}\nmaxSessionTimeout={}\n\
+         clientPortListenBacklog={backlog}\nserverId={}\n",
+        port(settings.client_port),
+        port(settings.secure_client_port),
+        settings.data_dir,
+        settings.data_dir_size,
+        settings.data_log_dir,
+        settings.data_log_size,
+        settings.tick_time_ms,
+        settings.max_client_connections,
+        settings.min_session_timeout_ms,
+        settings.max_session_timeout_ms,
+        settings.server_id
+    );
+}
+
+fn write_machine(out: &mut String, machine: &MachineReport) {
+    let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "<NA>".to_owned());
+    let memory = |value: Option<u64>| value.map_or_else(|| "<NA>".to_owned(), |mb| format!("{mb}MB"));
+    let unknown = || "<NA>".to_owned();
+    out.push_str("Environment:\n");
+    for (key, value) in [
+        ("zookeeper.version", version::full_version()),
+        ("host.name", text(&machine.host_name)),
+        ("java.version", unknown()),
+        ("java.vendor", unknown()),
+        ("java.home", unknown()),
+        ("java.class.path", unknown()),
+        ("java.library.path", unknown()),
+        ("java.io.tmpdir", text(&machine.temporary_directory)),
+        ("java.compiler", unknown()),
+        ("os.name", text(&machine.os_name)),
+        ("os.arch", text(&machine.os_arch)),
+        ("os.version", text(&machine.os_version)),
+        ("user.name", text(&machine.user_name)),
+        ("user.home", text(&machine.user_home)),
+        ("user.dir", text(&machine.working_directory)),
+        ("jvm.memory.free", memory(machine.memory_free_mb)),
+        ("jvm.memory.max", memory(machine.memory_max_mb)),
+        ("jvm.memory.total", memory(machine.memory_total_mb)),
+    ] {
+        let _ = writeln!(out, "{key}={value}");
+    }
+}
+
+fn write_dump(out: &mut String, dump: &SessionDump) {
+    out.push_str("SessionTracker dump:\n");
+    write_buckets(out, "Session", &dump.sessions, |session| format!("0x{:x}", session.0));
+    let _ = write!(out, "ephemeral nodes dump:\nSessions with Ephemerals ({}):\n", dump.ephemerals.len());
+    for (session, paths) in &dump.ephemerals {
+        let _ = writeln!(out, "0x{:x}:", session.0);
+        write_indented(out, paths);
+    }
+    out.push_str("Connections dump:\n");
+    write_buckets(out, "Connections", &dump.connections, |connection| {
+        let remote = java_text::socket_address(connection.remote);
+        format!("ip: {remote} sessionId: 0x{:x}", connection.session.0)
+    });
+}
+
+fn write_buckets<T>(out: &mut String, what: &str, buckets: &[ExpiryBucket<T>], text: impl Fn(&T) -> String) {
+    let members: usize = buckets.iter().map(|bucket| bucket.members.len()).sum();
+    let _ = writeln!(out, "{what} Sets ({})/({members}):", buckets.len());
+    for bucket in buckets {
+        let date = java_text::date(bucket.expires_at_ms);
+        let _ = writeln!(out, "{} expire at {date}:", bucket.members.len());
+        write_indented(out, bucket.members.iter().map(&text));
+    }
+}
+
+fn write_indented(out: &mut String, lines: impl IntoIterator<Item = impl fmt::Display>) {
+    for line in lines {
+        let _ = writeln!(out, "\t{line}");
+    }
+}
+
+fn write_monitor(out: &mut String, mode: Mode, metrics: &Metrics) {
+    let _ = write!(out, "zk_version\t{}\nzk_server_state\t{mode}\n", version::full_version());
+    for (name, value) in &metrics.values {
+        let _ = writeln!(out, "zk_{name}\t{}", value.text());
+    }
+}

@@ -1,0 +1,287 @@
+//! The full text of every answer.
+
+use zebu_proto::{OpCode, SessionId, Zxid};
+
+use super::version::full_version;
+use super::*;
+
+fn server() -> ServerReport {
+    ServerReport {
+        latency: Summary { min: 0, max: 12, count: 7, sum: 3 },
+        received: 113,
+        sent: 112,
+        connections: 2,
+        outstanding: 0,
+        zxid: Zxid::new(1, 4),
+        mode: Mode::Standalone,
+        node_count: 7,
+    }
+}
+
+fn session() -> SessionReport {
+    SessionReport {
+        id: SessionId(0x0100_00a1_b2c3_0001),
+        last_operation: Some(OpCode::GetData),
+        established_ms: 1_784_300_000_123,
+        timeout_ms: 30_000,
+        last_xid: 5,
+        last_zxid: Zxid::new(1, 4),
+        last_response_ms: 8_123_456,
+        last_latency_ms: 0,
+        min_latency_ms: 0,
+        average_latency_ms: 0,
+        max_latency_ms: 3,
+    }
+}
+
+fn connection() -> ConnectionReport {
+    ConnectionReport {
+        remote: "10.0.0.7:51422".parse().unwrap(),
+        interest: Interest::Read,
+        queued: 0,
+        received: 8,
+        sent: 8,
+        session: Some(session()),
+    }
+}
+
+#[test]
+fn recognition() {
+    for word in Word::ALL {
+        let bytes: [u8; 4] = word.name().as_bytes().try_into().unwrap();
+        assert_eq!(Word::from_bytes(bytes), Some(word));
+        assert_eq!(Word::from_name(word.name()), Some(word));
+    }
+    assert_eq!(Word::from_bytes([0xff, 0xf4, 0xff, 0xfd]), Some(Word::TelnetClose));
+    for unknown in [b"abcd", b"RUOK", b"kill", b"reqs", b"lead", b"GET ", &[0, 0, 0, 45]] {
+        assert_eq!(Word::from_bytes(*unknown), None);
+    }
+    assert_eq!((Word::Stmk.argument_length(), Word::Ruok.argument_length()), (8, 0));
+}
+
+#[test]
+fn version_is_parseable() {
+    let text = full_version();
+    assert!(text.starts_with(concat!("3.9.5-zebu-", env!("CARGO_PKG_VERSION"), ", built on ")), "{text}");
+}
+
+#[test]
+fn srvr() {
+    let expected = format!(
+        "Zookeeper version: {}\nLatency min/avg/max: 0/0.4286/12\nReceived: 113\nSent: 112\nConnections: 2\n\
+         Outstanding: 0\nZxid: 0x100000004\nMode: standalone\nNode count: 7\n",
+        full_version()
+    );
+    assert_eq!(render(&Report::Server(server())), expected);
+    let idle = ServerReport { latency: Summary::default(), zxid: Zxid(0), ..server() };
+    assert!(render(&Report::Server(idle)).contains("\nLatency min/avg/max: 0/0.0/0\n"));
+}
+
+#[test]
+fn srvr_of_a_read_only_server() {
+    let text = render(&Report::Server(ServerReport { mode: Mode::ReadOnly, ..server() }));
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[1], "READ-ONLY mode; serving only read-only clients");
+    assert_eq!(lines[8], "Mode: read-only");
+}
+
+#[test]
+fn stat() {
+    let busy = ConnectionReport { interest: Interest::ReadAndWrite, session: None, ..connection() };
+    let expected = format!(
+        "Zookeeper version: {}\nClients:\n /10.0.0.7:51422[1](queued=0,recved=8,sent=8)\n \
+         /10.0.0.7:51422[5](queued=0,recved=8,sent=8)\n\nLatency min/avg/max: 0/0.4286/12\nReceived: 113\n\
+         Sent: 112\nConnections: 2\nOutstanding: 0\nZxid: 0x100000004\nMode: standalone\nNode count: 7\n",
+        full_version()
+    );
+    assert_eq!(render(&Report::ServerAndClients(server(), vec![connection(), busy])), expected);
+}
+
+#[test]
+fn cons() {
+    let young = ConnectionReport {
+        remote: "[::1]:9".parse().unwrap(),
+        interest: Interest::Nothing,
+        session: None,
+        ..connection()
+    };
+    let reset = ConnectionReport {
+        interest: Interest::Write,
+        session: Some(SessionReport { last_operation: None, last_xid: -1, last_zxid: Zxid(-1), ..session() }),
+        ..connection()
+    };
+    let expected = " /10.0.0.7:51422[1](queued=0,recved=8,sent=8,sid=0x10000a1b2c30001,lop=GETD,\
+         est=1784300000123,to=30000,lcxid=0x5,lzxid=0x100000004,lresp=8123456,llat=0,minlat=0,avglat=0,maxlat=3)\n \
+         /[0:0:0:0:0:0:0:1]:9[0](queued=0,recved=8,sent=8)\n \
+         /10.0.0.7:51422[4](queued=0,recved=8,sent=8,sid=0x10000a1b2c30001,lop=NA,est=1784300000123,to=30000,\
+         lzxid=0xffffffffffffffff,lresp=8123456,llat=0,minlat=0,avglat=0,maxlat=3)\n\n";
+    assert_eq!(render(&Report::Connections(vec![connection(), young, reset])), expected);
+    assert_eq!(render(&Report::Connections(Vec::new())), "\n");
+}
+
+#[test]
+fn conf() {
+    let settings = SettingsReport {
+        client_port: Some(2181),
+        secure_client_port: None,
+        data_dir: "/data/version-2".to_owned(),
+        data_dir_size: 67_108_880,
+        data_log_dir: "/log/version-2".to_owned(),
+        data_log_size: 5,
+        tick_time_ms: 2000,
+        max_client_connections: 0,
+        min_session_timeout_ms: 4000,
+        max_session_timeout_ms: 40_000,
+        backlog: None,
+        server_id: 0,
+    };
+    assert_eq!(
+        render(&Report::Settings(settings)),
+        "clientPort=2181\nsecureClientPort=-1\ndataDir=/data/version-2\ndataDirSize=67108880\n\
+         dataLogDir=/log/version-2\ndataLogSize=5\ntickTime=2000\nmaxClientCnxns=0\nminSessionTimeout=4000\n\
+         maxSessionTimeout=40000\nclientPortListenBacklog=-1\nserverId=0\n"
+    );
+}
+
+#[test]
+fn dirs() {
+    let sizes = DirectorySizes { data: 1, log: 67_108_880 };
+    assert_eq!(render(&Report::Directories(sizes)), "datadir_size: 1\nlogdir_size: 67108880\n");
+}
+
+#[test]
+fn envi() {
+    let machine = MachineReport {
+        host_name: Some("zk1".to_owned()),
+        os_name: Some("Linux".to_owned()),
+        memory_free_mb: Some(7),
+        ..MachineReport::default()
+    };
+    let expected = format!(
+        "Environment:\nzookeeper.version={}\nhost.name=zk1\njava.version=<NA>\njava.vendor=<NA>\n\
+         java.home=<NA>\njava.class.path=<NA>\njava.library.path=<NA>\njava.io.tmpdir=<NA>\n\
+         java.compiler=<NA>\nos.name=Linux\nos.arch=<NA>\nos.version=<NA>\nuser.name=<NA>\nuser.home=<NA>\n\
+         user.dir=<NA>\njvm.memory.free=7MB\njvm.memory.max=<NA>\njvm.memory.total=<NA>\n",
+        full_version()
+    );
+    assert_eq!(render(&Report::Machine(machine)), expected);
+}
+
+#[test]
+fn dump() {
+    let bucket = |expires_at_ms, ids: &[i64]| ExpiryBucket {
+        expires_at_ms,
+        members: ids.iter().map(|&id| SessionId(id)).collect(),
+    };
+    let first = 0x0100_00a1_b2c3_0001;
+    let dump = SessionDump {
+        sessions: vec![bucket(1_784_314_526_000, &[first]), bucket(1_784_314_530_000, &[first + 1, 2])],
+        ephemerals: vec![(SessionId(first), vec!["/app/member-0000000001".to_owned()])],
+        connections: vec![ExpiryBucket {
+            expires_at_ms: 1_784_314_530_000,
+            members: vec![ConnectionOfSession {
+                remote: "10.0.0.7:51422".parse().unwrap(),
+                session: SessionId(first),
+            }],
+        }],
+    };
+    assert_eq!(
+        render(&Report::Sessions(dump)),
+        "SessionTracker dump:\nSession Sets (2)/(3):\n1 expire at Fri Jul 17 18:55:26 UTC 2026:\n\
+         \t0x10000a1b2c30001\n2 expire at Fri Jul 17 18:55:30 UTC 2026:\n\t0x10000a1b2c30002\n\t0x2\n\
+         ephemeral nodes dump:\nSessions with Ephemerals (1):\n0x10000a1b2c30001:\n\t/app/member-0000000001\n\
+         Connections dump:\nConnections Sets (1)/(1):\n1 expire at Fri Jul 17 18:55:30 UTC 2026:\n\
+         \tip: /10.0.0.7:51422 sessionId: 0x10000a1b2c30001\n"
+    );
+    assert_eq!(
+        render(&Report::Sessions(SessionDump::default())),
+        "SessionTracker dump:\nSession Sets (0)/(0):\nephemeral nodes dump:\nSessions with Ephemerals (0):\n\
+         Connections dump:\nConnections Sets (0)/(0):\n"
+    );
+}
+
+#[test]
+fn mntr() {
+    let mut metrics = Metrics::default();
+    metrics.integer("znode_count", 5);
+    metrics.decimal("avg_latency", 0.4286);
+    metrics.summary("fsynctime", &Summary { min: 1, max: 3, count: 2, sum: 4 });
+    let percentiles = Percentiles { p50: 1, p95: 2, p99: 3, p999: 4 };
+    metrics.advanced_summary("readlatency", &Summary::default(), &percentiles);
+    let expected = format!(
+        "zk_version\t{}\nzk_server_state\tstandalone\nzk_znode_count\t5\nzk_avg_latency\t0.4286\n\
+         zk_avg_fsynctime\t2.0\nzk_min_fsynctime\t1\nzk_max_fsynctime\t3\nzk_cnt_fsynctime\t2\n\
+         zk_sum_fsynctime\t4\nzk_avg_readlatency\t0.0\nzk_min_readlatency\t0\nzk_max_readlatency\t0\n\
+         zk_cnt_readlatency\t0\nzk_sum_readlatency\t0\nzk_p50_readlatency\t1\nzk_p95_readlatency\t2\n\
+         zk_p99_readlatency\t3\nzk_p999_readlatency\t4\n",
+        full_version()
+    );
+    assert_eq!(render(&Report::Monitor(Mode::Standalone, metrics)), expected);
+}
+
+#[test]
+fn mntr_gauges() {
+    let mut metrics = Metrics::default();
+    let gauges = Gauges {
+        latency: Summary { min: 1, max: 9, count: 3, sum: 10 },
+        uptime_ms: 5,
+        connection_drop_probability: 0.25,
+        ..Gauges::default()
+    };
+    gauges.add_to(&mut metrics);
+    let lines: Vec<String> =
+        metrics.values.iter().map(|(name, value)| format!("{name}={}", value.text())).collect();
+    assert_eq!(
+        lines.join(" "),
+        "avg_latency=3.3333 min_latency=1 max_latency=9 packets_received=0 packets_sent=0 \
+         num_alive_connections=0 outstanding_requests=0 uptime=5 znode_count=0 watch_count=0 \
+         ephemerals_count=0 approximate_data_size=0 global_sessions=0 local_sessions=0 \
+         open_file_descriptor_count=0 max_file_descriptor_count=0 last_client_response_size=-1 \
+         min_client_response_size=-1 max_client_response_size=-1 outstanding_tls_handshake=0 \
+         auth_failed_count=0 non_mtls_local_conn_count=0 non_mtls_remote_conn_count=0 \
+         connection_drop_probability=0.25"
+    );
+}
+
+#[test]
+fn watches() {
+    let summary = WatchSummary { connections: 2, paths: 5, watches: 7 };
+    assert_eq!(render(&Report::WatchSummary(summary)), "2 connections watching 5 paths\nTotal watches:7\n");
+    let by_session = vec![(SessionId(0x1f), vec!["/".to_owned(), "/w".to_owned()])];
+    assert_eq!(render(&Report::WatchesBySession(by_session)), "0x1f\n\t/\n\t/w\n\n");
+    let by_path = vec![("/w".to_owned(), vec![SessionId(1), SessionId(-1)])];
+    assert_eq!(render(&Report::WatchesByPath(by_path)), "/w\n\t0x1\n\t0xffffffffffffffff\n\n");
+    assert_eq!(render(&Report::WatchesBySession(Vec::new())), "\n");
+    assert_eq!(render(&Report::WatchesByPath(Vec::new())), "\n");
+}
+
+#[test]
+fn short_answers() {
+    for (report, text) in [
+        (Report::Alive, "imok"),
+        (Report::Writable, "rw"),
+        (Report::ReadOnly, "ro"),
+        (Report::TraceMask(306), "306"),
+        (Report::ConnectionStatsReset, "Connection stats reset.\n"),
+        (Report::ServerStatsReset, "Server stats reset.\n"),
+        (Report::Digests(Vec::new()), ""),
+        (Report::Digests(vec![(Zxid(128), -5), (Zxid::new(1, 256), 7)]), "80: -5\n100000100: 7\n"),
+    ] {
+        assert_eq!(render(&report), text);
+    }
+}
+
+#[test]
+fn refusals() {
+    assert_eq!(render_not_allowed(Word::Ruok), "ruok is not executed because it is not in the whitelist.\n");
+    let text = "This ZooKeeper instance is not currently serving requests";
+    for word in Word::ALL {
+        let expected = match word {
+            Word::Ruok | Word::Gtmk | Word::Stmk | Word::Envi => None,
+            Word::Isro => Some("null".to_owned()),
+            Word::Hash => Some(text.to_owned()),
+            _ => Some(format!("{text}\n")),
+        };
+        assert_eq!(render_not_serving(word), expected, "{}", word.name());
+    }
+}
