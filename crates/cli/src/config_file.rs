@@ -1,5 +1,5 @@
-//! Finds the configuration file as zkServer.sh does, and peeks into it for what `stop` and `status` need. A file
-//! with mistakes in other places must not keep anyone from stopping a server, so nothing is checked here.
+//! Finds the configuration file as zkServer.sh does, and peeks into it for what `stop` and `status` need.
+//! A file with mistakes in other places must not keep anyone from stopping a server, so nothing is checked.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -12,7 +12,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// A coordination service that takes the place of Apache ZooKeeper: the same clients, the same files, the same zoo.cfg.
+/// A coordination service that takes the place of Apache ZooKeeper: the same clients, the same files, the
+/// same zoo.cfg
 #[derive(Debug, Parser)]
 #[command(name = "zebu", version, after_help = EXAMPLES)]
 struct CommandLine {

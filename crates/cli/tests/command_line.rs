@@ -124,7 +124,8 @@ fn serve_refuses_a_bad_configuration_with_status_2() {
 fn serve_refuses_an_ensemble() {
     let home = home("");
     let config = format!(
-        "dataDir={}\nclientPort=2181\ninitLimit=5\nsyncLimit=2\nserver.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n",
+        "dataDir={}\nclientPort=2181\ninitLimit=5\nsyncLimit=2\n\
+         server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n",
         home.path().display()
     );
     std::fs::write(home.path().join("zoo.cfg"), config).unwrap();

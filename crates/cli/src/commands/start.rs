@@ -28,7 +28,7 @@ Examples:
   zebu start                          conf/zoo.cfg (or ZOOCFGDIR, ZOOCFG)
   zebu start /etc/zebu/zoo.cfg
   zebu start -Dzookeeper.snapCount=50000 zoo.cfg
-  zebu start --foreground             the configuration is found as for start, but nothing goes to the background
+  zebu start --foreground             find the configuration as start does, then stay
 
 The process id is written to zookeeper_server.pid in dataDir (or ZOOPIDFILE), the log goes to
 zookeeper-$USER-server-$HOSTNAME.out in ZOO_LOG_DIR (or ./logs).

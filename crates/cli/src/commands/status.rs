@@ -71,7 +71,8 @@ impl Status {
     }
 }
 
-/// Sends `srvr` and returns the whole answer. A name may have several addresses; the first that answers counts.
+/// Sends `srvr` and returns the whole answer. A name may have several addresses; the first that answers
+/// counts.
 fn ask(host: &str, port: &str) -> io::Result<String> {
     let port: u16 = port.parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let mut last = io::Error::from(io::ErrorKind::NotFound);

@@ -111,7 +111,8 @@ fn cons() {
         ..connection()
     };
     let expected = " /10.0.0.7:51422[1](queued=0,recved=8,sent=8,sid=0x10000a1b2c30001,lop=GETD,\
-         est=1784300000123,to=30000,lcxid=0x5,lzxid=0x100000004,lresp=8123456,llat=0,minlat=0,avglat=0,maxlat=3)\n \
+         est=1784300000123,to=30000,lcxid=0x5,lzxid=0x100000004,lresp=8123456,\
+         llat=0,minlat=0,avglat=0,maxlat=3)\n \
          /[0:0:0:0:0:0:0:1]:9[0](queued=0,recved=8,sent=8)\n \
          /10.0.0.7:51422[4](queued=0,recved=8,sent=8,sid=0x10000a1b2c30001,lop=NA,est=1784300000123,to=30000,\
          lzxid=0xffffffffffffffff,lresp=8123456,llat=0,minlat=0,avglat=0,maxlat=3)\n\n";
