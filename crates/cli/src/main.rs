@@ -1,25 +1,79 @@
-//! The one binary.
-use zebu_server::config::{Environment, Inputs, ThisMachine, load};
+//! The one binary. Reads the command line, hands over to one file per command, and is the only place that
+//! turns an outcome into an exit status.
 
-fn main() -> std::process::ExitCode {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    let mut arguments = Vec::new();
-    let mut properties = Vec::new();
-    for word in std::env::args().skip(2) {
-        match word.strip_prefix("-D") {
-            Some(property) => properties.push(property.to_owned()),
-            None => arguments.push(word),
-        }
+mod commands;
+mod config_arguments;
+mod config_file;
+mod console;
+mod logging;
+mod pid_file;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A coordination service that takes the place of Apache ZooKeeper: the same clients, the same files, the
+/// same zoo.cfg
+#[derive(Debug, Parser)]
+#[command(name = "zebu", version, after_help = EXAMPLES)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  zebu serve                          try it: 127.0.0.1:2181, data in ./zebu-data
+  zebu serve conf/zoo.cfg             serve with a ZooKeeper configuration
+  zebu check conf/zoo.cfg             what would happen, without starting
+  zebu start conf/zoo.cfg             in the background, as zkServer.sh does it
+  zebu status conf/zoo.cfg";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(commands::serve::Serve),
+    Start(commands::start::Start),
+    Stop(commands::stop::Stop),
+    Restart(commands::restart::Restart),
+    Status(commands::status::Status),
+    Check(commands::check::Check),
+    Bench(commands::bench::Bench),
+    Shell(commands::shell::Shell),
+    Completions(commands::completions::Completions),
+    Version(commands::version::Version),
+}
+
+fn main() -> ExitCode {
+    match CommandLine::parse().command {
+        Command::Serve(command) => command.run(),
+        Command::Start(command) => command.run(),
+        Command::Stop(command) => command.run(),
+        Command::Restart(command) => command.run(),
+        Command::Status(command) => command.run(),
+        Command::Check(command) => command.run(),
+        Command::Bench(command) => command.run(),
+        Command::Shell(command) => command.run(),
+        Command::Completions(command) => command.run(),
+        Command::Version(command) => command.run(),
     }
-    let environment = Environment(std::env::vars().collect());
-    let loaded = load(&Inputs { arguments, properties, environment }, &ThisMachine);
-    eprintln!("{:?}", loaded.findings);
-    let Some(config) = loaded.config else { return std::process::ExitCode::from(2) };
-    match zebu_server::run(config, |ready| eprintln!("listening on {}", ready.address)) {
-        Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            std::process::ExitCode::from(error.exit_code())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn command_line_is_consistent() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_examples() {
+        for command in CommandLine::command().get_subcommands() {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.starts_with("Example"), "{}", command.get_name());
         }
     }
 }

@@ -279,7 +279,8 @@ fn connection_weights(reader: &mut Reader<'_>) -> Option<ConnectionWeights> {
     }
     if weights.local_session > weights.renew_session || weights.local_session > weights.global_session {
         let text = format!(
-            "the local session weight {} must not be larger than the renew weight {} and the global weight {}",
+            "the local session weight {} must not be larger than the renew weight {} \
+             and the global weight {}",
             weights.local_session, weights.renew_session, weights.global_session
         );
         reader.findings.error(&reader.origin("connection_throttle_local_session_weight"), text);

@@ -218,7 +218,8 @@ fn wrong_values_name_line_key_value_and_what_is_allowed() {
         ),
         (
             "maxSessionTimeout=1000",
-            "minSessionTimeout must not be larger than maxSessionTimeout; they are 4000 and 1000 milliseconds",
+            "minSessionTimeout must not be larger than maxSessionTimeout; \
+             they are 4000 and 1000 milliseconds",
         ),
     ] {
         let loaded = with_base(line).load();
@@ -423,7 +424,8 @@ fn unknown_keys_get_a_suggestion_and_do_not_stop_the_start() {
     case.warnings(&[
         "zoo.cfg:4: tickTme is unknown and has no effect; did you mean tickTime?",
         "zoo.cfg:5: zookeeper.snapCount is unknown and has no effect; did you mean snapCount?",
-        "zoo.cfg:6: connectionMaxTokens is unknown and has no effect; did you mean connection_throttle_tokens?",
+        "zoo.cfg:6: connectionMaxTokens is unknown and has no effect; \
+         did you mean connection_throttle_tokens?",
         "zoo.cfg:7: something.else is unknown and has no effect",
         "zoo.cfg:8: MaxClientCnxns is unknown and has no effect; did you mean maxClientCnxns?",
     ]);
@@ -458,8 +460,10 @@ fn keys_without_effect_are_noted() {
         "zoo.cfg:4: keys for a Java machine have no effect: nio.numWorkerThreads, serverCnxnFactory",
         "zoo.cfg:6: admin.enableServer has no effect: this version has no AdminServer",
         "zoo.cfg:7: maxResponseCacheSize has no effect: answers are not cached, they are cheap to build",
-        "zoo.cfg:8: jute.maxbuffer is applied; ZooKeeper would ignore it in this file (it wants -Djute.maxbuffer)",
-        "zoo.cfg:9: metricsProvider.httpPort has no effect: this version has no metrics exporter; use the word mntr",
+        "zoo.cfg:8: jute.maxbuffer is applied; \
+         ZooKeeper would ignore it in this file (it wants -Djute.maxbuffer)",
+        "zoo.cfg:9: metricsProvider.httpPort has no effect: \
+         this version has no metrics exporter; use the word mntr",
     ]);
     file(BASE).variable("JVMFLAGS", "-Xms1g -Djava.net.preferIPv4Stack=true -Dzookeeper.log.dir=/x").notes(
         &["JVMFLAGS: words for a Java machine are ignored: java.net.preferIPv4Stack, zookeeper.log.dir"],
@@ -528,7 +532,8 @@ fn enforced_schemes_must_exist() {
     let config = case.word("zebu.startUnprotected=true").config();
     assert_eq!(config.auth.required_schemes, Some(vec!["digest".to_owned()]));
     let without_digest = with_base(
-        "enforce.auth.enabled=true\nenforce.auth.schemes=digest\nDigestAuthenticationProvider.enabled=false\n",
+        "enforce.auth.enabled=true\nenforce.auth.schemes=digest\n\
+         DigestAuthenticationProvider.enabled=false\n",
     );
     assert_eq!(without_digest.load().findings.errors.len(), 1);
 }
@@ -587,7 +592,8 @@ fn a_single_member_line_may_hold_the_client_port() {
     both("clientPort=2181").errors(&["zoo.cfg:2: clientPort and clientPortAddress give *:2181, \
         this server's server.N line gives 10.0.0.1:2191; they must agree"]);
     both("clientPort=2191\nclientPortAddress=10.0.0.2").errors(&["zoo.cfg:2: clientPort and \
-        clientPortAddress give 10.0.0.2:2191, this server's server.N line gives 10.0.0.1:2191; they must agree"]);
+        clientPortAddress give 10.0.0.2:2191, \
+        this server's server.N line gives 10.0.0.1:2191; they must agree"]);
 }
 
 #[test]

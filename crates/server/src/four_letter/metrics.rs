@@ -1,4 +1,4 @@
-//! The list of metrics behind `mntr`: names without the `zk_` prefix, and values in the form they are printed.
+//! The list of metrics behind `mntr`: names without the `zk_` prefix, values in the form they are printed.
 
 use super::java_text;
 

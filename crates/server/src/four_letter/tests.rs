@@ -20,7 +20,7 @@ fn server() -> ServerReport {
 
 fn session() -> SessionReport {
     SessionReport {
-        id: SessionId(0x1_0000_a1b2_c300_01),
+        id: SessionId(0x0100_00a1_b2c3_0001),
         last_operation: Some(OpCode::GetData),
         established_ms: 1_784_300_000_123,
         timeout_ms: 30_000,
@@ -111,7 +111,8 @@ fn cons() {
         ..connection()
     };
     let expected = " /10.0.0.7:51422[1](queued=0,recved=8,sent=8,sid=0x10000a1b2c30001,lop=GETD,\
-         est=1784300000123,to=30000,lcxid=0x5,lzxid=0x100000004,lresp=8123456,llat=0,minlat=0,avglat=0,maxlat=3)\n \
+         est=1784300000123,to=30000,lcxid=0x5,lzxid=0x100000004,lresp=8123456,\
+         llat=0,minlat=0,avglat=0,maxlat=3)\n \
          /[0:0:0:0:0:0:0:1]:9[0](queued=0,recved=8,sent=8)\n \
          /10.0.0.7:51422[4](queued=0,recved=8,sent=8,sid=0x10000a1b2c30001,lop=NA,est=1784300000123,to=30000,\
          lzxid=0xffffffffffffffff,lresp=8123456,llat=0,minlat=0,avglat=0,maxlat=3)\n\n";
@@ -173,7 +174,7 @@ fn dump() {
         expires_at_ms,
         members: ids.iter().map(|&id| SessionId(id)).collect(),
     };
-    let first = 0x1_0000_a1b2_c300_01;
+    let first = 0x0100_00a1_b2c3_0001;
     let dump = SessionDump {
         sessions: vec![bucket(1_784_314_526_000, &[first]), bucket(1_784_314_530_000, &[first + 1, 2])],
         ephemerals: vec![(SessionId(first), vec!["/app/member-0000000001".to_owned()])],

@@ -1,0 +1,126 @@
+//! `zebu bench`: load for a server, and what it cost.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use zebu_bench::{Load, Mix, Progress};
+
+use crate::console::{complain, say};
+
+/// Send load to a server and report operations, latencies and the server's CPU time
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  zebu bench                                        reads from 127.0.0.1:2181 for ten seconds
+  zebu bench --mix get=9,set=1 --sessions 50 --in-flight 20
+  zebu bench --mix set --size 1024 --pid 4711 --json
+  zebu bench --server zk1:2181 --server zk2:2181    sessions are spread over both
+
+Everything happens below --root (default /zebu-bench), which stays there afterwards. Never point it at a
+server that others depend on.")]
+pub(crate) struct Bench {
+    /// Server to load; may be given several times
+    #[arg(long = "server", value_name = "HOST:PORT", default_value = "127.0.0.1:2181")]
+    servers: Vec<String>,
+
+    /// Sessions, each with a connection of its own
+    #[arg(long, default_value_t = 16)]
+    sessions: usize,
+
+    /// Requests that each session keeps in flight
+    #[arg(long, default_value_t = 16)]
+    in_flight: usize,
+
+    /// Operations and their weights: get, exists, children, set, create, multi, ping, sync
+    #[arg(long, default_value = "get")]
+    mix: Mix,
+
+    /// Bytes of data per node
+    #[arg(long, default_value_t = 100)]
+    size: usize,
+
+    /// Nodes that are used
+    #[arg(long, default_value_t = 1000)]
+    nodes: usize,
+
+    /// Node under which everything happens
+    #[arg(long, default_value = "/zebu-bench")]
+    root: String,
+
+    /// Seconds before the measurement
+    #[arg(long, default_value_t = 2)]
+    warm_up: u64,
+
+    /// Seconds of the measurement
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+
+    /// Server process on this machine whose CPU and memory are reported; may be given several times
+    #[arg(long = "pid")]
+    processes: Vec<u32>,
+
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Bench {
+    /// Runs the load.
+    pub(crate) fn run(self) -> ExitCode {
+        match self.measure() {
+            Ok(text) => {
+                say(text.trim_end());
+                ExitCode::SUCCESS
+            }
+            Err(why) => {
+                complain(why);
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    fn measure(self) -> Result<String, String> {
+        let load = Load {
+            servers: self.servers,
+            sessions: self.sessions,
+            in_flight: self.in_flight,
+            mix: self.mix,
+            data_bytes: self.size,
+            nodes: self.nodes,
+            root: self.root,
+            warm_up: Duration::from_secs(self.warm_up),
+            duration: Duration::from_secs(self.seconds),
+            processes: self.processes,
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| format!("the load cannot be started: {error}"))?;
+        let bar = progress_bar(load.warm_up + load.duration);
+        let report = runtime.block_on(zebu_bench::run(&load, |progress| show(&bar, progress)));
+        bar.finish_and_clear();
+        let report = report.map_err(|error| error.to_string())?;
+        if self.json {
+            serde_json::to_string_pretty(&report).map_err(|error| error.to_string())
+        } else {
+            Ok(report.to_string())
+        }
+    }
+}
+
+/// A bar on a terminal, nothing elsewhere.
+fn progress_bar(total: Duration) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} s, {msg}").expect("the template is right");
+    ProgressBar::new(total.as_secs()).with_style(style)
+}
+
+fn show(bar: &ProgressBar, progress: Progress) {
+    bar.set_position(progress.elapsed.as_secs());
+    bar.set_message(format!("{} replies", progress.replies));
+}

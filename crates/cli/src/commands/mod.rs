@@ -1,0 +1,12 @@
+//! One file per command; each owns its arguments, its help and what it does.
+
+pub(crate) mod bench;
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod restart;
+pub(crate) mod serve;
+pub(crate) mod shell;
+pub(crate) mod start;
+pub(crate) mod status;
+pub(crate) mod stop;
+pub(crate) mod version;

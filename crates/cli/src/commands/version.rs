@@ -1,0 +1,24 @@
+//! `zebu version`: Zebu's version, and the line that scripts expect from zkServer.sh.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use zebu_server::four_letter::version::{COMPATIBLE_RELEASE, ZEBU_VERSION, build_date};
+
+use crate::console::say;
+
+/// Print the version
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  zebu version")]
+pub(crate) struct Version {}
+
+impl Version {
+    /// Prints it.
+    pub(crate) fn run(self) -> ExitCode {
+        say(format!("Zebu {ZEBU_VERSION}, in the place of"));
+        say(format!("Apache ZooKeeper, version {COMPATIBLE_RELEASE}-zebu-{ZEBU_VERSION} {}", build_date()));
+        ExitCode::SUCCESS
+    }
+}

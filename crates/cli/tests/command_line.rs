@@ -1,0 +1,330 @@
+//! The binary from outside: texts and exit statuses. Nothing here depends on a server that serves.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// Runs zebu in a directory, without the variables of whoever runs the tests.
+fn zebu(directory: &Path, words: &[&str]) -> Output {
+    command(Path::new(env!("CARGO_BIN_EXE_zebu")), directory, words).output().unwrap()
+}
+
+fn command(program: &Path, directory: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(directory).args(words).env_clear().env("USER", "test");
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command
+}
+
+fn home(config: &str) -> TempDir {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("zoo.cfg"), config).unwrap();
+    home
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+const GOOD: &str = "tickTime=2000\ndataDir=/data\ndataLogDir=/log\nclientPort=2181\n";
+
+#[test]
+fn check_of_a_good_file() {
+    let home = home(&format!("{GOOD}tickTme=3\nautopurge.purgeInterval=1\nadmin.serverPort=9\n"));
+    let output = zebu(home.path(), &["check", "zoo.cfg"]);
+    assert_eq!(
+        stdout(&output),
+        "warning: zoo.cfg:5: tickTme is unknown and has no effect; did you mean tickTime?\n\
+         note: zoo.cfg:7: admin.serverPort has no effect: this version has no AdminServer\n\
+         would start a standalone server\n  clients:   *:2181\n  snapshots: /data/version-2\n\
+         \x20 log:       /log/version-2\n  sessions:  4000 to 40000 ms, tick 2000 ms\n\
+         \x20 purge:     every 3600 s, keeping 3 snapshots\n  words:     srvr\n"
+    );
+    assert_eq!((stderr(&output).as_str(), output.status.code()), ("", Some(0)));
+}
+
+#[test]
+fn check_of_a_bad_file() {
+    let home = home("dataDir=/data\nclientPort=x\nsecureClientPort=1\n");
+    let output = zebu(home.path(), &["check", "zoo.cfg"]);
+    assert_eq!(
+        stdout(&output),
+        "error: zoo.cfg:2: clientPort = \"x\" is not valid; allowed: 0 to 65535 (a TCP port)\n\
+         error: zoo.cfg:3: secureClientPort asks for protection that this version does not have; \
+         remove it, or start without protection with -Dzebu.startUnprotected=true\n\
+         would not start: exit status 2\n"
+    );
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn check_as_json() {
+    let home = home("dataDir=/data\nclientPort=x\n");
+    let output = zebu(home.path(), &["check", "--json", "zoo.cfg"]);
+    let value: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let expected = serde_json::json!({
+        "starts": false,
+        "errors": [{
+            "place": "zoo.cfg:2",
+            "text": "clientPort = \"x\" is not valid; allowed: 0 to 65535 (a TCP port)",
+        }],
+        "warnings": [],
+        "notes": [],
+        "server": null,
+    });
+    assert_eq!(value, expected);
+    let good = zebu(home.path(), &["check", "--json", "2181", "/data"]);
+    let value: serde_json::Value = serde_json::from_str(&stdout(&good)).unwrap();
+    assert_eq!(value["server"]["client_address"], "*:2181");
+    assert_eq!(good.status.code(), Some(0));
+}
+
+#[test]
+fn java_words_are_glued() {
+    let home = home(GOOD);
+    let words = ["check", "-Dzookeeper.4lw.commands.whitelist=*", "-Djute.maxbuffer=0x10000", "zoo.cfg"];
+    let output = zebu(home.path(), &words);
+    assert!(stdout(&output).ends_with("  words:     *\n"), "{}", stdout(&output));
+    let wrong = zebu(home.path(), &["check", "-Djute.maxbuffer=big", "zoo.cfg"]);
+    assert_eq!(
+        stdout(&wrong),
+        "error: command line: jute.maxbuffer = \"big\" is not valid; allowed: 1 to 2147483647 bytes\n\
+         would not start: exit status 2\n"
+    );
+    let mut with_variable =
+        command(Path::new(env!("CARGO_BIN_EXE_zebu")), home.path(), &["check", "zoo.cfg"]);
+    with_variable.env("SERVER_JVMFLAGS", "-Xmx1g -Dzookeeper.snapCount=x");
+    assert!(
+        stdout(&with_variable.output().unwrap()).starts_with("error: SERVER_JVMFLAGS: snapCount = \"x\"")
+    );
+}
+
+#[test]
+fn serve_refuses_a_bad_configuration_with_status_2() {
+    let home = home("dataDir=/data\nclientPort=x\n");
+    let output = zebu(home.path(), &["serve", "zoo.cfg"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("zoo.cfg:2: clientPort = \"x\" is not valid"), "{}", stderr(&output));
+    assert!(stderr(&output).ends_with("Invalid config, exiting abnormally\n"));
+    assert_eq!(stdout(&output), "");
+    assert_eq!(zebu(home.path(), &["serve", "none.cfg"]).status.code(), Some(2));
+    assert_eq!(zebu(home.path(), &["serve", "--nonsense"]).status.code(), Some(2));
+}
+
+#[test]
+fn serve_refuses_an_ensemble() {
+    let home = home("");
+    let config = format!(
+        "dataDir={}\nclientPort=2181\ninitLimit=5\nsyncLimit=2\n\
+         server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n",
+        home.path().display()
+    );
+    std::fs::write(home.path().join("zoo.cfg"), config).unwrap();
+    std::fs::write(home.path().join("myid"), "1\n").unwrap();
+    let output = zebu(home.path(), &["serve", "zoo.cfg"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("this version of Zebu serves standalone only"), "{}", stderr(&output));
+}
+
+#[test]
+fn json_log() {
+    let home = home("dataDir=/data\nclientPort=x\n");
+    let output = zebu(home.path(), &["serve", "--log-format", "json", "zoo.cfg"]);
+    let text = stderr(&output);
+    let line: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert_eq!(line["level"], "ERROR");
+    let message = "zoo.cfg:2: clientPort = \"x\" is not valid; allowed: 0 to 65535 (a TCP port)";
+    assert_eq!(line["message"], message);
+}
+
+#[test]
+fn bad_log_filter() {
+    let home = home(GOOD);
+    let mut serve = command(Path::new(env!("CARGO_BIN_EXE_zebu")), home.path(), &["serve", "zoo.cfg"]);
+    let output = serve.env("ZEBU_LOG", "zebu=loud").output().unwrap();
+    assert!(stderr(&output).starts_with("ZEBU_LOG=\"zebu=loud\" is not a log filter"), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(2));
+}
+
+/// Answers one connection like a server that was asked `srvr`, on a port of the system's choice.
+fn answer_once(answer: &'static str) -> (u16, std::thread::JoinHandle<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let thread = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut question = Vec::new();
+        stream.read_to_end(&mut question).unwrap();
+        stream.write_all(answer.as_bytes()).unwrap();
+        question
+    });
+    (port, thread)
+}
+
+#[test]
+fn status_of_a_server() {
+    let (port, server) =
+        answer_once("Zookeeper version: x\nLatency min/avg/max: 0/0.0/0\nMode: standalone\n");
+    let home = home(&format!("dataDir=/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n"));
+    let output = zebu(home.path(), &["status", "./zoo.cfg"]);
+    let first = format!("Client port found: {port}. Client address: 127.0.0.1. Client SSL: false.\n");
+    assert_eq!(stdout(&output), format!("{first}Mode: standalone\n"));
+    assert_eq!(stderr(&output), "Using config: ./zoo.cfg\n");
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(server.join().unwrap(), b"srvr");
+}
+
+#[test]
+fn status_of_a_server_that_does_not_serve() {
+    let (port, server) = answer_once("This ZooKeeper instance is not currently serving requests\n");
+    let home = home(&format!("dataDir=/data\nclientPort={port}\nclientPortAddress=127.0.0.1\n"));
+    let output = zebu(home.path(), &["status", "./zoo.cfg"]);
+    server.join().unwrap();
+    assert!(stdout(&output).ends_with("Error contacting service. It is probably not running.\n"));
+    assert_eq!(output.status.code(), Some(1));
+    // The listener is gone now.
+    let output = zebu(home.path(), &["status", "./zoo.cfg"]);
+    assert!(stdout(&output).ends_with("Error contacting service. It is probably not running.\n"));
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn status_without_a_port() {
+    let home = home("dataDir=/data\n");
+    let output = zebu(home.path(), &["status", "./zoo.cfg"]);
+    let text = "Unable to find either secure or unsecure client port in any configs. Terminating.\n";
+    assert_eq!((stdout(&output).as_str(), output.status.code()), (text, Some(1)));
+}
+
+#[test]
+fn stop_without_a_server() {
+    let home = home("");
+    let directory = home.path().display().to_string();
+    std::fs::write(home.path().join("zoo.cfg"), format!("dataDir={directory}\nclientPort=wrong\n")).unwrap();
+    let output = zebu(home.path(), &["stop", "./zoo.cfg"]);
+    let file = format!("{directory}/zookeeper_server.pid");
+    assert_eq!(
+        stdout(&output),
+        format!("Stopping zookeeper ... no zookeeper to stop (could not find file {file})\n")
+    );
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn stop_leaves_strangers_alone() {
+    let home = home("");
+    let directory = home.path().display().to_string();
+    std::fs::write(home.path().join("zoo.cfg"), format!("dataDir={directory}\n")).unwrap();
+    let mut stranger = Command::new("sleep").arg("60").spawn().unwrap();
+    std::fs::write(home.path().join("zookeeper_server.pid"), stranger.id().to_string()).unwrap();
+    let output = zebu(home.path(), &["stop", "./zoo.cfg"]);
+    let still_runs = stranger.try_wait().unwrap().is_none();
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+    assert!(still_runs);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stdout(&output).ends_with("is not a running server)\n"), "{}", stdout(&output));
+}
+
+#[test]
+fn start_of_a_bad_configuration() {
+    let home = home("clientPort=x\n");
+    let output = zebu(home.path(), &["start", "./zoo.cfg"]);
+    assert_eq!(stdout(&output), "Starting zookeeper ... FAILED TO START\n");
+    assert_eq!(
+        stderr(&output),
+        "Using config: ./zoo.cfg\n\
+         ./zoo.cfg:1: clientPort = \"x\" is not valid; allowed: 0 to 65535 (a TCP port)\n\
+         ./zoo.cfg: dataDir is not set; it names the directory for snapshots and myid\n"
+    );
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn start_with_missing_directories_that_must_exist() {
+    let home = home("dataDir=/nowhere-at-all\nclientPort=2181\ndatadir.autocreate=false\n");
+    let output = zebu(home.path(), &["start", "./zoo.cfg"]);
+    assert_eq!(
+        stdout(&output),
+        "Starting zookeeper ... ZooKeeper data directory is missing at /nowhere-at-all \
+         fix the path or run initialize\n"
+    );
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn version_and_shell_and_completions() {
+    let home = home("");
+    let version = stdout(&zebu(home.path(), &["version"]));
+    assert!(version.contains("\nApache ZooKeeper, version 3.9.5-zebu-"), "{version}");
+    let shell = zebu(home.path(), &["shell", "-server", "localhost:2181", "ls", "/"]);
+    assert_eq!(shell.status.code(), Some(1));
+    assert!(stderr(&shell).starts_with("zebu shell comes in a later version"));
+    assert!(stdout(&zebu(home.path(), &["completions", "bash"])).contains("_zebu()"));
+}
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bin").join(name)
+}
+
+/// The scripts beside a link to the binary, as in an installation.
+fn installation(config: &str) -> TempDir {
+    let home = tempfile::tempdir().unwrap();
+    for directory in ["bin", "conf"] {
+        std::fs::create_dir(home.path().join(directory)).unwrap();
+    }
+    for name in ["zkServer.sh", "zkCli.sh"] {
+        std::fs::copy(script(name), home.path().join("bin").join(name)).unwrap();
+    }
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_zebu"), home.path().join("bin/zebu")).unwrap();
+    std::fs::write(home.path().join("conf/zoo.cfg"), config).unwrap();
+    home
+}
+
+fn run_script(home: &TempDir, name: &str, words: &[&str]) -> Output {
+    command(&home.path().join("bin").join(name), home.path(), words).output().unwrap()
+}
+
+#[test]
+fn scripts_hand_over() {
+    let home = installation("clientPort=x\n");
+    let config = format!("{}/bin/../conf/zoo.cfg", home.path().display());
+    let printed = run_script(&home, "zkServer.sh", &["print-cmd"]);
+    assert!(stdout(&printed).ends_with(&format!("\" \"serve\" \"{config}\"\n")), "{}", stdout(&printed));
+    assert!(
+        stdout(&run_script(&home, "zkServer.sh", &["version"])).contains("Apache ZooKeeper, version 3.9.5")
+    );
+    let started = run_script(&home, "zkServer.sh", &["start"]);
+    assert_eq!(stdout(&started), "Starting zookeeper ... FAILED TO START\n");
+    assert!(stderr(&started).starts_with(&format!("Using config: {config}\n")));
+    let foreground = run_script(&home, "zkServer.sh", &["start-foreground"]);
+    assert_eq!(foreground.status.code(), Some(2));
+    let usage = run_script(&home, "zkServer.sh", &["upgrade"]);
+    assert!(stderr(&usage).starts_with("Usage: ") && usage.status.code() == Some(0));
+    assert_eq!(run_script(&home, "zkCli.sh", &["-server", "x", "ls", "/"]).status.code(), Some(1));
+}
+
+#[test]
+fn scripts_take_another_directory_and_its_variables() {
+    let home = installation("");
+    let other = home.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("zoo.cfg"), "dataDir=/data\nclientPort=1\n").unwrap();
+    std::fs::write(other.join("java.env"), "SERVER_JVMFLAGS=-Dzookeeper.snapCount=x\n").unwrap();
+    let words = ["--config", other.to_str().unwrap(), "start-foreground"];
+    let output = run_script(&home, "zkServer.sh", &words);
+    assert!(
+        stderr(&output).contains("SERVER_JVMFLAGS: snapCount = \"x\" is not valid"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(output.status.code(), Some(2));
+}
