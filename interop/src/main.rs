@@ -38,9 +38,12 @@ struct DifferentialArguments {
     /// Compare two Apache servers: any difference is a mistake of this program
     #[arg(long, conflicts_with = "zebu")]
     apache_vs_apache: bool,
-    /// `latest` or a version
+    /// The reference: `latest`, `debian` or a version
     #[arg(long, default_value = "latest", value_name = "EDITION")]
     apache: String,
+    /// The second Apache, if it is not to be the same
+    #[arg(long, requires = "apache_vs_apache", value_name = "EDITION")]
+    other: Option<String>,
     /// First seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -53,6 +56,9 @@ struct DifferentialArguments {
     /// Restart both servers after this many steps, again and again
     #[arg(long, value_name = "STEPS")]
     restart_every: Option<usize>,
+    /// Print what was met: replies by operation and error, events by type
+    #[arg(long)]
+    coverage: bool,
     /// Let the servers sync their logs to disk, as in production
     #[arg(long)]
     force_sync: bool,
@@ -104,7 +110,10 @@ fn run_differential(arguments: &DifferentialArguments) -> Result<ExitCode> {
     let left = Edition::parse(&arguments.apache).launch()?;
     let (right, pairing) = match &arguments.zebu {
         Some(binary) => (Launch::zebu(binary.canonicalize()?), Pairing::ApacheAndZebu),
-        None => (left.clone(), Pairing::TwoApaches),
+        None => {
+            let other = arguments.other.as_ref().unwrap_or(&arguments.apache);
+            (Edition::parse(other).launch()?, Pairing::TwoApaches)
+        }
     };
     let plan = Plan {
         left,
@@ -117,5 +126,8 @@ fn run_differential(arguments: &DifferentialArguments) -> Result<ExitCode> {
         sync: if arguments.force_sync { Sync::Forced } else { Sync::Relaxed },
     };
     let summary = differential::run(&plan)?;
+    if arguments.coverage {
+        print!("{}", summary.coverage);
+    }
     Ok(if summary.differences == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

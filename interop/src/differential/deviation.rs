@@ -83,7 +83,8 @@ pub(crate) fn draw(random: &mut Random, session: usize) -> Step {
 }
 
 fn create_ttl(path: &Option<Vec<u8>>, flags: i32, ttl: i64) -> Request {
-    let body = Body::default().text(path).text(&None).acl(&Some(zebu_proto::Acl::open())).int(flags).long(ttl);
+    let body =
+        Body::default().text(path).text(&None).acl(&Some(zebu_proto::Acl::open())).int(flags).long(ttl);
     Request::write(OpCode::CreateTtl, format!("flags {flags} ttl {ttl}"), Vec::new(), body)
 }
 

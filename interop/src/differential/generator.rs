@@ -8,7 +8,7 @@ use zebu_proto::{Acl, OpCode};
 use super::deviation;
 use super::random::Random;
 use super::request::{Body, Request};
-use super::requests::Requests;
+use super::requests::{Mood, Requests};
 use super::step::{Action, Arrival, Ending, Intrusion, SESSIONS, Step};
 use super::vocabulary::{self, RawText};
 
@@ -139,7 +139,7 @@ impl Generator {
             0..25 => Step::single(session, self.auth()),
             25..33 => Step::closing(session, self.bad_auth()),
             33..38 => Step::closing(session, self.unknown_operation()),
-            38..41 => Step { session, action: Action::SendBytes(*self.random.pick(BAD_FRAMES)) },
+            38..41 => Step { session, action: Action::SendBytes(self.random.pick(BAD_FRAMES)) },
             41..53 => Step::close_session(session),
             53..65 => Step { session, action: Action::Arrive(Arrival::Resume) },
             65..70 => Step { session, action: Action::Intrude(Intrusion::WrongPassword) },
@@ -154,7 +154,7 @@ impl Generator {
     }
 
     fn requests(&mut self) -> Requests<'_> {
-        Requests { random: &mut self.random, known: &self.known, zxid: self.zxid }
+        Requests { random: &mut self.random, known: &self.known, zxid: self.zxid, mood: Mood::Wild }
     }
 
     /// Requests of one session in one write. auth, sasl and unknown codes are not among them: Apache

@@ -1,5 +1,6 @@
 //! The differential test: the same random requests to two servers, every reply compared.
 
+mod coverage;
 mod deviation;
 mod generator;
 mod observed;

@@ -178,9 +178,8 @@ impl Translation {
     }
 
     fn split_body(&self, op: i32, err: i32, bytes: &[u8]) -> (ReplyBody, Vec<u8>) {
-        if err != 0 {
-            let body = if bytes.is_empty() { ReplyBody::Empty } else { ReplyBody::Raw(bytes.to_vec()) };
-            return (body, Vec::new());
+        if err != 0 && bytes.is_empty() {
+            return (ReplyBody::Empty, Vec::new());
         }
         let mut reader = Reader::new(bytes);
         match self.body(OpCode::from_wire(op), &mut reader) {
@@ -290,7 +289,8 @@ mod tests {
     fn only_expanded_entries_are_sorted() {
         let digest = |id: &str| Acl::new(31, "digest", id);
         let world = Acl::new(31, "world", "anyone");
-        let mut acl = vec![world.clone(), digest("b"), digest("a"), Acl::new(1, "digest", "0"), world.clone()];
+        let mut acl =
+            vec![world.clone(), digest("b"), digest("a"), Acl::new(1, "digest", "0"), world.clone()];
         sort_expanded(&mut acl);
         assert_eq!(acl, [world.clone(), digest("a"), digest("b"), Acl::new(1, "digest", "0"), world]);
     }

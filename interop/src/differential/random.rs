@@ -59,8 +59,6 @@ mod tests {
     fn a_seed_means_the_same_for_ever() {
         let mut random = Random::new(42);
         let drawn: Vec<usize> = (0..5).map(|_| random.below(1000)).collect();
-        assert_eq!(drawn, [PINNED[0], PINNED[1], PINNED[2], PINNED[3], PINNED[4]]);
+        assert_eq!(drawn, [413, 291, 858, 764, 250]);
     }
-
-    const PINNED: [usize; 5] = [0; 5];
 }

@@ -1,7 +1,7 @@
 //! Random requests, one function per kind. What must never be sent to Apache is avoided here, each with
 //! its reason.
 
-use zebu_proto::OpCode;
+use zebu_proto::{Acl, OpCode};
 
 use super::random::Random;
 use super::request::{Body, Request, node_of, parent_of, show, show_acl};
@@ -14,7 +14,29 @@ pub(crate) struct Requests<'a> {
     pub(crate) known: &'a [String],
     /// The latest zxid, counted from the start of the run.
     pub(crate) zxid: i64,
+    /// What is being drawn now.
+    pub(crate) mood: Mood,
 }
+
+/// How likely a request is to be refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Mood {
+    /// Anything.
+    Wild,
+    /// This path, any version, open ACLs: a multi of several parts seldom succeeds otherwise.
+    Calm(String),
+}
+
+/// Lists of a multi that succeed if the node is there, or if it is not.
+const CALM_MULTIS: &[&[OpCode]] = &[
+    &[OpCode::Create2, OpCode::SetData, OpCode::Check],
+    &[OpCode::Create, OpCode::Delete, OpCode::CreateContainer],
+    &[OpCode::CreateTtl, OpCode::Check, OpCode::SetData, OpCode::SetData],
+    &[OpCode::SetData, OpCode::Check, OpCode::Delete],
+    &[OpCode::Check, OpCode::SetData],
+    &[OpCode::Delete, OpCode::Create2, OpCode::SetData],
+    &[OpCode::Delete],
+];
 
 /// A request that may stand alone or inside a multi.
 struct Part {
@@ -91,7 +113,24 @@ impl Requests<'_> {
     }
 
     fn path(&mut self) -> RawText {
-        vocabulary::path(self.random, self.known)
+        match &self.mood {
+            Mood::Wild => vocabulary::path(self.random, self.known),
+            Mood::Calm(path) => Some(path.clone().into_bytes()),
+        }
+    }
+
+    fn version(&mut self) -> i32 {
+        match self.mood {
+            Mood::Wild => vocabulary::version(self.random),
+            Mood::Calm(_) => -1,
+        }
+    }
+
+    fn acl(&mut self) -> Option<Vec<Acl>> {
+        match self.mood {
+            Mood::Wild => vocabulary::acl(self.random),
+            Mood::Calm(_) => Some(Acl::open()),
+        }
     }
 
     fn alone(&mut self, part: Part) -> Request {
@@ -103,12 +142,15 @@ impl Requests<'_> {
         // Ends Apache for good; see the function.
         let path = if is_deadly(&path) { Some(b"/a".to_vec()) } else { path };
         let data = vocabulary::data(self.random, &path);
-        let acl = vocabulary::acl(self.random);
-        let odd = self.random.percent(6);
+        let acl = self.acl();
+        let odd = self.mood == Mood::Wild && self.random.percent(6);
         let flags = match op {
             _ if odd => *self.random.pick(&[0, 1, 2, 3, 4, 5, 6, 7, -1, 100]),
             OpCode::CreateContainer => 4,
-            OpCode::CreateTtl => *self.random.pick(&[5, 6]),
+            OpCode::CreateTtl if self.mood == Mood::Wild => *self.random.pick(&[5, 6]),
+            OpCode::CreateTtl => 5,
+            // A calm multi goes on with the node that it has made: no sequential names.
+            _ if self.mood != Mood::Wild => *self.random.pick(&[0, 1]),
             _ => self.random.weighted(&[(50, 0), (22, 1), (16, 2), (12, 3)]),
         };
         let body = Body::default().text(&path).text(&data).acl(&acl).int(flags);
@@ -126,6 +168,7 @@ impl Requests<'_> {
 
     fn ttl(&mut self, flags: i32) -> i64 {
         let ttl = match self.random.below(10) {
+            _ if self.mood != Mood::Wild => 60_000,
             0 => 0,
             1 => -1,
             2 => *self.random.pick(&[0xff_ffff_ffff, 0x100_0000_0000, i64::MAX, i64::MIN]),
@@ -137,7 +180,7 @@ impl Requests<'_> {
     }
 
     fn delete(&mut self) -> Part {
-        let (path, version) = (self.path(), vocabulary::version(self.random));
+        let (path, version) = (self.path(), self.version());
         Part {
             op: OpCode::Delete,
             what: format!("{} version {version}", show(&path)),
@@ -147,7 +190,7 @@ impl Requests<'_> {
     }
 
     fn set_data(&mut self) -> Part {
-        let (path, version) = (self.path(), vocabulary::version(self.random));
+        let (path, version) = (self.path(), self.version());
         let data = vocabulary::data(self.random, &path);
         Part {
             op: OpCode::SetData,
@@ -158,7 +201,7 @@ impl Requests<'_> {
     }
 
     fn check(&mut self) -> Part {
-        let (path, version) = (self.path(), vocabulary::version(self.random));
+        let (path, version) = (self.path(), self.version());
         Part {
             op: OpCode::Check,
             what: format!("{} version {version}", show(&path)),
@@ -168,8 +211,8 @@ impl Requests<'_> {
     }
 
     fn set_acl(&mut self) -> Request {
-        let (path, version) = (self.path(), vocabulary::version(self.random));
-        let acl = vocabulary::acl(self.random);
+        let (path, version) = (self.path(), self.version());
+        let acl = self.acl();
         let what = format!("{} to {} version {version}", show(&path), show_acl(&acl));
         let body = Body::default().text(&path).acl(&acl).int(version);
         let mut request = Request::write(OpCode::SetAcl, what, vec![node_of(&path)], body);
@@ -178,28 +221,21 @@ impl Requests<'_> {
     }
 
     fn multi(&mut self) -> Request {
-        use OpCode::*;
-        let count = self.random.weighted(&[(3, 0), (20, 1), (30, 2), (25, 3), (12, 4), (10, 6)]);
+        let ops: Vec<OpCode> = if self.random.percent(50) {
+            self.mood = Mood::Calm(vocabulary::plain_path(self.random));
+            self.random.pick::<&[OpCode]>(CALM_MULTIS).to_vec()
+        } else {
+            let count = self.random.weighted(&[(3, 0), (20, 1), (30, 2), (25, 3), (12, 4), (10, 6)]);
+            (0..count).map(|_| self.multi_op()).collect()
+        };
         let mut body = Body::default();
         let (mut what, mut guarded_by) = (Vec::new(), Vec::new());
-        for _ in 0..count {
-            let op = self.random.weighted(&[
-                (22, Create),
-                (18, Create2),
-                (6, CreateContainer),
-                (8, CreateTtl),
-                (20, Delete),
-                (25, SetData),
-                (20, Check),
-                // Not allowed in a multi: the whole request is refused.
-                (1, SetAcl),
-                (1, GetData),
-            ]);
+        for op in ops {
             let part = match op {
-                Delete => self.delete(),
-                SetData => self.set_data(),
-                Check => self.check(),
-                SetAcl | GetData => {
+                OpCode::Delete => self.delete(),
+                OpCode::SetData => self.set_data(),
+                OpCode::Check => self.check(),
+                OpCode::SetAcl | OpCode::GetData => {
                     let path = self.path();
                     let body = Body::default().text(&path).int(0);
                     Part { op, what: show(&path), guarded_by: node_of(&path), body }
@@ -210,7 +246,24 @@ impl Requests<'_> {
             what.push(format!("{op:?} {}", part.what));
             guarded_by.push(part.guarded_by);
         }
-        Request::write(Multi, format!("[{}]", what.join("; ")), guarded_by, body.multi_end())
+        self.mood = Mood::Wild;
+        Request::write(OpCode::Multi, format!("[{}]", what.join("; ")), guarded_by, body.multi_end())
+    }
+
+    fn multi_op(&mut self) -> OpCode {
+        use OpCode::*;
+        self.random.weighted(&[
+            (22, Create),
+            (18, Create2),
+            (6, CreateContainer),
+            (8, CreateTtl),
+            (20, Delete),
+            (25, SetData),
+            (20, Check),
+            // Not allowed in a multi: the whole request is refused.
+            (1, SetAcl),
+            (1, GetData),
+        ])
     }
 
     fn multi_read(&mut self) -> Request {
@@ -218,7 +271,8 @@ impl Requests<'_> {
         let mut body = Body::default();
         let mut what = Vec::new();
         for _ in 0..count {
-            let kinds = [(50, OpCode::GetData), (50, OpCode::GetChildren), (1, OpCode::Exists), (1, OpCode::Check)];
+            let kinds =
+                [(50, OpCode::GetData), (50, OpCode::GetChildren), (1, OpCode::Exists), (1, OpCode::Check)];
             let (op, path) = (self.random.weighted(&kinds), self.path());
             body = body.multi_header(op.wire()).text(&path);
             body = if op == OpCode::Check { body.int(-1) } else { body.byte(0) };
@@ -308,7 +362,7 @@ impl Requests<'_> {
                 }
                 7..9 => {
                     let body = Body::default().text(&path).text(&Some(b"new".to_vec()));
-                    let body = body.acl(&Some(zebu_proto::Acl::open())).int(0);
+                    let body = body.acl(&Some(Acl::open())).int(0);
                     Request::write(OpCode::Create2, show(&path), vec![parent_of(&path)], body)
                 }
                 _ => {

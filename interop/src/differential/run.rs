@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use zebu_testing::{Launch, TestServer};
 
+use super::coverage::Coverage;
 use super::deviation::{self, Counts, TABLE};
 use super::generator::{Generator, Pairing};
 use super::observed::Observed;
@@ -43,6 +44,7 @@ pub(crate) struct Summary {
     pub(crate) requests: usize,
     pub(crate) differences: usize,
     deviations: Counts,
+    pub(crate) coverage: Coverage,
 }
 
 /// Plays all seeds.
@@ -98,6 +100,7 @@ fn run_seed(plan: &Plan, seed: u64, summary: &mut Summary) -> Result<Option<Stri
             return Ok(Some(describe(format!("{difference}{}", pair.outputs()))));
         }
         learn(&mut generator, &step, &left);
+        summary.coverage.add(&left);
         if history.len() == HISTORY {
             history.pop_front();
         }
@@ -177,7 +180,8 @@ fn compare(step: &Step, left: &Sight, right: &Sight, deviations: &mut Counts) ->
                 *deviations.entry(id).or_default() += 1;
                 continue;
             }
-            let show = |seen: Option<&Observed>| seen.map_or("nothing".to_owned(), |seen| format!("{seen:?}"));
+            let show =
+                |seen: Option<&Observed>| seen.map_or("nothing".to_owned(), |seen| format!("{seen:?}"));
             return Some(format!(
                 "session {session}, frame {index}:\n  left:  {}\n  right: {}\n",
                 show(one),

@@ -100,7 +100,17 @@ pub(crate) fn data(random: &mut Random, path: &RawText) -> Option<Vec<u8>> {
 
 /// An expected version: mostly none, otherwise small enough to be right now and then.
 pub(crate) fn version(random: &mut Random) -> i32 {
-    random.weighted(&[(60, -1), (14, 0), (10, 1), (6, 2), (4, 3), (2, 4), (2, -2), (1, i32::MAX), (1, i32::MIN)])
+    random.weighted(&[
+        (60, -1),
+        (14, 0),
+        (10, 1),
+        (6, 2),
+        (4, 3),
+        (2, 4),
+        (2, -2),
+        (1, i32::MAX),
+        (1, i32::MIN),
+    ])
 }
 
 /// An access control list; `None` is null.
