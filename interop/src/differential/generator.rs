@@ -7,7 +7,7 @@ use zebu_proto::{Acl, OpCode};
 
 use super::deviation;
 use super::random::Random;
-use super::request::{Body, Request};
+use super::request::{Body, Request, Residue};
 use super::requests::{Mood, Requests};
 use super::step::{Action, Arrival, Ending, Intrusion, SESSIONS, Step};
 use super::vocabulary::{self, RawText};
@@ -139,7 +139,7 @@ impl Generator {
             0..25 => Step::single(session, self.auth()),
             25..33 => Step::closing(session, self.bad_auth()),
             33..38 => Step::closing(session, self.unknown_operation()),
-            38..41 => Step { session, action: Action::SendBytes(self.random.pick(BAD_FRAMES)) },
+            38..41 => Step { session, action: Action::SendBytes(self.random.pick::<&[u8]>(BAD_FRAMES)) },
             41..53 => Step::close_session(session),
             53..65 => Step { session, action: Action::Arrive(Arrival::Resume) },
             65..70 => Step { session, action: Action::Intrude(Intrusion::WrongPassword) },
@@ -173,6 +173,7 @@ impl Generator {
 
     fn pipelined(&mut self, session: usize, mut requests: Vec<Request>) -> Step {
         remove_acl_races(&mut requests);
+        remove_residues(&mut requests);
         Step { session, action: Action::Send { requests, ending: Ending::Open } }
     }
 
@@ -237,6 +238,14 @@ fn remove_acl_races(requests: &mut Vec<Request>) {
         }
         !races
     });
+}
+
+/// What an unexpected failure leaves behind in Apache is there or not, depending on how far the burst got.
+/// Nothing may follow it.
+fn remove_residues(requests: &mut Vec<Request>) {
+    let last = requests.pop();
+    requests.retain(|request| request.residue == Residue::None);
+    requests.extend(last);
 }
 
 fn auth_request(scheme: &RawText, auth: &RawText) -> Request {

@@ -15,6 +15,17 @@ pub(crate) enum Effect {
     Write,
 }
 
+/// What Apache keeps of a write that failed, until a later write has been applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Residue {
+    /// Nothing.
+    None,
+    /// Pending changes that never happen. A multi whose part fails by an unexpected exception (a null path,
+    /// a null id in an ACL) is answered MARSHALLINGERROR, but what its earlier parts had prepared is not
+    /// taken back: writes that follow closely see nodes and counters that do not exist.
+    PendingChanges,
+}
+
 /// One request.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
@@ -32,6 +43,8 @@ pub(crate) struct Request {
     pub(crate) guarded_by: Vec<String>,
     /// The node whose ACL it replaces.
     pub(crate) sets_acl_of: Option<String>,
+    /// What it may leave behind in Apache.
+    pub(crate) residue: Residue,
 }
 
 impl Request {
@@ -45,6 +58,7 @@ impl Request {
             effect: Effect::Read,
             guarded_by: Vec::new(),
             sets_acl_of: None,
+            residue: Residue::None,
         }
     }
 

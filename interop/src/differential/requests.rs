@@ -4,7 +4,7 @@
 use zebu_proto::{Acl, OpCode};
 
 use super::random::Random;
-use super::request::{Body, Request, node_of, parent_of, show, show_acl};
+use super::request::{Body, Request, Residue, node_of, parent_of, show, show_acl};
 use super::vocabulary::{self, RawText, is_deadly};
 
 /// Draws requests. `known` are paths that the servers made up.
@@ -44,6 +44,7 @@ struct Part {
     what: String,
     guarded_by: String,
     body: Body,
+    residue: Residue,
 }
 
 impl Requests<'_> {
@@ -163,7 +164,8 @@ impl Requests<'_> {
             }
             _ => body,
         };
-        Part { op, what, guarded_by: parent_of(&path), body }
+        let residue = residue(&path, &acl);
+        Part { op, what, guarded_by: parent_of(&path), body, residue }
     }
 
     fn ttl(&mut self, flags: i32) -> i64 {
@@ -186,6 +188,7 @@ impl Requests<'_> {
             what: format!("{} version {version}", show(&path)),
             guarded_by: parent_of(&path),
             body: Body::default().text(&path).int(version),
+            residue: residue(&path, &None),
         }
     }
 
@@ -197,6 +200,7 @@ impl Requests<'_> {
             what: format!("{} to {} version {version}", show(&path), show(&data)),
             guarded_by: node_of(&path),
             body: Body::default().text(&path).text(&data).int(version),
+            residue: residue(&path, &None),
         }
     }
 
@@ -207,6 +211,7 @@ impl Requests<'_> {
             what: format!("{} version {version}", show(&path)),
             guarded_by: node_of(&path),
             body: Body::default().text(&path).int(version),
+            residue: residue(&path, &None),
         }
     }
 
@@ -229,7 +234,7 @@ impl Requests<'_> {
             (0..count).map(|_| self.multi_op()).collect()
         };
         let mut body = Body::default();
-        let (mut what, mut guarded_by) = (Vec::new(), Vec::new());
+        let (mut what, mut guarded_by, mut residue) = (Vec::new(), Vec::new(), Residue::None);
         for op in ops {
             let part = match op {
                 OpCode::Delete => self.delete(),
@@ -238,16 +243,20 @@ impl Requests<'_> {
                 OpCode::SetAcl | OpCode::GetData => {
                     let path = self.path();
                     let body = Body::default().text(&path).int(0);
-                    Part { op, what: show(&path), guarded_by: node_of(&path), body }
+                    Part { op, what: show(&path), guarded_by: node_of(&path), body, residue: Residue::None }
                 }
                 create => self.create(create),
             };
             body = body.multi_header(op.wire()).append(&part.body);
             what.push(format!("{op:?} {}", part.what));
             guarded_by.push(part.guarded_by);
+            if part.residue == Residue::PendingChanges {
+                residue = part.residue;
+            }
         }
         self.mood = Mood::Wild;
-        Request::write(OpCode::Multi, format!("[{}]", what.join("; ")), guarded_by, body.multi_end())
+        let what = format!("[{}]", what.join("; "));
+        Request { residue, ..Request::write(OpCode::Multi, what, guarded_by, body.multi_end()) }
     }
 
     fn multi_op(&mut self) -> OpCode {
@@ -376,4 +385,10 @@ impl Requests<'_> {
         }
         requests
     }
+}
+
+/// Whether a part of a multi with these fields fails by an unexpected exception.
+fn residue(path: &RawText, acl: &Option<Vec<Acl>>) -> Residue {
+    let null_id = acl.iter().flatten().any(|entry| entry.id.id.is_none());
+    if path.is_none() || null_id { Residue::PendingChanges } else { Residue::None }
 }
