@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, reason = "a command-line tool: its report goes to standard output")]
 
 mod apache;
+mod differential;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,6 +13,7 @@ use zebu_testing::Launch;
 use zebu_testing::vectors::{self, Order, Release, Servers};
 
 use crate::apache::Edition;
+use crate::differential::{Pairing, Plan, Sync};
 
 #[derive(Parser)]
 #[command(name = "zebu-interop", about = "Zebu against Apache ZooKeeper")]
@@ -24,6 +26,42 @@ struct Cli {
 enum Command {
     /// Play the recorded client exchanges against a server
     Vectors(VectorsArguments),
+    /// Send the same random requests to Apache and Zebu (or to two Apaches) and compare every reply
+    Differential(DifferentialArguments),
+}
+
+#[derive(Args)]
+struct DifferentialArguments {
+    /// The zebu binary to compare with Apache
+    #[arg(long, value_name = "PATH", required_unless_present = "apache_vs_apache")]
+    zebu: Option<PathBuf>,
+    /// Compare two Apache servers: any difference is a mistake of this program
+    #[arg(long, conflicts_with = "zebu")]
+    apache_vs_apache: bool,
+    /// The reference: `latest`, `debian` or a version
+    #[arg(long, default_value = "latest", value_name = "EDITION")]
+    apache: String,
+    /// The second Apache, if it is not to be the same
+    #[arg(long, requires = "apache_vs_apache", value_name = "EDITION")]
+    other: Option<String>,
+    /// First seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many seeds, counted up from the first; each runs on fresh servers
+    #[arg(long, default_value_t = 1)]
+    seeds: u64,
+    /// Requests per seed, to each server
+    #[arg(long, default_value_t = 10_000)]
+    requests: usize,
+    /// Restart both servers after this many steps, again and again
+    #[arg(long, value_name = "STEPS")]
+    restart_every: Option<usize>,
+    /// Print what was met: replies by operation and error, events by type
+    #[arg(long)]
+    coverage: bool,
+    /// Let the servers sync their logs to disk, as in production
+    #[arg(long)]
+    force_sync: bool,
 }
 
 #[derive(Args)]
@@ -45,6 +83,7 @@ struct VectorsArguments {
 fn main() -> Result<ExitCode> {
     match Cli::parse().command {
         Command::Vectors(arguments) => run_vectors(&arguments),
+        Command::Differential(arguments) => run_differential(&arguments),
     }
 }
 
@@ -65,4 +104,30 @@ fn run_vectors(arguments: &VectorsArguments) -> Result<ExitCode> {
     let report = vectors::run_all(&mut Servers::new(launch), all, release, order)?;
     print!("{report}");
     Ok(if report.failures().next().is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn run_differential(arguments: &DifferentialArguments) -> Result<ExitCode> {
+    let left = Edition::parse(&arguments.apache).launch()?;
+    let (right, pairing) = match &arguments.zebu {
+        Some(binary) => (Launch::zebu(binary.canonicalize()?), Pairing::ApacheAndZebu),
+        None => {
+            let other = arguments.other.as_ref().unwrap_or(&arguments.apache);
+            (Edition::parse(other).launch()?, Pairing::TwoApaches)
+        }
+    };
+    let plan = Plan {
+        left,
+        right,
+        pairing,
+        first_seed: arguments.seed,
+        seeds: arguments.seeds,
+        requests: arguments.requests,
+        restart_every: arguments.restart_every.filter(|steps| *steps > 0),
+        sync: if arguments.force_sync { Sync::Forced } else { Sync::Relaxed },
+    };
+    let summary = differential::run(&plan)?;
+    if arguments.coverage {
+        print!("{}", summary.coverage);
+    }
+    Ok(if summary.differences == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

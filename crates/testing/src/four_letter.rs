@@ -39,7 +39,8 @@ mod tests {
 
     #[test]
     fn zxid_is_found_in_the_answer() {
-        let answer = "Zookeeper version: x, built on y\nOutstanding: 0\nZxid: 0x1000000ff\nMode: standalone\n";
+        let answer =
+            "Zookeeper version: x, built on y\nOutstanding: 0\nZxid: 0x1000000ff\nMode: standalone\n";
         assert_eq!(last_zxid_in(answer), Some(Zxid(0x1_0000_00ff)));
         assert!(!is_serving("This ZooKeeper instance is not currently serving requests\n"));
         assert!(!is_serving(""));

@@ -351,3 +351,78 @@ impl RawClient {
         RawError::Decode { address: self.address, source }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    /// A server that reads `wanted` bytes from its first client, sends `bytes`, closes, and returns what it
+    /// got.
+    fn serve(bytes: Vec<u8>, wanted: usize) -> (SocketAddr, thread::JoinHandle<Vec<u8>>) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut got = vec![0; wanted];
+            stream.read_exact(&mut got).unwrap();
+            stream.write_all(&bytes).unwrap();
+            got
+        });
+        (address, server)
+    }
+
+    fn reply(xid: i32, body: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        frame::write_frame(&mut bytes, |out| {
+            ReplyHeader { xid, zxid: 5, err: 0 }.encode(out);
+            out.extend_from_slice(body);
+        });
+        bytes
+    }
+
+    #[test]
+    fn pipelined_requests_are_one_write_and_replies_come_in_order() {
+        let mut answer = reply(1, b"");
+        frame::write_frame(&mut answer, |out| {
+            ReplyHeader { xid: -1, zxid: 5, err: 0 }.encode(out);
+            WatcherEvent { kind: 3, state: 3, path: Some("/a".into()) }.encode(out);
+        });
+        answer.extend(reply(2, b"xyz"));
+        let (address, server) = serve(answer, 24);
+        let mut client = RawClient::connect(address).unwrap();
+        assert_eq!(client.queue(OpCode::Ping, |_| {}), Xid(1));
+        assert_eq!(client.queue(OpCode::WhoAmI, |_| {}), Xid(2));
+        client.flush().unwrap();
+        let messages = client.receive_messages(3).unwrap();
+        assert!(matches!(&messages[0], Message::Reply { header, .. } if header.xid == 1));
+        assert!(matches!(&messages[1], Message::Event { event, .. } if event.path.as_deref() == Some("/a")));
+        assert!(matches!(&messages[2], Message::Reply { body, .. } if body == b"xyz"));
+        assert_eq!(client.receive(PATIENCE).unwrap(), Received::Closed);
+        let sent = server.join().unwrap();
+        assert_eq!(sent[..12], [0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 11]);
+    }
+
+    #[test]
+    fn an_old_client_gets_an_answer_without_the_last_byte() {
+        let request = ConnectRequest { read_only: ReadOnlyField::Absent, ..new_session_request() };
+        let response = ConnectResponse::accepted(SessionId(7), 4000, ReadOnlyField::Absent);
+        let mut answer = Vec::new();
+        frame::write_frame(&mut answer, |out| response.encode(out));
+        let (address, server) = serve(answer, 48);
+        let mut client = RawClient::connect(address).unwrap();
+        assert_eq!(client.handshake(&request).unwrap(), response);
+        assert_eq!(server.join().unwrap()[..4], [0, 0, 0, 44]);
+    }
+
+    #[test]
+    fn silence_and_bad_lengths_are_told_apart() {
+        let (address, _server) = serve(vec![255; 4], 4);
+        let mut client = RawClient::connect(address).unwrap();
+        assert_eq!(client.receive(Duration::from_millis(10)).unwrap(), Received::Nothing);
+        client.send_bytes(b"ruok").unwrap();
+        assert!(matches!(client.receive_frame(), Err(RawError::Decode { .. })));
+    }
+}

@@ -169,7 +169,9 @@ impl TestServer {
 
     /// Everything that it wrote to standard output and standard error, over all of its starts.
     pub fn output(&self) -> String {
-        fs::read(self.output_path()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+        fs::read(self.output_path())
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .unwrap_or_default()
     }
 
     /// Starts it again on the same directory and port, after [`TestServer::stop`] or [`TestServer::kill`].
@@ -285,4 +287,39 @@ impl Drop for TestServer {
 
 fn failed(what: &str, source: io::Error) -> ServerError {
     ServerError::Io { what: what.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Launch {
+        Launch { program: "sh".into(), before: vec!["-c".into(), script.into()], after: Vec::new() }
+    }
+
+    #[test]
+    fn a_server_that_ends_is_reported_with_its_output() {
+        let launch = shell("echo this is why; exit 3");
+        let error = TestServer::launch(launch).property("a", "b").start().unwrap_err();
+        let ServerError::Ended { status, output, .. } = error else { panic!("{error}") };
+        assert_eq!(status.code(), Some(3));
+        assert_eq!(output, "this is why");
+    }
+
+    #[test]
+    fn a_program_that_does_not_exist_is_named() {
+        let error = TestServer::builder("/no/such/zebu").start().unwrap_err();
+        assert!(error.to_string().contains("/no/such/zebu"), "{error}");
+    }
+
+    #[test]
+    fn properties_stand_before_the_configuration() {
+        // With `sh -c`, what follows the script are its arguments, from zero.
+        let launch = shell("echo \"$0\" \"$1\"; grep -c tickTime=2000 \"$2\"; exit 1");
+        let builder = TestServer::launch(launch).property("a.b", "c").property("d", "e=f").line("x=y");
+        let ServerError::Ended { output, .. } = builder.start().unwrap_err() else {
+            panic!("it cannot serve")
+        };
+        assert_eq!(output, "-Da.b=c -Dd=e=f\n1");
+    }
 }

@@ -37,7 +37,9 @@ const NAMES: &[&str] = &[
 pub(super) fn class_path() -> Result<OsString> {
     let jar = |name: &&str| -> PathBuf { Path::new(JARS).join(format!("{name}.jar")) };
     if !jar(&"zookeeper").exists() {
-        bail!("{JARS}/zookeeper.jar does not exist: install the package `zookeeper`, or name another release");
+        bail!(
+            "{JARS}/zookeeper.jar does not exist: install the package `zookeeper`, or name another release"
+        );
     }
     let jars = NAMES.iter().map(jar).filter(|path| path.exists());
     Ok(std::env::join_paths(jars)?)

@@ -50,9 +50,11 @@ impl Edition {
 
 /// A small and quickly started Java machine: tests care about answers, not about peak throughput.
 fn java(class_path: OsString) -> Launch {
-    let before = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.jmx.log4j.disable=true"];
+    let before =
+        ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.jmx.log4j.disable=true"];
     let mut after: Vec<OsString> = vec!["-cp".into(), class_path];
     after.push("org.apache.zookeeper.server.quorum.QuorumPeerMain".into());
-    let program = std::env::var_os("JAVA_HOME").map_or("java".into(), |home| PathBuf::from(home).join("bin/java"));
+    let program =
+        std::env::var_os("JAVA_HOME").map_or("java".into(), |home| PathBuf::from(home).join("bin/java"));
     Launch { program, before: before.map(OsString::from).to_vec(), after }
 }

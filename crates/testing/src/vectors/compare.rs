@@ -31,7 +31,9 @@ pub(super) fn frame(
     let differs = (0..expected.len()).find(|&at| literal[at] && expected[at] != got[at]);
     match differs {
         None => Ok(()),
-        Some(at) => Err(format!("first difference at offset {at}: expected {}, got {}", hex(expected), hex(got))),
+        Some(at) => {
+            Err(format!("first difference at offset {at}: expected {}, got {}", hex(expected), hex(got)))
+        }
     }
 }
 

@@ -76,8 +76,8 @@ pub fn files() -> Result<Vec<PathBuf>, VectorFileError> {
 
 /// Reads one file.
 pub fn load(path: &Path) -> Result<Vec<Vector>, VectorFileError> {
-    let text = fs::read_to_string(path)
-        .map_err(|source| VectorFileError::Io { path: path.to_owned(), source })?;
+    let text =
+        fs::read_to_string(path).map_err(|source| VectorFileError::Io { path: path.to_owned(), source })?;
     let vector = |(index, line)| {
         serde_json::from_str(line).map_err(|source| VectorFileError::Line {
             path: path.to_owned(),

@@ -1,0 +1,16 @@
+//! The differential test: the same random requests to two servers, every reply compared.
+
+mod coverage;
+mod deviation;
+mod generator;
+mod observed;
+mod peer;
+mod random;
+mod request;
+mod requests;
+mod run;
+mod step;
+mod vocabulary;
+
+pub(crate) use generator::Pairing;
+pub(crate) use run::{Plan, Sync, run};
