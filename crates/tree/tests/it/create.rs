@@ -76,7 +76,7 @@ fn null_ids_in_the_acl() {
 fn operations_and_flags() {
     use CreateOp::{Container, Create, Create2, Ttl};
     let session = Lifetime::Session(SESSION);
-    let rows: &[(CreateOp, i32, Result<(Lifetime, bool), ErrorCode>)] = &[
+    let rows = [
         (Create, 0, Ok((Lifetime::Persistent, false))),
         (Create, 1, Ok((session, false))),
         (Create, 2, Ok((Lifetime::Persistent, true))),
@@ -97,7 +97,7 @@ fn operations_and_flags() {
         (Ttl, 5, Ok((Lifetime::Ttl(1000), false))),
         (Ttl, 6, Ok((Lifetime::Ttl(1000), true))),
     ];
-    for &(op, flags, expected) in rows {
+    for (op, flags, expected) in rows {
         let mut world = World::new();
         let request = create_with(op, "/n", flags);
         match expected {

@@ -114,7 +114,7 @@ fn check_in_order() {
     let mut world = World::new();
     world.ok(create_acl("/closed", only(!Permissions::READ)));
     world.create("/a");
-    let mut part = |world: &mut World, path: &str, version| match world.run(multi([check(path, version)])) {
+    let part = |world: &mut World, path: &str, version| match world.run(multi([check(path, version)])) {
         Outcome::Multi(parts) => parts[0].clone(),
         other => panic!("{other:?}"),
     };

@@ -151,10 +151,6 @@ impl World {
     pub(crate) fn authenticate(&mut self, user: &str) {
         self.credentials.add(Id::new("digest", user));
     }
-
-    pub(crate) fn forget(&mut self) {
-        self.credentials = Credentials::none();
-    }
 }
 
 pub(crate) fn text(text: &str) -> Buffer {
