@@ -39,6 +39,21 @@ fn slices_cover_the_tree_parents_first() {
 }
 
 #[test]
+fn a_child_in_front_of_its_parent_waits() {
+    let mut world = World::new();
+    world.create("/first");
+    world.create("/parent");
+    world.ok(delete("/first"));
+    // It takes the slot of the deleted node.
+    world.create("/parent/child");
+    let mut seen = Vec::new();
+    world.tree.walker().next_slice(&world.tree, 100, &mut |path, _, _, _| seen.push(path.to_owned()));
+    let position = |path: &str| seen.iter().position(|seen| seen == path).unwrap();
+    assert!(position("/parent") < position("/parent/child"));
+    assert_eq!(seen.len(), world.tree.node_count());
+}
+
+#[test]
 fn a_reused_slot_is_not_mistaken() {
     let mut world = World::new();
     world.create("/a");
