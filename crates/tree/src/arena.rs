@@ -4,6 +4,7 @@
 use zebu_proto::{Buffer, StatPersisted};
 
 use crate::acl_table::AclSlot;
+use crate::name::Name;
 
 /// Slots per chunk: a growing tree never copies its nodes and never holds more than this unused.
 const CHUNK: usize = 1024;
@@ -52,9 +53,9 @@ impl Birth {
     }
 }
 
-/// One node. 128 bytes; the fields of the stat are spread out because a nested record would be padded.
+/// One node. 136 bytes; the fields of the stat are spread out because a nested record would be padded.
 pub(crate) struct Node {
-    pub(crate) name: Box<str>,
+    pub(crate) name: Name,
     pub(crate) data: Buffer,
     pub(crate) birth: Birth,
     pub(crate) czxid: i64,
@@ -161,7 +162,7 @@ impl Arena {
         let free = self.free;
         let node = self.get_mut(id);
         node.birth = Birth::DEAD;
-        node.name = Box::default();
+        node.name = Name::new("");
         node.data = None;
         node.next = free;
         self.free = id;
@@ -190,6 +191,6 @@ mod tests {
 
     #[test]
     fn a_node_stays_small() {
-        assert_eq!(size_of::<Node>(), 128);
+        assert_eq!(size_of::<Node>(), 136);
     }
 }

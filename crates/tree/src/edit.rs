@@ -8,6 +8,7 @@ use zebu_proto::{Buffer, StatPersisted};
 use crate::acl_table::AclSlot;
 use crate::arena::{Birth, Node, NodeId};
 use crate::digest;
+use crate::name::Name;
 use crate::options::DigestMode;
 use crate::owner::Lifetime;
 use crate::path;
@@ -26,7 +27,7 @@ impl Tree {
         let name = path::split(path).map_or(path, |(_, name)| name);
         self.data_size += path.len() + data.as_ref().map_or(0, |data| data.len());
         let mut node = Node {
-            name: name.into(),
+            name: Name::new(name),
             content: self.content_checksum(path, data.as_deref()),
             data,
             birth: Birth::new(self.next_birth, digest::is_counted(path)),
@@ -53,7 +54,7 @@ impl Tree {
         let (nodes, hash) = (&self.nodes, &self.hash);
         let hash_of = |&id: &NodeId| {
             let node = nodes.get(id);
-            hash.hash_one((node.parent, &*node.name))
+            hash.hash_one((node.parent, node.name.as_bytes()))
         };
         self.names.insert_unique(hash_of(&id), id, hash_of);
         self.index_owner(id, stat.ephemeral_owner);
@@ -68,7 +69,7 @@ impl Tree {
         let node = self.nodes.get(id);
         let (owner, acl, parent) = (node.owner, node.acl, node.parent);
         self.data_size = self.data_size.saturating_sub(path.len() + node.data_length());
-        let hash = self.hash.hash_one((parent, &*node.name));
+        let hash = self.hash.hash_one((parent, node.name.as_bytes()));
         if let Ok(entry) = self.names.find_entry(hash, |&other| other == id) {
             entry.remove();
         }

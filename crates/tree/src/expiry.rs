@@ -1,8 +1,9 @@
 //! Which nodes the server removes by itself: used containers that are empty, TTL nodes whose time is up,
 //! ephemerals whose session is unknown after a restart.
 
-use zebu_proto::{StatPersisted, Zxid};
+use zebu_proto::{SessionId, StatPersisted, Zxid};
 
+use crate::options::TtlNodes;
 use crate::owner::Lifetime;
 use crate::tree::Tree;
 
@@ -25,9 +26,15 @@ impl Tree {
 
     /// Removes ephemerals whose session is not in the table, and says which. For a standalone server or a
     /// new leader, right after loading: no transaction is made, the last applied zxid stands for it.
+    ///
+    /// TTL nodes that look like ephemerals, because TTL nodes are switched off, are kept: a setting must not
+    /// cost data.
     pub fn remove_orphaned_ephemerals(&mut self) -> Vec<Box<str>> {
-        let orphaned: Vec<_> =
-            self.ephemerals.keys().filter(|session| !self.sessions.contains_key(session)).copied().collect();
+        let is_orphaned = |session: &SessionId| {
+            let is_ttl = matches!(Lifetime::of_owner(session.0, TtlNodes::Enabled), Lifetime::Ttl(_));
+            !is_ttl && !self.sessions.contains_key(session)
+        };
+        let orphaned: Vec<SessionId> = self.ephemerals.keys().copied().filter(is_orphaned).collect();
         let mut paths = Vec::new();
         for session in orphaned {
             paths.append(&mut self.ephemerals_of(session));

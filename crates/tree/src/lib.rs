@@ -14,6 +14,7 @@ mod edit;
 mod event;
 mod expiry;
 mod loader;
+mod name;
 mod node_ref;
 mod options;
 mod outcome;

@@ -64,7 +64,7 @@ impl<'a> NodeRef<'a> {
 
     /// Its last name; empty for the root.
     pub fn name(&self) -> &'a str {
-        &self.node.name
+        self.node.name.as_str()
     }
 
     /// Its path; "/" for the root.
@@ -91,7 +91,7 @@ impl<'a> Iterator for Children<'a> {
         let node = self.tree.nodes.get(self.next.some()?);
         self.next = node.next;
         self.left = self.left.saturating_sub(1);
-        Some(&node.name)
+        Some(node.name.as_str())
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

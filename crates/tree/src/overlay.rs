@@ -66,7 +66,10 @@ impl Overlay {
 
     /// The transactions up to `zxid` have been applied to the tree.
     pub fn applied(&mut self, zxid: Zxid) {
-        while let Some((_, path)) = self.order.pop_front_if(|(pending, _)| *pending <= zxid) {
+        while self.order.front().is_some_and(|(pending, _)| *pending <= zxid) {
+            let Some((_, path)) = self.order.pop_front() else {
+                return;
+            };
             if self.records.get(&path).is_some_and(|record| record.zxid <= zxid) {
                 self.replace(&path, None);
             }

@@ -11,6 +11,7 @@ use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 use crate::acl_table::AclTable;
 use crate::arena::{Arena, Birth, Node, NodeId};
 use crate::digest;
+use crate::name::Name;
 use crate::node_ref::NodeRef;
 use crate::options::{DigestMode, TreeOptions};
 use crate::owner::Lifetime;
@@ -67,7 +68,7 @@ impl Tree {
             data_size: path::shown("").len(),
         };
         let root = Node {
-            name: Box::default(),
+            name: Name::new(""),
             data: Some(Arc::from([])),
             birth: Birth::new(0, true),
             czxid: 0,
@@ -189,10 +190,10 @@ impl Tree {
     }
 
     pub(crate) fn child(&self, parent: NodeId, name: &str) -> Option<NodeId> {
-        let hash = self.hash.hash_one((parent, name));
+        let hash = self.hash.hash_one((parent, name.as_bytes()));
         let is_it = |&id: &NodeId| {
             let node = self.nodes.get(id);
-            node.parent == parent && *node.name == *name
+            node.parent == parent && node.name.as_bytes() == name.as_bytes()
         };
         self.names.find(hash, is_it).copied()
     }
@@ -202,7 +203,7 @@ impl Tree {
         let mut names = Vec::new();
         let mut node = self.nodes.get(id);
         while node.parent != NodeId::NONE {
-            names.push(&*node.name);
+            names.push(node.name.as_str());
             node = self.nodes.get(node.parent);
         }
         let mut path = String::with_capacity(names.iter().map(|name| name.len() + 1).sum());

@@ -93,7 +93,7 @@ impl Walker {
         let path = &mut self.parent.1;
         let length = path.len();
         path.push('/');
-        path.push_str(&node.name);
+        path.push_str(node.name.as_str());
         sink(path, node.data.as_deref(), acl, &node.stat());
         path.truncate(length);
     }

@@ -2,7 +2,7 @@
 
 use zebu_proto::client::EventType;
 use zebu_proto::txn::{SetAclTxn, SetDataTxn, TxnHeader};
-use zebu_proto::{ErrorCode, Stat};
+use zebu_proto::{Buffer, ErrorCode, Stat, Zxid};
 
 use crate::apply::Events;
 use crate::event::TreeEvent;
@@ -30,6 +30,18 @@ impl Tree {
         let path = path::shown(&set.path);
         events(TreeEvent { zxid: header.zxid, kind: EventType::NodeDataChanged, path, acl });
         Ok(NodeRef::new(self, id).stat())
+    }
+
+    /// Writes the configuration that the server started with into `/zookeeper/config`: outside the history,
+    /// with the version of the configuration as zxid.
+    pub fn write_config(&mut self, text: Buffer, config_version: Zxid, time_ms: i64) {
+        if let Some(id) = self.find(path::CONFIG) {
+            self.replace_data(id, path::CONFIG, text, |node| {
+                node.version = -1;
+                node.mzxid = config_version.0;
+                node.mtime = time_ms;
+            });
+        }
     }
 
     pub(super) fn apply_set_acl(&mut self, set: &SetAclTxn) -> Outcome {

@@ -89,7 +89,7 @@ impl Tree {
         };
         let nodes: Vec<NodeId> = self.descendants(top).collect();
         for id in nodes {
-            match &*self.nodes.get(id).name {
+            match self.nodes.get(id).name.as_str() {
                 LIMITS => {
                     let path = self.path_of(id);
                     self.quotas.paths.extend(subject(&path, LIMITS).map(Box::from));

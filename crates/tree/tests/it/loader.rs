@@ -1,0 +1,94 @@
+//! Trees from snapshots.
+
+use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
+use zebu_tree::{LoadError, Tree, TreeLoader};
+
+use crate::support::*;
+
+/// Writes a tree out and reads it back.
+pub(crate) fn reload(tree: &Tree) -> Tree {
+    let mut loader = TreeLoader::new(*tree.options());
+    tree.sessions().iter().for_each(|(&session, &timeout)| loader.session(session, timeout));
+    tree.acl_table().for_each(|(id, list)| loader.acl(id, list.to_vec()));
+    let mut walker = tree.walker();
+    walker.next_slice(tree, usize::MAX, &mut |path, data, acl, stat| {
+        loader.node(path, data.map(Into::into), acl, stat).unwrap();
+    });
+    loader.finish(tree.last_zxid())
+}
+
+fn zero() -> StatPersisted {
+    StatPersisted::default()
+}
+
+#[test]
+fn what_is_refused() {
+    let mut loader = TreeLoader::new(options());
+    let missing = |path: &str| Err(LoadError::MissingParent { path: path.into() });
+    assert_eq!(loader.node("/a/b", None, -1, &zero()), missing("/a/b"));
+    loader.node("/a", None, -1, &zero()).unwrap();
+    loader.node("/a/b", None, -1, &zero()).unwrap();
+    assert_eq!(loader.node("/a", None, -1, &zero()), Err(LoadError::Duplicate { path: "/a".into() }));
+    loader.node("", None, -1, &zero()).unwrap();
+    assert_eq!(loader.node("", None, -1, &zero()), Err(LoadError::Duplicate { path: "".into() }));
+    for path in ["/", "a", "/a/", "//a"] {
+        assert_eq!(loader.node(path, None, -1, &zero()), Err(LoadError::BadPath { path: path.into() }));
+    }
+    let owner = 0xff00_0100_0000_0000_u64 as i64;
+    let stat = StatPersisted { ephemeral_owner: owner, ..zero() };
+    let unknown = Err(LoadError::UnknownType { path: "/u".into(), owner });
+    assert_eq!(loader.node("/u", None, -1, &stat), unknown);
+}
+
+#[test]
+fn what_is_repaired() {
+    let mut loader = TreeLoader::new(options());
+    loader.acl(5, Acl::read_only());
+    loader.acl(6, Acl::open());
+    loader.session(SessionId(3), 4000);
+    loader.node("", Some([].into()), -1, &zero()).unwrap();
+    loader.node("/zookeeper", Some([].into()), -1, &zero()).unwrap();
+    loader.node("/zookeeper/quota", None, -1, &zero()).unwrap();
+    loader.node("/a", text("1234"), 5, &zero()).unwrap();
+    loader.node("/lost", None, 7, &zero()).unwrap();
+    loader.node("/zookeeper/quota/a", None, -1, &zero()).unwrap();
+    loader.node("/zookeeper/quota/a/zookeeper_limits", None, -1, &zero()).unwrap();
+    loader.node("/zookeeper/quota/a/zookeeper_stats", text("count=99,bytes=99"), -1, &zero()).unwrap();
+    let mut tree = loader.finish(Zxid(9));
+    assert_eq!((tree.last_zxid(), tree.sessions().get(&SessionId(3))), (Zxid(9), Some(&4000)));
+    assert_eq!(**tree.node("/zookeeper/config").unwrap().acl(), *Acl::read_only(), "added");
+    assert_eq!(tree.acl_table().map(|(id, _)| id).collect::<Vec<_>>(), [5, 7], "what nobody uses is dropped");
+    assert_eq!(**tree.node("/lost").unwrap().acl(), *nobody(), "a missing list grants nothing");
+    assert_eq!(
+        tree.node("/zookeeper/quota/a/zookeeper_stats").unwrap().data(),
+        Some(&b"count=1,bytes=4"[..])
+    );
+    let create = zebu_proto::txn::CreateTxn {
+        path: "/lost".into(),
+        data: None,
+        acl: Some(Acl::open()),
+        ephemeral: false,
+        parent_cversion: 1,
+    };
+    apply(&mut tree, 10, &zebu_proto::txn::Txn::Create2(create));
+    assert_eq!(**tree.node("/lost").unwrap().acl(), *Acl::open(), "the replay brings it back");
+    assert_eq!(tree.acl_table().map(|(id, _)| id).collect::<Vec<_>>(), [5, 8]);
+    apply(&mut tree, 11, &zebu_proto::txn::Txn::Delete("/a".into()));
+    assert_eq!(
+        tree.node("/zookeeper/quota/a/zookeeper_stats").unwrap().data(),
+        Some(&b"count=0,bytes=0"[..])
+    );
+}
+
+#[test]
+fn a_tree_survives_the_round_trip() {
+    let mut world = World::new();
+    world.create("/a");
+    world.ok(create_acl("/a/b", nobody()));
+    world.ok(ephemeral("/a/e"));
+    world.ok(create_with(zebu_proto::client::CreateOp::Container, "/c", 4));
+    world.ok(set("/", "root"));
+    world.ok(set_acl("/", Acl::open(), -1));
+    assert_same(&world.tree, &reload(&world.tree));
+    assert_eq!(TreeLoader::new(options()).finish(Zxid(0)).digest(), Tree::new(options()).digest());
+}
