@@ -248,7 +248,7 @@ impl<'a, D: Disk> Replay<'a, D> {
                         path: log.path.clone(),
                         at: damage.at,
                         flaw: damage.flaw,
-                        last: self.found.last,
+                        last: damage.last.unwrap_or(self.found.last),
                         next: behind.zxid,
                         next_at: behind.at,
                     });
