@@ -64,6 +64,8 @@ struct State {
     power: Power,
     operations: u64,
     sequence: u64,
+    /// The state after every change, while it is recorded.
+    trail: Option<Vec<State>>,
 }
 
 /// A disk in memory. Clones are the same disk.
@@ -108,6 +110,7 @@ impl ModelDisk {
             power: Power::On,
             operations: 0,
             sequence: 0,
+            trail: None,
         })
     }
 
@@ -133,6 +136,17 @@ impl ModelDisk {
     /// Lets `count` more changes succeed; the next one fails without effect, later ones succeed again.
     pub fn fail_after(&self, count: u64, kind: io::ErrorKind) {
         self.state().power = Power::FailAfter(count, kind);
+    }
+
+    /// Keeps the state after every change from now on.
+    pub fn record(&self) {
+        self.state().trail = Some(Vec::new());
+    }
+
+    /// The disk as it was after each of the recorded changes, oldest first; recording ends.
+    pub fn take_record(&self) -> Vec<ModelDisk> {
+        let trail = self.state().trail.take().unwrap_or_default();
+        trail.into_iter().map(ModelDisk::from_state).collect()
     }
 
     /// Puts a file there, durable at once. Its directory is created.
@@ -172,7 +186,12 @@ impl ModelDisk {
             Power::OffAfter(left) | Power::FailAfter(left, _) => *left -= 1,
         }
         state.operations += 1;
-        change(&mut state)
+        let result = change(&mut state);
+        if let Some(mut trail) = state.trail.take() {
+            trail.push(state.clone());
+            state.trail = Some(trail);
+        }
+        result
     }
 }
 

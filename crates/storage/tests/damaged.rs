@@ -22,8 +22,7 @@ fn every_variant_has_its_required_outcome() {
         let before = image(copy.path());
         let directories = Directories::new(copy.path(), copy.path());
         let mut target = Recorded::default();
-        let outcome =
-            recover(&FileDisk, &directories, RecoveryOptions::default(), &mut target, &mut |_| {});
+        let outcome = recover(&FileDisk, &directories, RecoveryOptions::default(), &mut target, &mut |_| {});
         let required = &variant["required"];
         match (outcome, required["outcome"].as_str().unwrap()) {
             (Ok(recovered), "serve" | "serve-or-refuse") => {

@@ -164,8 +164,7 @@ fn every_snapshot_is_read_and_written_byte_for_byte() {
                 (None, Some(_)) => panic!("no server writes that"),
             };
             let acls = content.acls.iter().map(|(id, acl)| (*id, &acl[..]));
-            let mut encoder =
-                Encoder::begin(Vec::new(), content.sessions.iter().copied(), acls).unwrap();
+            let mut encoder = Encoder::begin(Vec::new(), content.sessions.iter().copied(), acls).unwrap();
             for node in &content.nodes {
                 encoder.node(&node.path, node.data.as_deref(), node.acl, &node.stat).unwrap();
             }
@@ -181,8 +180,7 @@ fn every_directory_is_recovered() {
     for sample in samples().iter().filter(|it| it.name != "top-level-check") {
         let mut target = Recorded::default();
         let options = RecoveryOptions { changes: Changes::Plan, ..Default::default() };
-        let recovered =
-            recover(&FileDisk, &sample.directories, options, &mut target, &mut |_| {}).unwrap();
+        let recovered = recover(&FileDisk, &sample.directories, options, &mut target, &mut |_| {}).unwrap();
         let restored = &sample.expected["restored"];
         let snapshot = recovered.snapshot.unwrap();
         let name = snapshot.path.file_name().unwrap().to_str().unwrap();

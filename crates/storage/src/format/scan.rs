@@ -216,8 +216,13 @@ impl<F: ReadAt> LogScanner<F> {
         }
         let behind = self.find_valid(at + 1)?;
         let until = behind.map_or(self.length, |behind| behind.at);
-        let damage =
-            Damage { at, flaw, last: self.highest, claimed: self.claimed(at)?, blank_sector: self.blank_sector(at, until)? };
+        let damage = Damage {
+            at,
+            flaw,
+            last: self.highest,
+            claimed: self.claimed(at)?,
+            blank_sector: self.blank_sector(at, until)?,
+        };
         Ok(match behind {
             Some(behind) => LogEnd::Damaged(damage, behind),
             None => LogEnd::Torn(damage),

@@ -73,11 +73,21 @@ impl ModelDisk {
         let mut contents: Vec<Vec<u8>> = state.inodes.iter().map(|inode| inode.durable.clone()).collect();
         let mut names: BTreeMap<PathBuf, BTreeMap<String, usize>> =
             state.directories.iter().map(|(path, it)| (path.clone(), it.durable.clone())).collect();
+        let mut lost: BTreeMap<(usize, usize), Vec<Change>> = BTreeMap::new();
         for piece in pieces(&state) {
-            if !chooser.keep() {
-                continue;
-            }
+            let keep = chooser.keep();
             match piece {
+                Piece::File(inode, change @ Change::Write { offset, .. }) => {
+                    let earlier = lost.entry((inode, offset / SECTOR_SIZE as usize)).or_default();
+                    earlier.push(change);
+                    if keep {
+                        // A sector goes to the disk as it is in memory, with all that was written to it before.
+                        for change in earlier.drain(..) {
+                            apply(&mut contents[inode], &change);
+                        }
+                    }
+                }
+                Piece::File(..) | Piece::Name(..) if !keep => {}
                 Piece::File(inode, change) => apply(&mut contents[inode], &change),
                 Piece::Name(directory, change) => {
                     if let Some(names) = names.get_mut(&directory) {
@@ -95,7 +105,15 @@ impl ModelDisk {
             .map(|(path, names)| (path, Names { live: names.clone(), durable: names, pending: Vec::new() }))
             .collect();
         let locks = BTreeMap::new();
-        ModelDisk::from_state(State { inodes, directories, locks, power: Power::On, operations: 0, sequence: 0 })
+        ModelDisk::from_state(State {
+            inodes,
+            directories,
+            locks,
+            power: Power::On,
+            operations: 0,
+            sequence: 0,
+            trail: None,
+        })
     }
 }
 

@@ -2,6 +2,7 @@
 //! that a directory can be handed to Apache.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod chain;
 pub mod handover;
 pub mod json;
 pub mod target;
