@@ -104,6 +104,8 @@ pub struct Damage {
     pub at: u64,
     /// What is wrong.
     pub flaw: Flaw,
+    /// The highest transaction before it in this file.
+    pub last: Option<Zxid>,
     /// The transaction, if the bytes still name one that can be.
     pub claimed: Option<Zxid>,
     /// The first whole sector since `at` that holds nothing, as a write that a power failure lost.
@@ -214,8 +216,13 @@ impl<F: ReadAt> LogScanner<F> {
         }
         let behind = self.find_valid(at + 1)?;
         let until = behind.map_or(self.length, |behind| behind.at);
-        let damage =
-            Damage { at, flaw, claimed: self.claimed(at)?, blank_sector: self.blank_sector(at, until)? };
+        let damage = Damage {
+            at,
+            flaw,
+            last: self.highest,
+            claimed: self.claimed(at)?,
+            blank_sector: self.blank_sector(at, until)?,
+        };
         Ok(match behind {
             Some(behind) => LogEnd::Damaged(damage, behind),
             None => LogEnd::Torn(damage),

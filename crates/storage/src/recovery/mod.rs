@@ -235,7 +235,9 @@ pub fn recover<D: Disk>(
     let mut repairs = replayed.repairs;
     repairs.extend(leftovers(disk, directories)?);
     if options.changes == Changes::Perform {
-        perform(disk, &repairs)?;
+        let mut read = replayed.read;
+        read.extend(base.snapshot.iter().map(|snapshot| snapshot.path.clone()));
+        perform(disk, directories, &repairs, &read)?;
     }
     Ok(Recovered {
         last_zxid: replayed.last,

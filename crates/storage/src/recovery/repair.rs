@@ -1,7 +1,7 @@
 //! What recovery changes on disk, after everything was accepted: it leaves a directory that Apache can open.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::directory::Directories;
 use crate::disk::{Access, Disk, DiskFile};
@@ -45,23 +45,30 @@ pub(super) fn leftovers<D: Disk>(disk: &D, directories: &Directories) -> Result<
     Ok(repairs)
 }
 
-/// Carries the repairs out and makes them durable.
-pub(super) fn perform<D: Disk>(disk: &D, repairs: &[Repair]) -> Result<(), IoFailure> {
-    let mut directories = BTreeSet::new();
+/// Carries the repairs out and makes everything that was read durable. A killed process leaves entries in the
+/// system's memory: they are history from now on, so a power failure must not take them away again.
+pub(super) fn perform<D: Disk>(
+    disk: &D,
+    directories: &Directories,
+    repairs: &[Repair],
+    read: &[PathBuf],
+) -> Result<(), IoFailure> {
     for repair in repairs {
         match repair {
             Repair::Cut { path, length } => {
                 let file = disk.open(path, Access::ReadWrite).during("open", path)?;
                 file.set_length(*length).during("cut", path)?;
-                file.sync_all().during("sync", path)?;
             }
-            Repair::Remove { path } => {
-                disk.remove(path).during("remove", path)?;
-                directories.extend(path.parent().map(Path::to_owned));
-            }
+            Repair::Remove { path } => disk.remove(path).during("remove", path)?,
         }
     }
-    for directory in directories {
+    let removed =
+        |path: &PathBuf| repairs.iter().any(|it| matches!(it, Repair::Remove { path: it } if it == path));
+    for path in read.iter().filter(|path| !removed(path)) {
+        let file = disk.open(path, Access::Read).during("open", path)?;
+        file.sync_all().during("sync", path)?;
+    }
+    for directory in BTreeSet::from([directories.snapshots(), directories.logs()]) {
         disk.sync_directory(&directory).during("sync", &directory)?;
     }
     Ok(())

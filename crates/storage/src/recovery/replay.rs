@@ -52,6 +52,8 @@ pub(super) struct Replayed {
     pub(super) dropped: Vec<DroppedTail>,
     pub(super) digests: DigestReport,
     pub(super) repairs: Vec<Repair>,
+    /// The logs that were read.
+    pub(super) read: Vec<PathBuf>,
 }
 
 pub(super) struct Replay<'a, D> {
@@ -108,6 +110,7 @@ impl<'a, D: Disk> Replay<'a, D> {
             dropped: Vec::new(),
             digests: DigestReport::default(),
             repairs: Vec::new(),
+            read: Vec::new(),
         };
         let mut replay =
             Replay { disk, base: base.zxid, note, target, progress, comparing: Comparing::Entries, found };
@@ -135,6 +138,7 @@ impl<'a, D: Disk> Replay<'a, D> {
         for (index, file) in files.iter().enumerate() {
             let place = if index + 1 == files.len() { Place::Newest } else { Place::Older };
             self.read_log(file, place)?;
+            self.found.read.push(file.path.clone());
         }
         Ok(self.found)
     }
@@ -248,7 +252,7 @@ impl<'a, D: Disk> Replay<'a, D> {
                         path: log.path.clone(),
                         at: damage.at,
                         flaw: damage.flaw,
-                        last: self.found.last,
+                        last: damage.last.unwrap_or(self.found.last),
                         next: behind.zxid,
                         next_at: behind.at,
                     });

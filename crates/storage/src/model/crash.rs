@@ -1,0 +1,179 @@
+//! What a power failure leaves: the durable state plus any part of what was not synced. Writes are cut at
+//! sector boundaries into pieces; each piece, each change of a length and each change of a name is kept or
+//! lost on its own.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::{Change, Inode, ModelDisk, NameChange, Names, Power, State};
+use crate::format::scan::SECTOR_SIZE;
+
+/// Which pieces of what was not synced survive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// None.
+    LoseAll,
+    /// All: the process died, the machine did not.
+    KeepAll,
+    /// The first so many, in the order in which they were written.
+    KeepFirst(usize),
+    /// Only one.
+    KeepOnly(usize),
+    /// All but one.
+    LoseOnly(usize),
+    /// A random half, from this seed.
+    Random(u64),
+}
+
+struct Chooser {
+    crash: Crash,
+    next: usize,
+    random: u64,
+}
+
+impl Chooser {
+    fn keep(&mut self) -> bool {
+        let index = self.next;
+        self.next += 1;
+        match self.crash {
+            Crash::LoseAll => false,
+            Crash::KeepAll => true,
+            Crash::KeepFirst(count) => index < count,
+            Crash::KeepOnly(kept) => index == kept,
+            Crash::LoseOnly(lost) => index != lost,
+            Crash::Random(_) => {
+                // xorshift64: the same seed gives the same failure.
+                self.random ^= self.random << 13;
+                self.random ^= self.random >> 7;
+                self.random ^= self.random << 17;
+                self.random & 0x100 != 0
+            }
+        }
+    }
+}
+
+/// A change that survives or not as a whole.
+enum Piece {
+    File(usize, Change),
+    Name(PathBuf, NameChange),
+}
+
+impl ModelDisk {
+    /// How many pieces are not durable.
+    pub fn unsynced_pieces(&self) -> usize {
+        pieces(&self.state()).len()
+    }
+
+    /// The disk as it is found after a power failure now. This disk stays as it is.
+    pub fn after(&self, crash: Crash) -> ModelDisk {
+        let state = self.state();
+        let seed = if let Crash::Random(seed) = crash { seed } else { 0 };
+        let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut chooser = Chooser { crash, next: 0, random };
+        let mut contents: Vec<Vec<u8>> = state.inodes.iter().map(|inode| inode.durable.clone()).collect();
+        let mut names: BTreeMap<PathBuf, BTreeMap<String, usize>> =
+            state.directories.iter().map(|(path, it)| (path.clone(), it.durable.clone())).collect();
+        let mut lost: BTreeMap<(usize, usize), Vec<Change>> = BTreeMap::new();
+        for piece in pieces(&state) {
+            let keep = chooser.keep();
+            match piece {
+                Piece::File(inode, change @ Change::Write { offset, .. }) => {
+                    let earlier = lost.entry((inode, offset / SECTOR_SIZE as usize)).or_default();
+                    earlier.push(change);
+                    if keep {
+                        // A sector goes to the disk as it is in memory, with all that was written to it before.
+                        for change in earlier.drain(..) {
+                            apply(&mut contents[inode], &change);
+                        }
+                    }
+                }
+                Piece::File(..) | Piece::Name(..) if !keep => {}
+                Piece::File(inode, change) => apply(&mut contents[inode], &change),
+                Piece::Name(directory, change) => {
+                    if let Some(names) = names.get_mut(&directory) {
+                        apply_name(names, &change);
+                    }
+                }
+            }
+        }
+        let inodes = contents
+            .into_iter()
+            .map(|bytes| Inode { live: bytes.clone(), durable: bytes, pending: Vec::new() })
+            .collect();
+        let directories = names
+            .into_iter()
+            .map(|(path, names)| (path, Names { live: names.clone(), durable: names, pending: Vec::new() }))
+            .collect();
+        let locks = BTreeMap::new();
+        ModelDisk::from_state(State {
+            inodes,
+            directories,
+            locks,
+            power: Power::On,
+            operations: 0,
+            sequence: 0,
+            trail: None,
+        })
+    }
+}
+
+fn pieces(state: &State) -> Vec<Piece> {
+    let mut ordered = Vec::new();
+    for (inode, file) in state.inodes.iter().enumerate() {
+        for (sequence, change) in &file.pending {
+            match change {
+                Change::Length(_) => ordered.push((*sequence, Piece::File(inode, change.clone()))),
+                Change::Write { offset, bytes } => {
+                    ordered.extend(sectors(*offset, bytes).map(|it| (*sequence, Piece::File(inode, it))));
+                }
+            }
+        }
+    }
+    for (path, names) in &state.directories {
+        for (sequence, change) in &names.pending {
+            ordered.push((*sequence, Piece::Name(path.clone(), change.clone())));
+        }
+    }
+    ordered.sort_by_key(|(sequence, _)| *sequence);
+    ordered.into_iter().map(|(_, piece)| piece).collect()
+}
+
+fn sectors(offset: usize, bytes: &[u8]) -> impl Iterator<Item = Change> {
+    let size = SECTOR_SIZE as usize;
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let rest = bytes.get(at..).filter(|rest| !rest.is_empty())?;
+        let start = offset + at;
+        let count = rest.len().min(size - start % size);
+        at += count;
+        Some(Change::Write { offset: start, bytes: rest[..count].to_vec() })
+    })
+}
+
+fn apply(content: &mut Vec<u8>, change: &Change) {
+    match change {
+        Change::Length(length) => content.resize(*length, 0),
+        Change::Write { offset, bytes } => {
+            let end = offset + bytes.len();
+            if content.len() < end {
+                content.resize(end, 0);
+            }
+            content[*offset..end].copy_from_slice(bytes);
+        }
+    }
+}
+
+fn apply_name(names: &mut BTreeMap<String, usize>, change: &NameChange) {
+    match change {
+        NameChange::Link { name, inode } => {
+            names.insert(name.clone(), *inode);
+        }
+        NameChange::Unlink { name } => {
+            names.remove(name);
+        }
+        NameChange::Rename { from, to, inode } => {
+            names.remove(from);
+            names.insert(to.clone(), *inode);
+        }
+    }
+}
