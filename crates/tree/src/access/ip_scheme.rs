@@ -3,8 +3,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::access::java_split;
-
 /// An address as a credential: IPv6 in eight uncompressed groups; an IPv4 address in IPv6 clothes is IPv4.
 pub fn ip_text(address: IpAddr) -> String {
     match address.to_canonical() {
@@ -55,8 +53,8 @@ fn parse_address(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
         return text.parse::<Ipv6Addr>().ok().map(IpAddr::V6);
     }
-    let parts: Vec<u8> = java_split(text, '.')
-        .into_iter()
+    let parts: Vec<u8> = text
+        .split('.')
         .map(|part| part.parse::<i32>().ok().and_then(|part| u8::try_from(part).ok()))
         .collect::<Option<_>>()?;
     let octets: [u8; 4] = parts.try_into().ok()?;
@@ -95,6 +93,7 @@ mod tests {
             "a.b.c.d",
             "10.0.0.1/33",
             "10.0.0.1/-1",
+            "10.0.0.1.",
             "10.0.0.1/",
             "10.0.0.1/8/9",
             "::1/129",
