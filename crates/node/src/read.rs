@@ -24,9 +24,10 @@ impl Replica {
         credentials: &Credentials,
         now_ms: i64,
     ) {
-        if let ReadRequest::SetWatches(watches) = request {
-            self.catch_up(lane, watches);
-        }
+        let caught_up = match request {
+            ReadRequest::SetWatches(watches) => self.catch_up(lane, watches),
+            _ => Ok(()),
+        };
         let asked = match request {
             ReadRequest::Ping => Asked { xid: Xid::PING.0, ..asked },
             _ => asked,
@@ -48,7 +49,8 @@ impl Replica {
                 encode_text(path.as_deref(), out);
                 Ok(())
             }
-            ReadRequest::Ping | ReadRequest::SetWatches(_) => Ok(()),
+            ReadRequest::Ping => Ok(()),
+            ReadRequest::SetWatches(_) => caught_up,
             ReadRequest::WhoAmI => reader.who_am_i(out),
             ReadRequest::MultiRead(ops) => reader.multi_read(ops, out),
             ReadRequest::CheckWatches(path, kind) => {
@@ -74,34 +76,48 @@ impl Replica {
         });
     }
 
-    /// setWatches: reports what changed since the client last saw it, registers the rest.
-    fn catch_up(&self, lane: &mut Lane, request: &SetWatches) {
+    /// setWatches: reports what changed since the client last saw it, registers the rest. A null list or path
+    /// ends it; what stands before is done.
+    fn catch_up(&self, lane: &mut Lane, request: &SetWatches) -> Result<(), ErrorCode> {
         let seen = request.relative_zxid;
         let mut table = self.watches();
-        let mut each = |paths: &[Text], kind: WatchKind, missed: &dyn Fn(Option<NodeRef<'_>>) -> Option<EventType>| {
-            for path in paths.iter().flatten() {
-                match missed(self.tree.node(path)) {
+        let mut each = |paths: &Option<Vec<Text>>, kind: WatchKind, missed: Missed| -> Result<(), ErrorCode> {
+            for path in paths.as_ref().ok_or(ErrorCode::MarshallingError)? {
+                let path = path.as_deref().ok_or(ErrorCode::MarshallingError)?;
+                match missed(self.tree.node(path), seen) {
                     // These events carry no zxid: they stand for any number of changes.
                     Some(event) => lane.push_event(-1, event, path),
                     None => table.add(path, watcher(lane.id), kind),
                 }
             }
+            Ok(())
         };
-        each(&request.data, WatchKind::Data, &|node| match node {
+        each(&request.data, WatchKind::Data, |node, seen| match node {
             None => Some(EventType::NodeDeleted),
             Some(node) if node.persisted().mzxid > seen => Some(EventType::NodeDataChanged),
             Some(_) => None,
-        });
-        each(&request.exist, WatchKind::Data, &|node| node.map(|_| EventType::NodeCreated));
-        each(&request.child, WatchKind::Child, &|node| match node {
+        })?;
+        each(&request.exist, WatchKind::Data, |node, _| node.map(|_| EventType::NodeCreated))?;
+        each(&request.child, WatchKind::Child, |node, seen| match node {
             None => Some(EventType::NodeDeleted),
             Some(node) if node.persisted().pzxid > seen => Some(EventType::NodeChildrenChanged),
             Some(_) => None,
-        });
-        each(&request.persistent, WatchKind::Persistent, &|_| None);
-        each(&request.persistent_recursive, WatchKind::PersistentRecursive, &|_| None);
+        })?;
+        for (paths, kind) in [
+            (&request.persistent, WatchKind::Persistent),
+            (&request.persistent_recursive, WatchKind::PersistentRecursive),
+        ] {
+            // As with addWatch, nothing ever happens to a null path.
+            for path in paths.as_ref().ok_or(ErrorCode::MarshallingError)?.iter().flatten() {
+                table.add(path, watcher(lane.id), kind);
+            }
+        }
+        Ok(())
     }
 }
+
+/// The event that a client has missed, judging by the node and the zxid that it has seen.
+type Missed = fn(Option<NodeRef<'_>>, i64) -> Option<EventType>;
 
 /// Whether a list of children is followed by the stat.
 #[derive(Clone, Copy)]

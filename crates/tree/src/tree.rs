@@ -172,7 +172,9 @@ impl Tree {
     pub fn all_children_number(&self, path: &str) -> Option<usize> {
         let top = self.find(path)?;
         if top == NodeId::ROOT {
-            return Some(self.nodes.len() - 1);
+            // Asked for the empty path, ZooKeeper counts the root among what is below it.
+            let counted_itself = usize::from(path.is_empty());
+            return Some(self.nodes.len() - 1 + counted_itself);
         }
         Some(self.descendants(top).count())
     }

@@ -42,9 +42,27 @@ const MULTI_READ_ERROR_BODY: Deviation = Deviation {
     reason: "multiRead refused as a whole: Apache writes results behind the error, Zebu does not",
 };
 
+const WRONG_PASSWORD: Deviation = Deviation {
+    id: "wrong-password",
+    reason: "connecting to a session with a wrong password: Apache closes its connection first, Zebu checks first",
+};
+
+const SUPPLEMENTARY_TEXT: Deviation = Deviation {
+    id: "supplementary-text",
+    reason: "characters above U+FFFF: Apache sends each as two encoded surrogates that no client can read, \
+             Zebu sends UTF-8",
+};
+
 /// All rows.
-pub(crate) const TABLE: &[Deviation] =
-    &[DELETE_CONTAINER, CREATE_SESSION, TTL_WITHOUT_FLAG, TOP_QUOTA, MULTI_READ_ERROR_BODY];
+pub(crate) const TABLE: &[Deviation] = &[
+    DELETE_CONTAINER,
+    CREATE_SESSION,
+    TTL_WITHOUT_FLAG,
+    TOP_QUOTA,
+    MULTI_READ_ERROR_BODY,
+    WRONG_PASSWORD,
+    SUPPLEMENTARY_TEXT,
+];
 
 /// How often each row was met.
 pub(crate) type Counts = BTreeMap<&'static str, usize>;
@@ -90,9 +108,21 @@ fn create_ttl(path: &Option<Vec<u8>>, flags: i32, ttl: i64) -> Request {
 
 /// The row that allows this difference between two observations, if there is one.
 pub(crate) fn allowing(left: &Observed, right: &Observed) -> Option<&'static str> {
+    if (left, right) == (&Observed::Closed, &Observed::Undisturbed) {
+        return Some(WRONG_PASSWORD.id);
+    }
+    if format!("{left:?}") == surrogates_lost(&format!("{right:?}")) {
+        return Some(SUPPLEMENTARY_TEXT.id);
+    }
     let (Observed::Reply(left), Observed::Reply(right)) = (left, right) else { return None };
     let same_header = (left.xid, left.zxid, left.err) == (right.xid, right.zxid, right.err);
     let refused = left.op == OpCode::MultiRead.wire() && left.err != 0;
     let only_left = left.body != ReplyBody::Empty && right.body == ReplyBody::Empty;
     (same_header && refused && only_left).then_some(MULTI_READ_ERROR_BODY.id)
+}
+
+/// A text as it reads after Apache has sent it.
+fn surrogates_lost(text: &str) -> String {
+    let lost = |character: char| if character > '\u{ffff}' { "\u{fffd}\u{fffd}".to_owned() } else { character.to_string() };
+    text.chars().map(lost).collect()
 }

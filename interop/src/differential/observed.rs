@@ -27,6 +27,8 @@ pub(crate) enum Observed {
     Closed,
     /// Nothing came although something should have.
     Silence,
+    /// The connection answers although a stranger tried to take its session.
+    Undisturbed,
 }
 
 /// An answer.

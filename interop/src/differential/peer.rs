@@ -182,6 +182,7 @@ impl Peer {
     }
 
     /// Everything that comes until the server closes.
+    /// Reads up to the close of a connection that must end.
     fn expect_close(&self, mut client: RawClient, seen: &mut Vec<Observed>) -> Result<()> {
         loop {
             match client.receive(PATIENCE)? {
@@ -283,8 +284,21 @@ impl Peer {
         if intrusion == Intrusion::WrongPassword
             && let Some(old) = self.seats[session].client.take()
         {
-            self.expect_close(old, seen)?;
+            seen.push(disturbed(old));
         }
         Ok(())
+    }
+}
+
+/// Whether a connection survived an intrusion: it answers a ping, or it is closed.
+fn disturbed(mut client: RawClient) -> Observed {
+    client.queue_as(Xid::PING, OpCode::Ping.wire(), |_| {});
+    if client.flush().is_err() {
+        return Observed::Closed;
+    }
+    match client.receive(PATIENCE) {
+        Ok(Received::Frame(_)) => Observed::Undisturbed,
+        Ok(Received::Closed) | Err(_) => Observed::Closed,
+        Ok(Received::Nothing) => Observed::Silence,
     }
 }

@@ -9,7 +9,7 @@ use crate::client::read::{ReadRequest, Watch};
 use crate::client::watch::{AddWatchMode, SetWatches, WatcherType};
 use crate::client::write::WriteRequest;
 use crate::error_code::ErrorCode;
-use crate::jute::{DecodeError, Jute, Reader, Text};
+use crate::jute::{DecodeError, Jute, Reader};
 use crate::op::OpCode;
 
 /// A decoded request of a client.
@@ -150,14 +150,15 @@ fn watcher_type(reader: &mut Reader<'_>) -> Result<WatcherType, RequestError> {
 fn set_watches(op: OpCode, reader: &mut Reader<'_>) -> Result<SetWatches, RequestError> {
     let mut watches = SetWatches {
         relative_zxid: reader.long()?,
-        data: Vec::<Text>::decode(reader)?,
-        exist: Vec::<Text>::decode(reader)?,
-        child: Vec::<Text>::decode(reader)?,
-        ..SetWatches::default()
+        data: Jute::decode(reader)?,
+        exist: Jute::decode(reader)?,
+        child: Jute::decode(reader)?,
+        persistent: Some(Vec::new()),
+        persistent_recursive: Some(Vec::new()),
     };
     if op == OpCode::SetWatches2 {
-        watches.persistent = Vec::<Text>::decode(reader)?;
-        watches.persistent_recursive = Vec::<Text>::decode(reader)?;
+        watches.persistent = Jute::decode(reader)?;
+        watches.persistent_recursive = Jute::decode(reader)?;
     }
     Ok(watches)
 }

@@ -90,19 +90,20 @@ impl WatcherType {
     }
 }
 
-/// setWatches and setWatches2: watches to register again, with what the client has seen.
+/// setWatches and setWatches2: watches to register again, with what the client has seen. No client sends a
+/// null list or path; ZooKeeper carries out what stands before it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct SetWatches {
     /// The last zxid that the client has seen.
     pub relative_zxid: i64,
     /// Data watches of nodes that existed.
-    pub data: Vec<Text>,
+    pub data: Option<Vec<Text>>,
     /// Watches of nodes that did not exist.
-    pub exist: Vec<Text>,
+    pub exist: Option<Vec<Text>>,
     /// Child watches.
-    pub child: Vec<Text>,
+    pub child: Option<Vec<Text>>,
     /// Persistent watches; empty in setWatches.
-    pub persistent: Vec<Text>,
+    pub persistent: Option<Vec<Text>>,
     /// Persistent recursive watches; empty in setWatches.
-    pub persistent_recursive: Vec<Text>,
+    pub persistent_recursive: Option<Vec<Text>>,
 }

@@ -54,8 +54,7 @@ pub fn fixup_acl(
     if acl.is_empty() {
         return Err(AclError::Invalid);
     }
-    let mut seen = BTreeSet::new();
-    for entry in acl.iter().filter(|entry| seen.insert(*entry)) {
+    for entry in without_duplicates(acl)? {
         match (entry.id.scheme.as_deref().ok_or(AclError::Invalid)?, entry.id.id.as_deref()) {
             ("auth", _) => expand_auth(entry.perms, credentials, policy, &mut fixed)?,
             ("world", Some("anyone")) => fixed.push(entry.clone()),
@@ -70,6 +69,33 @@ pub fn fixup_acl(
         }
     }
     Ok(fixed)
+}
+
+/// Every entry once, in order. ZooKeeper compares an entry with those before it field by field and breaks
+/// on the first null that it has to look at; so a null is an error of its own only if nothing before it
+/// shares the fields in front of it.
+fn without_duplicates(acl: &[Acl]) -> Result<Vec<&Acl>, AclError> {
+    let mut kept = Vec::with_capacity(acl.len());
+    let mut entries = BTreeSet::new();
+    let mut permissions = BTreeSet::new();
+    let mut schemes = BTreeSet::new();
+    for entry in acl {
+        let (scheme, id) = (entry.id.scheme.as_deref(), entry.id.id.as_deref());
+        let breaks = match (scheme, id) {
+            (None, _) => permissions.contains(&entry.perms),
+            (Some(_), None) => schemes.contains(&(entry.perms, scheme)),
+            (Some(_), Some(_)) => false,
+        };
+        if breaks {
+            return Err(AclError::NullId);
+        }
+        if entries.insert(entry) {
+            kept.push(entry);
+        }
+        permissions.insert(entry.perms);
+        schemes.insert((entry.perms, scheme));
+    }
+    Ok(kept)
 }
 
 fn expand_auth(
@@ -102,6 +128,18 @@ mod tests {
         let (open, ip) = (Acl::new(31, "world", "anyone"), Acl::new(1, "ip", "10.0.0.0/8"));
         let list = [ip.clone(), open.clone(), ip.clone(), open.clone()];
         assert_eq!(fix(&list, &[]), Ok(vec![ip, open]));
+    }
+
+    #[test]
+    fn a_null_behind_a_like_entry_breaks_the_request() {
+        let null_scheme = Acl { perms: 31, id: Id { scheme: None, id: Some("x".into()) } };
+        let null_id = Acl { perms: 31, id: Id { scheme: Some("nosuch".into()), id: None } };
+        let open = Acl::new(31, "world", "anyone");
+        let reader = Acl::new(1, "world", "anyone");
+        assert_eq!(fix(&[open.clone(), null_scheme.clone()], &[]), Err(AclError::NullId));
+        assert_eq!(fix(&[reader.clone(), null_scheme], &[]), Err(AclError::Invalid));
+        assert_eq!(fix(&[null_id.clone(), null_id.clone()], &[]), Err(AclError::NullId));
+        assert_eq!(fix(&[open, null_id], &[]), Err(AclError::Invalid));
     }
 
     #[test]

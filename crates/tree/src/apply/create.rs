@@ -62,6 +62,9 @@ impl Tree {
             ..StatPersisted::default()
         };
         let id = self.attach(parent, new.path, new.data.clone(), acl, &stat);
+        // Taken before usage is counted: the reply tells of the data that was sent, also for the node that
+        // holds the usage.
+        let stat = NodeRef::new(self, id).stat();
         self.quota_created(new.path, id);
         events(TreeEvent {
             zxid: header.zxid,
@@ -70,7 +73,7 @@ impl Tree {
             acl: self.acls.get(acl),
         });
         events(self.children_changed(header.zxid, parent_path, parent));
-        Outcome::Created { stat: NodeRef::new(self, id).stat() }
+        Outcome::Created { stat }
     }
 
     /// The counter of children and the zxid of the last change only ever grow; -1 is one more than it has.

@@ -9,6 +9,7 @@ use crate::options::TtlNodes;
 use crate::owner::{self, CONTAINER_OWNER, TTL_MAX_MS};
 use crate::path;
 use crate::prep::stage::Stage;
+use crate::quota;
 
 pub(super) fn prepare(stage: &mut Stage<'_, '_>, request: CreateRequest) -> Result<Txn, Refusal> {
     let mode = check_flags(stage, &request)?;
@@ -24,6 +25,9 @@ pub(super) fn prepare(stage: &mut Stage<'_, '_>, request: CreateRequest) -> Resu
         requested.into()
     };
     path::validate(&path)?;
+    if quota::breaks_apache(&path) {
+        return Err(ErrorCode::BadArguments.into());
+    }
     if stage.exists(&path) {
         return Err(ErrorCode::NodeExists.into());
     }

@@ -16,6 +16,13 @@ use crate::quota::text::QuotaText;
 use crate::tree::Tree;
 
 const LIMITS: &str = "zookeeper_limits";
+
+/// Limits of the whole tree. They mean nothing, and an Apache server that meets such a node ends, and ends
+/// again at every start on the directory.
+pub(crate) fn breaks_apache(path: &str) -> bool {
+    path.strip_prefix(QUOTA).and_then(|rest| rest.strip_prefix('/')) == Some(LIMITS)
+}
+
 const STATS: &str = "zookeeper_stats";
 
 /// Paths with a quota. Usually empty, and then nothing is looked up.
