@@ -1,7 +1,5 @@
 //! Reads: answered from the tree as it is, with the watch registered in the same step.
 
-use std::borrow::Cow;
-
 use zebu_proto::client::multi::{MULTI_END, encode_error_result, encode_result_header};
 use zebu_proto::client::read::Watch;
 use zebu_proto::client::watch::{AddWatchMode, EventType, SetWatches};
@@ -54,22 +52,19 @@ impl Replica {
             ReadRequest::WhoAmI => reader.who_am_i(out),
             ReadRequest::MultiRead(ops) => reader.multi_read(ops, out),
             ReadRequest::CheckWatches(path, kind) => {
-                let held = |path: &Cow<'_, str>| self.watches().check(path, watcher(id), *kind);
-                if path.as_ref().is_some_and(held) { Ok(()) } else { Err(ErrorCode::NoWatcher) }
+                let held = self.watches().check(watched(path.as_deref()), watcher(id), *kind);
+                if held { Ok(()) } else { Err(ErrorCode::NoWatcher) }
             }
             ReadRequest::RemoveWatches(path, kind) => {
-                let removed = |path: &Cow<'_, str>| self.watches().remove(path, watcher(id), *kind);
-                if path.as_ref().is_some_and(removed) { Ok(()) } else { Err(ErrorCode::NoWatcher) }
+                let removed = self.watches().remove(watched(path.as_deref()), watcher(id), *kind);
+                if removed { Ok(()) } else { Err(ErrorCode::NoWatcher) }
             }
             ReadRequest::AddWatch(path, mode) => {
-                // Nothing ever happens to a null path, so such a watch need not be kept.
-                if let Some(path) = path {
-                    let kind = match mode {
-                        AddWatchMode::Persistent => WatchKind::Persistent,
-                        AddWatchMode::PersistentRecursive => WatchKind::PersistentRecursive,
-                    };
-                    self.watches().add(path, watcher(id), kind);
-                }
+                let kind = match mode {
+                    AddWatchMode::Persistent => WatchKind::Persistent,
+                    AddWatchMode::PersistentRecursive => WatchKind::PersistentRecursive,
+                };
+                self.watches().add(watched(path.as_deref()), watcher(id), kind);
                 0i32.encode(out);
                 Ok(())
             }
@@ -107,13 +102,18 @@ impl Replica {
             (&request.persistent, WatchKind::Persistent),
             (&request.persistent_recursive, WatchKind::PersistentRecursive),
         ] {
-            // As with addWatch, nothing ever happens to a null path.
-            for path in paths.as_ref().ok_or(ErrorCode::MarshallingError)?.iter().flatten() {
-                table.add(path, watcher(lane.id), kind);
+            for path in paths.as_ref().ok_or(ErrorCode::MarshallingError)? {
+                table.add(watched(path.as_deref()), watcher(lane.id), kind);
             }
         }
         Ok(())
     }
+}
+
+/// The path under which a persistent watch is kept. ZooKeeper keeps one on null too; nothing ever happens
+/// there, and no node can have the name that stands for it here.
+fn watched(path: Option<&str>) -> &str {
+    path.unwrap_or("\0")
 }
 
 /// The event that a client has missed, judging by the node and the zxid that it has seen.
