@@ -232,9 +232,11 @@ impl<'a> Reader<'a> {
     }
 
     fn who_am_i(&self, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
+        // The newest first; the address, which every connection has, comes last.
         let infos: Vec<ClientInfo> = self
             .credentials
             .iter()
+            .rev()
             .map(|id| ClientInfo { scheme: id.scheme.clone(), user: Some(access::user_name(id, &self.replica.policy).into()) })
             .collect();
         infos.encode(out);

@@ -12,6 +12,7 @@ mod lanes;
 mod large_requests;
 mod metrics;
 mod net;
+mod purger;
 mod recovery;
 mod run;
 mod serve_error;

@@ -13,6 +13,7 @@ use zebu_storage::{
 use zebu_tree::{Tree, WalkProgress};
 
 use crate::config::{ByteCount, ServerConfig, SnapshotCompression, StorageConfig};
+use crate::purger::Origin;
 use crate::serve_error::ServeError;
 use crate::settings;
 use crate::snapshotter::SnapshotStore;
@@ -28,6 +29,8 @@ pub(crate) struct Opened {
     pub(crate) tree: Tree,
     pub(crate) log: LogWriter<FileDisk>,
     pub(crate) snapshots: SnapshotStore,
+    pub(crate) directories: Directories,
+    pub(crate) origin: Origin,
     pub(crate) locks: Locks<<FileDisk as Disk>::Lock>,
 }
 
@@ -58,6 +61,12 @@ pub(crate) fn open(config: &ServerConfig, hash_seed: u64) -> Result<Opened, Serv
 
     let snapshots = SnapshotStore::new(disk, &directories, storage);
     if recovered.snapshot.is_none() {
+        if recovered.applied == 0 {
+            Origin::mark(directories.data_root()).map_err(|error| ServeError::DataDirectory {
+                path: storage.data_dir.clone(),
+                reason: error.to_string(),
+            })?;
+        }
         // Apache refuses a directory that has logs and no snapshot.
         write_first_snapshot(&tree, &snapshots)
             .map_err(|error| ServeError::DataDirectory { path: directories.snapshots(), reason: error.to_string() })?;
@@ -67,7 +76,8 @@ pub(crate) fn open(config: &ServerConfig, hash_seed: u64) -> Result<Opened, Serv
     }
     let log = LogWriter::open(FileDisk, log_options(storage, &directories), recovered.last_zxid)
         .map_err(|error| ServeError::DataDirectory { path: directories.logs(), reason: error.to_string() })?;
-    Ok(Opened { tree, log, snapshots, locks })
+    let origin = Origin::of(directories.data_root());
+    Ok(Opened { tree, log, snapshots, directories, origin, locks })
 }
 
 fn log_options(storage: &StorageConfig, directories: &Directories) -> LogOptions {

@@ -16,6 +16,7 @@ use crate::core_thread::CoreThread;
 use crate::disk::{self, DiskFailure};
 use crate::inbox::Urgent;
 use crate::net::Listener;
+use crate::purger;
 use crate::recovery::{self, Opened};
 use crate::serve_error::ServeError;
 use crate::settings;
@@ -37,7 +38,7 @@ pub struct Ready {
 pub fn run(config: ServerConfig, ready: impl FnOnce(&Ready)) -> Result<(), ServeError> {
     let clock = Clock::start();
     let seed = random_seed()?;
-    let Opened { tree, log, snapshots, locks } = recovery::open(&config, seed)?;
+    let Opened { tree, log, snapshots, directories, origin, locks } = recovery::open(&config, seed)?;
     let replica = Replica::new(tree, settings::policy(&config), settings::enforcement(&config), seed);
     let node = Node::new(settings::node_settings(&config, seed), &replica, clock.now());
     let last_zxid = replica.last_zxid();
@@ -62,6 +63,7 @@ pub fn run(config: ServerConfig, ready: impl FnOnce(&Ready)) -> Result<(), Serve
     let (disk, disk_thread) = disk::start(shared.clone(), log).map_err(internal(cannot_start))?;
     let (snapshot_handle, snapshot_thread) =
         snapshotter::start(shared.clone(), snapshots).map_err(internal(cannot_start))?;
+    let purging = purger::start(directories, &shared.config.storage, origin).map_err(internal(cannot_start))?;
     let core = CoreThread::new(shared.clone(), node, disk, snapshot_handle, last_zxid);
     let (core_thread, core_ended) = start_core(core).map_err(internal(cannot_start))?;
 
@@ -70,7 +72,11 @@ pub fn run(config: ServerConfig, ready: impl FnOnce(&Ready)) -> Result<(), Serve
     runtime.shutdown_background();
     let core_result = core_thread.join();
     // The core held the handles of both; they finish what they have and end.
-    let finished = disk_thread.join().is_ok() & snapshot_thread.join().is_ok();
+    let mut finished = disk_thread.join().is_ok() & snapshot_thread.join().is_ok();
+    if let Some((handle, thread)) = purging {
+        drop(handle);
+        finished &= thread.join().is_ok();
+    }
     drop(locks);
     match (ended, core_result) {
         (Ended::Asked, Ok(())) if finished => Ok(()),

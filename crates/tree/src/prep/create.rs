@@ -16,6 +16,9 @@ pub(super) fn prepare(stage: &mut Stage<'_, '_>, request: CreateRequest) -> Resu
     if mode.is_ephemeral() { stage.context.ephemeral_session } else { stage.context.session }?;
     let requested = request.path.as_deref().ok_or(Refusal::Broken)?;
     let (parent_path, _) = path::split_target(requested)?;
+    if quota::breaks_apache(requested) && !mode.is_sequential() {
+        return Err(ErrorCode::BadArguments.into());
+    }
     let acl = stage.fixup_acl(request.acl.as_deref())?;
     let parent = stage.get(parent_path)?;
     stage.permit(&parent.acl, Permissions::CREATE)?;
@@ -25,9 +28,6 @@ pub(super) fn prepare(stage: &mut Stage<'_, '_>, request: CreateRequest) -> Resu
         requested.into()
     };
     path::validate(&path)?;
-    if quota::breaks_apache(&path) {
-        return Err(ErrorCode::BadArguments.into());
-    }
     if stage.exists(&path) {
         return Err(ErrorCode::NodeExists.into());
     }
