@@ -179,7 +179,7 @@ mod tests {
         }
         assert_eq!(fix(&[null("sasl")], &[]), Err(AclError::Invalid));
         assert_eq!(
-            fix(&[Acl::new(1, "ip", "bad"), null("ip")], &[]),
+            fix(&[Acl::new(2, "ip", "bad"), null("ip")], &[]),
             Err(AclError::Invalid),
             "the first decides"
         );
