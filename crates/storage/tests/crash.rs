@@ -94,7 +94,7 @@ impl Lived {
 }
 
 fn states() -> usize {
-    std::env::var("ZEBU_CRASH_STATES").ok().and_then(|it| it.parse().ok()).unwrap_or(1_500)
+    std::env::var("ZEBU_CRASH_STATES").ok().and_then(|it| it.parse().ok()).unwrap_or(3_000)
 }
 
 fn fingerprint(disk: &ModelDisk) -> u64 {

@@ -43,7 +43,7 @@ pub enum SnapshotFlaw {
         error: io::Error,
     },
     /// It does not begin like a snapshot.
-    #[error("it does not begin with the snapshot magic ZKSN")]
+    #[error("the snapshot magic ZKSN is missing at offset 0 of the unpacked content")]
     Magic,
     /// It ends too early.
     #[error("it is cut short at offset {at} of the unpacked content")]
@@ -284,15 +284,8 @@ impl<R: Read> Input<R> {
         self.at = 0;
         self.summed = 0;
         let kept = self.window.len();
-        self.window.resize(kept + CHUNK_SIZE, 0);
-        let count = loop {
-            match self.source.read(&mut self.window[kept..]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => break result,
-            }
-        };
-        self.window.truncate(kept + count.as_ref().copied().unwrap_or(0));
-        Ok(count? > 0)
+        self.source.by_ref().take(CHUNK_SIZE as u64).read_to_end(&mut self.window)?;
+        Ok(self.window.len() > kept)
     }
 
     /// Takes `count` bytes; reserves no more than what is really there.
