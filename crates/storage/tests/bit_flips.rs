@@ -1,6 +1,8 @@
 //! Every single flipped bit in a log and in a snapshot: the state is the same, or recovery refuses and names
 //! the place, or the last record is dropped and reported. Nothing else, ever.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 mod support;
 
 use std::path::{Path, PathBuf};
@@ -92,9 +94,9 @@ fn flip_all(files: &[(PathBuf, Vec<u8>)], ledger: &Ledger, path: &Path) -> Outco
 }
 
 fn log_path(files: &[(PathBuf, Vec<u8>)]) -> PathBuf {
-    let logs =
+    let mut logs =
         files.iter().filter(|(path, _)| path.file_name().unwrap().to_str().unwrap().starts_with("log."));
-    logs.last().unwrap().0.clone()
+    logs.next_back().unwrap().0.clone()
 }
 
 #[test]

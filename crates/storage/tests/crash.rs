@@ -3,6 +3,8 @@
 //!
 //! `ZEBU_CRASH_STATES` sets how many distinct states are looked at.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 mod support;
 
 use std::collections::BTreeSet;

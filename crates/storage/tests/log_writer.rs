@@ -1,5 +1,7 @@
 //! The log's writer: what it leaves on disk, when it rolls, and that no error is ever survived.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 mod support;
 
 use std::io::ErrorKind;

@@ -1,5 +1,7 @@
 //! Recovery's rules one by one, on directories made for each.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 mod support;
 
 use std::path::PathBuf;
