@@ -22,9 +22,9 @@ pub enum EpochError {
     File(#[from] SmallFileError),
     /// The log holds transactions of an epoch that was never promised.
     #[error(
-        "{}: the last transaction {last} belongs to a later epoch than the accepted one, {accepted}: the epoch \
-         files are older than the log; restore them, or empty the data directory so that this member is \
-         brought up to date by the others",
+        "{}: the last transaction {last} belongs to a later epoch than the accepted one, {accepted}: the \
+         epoch files are older than the log; restore them, or empty the data directory so that this \
+         member is brought up to date by the others",
         directory.display()
     )]
     Behind {
@@ -38,7 +38,8 @@ pub enum EpochError {
     /// A history was accepted of an epoch that was never promised.
     #[error(
         "{}: acceptedEpoch {accepted} is below currentEpoch {current}: the files do not belong together; \
-         restore them, or empty the data directory so that this member is brought up to date by the others",
+         restore them, or empty the data directory so that this member is brought up to date by the \
+         others",
         directory.display()
     )]
     Crossed {

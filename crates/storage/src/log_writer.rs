@@ -16,7 +16,7 @@ use crate::format::names::{log_name, log_temporary_name, parse_snapshot};
 use crate::format::scan::{LogHeader, LogScanner, Scanned};
 
 /// Zeros are written in pieces of this size.
-const ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
 /// Whether a sync reaches the disk (`forceSync`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -75,8 +75,8 @@ impl LogOptions {
 pub enum LogError {
     /// The disk failed, now.
     #[error(
-        "the transaction log cannot be written: {0}; nothing that waits for it may be acknowledged, the server \
-         must stop; free or repair the disk, then start it again"
+        "the transaction log cannot be written: {0}; nothing that waits for it may be acknowledged, the \
+         server must stop; free or repair the disk, then start it again"
     )]
     Io(#[from] IoFailure),
     /// The disk failed, earlier.
@@ -94,8 +94,8 @@ pub enum LogError {
     },
     /// A log of that name has transactions.
     #[error(
-        "{} exists and holds transactions; it is not overwritten: the directory is not what recovery has seen, \
-         stop the server and look who else writes to it",
+        "{} exists and holds transactions; it is not overwritten: the directory is not what recovery has \
+         seen, stop the server and look who else writes to it",
         .0.display()
     )]
     Occupied(PathBuf),
@@ -309,8 +309,8 @@ impl<F: DiskFile> OpenLog<F> {
         Ok(())
     }
 
-    /// Writes zeros ahead when the next `needed` bytes would reach the end of the file: a sync then has no new
-    /// length and no new blocks to record.
+    /// Writes zeros ahead when the next `needed` bytes would reach the end of the file: a sync then has no
+    /// new length and no new blocks to record.
     fn preallocate(&mut self, needed: u64, step: u64) -> Result<(), IoFailure> {
         if step == 0 || self.end + needed < self.allocated {
             return Ok(());

@@ -46,7 +46,7 @@ impl Written {
 enum Packer<W: Write> {
     Plain(W),
     Gzip(GzEncoder<W>),
-    Snappy(SnappyWriter<W>),
+    Snappy(Box<SnappyWriter<W>>),
 }
 
 impl<W: Write> Packer<W> {
@@ -54,7 +54,7 @@ impl<W: Write> Packer<W> {
         Ok(match compression {
             Compression::Plain => Packer::Plain(inner),
             Compression::Gzip => Packer::Gzip(GzEncoder::new(inner, flate2::Compression::default())),
-            Compression::Snappy => Packer::Snappy(SnappyWriter::new(inner)?),
+            Compression::Snappy => Packer::Snappy(Box::new(SnappyWriter::new(inner)?)),
         })
     }
 

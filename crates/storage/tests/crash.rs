@@ -3,6 +3,8 @@
 //!
 //! `ZEBU_CRASH_STATES` sets how many distinct states are looked at.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 mod support;
 
 use std::collections::BTreeSet;
@@ -94,7 +96,7 @@ impl Lived {
 }
 
 fn states() -> usize {
-    std::env::var("ZEBU_CRASH_STATES").ok().and_then(|it| it.parse().ok()).unwrap_or(1_500)
+    std::env::var("ZEBU_CRASH_STATES").ok().and_then(|it| it.parse().ok()).unwrap_or(3_000)
 }
 
 fn fingerprint(disk: &ModelDisk) -> u64 {

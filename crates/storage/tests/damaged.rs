@@ -1,5 +1,7 @@
 //! Damaged directories: each is served with the right last transaction, or refused without being changed.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 mod support;
 
 use std::fs;

@@ -1,5 +1,7 @@
 //! Directories that Apache ZooKeeper wrote: everything in them is read, and written again byte for byte.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
 mod support;
 
 use std::fs;

@@ -15,6 +15,12 @@ use super::log::{
 /// Bytes that are read ahead.
 const WINDOW_SIZE: usize = 256 * 1024;
 
+/// Offsets that are searched at a time for an entry behind damage.
+const SEARCH_SIZE: usize = 4096;
+
+/// Bytes that are looked at before a checksum is computed.
+const CANDIDATE_SIZE: usize = ENTRY_HEAD_SIZE + TXN_HEADER_SIZE;
+
 /// The unit that a disk writes whole or not at all.
 pub const SECTOR_SIZE: u64 = 512;
 
@@ -152,6 +158,8 @@ pub struct LogScanner<F> {
     file: F,
     length: u64,
     window: Vec<u8>,
+    /// Bytes of the window that were read from the file.
+    filled: usize,
     window_start: u64,
     at: u64,
     highest: Option<Zxid>,
@@ -165,6 +173,7 @@ impl<F: ReadAt> LogScanner<F> {
             file,
             length,
             window: Vec::new(),
+            filled: 0,
             window_start: 0,
             at: HEADER_SIZE as u64,
             highest: None,
@@ -231,23 +240,24 @@ impl<F: ReadAt> LogScanner<F> {
 
     /// The window's bytes at `at`: as many as asked for, fewer only at the end of the file.
     fn bytes(&mut self, at: u64, count: usize) -> io::Result<&[u8]> {
-        let window_end = self.window_start + self.window.len() as u64;
         let end = at.saturating_add(count as u64).min(self.length);
-        if at < self.window_start || end > window_end {
-            self.window_start = at;
+        if at < self.window_start || end > self.window_start + self.filled as u64 {
             let left = usize::try_from(self.length.saturating_sub(at)).unwrap_or(usize::MAX);
-            self.window.resize(count.max(WINDOW_SIZE).min(left), 0);
-            let mut filled = 0;
-            while filled < self.window.len() {
-                match self.file.read_at(at + filled as u64, &mut self.window[filled..])? {
+            let size = count.max(WINDOW_SIZE).min(left);
+            if self.window.len() < size {
+                self.window = vec![0; size];
+            }
+            self.window_start = at;
+            self.filled = 0;
+            while self.filled < size {
+                match self.file.read_at(at + self.filled as u64, &mut self.window[self.filled..size])? {
                     0 => break,
-                    count => filled += count,
+                    count => self.filled += count,
                 }
             }
-            self.window.truncate(filled);
         }
-        let start = usize::try_from(at - self.window_start).unwrap_or(usize::MAX).min(self.window.len());
-        let end = start.saturating_add(count).min(self.window.len());
+        let start = usize::try_from(at - self.window_start).unwrap_or(usize::MAX).min(self.filled);
+        let end = start.saturating_add(count).min(self.filled);
         Ok(&self.window[start..end])
     }
 
@@ -290,41 +300,32 @@ impl<F: ReadAt> LogScanner<F> {
 
     /// The first valid entry of a later transaction from `at` on, at any offset.
     fn find_valid(&mut self, mut at: u64) -> io::Result<Option<ValidBehind>> {
+        let highest = self.highest;
         while at < self.length {
             // The upper half of a checksum is zero, the lower half never is.
             match self.first_nonzero(at)? {
                 None => return Ok(None),
                 Some(nonzero) => at = at.max(nonzero.saturating_sub(7)),
             }
-            if let Some(zxid) = self.candidate(at)?
-                && matches!(self.check(at)?, Checked::Valid { .. })
-            {
-                return Ok(Some(ValidBehind { at, zxid }));
+            let view = self.bytes(at, SEARCH_SIZE + CANDIDATE_SIZE - 1)?;
+            match find_candidate(view, highest) {
+                None => at += SEARCH_SIZE as u64,
+                Some((index, zxid)) => {
+                    at += index as u64;
+                    if matches!(self.check(at)?, Checked::Valid { .. }) {
+                        return Ok(Some(ValidBehind { at, zxid }));
+                    }
+                    at += 1;
+                }
             }
-            at += 1;
         }
         Ok(None)
-    }
-
-    /// Whether an entry of a later transaction can begin here, before its checksum is computed.
-    fn candidate(&mut self, at: u64) -> io::Result<Option<Zxid>> {
-        let highest = self.highest;
-        let front = self.bytes(at, ENTRY_HEAD_SIZE + TXN_HEADER_SIZE)?;
-        if front.len() < ENTRY_HEAD_SIZE + TXN_HEADER_SIZE || front[..4] != [0; 4] {
-            return Ok(None);
-        }
-        let payload = &front[ENTRY_HEAD_SIZE..];
-        let known = payload_type(payload).and_then(OpCode::from_wire).is_some();
-        let later = payload_zxid(payload).filter(|&zxid| Some(zxid) > highest && zxid.0 > 0);
-        let length = i32::from_be_bytes([front[8], front[9], front[10], front[11]]);
-        let plausible = usize::try_from(length).is_ok_and(|length| length >= TXN_HEADER_SIZE);
-        Ok(if known && plausible { later } else { None })
     }
 
     /// The transaction that the damaged bytes at `at` speak of, if it can follow what was read.
     fn claimed(&mut self, at: u64) -> io::Result<Option<Zxid>> {
         let highest = self.highest;
-        let front = self.bytes(at, ENTRY_HEAD_SIZE + TXN_HEADER_SIZE)?;
+        let front = self.bytes(at, CANDIDATE_SIZE)?;
         let zxid = front.get(ENTRY_HEAD_SIZE..).and_then(payload_zxid);
         Ok(zxid.filter(|&zxid| zxid.0 > 0 && Some(zxid) > highest))
     }
@@ -359,4 +360,24 @@ impl<F: ReadAt> LogScanner<F> {
         }
         Ok(None)
     }
+}
+
+/// Where an entry of a transaction behind `highest` can begin, judged before its checksum is computed.
+fn find_candidate(view: &[u8], highest: Option<Zxid>) -> Option<(usize, Zxid)> {
+    for (index, front) in view.windows(CANDIDATE_SIZE).enumerate() {
+        if front[0] != 0 || front[..4] != [0; 4] || front[4..8] == [0; 4] {
+            continue;
+        }
+        let length = i32::from_be_bytes([front[8], front[9], front[10], front[11]]);
+        let payload = &front[ENTRY_HEAD_SIZE..];
+        let known = payload_type(payload).and_then(OpCode::from_wire).is_some();
+        let later = payload_zxid(payload).filter(|&zxid| Some(zxid) > highest && zxid.0 > 0);
+        if let Some(zxid) = later
+            && known
+            && usize::try_from(length).is_ok_and(|length| length >= TXN_HEADER_SIZE)
+        {
+            return Some((index, zxid));
+        }
+    }
+    None
 }

@@ -81,7 +81,7 @@ impl ModelDisk {
                     let earlier = lost.entry((inode, offset / SECTOR_SIZE as usize)).or_default();
                     earlier.push(change);
                     if keep {
-                        // A sector goes to the disk as it is in memory, with all that was written to it before.
+                        // A sector goes to the disk as it is in memory, earlier writes included.
                         for change in earlier.drain(..) {
                             apply(&mut contents[inode], &change);
                         }

@@ -15,10 +15,10 @@ pub enum RecoveryError {
     Io(#[from] IoFailure),
     /// An entry is damaged and others follow it.
     #[error(
-        "{}: damaged at offset {at} ({flaw}), behind transaction {last}, but a valid entry of transaction {next} \
-         follows at offset {next_at}: dropping what is damaged would lose acknowledged transactions; a member \
-         of an ensemble can be emptied and is brought up to date by the others, a standalone server needs a \
-         copy of this file",
+        "{}: damaged at offset {at} ({flaw}), behind transaction {last}, but a valid entry of transaction \
+         {next} follows at offset {next_at}: dropping what is damaged would lose acknowledged \
+         transactions; a member of an ensemble can be emptied and is brought up to date by the others, a \
+         standalone server needs a copy of this file",
         path.display()
     )]
     Damaged {
@@ -37,8 +37,8 @@ pub enum RecoveryError {
     },
     /// An entry has the right checksum and yet is no transaction.
     #[error(
-        "{}: the entry at offset {at} is intact but not a transaction that is known ({error}): it was written by \
-         a newer or a modified server; use that one, or a copy of this file",
+        "{}: the entry at offset {at} is intact but not a transaction that is known ({error}): it was \
+         written by a newer or a modified server; use that one, or a copy of this file",
         path.display()
     )]
     Undecodable {
@@ -51,8 +51,8 @@ pub enum RecoveryError {
     },
     /// A file with the name of a log that is none.
     #[error(
-        "{}: offset 0: this is not a transaction log, the magic ZKLG is missing; move the file away if it is \
-         something else, restore it from a copy if it was a log",
+        "{}: offset 0: this is not a transaction log, the magic ZKLG is missing; move the file away if it \
+         is something else, restore it from a copy if it was a log",
         path.display()
     )]
     NotALog {
@@ -61,8 +61,8 @@ pub enum RecoveryError {
     },
     /// A log without a header that is not the newest.
     #[error(
-        "{}: offset 0: the header is missing although newer logs exist: its transactions are lost; restore the \
-         file from a copy, or remove it if it never held any",
+        "{}: offset 0: the header is missing although newer logs exist: its transactions are lost; \
+         restore the file from a copy, or remove it if it never held any",
         path.display()
     )]
     HeaderLost {
@@ -71,8 +71,9 @@ pub enum RecoveryError {
     },
     /// Transactions are missing.
     #[error(
-        "{}: offset {at}: transaction {found} does not follow {last}: the ones between are missing; restore the \
-         log or the snapshot that held them, or empty this member so that the others bring it up to date",
+        "{}: offset {at}: transaction {found} does not follow {last}: the ones between are missing; \
+         restore the log or the snapshot that held them, or empty this member so that the others bring it \
+         up to date",
         path.display()
     )]
     Hole {
@@ -87,8 +88,9 @@ pub enum RecoveryError {
     },
     /// Snapshots are there, but none can be used.
     #[error(
-        "{}: no snapshot is usable ({rejected}); restore one from a copy. If the logs reach back to the first \
-         transaction, move the damaged snapshots away and set snapshot.trust.empty=true for one start",
+        "{}: no snapshot is usable ({rejected}); restore one from a copy. If the logs reach back to the \
+         first transaction, move the damaged snapshots away and set snapshot.trust.empty=true for one \
+         start",
         directory.display()
     )]
     NoUsableSnapshot {
@@ -99,8 +101,8 @@ pub enum RecoveryError {
     },
     /// Logs without any snapshot.
     #[error(
-        "{}: no snapshot, but there are transaction logs: the snapshots were lost; restore them. If the logs \
-         reach back to the first transaction, set snapshot.trust.empty=true for one start",
+        "{}: no snapshot, but there are transaction logs: the snapshots were lost; restore them. If the \
+         logs reach back to the first transaction, set snapshot.trust.empty=true for one start",
         directory.display()
     )]
     LogsWithoutSnapshot {
@@ -109,8 +111,9 @@ pub enum RecoveryError {
     },
     /// An older snapshot and the logs do not lead to where a damaged newer one was.
     #[error(
-        "{}: this snapshot is damaged ({reason}), and the older ones with the logs lead only to transaction {last}: \
-         acknowledged transactions would be lost; restore the file from a copy. To accept the loss, move it away",
+        "{}: this snapshot is damaged ({reason}), and the older ones with the logs lead only to \
+         transaction {last}: acknowledged transactions would be lost; restore the file from a copy. To \
+         accept the loss, move it away",
         path.display()
     )]
     BehindSnapshot {
@@ -123,8 +126,9 @@ pub enum RecoveryError {
     },
     /// The log ends before the transactions that a snapshot was mixed with.
     #[error(
-        "{}: this snapshot holds parts of transactions up to {end}, but the log ends at {last}: the log has lost \
-         its end; restore it. To go back to {last}, move this snapshot away so that an older one is used",
+        "{}: this snapshot holds parts of transactions up to {end}, but the log ends at {last}: the log \
+         has lost its end; restore it. To go back to {last}, move this snapshot away so that an older one \
+         is used",
         path.display()
     )]
     FuzzyEnd {
@@ -137,8 +141,9 @@ pub enum RecoveryError {
     },
     /// A transaction that was durable is gone.
     #[error(
-        "{}: transaction {noted} was durable, but the log can be read only up to {last}, offset {offset}: the \
-         file was damaged after it was written; restore it from a copy. To accept the loss, remove {}",
+        "{}: transaction {noted} was durable, but the log can be read only up to {last}, offset {offset}: \
+         the file was damaged after it was written; restore it from a copy. To accept the loss, remove \
+         {}",
         path.display(), note.display()
     )]
     DurableLost {

@@ -122,7 +122,7 @@ impl<'a, D: Disk> Replay<'a, D> {
 
     fn begin_comparing(&mut self, snapshot: &LoadedSnapshot) {
         let Some(digest) = &snapshot.summary.digest else { return };
-        // Zero: no transaction had been applied to the tree. Below the name: the digest is older than the tree.
+        // Zero: nothing had been applied to the tree. Below the name: the digest is older than the tree.
         if digest.version != DIGEST_VERSION || digest.zxid == Zxid::ZERO || digest.zxid < snapshot.zxid {
             return;
         }

@@ -43,7 +43,7 @@ pub enum SnapshotFlaw {
         error: io::Error,
     },
     /// It does not begin like a snapshot.
-    #[error("it does not begin with the snapshot magic ZKSN")]
+    #[error("the snapshot magic ZKSN is missing at offset 0 of the unpacked content")]
     Magic,
     /// It ends too early.
     #[error("it is cut short at offset {at} of the unpacked content")]
@@ -62,9 +62,7 @@ pub enum SnapshotFlaw {
         error: DecodeError,
     },
     /// A checksum does not match.
-    #[error(
-        "checksum {index} is {found:#x}, the content has {computed:#x}, at offset {at} of the unpacked content"
-    )]
+    #[error("checksum {index} is {found:#x}, not {computed:#x}, at offset {at} of the unpacked content")]
     Seal {
         /// Which one, counted from one.
         index: usize,
@@ -253,12 +251,13 @@ struct Input<R> {
     summed: usize,
     window_start: u64,
     checksum: Adler32,
+    failed: Option<io::Error>,
 }
 
 impl<R: Read> Input<R> {
     fn new(source: R) -> Input<R> {
         let checksum = Adler32::new();
-        Input { source, window: Vec::new(), at: 0, summed: 0, window_start: 0, checksum }
+        Input { source, window: Vec::new(), at: 0, summed: 0, window_start: 0, checksum, failed: None }
     }
 
     fn position(&self) -> u64 {
@@ -283,16 +282,16 @@ impl<R: Read> Input<R> {
         self.window_start += self.at as u64;
         self.at = 0;
         self.summed = 0;
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         let kept = self.window.len();
-        self.window.resize(kept + CHUNK_SIZE, 0);
-        let count = loop {
-            match self.source.read(&mut self.window[kept..]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => break result,
-            }
-        };
-        self.window.truncate(kept + count.as_ref().copied().unwrap_or(0));
-        Ok(count? > 0)
+        match self.source.by_ref().take(CHUNK_SIZE as u64).read_to_end(&mut self.window) {
+            // What came before the error counts; the error is met when more is needed.
+            Err(error) if self.window.len() > kept => self.failed = Some(error),
+            result => _ = result?,
+        }
+        Ok(self.window.len() > kept)
     }
 
     /// Takes `count` bytes; reserves no more than what is really there.
