@@ -52,7 +52,9 @@ pub struct Mix {
 
 /// Why a text is no mix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no operation with a weight; write for example get=9,set=1. Operations: get, exists, children, set, create, multi, ping, sync")]
+#[error(
+    "'{0}' is no operation with a weight; write for example get=9,set=1. Operations: get, exists, children, set, create, multi, ping, sync"
+)]
 pub struct MixError(String);
 
 impl FromStr for Mix {

@@ -36,7 +36,8 @@ impl ProcessUsage {
         // The name of the process may hold blanks; fields are counted behind its closing parenthesis.
         let fields: Vec<&str> =
             stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().collect()).unwrap_or_default();
-        let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).ok_or_else(missing);
+        let ticks =
+            |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).ok_or_else(missing);
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or_else(missing)?;
         let kib: u64 = resident.trim().trim_end_matches(" kB").trim().parse().map_err(io::Error::other)?;
         Ok(Usage { cpu_seconds: (ticks(11)? + ticks(12)?) / TICKS_PER_SECOND, resident_bytes: kib * 1024 })

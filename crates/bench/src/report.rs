@@ -67,8 +67,11 @@ impl Report {
         let seconds = load.duration.as_secs_f64();
         let latency = &tally.latency_us;
         let cpu_seconds: f64 = servers.iter().map(|server| server.cpu_seconds).sum();
-        let cpu_us_per_operation =
-            if servers.is_empty() || tally.done == 0 { None } else { Some(cpu_seconds * 1e6 / tally.done as f64) };
+        let cpu_us_per_operation = if servers.is_empty() || tally.done == 0 {
+            None
+        } else {
+            Some(cpu_seconds * 1e6 / tally.done as f64)
+        };
         Report {
             mix: load.mix.to_string(),
             sessions: load.sessions,
@@ -107,11 +110,19 @@ impl fmt::Display for Report {
             latency.mean, latency.p50, latency.p95, latency.p99, latency.p999, latency.max
         )?;
         if let Some(cpu_us) = self.cpu_us_per_operation {
-            writeln!(f, "  server CPU: {cpu_us:.2} us per operation, {:.0} operations per CPU-second", 1e6 / cpu_us)?;
+            writeln!(
+                f,
+                "  server CPU: {cpu_us:.2} us per operation, {:.0} operations per CPU-second",
+                1e6 / cpu_us
+            )?;
         }
         for server in &self.servers {
             let mib = server.resident_bytes as f64 / (1 << 20) as f64;
-            writeln!(f, "  process {}: {:.2} CPU seconds, {mib:.0} MiB resident", server.process, server.cpu_seconds)?;
+            writeln!(
+                f,
+                "  process {}: {:.2} CPU seconds, {mib:.0} MiB resident",
+                server.process, server.cpu_seconds
+            )?;
         }
         Ok(())
     }

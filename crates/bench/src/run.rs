@@ -102,7 +102,8 @@ impl BenchError {
 /// Runs the load and reports. `progress` is called about once a second.
 pub async fn run(load: &Load, mut progress: impl FnMut(Progress)) -> Result<Report, BenchError> {
     let first = load.servers.first().ok_or(BenchError::NoServer)?;
-    let paths: Vec<String> = (0..load.nodes.max(1)).map(|number| format!("{}/n{number:07}", load.root)).collect();
+    let paths: Vec<String> =
+        (0..load.nodes.max(1)).map(|number| format!("{}/n{number:07}", load.root)).collect();
     let data = vec![b'z'; load.data_bytes];
     prepare(first, &load.root, &paths, &data).await?;
 
@@ -134,11 +135,12 @@ pub async fn run(load: &Load, mut progress: impl FnMut(Progress)) -> Result<Repo
     for task in tasks {
         tally.add(&task.await.map_err(|_| BenchError::Garbage)??);
     }
-    let costs = load.processes.iter().zip(before.iter().zip(&after)).map(|(&process, (before, after))| ServerCost {
-        process,
-        cpu_seconds: after.cpu_seconds - before.cpu_seconds,
-        resident_bytes: after.resident_bytes,
-    });
+    let costs =
+        load.processes.iter().zip(before.iter().zip(&after)).map(|(&process, (before, after))| ServerCost {
+            process,
+            cpu_seconds: after.cpu_seconds - before.cpu_seconds,
+            resident_bytes: after.resident_bytes,
+        });
     Ok(Report::new(load, &tally, costs.collect()))
 }
 

@@ -30,7 +30,8 @@ pub(crate) struct Tally {
 
 impl Tally {
     pub(crate) fn new() -> Tally {
-        let latency_us = hdrhistogram::Histogram::new_with_max(600_000_000, 3).expect("the bounds are in range");
+        let latency_us =
+            hdrhistogram::Histogram::new_with_max(600_000_000, 3).expect("the bounds are in range");
         Tally { latency_us, done: 0, errors: 0 }
     }
 

@@ -98,7 +98,14 @@ fn lengths_inside_a_request() {
     let mut witness = Witness::new(&server);
     let (mut client, _) = open(&server);
     for length in [-2i32, i32::MIN, 100, i32::MAX, i32::MAX - 3] {
-        for op in [OpCode::GetData, OpCode::Exists, OpCode::GetChildren, OpCode::Sync, OpCode::SetData, OpCode::Create] {
+        for op in [
+            OpCode::GetData,
+            OpCode::Exists,
+            OpCode::GetChildren,
+            OpCode::Sync,
+            OpCode::SetData,
+            OpCode::Create,
+        ] {
             let answer = refused(&mut client, op, |out| {
                 length.encode(out);
                 out.extend_from_slice(b"/a\0\0\0\0");
@@ -156,7 +163,10 @@ fn paths_that_are_no_paths() {
     // As long as a frame allows, and as deep.
     let long = format!("/{}", "x".repeat(1_000_000));
     create(&mut client, &long, b"");
-    assert_eq!(refused(&mut client, OpCode::GetData, path_and_watch(&"/x".repeat(100_000), true)), Some(ErrorCode::NoNode));
+    assert_eq!(
+        refused(&mut client, OpCode::GetData, path_and_watch(&"/x".repeat(100_000), true)),
+        Some(ErrorCode::NoNode)
+    );
     let mut deep = String::new();
     for _ in 0..2_000 {
         deep.push_str("/d");
@@ -245,7 +255,11 @@ fn unknown_and_internal_operations() {
         client.flush().unwrap();
         match client.receive_message().unwrap() {
             zebu_testing::Message::Reply { header, .. } => {
-                assert_eq!((header.xid, error(&header)), (5, Some(ErrorCode::Unimplemented)), "operation {op}");
+                assert_eq!(
+                    (header.xid, error(&header)),
+                    (5, Some(ErrorCode::Unimplemented)),
+                    "operation {op}"
+                );
                 assert_eq!(header.zxid, -1);
             }
             event => panic!("{event:?}"),
@@ -314,8 +328,15 @@ fn acls_that_grant_nothing_sensible() {
         assert_eq!(answer, Some(ErrorCode::InvalidAcl), "{acl:?}");
     }
     // Any bits are stored; what they do not name they do not grant.
-    done(&mut client, OpCode::Create, create_body("/locked", b"", vec![Acl::new(-1 << 5, "world", "anyone")], 0));
-    assert_eq!(refused(&mut client, OpCode::GetData, path_and_watch("/locked", false)), Some(ErrorCode::NoAuth));
+    done(
+        &mut client,
+        OpCode::Create,
+        create_body("/locked", b"", vec![Acl::new(-1 << 5, "world", "anyone")], 0),
+    );
+    assert_eq!(
+        refused(&mut client, OpCode::GetData, path_and_watch("/locked", false)),
+        Some(ErrorCode::NoAuth)
+    );
     // A multi with one forbidden part changes nothing.
     let before = monitored(&server, "znode_count");
     done(&mut client, OpCode::Multi, |out| {
@@ -379,7 +400,11 @@ fn words_that_are_not_for_everyone() {
         let answer = zebu_testing::four_letter::ask(plain.address(), word, PATIENCE).unwrap();
         assert_eq!(answer, format!("{word} is not executed because it is not in the whitelist.\n"));
     }
-    assert!(zebu_testing::four_letter::ask(plain.address(), "srvr", PATIENCE).unwrap().starts_with("Zookeeper version: 3.9"));
+    assert!(
+        zebu_testing::four_letter::ask(plain.address(), "srvr", PATIENCE)
+            .unwrap()
+            .starts_with("Zookeeper version: 3.9")
+    );
     for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], b"xxxx", b"RUOK"] {
         let mut client = RawClient::connect(plain.address()).unwrap();
         client.send_bytes(bytes).unwrap();

@@ -146,7 +146,11 @@ fn thousands_of_requests_in_flight_are_answered_in_order() {
     const REQUESTS: i32 = 20_000;
     for xid in 10..10 + REQUESTS {
         match xid % 4 {
-            0 => client.queue_as(Xid(xid), OpCode::SetData.wire(), set_data_body("/p", xid.to_string().as_bytes(), -1)),
+            0 => client.queue_as(
+                Xid(xid),
+                OpCode::SetData.wire(),
+                set_data_body("/p", xid.to_string().as_bytes(), -1),
+            ),
             1 => client.queue_as(Xid(xid), OpCode::GetData.wire(), path_and_watch("/p", false)),
             2 => client.queue_as(Xid(xid), OpCode::Ping.wire(), |_| ()),
             _ => client.queue_as(Xid(xid), OpCode::Exists.wire(), path_and_watch("/missing", false)),
@@ -162,7 +166,11 @@ fn thousands_of_requests_in_flight_are_answered_in_order() {
             0 => written = xid.to_string(),
             1 if !written.is_empty() => {
                 let length = i32::from_be_bytes(body[..4].try_into().unwrap()) as usize;
-                assert_eq!(body[4..4 + length], *written.as_bytes(), "a read sees the write before it, and no later one");
+                assert_eq!(
+                    body[4..4 + length],
+                    *written.as_bytes(),
+                    "a read sees the write before it, and no later one"
+                );
             }
             _ => {}
         }

@@ -15,7 +15,8 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("mr_paths", "an error reply ends after its header; no client reads the results behind it"),
 ];
 
-const WRONG_PASSWORD: &str = "a stranger who does not know the password cannot close the session's connection";
+const WRONG_PASSWORD: &str =
+    "a stranger who does not know the password cannot close the session's connection";
 
 #[test]
 fn zebu_answers_as_recorded() {

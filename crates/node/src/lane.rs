@@ -270,7 +270,14 @@ impl Lane {
     }
 
     /// Sends an answer that needs nothing of the tree.
-    pub(crate) fn push_answer(&mut self, asked: Asked, answer: Answer, then: Then, applied: Zxid, now_ms: i64) {
+    pub(crate) fn push_answer(
+        &mut self,
+        asked: Asked,
+        answer: Answer,
+        then: Then,
+        applied: Zxid,
+        now_ms: i64,
+    ) {
         match answer {
             Answer::Header { zxid, error } => {
                 let zxid = match zxid {

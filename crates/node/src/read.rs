@@ -76,17 +76,18 @@ impl Replica {
     fn catch_up(&self, lane: &mut Lane, request: &SetWatches) -> Result<(), ErrorCode> {
         let seen = request.relative_zxid;
         let mut table = self.watches();
-        let mut each = |paths: &Option<Vec<Text>>, kind: WatchKind, missed: Missed| -> Result<(), ErrorCode> {
-            for path in paths.as_ref().ok_or(ErrorCode::MarshallingError)? {
-                let path = path.as_deref().ok_or(ErrorCode::MarshallingError)?;
-                match missed(self.tree.node(path), seen) {
-                    // These events carry no zxid: they stand for any number of changes.
-                    Some(event) => lane.push_event(-1, event, path),
-                    None => table.add(path, watcher(lane.id), kind),
+        let mut each =
+            |paths: &Option<Vec<Text>>, kind: WatchKind, missed: Missed| -> Result<(), ErrorCode> {
+                for path in paths.as_ref().ok_or(ErrorCode::MarshallingError)? {
+                    let path = path.as_deref().ok_or(ErrorCode::MarshallingError)?;
+                    match missed(self.tree.node(path), seen) {
+                        // These events carry no zxid: they stand for any number of changes.
+                        Some(event) => lane.push_event(-1, event, path),
+                        None => table.add(path, watcher(lane.id), kind),
+                    }
                 }
-            }
-            Ok(())
-        };
+                Ok(())
+            };
         each(&request.data, WatchKind::Data, |node, seen| match node {
             None => Some(EventType::NodeDeleted),
             Some(node) if node.persisted().mzxid > seen => Some(EventType::NodeDataChanged),
@@ -237,7 +238,10 @@ impl<'a> Reader<'a> {
             .credentials
             .iter()
             .rev()
-            .map(|id| ClientInfo { scheme: id.scheme.clone(), user: Some(access::user_name(id, &self.replica.policy).into()) })
+            .map(|id| ClientInfo {
+                scheme: id.scheme.clone(),
+                user: Some(access::user_name(id, &self.replica.policy).into()),
+            })
             .collect();
         infos.encode(out);
         Ok(())

@@ -83,7 +83,9 @@ impl Replica {
                 return;
             }
             match work {
-                Work::Read(request, credentials) => self.answer_read(lane, asked, &request, &credentials, now_ms),
+                Work::Read(request, credentials) => {
+                    self.answer_read(lane, asked, &request, &credentials, now_ms)
+                }
                 Work::Answer(answer, then) => lane.push_answer(asked, answer, then, self.last_zxid(), now_ms),
                 Work::Write(_) => unreachable!("pop_ready leaves writes where they are"),
             }

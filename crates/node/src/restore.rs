@@ -65,7 +65,13 @@ impl RecoveryTarget for Restore {
         self.loader().acl(id, acl);
     }
 
-    fn node(&mut self, path: &str, data: Option<&[u8]>, acl: i64, stat: &StatPersisted) -> Result<(), String> {
+    fn node(
+        &mut self,
+        path: &str,
+        data: Option<&[u8]>,
+        acl: i64,
+        stat: &StatPersisted,
+    ) -> Result<(), String> {
         self.loader().node(path, data.map(Arc::from), acl, stat).map_err(|error| error.to_string())
     }
 

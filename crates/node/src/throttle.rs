@@ -119,7 +119,10 @@ mod tests {
         let settings = ThrottleSettings { tokens: 2, fill_time_ms: 10, fill_count: 1, ..Default::default() };
         let mut throttle = ConnectionThrottle::new(settings, 0);
         let mut admit = |now_ms| throttle.admit(now_ms, 0.5);
-        assert_eq!([admit(0), admit(0), admit(0)], [Admission::Admitted, Admission::Admitted, Admission::Refused]);
+        assert_eq!(
+            [admit(0), admit(0), admit(0)],
+            [Admission::Admitted, Admission::Admitted, Admission::Refused]
+        );
         assert_eq!(admit(5), Admission::Refused);
         assert_eq!(admit(11), Admission::Admitted);
         assert_eq!(admit(11), Admission::Refused);

@@ -43,7 +43,10 @@ impl DiskHandle {
 }
 
 /// Starts the disk thread. It ends when its handle is dropped, after everything handed over is durable.
-pub(crate) fn start(shared: Arc<Shared>, log: LogWriter<FileDisk>) -> std::io::Result<(DiskHandle, JoinHandle<()>)> {
+pub(crate) fn start(
+    shared: Arc<Shared>,
+    log: LogWriter<FileDisk>,
+) -> std::io::Result<(DiskHandle, JoinHandle<()>)> {
     let (orders, received) = channel();
     let thread = std::thread::Builder::new().name("zebu-disk".to_owned()).spawn(move || {
         if let Err(failure) = run(&shared, log, &received) {
@@ -54,7 +57,11 @@ pub(crate) fn start(shared: Arc<Shared>, log: LogWriter<FileDisk>) -> std::io::R
     Ok((DiskHandle { orders }, thread))
 }
 
-fn run(shared: &Shared, mut log: LogWriter<FileDisk>, orders: &Receiver<LogBatch>) -> Result<(), DiskFailure> {
+fn run(
+    shared: &Shared,
+    mut log: LogWriter<FileDisk>,
+    orders: &Receiver<LogBatch>,
+) -> Result<(), DiskFailure> {
     let failure = |error: zebu_storage::LogError| DiskFailure {
         directory: shared.config.storage.log_dir(),
         reason: error.to_string(),

@@ -52,12 +52,7 @@ impl Inbox {
     /// At most `room_max` writes may be on their way at a time.
     pub(crate) fn new(room_max: usize) -> Inbox {
         let room_max = room_max.clamp(1, Semaphore::MAX_PERMITS);
-        Inbox {
-            waiting: Mutex::default(),
-            arrived: Condvar::new(),
-            room: Semaphore::new(room_max),
-            room_max,
-        }
+        Inbox { waiting: Mutex::default(), arrived: Condvar::new(), room: Semaphore::new(room_max), room_max }
     }
 
     pub(crate) fn push_urgent(&self, urgent: Urgent) {

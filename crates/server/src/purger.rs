@@ -69,7 +69,11 @@ pub(crate) fn start(
     let Some(every) = interval(storage.purge_interval, origin) else {
         info!(
             "old snapshots and logs are kept (autopurge is off{})",
-            if storage.purge_interval == PurgeInterval::Unset { " in a directory taken over from ZooKeeper" } else { "" }
+            if storage.purge_interval == PurgeInterval::Unset {
+                " in a directory taken over from ZooKeeper"
+            } else {
+                ""
+            }
         );
         return Ok(None);
     };

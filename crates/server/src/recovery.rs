@@ -7,8 +7,8 @@ use tracing::{error, info, warn};
 use zebu_node::Restore;
 use zebu_storage::disk::Disk;
 use zebu_storage::{
-    Compression, Directories, DirectoryError, EmptySnapshots, FileDisk, ForceSync, Locks, LogOptions, LogWriter,
-    Missing, Progress, Recovered, RecoveryOptions, Sections, recover,
+    Compression, Directories, DirectoryError, EmptySnapshots, FileDisk, ForceSync, Locks, LogOptions,
+    LogWriter, Missing, Progress, Recovered, RecoveryOptions, Sections, recover,
 };
 use zebu_tree::{Tree, WalkProgress};
 
@@ -47,11 +47,12 @@ pub(crate) fn open(config: &ServerConfig, hash_seed: u64) -> Result<Opened, Serv
         if storage.trust_empty_snapshot { EmptySnapshots::Trust } else { EmptySnapshots::Refuse };
     let options = RecoveryOptions { empty_snapshots, ..RecoveryOptions::default() };
     let mut reporter = Reporter::new();
-    let recovered = recover(&disk, &directories, options, &mut restore, &mut |progress| reporter.report(&progress))
-        .map_err(|error| ServeError::DataDirectory {
-            path: storage.data_dir.clone(),
-            reason: error.to_string(),
-        })?;
+    let recovered =
+        recover(&disk, &directories, options, &mut restore, &mut |progress| reporter.report(&progress))
+            .map_err(|error| ServeError::DataDirectory {
+                path: storage.data_dir.clone(),
+                reason: error.to_string(),
+            })?;
     let mut tree = restore.finish();
     tell(&recovered, &tree, reporter.started.elapsed());
     let orphans = tree.remove_orphaned_ephemerals();
@@ -68,8 +69,10 @@ pub(crate) fn open(config: &ServerConfig, hash_seed: u64) -> Result<Opened, Serv
             })?;
         }
         // Apache refuses a directory that has logs and no snapshot.
-        write_first_snapshot(&tree, &snapshots)
-            .map_err(|error| ServeError::DataDirectory { path: directories.snapshots(), reason: error.to_string() })?;
+        write_first_snapshot(&tree, &snapshots).map_err(|error| ServeError::DataDirectory {
+            path: directories.snapshots(),
+            reason: error.to_string(),
+        })?;
     }
     if !storage.force_sync {
         warn!("forceSync=no: a power failure can lose writes that were acknowledged");
@@ -160,7 +163,9 @@ impl Reporter {
             return;
         }
         self.last = Instant::now();
-        let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = |path: &Path| {
+            path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+        };
         match progress {
             Progress::Snapshot { path, bytes } => {
                 info!(file = name(path), mib = bytes >> 20, "loading the snapshot");

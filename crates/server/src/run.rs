@@ -63,7 +63,8 @@ pub fn run(config: ServerConfig, ready: impl FnOnce(&Ready)) -> Result<(), Serve
     let (disk, disk_thread) = disk::start(shared.clone(), log).map_err(internal(cannot_start))?;
     let (snapshot_handle, snapshot_thread) =
         snapshotter::start(shared.clone(), snapshots).map_err(internal(cannot_start))?;
-    let purging = purger::start(directories, &shared.config.storage, origin).map_err(internal(cannot_start))?;
+    let purging =
+        purger::start(directories, &shared.config.storage, origin).map_err(internal(cannot_start))?;
     let core = CoreThread::new(shared.clone(), node, disk, snapshot_handle, last_zxid);
     let (core_thread, core_ended) = start_core(core).map_err(internal(cannot_start))?;
 

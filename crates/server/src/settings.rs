@@ -58,7 +58,11 @@ pub(crate) fn node_settings(config: &ServerConfig, seed: u64) -> NodeSettings {
         container_never_used_ms: config.containers.max_never_used.map_or(0, millis),
         snap_count: u64::from(config.storage.snap_count),
         snap_bytes: config.storage.snap_size_limit.map(|limit| limit.0),
-        reconfig: if config.reconfig_enabled { ReconfigSupport::Standalone } else { ReconfigSupport::Disabled },
+        reconfig: if config.reconfig_enabled {
+            ReconfigSupport::Standalone
+        } else {
+            ReconfigSupport::Disabled
+        },
         seed,
     }
 }

@@ -8,8 +8,8 @@ use zebu_node::{Replica, ServerStats};
 use crate::clock::Clock;
 use crate::config::ServerConfig;
 use crate::inbox::Inbox;
-use crate::large_requests::LargeRequests;
 use crate::lanes::LaneRegistry;
+use crate::large_requests::LargeRequests;
 use crate::metrics::Metrics;
 use crate::words::TRACE_MASK_DEFAULT;
 

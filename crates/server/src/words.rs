@@ -14,9 +14,9 @@ use zebu_proto::{SessionId, Zxid};
 
 use crate::config::ServerConfig;
 use crate::four_letter::{
-    ConnectionOfSession, ConnectionReport, DirectorySizes, ExpiryBucket, Gauges, Interest, MachineReport, Metrics,
-    Mode, Report, ResponseSize, ServerReport, SessionDump, SessionReport, SettingsReport, Summary, WatchSummary, Word,
-    render, render_not_allowed, render_not_serving,
+    ConnectionOfSession, ConnectionReport, DirectorySizes, ExpiryBucket, Gauges, Interest, MachineReport,
+    Metrics, Mode, Report, ResponseSize, ServerReport, SessionDump, SessionReport, SettingsReport, Summary,
+    WatchSummary, Word, render, render_not_allowed, render_not_serving,
 };
 use crate::inbox::{SessionsReport, Urgent};
 use crate::lanes::LaneCell;
@@ -191,7 +191,8 @@ fn connection(cell: &Arc<LaneCell>) -> ConnectionReport {
 
 fn settings(config: &ServerConfig, client_port: Option<u16>) -> SettingsReport {
     let sizes = directory_sizes(config);
-    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string();
+    let absolute =
+        |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string();
     SettingsReport {
         client_port,
         secure_client_port: None,
@@ -218,7 +219,11 @@ fn directory_sizes(config: &ServerConfig) -> DirectorySizes {
 /// Bytes of the files in a directory. A file that goes while it is looked at counts nothing.
 fn directory_size(directory: &Path) -> u64 {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.metadata().ok()).filter(|data| data.is_file()).map(|data| data.len()).sum()
+    entries
+        .filter_map(|entry| entry.metadata().ok())
+        .filter(|data| data.is_file())
+        .map(|data| data.len())
+        .sum()
 }
 
 fn machine() -> MachineReport {
@@ -232,7 +237,9 @@ fn machine() -> MachineReport {
         host_name: read("/proc/sys/kernel/hostname"),
         temporary_directory: Some(std::env::temp_dir().display().to_string()),
         os_name: read("/proc/sys/kernel/ostype"),
-        os_arch: Some(if std::env::consts::ARCH == "x86_64" { "amd64" } else { std::env::consts::ARCH }.to_owned()),
+        os_arch: Some(
+            if std::env::consts::ARCH == "x86_64" { "amd64" } else { std::env::consts::ARCH }.to_owned(),
+        ),
         os_version: read("/proc/sys/kernel/osrelease"),
         user_name: std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).ok(),
         user_home: std::env::var("HOME").ok(),
@@ -248,7 +255,8 @@ fn dump(shared: &Shared, core: SessionsReport) -> SessionDump {
     let wall = |monotonic_ms: i64| now.wall_ms + (monotonic_ms - now.monotonic_ms);
     let tick_ms = shared.config.sessions.tick_time.as_millis() as i64;
     let sessions = core.tracker.buckets.into_iter();
-    let sessions = sessions.map(|(at_ms, members)| ExpiryBucket { expires_at_ms: wall(at_ms), members }).collect();
+    let sessions =
+        sessions.map(|(at_ms, members)| ExpiryBucket { expires_at_ms: wall(at_ms), members }).collect();
     let ephemerals = {
         let replica = shared.read();
         let tree = replica.tree();

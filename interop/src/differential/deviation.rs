@@ -123,6 +123,8 @@ pub(crate) fn allowing(left: &Observed, right: &Observed) -> Option<&'static str
 
 /// A text as it reads after Apache has sent it.
 fn surrogates_lost(text: &str) -> String {
-    let lost = |character: char| if character > '\u{ffff}' { "\u{fffd}\u{fffd}".to_owned() } else { character.to_string() };
+    let lost = |character: char| {
+        if character > '\u{ffff}' { "\u{fffd}\u{fffd}".to_owned() } else { character.to_string() }
+    };
     text.chars().map(lost).collect()
 }

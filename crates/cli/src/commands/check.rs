@@ -62,7 +62,7 @@ fn as_text(loaded: &Loaded) -> Vec<String> {
 
 fn summary(config: &ServerConfig) -> Vec<String> {
     let purge = match config.storage.purge_interval {
-        PurgeInterval::Unset => "not set".to_owned(),
+        PurgeInterval::Unset => "daily in a directory that Zebu created, never in one taken over".to_owned(),
         PurgeInterval::Off => "off".to_owned(),
         PurgeInterval::Every(interval) => {
             format!("every {} s, keeping {} snapshots", interval.as_secs(), config.storage.snap_retain_count)

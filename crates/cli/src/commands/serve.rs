@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::process::ExitCode;
 
 use clap::Args;
-use zebu_server::{Ready, ServeError};
 use zebu_server::config::{Inputs, ThisMachine, load};
+use zebu_server::{Ready, ServeError};
 
 use crate::config_arguments::ConfigArguments;
 use crate::console::complain;

@@ -70,14 +70,22 @@ pub(crate) fn error(header: &ReplyHeader) -> Option<ErrorCode> {
 }
 
 /// Sends a request that must succeed.
-pub(crate) fn done(client: &mut RawClient, op: OpCode, body: impl FnOnce(&mut Vec<u8>)) -> (Vec<WatcherEvent>, Vec<u8>) {
+pub(crate) fn done(
+    client: &mut RawClient,
+    op: OpCode,
+    body: impl FnOnce(&mut Vec<u8>),
+) -> (Vec<WatcherEvent>, Vec<u8>) {
     let (events, header, body) = client.call(op, body).expect("an answer");
     assert_eq!(error(&header), None, "{op:?}");
     (events, body)
 }
 
 /// Sends a request and returns its error.
-pub(crate) fn refused(client: &mut RawClient, op: OpCode, body: impl FnOnce(&mut Vec<u8>)) -> Option<ErrorCode> {
+pub(crate) fn refused(
+    client: &mut RawClient,
+    op: OpCode,
+    body: impl FnOnce(&mut Vec<u8>),
+) -> Option<ErrorCode> {
     let (_, header, _) = client.call(op, body).expect("an answer");
     error(&header)
 }

@@ -61,7 +61,9 @@ impl Node {
                 let Txn::CreateSession { timeout_ms } = proposal.entry.txn else {
                     unreachable!("a connect request is prepared into a session, never refused");
                 };
-                lanes.with(lane, |lane| lane.accept(LaneSession { id: session, timeout_ms }, read_only, now_ms));
+                lanes.with(lane, |lane| {
+                    lane.accept(LaneSession { id: session, timeout_ms }, read_only, now_ms)
+                });
             }
             Origin::Housekeeping => {}
         }
@@ -92,7 +94,9 @@ fn encode_outcome(
     }
     match shape {
         ReplyShape::Empty | ReplyShape::Close => {}
-        ReplyShape::Path | ReplyShape::PathAndStat | ReplyShape::Stat => encode_body(shape, outcome, txn, out),
+        ReplyShape::Path | ReplyShape::PathAndStat | ReplyShape::Stat => {
+            encode_body(shape, outcome, txn, out)
+        }
         ReplyShape::DataAndStat => {
             let node = replica.tree.node("/zookeeper/config").ok_or(ErrorCode::NoNode)?;
             encode_buffer(node.data(), out);
@@ -110,7 +114,9 @@ fn encode_body(shape: &ReplyShape, outcome: &Outcome, txn: &Txn, out: &mut Vec<u
     }
     if matches!(shape, ReplyShape::Stat | ReplyShape::PathAndStat) {
         match outcome {
-            Outcome::Created { stat } | Outcome::DataSet { stat } | Outcome::AclSet { stat } => stat.encode(out),
+            Outcome::Created { stat } | Outcome::DataSet { stat } | Outcome::AclSet { stat } => {
+                stat.encode(out)
+            }
             other => unreachable!("{shape:?} follows a node change, found {other:?}"),
         }
     }

@@ -148,7 +148,8 @@ impl Node {
         let Submission { lane, slot, session, xid, request, credentials, received_ms } = submission;
         let closes = matches!(request, WriteRequest::CloseSession);
         let waited_ms = now.monotonic_ms - received_ms;
-        if !closes && self.settings.throttled_op_wait_ms > 0 && waited_ms > self.settings.throttled_op_wait_ms {
+        if !closes && self.settings.throttled_op_wait_ms > 0 && waited_ms > self.settings.throttled_op_wait_ms
+        {
             self.answered += 1;
             let error = Some(ErrorCode::ThrottledOp);
             lanes.with(lane, |lane| {

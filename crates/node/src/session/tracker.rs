@@ -169,7 +169,8 @@ impl SessionTracker {
                     Attachment::Lane(lane) => touched(lane),
                     Attachment::Detached { touched_ms } => Some(touched_ms),
                 };
-                let renewed_ms = touched_ms.map(|touched_ms| tick_end(touched_ms, tracked.timeout_ms, tick_ms));
+                let renewed_ms =
+                    touched_ms.map(|touched_ms| tick_end(touched_ms, tracked.timeout_ms, tick_ms));
                 match renewed_ms.filter(|&renewed_ms| renewed_ms > bucket_ms) {
                     Some(renewed_ms) => {
                         tracked.expires_ms = renewed_ms;

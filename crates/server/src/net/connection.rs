@@ -365,7 +365,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Answers a four-letter word and closes.
     async fn answer_word(mut self, word: Word) {
-        let text = crate::words::answer(word, &mut self.stream, &self.pending, &self.shared, &self.cell).await;
+        let text =
+            crate::words::answer(word, &mut self.stream, &self.pending, &self.shared, &self.cell).await;
         if self.stream.write_all(text.as_bytes()).await.is_ok() {
             // Input that was not read would turn the close into a reset, and the answer might be lost.
             let _ = self.stream.shutdown().await;

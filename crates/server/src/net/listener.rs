@@ -78,9 +78,9 @@ impl Listener {
             return;
         }
         let now = shared.clock.now();
-        let cell = shared.lanes.add(peer, |id| {
-            Lane::new(id, peer::credentials(peer), now.wall_ms, now.monotonic_ms)
-        });
+        let cell = shared
+            .lanes
+            .add(peer, |id| Lane::new(id, peer::credentials(peer), now.wall_ms, now.monotonic_ms));
         let connection = Connection::new(stream, shared.clone(), cell);
         tokio::spawn(async move {
             connection.run().await;
