@@ -44,7 +44,7 @@ pub(crate) fn run(suite: &'static str, target: &Target) -> anyhow::Result<Outcom
 }
 
 fn program(arguments: &[&str]) -> Command {
-    let mut command = cargo(&["run", "--quiet", "--release", "--package", "zebu-interop", "--"]);
+    let mut command = cargo(&["run", "--quiet", "--package", "zebu-interop", "--"]);
     command.args(arguments);
     command
 }
