@@ -174,8 +174,8 @@ fn the_background_commands_work_as_the_scripts_do() {
 fn open_with_timeout(server: &TestServer, timeout_ms: i32) -> (RawClient, i64) {
     let mut request = zebu_testing::raw::new_session_request();
     request.timeout_ms = timeout_ms;
-    let mut client = RawClient::connect(server.address()).unwrap();
-    let response = client.handshake(&request).unwrap();
+    let mut client = RawClient::connect(server.address()).expect("a connection");
+    let response = client.handshake(&request).expect("a session");
     assert_eq!(response.timeout_ms, timeout_ms);
     (client, response.session_id)
 }

@@ -50,10 +50,8 @@ pub enum CloseReason {
     Replaced,
     /// The client has seen a later state than this server has.
     AheadOfServer,
-    /// Too many sessions at a time.
+    /// Too many sessions at a time, or too many bytes of large requests.
     Throttled,
-    /// The server stops.
-    Shutdown,
 }
 
 /// The session of a connection, once it has one.

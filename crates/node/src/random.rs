@@ -13,7 +13,7 @@ impl Random {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -23,12 +23,12 @@ impl Random {
 
     /// A number in `0..bound`; zero for an empty range.
     pub fn below(&mut self, bound: u64) -> u64 {
-        if bound == 0 { 0 } else { self.next() % bound }
+        if bound == 0 { 0 } else { self.draw() % bound }
     }
 
     /// A number in `0.0..1.0`.
     pub fn fraction(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+        (self.draw() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
@@ -39,7 +39,7 @@ mod tests {
     #[test]
     fn the_stream_of_a_seed_is_fixed() {
         let mut random = Random::new(0);
-        assert_eq!(random.next(), 0xe220_a839_7b1d_cdaf);
+        assert_eq!(random.draw(), 0xe220_a839_7b1d_cdaf);
         assert!((0..1000).all(|_| random.below(7) < 7));
         assert!((0..1000).all(|_| (0.0..1.0).contains(&random.fraction())));
         assert_eq!(random.below(0), 0);

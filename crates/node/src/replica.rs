@@ -90,11 +90,11 @@ impl Replica {
         let Replica { tree, policy, watches, digests, .. } = self;
         let watches = watches.get_mut().unwrap_or_else(PoisonError::into_inner);
         let outcome = tree.apply(&entry.header, &entry.txn, &mut |event| {
-            watches.fire(event.kind, &event.path, &mut |watcher| {
+            watches.fire(event.kind, event.path, &mut |watcher| {
                 lanes.with(LaneId(watcher.0), |lane| {
                     // A client is told of a node only if it might read it.
-                    if access::allowed(&event.acl, Permissions::READ, &lane.credentials, policy) {
-                        lane.push_event(event.zxid.0, event.kind, &event.path);
+                    if access::allowed(event.acl, Permissions::READ, &lane.credentials, policy) {
+                        lane.push_event(event.zxid.0, event.kind, event.path);
                     }
                 });
             });

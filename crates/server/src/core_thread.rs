@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zebu_node::{AfterAppend, Node};
+use zebu_node::{AfterAppend, Event, Node};
 use zebu_proto::Zxid;
 
 use crate::disk::{DiskFailure, DiskHandle};
@@ -106,7 +106,11 @@ impl CoreThread {
         }
         let mut lanes = self.shared.lanes.batch();
         let replica = self.shared.read();
+        let mut gone = Vec::new();
         for event in delivery.events.drain(..) {
+            if let Event::Disconnected { lane, .. } = event {
+                gone.push(lane);
+            }
             self.node.handle(event, &replica, &mut lanes, now);
         }
         if due {
@@ -114,6 +118,7 @@ impl CoreThread {
         }
         drop(replica);
         lanes.ring();
+        self.shared.lanes.remove(&gone);
         self.shared.inbox.release(self.node.take_answered());
     }
 

@@ -49,12 +49,14 @@ impl LaneRegistry {
         cell
     }
 
-    pub(crate) fn remove(&self, id: LaneId) {
-        self.map.write().unwrap_or_else(PoisonError::into_inner).remove(&id);
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.read().len()
+    /// Removes lanes whose connections are gone.
+    pub(crate) fn remove(&self, gone: &[LaneId]) {
+        if !gone.is_empty() {
+            let mut map = self.map.write().unwrap_or_else(PoisonError::into_inner);
+            for id in gone {
+                map.remove(id);
+            }
+        }
     }
 
     /// All lanes, by age.

@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tracing::{info, warn};
-use zebu_node::{CloseReason, Node, Replica};
+use zebu_node::{Node, Replica};
 
 use crate::clock::Clock;
 use crate::config::ServerConfig;
@@ -22,6 +23,9 @@ use crate::serve_error::ServeError;
 use crate::settings;
 use crate::shared::Shared;
 use crate::snapshotter;
+
+/// How long a stopping server waits for clients to take their last replies.
+const GOODBYE_MAX: Duration = Duration::from_secs(1);
 
 /// What is known once the server answers.
 #[derive(Debug)]
@@ -98,9 +102,10 @@ enum Ended {
     Failed,
 }
 
-fn start_core(
-    core: CoreThread,
-) -> std::io::Result<(JoinHandle<()>, oneshot::Receiver<Result<(), DiskFailure>>)> {
+/// Resolves when the core has ended; an error if it ended by a panic.
+type CoreEnded = oneshot::Receiver<Result<(), DiskFailure>>;
+
+fn start_core(core: CoreThread) -> std::io::Result<(JoinHandle<()>, CoreEnded)> {
     let (ended, receiver) = oneshot::channel();
     let thread = std::thread::Builder::new().name("zebu-core".to_owned()).spawn(move || {
         let result = core.run();
@@ -110,11 +115,7 @@ fn start_core(
     Ok((thread, receiver))
 }
 
-async fn serve(
-    shared: Arc<Shared>,
-    listener: Listener,
-    mut core_ended: oneshot::Receiver<Result<(), DiskFailure>>,
-) -> Ended {
+async fn serve(shared: Arc<Shared>, listener: Listener, mut core_ended: CoreEnded) -> Ended {
     let accepting = tokio::spawn(listener.run());
     tokio::select! {
         () = asked_to_stop() => {}
@@ -125,13 +126,22 @@ async fn serve(
     accepting.abort();
     shared.inbox.push_urgent(Urgent::Stop);
     let result = ended(core_ended.await);
+    say_goodbye(&shared).await;
+    result
+}
+
+/// Lets every connection send what it has, for a moment.
+async fn say_goodbye(shared: &Shared) {
     let mut lanes = shared.lanes.batch();
     for cell in shared.lanes.all() {
         let lane = cell.lock().id;
-        zebu_node::Lanes::with(&mut lanes, lane, |lane| lane.close(CloseReason::Shutdown));
+        zebu_node::Lanes::with(&mut lanes, lane, zebu_node::Lane::drain);
     }
     lanes.ring();
-    result
+    let deadline = tokio::time::Instant::now() + GOODBYE_MAX;
+    while shared.connections.load(Ordering::Acquire) > 0 && tokio::time::Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 fn ended(result: Result<Result<(), DiskFailure>, oneshot::error::RecvError>) -> Ended {

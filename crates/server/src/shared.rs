@@ -1,6 +1,6 @@
 //! What every part of the edge can see.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use zebu_node::{Replica, ServerStats};
@@ -23,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) stats: ServerStats,
     pub(crate) metrics: Metrics,
     pub(crate) large_requests: LargeRequests,
+    /// Connections that are being served.
+    pub(crate) connections: AtomicUsize,
     /// Set when the server stops: no new connection is served.
     pub(crate) stopping: AtomicBool,
     client_port: OnceLock<u16>,
@@ -42,6 +44,7 @@ impl Shared {
             lanes: LaneRegistry::default(),
             stats: ServerStats::default(),
             metrics: Metrics::default(),
+            connections: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             client_port: OnceLock::new(),
             trace_mask: AtomicI64::new(TRACE_MASK_DEFAULT),

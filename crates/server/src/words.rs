@@ -140,12 +140,16 @@ fn server(shared: &Shared) -> ServerReport {
         latency: latency(shared),
         received,
         sent,
-        connections: shared.lanes.len() as u64,
+        connections: connection_count(shared) as u64,
         outstanding: shared.inbox.outstanding() as u64,
         zxid,
         mode: Mode::Standalone,
         node_count,
     }
+}
+
+fn connection_count(shared: &Shared) -> usize {
+    shared.connections.load(std::sync::atomic::Ordering::Acquire)
 }
 
 fn latency(shared: &Shared) -> Summary {
@@ -154,7 +158,7 @@ fn latency(shared: &Shared) -> Summary {
 }
 
 fn connections(shared: &Shared) -> Vec<ConnectionReport> {
-    shared.lanes.all().iter().map(|cell| connection(cell)).collect()
+    shared.lanes.all().iter().map(connection).collect()
 }
 
 fn connection(cell: &Arc<LaneCell>) -> ConnectionReport {
@@ -335,7 +339,7 @@ fn metrics(shared: &Shared, core: SessionsReport) -> Metrics {
             latency: latency(shared),
             packets_received: packets_received as i64,
             packets_sent: packets_sent as i64,
-            connections: shared.lanes.len() as i64,
+            connections: connection_count(shared) as i64,
             outstanding_requests: shared.inbox.outstanding() as i64,
             uptime_ms: shared.clock.monotonic_ms(),
             znode_count: tree.node_count() as i64,
@@ -350,7 +354,7 @@ fn metrics(shared: &Shared, core: SessionsReport) -> Metrics {
             response_size: if last < 0 { None } else { Some(ResponseSize { last, min, max }) },
             auth_failed: shared.stats.auth_failures() as i64,
             plain_local_connections: 0,
-            plain_remote_connections: shared.lanes.len() as i64,
+            plain_remote_connections: connection_count(shared) as i64,
         }
     };
     gauges.add_to(&mut metrics);

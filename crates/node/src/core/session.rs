@@ -35,7 +35,7 @@ impl Node {
         let timeout_ms = self.negotiate(request.timeout_ms);
         match request.session_id {
             0 => {
-                let session = self.ids.next();
+                let session = self.ids.take();
                 self.sessions.track(session, timeout_ms, Attachment::Lane(lane), now.monotonic_ms);
                 let origin = Origin::Connect { lane, read_only: request.read_only };
                 let create = WriteRequest::CreateSession { timeout_ms };

@@ -19,7 +19,7 @@ impl SessionIds {
     }
 
     /// The next id.
-    pub fn next(&mut self) -> SessionId {
+    pub fn take(&mut self) -> SessionId {
         if self.next == CONTAINER_OWNER || self.next == 0 {
             self.next = self.next.wrapping_add(1);
         }
@@ -36,16 +36,16 @@ mod tests {
     #[test]
     fn the_server_is_in_the_top_byte() {
         let mut ids = SessionIds::new(1, 1_784_300_000_123);
-        let first = ids.next();
+        let first = ids.take();
         assert_eq!(first.0 >> 56, 1);
         assert_eq!(first.0 & 0xffff, 0, "the counter starts at zero");
-        assert_eq!(ids.next().0, first.0 + 1);
-        assert_eq!(SessionIds::new(255, 5).next().0 as u64 >> 56, 255);
+        assert_eq!(ids.take().0, first.0 + 1);
+        assert_eq!(SessionIds::new(255, 5).take().0 as u64 >> 56, 255);
     }
 
     #[test]
     fn the_container_mark_is_skipped() {
         let mut ids = SessionIds { next: CONTAINER_OWNER };
-        assert_eq!(ids.next(), SessionId(CONTAINER_OWNER + 1));
+        assert_eq!(ids.take(), SessionId(CONTAINER_OWNER + 1));
     }
 }

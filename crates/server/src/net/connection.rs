@@ -8,11 +8,12 @@
 use std::cell::RefCell;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::Instant;
-use tracing::{debug, trace, warn};
+use tracing::{Instrument, Span, debug, debug_span, trace, warn};
 use zebu_node::{CloseReason, Event, Phase, Submission};
 use zebu_proto::Reader;
 use zebu_proto::client::ConnectRequest;
@@ -29,8 +30,8 @@ const SCRATCH_BYTES: usize = 64 * 1024;
 /// Frames that are looked at under one hold of the shared lock, so that the core is not kept waiting.
 const FRAMES_PER_HOLD: usize = 512;
 
-/// Send buffers larger than this are not kept for the next reply.
-const KEEP_OUTPUT_BYTES: usize = 64 * 1024;
+/// Send buffers larger than this are not kept for the next reply: there may be ten thousand idle clients.
+const KEEP_OUTPUT_BYTES: usize = 16 * 1024;
 
 thread_local! {
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice());
@@ -76,12 +77,13 @@ pub(super) struct Connection<S> {
     sent: usize,
     submissions: Vec<Submission>,
     large: Vec<LargeShare>,
-    deadline: Instant,
+    /// Until when the client must have asked for a session, or must have read its last reply.
+    deadline: Option<Instant>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) fn new(stream: S, shared: Arc<Shared>, cell: Arc<LaneCell>) -> Connection<S> {
-        let deadline = Instant::now() + shared.config.listen.sessionless_timeout;
+        let deadline = Some(Instant::now() + shared.config.listen.sessionless_timeout);
         Connection {
             stream,
             shared,
@@ -98,8 +100,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Serves the client until either side closes. Whatever happens, a panic included, the lane is given
     /// up at the end.
-    pub(super) async fn run(mut self) {
-        let _farewell = Farewell { shared: self.shared.clone(), cell: self.cell.clone() };
+    pub(super) async fn run(self) {
+        let farewell = Farewell::new(&self.shared, &self.cell);
+        let span = debug_span!("client", peer = %self.cell.peer, session = tracing::field::Empty);
+        self.serve().instrument(span).await;
+        drop(farewell);
+    }
+
+    async fn serve(mut self) {
         loop {
             if let Stage::Word(word) = self.stage {
                 return self.answer_word(word).await;
@@ -114,7 +122,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 Wake::Bell => self.resume(),
                 Wake::Timeout => {
                     self.shared.metrics.sessionless_expired.increment();
-                    debug!(peer = %self.cell.peer, "closed: no session was asked for in time");
+                    debug!("closed: no session was asked for, or the last reply was not read, in time");
                     return;
                 }
                 Wake::Gone => return,
@@ -141,8 +149,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             // Taking the outbox may have made room for requests that wait here.
             room_now = !had_room && lane.has_room();
         }
-        let done = lane.phase == Phase::Draining && self.output.is_empty() && lane.is_drained();
+        let draining = lane.phase == Phase::Draining;
+        let done = draining && self.output.is_empty() && lane.is_drained();
         drop(lane);
+        if draining && self.deadline.is_none() {
+            self.deadline = Some(Instant::now() + self.shared.config.listen.sessionless_timeout);
+        }
         if room_now {
             self.resume();
         }
@@ -150,23 +162,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn note_close(&self, reason: CloseReason) {
-        let peer = self.cell.peer;
         match reason {
             CloseReason::BadFrame => {
                 self.shared.metrics.bad_frames.increment();
-                debug!(%peer, "closed: the client sent bytes that are no request");
+                debug!("closed: the client sent bytes that are no request");
             }
             CloseReason::OutboxFull => {
-                warn!(%peer, "closed: the client does not read its replies and events");
+                warn!(peer = %self.cell.peer, "closed: the client does not read its replies and events");
             }
-            other => debug!(%peer, reason = ?other, "closed"),
+            other => debug!(reason = ?other, "closed"),
         }
     }
 
     /// Goes on with bytes that had to wait.
     fn resume(&mut self) {
-        if self.stage == Stage::Connecting && self.cell.lock().phase != Phase::Handshake {
-            self.stage = Stage::Serving;
+        if self.stage == Stage::Connecting {
+            let lane = self.cell.lock();
+            if lane.phase != Phase::Handshake {
+                self.stage = Stage::Serving;
+                self.deadline = None;
+                if let Some(session) = lane.session {
+                    Span::current().record("session", tracing::field::display(session.id));
+                }
+            }
         }
         self.take_pending();
     }
@@ -176,8 +194,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let cell = self.cell.clone();
         let mut bell = pin!(cell.bell().notified());
         let wants_read = self.wants_read();
-        let mut timeout = pin!(tokio::time::sleep_until(self.deadline));
-        let has_deadline = self.stage == Stage::First;
+        let deadline = self.deadline;
+        let mut timeout = pin!(async move {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        });
         std::future::poll_fn(|context| {
             if let Poll::Ready(wake) = self.poll_write(context) {
                 return Poll::Ready(wake);
@@ -188,7 +211,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if bell.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Wake::Bell);
             }
-            if has_deadline && timeout.as_mut().poll(context).is_ready() {
+            if timeout.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Wake::Timeout);
             }
             Poll::Pending
@@ -247,7 +270,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     Poll::Ready(Wake::Received)
                 }
                 Poll::Ready(Err(error)) => {
-                    trace!(peer = %self.cell.peer, %error, "the connection broke");
+                    trace!(%error, "the connection broke");
                     Poll::Ready(Wake::Gone)
                 }
                 Poll::Pending => Poll::Pending,
@@ -293,7 +316,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         match frame::peek(bytes, self.frame_length_max()) {
             Framed::Partial => 0,
             Framed::Refused { length } => {
-                debug!(peer = %self.cell.peer, length, "refused: not a connect request");
+                debug!(length, "refused: not a connect request");
                 self.cell.lock().close(CloseReason::BadFrame);
                 bytes.len()
             }
@@ -309,7 +332,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                         LENGTH_SIZE + length
                     }
                     Err(error) => {
-                        debug!(peer = %self.cell.peer, %error, "refused: not a connect request");
+                        debug!(%error, "refused: not a connect request");
                         lane.close(CloseReason::BadFrame);
                         bytes.len()
                     }
@@ -337,7 +360,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     return (used, More::No);
                 }
                 Framed::Refused { length } => {
-                    debug!(peer = %self.cell.peer, length, "closed: frame length is not allowed");
+                    debug!(length, "closed: frame length is not allowed");
                     lane.close(CloseReason::BadFrame);
                     return (bytes.len(), More::No);
                 }
@@ -388,6 +411,13 @@ struct Farewell {
     cell: Arc<LaneCell>,
 }
 
+impl Farewell {
+    fn new(shared: &Arc<Shared>, cell: &Arc<LaneCell>) -> Farewell {
+        shared.connections.fetch_add(1, Ordering::AcqRel);
+        Farewell { shared: shared.clone(), cell: cell.clone() }
+    }
+}
+
 impl Drop for Farewell {
     fn drop(&mut self) {
         let (lane, session, touched_ms) = {
@@ -398,8 +428,10 @@ impl Drop for Farewell {
             replica.forget_lane(&mut lane);
             (lane.id, lane.session.map(|session| session.id), lane.touched_ms)
         };
-        self.shared.lanes.remove(lane);
         self.shared.metrics.connections_dropped.increment();
+        self.shared.connections.fetch_sub(1, Ordering::AcqRel);
+        // The core removes the lane when it knows the last touch, or a session whose tick ends just now
+        // would look as if it had been silent.
         self.shared.inbox.push_event(Event::Disconnected { lane, session, touched_ms });
     }
 }

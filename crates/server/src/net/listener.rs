@@ -63,7 +63,9 @@ impl Listener {
         shared.metrics.connection_requests.increment();
         let listen = &shared.config.listen;
         let total = listen.max_connections.map_or(usize::MAX, |max| max as usize);
-        let admitted = if shared.stopping.load(Ordering::Acquire) || shared.lanes.len() >= total {
+        let admitted = if shared.stopping.load(Ordering::Acquire)
+            || shared.connections.load(Ordering::Acquire) >= total
+        {
             None
         } else {
             PerAddress::admit(&self.per_address, peer.ip(), listen.max_connections_per_address)
