@@ -12,6 +12,7 @@ pub mod ids;
 pub mod jute;
 pub mod op;
 pub mod password;
+pub mod quorum;
 pub mod stat;
 pub mod txn;
 

@@ -1,0 +1,417 @@
+//! QuorumPacket: what leader and learners say to each other. One record on the wire, many meanings; here
+//! each meaning is a variant that holds only what it means.
+
+use std::sync::Arc;
+
+use crate::acl::Id;
+use crate::ids::{ServerId, SessionId, Zxid};
+use crate::jute::{Buffer, DecodeError, Jute, Reader, encode_bytes};
+
+/// The protocol version that every learner since 3.4 announces.
+pub const LEARNER_PROTOCOL: i32 = 0x1_0000;
+
+/// The zxid field of packets that speak of no transaction.
+const NO_ZXID: i64 = -1;
+
+/// What a learner says about itself first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LearnerInfo {
+    /// Its server id; negative ones are assigned to learners without.
+    pub server: ServerId,
+    /// [`LEARNER_PROTOCOL`].
+    pub protocol: i32,
+    /// The version of its committed configuration.
+    pub config_version: i64,
+}
+
+/// A session that a learner has heard of since the last ping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touch {
+    /// Which session.
+    pub session: SessionId,
+    /// Its timeout.
+    pub timeout_ms: i32,
+}
+
+/// A packet between a leader and a learner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Packet {
+    /// A learner's client wants a write, or a sync.
+    Request {
+        /// The client's session.
+        session: SessionId,
+        /// The client's number of the request.
+        cxid: i32,
+        /// Operation code.
+        op: i32,
+        /// The request record.
+        payload: Arc<[u8]>,
+        /// Who the client is; null for a new session.
+        auth: Option<Vec<Id>>,
+    },
+    /// A transaction to be logged.
+    Proposal {
+        /// Its position.
+        zxid: Zxid,
+        /// Header, body and digest, as in the log.
+        entry: Arc<[u8]>,
+    },
+    /// The transaction is in the sender's log; with counter 0: the new leader is accepted.
+    Ack {
+        /// Which.
+        zxid: Zxid,
+    },
+    /// A proposal is decided.
+    Commit {
+        /// Which.
+        zxid: Zxid,
+    },
+    /// A leader asks whether the learner lives.
+    Ping {
+        /// The last proposal.
+        zxid: Zxid,
+    },
+    /// A learner answers a ping, with the sessions it has heard of.
+    PingReply {
+        /// Copied from the ping.
+        zxid: Zxid,
+        /// Sessions touched since the last one.
+        touched: Vec<Touch>,
+    },
+    /// A client has come over with a session; is it known?
+    Revalidate {
+        /// Which session.
+        session: SessionId,
+        /// The negotiated timeout.
+        timeout_ms: i32,
+    },
+    /// The answer to it.
+    Revalidated {
+        /// Which session.
+        session: SessionId,
+        /// Whether it is known.
+        valid: bool,
+    },
+    /// Everything that was committed when a sync was asked for has been sent.
+    Sync,
+    /// A committed transaction, to an observer.
+    Inform {
+        /// Its position.
+        zxid: Zxid,
+        /// Header, body and digest.
+        entry: Arc<[u8]>,
+    },
+    /// A reconfiguration is decided.
+    CommitAndActivate {
+        /// Its position.
+        zxid: Zxid,
+        /// Who leads from now on.
+        designated_leader: ServerId,
+    },
+    /// The history up to here is the initial history of a new epoch.
+    NewLeader {
+        /// The epoch, with counter 0.
+        zxid: Zxid,
+        /// Configuration text; null only for learners before 3.4.
+        config: Buffer,
+    },
+    /// A follower introduces itself.
+    FollowerInfo {
+        /// The epoch that it has accepted, with counter 0.
+        accepted: Zxid,
+        /// Who it is.
+        info: LearnerInfo,
+    },
+    /// The learner may serve.
+    UpToDate,
+    /// The missing transactions follow.
+    Diff {
+        /// The leader's last committed transaction.
+        zxid: Zxid,
+    },
+    /// Everything behind this must go.
+    Trunc {
+        /// The last transaction that stays.
+        zxid: Zxid,
+    },
+    /// A whole state follows.
+    Snap {
+        /// The leader's last applied transaction.
+        zxid: Zxid,
+    },
+    /// An observer introduces itself.
+    ObserverInfo {
+        /// The epoch that it has accepted, with counter 0.
+        accepted: Zxid,
+        /// Who it is.
+        info: LearnerInfo,
+    },
+    /// The epoch that the leader proposes.
+    LeaderInfo {
+        /// The epoch, with counter 0.
+        zxid: Zxid,
+        /// [`LEARNER_PROTOCOL`].
+        protocol: i32,
+    },
+    /// The learner accepts the epoch.
+    AckEpoch {
+        /// The learner's last transaction.
+        last: Zxid,
+        /// Its current epoch; -1 when it had accepted this epoch before and must not be counted.
+        current_epoch: i32,
+    },
+    /// A committed reconfiguration, to an observer.
+    InformAndActivate {
+        /// Its position.
+        zxid: Zxid,
+        /// Who leads from now on.
+        designated_leader: ServerId,
+        /// Header, body and digest.
+        entry: Arc<[u8]>,
+    },
+}
+
+/// Numbers of the packets on the wire.
+mod kind {
+    pub(super) const REQUEST: i32 = 1;
+    pub(super) const PROPOSAL: i32 = 2;
+    pub(super) const ACK: i32 = 3;
+    pub(super) const COMMIT: i32 = 4;
+    pub(super) const PING: i32 = 5;
+    pub(super) const REVALIDATE: i32 = 6;
+    pub(super) const SYNC: i32 = 7;
+    pub(super) const INFORM: i32 = 8;
+    pub(super) const COMMIT_AND_ACTIVATE: i32 = 9;
+    pub(super) const NEW_LEADER: i32 = 10;
+    pub(super) const FOLLOWER_INFO: i32 = 11;
+    pub(super) const UP_TO_DATE: i32 = 12;
+    pub(super) const DIFF: i32 = 13;
+    pub(super) const TRUNC: i32 = 14;
+    pub(super) const SNAP: i32 = 15;
+    pub(super) const OBSERVER_INFO: i32 = 16;
+    pub(super) const LEADER_INFO: i32 = 17;
+    pub(super) const ACK_EPOCH: i32 = 18;
+    pub(super) const INFORM_AND_ACTIVATE: i32 = 19;
+}
+
+impl Packet {
+    /// Appends the packet.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Packet::Request { session, cxid, op, payload, auth } => {
+                head(kind::REQUEST, NO_ZXID, out);
+                with_data(out, |out| {
+                    session.0.encode(out);
+                    cxid.encode(out);
+                    op.encode(out);
+                    out.extend_from_slice(payload);
+                });
+                auth.encode(out);
+            }
+            Packet::Proposal { zxid, entry } => bytes_packet(kind::PROPOSAL, zxid.0, entry, out),
+            Packet::Ack { zxid } => bare_packet(kind::ACK, zxid.0, out),
+            Packet::Commit { zxid } => bare_packet(kind::COMMIT, zxid.0, out),
+            Packet::Ping { zxid } => bare_packet(kind::PING, zxid.0, out),
+            Packet::PingReply { zxid, touched } => {
+                // An empty list is an empty buffer: a null one would end the connection on the other side.
+                packet(kind::PING, zxid.0, out, |out| {
+                    for touch in touched {
+                        touch.session.0.encode(out);
+                        touch.timeout_ms.encode(out);
+                    }
+                });
+            }
+            Packet::Revalidate { session, timeout_ms } => packet(kind::REVALIDATE, NO_ZXID, out, |out| {
+                session.0.encode(out);
+                timeout_ms.encode(out);
+            }),
+            Packet::Revalidated { session, valid } => packet(kind::REVALIDATE, NO_ZXID, out, |out| {
+                session.0.encode(out);
+                valid.encode(out);
+            }),
+            Packet::Sync => bare_packet(kind::SYNC, 0, out),
+            Packet::Inform { zxid, entry } => bytes_packet(kind::INFORM, zxid.0, entry, out),
+            Packet::CommitAndActivate { zxid, designated_leader } => {
+                packet(kind::COMMIT_AND_ACTIVATE, zxid.0, out, |out| designated_leader.0.encode(out));
+            }
+            Packet::NewLeader { zxid, config } => match config {
+                Some(config) => bytes_packet(kind::NEW_LEADER, zxid.0, config, out),
+                None => bare_packet(kind::NEW_LEADER, zxid.0, out),
+            },
+            Packet::FollowerInfo { accepted, info } => info_packet(kind::FOLLOWER_INFO, *accepted, info, out),
+            Packet::ObserverInfo { accepted, info } => info_packet(kind::OBSERVER_INFO, *accepted, info, out),
+            Packet::UpToDate => bare_packet(kind::UP_TO_DATE, NO_ZXID, out),
+            Packet::Diff { zxid } => bare_packet(kind::DIFF, zxid.0, out),
+            Packet::Trunc { zxid } => bare_packet(kind::TRUNC, zxid.0, out),
+            Packet::Snap { zxid } => bare_packet(kind::SNAP, zxid.0, out),
+            Packet::LeaderInfo { zxid, protocol } => {
+                packet(kind::LEADER_INFO, zxid.0, out, |out| protocol.encode(out));
+            }
+            Packet::AckEpoch { last, current_epoch } => {
+                packet(kind::ACK_EPOCH, last.0, out, |out| current_epoch.encode(out));
+            }
+            Packet::InformAndActivate { zxid, designated_leader, entry } => {
+                packet(kind::INFORM_AND_ACTIVATE, zxid.0, out, |out| {
+                    designated_leader.0.encode(out);
+                    out.extend_from_slice(entry);
+                });
+            }
+        }
+    }
+
+    /// Reads a packet that is there as a whole.
+    pub fn decode(reader: &mut Reader<'_>) -> Result<Packet, DecodeError> {
+        let number = reader.int()?;
+        let zxid = Zxid(reader.long()?);
+        let data = reader.buffer()?;
+        let auth = Option::<Vec<Id>>::decode(reader)?;
+        let mut body = Reader::new(data.unwrap_or_default());
+        Ok(match number {
+            kind::REQUEST => Packet::Request {
+                session: SessionId(body.long()?),
+                cxid: body.int()?,
+                op: body.int()?,
+                payload: body.rest().into(),
+                auth,
+            },
+            kind::PROPOSAL => Packet::Proposal { zxid, entry: required(data)? },
+            kind::ACK => Packet::Ack { zxid },
+            kind::COMMIT => Packet::Commit { zxid },
+            kind::PING => match data {
+                None => Packet::Ping { zxid },
+                Some(_) => Packet::PingReply { zxid, touched: decode_touched(&mut body)? },
+            },
+            // Question and answer differ in their length alone.
+            kind::REVALIDATE if data.is_some_and(|data| data.len() == 9) => {
+                Packet::Revalidated { session: SessionId(body.long()?), valid: body.boolean()? }
+            }
+            kind::REVALIDATE => {
+                Packet::Revalidate { session: SessionId(body.long()?), timeout_ms: body.int()? }
+            }
+            kind::SYNC => Packet::Sync,
+            kind::INFORM => Packet::Inform { zxid, entry: required(data)? },
+            kind::COMMIT_AND_ACTIVATE => {
+                Packet::CommitAndActivate { zxid, designated_leader: ServerId(body.long()?) }
+            }
+            kind::NEW_LEADER => Packet::NewLeader { zxid, config: data.map(Arc::from) },
+            kind::FOLLOWER_INFO => Packet::FollowerInfo { accepted: zxid, info: decode_info(&mut body)? },
+            kind::OBSERVER_INFO => Packet::ObserverInfo { accepted: zxid, info: decode_info(&mut body)? },
+            kind::UP_TO_DATE => Packet::UpToDate,
+            kind::DIFF => Packet::Diff { zxid },
+            kind::TRUNC => Packet::Trunc { zxid },
+            kind::SNAP => Packet::Snap { zxid },
+            kind::LEADER_INFO => Packet::LeaderInfo { zxid, protocol: body.int()? },
+            kind::ACK_EPOCH => Packet::AckEpoch { last: zxid, current_epoch: body.int()? },
+            kind::INFORM_AND_ACTIVATE => {
+                let designated_leader = ServerId(body.long()?);
+                Packet::InformAndActivate { zxid, designated_leader, entry: body.rest().into() }
+            }
+            other => return Err(DecodeError::Unknown { what: "quorum packet", value: other.into() }),
+        })
+    }
+}
+
+fn required(data: Option<&[u8]>) -> Result<Arc<[u8]>, DecodeError> {
+    data.map(Arc::from).ok_or(DecodeError::Null { at: 12 })
+}
+
+fn decode_touched(body: &mut Reader<'_>) -> Result<Vec<Touch>, DecodeError> {
+    let mut touched = Vec::with_capacity(body.remaining() / 12);
+    while body.remaining() > 0 {
+        touched.push(Touch { session: SessionId(body.long()?), timeout_ms: body.int()? });
+    }
+    Ok(touched)
+}
+
+/// Older learners leave the last fields out.
+fn decode_info(body: &mut Reader<'_>) -> Result<LearnerInfo, DecodeError> {
+    let server = ServerId(body.long()?);
+    let protocol = if body.remaining() >= 4 { body.int()? } else { 1 };
+    let config_version = if body.remaining() >= 8 { body.long()? } else { 0 };
+    Ok(LearnerInfo { server, protocol, config_version })
+}
+
+fn head(number: i32, zxid: i64, out: &mut Vec<u8>) {
+    number.encode(out);
+    zxid.encode(out);
+}
+
+fn with_data(out: &mut Vec<u8>, data: impl FnOnce(&mut Vec<u8>)) {
+    let start = crate::frame::begin_frame(out);
+    data(out);
+    crate::frame::finish_frame(out, start);
+}
+
+fn no_auth(out: &mut Vec<u8>) {
+    (-1i32).encode(out);
+}
+
+fn packet(number: i32, zxid: i64, out: &mut Vec<u8>, data: impl FnOnce(&mut Vec<u8>)) {
+    head(number, zxid, out);
+    with_data(out, data);
+    no_auth(out);
+}
+
+fn bytes_packet(number: i32, zxid: i64, data: &[u8], out: &mut Vec<u8>) {
+    head(number, zxid, out);
+    encode_bytes(data, out);
+    no_auth(out);
+}
+
+fn bare_packet(number: i32, zxid: i64, out: &mut Vec<u8>) {
+    head(number, zxid, out);
+    (-1i32).encode(out);
+    no_auth(out);
+}
+
+fn info_packet(number: i32, accepted: Zxid, info: &LearnerInfo, out: &mut Vec<u8>) {
+    packet(number, accepted.0, out, |out| {
+        info.server.0.encode(out);
+        info.protocol.encode(out);
+        info.config_version.encode(out);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(packet: &Packet) -> Vec<u8> {
+        let mut out = Vec::new();
+        packet.encode(&mut out);
+        out
+    }
+
+    #[test]
+    fn worked_bytes() {
+        let info = LearnerInfo { server: ServerId(1), protocol: LEARNER_PROTOCOL, config_version: 0 };
+        let follower = Packet::FollowerInfo { accepted: Zxid::new(2, 0), info };
+        assert_eq!(
+            bytes(&follower),
+            [
+                0, 0, 0, 0x0b, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0x14, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0,
+                0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff
+            ]
+        );
+        let reply = Packet::PingReply { zxid: Zxid::new(3, 1), touched: vec![] };
+        assert_eq!(bytes(&reply), [0, 0, 0, 5, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]);
+        assert_eq!(bytes(&Packet::UpToDate)[4..12], [0xff; 8]);
+    }
+
+    #[test]
+    fn null_where_bytes_are_needed_is_an_error() {
+        let mut out = Vec::new();
+        bare_packet(kind::PROPOSAL, 7, &mut out);
+        assert!(Packet::decode(&mut Reader::new(&out)).is_err());
+        let mut out = Vec::new();
+        bare_packet(77, 7, &mut out);
+        assert!(matches!(Packet::decode(&mut Reader::new(&out)), Err(DecodeError::Unknown { .. })));
+    }
+
+    #[test]
+    fn a_torn_list_of_touched_sessions_is_an_error() {
+        let mut out = Vec::new();
+        bytes_packet(kind::PING, 7, &[0; 13], &mut out);
+        assert!(Packet::decode(&mut Reader::new(&out)).is_err());
+    }
+}
