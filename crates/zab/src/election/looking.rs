@@ -1,0 +1,188 @@
+//! One search for a leader: the ballots heard so far, the own vote, and the clock of the search.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use zebu_proto::quorum::PeerState;
+use zebu_proto::{ServerId, Zxid};
+
+use super::candidate::{Ballot, Candidate};
+use super::{Action, ElectorSettings, Role, Standing, notification};
+
+/// The zxid of a server whose data cannot be trusted.
+const UNTRUSTED: Zxid = Zxid(-1);
+
+/// Whether this server's own vote counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Voice {
+    Counted,
+    Silent,
+}
+
+#[derive(Debug)]
+pub(super) struct Looking {
+    /// What this server put in at the beginning of the round.
+    initial: Candidate,
+    /// The best so far.
+    proposal: Candidate,
+    voice: Voice,
+    /// Ballots of this round.
+    received: BTreeMap<ServerId, Ballot>,
+    /// Ballots of servers that have a leader, of any round.
+    settled: BTreeMap<ServerId, Ballot>,
+    resend_ms: i64,
+    resend_at_ms: i64,
+    /// Set while a quorum agrees: the election ends then, unless somebody better is heard of.
+    decide_at_ms: Option<i64>,
+}
+
+impl Looking {
+    pub(super) fn new(settings: &ElectorSettings, standing: Standing, now_ms: i64) -> Looking {
+        let own = Candidate { leader: settings.me, zxid: standing.last_zxid, epoch: standing.current_epoch };
+        let is_voter = settings.role == Role::Voter && settings.quorum.is_voter(settings.me);
+        let initial = if is_voter && settings.quorum.may_lead(settings.me) { own } else { Candidate::NOBODY };
+        let trusted = standing.last_zxid != UNTRUSTED;
+        Looking {
+            initial,
+            proposal: initial,
+            voice: if is_voter && trusted { Voice::Counted } else { Voice::Silent },
+            received: BTreeMap::new(),
+            settled: BTreeMap::new(),
+            resend_ms: settings.resend_ms_min,
+            resend_at_ms: now_ms + settings.resend_ms_min,
+            decide_at_ms: None,
+        }
+    }
+
+    pub(super) fn proposal(&self) -> Candidate {
+        self.proposal
+    }
+
+    pub(super) fn deadline(&self) -> i64 {
+        self.decide_at_ms.unwrap_or(self.resend_at_ms)
+    }
+
+    /// Tells all voters, and counts the own vote.
+    pub(super) fn vote_for_proposal(
+        &mut self,
+        settings: &ElectorSettings,
+        round: i64,
+        out: &mut Vec<Action>,
+    ) {
+        let message = notification(settings, PeerState::Looking, self.proposal, round);
+        if self.voice == Voice::Counted {
+            self.received.insert(settings.me, Ballot::of(&message));
+        }
+        for to in settings.quorum.voters().filter(|&to| to != settings.me) {
+            out.push(Action::Send { to, notification: message.clone() });
+        }
+    }
+
+    /// A ballot of a server that looks too.
+    pub(super) fn count_looking(
+        &mut self,
+        from: ServerId,
+        ballot: Ballot,
+        settings: &ElectorSettings,
+        round: &mut i64,
+        now_ms: i64,
+        out: &mut Vec<Action>,
+    ) {
+        if self.voice == Voice::Silent && settings.role == Role::Voter || ballot.candidate.zxid == UNTRUSTED {
+            return;
+        }
+        if ballot.round < *round {
+            return;
+        }
+        let votes_again = if ballot.round > *round {
+            *round = ballot.round;
+            self.received.clear();
+            let better =
+                ballot.candidate.beats(&self.initial) && settings.quorum.may_lead(ballot.candidate.leader);
+            self.proposal = if better { ballot.candidate } else { self.initial };
+            true
+        } else if ballot.candidate.beats(&self.proposal) && settings.quorum.may_lead(ballot.candidate.leader)
+        {
+            self.proposal = ballot.candidate;
+            true
+        } else {
+            false
+        };
+        if votes_again {
+            self.vote_for_proposal(settings, *round, out);
+        }
+        self.received.insert(from, ballot);
+        self.consider(settings, *round, now_ms);
+    }
+
+    /// A ballot of a server that has a leader; returns the vote to join in if a quorum has him.
+    pub(super) fn count_settled(
+        &mut self,
+        from: ServerId,
+        ballot: Ballot,
+        settings: &ElectorSettings,
+        round: &mut i64,
+    ) -> Option<Candidate> {
+        if ballot.round == *round {
+            self.received.insert(from, ballot);
+            if has_quorum(&self.received, &ballot, settings)
+                && leads(&self.received, &ballot, settings.me, *round)
+            {
+                return Some(ballot.candidate);
+            }
+        }
+        self.settled.insert(from, ballot);
+        if has_quorum(&self.settled, &ballot, settings) && leads(&self.settled, &ballot, settings.me, *round)
+        {
+            *round = ballot.round;
+            return Some(ballot.candidate);
+        }
+        None
+    }
+
+    /// Starts or ends the moment of silence that follows agreement. Every ballot makes it begin anew.
+    pub(super) fn consider(&mut self, settings: &ElectorSettings, round: i64, now_ms: i64) {
+        let own = Ballot {
+            candidate: self.proposal,
+            round,
+            state: PeerState::Looking,
+            version: zebu_proto::quorum::election::NotificationVersion::V2,
+        };
+        let agreed = has_quorum(&self.received, &own, settings);
+        self.decide_at_ms = if agreed { Some(now_ms + settings.finalize_ms) } else { None };
+    }
+
+    /// Returns the leader if the silence has lasted.
+    pub(super) fn timeout(
+        &mut self,
+        settings: &ElectorSettings,
+        round: i64,
+        now_ms: i64,
+        out: &mut Vec<Action>,
+    ) -> Option<Candidate> {
+        if self.decide_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+            return Some(self.proposal);
+        }
+        if self.decide_at_ms.is_none() && self.resend_at_ms <= now_ms {
+            self.vote_for_proposal(settings, round, out);
+            self.resend_ms = (self.resend_ms * 2).min(settings.resend_ms_max);
+            self.resend_at_ms = now_ms + self.resend_ms;
+        }
+        None
+    }
+}
+
+/// Whether the voters whose ballot is like this one are a quorum.
+fn has_quorum(ballots: &BTreeMap<ServerId, Ballot>, wanted: &Ballot, settings: &ElectorSettings) -> bool {
+    let alike: BTreeSet<ServerId> =
+        ballots.iter().filter(|(_, ballot)| ballot.is_alike(wanted)).map(|(server, _)| *server).collect();
+    settings.quorum.is_quorum(&alike)
+}
+
+/// Whether the one that they follow knows that he leads.
+fn leads(ballots: &BTreeMap<ServerId, Ballot>, ballot: &Ballot, me: ServerId, round: i64) -> bool {
+    let leader = ballot.candidate.leader;
+    if leader == me {
+        return round == ballot.round;
+    }
+    ballots.get(&leader).is_some_and(|ballot| ballot.state == PeerState::Leading)
+}

@@ -1,0 +1,246 @@
+//! Fast leader election: every server votes for the best candidate that it knows of, tells all voters, and
+//! changes its vote when it hears of a better one. It ends when a quorum votes alike and has been silent for
+//! a moment, or when a quorum says that it has a leader already.
+//!
+//! The elector lives as long as the server: while the server follows or leads, it answers those who look.
+//! It decides nothing about history; a wrong choice costs time, never data.
+
+mod candidate;
+mod looking;
+
+use zebu_proto::quorum::election::NotificationVersion;
+use zebu_proto::quorum::{Notification, PeerState};
+use zebu_proto::{ServerId, Zxid};
+
+use candidate::Ballot;
+pub use candidate::Candidate;
+use looking::Looking;
+
+use crate::quorum::QuorumRule;
+
+/// What this server is in the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It votes and may lead.
+    Voter,
+    /// It only learns who leads.
+    Observer,
+}
+
+/// What an elector is told once.
+#[derive(Clone, Debug)]
+pub struct ElectorSettings {
+    /// This server.
+    pub me: ServerId,
+    /// What it is in the configuration.
+    pub role: Role,
+    /// Who votes, and which sets of them decide.
+    pub quorum: QuorumRule,
+    /// The committed configuration, as it is told to others.
+    pub config: Box<str>,
+    /// First wait before votes are sent again.
+    pub resend_ms_min: i64,
+    /// The wait doubles up to this.
+    pub resend_ms_max: i64,
+    /// Silence that ends an election.
+    pub finalize_ms: i64,
+}
+
+/// What a server brings into an election: exactly what a restart would find on its disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Its last transaction; -1 if its data cannot be trusted: then it neither votes nor is voted for.
+    pub last_zxid: Zxid,
+    /// The last epoch whose leader it accepted.
+    pub current_epoch: i64,
+}
+
+/// How an election ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Who leads.
+    pub leader: ServerId,
+    /// What this server does now: leads, follows or observes.
+    pub state: PeerState,
+}
+
+/// What the elector wants done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Tell a server. A newer message to the same server replaces one that was not sent yet.
+    Send {
+        /// Whom.
+        to: ServerId,
+        /// What.
+        notification: Notification,
+    },
+    /// The election is over.
+    Decided(Decision),
+}
+
+/// The vote of a server that has a leader.
+#[derive(Clone, Copy, Debug)]
+struct Settled {
+    state: PeerState,
+    vote: Candidate,
+}
+
+#[derive(Debug)]
+enum State {
+    Looking(Looking),
+    Settled(Settled),
+}
+
+/// Takes part in elections.
+#[derive(Debug)]
+pub struct Elector {
+    settings: ElectorSettings,
+    round: i64,
+    state: State,
+}
+
+impl Elector {
+    /// Starts to look for a leader.
+    pub fn new(settings: ElectorSettings, standing: Standing, now_ms: i64, out: &mut Vec<Action>) -> Elector {
+        let looking = Looking::new(&settings, standing, now_ms);
+        let mut elector = Elector { settings, round: 0, state: State::Looking(looking) };
+        elector.look(standing, now_ms, out);
+        elector
+    }
+
+    /// Looks for a leader again, in a new round.
+    pub fn look(&mut self, standing: Standing, now_ms: i64, out: &mut Vec<Action>) {
+        self.round += 1;
+        let looking = Looking::new(&self.settings, standing, now_ms);
+        self.state = State::Looking(looking);
+        self.with_looking(|looking, settings, round| {
+            looking.vote_for_proposal(settings, *round, out);
+            looking.consider(settings, *round, now_ms);
+        });
+    }
+
+    /// The round of this server's clock.
+    pub fn round(&self) -> i64 {
+        self.round
+    }
+
+    /// What this server does, as it tells others.
+    pub fn state(&self) -> PeerState {
+        match &self.state {
+            State::Looking(_) => PeerState::Looking,
+            State::Settled(settled) => settled.state,
+        }
+    }
+
+    /// The leader's epoch is established. From now on this vote names it, or a server that restarts would not
+    /// find a quorum of equal votes.
+    pub fn established(&mut self, epoch: i64) {
+        if let State::Settled(settled) = &mut self.state {
+            settled.vote.epoch = epoch;
+        }
+    }
+
+    /// When [`Elector::timeout`] has something to do.
+    pub fn next_deadline(&self) -> Option<i64> {
+        match &self.state {
+            State::Looking(looking) => Some(looking.deadline()),
+            State::Settled(_) => None,
+        }
+    }
+
+    /// Takes a notification of another server.
+    pub fn handle(
+        &mut self,
+        from: ServerId,
+        notification: &Notification,
+        now_ms: i64,
+        out: &mut Vec<Action>,
+    ) {
+        if !self.settings.quorum.is_voter(from) {
+            // Observers and servers that are in no configuration learn the leader this way.
+            out.push(self.answer(from));
+            return;
+        }
+        let asks = notification.state == PeerState::Looking;
+        match &self.state {
+            State::Settled(_) if asks => out.push(self.answer(from)),
+            State::Settled(_) => {}
+            State::Looking(_) => {
+                if asks && notification.round < self.round {
+                    out.push(self.answer(from));
+                }
+                self.count(from, notification, now_ms, out);
+            }
+        }
+    }
+
+    /// Does what time asks for: sends the vote again, or ends the election.
+    pub fn timeout(&mut self, now_ms: i64, out: &mut Vec<Action>) {
+        let decided =
+            self.with_looking(|looking, settings, round| looking.timeout(settings, *round, now_ms, out));
+        if let Some(leader) = decided.flatten() {
+            self.settle(leader, out);
+        }
+    }
+
+    fn count(&mut self, from: ServerId, notification: &Notification, now_ms: i64, out: &mut Vec<Action>) {
+        let ballot = Ballot::of(notification);
+        if !self.settings.quorum.is_voter(ballot.candidate.leader) {
+            return;
+        }
+        let joined = self.with_looking(|looking, settings, round| match ballot.state {
+            PeerState::Looking => {
+                looking.count_looking(from, ballot, settings, round, now_ms, out);
+                None
+            }
+            PeerState::Following | PeerState::Leading => looking.count_settled(from, ballot, settings, round),
+            PeerState::Observing => None,
+        });
+        if let Some(vote) = joined.flatten() {
+            self.settle(vote, out);
+        }
+    }
+
+    fn settle(&mut self, vote: Candidate, out: &mut Vec<Action>) {
+        let state = match self.settings.role {
+            _ if vote.leader == self.settings.me => PeerState::Leading,
+            Role::Voter => PeerState::Following,
+            Role::Observer => PeerState::Observing,
+        };
+        self.state = State::Settled(Settled { state, vote });
+        out.push(Action::Decided(Decision { leader: vote.leader, state }));
+    }
+
+    fn answer(&self, to: ServerId) -> Action {
+        let (state, vote) = match &self.state {
+            State::Looking(looking) => (PeerState::Looking, looking.proposal()),
+            State::Settled(settled) => (settled.state, settled.vote),
+        };
+        Action::Send { to, notification: notification(&self.settings, state, vote, self.round) }
+    }
+
+    fn with_looking<R>(
+        &mut self,
+        action: impl FnOnce(&mut Looking, &ElectorSettings, &mut i64) -> R,
+    ) -> Option<R> {
+        match &mut self.state {
+            State::Looking(looking) => Some(action(looking, &self.settings, &mut self.round)),
+            State::Settled(_) => None,
+        }
+    }
+}
+
+fn notification(settings: &ElectorSettings, state: PeerState, vote: Candidate, round: i64) -> Notification {
+    Notification {
+        state,
+        leader: vote.leader,
+        zxid: vote.zxid,
+        round,
+        epoch: vote.epoch,
+        version: NotificationVersion::V2,
+        config: Some(settings.config.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,303 @@
+//! Elections among electors that talk through a network of queues, in virtual time.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use proptest::prelude::*;
+
+use super::*;
+
+const CONFIG: &str = "version=0";
+
+fn settings(me: i64, role: Role, voters: &[i64]) -> ElectorSettings {
+    ElectorSettings {
+        me: ServerId(me),
+        role,
+        quorum: QuorumRule::majority(voters.iter().copied().map(ServerId)),
+        config: CONFIG.into(),
+        resend_ms_min: 200,
+        resend_ms_max: 60_000,
+        finalize_ms: 200,
+    }
+}
+
+fn standing(zxid: i64, epoch: i64) -> Standing {
+    Standing { last_zxid: Zxid(zxid), current_epoch: epoch }
+}
+
+/// A network that delivers everything, each message after its own delay, in order per link.
+struct World {
+    now_ms: i64,
+    electors: BTreeMap<ServerId, Elector>,
+    links: BTreeMap<(ServerId, ServerId), VecDeque<(i64, Notification)>>,
+    decisions: BTreeMap<ServerId, Decision>,
+    cut: BTreeSet<ServerId>,
+    delays: Vec<i64>,
+    sent: usize,
+}
+
+impl World {
+    fn new(delays: Vec<i64>) -> World {
+        World {
+            now_ms: 0,
+            electors: BTreeMap::new(),
+            links: BTreeMap::new(),
+            decisions: BTreeMap::new(),
+            cut: BTreeSet::new(),
+            delays,
+            sent: 0,
+        }
+    }
+
+    fn add(&mut self, settings: ElectorSettings, standing: Standing) {
+        let me = settings.me;
+        let mut out = Vec::new();
+        let elector = Elector::new(settings, standing, self.now_ms, &mut out);
+        self.electors.insert(me, elector);
+        self.act(me, out);
+    }
+
+    fn act(&mut self, from: ServerId, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Send { to, notification } => {
+                    let delay = self.delays[self.sent % self.delays.len()];
+                    self.sent += 1;
+                    let queue = self.links.entry((from, to)).or_default();
+                    let not_before = queue.back().map_or(0, |(at_ms, _)| *at_ms);
+                    queue.push_back(((self.now_ms + delay).max(not_before), notification));
+                }
+                Action::Decided(decision) => {
+                    self.decisions.insert(from, decision);
+                }
+            }
+        }
+    }
+
+    /// Runs until nothing happens any more, or for ten minutes.
+    fn run(&mut self) {
+        let end_ms = self.now_ms + 600_000;
+        while let Some(at_ms) = self.next_event().filter(|&at_ms| at_ms <= end_ms) {
+            self.now_ms = self.now_ms.max(at_ms);
+            self.deliver();
+            let due: Vec<ServerId> = self.electors.keys().copied().collect();
+            for me in due {
+                let elector = self.electors.get_mut(&me).unwrap();
+                if elector.next_deadline().is_some_and(|at_ms| at_ms <= self.now_ms) {
+                    let mut out = Vec::new();
+                    elector.timeout(self.now_ms, &mut out);
+                    self.act(me, out);
+                }
+            }
+        }
+    }
+
+    fn next_event(&self) -> Option<i64> {
+        let deliveries = self.links.values().filter_map(|queue| queue.front().map(|(at_ms, _)| *at_ms));
+        let undecided = self.electors.values().any(|elector| elector.state() == PeerState::Looking);
+        let deadlines = self.electors.values().filter_map(Elector::next_deadline).filter(|_| undecided);
+        deliveries.chain(deadlines).min()
+    }
+
+    fn deliver(&mut self) {
+        let links: Vec<_> = self.links.keys().copied().collect();
+        for (from, to) in links {
+            while let Some((at_ms, _)) = self.links[&(from, to)].front() {
+                if *at_ms > self.now_ms {
+                    break;
+                }
+                let (_, notification) = self.links.get_mut(&(from, to)).unwrap().pop_front().unwrap();
+                let reachable = !self.cut.contains(&from) && !self.cut.contains(&to);
+                if let Some(elector) = self.electors.get_mut(&to).filter(|_| reachable) {
+                    let mut out = Vec::new();
+                    elector.handle(from, &notification, self.now_ms, &mut out);
+                    self.act(to, out);
+                }
+            }
+        }
+    }
+
+    fn leader_of(&self, server: i64) -> Option<(i64, PeerState)> {
+        self.decisions.get(&ServerId(server)).map(|decision| (decision.leader.0, decision.state))
+    }
+}
+
+#[test]
+fn three_empty_servers_elect_the_largest_id() {
+    let mut world = World::new(vec![3, 1, 7]);
+    for me in 1..=3 {
+        world.add(settings(me, Role::Voter, &[1, 2, 3]), standing(0, 0));
+    }
+    world.run();
+    assert_eq!(world.leader_of(1), Some((3, PeerState::Following)));
+    assert_eq!(world.leader_of(2), Some((3, PeerState::Following)));
+    assert_eq!(world.leader_of(3), Some((3, PeerState::Leading)));
+}
+
+#[test]
+fn a_single_voter_elects_itself() {
+    let mut world = World::new(vec![1]);
+    world.add(settings(5, Role::Voter, &[5]), standing(7, 1));
+    world.run();
+    assert_eq!(world.leader_of(5), Some((5, PeerState::Leading)));
+}
+
+#[test]
+fn without_a_quorum_nobody_leads() {
+    let mut world = World::new(vec![1]);
+    for me in 1..=2 {
+        world.add(settings(me, Role::Voter, &[1, 2, 3, 4]), standing(0, 0));
+    }
+    world.run();
+    assert_eq!(world.decisions.len(), 0);
+}
+
+#[test]
+fn a_server_that_comes_back_finds_the_leader_even_with_a_better_id() {
+    let mut world = World::new(vec![2]);
+    for me in [1, 2] {
+        world.add(settings(me, Role::Voter, &[1, 2, 3]), standing(0x1_0000_0005, 1));
+    }
+    world.run();
+    assert_eq!(world.leader_of(1), Some((2, PeerState::Following)));
+    for me in [1, 2] {
+        world.electors.get_mut(&ServerId(me)).unwrap().established(2);
+    }
+    world.add(settings(3, Role::Voter, &[1, 2, 3]), standing(0x1_0000_0005, 1));
+    world.run();
+    assert_eq!(world.leader_of(3), Some((2, PeerState::Following)));
+}
+
+#[test]
+fn observers_learn_the_leader_and_are_never_elected() {
+    let mut world = World::new(vec![2, 5]);
+    for me in 1..=3 {
+        world.add(settings(me, Role::Voter, &[1, 2, 3]), standing(0, 0));
+    }
+    world.add(settings(9, Role::Observer, &[1, 2, 3]), standing(0x7_0000_0000, 7));
+    world.run();
+    assert_eq!(world.leader_of(9), Some((3, PeerState::Observing)));
+    assert_eq!(world.leader_of(1), Some((3, PeerState::Following)));
+}
+
+#[test]
+fn a_server_without_trusted_data_does_not_vote_but_joins() {
+    let mut world = World::new(vec![2]);
+    world.add(settings(3, Role::Voter, &[1, 2, 3]), standing(-1, 0));
+    world.add(settings(1, Role::Voter, &[1, 2, 3]), standing(0x1_0000_0001, 1));
+    world.run();
+    assert_eq!(world.decisions.len(), 0, "one voice is no quorum of three");
+    world.add(settings(2, Role::Voter, &[1, 2, 3]), standing(0x1_0000_0000, 1));
+    world.run();
+    assert_eq!(world.leader_of(1), Some((1, PeerState::Leading)));
+    assert_eq!(world.leader_of(3), Some((1, PeerState::Following)));
+}
+
+#[test]
+fn when_the_leader_dies_the_others_look_in_a_later_round() {
+    let mut world = World::new(vec![2]);
+    for me in 1..=3 {
+        world.add(settings(me, Role::Voter, &[1, 2, 3]), standing(5, 0));
+    }
+    world.run();
+    world.cut.insert(ServerId(3));
+    world.electors.remove(&ServerId(3));
+    world.decisions.clear();
+    for (me, zxid) in [(1, 0x1_0000_0009), (2, 0x1_0000_0004)] {
+        let mut out = Vec::new();
+        let elector = world.electors.get_mut(&ServerId(me)).unwrap();
+        elector.look(standing(zxid, 1), world.now_ms, &mut out);
+        world.act(ServerId(me), out);
+    }
+    world.run();
+    assert_eq!(world.leader_of(1), Some((1, PeerState::Leading)), "the longer history wins over the id");
+    assert_eq!(world.leader_of(2), Some((1, PeerState::Following)));
+}
+
+/// A settled server repeats its vote for whoever asks, and is not moved by anybody's better offer.
+#[test]
+fn settled_servers_answer_and_stay() {
+    let mut out = Vec::new();
+    let mut elector = Elector::new(settings(1, Role::Voter, &[1]), standing(5, 1), 0, &mut out);
+    elector.timeout(200, &mut out);
+    assert_eq!(elector.state(), PeerState::Leading);
+    out.clear();
+    let better = Notification {
+        state: PeerState::Looking,
+        leader: ServerId(1),
+        zxid: Zxid(i64::MAX),
+        round: 99,
+        epoch: 99,
+        version: NotificationVersion::V2,
+        config: None,
+    };
+    elector.handle(ServerId(1), &better, 300, &mut out);
+    assert_eq!(elector.round(), 1);
+    let Some(Action::Send { to, notification }) = out.pop() else { panic!("an answer") };
+    assert_eq!((to, notification.state, notification.round), (ServerId(1), PeerState::Leading, 1));
+    elector.handle(ServerId(77), &better, 300, &mut out);
+    assert!(matches!(out.pop(), Some(Action::Send { to: ServerId(77), .. })), "strangers are answered too");
+}
+
+#[test]
+fn votes_for_strangers_are_not_counted() {
+    let mut out = Vec::new();
+    let mut elector = Elector::new(settings(1, Role::Voter, &[1, 2, 3]), standing(5, 1), 0, &mut out);
+    out.clear();
+    let vote = |leader: i64, round: i64| Notification {
+        state: PeerState::Looking,
+        leader: ServerId(leader),
+        zxid: Zxid(i64::MAX),
+        round,
+        epoch: i64::MAX,
+        version: NotificationVersion::V2,
+        config: None,
+    };
+    elector.handle(ServerId(2), &vote(99, 1000), 1, &mut out);
+    assert_eq!((elector.round(), out.len()), (1, 0), "the round is not raised by it either");
+    elector.handle(ServerId(2), &vote(2, 3), 1, &mut out);
+    assert_eq!(elector.round(), 3);
+}
+
+#[test]
+fn votes_are_sent_again_and_ever_more_rarely() {
+    let mut out = Vec::new();
+    let mut elector = Elector::new(settings(1, Role::Voter, &[1, 2, 3]), standing(5, 1), 0, &mut out);
+    let mut at_ms = Vec::new();
+    for _ in 0..12 {
+        let deadline_ms = elector.next_deadline().unwrap();
+        out.clear();
+        elector.timeout(deadline_ms, &mut out);
+        assert_eq!(out.len(), 2);
+        at_ms.push(deadline_ms);
+    }
+    let gaps: Vec<i64> = at_ms.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(gaps[..4], [400, 800, 1600, 3200]);
+    assert_eq!(gaps.last(), Some(&60_000));
+}
+
+proptest! {
+    /// With a network that is quicker than the moment of silence, everybody finds the best candidate.
+    #[test]
+    fn the_best_candidate_wins(
+        standings in proptest::collection::vec((0i64..4, 0i64..3), 1..=7),
+        delays in proptest::collection::vec(0i64..90, 1..40),
+        starts in proptest::collection::vec(0i64..150, 7),
+    ) {
+        let voters: Vec<i64> = (1..=standings.len() as i64).collect();
+        let mut world = World::new(delays);
+        let mut order: Vec<usize> = (0..standings.len()).collect();
+        order.sort_by_key(|&index| starts[index]);
+        // All of them start before the first has been silent for long enough to decide.
+        for index in order {
+            let (zxid, epoch) = standings[index];
+            world.add(settings(voters[index], Role::Voter, &voters), standing(zxid, epoch));
+        }
+        world.run();
+        let best = voters.iter().zip(&standings).max_by_key(|(id, (zxid, epoch))| (*epoch, *zxid, **id));
+        let best = *best.unwrap().0;
+        for voter in &voters {
+            let state = if *voter == best { PeerState::Leading } else { PeerState::Following };
+            prop_assert_eq!(world.leader_of(*voter), Some((best, state)));
+        }
+    }
+}

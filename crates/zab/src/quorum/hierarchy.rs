@@ -1,0 +1,149 @@
+//! Hierarchical quorums: voters in groups, with weights. A quorum has more than half of the weight in more
+//! than half of the groups that have any.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use zebu_proto::ServerId;
+
+/// Why groups and weights make no hierarchy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HierarchyError {
+    /// A server is in two groups.
+    InSeveralGroups(ServerId),
+    /// A weight is given to a server that is in no group.
+    WeightWithoutGroup(ServerId),
+    /// A weight is below zero.
+    NegativeWeight(ServerId, i64),
+    /// No group has any weight: nothing could ever be decided.
+    NoWeight,
+}
+
+impl std::fmt::Display for HierarchyError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            HierarchyError::InSeveralGroups(server) => {
+                write!(f, "server {} is in several groups; keep it in one", server.0)
+            }
+            HierarchyError::WeightWithoutGroup(server) => {
+                write!(f, "weight.{} is given, but the server is in no group", server.0)
+            }
+            HierarchyError::NegativeWeight(server, weight) => {
+                write!(f, "weight.{}={weight}: a weight is zero or more", server.0)
+            }
+            HierarchyError::NoWeight => write!(f, "no group has any weight, so there is no quorum"),
+        }
+    }
+}
+
+impl std::error::Error for HierarchyError {}
+
+/// Groups and weights.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hierarchy {
+    group: BTreeMap<ServerId, i64>,
+    weight: BTreeMap<ServerId, i64>,
+    /// Total weight of each group that has any.
+    group_weight: BTreeMap<i64, i64>,
+}
+
+impl Hierarchy {
+    /// Groups with their members, and the weights that are not one.
+    pub fn new(
+        groups: impl IntoIterator<Item = (i64, Vec<ServerId>)>,
+        weights: impl IntoIterator<Item = (ServerId, i64)>,
+    ) -> Result<Hierarchy, HierarchyError> {
+        let mut hierarchy =
+            Hierarchy { group: BTreeMap::new(), weight: BTreeMap::new(), group_weight: BTreeMap::new() };
+        for (group, members) in groups {
+            for server in members {
+                if hierarchy.group.insert(server, group).is_some() {
+                    return Err(HierarchyError::InSeveralGroups(server));
+                }
+                hierarchy.weight.insert(server, 1);
+            }
+        }
+        for (server, weight) in weights {
+            if weight < 0 {
+                return Err(HierarchyError::NegativeWeight(server, weight));
+            }
+            match hierarchy.weight.get_mut(&server) {
+                Some(known) => *known = weight,
+                None => return Err(HierarchyError::WeightWithoutGroup(server)),
+            }
+        }
+        for (server, group) in &hierarchy.group {
+            let weight = hierarchy.weight[server];
+            if weight > 0 {
+                *hierarchy.group_weight.entry(*group).or_insert(0) += weight;
+            }
+        }
+        if hierarchy.group_weight.is_empty() { Err(HierarchyError::NoWeight) } else { Ok(hierarchy) }
+    }
+
+    /// All voters.
+    pub fn voters(&self) -> impl Iterator<Item = ServerId> + '_ {
+        self.group.keys().copied()
+    }
+
+    /// The weight of a voter.
+    pub fn weight(&self, server: ServerId) -> Option<i64> {
+        self.weight.get(&server).copied()
+    }
+
+    /// Whether these servers are a quorum.
+    pub fn is_quorum(&self, servers: &BTreeSet<ServerId>) -> bool {
+        let mut reached: BTreeMap<i64, i64> = BTreeMap::new();
+        for server in servers {
+            if let (Some(group), Some(weight)) = (self.group.get(server), self.weight(*server)) {
+                *reached.entry(*group).or_insert(0) += weight;
+            }
+        }
+        let won = self
+            .group_weight
+            .iter()
+            .filter(|(group, total)| reached.get(group).is_some_and(|reached| *reached > **total / 2))
+            .count();
+        won > self.group_weight.len() / 2
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn servers(ids: &[i64]) -> Vec<ServerId> {
+        ids.iter().copied().map(ServerId).collect()
+    }
+
+    fn is_quorum(hierarchy: &Hierarchy, ids: &[i64]) -> bool {
+        hierarchy.is_quorum(&servers(ids).into_iter().collect())
+    }
+
+    #[test]
+    fn most_of_the_weight_in_most_of_the_groups() {
+        let groups = [(1, servers(&[1, 2, 3])), (2, servers(&[4, 5, 6])), (3, servers(&[7, 8, 9]))];
+        let hierarchy = Hierarchy::new(groups, []).unwrap();
+        assert!(is_quorum(&hierarchy, &[1, 2, 4, 5]));
+        assert!(!is_quorum(&hierarchy, &[1, 2, 3, 4, 7]), "one whole group is not two");
+        assert!(!is_quorum(&hierarchy, &[1, 4, 7]));
+    }
+
+    #[test]
+    fn groups_without_weight_do_not_count() {
+        let groups = [(1, servers(&[1, 2, 3])), (2, servers(&[4]))];
+        let hierarchy = Hierarchy::new(groups, [(ServerId(4), 0)]).unwrap();
+        assert!(is_quorum(&hierarchy, &[1, 2]));
+    }
+
+    #[test]
+    fn mistakes_have_names() {
+        let twice = [(1, servers(&[1])), (2, servers(&[1]))];
+        assert_eq!(Hierarchy::new(twice, []), Err(HierarchyError::InSeveralGroups(ServerId(1))));
+        let one = || [(1, servers(&[1]))];
+        let stray = Hierarchy::new(one(), [(ServerId(2), 1)]);
+        assert_eq!(stray, Err(HierarchyError::WeightWithoutGroup(ServerId(2))));
+        assert_eq!(Hierarchy::new(one(), [(ServerId(1), 0)]), Err(HierarchyError::NoWeight));
+        let negative = Hierarchy::new(one(), [(ServerId(1), -1)]);
+        assert_eq!(negative, Err(HierarchyError::NegativeWeight(ServerId(1), -1)));
+    }
+}
