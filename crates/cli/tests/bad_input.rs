@@ -458,6 +458,28 @@ fn null_vectors_and_unknown_watch_kinds() {
         encode_count(0, out);
     });
     assert_eq!(answer, Some(ErrorCode::MarshallingError));
+    // What stands before the null is carried out.
+    create(&mut client, "/there", b"");
+    let (events, header, _) = client
+        .call(OpCode::SetWatches, |out| {
+            0i64.encode(out);
+            encode_count(1, out);
+            encode_bytes(b"/there", out);
+            (-1i32).encode(out);
+            encode_count(0, out);
+        })
+        .unwrap();
+    assert_eq!((events.len(), error(&header)), (1, Some(ErrorCode::MarshallingError)));
+    // A watch on a null path is kept, though nothing ever happens there.
+    let null_path = |number: i32| {
+        move |out: &mut Vec<u8>| {
+            (-1i32).encode(out);
+            number.encode(out);
+        }
+    };
+    assert_eq!(refused(&mut client, OpCode::CheckWatches, null_path(4)), Some(ErrorCode::NoWatcher));
+    done(&mut client, OpCode::AddWatch, null_path(0));
+    done(&mut client, OpCode::RemoveWatches, null_path(4));
     for (op, number) in [(OpCode::AddWatch, 2), (OpCode::RemoveWatches, 9), (OpCode::CheckWatches, 0)] {
         let answer = refused(&mut client, op, |out| {
             encode_bytes(b"/a", out);

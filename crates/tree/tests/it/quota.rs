@@ -54,6 +54,19 @@ fn usage_follows_every_change() {
     assert!(world.events.iter().all(|(_, path)| !path.starts_with("/zookeeper")));
 }
 
+/// The reply to a create tells of the data that was sent, not of the usage that replaces it.
+#[test]
+fn the_reply_speaks_of_the_data_that_was_sent() {
+    let mut world = World::new();
+    world.create("/p");
+    world.create("/zookeeper/quota/p");
+    match world.ok(create_data(STATS, "a text of twenty-five bytes")) {
+        zebu_tree::Outcome::Created { stat } => assert_eq!(stat.data_length, 27),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(usage(&world), "count=1,bytes=0");
+}
+
 #[test]
 fn without_limits_nothing_is_counted_any_more() {
     let mut world = with_quota("count=-1,bytes=-1");
