@@ -64,7 +64,7 @@ fn the_reply_speaks_of_the_data_that_was_sent() {
         zebu_tree::Outcome::Created { stat } => assert_eq!(stat.data_length, 27),
         other => panic!("{other:?}"),
     }
-    assert_eq!(usage(&world), "count=1,bytes=0");
+    assert_eq!(usage(&world), "count=1,bytes=4");
 }
 
 #[test]
