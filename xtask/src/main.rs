@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod checks;
+mod crash_states;
 mod interop;
 mod step;
 mod tidy;
@@ -28,6 +29,8 @@ enum Chore {
     Tidy,
     /// Clients that we did not write, against a running server
     Interop(interop::Arguments),
+    /// Power failures at every moment, each state recovered and judged
+    CrashStates(crash_states::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         Chore::Fix => checks::fix(),
         Chore::Tidy => tidy::run(),
         Chore::Interop(arguments) => interop::run(&arguments),
+        Chore::CrashStates(arguments) => crash_states::look(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
