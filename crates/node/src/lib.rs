@@ -30,4 +30,4 @@ pub use restore::Restore;
 pub use settings::{Enforcement, NodeSettings, ReconfigSupport};
 pub use shape::ReplyShape;
 pub use stats::{LaneStats, Latency, ServerStats, Unreported};
-pub use throttle::{Admission, ConnectionThrottle, ThrottleSettings};
+pub use throttle::{Admission, Arrival, ConnectionThrottle, ThrottleSettings};

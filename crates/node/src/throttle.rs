@@ -18,6 +18,10 @@ pub struct ThrottleSettings {
     pub drop_decrease: f64,
     /// Share of the bucket that may be missing for the probability to fall.
     pub decrease_ratio: f64,
+    /// Tokens that a new session costs.
+    pub cost_new: i64,
+    /// Tokens that it costs to take a session up again.
+    pub cost_resume: i64,
 }
 
 impl Default for ThrottleSettings {
@@ -30,8 +34,19 @@ impl Default for ThrottleSettings {
             drop_increase: 0.02,
             drop_decrease: 0.002,
             decrease_ratio: 0.0,
+            cost_new: 1,
+            cost_resume: 1,
         }
     }
+}
+
+/// What a connecting client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// A new session.
+    New,
+    /// The session that it had.
+    Resume,
 }
 
 /// Decides about new connections.
@@ -51,17 +66,21 @@ impl ConnectionThrottle {
         ConnectionThrottle { settings, tokens, filled_ms: now_ms, changed_ms: now_ms, drop_probability: 0.0 }
     }
 
-    /// Whether one more session may be opened now. `chance` is a random number in `0.0..1.0`.
-    pub fn admit(&mut self, now_ms: i64, chance: f64) -> Admission {
+    /// Whether one more client may be served now. `chance` is a random number in `0.0..1.0`.
+    pub fn admit(&mut self, arrival: Arrival, now_ms: i64, chance: f64) -> Admission {
         if self.settings.tokens <= 0 {
             return Admission::Admitted;
         }
         self.fill(now_ms);
         self.adjust(now_ms);
-        if chance < self.drop_probability || self.tokens < 1 {
+        let cost = match arrival {
+            Arrival::New => self.settings.cost_new,
+            Arrival::Resume => self.settings.cost_resume,
+        };
+        if chance < self.drop_probability || self.tokens < cost {
             return Admission::Refused;
         }
-        self.tokens -= 1;
+        self.tokens -= cost;
         Admission::Admitted
     }
 
@@ -111,14 +130,14 @@ mod tests {
     #[test]
     fn off_by_default() {
         let mut throttle = ConnectionThrottle::new(ThrottleSettings::default(), 0);
-        assert!((0..10_000).all(|_| throttle.admit(0, 0.0) == Admission::Admitted));
+        assert!((0..10_000).all(|_| throttle.admit(Arrival::New, 0, 0.0) == Admission::Admitted));
     }
 
     #[test]
     fn tokens_run_out_and_come_back() {
         let settings = ThrottleSettings { tokens: 2, fill_time_ms: 10, fill_count: 1, ..Default::default() };
         let mut throttle = ConnectionThrottle::new(settings, 0);
-        let mut admit = |now_ms| throttle.admit(now_ms, 0.5);
+        let mut admit = |now_ms| throttle.admit(Arrival::New, now_ms, 0.5);
         assert_eq!(
             [admit(0), admit(0), admit(0)],
             [Admission::Admitted, Admission::Admitted, Admission::Refused]
@@ -126,6 +145,22 @@ mod tests {
         assert_eq!(admit(5), Admission::Refused);
         assert_eq!(admit(11), Admission::Admitted);
         assert_eq!(admit(11), Admission::Refused);
+    }
+
+    #[test]
+    fn a_session_that_comes_back_may_cost_less() {
+        let settings = ThrottleSettings {
+            tokens: 5,
+            fill_time_ms: 1000,
+            cost_new: 3,
+            cost_resume: 2,
+            ..Default::default()
+        };
+        let mut throttle = ConnectionThrottle::new(settings, 0);
+        assert_eq!(throttle.admit(Arrival::New, 0, 0.5), Admission::Admitted);
+        assert_eq!(throttle.admit(Arrival::New, 0, 0.5), Admission::Refused);
+        assert_eq!(throttle.admit(Arrival::Resume, 0, 0.5), Admission::Admitted);
+        assert_eq!(throttle.admit(Arrival::Resume, 0, 0.5), Admission::Refused);
     }
 
     #[test]
@@ -138,8 +173,8 @@ mod tests {
             ..Default::default()
         };
         let mut throttle = ConnectionThrottle::new(settings, 0);
-        assert_eq!(throttle.admit(0, 0.9), Admission::Admitted);
-        assert_eq!(throttle.admit(1, 0.9), Admission::Refused);
+        assert_eq!(throttle.admit(Arrival::New, 0, 0.9), Admission::Admitted);
+        assert_eq!(throttle.admit(Arrival::New, 1, 0.9), Admission::Refused);
         assert!(throttle.drop_probability() > 0.4);
     }
 }

@@ -14,6 +14,7 @@ use tracing::{error, warn};
 use zebu_node::{AfterAppend, LogBatch};
 use zebu_storage::{FileDisk, LogWriter};
 
+use crate::config::StorageConfig;
 use crate::inbox::Urgent;
 use crate::shared::Shared;
 
@@ -57,6 +58,40 @@ pub(crate) fn start(
     Ok((DiskHandle { orders }, thread))
 }
 
+/// What goes into one sync: everything that waits, and with `flushDelay` what comes within it, up to
+/// `maxBatchSize`.
+struct Gathered<'a> {
+    next: Option<LogBatch>,
+    orders: &'a Receiver<LogBatch>,
+    until: Option<Instant>,
+    room: u64,
+}
+
+impl<'a> Gathered<'a> {
+    fn new(first: LogBatch, orders: &'a Receiver<LogBatch>, storage: &StorageConfig) -> Gathered<'a> {
+        let delay = storage.flush_delay;
+        let until = if delay.is_zero() { None } else { Some(Instant::now() + delay) };
+        Gathered { next: Some(first), orders, until, room: u64::from(storage.max_batch_size) }
+    }
+}
+
+impl Iterator for Gathered<'_> {
+    type Item = LogBatch;
+
+    fn next(&mut self) -> Option<LogBatch> {
+        let batch = match (self.next.take(), self.until) {
+            (Some(first), _) => first,
+            (None, _) if self.room == 0 => return None,
+            (None, None) => self.orders.try_recv().ok()?,
+            (None, Some(until)) => {
+                self.orders.recv_timeout(until.saturating_duration_since(Instant::now())).ok()?
+            }
+        };
+        self.room = self.room.saturating_sub(batch.transactions());
+        Some(batch)
+    }
+}
+
 fn run(
     shared: &Shared,
     mut log: LogWriter<FileDisk>,
@@ -66,13 +101,13 @@ fn run(
         directory: shared.config.storage.log_dir(),
         reason: error.to_string(),
     };
+    let mut transactions = 0u64;
     while let Ok(first) = orders.recv() {
         let mut last = first.last;
-        let mut batches = 0u64;
-        for batch in std::iter::once(first).chain(orders.try_iter()) {
+        for batch in Gathered::new(first, orders, &shared.config.storage) {
             log.append(batch.first, batch.last, &batch.bytes).map_err(failure)?;
             last = batch.last;
-            batches += 1;
+            transactions += batch.transactions();
             if batch.after == AfterAppend::RollAndSnapshot {
                 log.roll().map_err(failure)?;
             }
@@ -81,7 +116,7 @@ fn run(
         log.sync().map_err(failure)?;
         let took = started.elapsed();
         shared.metrics.fsync_ms.add(took.as_millis() as u64);
-        shared.metrics.sync_batch.add(batches);
+        shared.metrics.sync_batch.add(std::mem::take(&mut transactions));
         if took > shared.config.storage.fsync_warning_threshold {
             warn!(took_ms = took.as_millis() as u64, "the sync of the transaction log was slow");
         }

@@ -67,18 +67,23 @@ pub(crate) fn node_settings(config: &ServerConfig, seed: u64) -> NodeSettings {
     }
 }
 
-/// New sessions on a standalone server are global, so with weights each costs the weight of one, and the
-/// bucket is counted in that weight too: the ratio is what matters.
+/// With weights the bucket is counted in new sessions, and every session of a standalone server is global.
 fn throttle(config: &ServerConfig) -> ThrottleSettings {
     let throttle = &config.connection_throttle;
+    let (cost_new, cost_resume) = match &throttle.weights {
+        Some(weights) => (i64::from(weights.global_session), i64::from(weights.renew_session)),
+        None => (1, 1),
+    };
     ThrottleSettings {
-        tokens: throttle.tokens.map_or(0, i64::from),
+        tokens: throttle.tokens.map_or(0, i64::from) * cost_new,
         fill_time_ms: millis(throttle.fill_time),
-        fill_count: i64::from(throttle.fill_count),
+        fill_count: i64::from(throttle.fill_count) * cost_new,
         freeze_time_ms: throttle.freeze_time.map_or(-1, millis),
         drop_increase: throttle.drop_increase,
         drop_decrease: throttle.drop_decrease,
         decrease_ratio: throttle.decrease_ratio,
+        cost_new,
+        cost_resume,
     }
 }
 

@@ -30,6 +30,13 @@ pub struct LogBatch {
     pub after: AfterAppend,
 }
 
+impl LogBatch {
+    /// How many transactions it holds: their zxids follow each other.
+    pub fn transactions(&self) -> u64 {
+        (self.last.0 - self.first.0) as u64 + 1
+    }
+}
+
 /// Collects entries, and counts towards the next snapshot.
 #[derive(Debug)]
 pub(super) struct BatchBuilder {

@@ -10,7 +10,7 @@ use crate::clock::Moment;
 use crate::lane::{CloseReason, LaneId, LaneSession, Lanes};
 use crate::replica::Replica;
 use crate::session::{Attachment, SessionState};
-use crate::throttle::Admission;
+use crate::throttle::{Admission, Arrival};
 
 impl Node {
     /// Decides about a connect request. A refusal without a session is a close, never a rejection: the C
@@ -26,7 +26,8 @@ impl Node {
         let close = |lanes: &mut _, reason| {
             Lanes::with(lanes, lane, |lane| lane.close(reason));
         };
-        if self.throttle.admit(now.monotonic_ms, self.random.fraction()) == Admission::Refused {
+        let arrival = if request.session_id == 0 { Arrival::New } else { Arrival::Resume };
+        if self.throttle.admit(arrival, now.monotonic_ms, self.random.fraction()) == Admission::Refused {
             return close(lanes, CloseReason::Throttled);
         }
         if request.last_zxid_seen > replica.last_zxid().0 {

@@ -21,7 +21,6 @@ const DEFAULT_TICK: Duration = Duration::from_millis(3000);
 /// Fewer are not kept: one may be damaged, and one may be in the making.
 const MIN_RETAINED_SNAPSHOTS: u32 = 3;
 const MIN_COMMIT_LOG: u32 = 500;
-const MIN_EXTRA_SIZE: u32 = 1024;
 
 /// The data directory; an empty path if it is missing, which has been reported.
 pub(super) fn data_dir(reader: &mut Reader<'_>) -> PathBuf {
@@ -108,8 +107,6 @@ fn storage(reader: &mut Reader<'_>, defaults: StorageConfig) -> StorageConfig {
         snapshot_zxid_trailer: reader
             .loose_switch("serializeLastProcessedZxid.enabled", defaults.snapshot_zxid_trailer),
         digest_enabled: reader.loose_switch("digest.enabled", defaults.digest_enabled),
-        close_session_lists_ephemerals: reader
-            .loose_switch("closeSessionTxn.enabled", defaults.close_session_lists_ephemerals),
         purge_interval: purge_interval(reader),
         snap_retain_count: snap_retain_count(reader),
         data_dir: defaults.data_dir,
@@ -231,9 +228,6 @@ fn limits(reader: &mut Reader<'_>) -> LimitConfig {
     let jute_max_buffer = reader.count("jute.maxbuffer", 1, Unit::Bytes, defaults.jute_max_buffer);
     LimitConfig {
         jute_max_buffer,
-        jute_extra_size: reader
-            .count("jute.maxbuffer.extrasize", 0, Unit::Bytes, jute_max_buffer)
-            .max(MIN_EXTRA_SIZE),
         global_outstanding_limit: reader.count(
             "globalOutstandingLimit",
             1,
@@ -292,14 +286,8 @@ fn request_throttle(reader: &mut Reader<'_>) -> RequestThrottleConfig {
     let defaults = RequestThrottleConfig::default();
     RequestThrottleConfig {
         max_requests: reader.limit("request_throttle_max_requests", Unit::Count, defaults.max_requests),
-        stall_time: reader.millis("request_throttle_stall_time", 1, defaults.stall_time),
-        drop_stale: reader.loose_switch("request_throttle_drop_stale", defaults.drop_stale),
-        stale_connection_check: reader
-            .loose_switch("request_stale_connection_check", defaults.stale_connection_check),
-        stale_latency_check: reader.loose_switch("request_stale_latency_check", defaults.stale_latency_check),
         throttled_op_wait_time: reader
             .optional_millis("throttled_op_wait_time", defaults.throttled_op_wait_time),
-        shutdown_timeout: reader.millis("request_throttler.shutdownTimeout", 0, defaults.shutdown_timeout),
     }
 }
 

@@ -73,6 +73,7 @@ const fn either(key: &'static str, effect: Effect) -> Known {
 
 const NO_ADMIN: Effect = Effect::Nothing("this version has no AdminServer");
 const NO_METRICS: Effect = Effect::Nothing("this version has no metrics exporter; use the word mntr");
+const NO_STALE: Effect = Effect::Nothing("a request that was received is carried out");
 const NO_CACHE: Effect = Effect::Nothing("answers are not cached, they are cheap to build");
 const NO_TLS: Effect = Effect::Nothing("this version has no TLS");
 const NO_SASL: Effect = Effect::Nothing("this version has no SASL");
@@ -120,8 +121,8 @@ const KNOWN: &[Known] = &[
     property("observer.syncEnabled", Ensemble),
     file("quorumListenOnAllIPs", Ensemble),
     file("quorum.cnxn.threads.size", Java),
-    file("localSessionsEnabled", Used),
-    file("localSessionsUpgradingEnabled", Used),
+    file("localSessionsEnabled", Ensemble),
+    file("localSessionsUpgradingEnabled", Ensemble),
     file("autopurge.snapRetainCount", Used),
     file("autopurge.purgeInterval", Used),
     file("standaloneEnabled", Used),
@@ -160,7 +161,7 @@ const KNOWN: &[Known] = &[
     property("flushDelay", Used),
     property("maxWriteQueuePollTime", Nothing("writes are flushed as soon as the disk is free")),
     property("maxBatchSize", Used),
-    property("commitLogCount", Used),
+    property("commitLogCount", Ensemble),
     property("snapshotSizeFactor", Ensemble),
     property("snapshot.compression.method", Used),
     property("snapshot.trust.empty", Used),
@@ -168,8 +169,11 @@ const KNOWN: &[Known] = &[
     property("digest.enabled", Used),
     property("datadir.autocreate", Used),
     property("db.autocreate", Ensemble),
-    property("closeSessionTxn.enabled", Used),
-    property("jute.maxbuffer.extrasize", Used),
+    property(
+        "closeSessionTxn.enabled",
+        Nothing("the end of a session always lists the nodes that go with it"),
+    ),
+    property("jute.maxbuffer.extrasize", Nothing("transactions are read back whatever their length")),
     property("forceSnapshotSync", Ensemble),
     // Connections, limits, throttling.
     property("globalOutstandingLimit", Used),
@@ -178,11 +182,11 @@ const KNOWN: &[Known] = &[
     property("largeRequestThreshold", Used),
     property("largeRequestMaxBytes", Used),
     property("request_throttle_max_requests", Used),
-    property("request_throttle_stall_time", Used),
-    property("request_throttle_drop_stale", Used),
-    property("request_stale_connection_check", Used),
-    property("request_stale_latency_check", Used),
-    property("request_throttler.shutdownTimeout", Used),
+    property("request_throttle_stall_time", Nothing("requests wait for room without polling")),
+    property("request_throttle_drop_stale", NO_STALE),
+    property("request_stale_connection_check", NO_STALE),
+    property("request_stale_latency_check", NO_STALE),
+    property("request_throttler.shutdownTimeout", Nothing("a stopping server finishes what was begun")),
     property("throttled_op_wait_time", Used),
     property("connection_throttle_tokens", Used),
     property("connection_throttle_fill_time", Used),

@@ -113,8 +113,6 @@ pub struct StorageConfig {
     pub snapshot_zxid_trailer: bool,
     /// `digest.enabled`: tree digests in transactions and snapshots.
     pub digest_enabled: bool,
-    /// `closeSessionTxn.enabled`: list the deleted ephemerals in the close-session transaction.
-    pub close_session_lists_ephemerals: bool,
     /// `autopurge.purgeInterval`.
     pub purge_interval: PurgeInterval,
     /// `autopurge.snapRetainCount`, at least 3.
@@ -151,7 +149,6 @@ impl StorageConfig {
             trust_empty_snapshot: false,
             snapshot_zxid_trailer: true,
             digest_enabled: true,
-            close_session_lists_ephemerals: true,
             purge_interval: PurgeInterval::Unset,
             snap_retain_count: 3,
         }
@@ -261,8 +258,6 @@ impl SessionConfig {
 pub struct LimitConfig {
     /// `jute.maxbuffer`: longest frame that is accepted.
     pub jute_max_buffer: u32,
-    /// `jute.maxbuffer.extrasize`: slack when transactions are read back.
-    pub jute_extra_size: u32,
     /// `globalOutstandingLimit`: requests in process before reading from clients stops.
     pub global_outstanding_limit: u32,
     /// `largeRequestThreshold`: longer requests count as large; `None` = no request does.
@@ -275,7 +270,6 @@ impl Default for LimitConfig {
     fn default() -> LimitConfig {
         LimitConfig {
             jute_max_buffer: 0xf_ffff,
-            jute_extra_size: 0xf_ffff,
             global_outstanding_limit: 1000,
             large_request_threshold: None,
             large_request_max_bytes: 100 * 1024 * 1024,

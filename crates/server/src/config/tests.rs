@@ -261,7 +261,7 @@ fn storage_values() {
         "dataLogDir=/log\nsnapCount=1\nsnapSizeLimitInKb=-1\ntxnLogSizeLimitInKb=64\npreAllocSize=1024\n\
          fsync.warningthresholdms=20\nsnapshot.compression.method=snappy\nsnapshot.trust.empty=TRUE\n\
          digest.enabled=false\nautopurge.snapRetainCount=5\ncommitLogCount=7\ndatadir.autocreate=false\n\
-         closeSessionTxn.enabled=false\n",
+         ",
     )
     .clean()
     .storage;
@@ -277,7 +277,6 @@ fn storage_values() {
     expected.digest_enabled = false;
     expected.snap_retain_count = 5;
     expected.create_directories = false;
-    expected.close_session_lists_ephemerals = false;
     assert_eq!(storage, expected);
     assert_eq!(storage.log_dir(), Path::new("/log/version-2"));
 }
@@ -318,7 +317,6 @@ fn limits_and_throttles() {
     assert_eq!(config.sessions.min_timeout, Duration::from_secs(4));
     assert_eq!(config.sessions.max_timeout, Duration::from_secs(90));
     assert_eq!(config.limits.jute_max_buffer, 0x9f_ffff);
-    assert_eq!(config.limits.jute_extra_size, 0x9f_ffff);
     assert_eq!(config.limits.global_outstanding_limit, 50);
     assert_eq!(config.limits.large_request_threshold, Some(1000));
     assert_eq!(config.request_throttle.max_requests, Some(9));
@@ -332,7 +330,6 @@ fn limits_and_throttles() {
     with_base("connection_throttle_weight_enabled=true\nconnection_throttle_local_session_weight=3\n")
         .errors(&["zoo.cfg:5: the local session weight 3 must not be larger than the renew weight 2 \
            and the global weight 3"]);
-    assert_eq!(with_base("jute.maxbuffer.extrasize=5").clean().limits.jute_extra_size, 1024);
     assert_eq!(with_base("largeRequestThreshold=0").clean().limits.large_request_threshold, None);
 }
 

@@ -50,34 +50,10 @@ pub struct ConnectionWeights {
 }
 
 /// The request throttler (`request_throttle_*` and its relatives).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RequestThrottleConfig {
     /// `request_throttle_max_requests`; `None` = off.
     pub max_requests: Option<u32>,
-    /// `request_throttle_stall_time`.
-    pub stall_time: Duration,
-    /// `request_throttle_drop_stale`.
-    pub drop_stale: bool,
-    /// `request_stale_connection_check`.
-    pub stale_connection_check: bool,
-    /// `request_stale_latency_check`.
-    pub stale_latency_check: bool,
     /// `throttled_op_wait_time`: requests queued longer are answered THROTTLEDOP; `None` = off.
     pub throttled_op_wait_time: Option<Duration>,
-    /// `request_throttler.shutdownTimeout`.
-    pub shutdown_timeout: Duration,
-}
-
-impl Default for RequestThrottleConfig {
-    fn default() -> RequestThrottleConfig {
-        RequestThrottleConfig {
-            max_requests: None,
-            stall_time: Duration::from_millis(100),
-            drop_stale: true,
-            stale_connection_check: true,
-            stale_latency_check: false,
-            throttled_op_wait_time: None,
-            shutdown_timeout: Duration::from_secs(10),
-        }
-    }
 }
