@@ -29,7 +29,7 @@ enum Field<'t> {
 
 type Fields<'t> = Vec<(&'static str, Field<'t>)>;
 
-/// The name of a transaction's type, as ZooKeeper's own tool prints it.
+/// The name of a transaction's type, as ZooKeeper names it.
 pub(super) fn type_name(txn: &Txn) -> &'static str {
     match txn {
         Txn::Error(_) => "error",
@@ -38,7 +38,7 @@ pub(super) fn type_name(txn: &Txn) -> &'static str {
         Txn::Create(_) => "create",
         Txn::Create2(_) => "create2",
         Txn::CreateContainer(_) => "createContainer",
-        Txn::CreateTtl(_) => "createTtl",
+        Txn::CreateTtl(_) => "createTTL",
         Txn::Delete(_) => "delete",
         Txn::DeleteContainer(_) => "deleteContainer",
         Txn::SetData(_) => "setData",

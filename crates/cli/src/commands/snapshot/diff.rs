@@ -286,8 +286,8 @@ impl Comparison {
         self.put(
             || {
                 format!(
-                    "{added} nodes added, {removed} removed, {changed} changed, {same} the same; {sessions} sessions \
-                     differ"
+                    "nodes: {added} added, {removed} removed, {changed} changed, {same} the same; sessions: {sessions} \
+                     different"
                 )
             },
             || {

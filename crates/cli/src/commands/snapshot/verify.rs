@@ -172,6 +172,7 @@ impl Visitor {
             "it is empty: no transaction had been applied since the tree was loaded".to_owned()
         } else {
             match named {
+                Some(named) if zxid < named => format!("it is of {zxid}, before the tree"),
                 // ZooKeeper counts a transaction only when all of it has been applied.
                 Some(_) if self.newest > zxid => {
                     format!("parts of transactions up to {} are in the tree", self.newest)
@@ -179,7 +180,6 @@ impl Visitor {
                 Some(named) if zxid == named => {
                     return DigestCheck::Wrong { stored: digest.digest, zxid };
                 }
-                Some(named) if zxid < named => format!("it is of {zxid}, before the tree"),
                 Some(_) => format!("transactions up to {zxid} were applied while the file was written"),
                 None => "without the snapshot's own name nobody knows when writing began".to_owned(),
             }
