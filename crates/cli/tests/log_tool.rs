@@ -98,11 +98,13 @@ fn dump_as_text() {
              digest=2:0x180a9a23a\n\
              116 {day}.638Z {session} cxid=0x2 zxid=0x8 create path=/b/s-0000000000 bytes=0 {open} \
              parent_cversion=1 digest=2:0x1de928ab8\n\
-             228 {day}.643Z {session} cxid=0x3 zxid=0x9 setData path=/b bytes=2 version=1 digest=2:0x27a7f3bd1\n\
+             228 {day}.643Z {session} cxid=0x3 zxid=0x9 setData path=/b bytes=2 version=1 \
+             digest=2:0x27a7f3bd1\n\
              301 {day}.648Z {session} cxid=0x4 zxid=0xa create path=/b/s-0000000001 bytes=0 {open} \
              parent_cversion=2 digest=2:0x2b5615951\n\
              413 {day}.652Z {session} cxid=0x5 zxid=0xb delete path=/t digest=2:0x24c69f98a\n\
-             476 {day}.657Z {session} cxid=0x6 zxid=0xc setData path=/a bytes=5 version=2 digest=2:0x2dc97039f\n\
+             476 {day}.657Z {session} cxid=0x6 zxid=0xc setData path=/a bytes=5 version=2 \
+             digest=2:0x2dc97039f\n\
              552 end: 6 entries, then end of file\n"
         )
     );
@@ -295,12 +297,12 @@ fn verify_explains_the_first_flaw() {
     assert_eq!(
         stdout(&output),
         "log.7: NOT SOUND: 5 entries, zxid 0x7 to 0xc; 552 bytes\n\
-         \x20 flaw at offset 228: end mark missing (the entry says it is 0x9); a valid entry, 0xa, follows at \
-         offset 301\n\
-         \x20 meaning: acknowledged transactions are damaged; Zebu refuses to start, ZooKeeper starts and silently \
-         leaves out all that follows\n\
-         \x20 to do: take the log from a backup, or empty this member and let it copy from the others; if there is \
-         neither, `zebu log recover` saves what is intact\n"
+         \x20 flaw at offset 228: end mark missing (the entry says it is 0x9); a valid entry, 0xa, follows \
+         at offset 301\n\
+         \x20 meaning: acknowledged transactions are damaged; Zebu refuses to start, ZooKeeper starts and \
+         silently leaves out all that follows\n\
+         \x20 to do: take the log from a backup, or empty this member and let it copy from the others; if \
+         there is neither, `zebu log recover` saves what is intact\n"
     );
     assert_eq!(output.status.code(), Some(1));
     let torn = zebu(&damaged("torn-tail-cut-in-payload"), &["log", "verify", "log.1", "log.7"], "");
@@ -309,10 +311,10 @@ fn verify_explains_the_first_flaw() {
         "log.1: sound: 6 entries, zxid 0x1 to 0x6; 531 bytes\n\
          log.7: NOT SOUND: 5 entries, zxid 0x7 to 0xb; 524 bytes\n\
          \x20 flaw at offset 476: torn tail: the file ends inside the entry; no valid entry follows\n\
-         \x20 meaning: the last write was interrupted; if this is the newest log it was never acknowledged, and \
-         nothing is lost\n\
-         \x20 to do: nothing: Zebu drops it at start. ZooKeeper may refuse to start; `zebu log recover` then writes \
-         a log without it\n"
+         \x20 meaning: the last write was interrupted; if this is the newest log it was never \
+         acknowledged, and nothing is lost\n\
+         \x20 to do: nothing: Zebu drops it at start. ZooKeeper may refuse to start; `zebu log recover` \
+         then writes a log without it\n"
     );
     assert_eq!(torn.status.code(), Some(1));
 }
@@ -378,8 +380,8 @@ fn dump_marks_what_is_broken() {
     assert_eq!(lines[3], "228 BROKEN wrong checksum; 73 bytes, up to offset 301");
     assert_eq!(
         lines[4],
-        "    reads as: 228 2026-11-15T20:56:14.643Z session=0x100006b16130000 cxid=0x3 zxid=0x9 setData path=/b \
-         bytes=2 version=1 digest=2:0x27a7f3bd1"
+        "    reads as: 228 2026-11-15T20:56:14.643Z session=0x100006b16130000 cxid=0x3 zxid=0x9 setData \
+         path=/b bytes=2 version=1 digest=2:0x27a7f3bd1"
     );
     assert!(lines[5].starts_with("301 "), "{text}");
     assert_eq!(lines[8], "552 end: 5 entries, then end of file");
@@ -474,8 +476,8 @@ fn recover_drops_what_is_broken() {
 fn recover_asks_first() {
     let whole = fs::read(small().join("log.7")).unwrap();
     let question = "offset 228 to 301: wrong checksum\n\
-         228 2026-11-15T20:56:14.643Z session=0x100006b16130000 cxid=0x3 zxid=0x9 setData path=/b bytes=2 version=1 \
-         digest=2:0x27a7f3bd1\n\
+         228 2026-11-15T20:56:14.643Z session=0x100006b16130000 cxid=0x3 zxid=0x9 setData path=/b bytes=2 \
+         version=1 digest=2:0x27a7f3bd1\n\
          valid entries follow from 0xa on\n\
          Drop it? (yes/keep/stop/abort) ";
     let kept =

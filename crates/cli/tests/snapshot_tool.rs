@@ -91,14 +91,15 @@ fn dump_as_text() {
              persistent\n\
              node /a data=\"two\" acl=2 version=1 cversion=1 aversion=0 czxid=0x2 mzxid=0x6 pzxid=0x3 \
              ctime={day}.842Z mtime={day}.870Z persistent\n\
-             node /a/e data=\"\" acl=3 {fresh} czxid=0x3 mzxid=0x3 pzxid=0x3 ctime={day}.855Z mtime={day}.855Z \
-             ephemeral:0x100006b16130000\n\
+             node /a/e data=\"\" acl=3 {fresh} czxid=0x3 mzxid=0x3 pzxid=0x3 ctime={day}.855Z \
+             mtime={day}.855Z ephemeral:0x100006b16130000\n\
              node /zookeeper data=\"\" acl=-1 {fresh} czxid=0x0 mzxid=0x0 pzxid=0x0 {never} persistent\n\
-             node /zookeeper/config data=\"\" acl=1 version=0 cversion=0 aversion=-1 czxid=0x0 mzxid=0x0 pzxid=0x0 \
-             {never} persistent\n\
-             node /zookeeper/quota data=\"\" acl=-1 {fresh} czxid=0x0 mzxid=0x0 pzxid=0x0 {never} persistent\n\
-             node /t data=\"t\" acl=2 {fresh} czxid=0x4 mzxid=0x4 pzxid=0x4 ctime={day}.861Z mtime={day}.861Z \
-             ttl:10000000000ms\n\
+             node /zookeeper/config data=\"\" acl=1 version=0 cversion=0 aversion=-1 czxid=0x0 mzxid=0x0 \
+             pzxid=0x0 {never} persistent\n\
+             node /zookeeper/quota data=\"\" acl=-1 {fresh} czxid=0x0 mzxid=0x0 pzxid=0x0 {never} \
+             persistent\n\
+             node /t data=\"t\" acl=2 {fresh} czxid=0x4 mzxid=0x4 pzxid=0x4 ctime={day}.861Z \
+             mtime={day}.861Z ttl:10000000000ms\n\
              digest version=2 value=0xf0d08868 at zxid=0x6\n\
              last zxid none\n\
              end: 1 session, 3 ACLs, 7 nodes, 800 bytes unpacked; checksums right: 0xd84a6144 0xa07d65f3\n"
@@ -147,10 +148,12 @@ fn verify_as_text() {
     let output = zebu(&version_2("small"), &["snapshot", "verify", "snapshot.0", "snapshot.6"]);
     assert_eq!(
         stdout(&output),
-        "snapshot.0: sound: 4 nodes (0 ephemeral), depth 2, 0 bytes of data, 0 sessions, 1 ACL; 457 bytes unpacked\n\
+        "snapshot.0: sound: 4 nodes (0 ephemeral), depth 2, 0 bytes of data, 0 sessions, 1 ACL; 457 bytes \
+         unpacked\n\
          \x20 checksums: 2 right\n\
          \x20 digest: not compared: it is empty: no transaction had been applied since the tree was loaded\n\
-         snapshot.6: sound: 7 nodes (1 ephemeral), depth 2, 4 bytes of data, 1 session, 3 ACLs; 800 bytes unpacked\n\
+         snapshot.6: sound: 7 nodes (1 ephemeral), depth 2, 4 bytes of data, 1 session, 3 ACLs; 800 bytes \
+         unpacked\n\
          \x20 checksums: 2 right\n\
          \x20 digest: right, 0xf0d08868 at 0x6\n"
     );
@@ -159,10 +162,11 @@ fn verify_as_text() {
     assert_eq!(
         stdout(&output),
         "snapshot.6: NOT SOUND\n\
-         \x20 flaw: checksum 1 is 0xd84a6144, the content has 0x904b6199, at offset 754 of the unpacked content\n\
+         \x20 flaw: checksum 1 is 0xd84a6144, the content has 0x904b6199, at offset 754 of the unpacked \
+         content\n\
          \x20 meaning: its content has changed since it was written\n\
-         \x20 to do: nothing, if an older snapshot and all logs since then are there: a server falls back to them; \
-         otherwise take a snapshot from a backup or from another member\n"
+         \x20 to do: nothing, if an older snapshot and all logs since then are there: a server falls back \
+         to them; otherwise take a snapshot from a backup or from another member\n"
     );
     assert_eq!(output.status.code(), Some(1));
 }
@@ -365,8 +369,8 @@ fn diff_compares_contents_not_numbers() {
         stdout(&output),
         "~ session 0x5\n\
          ~ /x data (1 byte, other content)\n\
-         ~ /y data null -> 0 bytes, version 0 -> 3, mtime 1970-01-01T00:00:00.000Z -> 2023-11-14T22:13:20.000Z, \
-         owner 0x0 -> 0x5\n\
+         ~ /y data null -> 0 bytes, version 0 -> 3, mtime 1970-01-01T00:00:00.000Z -> \
+         2023-11-14T22:13:20.000Z, owner 0x0 -> 0x5\n\
          ~ /z acl\n\
          nodes: 0 added, 0 removed, 3 changed, 1 the same; sessions: 1 different\n"
     );

@@ -207,8 +207,8 @@ impl Recover {
         }
         let file = self.file.display();
         complain(format!(
-            "No server reads the new file under this name. To use it: stop the server, move {file} out of the \
-             directory, then give the new file its name."
+            "No server reads the new file under this name. To use it: stop the server, move {file} out of \
+             the directory, then give the new file its name."
         ));
     }
 }

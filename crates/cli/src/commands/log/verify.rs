@@ -113,7 +113,8 @@ fn header_finding(header: LogHeader) -> Option<Finding> {
                 _ => "the file holds only zeros",
             },
             "its creation was interrupted; if it is the newest log it never held an acknowledged transaction",
-            "if it is the newest log, nothing: Zebu removes it at start; ZooKeeper before 3.9.3 does not start \
+            "if it is the newest log, nothing: Zebu removes it at start; ZooKeeper before 3.9.3 does not \
+             start \
              until it is moved away. If newer logs exist, take the file from a backup or another member",
         ),
         LogHeader::Foreign => (
@@ -146,7 +147,8 @@ impl Report {
             self.flaw(finding(
                 raw.at,
                 format!("the checksum is right, but the content is not known: {error}"),
-                "a release that Zebu does not know wrote the entry, or a faulty one; no server starts with it",
+                "a release that Zebu does not know wrote the entry, or a faulty one; no server starts with \
+                 it",
                 "take the log from another member or a backup, or start the release that wrote it",
             ));
         }
@@ -186,15 +188,15 @@ impl Report {
                 format!("torn tail: {what}; no valid entry follows"),
                 "the last write was interrupted; if this is the newest log it was never acknowledged, and \
                  nothing is lost",
-                "nothing: Zebu drops it at start. ZooKeeper may refuse to start; `zebu log recover` then writes \
-                 a log without it",
+                "nothing: Zebu drops it at start. ZooKeeper may refuse to start; `zebu log recover` then \
+                 writes a log without it",
             ),
             Some(behind) => finding(
                 broken.at,
                 format!("{what}; a valid entry, {}, follows at offset {}", behind.zxid, behind.at),
                 format!("acknowledged transactions are damaged; Zebu refuses to start, {}", apache(broken)),
-                "take the log from a backup, or empty this member and let it copy from the others; if there is \
-                 neither, `zebu log recover` saves what is intact",
+                "take the log from a backup, or empty this member and let it copy from the others; if \
+                 there is neither, `zebu log recover` saves what is intact",
             ),
         };
         self.flaw(finding);
@@ -243,10 +245,10 @@ fn out_of_order(at: u64, last: Zxid, zxid: Zxid) -> Finding {
     finding(
         at,
         format!("zxid {zxid} comes directly behind {last}: what is between them is missing"),
-        "harmless only if a snapshot holds what is missing, as when a member received a whole snapshot from its \
-         leader; otherwise acknowledged transactions are lost, and Zebu refuses to start",
-        "if no snapshot at or behind that point is there, take the logs from a backup, or empty this member and \
-         let it copy from the others",
+        "harmless only if a snapshot holds what is missing, as when a member received a whole snapshot \
+         from its leader; otherwise acknowledged transactions are lost, and Zebu refuses to start",
+        "if no snapshot at or behind that point is there, take the logs from a backup, or empty this \
+         member and let it copy from the others",
     )
 }
 

@@ -286,8 +286,8 @@ impl Comparison {
         self.put(
             || {
                 format!(
-                    "nodes: {added} added, {removed} removed, {changed} changed, {same} the same; sessions: {sessions} \
-                     different"
+                    "nodes: {added} added, {removed} removed, {changed} changed, {same} the same; \
+                     sessions: {sessions} different"
                 )
             },
             || {

@@ -193,8 +193,8 @@ fn finding(what: String, meaning: &str, advice: &str) -> Finding {
 }
 
 fn flaw_finding(flaw: &SnapshotFlaw) -> Finding {
-    let older = "nothing, if an older snapshot and all logs since then are there: a server falls back to them; \
-                 otherwise take a snapshot from a backup or from another member";
+    let older = "nothing, if an older snapshot and all logs since then are there: a server falls back to \
+    them; otherwise take a snapshot from a backup or from another member";
     let (meaning, advice) = match flaw {
         SnapshotFlaw::Read { .. } => ("the file cannot be read or unpacked to its end", older),
         SnapshotFlaw::Magic => (
@@ -251,8 +251,8 @@ impl Report {
             )),
             (None, DigestCheck::Wrong { stored, zxid }) => Some(finding(
                 format!("the tree has digest {:#x}, the file says {stored:#x} at {zxid}", visitor.digest),
-                "the tree is not the one that the history leads to, unless an ACL was set in the moment of writing; \
-                 servers load it and only report the mismatch",
+                "the tree is not the one that the history leads to, unless an ACL was set in the moment of \
+                 writing; servers load it and only report the mismatch",
                 "compare with a snapshot of another member: `zebu snapshot diff`",
             )),
             (None, DigestCheck::Right(..) | DigestCheck::Incomparable(_)) => None,
@@ -269,8 +269,8 @@ impl Report {
                 let SnapshotSummary { sessions, acls, nodes, size, .. } = summary;
                 let Visitor { bytes, depth, ephemerals, .. } = visitor;
                 lines.push(format!(
-                    "{file}: {verdict}: {} ({ephemerals} ephemeral), depth {depth}, {} of data, {}, {}; {size} bytes \
-                     unpacked",
+                    "{file}: {verdict}: {} ({ephemerals} ephemeral), depth {depth}, {} of data, {}, {}; \
+                     {size} bytes unpacked",
                     count(*nodes, "node", "nodes"),
                     count(*bytes, "byte", "bytes"),
                     count(*sessions, "session", "sessions"),
