@@ -23,7 +23,7 @@ Examples:
   zebu log dump --verbose --from 0x200000001 --to 0x2000000ff data/version-2/log.200000001
   zebu log dump --json log.1 | jq 'select(.type == \"delete\")'
 
-A line begins with the offset of the entry and its time (UTC). Bytes that are no valid entry are marked
+A line begins with the offset of the entry and its time (UTC). Bytes that are no valid entry are marked \
 BROKEN with what is wrong; what they say is shown if it can be read. The file is read as a stream.
 Exit status: 0 shown, 1 shown and something is broken, 2 the file cannot be read.")]
 pub(super) struct Dump {

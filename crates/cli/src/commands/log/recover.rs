@@ -28,12 +28,12 @@ Example:
   zebu log recover data/version-2/log.1           writes data/version-2/recovered.log.1
   zebu log recover --yes data/version-2/log.1     drops every broken entry without asking
 
-For each broken entry it asks: yes drops it, keep takes it with a new checksum (only if it can be read),
-stop ends the new log before it, abort removes the new log. Dropping an entry in the middle leaves a hole:
+For each broken entry it asks: yes drops it, keep takes it with a new checksum (only if it can be read), \
+stop ends the new log before it, abort removes the new log. Dropping an entry in the middle leaves a hole: \
 servers refuse a log with a hole unless a snapshot covers it; stop leaves none.
 
-The original stays as it is. The new name does not begin with `log.`, because ZooKeeper replays every such
-file, whatever follows. To use the new log: stop the server, move the original out of the directory, give
+The original stays as it is. The new name does not begin with `log.`, because ZooKeeper replays every such \
+file, whatever follows. To use the new log: stop the server, move the original out of the directory, give \
 the new file its name.
 Exit status: 0 the new log was written, or nothing is broken; 2 it was not written.")]
 pub(super) struct Recover {

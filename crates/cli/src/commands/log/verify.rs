@@ -22,7 +22,7 @@ Examples:
   zebu log verify data/version-2/log.1
   zebu log verify --json data/version-2/log.*
 
-The first flaw of each file is explained. Also a torn tail counts as a flaw: an interrupted write, which a
+The first flaw of each file is explained. Also a torn tail counts as a flaw: an interrupted write, which a \
 server drops by itself when it starts. A log that a server is writing to may seem torn.
 Exit status: 0 all are sound, 1 a flaw was found, 2 a file cannot be read.")]
 pub(super) struct Verify {

@@ -26,9 +26,9 @@ Examples:
   zebu snapshot diff --nodes 1000 --bytes 1048576 old/snapshot.100 new/snapshot.200
   zebu snapshot diff --json member1/snapshot.100 member2/snapshot.100 | jq -r .path
 
-+ is only in B, - only in A, ~ in both but different. ACLs are compared by content: their numbers differ
-between members. With --nodes or --bytes only large differences are shown: single nodes by their own data,
-and subtrees. In memory it holds two numbers for each node of A (some 20 to 40 bytes), the values of changed
++ is only in B, - only in A, ~ in both but different. ACLs are compared by content: their numbers differ \
+between members. With --nodes or --bytes only large differences are shown: single nodes by their own data, \
+and subtrees. In memory it holds two numbers for each node of A (some 20 to 40 bytes), the values of changed \
 nodes, and with --nodes or --bytes the counts of all nodes that have children. A is read twice.
 Exit status: 0 the same, 1 different (shown or not), 2 a file is damaged or cannot be read.")]
 pub(super) struct Diff {

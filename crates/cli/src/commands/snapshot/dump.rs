@@ -23,8 +23,8 @@ Examples:
   zebu snapshot dump --data data/version-2/snapshot.0.gz
   zebu snapshot dump --json snapshot.0 | jq 'select(.kind == \"node\" and .data_length > 1000)'
 
-One line per session, ACL and node, as they come. acl= is the number of an ACL line; -1 is world:anyone with
-all permissions. cversion is the stored one: it counts children that were ever created. The checksums are
+One line per session, ACL and node, as they come. acl= is the number of an ACL line; -1 is world:anyone with \
+all permissions. cversion is the stored one: it counts children that were ever created. The checksums are \
 known only at the end: if they are wrong, the last line says so, and the lines above cannot be trusted.
 Exit status: 0 shown, 1 the snapshot is damaged, 2 it cannot be read.")]
 pub(super) struct Dump {

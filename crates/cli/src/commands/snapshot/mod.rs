@@ -25,7 +25,7 @@ Examples:
   zebu snapshot summary data/version-2/snapshot.0 /app --depth 3
   zebu snapshot diff snapshot.100 snapshot.200
 
-The files of ZooKeeper and of Zebu are the same. A name that ends with .gz or .snappy is unpacked. Every
+The files of ZooKeeper and of Zebu are the same. A name that ends with .gz or .snappy is unpacked. Every \
 tool reads its file as a stream; nothing is ever changed.")]
 pub(crate) struct Snapshot {
     #[command(subcommand)]

@@ -20,7 +20,7 @@ Examples:
   zebu snapshot summary data/version-2/snapshot.0 /app --depth 3
   zebu snapshot summary snapshot.0 --depth 0 | sort -n -k 3 | tail
 
-One line for each node that has children: its children, all nodes below it, the data of all of them and of
+One line for each node that has children: its children, all nodes below it, the data of all of them and of \
 itself. In memory it holds these lines and nothing else of the tree.
 Exit status: 0 shown, 2 the snapshot is damaged or has no such node.")]
 pub(super) struct Summary {
