@@ -29,8 +29,8 @@ Examples:
   zebu snapshot verify data/version-2/snapshot.0
   zebu snapshot verify --json data/version-2/snapshot.*
 
-The digest of the tree is computed and compared with the one in the file, if no transaction was applied while \
-the file was written; otherwise the tree is right only together with the log. In memory it holds the ids of \
+The digest of the tree is computed and compared with the one in the file, if no transaction was applied \
+while the file was written; otherwise the tree is right only together with the log. In memory it holds the ids of \
 sessions and ACLs, and hashes of the names next to the branch that it reads.
 Exit status: 0 all are sound, 1 a flaw was found, 2 a file cannot be read.")]
 pub(super) struct Verify {
