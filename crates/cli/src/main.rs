@@ -6,6 +6,7 @@ mod config_arguments;
 mod config_file;
 mod console;
 mod logging;
+mod offline;
 mod pid_file;
 
 use std::process::ExitCode;
@@ -27,7 +28,9 @@ Examples:
   zebu serve conf/zoo.cfg             serve with a ZooKeeper configuration
   zebu check conf/zoo.cfg             what would happen, without starting
   zebu start conf/zoo.cfg             in the background, as zkServer.sh does it
-  zebu status conf/zoo.cfg";
+  zebu status conf/zoo.cfg
+  zebu log verify data/version-2/log.1
+  zebu snapshot summary data/version-2/snapshot.0";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -37,6 +40,8 @@ enum Command {
     Restart(commands::restart::Restart),
     Status(commands::status::Status),
     Check(commands::check::Check),
+    Log(commands::log::Log),
+    Snapshot(commands::snapshot::Snapshot),
     Bench(commands::bench::Bench),
     Shell(commands::shell::Shell),
     Completions(commands::completions::Completions),
@@ -51,6 +56,8 @@ fn main() -> ExitCode {
         Command::Restart(command) => command.run(),
         Command::Status(command) => command.run(),
         Command::Check(command) => command.run(),
+        Command::Log(command) => command.run(),
+        Command::Snapshot(command) => command.run(),
         Command::Bench(command) => command.run(),
         Command::Shell(command) => command.run(),
         Command::Completions(command) => command.run(),
@@ -71,9 +78,11 @@ mod tests {
 
     #[test]
     fn every_command_has_examples() {
-        for command in CommandLine::command().get_subcommands() {
+        fn check(command: &clap::Command) {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.starts_with("Example"), "{}", command.get_name());
+            command.get_subcommands().for_each(check);
         }
+        check(&CommandLine::command());
     }
 }

@@ -197,16 +197,24 @@ pub fn load<D: Disk>(
     visitor: &mut (impl SnapshotVisitor + ?Sized),
 ) -> Result<Result<SnapshotSummary, SnapshotFlaw>, IoFailure> {
     let file = disk.open(path, Access::Read).during("open", path)?;
-    let source = FileSource::new(file);
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    Ok(match compression_of(name) {
+    Ok(decode(FileSource::new(file), compression_of(name), visitor))
+}
+
+/// Unpacks and reads a snapshot from a stream.
+pub fn decode(
+    source: impl Read,
+    compression: Compression,
+    visitor: &mut (impl SnapshotVisitor + ?Sized),
+) -> Result<SnapshotSummary, SnapshotFlaw> {
+    match compression {
         Compression::Plain => snapshot::decode(source, visitor),
         Compression::Gzip => snapshot::decode(MultiGzDecoder::new(buffered(source)), visitor),
         Compression::Snappy => match SnappyReader::new(buffered(source)) {
             Ok(reader) => snapshot::decode(reader, visitor),
             Err(error) => Err(SnapshotFlaw::Read { at: 0, error }),
         },
-    })
+    }
 }
 
 fn buffered<R: Read>(source: R) -> io::BufReader<R> {

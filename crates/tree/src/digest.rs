@@ -11,6 +11,11 @@ pub(crate) fn is_counted(path: &str) -> bool {
     !path.starts_with("/zookeeper/")
 }
 
+/// What a node adds to the digest of the tree: for those who check a tree that they do not hold.
+pub fn digest_of_node(path: &str, data: Option<&[u8]>, stat: &StatPersisted) -> i64 {
+    if is_counted(path) { node_digest(content_checksum(path, data), stat) } else { 0 }
+}
+
 /// Checksum of path and data: where the checksum of the stat continues.
 pub(crate) fn content_checksum(path: &str, data: Option<&[u8]>) -> u32 {
     let mut hasher = Hasher::new();
@@ -53,6 +58,8 @@ mod tests {
         assert_eq!(node_digest(content_checksum("/a", Some(b"hello")), &stat), 0xa511_9d4b);
         let root = StatPersisted { cversion: 1, pzxid: 2, ..zero };
         assert_eq!(node_digest(content_checksum("/", Some(&[])), &root), 0x0315_78f2);
+        assert_eq!(digest_of_node("/", Some(&[]), &root), 0x0315_78f2);
+        assert_eq!(digest_of_node("/zookeeper/config", None, &zero), 0);
         assert!(is_counted("/zookeeper") && is_counted("/zookeeperx/a") && !is_counted("/zookeeper/a"));
     }
 }

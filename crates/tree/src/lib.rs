@@ -30,6 +30,7 @@ pub mod path;
 pub mod watch;
 
 pub use access::{Credentials, Policy};
+pub use digest::digest_of_node;
 pub use event::TreeEvent;
 pub use loader::{LoadError, TreeLoader};
 pub use node_ref::{Children, NodeRef};

@@ -32,7 +32,7 @@ pub enum Lifetime {
 
 impl Lifetime {
     /// Reads a stored owner.
-    pub(crate) fn of_owner(owner: i64, ttl_nodes: TtlNodes) -> Lifetime {
+    pub fn of_owner(owner: i64, ttl_nodes: TtlNodes) -> Lifetime {
         if owner == 0 {
             return Lifetime::Persistent;
         }

@@ -201,6 +201,20 @@ impl<F: ReadAt> LogScanner<F> {
         self.at
     }
 
+    /// Goes on at another offset: behind damage, or again from the front. What was read before still tells
+    /// which transactions are later ones.
+    pub fn continue_at(&mut self, at: u64) {
+        self.at = at;
+    }
+
+    /// What is wrong with the entry at an offset; `None` if it is valid.
+    pub fn flaw_at(&mut self, at: u64) -> io::Result<Option<Flaw>> {
+        Ok(match self.check(at)? {
+            Checked::Valid { .. } => None,
+            Checked::Flawed(flaw) => Some(flaw),
+        })
+    }
+
     /// The next entry, or how the log ends. After the end it stays at the end.
     pub fn next_entry(&mut self) -> io::Result<Scanned<'_>> {
         let at = self.at;

@@ -17,6 +17,9 @@ const SECTIONS_SIZE_MAX: usize = 4096;
 
 /// Receives the content of a snapshot in the order of the file.
 pub trait SnapshotVisitor {
+    /// The two numbers of the header behind the magic. No reader depends on them.
+    fn header(&mut self, _version: i32, _database: i64) {}
+
     /// A session.
     fn session(&mut self, id: SessionId, timeout_ms: i32);
 
@@ -99,10 +102,12 @@ pub fn decode(
     visitor: &mut (impl SnapshotVisitor + ?Sized),
 ) -> Result<SnapshotSummary, SnapshotFlaw> {
     let mut input = Input::new(source);
-    let header = input.take(HEADER.len())?;
-    if header[..MAGIC_SIZE] != HEADER[..MAGIC_SIZE] {
+    if input.take(MAGIC_SIZE)? != &HEADER[..MAGIC_SIZE] {
         return Err(SnapshotFlaw::Magic);
     }
+    let version = input.int()?;
+    let database = input.long()?;
+    visitor.header(version, database);
     let sessions = decode_sessions(&mut input, visitor)?;
     let acls = decode_acls(&mut input, visitor)?;
     let nodes = decode_nodes(&mut input, visitor)?;

@@ -1,0 +1,33 @@
+//! A flaw in a file, in words: where, what, what it means, what to do.
+
+use serde_json::{Value, json};
+
+/// A flaw in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    /// Where it begins: bytes from the front, of a snapshot's unpacked content.
+    pub(crate) offset: Option<u64>,
+    /// What is there.
+    pub(crate) what: String,
+    /// What that means for the data.
+    pub(crate) meaning: String,
+    /// What to do.
+    pub(crate) advice: String,
+}
+
+impl Finding {
+    /// Lines for people; the file is named by the caller.
+    pub(crate) fn lines(&self) -> [String; 3] {
+        let place = self.offset.map_or(String::new(), |offset| format!(" at offset {offset}"));
+        [
+            format!("  flaw{place}: {}", self.what),
+            format!("  meaning: {}", self.meaning),
+            format!("  to do: {}", self.advice),
+        ]
+    }
+
+    /// The same for scripts.
+    pub(crate) fn json(&self) -> Value {
+        json!({ "offset": self.offset, "what": self.what, "meaning": self.meaning, "advice": self.advice })
+    }
+}

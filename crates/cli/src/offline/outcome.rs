@@ -1,0 +1,51 @@
+//! How a tool ends: 0 all is well, 1 the files have flaws or differ, 2 the question could not be answered.
+
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::console::complain;
+
+/// What was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// No flaw; no difference.
+    Good,
+    /// A flaw; a difference.
+    Bad,
+}
+
+impl Verdict {
+    /// The worse of two.
+    pub(crate) fn and(self, other: Verdict) -> Verdict {
+        if self == Verdict::Good { other } else { self }
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Whoever read the output went away (`zebu … | head`). No error.
+    ReaderLeft,
+    /// For the person at the terminal.
+    Text(String),
+}
+
+impl Failure {
+    /// A failed step with a file.
+    pub(crate) fn of_file(verb: &str, path: &Path, error: &io::Error) -> Failure {
+        Failure::Text(format!("cannot {verb} {}: {error}", path.display()))
+    }
+}
+
+/// The exit status of a tool; says why it failed.
+pub(crate) fn exit(result: Result<Verdict, Failure>) -> ExitCode {
+    match result {
+        Ok(Verdict::Good) | Err(Failure::ReaderLeft) => ExitCode::SUCCESS,
+        Ok(Verdict::Bad) => ExitCode::from(1),
+        Err(Failure::Text(text)) => {
+            complain(format!("error: {text}"));
+            ExitCode::from(2)
+        }
+    }
+}
