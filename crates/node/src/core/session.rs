@@ -35,13 +35,23 @@ impl Node {
         let timeout_ms = self.negotiate(request.timeout_ms);
         match request.session_id {
             0 => {
-                let session = self.ids.next();
+                let session = self.unused_id();
                 self.sessions.track(session, timeout_ms, Attachment::Lane(lane), now.monotonic_ms);
                 let origin = Origin::Connect { lane, read_only: request.read_only };
                 let create = WriteRequest::CreateSession { timeout_ms };
                 self.propose(session, 0, create, origin, None, replica, now);
             }
             id => self.resume(lane, SessionId(id), timeout_ms, request, lanes, now),
+        }
+    }
+
+    /// Ids begin with the time of the start; if the clock went back meanwhile, some may be taken.
+    fn unused_id(&mut self) -> SessionId {
+        loop {
+            let session = self.ids.next();
+            if self.sessions.state(session).is_none() {
+                return session;
+            }
         }
     }
 

@@ -219,3 +219,18 @@ fn a_write_that_the_disk_did_not_have_is_gone_after_a_restart() {
     let lane = world.client();
     assert_eq!(world.call(lane, get("/a")).data(), "1");
 }
+
+/// The clock may stand still or go back between two starts.
+#[test]
+fn a_new_session_never_gets_the_id_of_a_living_one() {
+    let mut world = World::new();
+    let lanes: Vec<LaneId> = (0..3).map(|_| world.client()).collect();
+    world.call(lanes[0], create("/e", "", EPHEMERAL));
+    let living: Vec<SessionId> = lanes.iter().map(|&lane| world.session(lane)).collect();
+    let mut world = world.restart();
+    for _ in 0..3 {
+        let lane = world.client();
+        assert!(!living.contains(&world.session(lane)), "{:?} is taken", world.session(lane));
+    }
+    assert_eq!(world.replica.tree().sessions().len(), 6);
+}
