@@ -61,7 +61,7 @@ impl Node {
                 let Txn::CreateSession { timeout_ms } = proposal.entry.txn else {
                     unreachable!("a connect request is prepared into a session, never refused");
                 };
-                lanes.with(lane, |lane| lane.accept(LaneSession { id: session, timeout_ms }, read_only, now_ms));
+                self.accept(lane, LaneSession { id: session, timeout_ms }, read_only, lanes, now);
             }
             Origin::Housekeeping => {}
         }

@@ -40,7 +40,7 @@ pub enum Event {
     },
     /// A connection sent a write.
     Write(Submission),
-    /// A connection is gone.
+    /// A connection is gone. Comes once for each, and until then its session does not expire.
     Disconnected {
         /// The connection.
         lane: LaneId,

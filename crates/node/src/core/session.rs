@@ -1,13 +1,14 @@
 //! Sessions at the core: opened, resumed, expired.
 
 use zebu_proto::SessionId;
+use zebu_proto::client::connect::ReadOnlyField;
 use zebu_proto::client::{ConnectRequest, WriteRequest};
 use zebu_proto::password::password_matches;
 
 use super::Node;
 use crate::agreement::Origin;
 use crate::clock::Moment;
-use crate::lane::{CloseReason, LaneId, LaneSession, Lanes};
+use crate::lane::{CloseReason, LaneId, LaneSession, Lanes, Phase};
 use crate::replica::Replica;
 use crate::session::{Attachment, SessionState};
 use crate::throttle::Admission;
@@ -74,9 +75,26 @@ impl Node {
         if let Some(before) = self.sessions.attach(session, lane, timeout_ms, now.monotonic_ms) {
             lanes.with(before, |lane| lane.close(CloseReason::Replaced));
         }
-        lanes.with(lane, |lane| {
-            lane.accept(LaneSession { id: session, timeout_ms }, request.read_only, now.monotonic_ms);
+        self.accept(lane, LaneSession { id: session, timeout_ms }, request.read_only, lanes, now);
+    }
+
+    /// Hands a session to the connection that waits for it. A connection that left meanwhile did not know
+    /// its session, so its farewell does not name it.
+    pub(super) fn accept(
+        &mut self,
+        lane: LaneId,
+        session: LaneSession,
+        read_only: ReadOnlyField,
+        lanes: &mut impl Lanes,
+        now: Moment,
+    ) {
+        let phase = lanes.with(lane, |lane| {
+            lane.accept(session, read_only, now.monotonic_ms);
+            lane.phase
         });
+        if phase != Some(Phase::Serving) {
+            self.sessions.detach(session.id, lane, now.monotonic_ms);
+        }
     }
 
     /// Sessions that were silent for too long are closed by a transaction like any other.

@@ -147,7 +147,8 @@ impl SessionTracker {
     }
 
     /// Looks at every session whose tick has ended: those that were touched since move on, the others are
-    /// marked closing and handed to `expired`. `touched` answers a connection's last touch.
+    /// marked closing and handed to `expired`. `touched` answers a connection's last touch; `None` if the
+    /// connection is gone, and then [`SessionTracker::detach`] is about to be called.
     pub fn expire(
         &mut self,
         now_ms: i64,
@@ -169,16 +170,17 @@ impl SessionTracker {
                     Attachment::Lane(lane) => touched(lane),
                     Attachment::Detached { touched_ms } => Some(touched_ms),
                 };
-                let renewed_ms = touched_ms.map(|touched_ms| tick_end(touched_ms, tracked.timeout_ms, tick_ms));
-                match renewed_ms.filter(|&renewed_ms| renewed_ms > bucket_ms) {
-                    Some(renewed_ms) => {
-                        tracked.expires_ms = renewed_ms;
-                        self.buckets.entry(renewed_ms).or_default().push(session);
-                    }
-                    None => {
-                        tracked.state = SessionState::Closing;
-                        expired(session);
-                    }
+                let renewed_ms = match touched_ms {
+                    Some(touched_ms) => tick_end(touched_ms, tracked.timeout_ms, tick_ms),
+                    // Its last touch comes with its farewell; nothing is decided without it.
+                    None => tick_end(now_ms, 0, tick_ms),
+                };
+                if renewed_ms > bucket_ms {
+                    tracked.expires_ms = renewed_ms;
+                    self.buckets.entry(renewed_ms).or_default().push(session);
+                } else {
+                    tracked.state = SessionState::Closing;
+                    expired(session);
                 }
             }
         }
@@ -246,7 +248,18 @@ mod tests {
         tracker.detach(A, LANE, 0);
         assert_eq!(tracker.lane(A), Some(LaneId(8)), "the older connection cannot detach it");
         assert_eq!(expired(&mut tracker, 6000, None), [], "the old bucket is stale");
-        assert_eq!(expired(&mut tracker, 13_000, None), [A]);
+        assert_eq!(expired(&mut tracker, 13_000, Some(3000)), [A]);
+    }
+
+    #[test]
+    fn a_connection_that_is_gone_has_not_told_its_last_touch_yet() {
+        let mut tracker = SessionTracker::new(1000);
+        tracker.track(A, 5000, Attachment::Lane(LANE), 0);
+        assert_eq!(expired(&mut tracker, 6500, None), []);
+        assert_eq!(tracker.next_deadline(), Some(7000));
+        tracker.detach(A, LANE, 3000);
+        assert_eq!(expired(&mut tracker, 8999, None), []);
+        assert_eq!(expired(&mut tracker, 9000, None), [A]);
     }
 
     #[test]

@@ -234,3 +234,25 @@ fn a_new_session_never_gets_the_id_of_a_living_one() {
     }
     assert_eq!(world.replica.tree().sessions().len(), 6);
 }
+
+/// A connection's end is told to the core some time after the connection is gone.
+#[test]
+fn a_session_does_not_expire_because_its_connection_just_left() {
+    let mut world = World::new();
+    let lane = world.client_with(5000);
+    world.call(lane, create("/e", "", EPHEMERAL));
+    let first_end_ms = expires_ms(world.now.monotonic_ms, 5000);
+    world.run_until(first_end_ms - 1);
+    world.send_as(lane, -2, &ping());
+    let end_ms = expires_ms(world.now.monotonic_ms, 5000);
+    let farewell = world.vanish(lane);
+    world.pass(1);
+    world.tick();
+    world.persist();
+    assert!(exists(&world, "/e"), "the client was heard of a moment ago");
+    world.handle(farewell);
+    world.run_until(end_ms - 1);
+    assert!(exists(&world, "/e"));
+    world.run_until(end_ms);
+    assert!(!exists(&world, "/e"));
+}
