@@ -27,6 +27,7 @@ impl Node {
         while let Some(proposal) = self.agreement.next_committed(persisted) {
             let outcome = replica.apply(&proposal.entry, lanes);
             self.finish(&proposal, &outcome, replica, lanes, now);
+            self.accept_resumed(proposal.entry.header.zxid, lanes, now);
             applied += 1;
         }
         self.overlay.applied(replica.last_zxid());

@@ -11,6 +11,8 @@ mod session;
 
 pub use batch::{AfterAppend, LogBatch};
 
+use std::collections::VecDeque;
+
 use zebu_proto::client::{ConnectRequest, WriteRequest};
 use zebu_proto::txn::{TxnEntry, TxnHeader};
 use zebu_proto::{ErrorCode, SessionId};
@@ -27,6 +29,7 @@ use crate::settings::{NodeSettings, ReconfigSupport};
 use crate::throttle::ConnectionThrottle;
 use batch::BatchBuilder;
 use reaper::Reaper;
+use session::Resuming;
 
 /// What happened at the edge.
 #[derive(Debug)]
@@ -58,6 +61,7 @@ pub struct Node {
     agreement: Standalone,
     overlay: Overlay,
     sessions: SessionTracker,
+    resuming: VecDeque<Resuming>,
     ids: SessionIds,
     throttle: ConnectionThrottle,
     reaper: Reaper,
@@ -80,6 +84,7 @@ impl Node {
             agreement: Standalone::new(replica.last_zxid()),
             overlay: Overlay::new(settings.seed),
             sessions,
+            resuming: VecDeque::new(),
             ids: SessionIds::new(settings.server_id, now.wall_ms),
             throttle: ConnectionThrottle::new(settings.throttle.clone(), now.monotonic_ms),
             reaper: Reaper::new(&settings, now.monotonic_ms),

@@ -1,9 +1,9 @@
 //! Sessions at the core: opened, resumed, expired.
 
-use zebu_proto::SessionId;
 use zebu_proto::client::connect::ReadOnlyField;
 use zebu_proto::client::{ConnectRequest, WriteRequest};
 use zebu_proto::password::password_matches;
+use zebu_proto::{SessionId, Zxid};
 
 use super::Node;
 use crate::agreement::Origin;
@@ -12,6 +12,17 @@ use crate::lane::{CloseReason, LaneId, LaneSession, Lanes, Phase};
 use crate::replica::Replica;
 use crate::session::{Attachment, SessionState};
 use crate::throttle::Admission;
+
+/// A connection that takes up a session again while transactions are on the way. Some may be writes of the
+/// session's former connection; the client must not read a state in which they have neither happened nor
+/// failed, so it is answered when they are applied.
+#[derive(Debug)]
+pub(super) struct Resuming {
+    after: Zxid,
+    lane: LaneId,
+    session: LaneSession,
+    read_only: ReadOnlyField,
+}
 
 impl Node {
     /// Decides about a connect request. A refusal without a session is a close, never a rejection: the C
@@ -75,7 +86,21 @@ impl Node {
         if let Some(before) = self.sessions.attach(session, lane, timeout_ms, now.monotonic_ms) {
             lanes.with(before, |lane| lane.close(CloseReason::Replaced));
         }
-        self.accept(lane, LaneSession { id: session, timeout_ms }, request.read_only, lanes, now);
+        let session = LaneSession { id: session, timeout_ms };
+        if self.in_flight() == 0 {
+            self.accept(lane, session, request.read_only, lanes, now);
+        } else {
+            let after = self.agreement.last();
+            self.resuming.push_back(Resuming { after, lane, session, read_only: request.read_only });
+        }
+    }
+
+    /// Accepts the connections that waited for the transactions up to `applied`.
+    pub(super) fn accept_resumed(&mut self, applied: Zxid, lanes: &mut impl Lanes, now: Moment) {
+        while self.resuming.front().is_some_and(|resuming| resuming.after <= applied) {
+            let Some(resuming) = self.resuming.pop_front() else { return };
+            self.accept(resuming.lane, resuming.session, resuming.read_only, lanes, now);
+        }
     }
 
     /// Hands a session to the connection that waits for it. A connection that left meanwhile did not know

@@ -256,3 +256,21 @@ fn a_session_does_not_expire_because_its_connection_just_left() {
     world.run_until(end_ms);
     assert!(!exists(&world, "/e"));
 }
+
+/// A client that lost its connection looks whether its last write was carried out. What it sees must not
+/// change afterwards.
+#[test]
+fn a_session_taken_up_again_sees_the_writes_of_its_former_connection() {
+    let mut world = World::new();
+    let first = world.client();
+    world.send(first, create("/lock", "", EPHEMERAL));
+    let again = world.hello_again(first);
+    world.disconnect(first);
+    let second = world.open();
+    world.connect(second, again);
+    assert_eq!(world.greeting(second), None, "what is on its way goes first");
+    world.persist_one();
+    assert!(world.greeting(second).is_some());
+    world.send(second, get("/lock"));
+    assert_eq!(world.replies(second)[0].data(), "");
+}
