@@ -151,6 +151,11 @@ impl Node {
 
     fn write(&mut self, submission: Submission, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
         let Submission { lane, slot, session, xid, request, credentials, received_ms } = submission;
+        if self.sessions.has_moved_from(session, lane) {
+            // The connection is closed, and the client has gone on without this write.
+            self.answered += 1;
+            return;
+        }
         let closes = matches!(request, WriteRequest::CloseSession);
         let waited_ms = now.monotonic_ms - received_ms;
         if !closes && self.settings.throttled_op_wait_ms > 0 && waited_ms > self.settings.throttled_op_wait_ms {

@@ -36,6 +36,8 @@ struct Tracked {
     timeout_ms: i32,
     state: SessionState,
     attachment: Attachment,
+    /// The connection that it was attached to last.
+    last_lane: Option<LaneId>,
     expires_ms: i64,
 }
 
@@ -65,7 +67,11 @@ impl SessionTracker {
     /// Starts to track a session, or tracks it anew with a full timeout.
     pub fn track(&mut self, session: SessionId, timeout_ms: i32, attachment: Attachment, now_ms: i64) {
         let expires_ms = self.bucket(now_ms, timeout_ms);
-        let tracked = Tracked { timeout_ms, state: SessionState::Open, attachment, expires_ms };
+        let last_lane = match attachment {
+            Attachment::Lane(lane) => Some(lane),
+            Attachment::Detached { .. } => None,
+        };
+        let tracked = Tracked { timeout_ms, state: SessionState::Open, attachment, last_lane, expires_ms };
         self.sessions.insert(session, tracked);
         self.buckets.entry(expires_ms).or_default().push(session);
     }
@@ -93,6 +99,12 @@ impl SessionTracker {
         }
     }
 
+    /// Whether a session has gone on with another connection than this one.
+    pub fn has_moved_from(&self, session: SessionId, lane: LaneId) -> bool {
+        let last_lane = self.sessions.get(&session).and_then(|tracked| tracked.last_lane);
+        last_lane.is_some_and(|last_lane| last_lane != lane)
+    }
+
     /// Attaches an open session to a connection, with a freshly negotiated timeout. Returns the connection
     /// that it had before.
     pub fn attach(
@@ -109,6 +121,7 @@ impl SessionTracker {
             Attachment::Lane(_) | Attachment::Detached { .. } => None,
         };
         tracked.attachment = Attachment::Lane(lane);
+        tracked.last_lane = Some(lane);
         tracked.timeout_ms = timeout_ms;
         if expires_ms != tracked.expires_ms {
             tracked.expires_ms = expires_ms;

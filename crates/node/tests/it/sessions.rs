@@ -274,3 +274,46 @@ fn a_session_taken_up_again_sees_the_writes_of_its_former_connection() {
     world.send(second, get("/lock"));
     assert_eq!(world.replies(second)[0].data(), "");
 }
+
+/// The former connection's task may still hold writes that the core has not seen.
+#[test]
+fn a_write_of_a_former_connection_that_comes_too_late_is_given_up() {
+    let mut world = World::new();
+    let first = world.client();
+    let late = world.receive(first, &create("/late", "", 0).frame(1));
+    let goodbye = world.receive(first, &close_session().frame(2));
+    let second = world.open();
+    world.connect(second, world.hello_again(first));
+    assert!(world.greeting(second).is_some());
+    assert_eq!(world.call(second, get("/late")).error, Some(ErrorCode::NoNode));
+    world.submit(late);
+    world.submit(goodbye);
+    world.persist();
+    assert!(!exists(&world, "/late"), "the client was told that it does not exist");
+    assert_eq!(world.phase(second), Phase::Serving, "and its session goes on");
+}
+
+#[test]
+fn a_write_of_a_former_connection_is_given_up_even_when_the_newer_one_has_left_again() {
+    let mut world = World::new();
+    let first = world.client();
+    let late = world.receive(first, &create("/late", "", 0).frame(1));
+    let second = world.open();
+    world.connect(second, world.hello_again(first));
+    world.disconnect(second);
+    world.submit(late);
+    world.persist();
+    assert!(!exists(&world, "/late"));
+}
+
+/// Nobody else has spoken for the session since: what it sent before it left is carried out.
+#[test]
+fn a_write_of_a_connection_that_left_is_carried_out() {
+    let mut world = World::new();
+    let lane = world.client();
+    let write = world.receive(lane, &create("/sent", "", 0).frame(1));
+    world.disconnect(lane);
+    world.submit(write);
+    world.persist();
+    assert!(exists(&world, "/sent"));
+}
