@@ -4,8 +4,15 @@
 // Helpers of tests are tests, but clippy only knows functions marked as such.
 #![allow(clippy::unwrap_used)]
 
+mod auth;
 mod client;
 mod handshake;
+mod limits;
+mod log;
 mod order;
+mod reaper;
+mod replies;
+mod restore;
 mod sessions;
+mod watches;
 mod world;
