@@ -5,11 +5,14 @@
 #![allow(clippy::unwrap_used)]
 
 mod auth;
+mod chaos;
 mod client;
 mod handshake;
 mod limits;
 mod log;
 mod order;
+mod order_model;
+mod order_random;
 mod reaper;
 mod replies;
 mod restore;
