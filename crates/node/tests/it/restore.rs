@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use zebu_node::Restore;
-use zebu_proto::{Acl, SessionId, StatPersisted};
+use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 use zebu_storage::recovery::Changes;
-use zebu_storage::{Directories, FileDisk, Recovered, RecoveryOptions, recover};
+use zebu_storage::{Directories, FileDisk, Recovered, RecoveryOptions, RecoveryTarget, recover};
 use zebu_tree::{Tree, WalkProgress};
 
 use crate::world::tree_options;
@@ -190,6 +190,33 @@ fn without_files_the_tree_is_that_of_a_new_server() {
     let tree = restore.finish();
     assert_eq!(nodes(&tree), nodes(&Tree::new(tree_options())));
     assert_eq!((tree.digest(), tree.last_zxid().0), (0x51c6_d660, 0));
+}
+
+/// Recovery may give a snapshot up in the middle and begin with an older one.
+#[test]
+fn a_snapshot_that_is_given_up_leaves_nothing_behind() {
+    let mut restore = Restore::new(tree_options());
+    let stat = StatPersisted::default();
+    restore.reset();
+    restore.session(SessionId(1), 1000);
+    restore.acl(9, Acl::read_only());
+    restore.node("", None, 9, &stat).unwrap();
+    restore.node("/newer", None, 9, &stat).unwrap();
+    assert!(restore.node("/no/parent", None, 9, &stat).unwrap_err().contains("/no/parent"));
+    assert_eq!(restore.digest(), None, "there is no tree yet");
+    restore.reset();
+    restore.session(SessionId(2), 2000);
+    restore.acl(9, Acl::open());
+    restore.node("", Some(b"root"), 9, &stat).unwrap();
+    restore.node("/older", None, 9, &stat).unwrap();
+    restore.snapshot_loaded(Zxid(7));
+    let tree = restore.finish();
+    assert_eq!(tree.last_zxid(), Zxid(7));
+    assert_eq!(tree.sessions().iter().collect::<Vec<_>>(), [(&SessionId(2), &2000)]);
+    assert!(tree.node("/newer").is_none());
+    assert_eq!(tree.node("/").unwrap().data(), Some(&b"root"[..]));
+    assert_eq!(**tree.node("/older").unwrap().acl(), Acl::open()[..]);
+    assert!(tree.node("/zookeeper/quota").is_some(), "the server's own nodes are added");
 }
 
 /// Every variant of the damaged directory that is to be served ends in the digest of its last transaction.

@@ -1,6 +1,7 @@
 //! How sessions end, and what they leave.
 
 use zebu_node::{CloseReason, LaneId, Phase};
+use zebu_proto::client::ConnectRequest;
 use zebu_proto::client::EventType::NodeDeleted;
 use zebu_proto::txn::Txn;
 use zebu_proto::{ErrorCode, SessionId};
@@ -89,6 +90,25 @@ fn a_session_without_a_connection_lives_for_its_timeout() {
     assert!(exists(&world, "/e"), "counted from the last request");
     world.run_until(end_ms);
     assert!(!exists(&world, "/e"));
+}
+
+#[test]
+fn a_session_taken_up_again_lives_by_the_timeout_negotiated_last() {
+    for timeout_ms in [4000, 20_000] {
+        let mut world = World::new();
+        let first = world.client_with(9000);
+        world.call(first, create("/e", "", EPHEMERAL));
+        let again = ConnectRequest { timeout_ms, ..world.hello_again(first) };
+        world.disconnect(first);
+        world.pass(1000);
+        let second = world.open();
+        world.connect(second, again);
+        let end_ms = expires_ms(world.now.monotonic_ms, i64::from(timeout_ms));
+        world.run_until(end_ms - 1);
+        assert!(exists(&world, "/e"), "{timeout_ms}");
+        world.run_until(end_ms);
+        assert!(!exists(&world, "/e"), "{timeout_ms}");
+    }
 }
 
 #[test]

@@ -245,9 +245,11 @@ fn set_watches_reports_what_was_missed_and_registers_the_rest() {
     world.call(writer, create("/gone", "", 0));
     world.call(writer, create("/parent", "", 0));
     world.call(writer, create("/quiet", "", 0));
+    world.call(writer, set("/same", "seen"));
     let seen_zxid = world.replica.last_zxid().0;
-    world.call(writer, delete("/gone"));
+    // The very next transaction counts as missed, the last one that was seen does not.
     world.call(writer, set("/q/p", "1"));
+    world.call(writer, delete("/gone"));
     world.call(writer, create("/parent/x", "", 0));
     world.call(writer, create("/appeared", "", 0));
 
