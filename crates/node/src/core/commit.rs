@@ -10,7 +10,7 @@ use zebu_tree::Outcome;
 use super::Node;
 use crate::agreement::{Origin, Proposal};
 use crate::clock::Moment;
-use crate::lane::{CloseReason, LaneSession, Lanes};
+use crate::lane::{Asked, CloseReason, LaneSession, Lanes};
 use crate::replica::Replica;
 use crate::shape::ReplyShape;
 
@@ -49,6 +49,9 @@ impl Node {
                 self.answered += 1;
                 lanes.with(lane, |lane| {
                     let Some((asked, shape)) = lane.pop_write(slot) else { return };
+                    // Reports know no operation of a write that failed.
+                    let op = if matches!(outcome, Outcome::Error(_)) { None } else { asked.op };
+                    let asked = Asked { op, ..asked };
                     lane.push_reply(asked, replica.last_zxid().0, now_ms, |out| {
                         encode_outcome(&shape, outcome, &proposal.entry.txn, replica, out)
                     });

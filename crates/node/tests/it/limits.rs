@@ -2,9 +2,11 @@
 
 use zebu_node::limits::{OUTBOX_CLOSE_BYTES, OUTBOX_PAUSE_BYTES, SLOTS_MAX, WAITING_READS_MAX};
 use zebu_node::{CloseReason, NodeSettings, Phase};
-use zebu_proto::ErrorCode;
+use zebu_proto::{ErrorCode, OpCode};
 
-use crate::client::{Frame, add_watch, close_session, create, get, ping, set, set_watches, sync};
+use crate::client::{
+    Ask, Frame, add_watch, auth, close_session, create, get, multi, multi_check, ping, set, set_watches, sync,
+};
 use crate::world::{World, settings};
 
 #[test]
@@ -257,8 +259,44 @@ fn a_connection_is_counted_by_what_it_did() {
     assert_eq!(stats.packets_received, 3);
     assert_eq!(stats.packets_sent, 5, "the greeting, three answers, one event");
     assert_eq!((stats.last_cxid, stats.last_zxid), (2, world.replica.last_zxid().0));
-    assert_eq!(stats.last_op, Some(zebu_proto::OpCode::Ping));
+    assert_eq!(stats.last_op, Some(OpCode::Ping));
     assert_eq!((stats.latency.max_ms, stats.latency.count), (30, 3));
     assert_eq!(world.received(lane).iter().filter(|frame| matches!(frame, Frame::Event { .. })).count(), 1);
     assert_eq!(world.lane(other).stats.packets_sent, 1);
+}
+
+/// As operators know it from `cons`: a write that failed, or that was not carried out, shows no operation,
+/// and what is answered without a look at the tree changes nothing but the number of packets.
+#[test]
+fn failed_writes_and_credentials_are_no_operations() {
+    let mut world = throttled();
+    let lane = world.client();
+    world.call(lane, create("/a", "", 0));
+    assert_eq!(world.lane(lane).stats.last_op, Some(OpCode::Create));
+    world.call(lane, create("/a", "", 0));
+    let stats = &world.lane(lane).stats;
+    assert_eq!((stats.last_op, stats.last_cxid), (None, 2), "an error transaction");
+    world.call(lane, multi(&[multi_check("/none", -1)]));
+    assert_eq!(world.lane(lane).stats.last_op, Some(OpCode::Multi), "a failed multi is a multi");
+    world.call(lane, get("/none"));
+    assert_eq!(world.lane(lane).stats.last_op, Some(OpCode::GetData), "a failed read is a read");
+
+    let before = world.lane(lane).stats.clone();
+    world.send_as(lane, 99, &auth("digest", "me:pw"));
+    world.send_as(lane, 100, &Ask::raw(OpCode::Sasl.wire(), &[0; 4]));
+    world.send_as(lane, 101, &Ask::raw(4711, &[]));
+    assert_eq!(world.xids(lane), [99, 100, 101]);
+    let after = &world.lane(lane).stats;
+    assert_eq!(
+        (after.packets_sent, after.packets_received),
+        (before.packets_sent + 3, before.packets_received + 3)
+    );
+    assert_eq!((after.last_op, after.last_cxid, after.last_zxid), (before.last_op, 4, before.last_zxid));
+    assert_eq!(after.latency, before.latency);
+
+    let lane = world.client();
+    let late = world.receive(lane, &create("/late", "", 0).frame(1));
+    world.pass(1001);
+    world.submit(late);
+    assert_eq!((world.lane(lane).stats.last_op, world.lane(lane).stats.last_cxid), (None, 1), "throttled");
 }
