@@ -46,8 +46,7 @@ fn changes(txn: &Txn) -> Vec<Change> {
             vec![Change::Set { path: set.path.to_string(), data: text(set.data.as_deref()) }]
         }
         Txn::CloseSession(paths) => {
-            let delete = |path: &Box<str>| Change::Delete { path: path.to_string() };
-            paths.iter().flatten().map(delete).collect()
+            paths.iter().flatten().map(|path| Change::Delete { path: path.to_string() }).collect()
         }
         Txn::Multi(parts) if parts.iter().any(|SubTxn(part)| matches!(part, Txn::Error(_))) => Vec::new(),
         Txn::Multi(parts) => parts.iter().flat_map(|SubTxn(part)| changes(part)).collect(),

@@ -85,7 +85,8 @@ fn path() -> impl Strategy<Value = &'static str> {
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
-        3 => (path(), prop::sample::select(vec![0, 0, EPHEMERAL])).prop_map(|(path, flags)| Op::Create(path, flags)),
+        3 => (path(), prop::sample::select(vec![0, 0, EPHEMERAL]))
+            .prop_map(|(path, flags)| Op::Create(path, flags)),
         1 => path().prop_map(Op::Create2),
         3 => path().prop_map(Op::Delete),
         4 => (path(), any::<u8>()).prop_map(|(path, value)| Op::Set(path, value)),
@@ -93,7 +94,8 @@ fn op() -> impl Strategy<Value = Op> {
         4 => (path(), any::<bool>()).prop_map(|(path, watch)| Op::Get(path, watch)),
         3 => (path(), any::<bool>()).prop_map(|(path, watch)| Op::Exists(path, watch)),
         2 => prop::sample::select(vec!["/", "/a", "/b"]).prop_map(Op::Children),
-        1 => (prop::sample::select(vec!["/", "/a", "/b/x"]), 0..2).prop_map(|(path, mode)| Op::AddWatch(path, mode)),
+        1 => (prop::sample::select(vec!["/", "/a", "/b/x"]), 0..2)
+            .prop_map(|(path, mode)| Op::AddWatch(path, mode)),
         1 => prop::sample::select(vec!["/", "/a", "/b/x"]).prop_map(Op::RemoveWatches),
         1 => Just(Op::Sync),
         1 => Just(Op::Ping),
