@@ -276,17 +276,19 @@ impl Lane {
         applied: Zxid,
         now_ms: i64,
     ) {
+        let xid = asked.xid;
         match answer {
-            Answer::Header { zxid, error } => {
-                let zxid = match zxid {
-                    HeaderZxid::Applied => applied.0,
-                    HeaderZxid::Fixed(zxid) => zxid,
-                };
-                self.push_reply(asked, zxid, now_ms, |_| error.map_or(Ok(()), Err));
+            Answer::Header { zxid: HeaderZxid::Applied, error } => {
+                self.push_reply(asked, applied.0, now_ms, |_| error.map_or(Ok(()), Err));
             }
-            Answer::NoSasl => self.push_reply(asked, 0, now_ms, |out| {
+            // Answered without a look at the tree: no operation in the eyes of reports.
+            Answer::Header { zxid: HeaderZxid::Fixed(zxid), error } => {
+                let err = error.map_or(0, ErrorCode::wire);
+                self.push_frame(|out| ReplyHeader { xid, zxid, err }.encode(out));
+            }
+            Answer::NoSasl => self.push_frame(|out| {
+                ReplyHeader { xid, zxid: 0, err: 0 }.encode(out);
                 (-1i32).encode(out);
-                Ok(())
             }),
         }
         if then == Then::Drain {
@@ -334,6 +336,7 @@ impl Lane {
         let index = number.checked_sub(self.first_slot).and_then(|index| usize::try_from(index).ok());
         if let Some(slot) = index.and_then(|index| self.slots.get_mut(index)) {
             slot.work = Work::Answer(answer, then);
+            slot.asked.op = None;
         }
     }
 

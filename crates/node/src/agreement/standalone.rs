@@ -25,6 +25,11 @@ impl Standalone {
         self.last
     }
 
+    /// The zxid that was reserved last.
+    pub fn last(&self) -> Zxid {
+        self.last
+    }
+
     /// Takes a transaction that was prepared with the zxid reserved last.
     pub fn propose(&mut self, proposal: Proposal) {
         assert_eq!(proposal.entry.header.zxid, self.last, "a proposal has the zxid that was reserved for it");

@@ -10,7 +10,7 @@ use zebu_tree::Outcome;
 use super::Node;
 use crate::agreement::{Origin, Proposal};
 use crate::clock::Moment;
-use crate::lane::{CloseReason, LaneSession, Lanes};
+use crate::lane::{Asked, CloseReason, LaneSession, Lanes};
 use crate::replica::Replica;
 use crate::shape::ReplyShape;
 
@@ -27,6 +27,7 @@ impl Node {
         while let Some(proposal) = self.agreement.next_committed(persisted) {
             let outcome = replica.apply(&proposal.entry, lanes);
             self.finish(&proposal, &outcome, replica, lanes, now);
+            self.accept_resumed(proposal.entry.header.zxid, lanes, now);
             applied += 1;
         }
         self.overlay.applied(replica.last_zxid());
@@ -48,6 +49,9 @@ impl Node {
                 self.answered += 1;
                 lanes.with(lane, |lane| {
                     let Some((asked, shape)) = lane.pop_write(slot) else { return };
+                    // Reports know no operation of a write that failed.
+                    let op = if matches!(outcome, Outcome::Error(_)) { None } else { asked.op };
+                    let asked = Asked { op, ..asked };
                     lane.push_reply(asked, replica.last_zxid().0, now_ms, |out| {
                         encode_outcome(&shape, outcome, &proposal.entry.txn, replica, out)
                     });
@@ -61,9 +65,7 @@ impl Node {
                 let Txn::CreateSession { timeout_ms } = proposal.entry.txn else {
                     unreachable!("a connect request is prepared into a session, never refused");
                 };
-                lanes.with(lane, |lane| {
-                    lane.accept(LaneSession { id: session, timeout_ms }, read_only, now_ms)
-                });
+                self.accept(lane, LaneSession { id: session, timeout_ms }, read_only, lanes, now);
             }
             Origin::Housekeeping => {}
         }

@@ -11,6 +11,8 @@ mod session;
 
 pub use batch::{AfterAppend, LogBatch};
 
+use std::collections::VecDeque;
+
 use zebu_proto::client::{ConnectRequest, WriteRequest};
 use zebu_proto::txn::{TxnEntry, TxnHeader};
 use zebu_proto::{ErrorCode, SessionId};
@@ -27,6 +29,7 @@ use crate::settings::{NodeSettings, ReconfigSupport};
 use crate::throttle::ConnectionThrottle;
 use batch::BatchBuilder;
 use reaper::Reaper;
+use session::Resuming;
 
 /// What happened at the edge.
 #[derive(Debug)]
@@ -40,7 +43,7 @@ pub enum Event {
     },
     /// A connection sent a write.
     Write(Submission),
-    /// A connection is gone.
+    /// A connection is gone. Comes once for each, and until then its session does not expire.
     Disconnected {
         /// The connection.
         lane: LaneId,
@@ -58,6 +61,7 @@ pub struct Node {
     agreement: Standalone,
     overlay: Overlay,
     sessions: SessionTracker,
+    resuming: VecDeque<Resuming>,
     ids: SessionIds,
     throttle: ConnectionThrottle,
     reaper: Reaper,
@@ -80,6 +84,7 @@ impl Node {
             agreement: Standalone::new(replica.last_zxid()),
             overlay: Overlay::new(settings.seed),
             sessions,
+            resuming: VecDeque::new(),
             ids: SessionIds::new(settings.server_id, now.wall_ms),
             throttle: ConnectionThrottle::new(settings.throttle.clone(), now.monotonic_ms),
             reaper: Reaper::new(&settings, now.monotonic_ms),
@@ -146,6 +151,11 @@ impl Node {
 
     fn write(&mut self, submission: Submission, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
         let Submission { lane, slot, session, xid, request, credentials, received_ms } = submission;
+        if self.sessions.has_moved_from(session, lane) {
+            // The connection is closed, and the client has gone on without this write.
+            self.answered += 1;
+            return;
+        }
         let closes = matches!(request, WriteRequest::CloseSession);
         let waited_ms = now.monotonic_ms - received_ms;
         if !closes && self.settings.throttled_op_wait_ms > 0 && waited_ms > self.settings.throttled_op_wait_ms

@@ -36,6 +36,8 @@ struct Tracked {
     timeout_ms: i32,
     state: SessionState,
     attachment: Attachment,
+    /// The connection that it was attached to last.
+    last_lane: Option<LaneId>,
     expires_ms: i64,
 }
 
@@ -65,7 +67,11 @@ impl SessionTracker {
     /// Starts to track a session, or tracks it anew with a full timeout.
     pub fn track(&mut self, session: SessionId, timeout_ms: i32, attachment: Attachment, now_ms: i64) {
         let expires_ms = self.bucket(now_ms, timeout_ms);
-        let tracked = Tracked { timeout_ms, state: SessionState::Open, attachment, expires_ms };
+        let last_lane = match attachment {
+            Attachment::Lane(lane) => Some(lane),
+            Attachment::Detached { .. } => None,
+        };
+        let tracked = Tracked { timeout_ms, state: SessionState::Open, attachment, last_lane, expires_ms };
         self.sessions.insert(session, tracked);
         self.buckets.entry(expires_ms).or_default().push(session);
     }
@@ -93,6 +99,12 @@ impl SessionTracker {
         }
     }
 
+    /// Whether a session has gone on with another connection than this one.
+    pub fn has_moved_from(&self, session: SessionId, lane: LaneId) -> bool {
+        let last_lane = self.sessions.get(&session).and_then(|tracked| tracked.last_lane);
+        last_lane.is_some_and(|last_lane| last_lane != lane)
+    }
+
     /// Attaches an open session to a connection, with a freshly negotiated timeout. Returns the connection
     /// that it had before.
     pub fn attach(
@@ -109,6 +121,7 @@ impl SessionTracker {
             Attachment::Lane(_) | Attachment::Detached { .. } => None,
         };
         tracked.attachment = Attachment::Lane(lane);
+        tracked.last_lane = Some(lane);
         tracked.timeout_ms = timeout_ms;
         if expires_ms != tracked.expires_ms {
             tracked.expires_ms = expires_ms;
@@ -147,7 +160,8 @@ impl SessionTracker {
     }
 
     /// Looks at every session whose tick has ended: those that were touched since move on, the others are
-    /// marked closing and handed to `expired`. `touched` answers a connection's last touch.
+    /// marked closing and handed to `expired`. `touched` answers a connection's last touch; `None` if the
+    /// connection is gone, and then [`SessionTracker::detach`] is about to be called.
     pub fn expire(
         &mut self,
         now_ms: i64,
@@ -169,17 +183,17 @@ impl SessionTracker {
                     Attachment::Lane(lane) => touched(lane),
                     Attachment::Detached { touched_ms } => Some(touched_ms),
                 };
-                let renewed_ms =
-                    touched_ms.map(|touched_ms| tick_end(touched_ms, tracked.timeout_ms, tick_ms));
-                match renewed_ms.filter(|&renewed_ms| renewed_ms > bucket_ms) {
-                    Some(renewed_ms) => {
-                        tracked.expires_ms = renewed_ms;
-                        self.buckets.entry(renewed_ms).or_default().push(session);
-                    }
-                    None => {
-                        tracked.state = SessionState::Closing;
-                        expired(session);
-                    }
+                let renewed_ms = match touched_ms {
+                    Some(touched_ms) => tick_end(touched_ms, tracked.timeout_ms, tick_ms),
+                    // Its last touch comes with its farewell; nothing is decided without it.
+                    None => tick_end(now_ms, 0, tick_ms),
+                };
+                if renewed_ms > bucket_ms {
+                    tracked.expires_ms = renewed_ms;
+                    self.buckets.entry(renewed_ms).or_default().push(session);
+                } else {
+                    tracked.state = SessionState::Closing;
+                    expired(session);
                 }
             }
         }
@@ -247,7 +261,18 @@ mod tests {
         tracker.detach(A, LANE, 0);
         assert_eq!(tracker.lane(A), Some(LaneId(8)), "the older connection cannot detach it");
         assert_eq!(expired(&mut tracker, 6000, None), [], "the old bucket is stale");
-        assert_eq!(expired(&mut tracker, 13_000, None), [A]);
+        assert_eq!(expired(&mut tracker, 13_000, Some(3000)), [A]);
+    }
+
+    #[test]
+    fn a_connection_that_is_gone_has_not_told_its_last_touch_yet() {
+        let mut tracker = SessionTracker::new(1000);
+        tracker.track(A, 5000, Attachment::Lane(LANE), 0);
+        assert_eq!(expired(&mut tracker, 6500, None), []);
+        assert_eq!(tracker.next_deadline(), Some(7000));
+        tracker.detach(A, LANE, 3000);
+        assert_eq!(expired(&mut tracker, 8999, None), []);
+        assert_eq!(expired(&mut tracker, 9000, None), [A]);
     }
 
     #[test]

@@ -1,0 +1,21 @@
+//! The brain without threads, sockets or clocks: every test says itself when the disk has what, and what
+//! time it is.
+
+// Helpers of tests are tests, but clippy only knows functions marked as such.
+#![allow(clippy::unwrap_used)]
+
+mod auth;
+mod chaos;
+mod client;
+mod handshake;
+mod limits;
+mod log;
+mod order;
+mod order_model;
+mod order_random;
+mod reaper;
+mod replies;
+mod restore;
+mod sessions;
+mod watches;
+mod world;
