@@ -2,7 +2,11 @@
 #![expect(clippy::print_stdout, reason = "a command-line tool: its report goes to standard output")]
 
 mod apache;
+mod client;
 mod differential;
+mod dump;
+mod kill;
+mod load;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,6 +32,24 @@ enum Command {
     Vectors(VectorsArguments),
     /// Send the same random requests to Apache and Zebu (or to two Apaches) and compare every reply
     Differential(DifferentialArguments),
+    /// Kill Zebu under load, again and again, and ask for every acknowledged write after each restart
+    Kill(KillArguments),
+}
+
+#[derive(Args)]
+struct KillArguments {
+    /// The zebu binary to test; without it an Apache server is tested
+    #[arg(long, value_name = "PATH")]
+    zebu: Option<PathBuf>,
+    /// `latest`, `debian` or a version
+    #[arg(long, default_value = "latest", value_name = "EDITION")]
+    apache: String,
+    /// How often to kill it
+    #[arg(long, default_value_t = 20)]
+    cycles: usize,
+    /// Decides what is written and when it is killed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
 }
 
 #[derive(Args)]
@@ -84,6 +106,7 @@ fn main() -> Result<ExitCode> {
     match Cli::parse().command {
         Command::Vectors(arguments) => run_vectors(&arguments),
         Command::Differential(arguments) => run_differential(&arguments),
+        Command::Kill(arguments) => run_kill(&arguments),
     }
 }
 
@@ -130,4 +153,13 @@ fn run_differential(arguments: &DifferentialArguments) -> Result<ExitCode> {
         print!("{}", summary.coverage);
     }
     Ok(if summary.differences == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn run_kill(arguments: &KillArguments) -> Result<ExitCode> {
+    let launch = match &arguments.zebu {
+        Some(binary) => Launch::zebu(binary.canonicalize()?),
+        None => Edition::parse(&arguments.apache).launch()?,
+    };
+    kill::run(&kill::Plan { launch, cycles: arguments.cycles, seed: arguments.seed })?;
+    Ok(ExitCode::SUCCESS)
 }
