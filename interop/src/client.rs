@@ -115,7 +115,7 @@ impl Client {
     pub(crate) fn write(&mut self, request: &WriteRequest) -> Result<Answer> {
         self.queue_write(request);
         self.flush()?;
-        let (header, body) = self.reply().with_context(|| format!("{request:?}"))?;
+        let (header, body) = self.reply().with_context(|| short(request))?;
         answer(request, &header, &body)
     }
 }
@@ -192,4 +192,10 @@ fn encode(request: &WriteRequest, out: &mut Vec<u8>) {
         | WriteRequest::CreateSession { .. }
         | WriteRequest::DeleteContainer { .. } => {}
     }
+}
+
+/// A request for a report: large data is cut.
+pub(crate) fn short(request: &WriteRequest) -> String {
+    let text = format!("{request:?}");
+    if text.chars().count() <= 600 { text } else { text.chars().take(600).chain("…".chars()).collect() }
 }

@@ -5,6 +5,7 @@ mod apache;
 mod client;
 mod differential;
 mod dump;
+mod files;
 mod kill;
 mod load;
 
@@ -32,8 +33,32 @@ enum Command {
     Vectors(VectorsArguments),
     /// Send the same random requests to Apache and Zebu (or to two Apaches) and compare every reply
     Differential(DifferentialArguments),
+    /// Hand one data directory from Zebu to Apache and back, several times, and compare the whole tree
+    Files(FilesArguments),
     /// Kill Zebu under load, again and again, and ask for every acknowledged write after each restart
     Kill(KillArguments),
+}
+
+#[derive(Args)]
+struct FilesArguments {
+    /// The zebu binary to test
+    #[arg(long, value_name = "PATH", required_unless_present = "apache_only")]
+    zebu: Option<PathBuf>,
+    /// Leave Zebu out: any fault is one of Apache or of this program
+    #[arg(long, conflicts_with = "zebu")]
+    apache_only: bool,
+    /// The Apaches on the route, in order: `latest`, `debian` or a version
+    #[arg(long, value_name = "EDITION", default_values = ["debian", "latest"])]
+    apache: Vec<String>,
+    /// How many directories travel the route
+    #[arg(long, default_value_t = 2)]
+    rounds: u64,
+    /// Seed of the first round; counted up
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Writes per stay
+    #[arg(long, default_value_t = 300)]
+    writes: usize,
 }
 
 #[derive(Args)]
@@ -106,6 +131,7 @@ fn main() -> Result<ExitCode> {
     match Cli::parse().command {
         Command::Vectors(arguments) => run_vectors(&arguments),
         Command::Differential(arguments) => run_differential(&arguments),
+        Command::Files(arguments) => run_files(&arguments),
         Command::Kill(arguments) => run_kill(&arguments),
     }
 }
@@ -153,6 +179,21 @@ fn run_differential(arguments: &DifferentialArguments) -> Result<ExitCode> {
         print!("{}", summary.coverage);
     }
     Ok(if summary.differences == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn run_files(arguments: &FilesArguments) -> Result<ExitCode> {
+    let zebu = match &arguments.zebu {
+        Some(binary) => Some(Launch::zebu(binary.canonicalize()?)),
+        None => None,
+    };
+    files::run(&files::Plan {
+        zebu,
+        apaches: arguments.apache.iter().map(|text| Edition::parse(text)).collect(),
+        rounds: arguments.rounds,
+        seed: arguments.seed,
+        writes: arguments.writes,
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn run_kill(arguments: &KillArguments) -> Result<ExitCode> {

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use zebu_proto::client::WriteRequest;
 use zebu_proto::client::reply::GetDataResponse;
 use zebu_proto::{Jute, OpCode, Reader};
 use zebu_testing::TestServer;
@@ -113,6 +114,17 @@ impl Load {
             let client = writer.connect(address)?;
             let client = client.with_context(|| format!("session 0x{id:x} is forgotten"))?;
             ensure!(client.timeout_ms() == TIMEOUT_MS, "session 0x{id:x} has another timeout");
+        }
+        Ok(self.writers.len())
+    }
+
+    /// Ends the sessions of all writers, and with them their ephemeral nodes.
+    pub(crate) fn close(self, address: SocketAddr) -> Result<usize> {
+        for writer in &self.writers {
+            let client = writer.connect(address)?;
+            let mut client =
+                client.with_context(|| format!("the session of {} is forgotten", writer.top()))?;
+            client.write(&WriteRequest::CloseSession)?;
         }
         Ok(self.writers.len())
     }
