@@ -31,6 +31,8 @@ pub(crate) struct Opened {
     pub(crate) snapshots: SnapshotStore,
     pub(crate) directories: Directories,
     pub(crate) origin: Origin,
+    /// Digests in the files that were not those of the tree.
+    pub(crate) digest_mismatches: u64,
     pub(crate) locks: Locks<<FileDisk as Disk>::Lock>,
 }
 
@@ -80,7 +82,8 @@ pub(crate) fn open(config: &ServerConfig, hash_seed: u64) -> Result<Opened, Serv
     let log = LogWriter::open(FileDisk, log_options(storage, &directories), recovered.last_zxid)
         .map_err(|error| ServeError::DataDirectory { path: directories.logs(), reason: error.to_string() })?;
     let origin = Origin::of(directories.data_root());
-    Ok(Opened { tree, log, snapshots, directories, origin, locks })
+    let digest_mismatches = recovered.digests.mismatched;
+    Ok(Opened { tree, log, snapshots, directories, origin, digest_mismatches, locks })
 }
 
 fn log_options(storage: &StorageConfig, directories: &Directories) -> LogOptions {
