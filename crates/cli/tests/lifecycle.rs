@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::*;
-use zebu_proto::{Acl, ErrorCode, OpCode};
+use zebu_proto::{Acl, ErrorCode, OpCode, StatPersisted, Zxid};
 use zebu_testing::{RawClient, TestServer, four_letter, port};
 
 const ZEBU: &str = env!("CARGO_BIN_EXE_zebu");
@@ -104,6 +104,47 @@ fn falsify_last_digest(path: &std::path::Path) {
     }
     log[last..last + 8].copy_from_slice(&(high << 16 | low).to_be_bytes());
     std::fs::write(path, log).unwrap();
+}
+
+#[test]
+fn ephemeral_nodes_of_nobody_go_for_good() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let files = directory.path().join("version-2");
+    std::fs::create_dir(&files).unwrap();
+    write_snapshot_with_orphan(&files);
+    let mut server = server().line(format!("dataDir={}", directory.path().display())).start().unwrap();
+    let (mut client, _) = open(&server);
+    let deadline = Instant::now() + PATIENCE;
+    while client.call(OpCode::Exists, path_and_watch("/orphan", false)).unwrap().1.err == 0 {
+        assert!(Instant::now() < deadline, "the node of a session that does not exist stays");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    create(&mut client, "/orphan", b"somebody's now");
+    server.kill().unwrap();
+    server.start().unwrap();
+    let (mut client, _) = open(&server);
+    let (_, body) = done(&mut client, OpCode::GetData, path_and_watch("/orphan", false));
+    assert!(body[4..].starts_with(b"somebody's now"));
+    assert_eq!(monitored(&server, "digest_mismatches_count"), 0);
+}
+
+/// A tree with an ephemeral node whose session is not in the list of sessions.
+fn write_snapshot_with_orphan(directory: &std::path::Path) {
+    use zebu_storage::{Compression, FileDisk, Sections, SnapshotWriter};
+    let plain = Compression::Plain;
+    let mut writer =
+        SnapshotWriter::begin(FileDisk, directory, Zxid(5), plain, [].into_iter(), [].into_iter()).unwrap();
+    let root = StatPersisted { cversion: 1, pzxid: 4, ..StatPersisted::default() };
+    let orphan = StatPersisted {
+        czxid: 4,
+        mzxid: 4,
+        pzxid: 4,
+        ephemeral_owner: 0x0100_0000_0000_0099,
+        ..StatPersisted::default()
+    };
+    writer.node("", None, -1, &root).unwrap();
+    writer.node("/orphan", Some(b"nobody's"), -1, &orphan).unwrap();
+    writer.finish(Sections::None).unwrap();
 }
 
 #[test]
