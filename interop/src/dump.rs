@@ -132,3 +132,28 @@ impl fmt::Display for Short<'_> {
         if children.len() <= 10 { write!(formatter, " children {children:?}") } else { Ok(()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dump(nodes: &[(&str, i64)]) -> Dump {
+        let node = |mzxid| Node {
+            data: None,
+            stat: Stat { mzxid, ..Stat::default() },
+            acl: Acl::open(),
+            children: Vec::new(),
+        };
+        Dump(nodes.iter().map(|(path, mzxid)| ((*path).to_owned(), node(*mzxid))).collect())
+    }
+
+    #[test]
+    fn every_difference_is_found_and_exceptions_are_not_looked_at() {
+        let before =
+            dump(&[("/a", 1), ("/b", 1), ("/c", 1), ("/l", 1), ("/l/x", 1), ("/zookeeper/config", 1)]);
+        let now = dump(&[("/a", 1), ("/b", 2), ("/d", 1), ("/l", 2), ("/lx", 1), ("/zookeeper/config", 2)]);
+        let found = before.differences(&now, &|path| is_below(path, "/l"));
+        let starts: Vec<&str> = found.iter().map(|text| text.split_whitespace().next().unwrap()).collect();
+        assert_eq!(starts, ["\"/b\"", "\"/c\"", "\"/d\"", "\"/lx\""]);
+    }
+}

@@ -41,12 +41,10 @@ enum Command {
 
 #[derive(Args)]
 struct FilesArguments {
-    /// The zebu binary to test
-    #[arg(long, value_name = "PATH", required_unless_present = "apache_only")]
+    /// The zebu binary to test; without it only Apaches are on the route, and any fault is theirs or this
+    /// program's
+    #[arg(long, value_name = "PATH")]
     zebu: Option<PathBuf>,
-    /// Leave Zebu out: any fault is one of Apache or of this program
-    #[arg(long, conflicts_with = "zebu")]
-    apache_only: bool,
     /// The Apaches on the route, in order: `latest`, `debian` or a version
     #[arg(long, value_name = "EDITION", default_values = ["debian", "latest"])]
     apache: Vec<String>,

@@ -25,12 +25,7 @@ pub(super) struct Read {
 
 /// Reads the newest files of both directories. `last_zxid` is what the server ended with; `None` if nobody
 /// knows because it was killed.
-pub(super) fn read(
-    edition: &Edition,
-    snapshots: &Path,
-    logs: &Path,
-    last_zxid: Option<i64>,
-) -> Result<Read> {
+pub(super) fn read(edition: &Edition, snapshots: &Path, logs: &Path, last_zxid: Option<i64>) -> Result<Read> {
     let mut read = Read::default();
     let logs = numbered(logs, "log")?;
     for (index, (first, path)) in logs.iter().enumerate().rev().take(FILES) {
@@ -121,7 +116,10 @@ mod tests {
 
     #[test]
     fn counts_are_found_in_the_output_of_the_tools() {
-        assert_eq!(number_between("x\nEOF reached after 26 txns.\n", "EOF reached after ", " txns"), Some(26));
+        assert_eq!(
+            number_between("x\nEOF reached after 26 txns.\n", "EOF reached after ", " txns"),
+            Some(26)
+        );
         assert_eq!(number_between("ZNode Details (count=20):\n", "ZNode Details (count=", ")"), Some(20));
         assert_eq!(number_between("nothing", "EOF reached after ", " txns"), None);
     }

@@ -30,6 +30,8 @@ const DEPTH_MAX: usize = 4;
 #[derive(Debug)]
 pub(super) struct Workload {
     known: BTreeMap<String, Kind>,
+    /// Makes names that were never there.
+    serial: usize,
     /// How often each request succeeded and failed.
     pub(super) counts: BTreeMap<String, (usize, usize)>,
     pub(super) last_zxid: i64,
@@ -37,7 +39,7 @@ pub(super) struct Workload {
 
 impl Workload {
     pub(super) fn new() -> Workload {
-        Workload { known: BTreeMap::new(), counts: BTreeMap::new(), last_zxid: 0 }
+        Workload { known: BTreeMap::new(), serial: 0, counts: BTreeMap::new(), last_zxid: 0 }
     }
 
     /// Sends `count` writes.
@@ -168,13 +170,18 @@ impl Workload {
     }
 
     /// Parts that mostly succeed together; in a third of all cases one that fails is put among them.
-    fn multi(&self, random: &mut Random) -> WriteRequest {
+    fn multi(&mut self, random: &mut Random) -> WriteRequest {
         let mut parts = Vec::new();
         for _ in 0..1 + random.below(4) {
-            let path = self.new_path(random);
+            self.serial += 1;
+            let parent = if random.percent(80) { String::new() } else { self.any(random) };
+            let path = format!("{parent}/{}m{}", random.pick(NAMES), self.serial);
             let mut create = self.create(random);
             create.path = Some(path.clone().into());
             create.acl = Some(zebu_proto::Acl::open());
+            if create.op == CreateOp::Ttl {
+                create.ttl_ms = create.ttl_ms.max(1);
+            }
             let sequential = matches!(create.flags, 2 | 3 | 6);
             parts.push(MultiOp::Create(create));
             if sequential {
@@ -223,7 +230,9 @@ impl Workload {
                 MultiOp::Create(create(&limits)),
                 MultiOp::Create(create(&stats)),
             ]),
-            5..9 => WriteRequest::SetData(SetDataRequest { path: Some(limits.into()), data: text, version: -1 }),
+            5..9 => {
+                WriteRequest::SetData(SetDataRequest { path: Some(limits.into()), data: text, version: -1 })
+            }
             _ => WriteRequest::Multi(
                 [stats, limits, top]
                     .map(|path| MultiOp::Delete(DeleteRequest { path: Some(path.into()), version: -1 }))

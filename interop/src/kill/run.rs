@@ -43,6 +43,7 @@ struct Summary {
     nodes: usize,
     unacknowledged: usize,
     sessions: usize,
+    under_load: Duration,
     slowest_start: Duration,
 }
 
@@ -58,18 +59,17 @@ pub(crate) fn run(plan: &Plan) -> Result<()> {
         .start()?;
     let mut load = prepare(&server, &mut random)?;
     let mut summary = Summary::default();
+    let mut shown = (0, Duration::ZERO);
     for cycle in 1..=plan.cycles {
-        let before = load.acknowledged();
         play(&mut server, &mut load, &mut random, &mut summary)
             .with_context(|| format!("cycle {cycle} of seed {}", plan.seed))
             .with_context(|| format!("the server wrote:\n{}", tail(&server.output())))?;
         summary.cycles += 1;
         if cycle % 10 == 0 || cycle == plan.cycles {
-            println!(
-                "cycle {cycle}: {} writes acknowledged in it, {} in all",
-                load.acknowledged() - before,
-                load.acknowledged()
-            );
+            let acknowledged = load.acknowledged();
+            let rate = (acknowledged - shown.0) as f64 / (summary.under_load - shown.1).as_secs_f64();
+            println!("cycle {cycle}: {acknowledged} writes acknowledged, lately {rate:.0} per second");
+            shown = (acknowledged, summary.under_load);
         }
     }
     println!(
@@ -106,6 +106,7 @@ fn prepare(server: &TestServer, random: &mut Random) -> Result<Load> {
 fn play(server: &mut TestServer, load: &mut Load, random: &mut Random, summary: &mut Summary) -> Result<()> {
     let delay = Duration::from_millis(10 + random.below(LOAD_MS) as u64);
     load.run_until_killed(server, delay)?;
+    summary.under_load += delay;
     if random.percent(20) {
         server.crash_while_starting(Duration::from_millis(random.below(60) as u64))?;
         summary.crashes_while_starting += 1;
