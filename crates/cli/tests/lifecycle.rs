@@ -85,9 +85,9 @@ fn a_wrong_digest_in_the_log_is_counted() {
 /// Changes the digest of the last entry of a log, and its checksum to fit.
 fn falsify_last_digest(path: &std::path::Path) {
     const HEADER: usize = 16;
-    let mut log = std::fs::read(path).unwrap();
+    let mut log = std::fs::read(path).expect("the log is there");
     let length = |log: &[u8], at: usize| {
-        let bytes = log.get(at + 8..at + 12).map_or([0; 4], |bytes| bytes.try_into().unwrap());
+        let bytes = log.get(at + 8..at + 12).map_or([0; 4], |bytes| bytes.try_into().expect("four bytes"));
         u32::from_be_bytes(bytes) as usize
     };
     let (mut last, mut next) = (HEADER, HEADER);
@@ -103,7 +103,7 @@ fn falsify_last_digest(path: &std::path::Path) {
         high = (high + low) % 65_521;
     }
     log[last..last + 8].copy_from_slice(&(high << 16 | low).to_be_bytes());
-    std::fs::write(path, log).unwrap();
+    std::fs::write(path, log).expect("the log can be written");
 }
 
 #[test]
@@ -133,7 +133,8 @@ fn write_snapshot_with_orphan(directory: &std::path::Path) {
     use zebu_storage::{Compression, FileDisk, Sections, SnapshotWriter};
     let plain = Compression::Plain;
     let mut writer =
-        SnapshotWriter::begin(FileDisk, directory, Zxid(5), plain, [].into_iter(), [].into_iter()).unwrap();
+        SnapshotWriter::begin(FileDisk, directory, Zxid(5), plain, [].into_iter(), [].into_iter())
+            .expect("the file can be written");
     let root = StatPersisted { cversion: 1, pzxid: 4, ..StatPersisted::default() };
     let orphan = StatPersisted {
         czxid: 4,
@@ -142,9 +143,9 @@ fn write_snapshot_with_orphan(directory: &std::path::Path) {
         ephemeral_owner: 0x0100_0000_0000_0099,
         ..StatPersisted::default()
     };
-    writer.node("", None, -1, &root).unwrap();
-    writer.node("/orphan", Some(b"nobody's"), -1, &orphan).unwrap();
-    writer.finish(Sections::None).unwrap();
+    writer.node("", None, -1, &root).expect("the file can be written");
+    writer.node("/orphan", Some(b"nobody's"), -1, &orphan).expect("the file can be written");
+    writer.finish(Sections::None).expect("the file can be written");
 }
 
 #[test]

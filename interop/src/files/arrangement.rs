@@ -37,7 +37,7 @@ impl Arrangement {
     pub(super) fn of_round(round: u64, random: &mut Random) -> Arrangement {
         Arrangement {
             compression: ["", "gz", "snappy"][(round % 3) as usize],
-            log_place: if round % 2 == 0 { LogPlace::WithSnapshots } else { LogPlace::Apart },
+            log_place: if round.is_multiple_of(2) { LogPlace::WithSnapshots } else { LogPlace::Apart },
             snap_count: *random.pick(&[20, 50, 50, 120]),
             preallocate_kib: *random.pick(&[1, 16, 64, 1024]),
             purge_hours: *random.pick(&[0, 1]),
