@@ -196,6 +196,8 @@ fn encode(request: &WriteRequest, out: &mut Vec<u8>) {
 
 /// A request for a report: large data is cut.
 pub(crate) fn short(request: &WriteRequest) -> String {
-    let text = format!("{request:?}");
+    let mut body = Vec::new();
+    encode(request, &mut body);
+    let text = format!("{} bytes: {request:?}", body.len());
     if text.chars().count() <= 600 { text } else { text.chars().take(600).chain("…".chars()).collect() }
 }

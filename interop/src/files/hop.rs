@@ -122,6 +122,7 @@ impl Journey {
         totals.hops += 1;
         self.start(host)?;
         self.compare(totals).context("after the start")?;
+        self.check_digests(host)?;
         if sweeping == Sweeping::On {
             self.sweep(host, totals)?;
         }
@@ -174,9 +175,13 @@ impl Journey {
         lines[lines.len().saturating_sub(25)..].join("\n")
     }
 
-    /// Ends the last server.
-    pub(super) fn finish(mut self) -> Result<()> {
-        Ok(self.server.stop()?)
+    /// Starts the last server once more, to see what it left for itself, and ends it.
+    pub(super) fn finish(mut self, host: &Host, totals: &mut Totals) -> Result<()> {
+        self.start(host)?;
+        self.compare(totals).context("after the last start")?;
+        self.check_digests(host)?;
+        self.server.stop()?;
+        self.check_output(host)
     }
 
     fn start(&mut self, host: &Host) -> Result<()> {

@@ -1,5 +1,7 @@
 //! The pieces that the requests of a round are made of.
 
+use std::sync::Arc;
+
 use zebu_proto::client::{CreateOp, CreateRequest, MultiOp, WriteRequest};
 use zebu_proto::{Acl, Permissions};
 
@@ -72,15 +74,23 @@ pub(super) fn create_part(path: &str, kind: Kind) -> CreateRequest {
     }
 }
 
+/// The largest value. A frame may have 1 048 575 bytes; a multi has room for one of these among others.
+const LARGE: usize = 900_000;
+
+/// Data that a multi can carry several times.
+pub(super) fn small_data(random: &mut Random) -> Option<Arc<[u8]>> {
+    data(random).map(|data| if data.len() > 3_000 { data[..3_000].into() } else { data })
+}
+
 /// Data: null, none, some, much.
-pub(super) fn data(random: &mut Random) -> Option<std::sync::Arc<[u8]>> {
+pub(super) fn data(random: &mut Random) -> Option<Arc<[u8]>> {
     let length = match random.below(200) {
         0..20 => return None,
         20..40 => 0,
         40..170 => 1 + random.below(30),
         170..198 => random.below(3_000),
         198 => random.below(100_000),
-        _ => 1_000_000,
+        _ => LARGE,
     };
     Some(vec![random.below(256) as u8; length].into())
 }

@@ -88,7 +88,7 @@ fn run_round(
         count.0 += good;
         count.1 += bad;
     }
-    journey.finish()
+    journey.finish(&route[route.len() - 1], totals)
 }
 
 fn print_totals(plan: &Plan, totals: &Totals, counts: &BTreeMap<String, (usize, usize)>) {

@@ -179,6 +179,10 @@ impl Workload {
             let mut create = self.create(random);
             create.path = Some(path.clone().into());
             create.acl = Some(zebu_proto::Acl::open());
+            // One large value is enough for a frame.
+            if !parts.is_empty() {
+                create.data = requests::small_data(random);
+            }
             if create.op == CreateOp::Ttl {
                 create.ttl_ms = create.ttl_ms.max(1);
             }
@@ -188,7 +192,7 @@ impl Workload {
                 continue;
             }
             if random.percent(40) {
-                let data = requests::data(random);
+                let data = requests::small_data(random);
                 parts.push(MultiOp::SetData(SetDataRequest {
                     path: Some(path.clone().into()),
                     data,
