@@ -41,17 +41,16 @@ pub(crate) fn run(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Zebu, the first Apache, Zebu, the second, and so on back to Zebu.
+/// Zebu, the first Apache, Zebu, the second, and so on back to Zebu. Without Zebu every Apache comes twice
+/// in a row and none after a newer one: 3.8.0 loses parts of multis that 3.9 has logged.
 fn route(plan: &Plan) -> Result<Vec<Host>> {
     let mut route = Vec::new();
     for edition in &plan.apaches {
-        route.extend(plan.zebu.clone().map(Host::Zebu));
-        route.push(Host::Apache(edition.clone(), edition.launch()?));
+        let apache = Host::Apache(edition.clone(), edition.launch()?);
+        route.push(plan.zebu.clone().map_or(apache.clone(), Host::Zebu));
+        route.push(apache);
     }
-    match &plan.zebu {
-        Some(zebu) => route.push(Host::Zebu(zebu.clone())),
-        None => route.extend_from_within(..),
-    }
+    route.extend(plan.zebu.clone().map(Host::Zebu));
     Ok(route)
 }
 

@@ -135,27 +135,28 @@ impl Writer {
             ensure!(data(&path[0]) == data(&path[1]), "half a multi: {} and {} differ", path[0], path[1]);
         }
         let mut state = self.confirmed.clone();
-        let first = state.differences(dump, &self.top, self.session.id.0);
-        let mut happened = first.is_empty().then_some(0);
+        let mut closest = state.differences(dump, &self.top, self.session.id.0);
+        let mut happened = 0;
         for (index, operation) in self.pending.iter().enumerate() {
-            if happened.is_some() {
+            if closest.is_empty() {
                 break;
             }
             state.apply(operation, None);
-            if state.differences(dump, &self.top, self.session.id.0).is_empty() {
-                happened = Some(index + 1);
+            let differences = state.differences(dump, &self.top, self.session.id.0);
+            if differences.len() < closest.len() {
+                (closest, happened) = (differences, index + 1);
             }
         }
-        let Some(happened) = happened else {
-            let shown = first[..first.len().min(10)].join("\n  ");
+        if !closest.is_empty() {
             bail!(
-                "{}: neither the {} acknowledged operations nor any first part of the {} others explain it:\n  {shown}\nnot acknowledged: {:?}",
+                "{}: neither the {} acknowledged operations nor any first part of the {} others explain it; \
+                 after {happened} of them there is still\n  {}",
                 self.top,
                 self.acknowledged,
                 self.pending.len(),
-                self.pending.iter().take(10).collect::<Vec<_>>()
+                closest[..closest.len().min(10)].join("\n  ")
             );
-        };
+        }
         state.adopt(dump, &self.top);
         self.planned = state.clone();
         self.confirmed = state;
