@@ -2,7 +2,12 @@
 #![expect(clippy::print_stdout, reason = "a command-line tool: its report goes to standard output")]
 
 mod apache;
+mod client;
 mod differential;
+mod dump;
+mod files;
+mod kill;
+mod load;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,6 +33,46 @@ enum Command {
     Vectors(VectorsArguments),
     /// Send the same random requests to Apache and Zebu (or to two Apaches) and compare every reply
     Differential(DifferentialArguments),
+    /// Hand one data directory from Zebu to Apache and back, several times, and compare the whole tree
+    Files(FilesArguments),
+    /// Kill Zebu under load, again and again, and ask for every acknowledged write after each restart
+    Kill(KillArguments),
+}
+
+#[derive(Args)]
+struct FilesArguments {
+    /// The zebu binary to test; without it only Apaches are on the route, and any fault is theirs or this
+    /// program's
+    #[arg(long, value_name = "PATH")]
+    zebu: Option<PathBuf>,
+    /// The Apaches on the route, in order: `latest`, `debian` or a version
+    #[arg(long, value_name = "EDITION", default_values = ["debian", "latest"])]
+    apache: Vec<String>,
+    /// How many directories travel the route
+    #[arg(long, default_value_t = 2)]
+    rounds: u64,
+    /// Seed of the first round; counted up
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Writes per stay
+    #[arg(long, default_value_t = 300)]
+    writes: usize,
+}
+
+#[derive(Args)]
+struct KillArguments {
+    /// The zebu binary to test; without it an Apache server is tested
+    #[arg(long, value_name = "PATH")]
+    zebu: Option<PathBuf>,
+    /// `latest`, `debian` or a version
+    #[arg(long, default_value = "latest", value_name = "EDITION")]
+    apache: String,
+    /// How often to kill it
+    #[arg(long, default_value_t = 20)]
+    cycles: usize,
+    /// Decides what is written and when it is killed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
 }
 
 #[derive(Args)]
@@ -84,6 +129,8 @@ fn main() -> Result<ExitCode> {
     match Cli::parse().command {
         Command::Vectors(arguments) => run_vectors(&arguments),
         Command::Differential(arguments) => run_differential(&arguments),
+        Command::Files(arguments) => run_files(&arguments),
+        Command::Kill(arguments) => run_kill(&arguments),
     }
 }
 
@@ -130,4 +177,28 @@ fn run_differential(arguments: &DifferentialArguments) -> Result<ExitCode> {
         print!("{}", summary.coverage);
     }
     Ok(if summary.differences == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn run_files(arguments: &FilesArguments) -> Result<ExitCode> {
+    let zebu = match &arguments.zebu {
+        Some(binary) => Some(Launch::zebu(binary.canonicalize()?)),
+        None => None,
+    };
+    files::run(&files::Plan {
+        zebu,
+        apaches: arguments.apache.iter().map(|text| Edition::parse(text)).collect(),
+        rounds: arguments.rounds,
+        seed: arguments.seed,
+        writes: arguments.writes,
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_kill(arguments: &KillArguments) -> Result<ExitCode> {
+    let launch = match &arguments.zebu {
+        Some(binary) => Launch::zebu(binary.canonicalize()?),
+        None => Edition::parse(&arguments.apache).launch()?,
+    };
+    kill::run(&kill::Plan { launch, cycles: arguments.cycles, seed: arguments.seed })?;
+    Ok(ExitCode::SUCCESS)
 }

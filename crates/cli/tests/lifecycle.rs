@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::*;
-use zebu_proto::{Acl, ErrorCode, OpCode};
+use zebu_proto::{Acl, ErrorCode, OpCode, StatPersisted, Zxid};
 use zebu_testing::{RawClient, TestServer, four_letter, port};
 
 const ZEBU: &str = env!("CARGO_BIN_EXE_zebu");
@@ -67,6 +67,85 @@ fn snapshots_are_taken_while_serving_and_are_enough_to_start() {
     let (mut client, _) = open(&server);
     let (_, body) = done(&mut client, OpCode::GetAllChildrenNumber, path_only("/many"));
     assert_eq!(body, 500i32.to_be_bytes());
+}
+
+#[test]
+fn a_wrong_digest_in_the_log_is_counted() {
+    let mut server = server().start().unwrap();
+    assert_eq!(monitored(&server, "digest_mismatches_count"), 0);
+    let (mut client, _) = open(&server);
+    create(&mut client, "/a", b"");
+    create(&mut client, "/b", b"");
+    server.stop().unwrap();
+    falsify_last_digest(&server.data_dir().join("version-2/log.1"));
+    server.start().unwrap();
+    assert_eq!(monitored(&server, "digest_mismatches_count"), 1);
+}
+
+/// Changes the digest of the last entry of a log, and its checksum to fit.
+fn falsify_last_digest(path: &std::path::Path) {
+    const HEADER: usize = 16;
+    let mut log = std::fs::read(path).expect("the log is there");
+    let length = |log: &[u8], at: usize| {
+        let bytes = log.get(at + 8..at + 12).map_or([0; 4], |bytes| bytes.try_into().expect("four bytes"));
+        u32::from_be_bytes(bytes) as usize
+    };
+    let (mut last, mut next) = (HEADER, HEADER);
+    while length(&log, next) != 0 {
+        last = next;
+        next += 12 + length(&log, next) + 1;
+    }
+    let payload = last + 12..next - 1;
+    log[payload.end - 1] ^= 1;
+    let (mut low, mut high) = (1, 0);
+    for byte in &log[payload] {
+        low = (low + u64::from(*byte)) % 65_521;
+        high = (high + low) % 65_521;
+    }
+    log[last..last + 8].copy_from_slice(&(high << 16 | low).to_be_bytes());
+    std::fs::write(path, log).expect("the log can be written");
+}
+
+#[test]
+fn ephemeral_nodes_of_nobody_go_for_good() {
+    let directory = tempfile::TempDir::new().unwrap();
+    let files = directory.path().join("version-2");
+    std::fs::create_dir(&files).unwrap();
+    write_snapshot_with_orphan(&files);
+    let mut server = server().line(format!("dataDir={}", directory.path().display())).start().unwrap();
+    let (mut client, _) = open(&server);
+    let deadline = Instant::now() + PATIENCE;
+    while client.call(OpCode::Exists, path_and_watch("/orphan", false)).unwrap().1.err == 0 {
+        assert!(Instant::now() < deadline, "the node of a session that does not exist stays");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    create(&mut client, "/orphan", b"somebody's now");
+    server.kill().unwrap();
+    server.start().unwrap();
+    let (mut client, _) = open(&server);
+    let (_, body) = done(&mut client, OpCode::GetData, path_and_watch("/orphan", false));
+    assert!(body[4..].starts_with(b"somebody's now"));
+    assert_eq!(monitored(&server, "digest_mismatches_count"), 0);
+}
+
+/// A tree with an ephemeral node whose session is not in the list of sessions.
+fn write_snapshot_with_orphan(directory: &std::path::Path) {
+    use zebu_storage::{Compression, FileDisk, Sections, SnapshotWriter};
+    let plain = Compression::Plain;
+    let mut writer =
+        SnapshotWriter::begin(FileDisk, directory, Zxid(5), plain, [].into_iter(), [].into_iter())
+            .expect("the file can be written");
+    let root = StatPersisted { cversion: 1, pzxid: 4, ..StatPersisted::default() };
+    let orphan = StatPersisted {
+        czxid: 4,
+        mzxid: 4,
+        pzxid: 4,
+        ephemeral_owner: 0x0100_0000_0000_0099,
+        ..StatPersisted::default()
+    };
+    writer.node("", None, -1, &root).expect("the file can be written");
+    writer.node("/orphan", Some(b"nobody's"), -1, &orphan).expect("the file can be written");
+    writer.finish(Sections::None).expect("the file can be written");
 }
 
 #[test]

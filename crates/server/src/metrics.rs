@@ -94,6 +94,8 @@ pub(crate) struct Metrics {
     pub(crate) snapshot_ms: Summary,
     /// Snapshots that could not be written.
     pub(crate) snapshot_errors: Counter,
+    /// Digests in the files that were not those of the tree.
+    pub(crate) digest_mismatches: Counter,
 }
 
 impl Metrics {
@@ -112,6 +114,7 @@ impl Metrics {
             sync_batch,
             snapshot_ms,
             snapshot_errors,
+            digest_mismatches,
         } = self;
         for counter in [
             connection_requests,
@@ -123,6 +126,7 @@ impl Metrics {
             bad_frames,
             commits,
             snapshot_errors,
+            digest_mismatches,
         ] {
             counter.reset();
         }

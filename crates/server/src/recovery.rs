@@ -24,6 +24,9 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// Zeros are really written ahead, and a batch waits for them: a smaller step than ZooKeeper's.
 const PREALLOCATE_MAX: u64 = 4 << 20;
 
+/// Nobody is waited for: sessions that own nodes and do not exist are over at the next tick.
+const ORPHAN_TIMEOUT_MS: i32 = 1;
+
 /// A data directory that this process owns.
 pub(crate) struct Opened {
     pub(crate) tree: Tree,
@@ -31,6 +34,8 @@ pub(crate) struct Opened {
     pub(crate) snapshots: SnapshotStore,
     pub(crate) directories: Directories,
     pub(crate) origin: Origin,
+    /// Digests in the files that were not those of the tree.
+    pub(crate) digest_mismatches: u64,
     pub(crate) locks: Locks<<FileDisk as Disk>::Lock>,
 }
 
@@ -55,9 +60,12 @@ pub(crate) fn open(config: &ServerConfig, hash_seed: u64) -> Result<Opened, Serv
             })?;
     let mut tree = restore.finish();
     tell(&recovered, &tree, reporter.started.elapsed());
-    let orphans = tree.remove_orphaned_ephemerals();
+    let orphans = tree.adopt_orphaned_ephemerals(ORPHAN_TIMEOUT_MS);
     if !orphans.is_empty() {
-        info!(nodes = orphans.len(), "removed ephemeral nodes of sessions that no longer exist");
+        warn!(
+            sessions = orphans.len(),
+            "ephemeral nodes of sessions that do not exist; they will be removed"
+        );
     }
 
     let snapshots = SnapshotStore::new(disk, &directories, storage);
@@ -80,7 +88,8 @@ pub(crate) fn open(config: &ServerConfig, hash_seed: u64) -> Result<Opened, Serv
     let log = LogWriter::open(FileDisk, log_options(storage, &directories), recovered.last_zxid)
         .map_err(|error| ServeError::DataDirectory { path: directories.logs(), reason: error.to_string() })?;
     let origin = Origin::of(directories.data_root());
-    Ok(Opened { tree, log, snapshots, directories, origin, locks })
+    let digest_mismatches = recovered.digests.mismatched;
+    Ok(Opened { tree, log, snapshots, directories, origin, digest_mismatches, locks })
 }
 
 fn log_options(storage: &StorageConfig, directories: &Directories) -> LogOptions {

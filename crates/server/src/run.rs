@@ -42,11 +42,13 @@ pub struct Ready {
 pub fn run(config: ServerConfig, ready: impl FnOnce(&Ready)) -> Result<(), ServeError> {
     let clock = Clock::start();
     let seed = random_seed()?;
-    let Opened { tree, log, snapshots, directories, origin, locks } = recovery::open(&config, seed)?;
+    let Opened { tree, log, snapshots, directories, origin, digest_mismatches, locks } =
+        recovery::open(&config, seed)?;
     let replica = Replica::new(tree, settings::policy(&config), settings::enforcement(&config), seed);
     let node = Node::new(settings::node_settings(&config, seed), &replica, clock.now());
     let last_zxid = replica.last_zxid();
     let shared = Arc::new(Shared::new(config, clock, replica));
+    shared.metrics.digest_mismatches.add(digest_mismatches);
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

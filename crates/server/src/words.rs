@@ -368,6 +368,7 @@ fn metrics(shared: &Shared, core: SessionsReport) -> Metrics {
         ("large_requests_rejected", &edge.large_requests_rejected),
         ("commit_count", &edge.commits),
         ("snapshot_error_count", &edge.snapshot_errors),
+        ("digest_mismatches_count", &edge.digest_mismatches),
     ] {
         metrics.integer(name, counter.get() as i64);
     }

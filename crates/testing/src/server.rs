@@ -147,6 +147,11 @@ impl TestServer {
         self.address
     }
 
+    /// The directory that holds everything of this server; relative paths of zoo.cfg start here.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
     /// Its data directory.
     pub fn data_dir(&self) -> PathBuf {
         self.directory.path().join("data")
@@ -181,6 +186,26 @@ impl TestServer {
         }
         self.child = Some(self.spawn()?);
         self.wait_until_serving()
+    }
+
+    /// Starts it and ends it (SIGKILL) after `delay`, whether it serves by then or not: a crash while its
+    /// directory is being recovered.
+    pub fn crash_while_starting(&mut self, delay: Duration) -> Result<(), ServerError> {
+        self.kill()?;
+        self.child = Some(self.spawn()?);
+        thread::sleep(delay);
+        self.kill()
+    }
+
+    /// The program that the next start uses: another implementation on the same directory.
+    pub fn set_launch(&mut self, launch: Launch) {
+        self.settings.launch = launch;
+    }
+
+    /// A property for the next start, in place of its earlier value.
+    pub fn set_property(&mut self, name: &str, value: impl Into<String>) {
+        self.settings.properties.retain(|(known, _)| known != name);
+        self.settings.properties.push((name.to_owned(), value.into()));
     }
 
     /// Asks it to end (SIGTERM) and waits until it has.

@@ -1,7 +1,7 @@
 //! Which nodes the server removes by itself: used containers that are empty, TTL nodes whose time is up,
 //! ephemerals whose session is unknown after a restart.
 
-use zebu_proto::{SessionId, StatPersisted, Zxid};
+use zebu_proto::{SessionId, StatPersisted};
 
 use crate::options::TtlNodes;
 use crate::owner::Lifetime;
@@ -24,26 +24,21 @@ impl Tree {
         paths
     }
 
-    /// Removes ephemerals whose session is not in the table, and says which. For a standalone server or a
-    /// new leader, right after loading: no transaction is made, the last applied zxid stands for it.
+    /// Puts the owners of ephemerals that are not in the table of sessions into it, and says which. For a
+    /// standalone server or a new leader, right after loading: as sessions that nobody uses they expire, and
+    /// their nodes go by a transaction. Without one, a node that is made later under the same name would
+    /// meet the old one when the log is replayed, and be lost with it.
     ///
     /// TTL nodes that look like ephemerals, because TTL nodes are switched off, are kept: a setting must not
     /// cost data.
-    pub fn remove_orphaned_ephemerals(&mut self) -> Vec<Box<str>> {
+    pub fn adopt_orphaned_ephemerals(&mut self, timeout_ms: i32) -> Vec<SessionId> {
         let is_orphaned = |session: &SessionId| {
             let is_ttl = matches!(Lifetime::of_owner(session.0, TtlNodes::Enabled), Lifetime::Ttl(_));
             !is_ttl && !self.sessions.contains_key(session)
         };
         let orphaned: Vec<SessionId> = self.ephemerals.keys().copied().filter(is_orphaned).collect();
-        let mut paths = Vec::new();
-        for session in orphaned {
-            paths.append(&mut self.ephemerals_of(session));
-        }
-        let zxid: Zxid = self.last_zxid;
-        for path in &paths {
-            self.apply_delete(zxid, path, &mut |_| {});
-        }
-        paths
+        self.sessions.extend(orphaned.iter().map(|&session| (session, timeout_ms)));
+        orphaned
     }
 }
 

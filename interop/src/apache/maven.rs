@@ -18,6 +18,9 @@ const LOGBACK: &str = "1.3.15";
 const METRICS: &str = "4.1.12.1";
 const SNAPPY: &str = "1.1.10.5";
 
+/// Needed by its command-line tools.
+const COMMONS_CLI: &str = "1.5.0";
+
 /// Only what ends a server is worth a line in a test's output.
 const LOGBACK_CONFIGURATION: &str = r#"<configuration>
   <appender name="console" class="ch.qos.logback.core.ConsoleAppender">
@@ -35,9 +38,11 @@ pub(super) fn class_path(version: &str) -> Result<OsString> {
     );
     let directory = cache()?.join(format!("apache-zookeeper-{version}"));
     let jars = directory.join("jars");
-    if !directory.join("complete").exists() {
-        fetch(version, &directory, &jars)?;
-        fs::write(directory.join("complete"), "")?;
+    // What was fetched for another list of jars does not count.
+    let pom = pom_text(version);
+    if fs::read_to_string(directory.join("complete")).ok().as_ref() != Some(&pom) {
+        fetch(version, &directory, &jars, &pom)?;
+        fs::write(directory.join("complete"), &pom)?;
     }
     let mut paths = vec![directory];
     for entry in fs::read_dir(&jars).with_context(|| format!("read {}", jars.display()))? {
@@ -47,11 +52,11 @@ pub(super) fn class_path(version: &str) -> Result<OsString> {
     Ok(std::env::join_paths(paths)?)
 }
 
-fn fetch(version: &str, directory: &Path, jars: &Path) -> Result<()> {
+fn fetch(version: &str, directory: &Path, jars: &Path, pom_text: &str) -> Result<()> {
     fs::create_dir_all(jars).with_context(|| format!("create {}", jars.display()))?;
     fs::write(directory.join("logback.xml"), LOGBACK_CONFIGURATION)?;
     let pom = directory.join("pom.xml");
-    fs::write(&pom, pom_text(version))?;
+    fs::write(&pom, pom_text)?;
     let mut maven = Command::new("mvn");
     maven.args(["--quiet", "--batch-mode", "--file"]).arg(&pom).arg("dependency:copy-dependencies");
     maven.arg(format!("-DoutputDirectory={}", jars.display())).arg("-DincludeScope=runtime");
@@ -75,11 +80,12 @@ fn pom_text(version: &str) -> String {
     format!(
         "<project xmlns=\"http://maven.apache.org/POM/4.0.0\">\n  <modelVersion>4.0.0</modelVersion>\n  \
          <groupId>zebu</groupId><artifactId>interop</artifactId><version>1</version>\n  \
-         <packaging>pom</packaging>\n  <dependencies>\n{}{}{}{}  </dependencies>\n</project>\n",
+         <packaging>pom</packaging>\n  <dependencies>\n{}{}{}{}{}  </dependencies>\n</project>\n",
         dependency("org.apache.zookeeper", "zookeeper", version),
         dependency("ch.qos.logback", "logback-classic", LOGBACK),
         dependency("io.dropwizard.metrics", "metrics-core", METRICS),
         dependency("org.xerial.snappy", "snappy-java", SNAPPY),
+        dependency("commons-cli", "commons-cli", COMMONS_CLI),
     )
 }
 

@@ -5,7 +5,9 @@ mod debian;
 mod maven;
 
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
+use std::process::Command;
 
 use anyhow::Result;
 use zebu_testing::Launch;
@@ -40,11 +42,31 @@ impl Edition {
 
     /// How to start it; fetches what is missing.
     pub(crate) fn launch(&self) -> Result<Launch> {
-        let class_path = match self {
-            Edition::Maven(version) => maven::class_path(version)?,
-            Edition::Debian => debian::class_path()?,
-        };
-        Ok(java(class_path))
+        Ok(java(self.class_path()?))
+    }
+
+    /// One of its command-line tools, by class.
+    pub(crate) fn tool(&self, class: &str) -> Result<Command> {
+        let mut command = Command::new(java_program());
+        command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
+        command.arg("-cp").arg(self.class_path()?).arg(class);
+        Ok(command)
+    }
+
+    fn class_path(&self) -> Result<OsString> {
+        match self {
+            Edition::Maven(version) => maven::class_path(version),
+            Edition::Debian => debian::class_path(),
+        }
+    }
+}
+
+impl fmt::Display for Edition {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Edition::Maven(version) => write!(formatter, "Apache {version}"),
+            Edition::Debian => formatter.write_str("Apache of the distribution"),
+        }
     }
 }
 
@@ -54,7 +76,9 @@ fn java(class_path: OsString) -> Launch {
         ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.jmx.log4j.disable=true"];
     let mut after: Vec<OsString> = vec!["-cp".into(), class_path];
     after.push("org.apache.zookeeper.server.quorum.QuorumPeerMain".into());
-    let program =
-        std::env::var_os("JAVA_HOME").map_or("java".into(), |home| PathBuf::from(home).join("bin/java"));
-    Launch { program, before: before.map(OsString::from).to_vec(), after }
+    Launch { program: java_program(), before: before.map(OsString::from).to_vec(), after }
+}
+
+fn java_program() -> PathBuf {
+    std::env::var_os("JAVA_HOME").map_or("java".into(), |home| PathBuf::from(home).join("bin/java"))
 }

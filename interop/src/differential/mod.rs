@@ -13,4 +13,6 @@ mod step;
 mod vocabulary;
 
 pub(crate) use generator::Pairing;
+pub(crate) use random::Random;
 pub(crate) use run::{Plan, Sync, run};
+pub(crate) use vocabulary::{SUPER_DIGEST, SUPER_USER};

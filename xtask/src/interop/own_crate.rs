@@ -1,5 +1,5 @@
-//! Suites of the zebu-interop crate, which compare Zebu with Apache ZooKeeper request by request. This file only
-//! calls its program; a suite that the program does not offer is not offered here either.
+//! Suites of the zebu-interop crate, which compare Zebu with Apache ZooKeeper, request by request and file by
+//! file, or kill it. This file only calls its program; a suite that the program does not offer is not offered here either.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use super::server::Target;
 use super::table::Outcome;
 use crate::step::{cargo, project_root, target_directory};
 
-const SUITES: [&str; 2] = ["vectors", "differential"];
+const SUITES: [&str; 4] = ["vectors", "differential", "files", "kill"];
 
 /// The suites that the crate offers now.
 pub(crate) fn suites() -> anyhow::Result<Vec<&'static str>> {

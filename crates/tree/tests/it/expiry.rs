@@ -78,7 +78,7 @@ fn a_candidate_is_looked_at_again() {
 }
 
 #[test]
-fn orphans_go_after_loading() {
+fn orphans_get_a_session_that_can_expire() {
     let mut loader = TreeLoader::new(options());
     let stat = |owner| zebu_proto::StatPersisted { ephemeral_owner: owner, ..Default::default() };
     loader.session(SESSION, 1000);
@@ -88,10 +88,13 @@ fn orphans_go_after_loading() {
     loader.node("/ttl", None, -1, &stat(0xff00_0000_0000_0001_u64 as i64)).unwrap();
     loader.node("/container", None, -1, &stat(i64::MIN)).unwrap();
     let mut tree = loader.finish(Zxid(50));
-    assert_eq!(tree.remove_orphaned_ephemerals(), ["/orphan".into()]);
-    assert!(tree.node("/mine").is_some() && tree.node("/ttl").is_some() && tree.node("/container").is_some());
-    assert_eq!((tree.node("/").unwrap().stat().pzxid, tree.last_zxid()), (50, Zxid(50)));
-    assert_eq!(tree.ephemerals_count(), 1);
+    let digest = tree.digest();
+    assert_eq!(tree.adopt_orphaned_ephemerals(7), [SessionId(99)]);
+    assert_eq!(tree.adopt_orphaned_ephemerals(7), []);
+    assert_eq!(tree.sessions().get(&SESSION), Some(&1000));
+    assert_eq!(tree.sessions().get(&SessionId(99)), Some(&7));
+    assert_eq!(tree.ephemerals_of(SessionId(99)), ["/orphan".into()]);
+    assert_eq!(tree.digest(), digest, "nothing goes without a transaction");
 }
 
 #[test]
@@ -102,6 +105,6 @@ fn ttl_nodes_survive_when_they_are_switched_off() {
     loader.node("/ttl", None, -1, &stat).unwrap();
     let mut tree = loader.finish(Zxid(1));
     assert_eq!(tree.ephemerals_of(SessionId(owner)), ["/ttl".into()]);
-    assert_eq!(tree.remove_orphaned_ephemerals(), []);
+    assert_eq!(tree.adopt_orphaned_ephemerals(7), []);
     assert!(tree.node("/ttl").is_some());
 }
