@@ -11,8 +11,8 @@ pub(crate) struct ConfigArguments {
     #[arg(short = 'D', value_name = "NAME=VALUE")]
     pub(crate) properties: Vec<String>,
 
-    /// zoo.cfg, or: port dataDir [tickTime] [maxClientCnxns]; nothing = 127.0.0.1:2181, ./zebu-data
-    #[arg(value_name = "CONFIG", num_args = 0..=4)]
+    /// What to serve, as the user wrote it.
+    #[arg(help = "zoo.cfg, or: port dataDir [tickTime] [maxClientCnxns]; nothing = 127.0.0.1:2181, ./zebu-data", value_name = "CONFIG", num_args = 0..=4)]
     pub(crate) arguments: Vec<String>,
 }
 
