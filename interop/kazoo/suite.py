@@ -24,7 +24,7 @@ TEST_LIMIT_SECONDS = 120
 # Its client never gives up a SASL exchange with a server that has no SASL, and no signal ends its thread. Each of
 # these tests therefore has a process of its own, which can be stopped.
 ALONE = "test_sasl.py"
-ALONE_LIMIT_SECONDS = 45
+ALONE_LIMIT_SECONDS = 30
 # The ports that one server of the suite uses, counted from its first.
 PORTS_OF_A_SERVER = range(5)
 

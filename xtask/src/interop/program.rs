@@ -18,6 +18,7 @@ use super::{Part, Shown, apache};
 use crate::step::target_directory;
 
 const LOG_LINES_SHOWN: usize = 15;
+const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// How a program runs.
 pub(crate) struct Call<'a> {
@@ -53,10 +54,12 @@ pub(crate) fn run(
     let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
     let talk = talk(&mut child, &mut server, &mut log, call);
     if talk.is_err() {
-        end_group(&child);
+        ask_to_end(&mut child);
+        signal_group(&child, "-KILL");
     }
     let status = child.wait()?;
-    end_group(&child);
+    // A server that the program forgot must not stay.
+    signal_group(&child, "-KILL");
     let mut report = talk?;
     note_end(&mut report, status, call.suite);
     if report.has_trouble() {
@@ -68,7 +71,7 @@ pub(crate) fn run(
     Ok(report)
 }
 
-/// A program that knows no names of tests says with its status whether all is well.
+/// A program that did not run to its end has not passed, whatever it said before.
 fn note_end(report: &mut Report, status: ExitStatus, suite: &str) {
     if !status.success() && report.broken.is_empty() {
         report.broken.push(format!("the program of {suite} did not run to its end: {status}"));
@@ -135,10 +138,18 @@ fn lines_of(child: &mut Child) -> anyhow::Result<Receiver<String>> {
     Ok(receiver)
 }
 
-/// Ends what is left of the program's process group.
-fn end_group(child: &Child) {
+/// Gives the program time to stop what it started, some of it perhaps in groups of their own.
+fn ask_to_end(child: &mut Child) {
+    signal_group(child, "-TERM");
+    let end = Instant::now() + END_LIMIT;
+    while Instant::now() < end && matches!(child.try_wait(), Ok(None)) {
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn signal_group(child: &Child, signal: &str) {
     let group = format!("-{}", child.id());
-    let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
+    let _ = Command::new("kill").args([signal, "--", &group]).stderr(Stdio::null()).status();
 }
 
 fn log_path(suite: &str) -> anyhow::Result<PathBuf> {

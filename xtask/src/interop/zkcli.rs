@@ -51,6 +51,8 @@ struct Script {
 
 /// What a session printed.
 struct Played {
+    /// What zkCli calls itself.
+    version: String,
     /// Per command: its output, and what was wrong with it by the script's own words.
     commands: Vec<(Vec<String>, Result<(), String>)>,
     /// Watch events that the script does not speak of.
@@ -68,21 +70,30 @@ impl Script {
         let mut session = Session::open(class_path, server.address())?;
         // The connection's own event and zkCli's greeting come before the first mark.
         session.output_of("sync /")?;
+        let version = session.output_of("version")?.pop().unwrap_or_default();
+        // "ZooKeeper CLI version: 3.8.0-REVISION, built on DATE"
+        let number = version.rsplit(": ").next().and_then(|text| text.split(['-', ',']).next());
+        let version = format!("zkCli {}", number.unwrap_or("of unknown version"));
         let mut commands = Vec::new();
         for exchange in &self.exchanges {
-            let output = session.output_of(&exchange.command)?;
+            let output = session
+                .output_of(&exchange.command)
+                .with_context(|| format!("{SCRIPT}:{}: {}", exchange.line, exchange.command))?;
             let wrong = session.check(exchange, &output).map_err(|error| format!("{error:#}"));
-            let output = output.iter().map(|line| masked(line, server.address())).collect();
+            let mut output: Vec<String> = output.iter().map(|line| masked(line, server.address())).collect();
+            if exchange.command == "whoami" {
+                // Apache keeps the credentials of a connection in a hash set.
+                output.sort();
+            }
             commands.push((output, wrong));
         }
         let mut left_over = session.close();
         left_over.iter_mut().for_each(|event| *event = masked(event, server.address()));
-        Ok(Played { commands, left_over })
+        Ok(Played { version, commands, left_over })
     }
 
     fn judge(&self, played: &Played, reference: Option<&Played>, shown: Shown) -> Report {
-        let mut report =
-            Report { version: Some("zkCli of Debian's ZooKeeper".to_owned()), ..Report::default() };
+        let mut report = Report { version: Some(played.version.clone()), ..Report::default() };
         let mut add = |name: String, result: Result<(), String>| {
             if shown == Shown::Everything {
                 println!("  {name}: {result:?}");
@@ -154,7 +165,10 @@ struct Session {
 impl Session {
     fn open(class_path: &OsString, address: &str) -> anyhow::Result<Session> {
         let mut command = Command::new("java");
-        command.args(["-Xmx128m", "-cp"]).arg(class_path).arg("org.apache.zookeeper.ZooKeeperMain");
+        command
+            .args(["-Xmx128m", "-Dfile.encoding=UTF-8", "-cp"])
+            .arg(class_path)
+            .arg("org.apache.zookeeper.ZooKeeperMain");
         command.args(["-server", address]);
         // One pipe for both streams: results and errors then keep their order.
         let (reader, writer) = std::io::pipe()?;
