@@ -18,6 +18,8 @@ use super::{Part, Shown, apache};
 use crate::step::target_directory;
 
 const LOG_LINES_SHOWN: usize = 15;
+/// Words of a program that could not fetch what it needs.
+const FETCH_FAILURES: [&str; 2] = ["could not fetch", "cannot fetch"];
 const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// How a program runs.
@@ -61,7 +63,7 @@ pub(crate) fn run(
     // A server that the program forgot must not stay.
     signal_group(&child, "-KILL");
     let mut report = talk?;
-    note_end(&mut report, status, call.suite);
+    note_end(&mut report, status, &log_path);
     if report.has_trouble() {
         println!("  its whole output: {}", log_path.display());
         if call.shown == Shown::Failures && report.tests.is_empty() {
@@ -72,10 +74,18 @@ pub(crate) fn run(
 }
 
 /// A program that did not run to its end has not passed, whatever it said before.
-fn note_end(report: &mut Report, status: ExitStatus, suite: &str) {
-    if !status.success() && report.broken.is_empty() {
-        report.broken.push(format!("the program of {suite} did not run to its end: {status}"));
+fn note_end(report: &mut Report, status: ExitStatus, log: &Path) {
+    if status.success() || !report.broken.is_empty() {
+        return;
     }
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    // Programs that call Maven or Go say on standard error what they could not get.
+    let unfetched = text.lines().find(|line| FETCH_FAILURES.iter().any(|words| line.contains(words)));
+    report.broken.push(match unfetched {
+        Some(line) => format!("unreachable: {line}"),
+        None => format!("the program did not run to its end: {status}"),
+    });
 }
 
 fn set_environment(command: &mut Command, call: &Call) -> anyhow::Result<()> {
@@ -119,9 +129,23 @@ fn talk(
             };
             input.write_all(answer).context("the program stopped listening")?;
         } else {
-            report.take_line(&line);
+            report.take_line(&without_suite(&line, call.suite));
         }
     }
+}
+
+/// Some programs put the suite's name before each test's; a name that goes to the first colon would be that alone.
+fn without_suite(line: &str, suite: &str) -> String {
+    for word in ["ok ", "not ok ", "skip "] {
+        let rest = line.strip_prefix(word).and_then(|rest| rest.strip_prefix(suite));
+        if let Some(rest) = rest.and_then(|rest| rest.strip_prefix(": "))
+            // Otherwise it is a test with the name of the suite, and its reason.
+            && (word == "ok " || rest.contains(": "))
+        {
+            return format!("{word}{rest}");
+        }
+    }
+    line.to_owned()
 }
 
 fn lines_of(child: &mut Child) -> anyhow::Result<Receiver<String>> {
@@ -171,11 +195,12 @@ mod tests {
     use super::super::report::Verdict;
     use super::*;
 
-    fn run_script(script: &str, limit: Duration) -> anyhow::Result<Report> {
+    /// The suite's name is the name of its log: each test needs its own.
+    fn run_script(suite: &str, script: &str, limit: Duration) -> anyhow::Result<Report> {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
         let shown = Shown::Failures;
-        run(command, None, &Call { suite: "test", peer: Peer::Zebu, part: Part::Quick, limit, shown })
+        run(command, None, &Call { suite, peer: Peer::Zebu, part: Part::Quick, limit, shown })
     }
 
     const LONG: Duration = Duration::from_secs(60);
@@ -183,29 +208,48 @@ mod tests {
     #[test]
     fn takes_down_what_a_program_says() {
         let report =
-            run_script("echo version x 1; echo ok $INTEROP_PART $INTEROP_PEER; exit 0", LONG).unwrap();
+            run_script("talk", "echo version x 1; echo ok $INTEROP_PART $INTEROP_PEER; exit 0", LONG)
+                .unwrap();
         assert_eq!(report.version.as_deref(), Some("x 1"));
         assert_eq!(report.tests[0].name, "quick zebu");
         assert_eq!(report.broken, [""; 0]);
     }
 
     #[test]
+    fn the_name_of_the_suite_is_no_part_of_a_test() {
+        assert_eq!(without_suite("not ok kafka: a topic: late", "kafka"), "not ok a topic: late");
+        assert_eq!(without_suite("ok kafka", "kafka"), "ok kafka");
+        assert_eq!(without_suite("not ok kafka: late", "kafka"), "not ok kafka: late");
+        assert_eq!(without_suite("ok kafka-topic: x", "kafka"), "ok kafka-topic: x");
+    }
+
+    #[test]
     fn a_program_that_ends_badly_has_not_passed() {
-        let report = run_script("echo ok a; exit 3", LONG).unwrap();
+        let report = run_script("bad-end", "echo ok a; exit 3", LONG).unwrap();
         assert_eq!(report.tests[0].verdict, Verdict::Passed);
-        assert_eq!(report.broken, ["the program of test did not run to its end: exit status: 3"]);
+        assert_eq!(report.broken, ["the program did not run to its end: exit status: 3"]);
+    }
+
+    #[test]
+    fn a_registry_out_of_reach_has_its_own_word() {
+        let script = "echo 'could not run: Maven cannot fetch what pom.xml names' >&2; exit 1";
+        let report = run_script("unreachable", script, LONG).unwrap();
+        assert_eq!(report.broken, ["unreachable: could not run: Maven cannot fetch what pom.xml names"]);
     }
 
     #[test]
     fn a_program_without_a_server_cannot_have_it_restarted() {
-        let report = run_script("echo @restart; read answer; echo \"skip restart: $answer\"", LONG).unwrap();
+        let report =
+            run_script("restart", "echo @restart; read answer; echo \"skip restart: $answer\"", LONG)
+                .unwrap();
         assert_eq!(report.tests[0].verdict, Verdict::Skipped("@refused".to_owned()));
     }
 
     #[test]
     fn a_program_that_hangs_is_ended_with_its_children() {
         let started = Instant::now();
-        let error = run_script("sleep 600 & echo ok a; wait", Duration::from_millis(200)).unwrap_err();
+        let error =
+            run_script("hang", "sleep 600 & echo ok a; wait", Duration::from_millis(200)).unwrap_err();
         assert!(error.to_string().contains("did not end within"), "{error}");
         assert!(started.elapsed() < LONG);
     }
