@@ -149,6 +149,12 @@ fn run_vectors(arguments: &VectorsArguments) -> Result<ExitCode> {
     }
     let order = arguments.shuffle.map_or(Order::File, Order::Shuffled);
     let report = vectors::run_all(&mut Servers::new(launch), all, release, order)?;
+    for outcome in &report.outcomes {
+        match &outcome.mismatch {
+            None => println!("ok {}", outcome.name),
+            Some(mismatch) => println!("not ok {}: step {}: {}", outcome.name, mismatch.step, mismatch.what),
+        }
+    }
     print!("{report}");
     Ok(if report.failures().next().is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

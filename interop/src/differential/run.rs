@@ -56,9 +56,13 @@ pub(crate) fn run(plan: &Plan) -> Result<Summary> {
         let difference = run_seed(plan, seed, &mut summary).with_context(|| format!("seed {seed}"))?;
         let took = before.1.elapsed();
         println!("seed {seed}: {} requests in {took:.1?}", summary.requests - before.0);
-        if let Some(difference) = difference {
-            summary.differences += 1;
-            println!("{difference}");
+        match difference {
+            None => println!("ok seed {seed}"),
+            Some(difference) => {
+                summary.differences += 1;
+                println!("{difference}");
+                println!("not ok seed {seed}: the servers differ; the steps are in the lines before");
+            }
         }
     }
     let rate = summary.requests as f64 / started.elapsed().as_secs_f64();

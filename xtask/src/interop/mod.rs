@@ -1,144 +1,175 @@
-//! `interop`: clients that we did not write, against a running server. Owns the choice of suites and the table at
-//! the end; the server is in `server`, the suites in the files of their names.
+//! `interop`: programs that we did not write, against the release binary. Owns the run: which suites, against which
+//! server, and the verdict at the end. What a suite is stands in interop/suites.toml, what may fail in
+//! interop/allowed.toml.
 
-use anyhow::{Context, bail};
+use std::process::Command;
+use std::time::Instant;
 
-use crate::step::{cargo, run as run_step, target_directory};
+use anyhow::bail;
 
-mod c_client;
-mod dialogue;
-mod kazoo;
+use crate::step::{cargo, project_root, run as run_step};
+
+mod allowed;
+mod apache;
 mod own_crate;
+mod pattern;
+mod program;
+mod report;
 mod script;
 mod server;
+mod suites;
 mod table;
 mod zkcli;
 
-use server::{RunningServer, Target};
-use table::{Outcome, Row};
+use program::Call;
+use report::Report;
+use server::{Peer, RunningServer, Target};
+use suites::{Runner, Source, Suite};
+use table::Row;
 
 /// What to run, and against which server.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Suites to run; all of them if none is named
     names: Vec<String>,
-    /// Use a server that already runs instead of starting one
+    /// Run all of each suite, not only the quick part
+    #[arg(long)]
+    full: bool,
+    /// Write the table into docs/compatibility.md
+    #[arg(long, requires = "full", conflicts_with_all = ["names", "apache", "server"])]
+    write_table: bool,
+    /// Name the suites and end
+    #[arg(long)]
+    list: bool,
+    /// Use a server that already runs, for the suites that take one
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "apache")]
     server: Option<String>,
     /// Start Apache ZooKeeper instead of Zebu, to check the suites themselves
     #[arg(long)]
     apache: bool,
-    /// Print every check, not only the failures
+    /// Print every line of the suites, not only the failures
     #[arg(long)]
     verbose: bool,
 }
 
-/// One foreign client.
+/// How much of each suite runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Suite {
-    Kazoo,
-    CClient,
-    ZkCli,
-    /// A suite of the zebu-interop crate, by its name there.
-    OwnCrate(&'static str),
+enum Part {
+    Quick,
+    Full,
 }
 
-impl Suite {
-    fn name(self) -> &'static str {
+impl Part {
+    /// Its name for programs.
+    fn word(self) -> &'static str {
         match self {
-            Suite::Kazoo => "kazoo",
-            Suite::CClient => "c",
-            Suite::ZkCli => "zkcli",
-            Suite::OwnCrate(name) => name,
+            Part::Quick => "quick",
+            Part::Full => "full",
         }
     }
 }
 
-/// Runs the suites one after the other, each with a fresh server.
+/// How much of a suite's talk is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    Failures,
+    Everything,
+}
+
+/// One run of the harness.
+struct Run {
+    target: Target,
+    part: Part,
+    shown: Shown,
+}
+
+impl Run {
+    fn new(arguments: &Arguments) -> Run {
+        let target = match (&arguments.server, arguments.apache) {
+            (Some(address), _) => Target::Given(address.clone()),
+            (None, true) => Target::Started(Peer::Apache),
+            (None, false) => Target::Started(Peer::Zebu),
+        };
+        let part = if arguments.full { Part::Full } else { Part::Quick };
+        let shown = if arguments.verbose { Shown::Everything } else { Shown::Failures };
+        Run { target, part, shown }
+    }
+
+    /// Whose deviations count. A server that is given is taken for ours.
+    fn peer(&self) -> Peer {
+        match self.target {
+            Target::Started(peer) => peer,
+            Target::Given(_) => Peer::Zebu,
+        }
+    }
+
+    fn suite(&self, suite: &Suite) -> anyhow::Result<Report> {
+        let call = Call {
+            suite: &suite.name,
+            peer: self.peer(),
+            part: self.part,
+            limit: suite.limit(self.part),
+            shown: self.shown,
+        };
+        let is_given = matches!(self.target, Target::Given(_));
+        if is_given && suite.server == Source::Own && suite.runs != Runner::ZkCli {
+            bail!("{} starts its own servers; leave --server out", suite.name);
+        }
+        match &suite.runs {
+            Runner::Crate(name) => own_crate::run(name, suite, &call),
+            Runner::ZkCli => zkcli::run(&self.target, self.shown),
+            Runner::Program(path) => {
+                let command = Command::new(project_root().join(path));
+                match suite.server {
+                    Source::Own => program::run(command, None, &call),
+                    Source::Given => {
+                        let mut server = RunningServer::start(&self.target)?;
+                        let report = program::run(command, Some(&mut server), &call);
+                        server.finish(report)
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Runs the suites one after the other, each with fresh servers.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let suites = choose(&arguments.names, &available()?)?;
-    let target = match (&arguments.server, arguments.apache) {
-        (Some(address), _) => Target::Given(address.clone()),
-        (None, true) => Target::Apache,
-        (None, false) => Target::Zebu,
-    };
-    if target == Target::Zebu {
+    let run = Run::new(arguments);
+    let available = suites::read()?;
+    if arguments.list {
+        available.iter().for_each(|suite| println!("{}", suite.name));
+        return Ok(());
+    }
+    let chosen = suites::choose(&arguments.names, &available, run.part)?;
+    let deviations = allowed::read()?;
+    for entry in &deviations {
+        if !available.iter().any(|suite| suite.name == entry.suite) {
+            bail!("interop/allowed.toml speaks of {}, which is no suite", entry.suite);
+        }
+    }
+    if run.target == Target::Started(Peer::Zebu) {
         run_step("build", &mut cargo(&["build", "--release", "--package", "zebu"]))?;
     }
     let mut rows = Vec::new();
-    for suite in suites {
-        println!("== {} against {target}", suite.name());
-        let outcome =
-            run_suite(suite, &target, arguments.verbose).unwrap_or_else(|error| Outcome::broken(&error));
-        let row = Row::new(suite.name(), outcome);
-        println!("{row}");
+    for suite in &chosen {
+        println!("== {} ({}) against {}", suite.name, run.part.word(), run.peer());
+        let started = Instant::now();
+        let mut report = run.suite(suite).unwrap_or_else(|error| Report::broken(&error));
+        let version = report.version.take().or_else(|| suite.version.clone()).unwrap_or_default();
+        let own_deviations = std::mem::take(&mut report.deviations);
+        let judgement = allowed::judge(&suite.name, report, &deviations, run.peer(), run.part);
+        let took = started.elapsed();
+        let row = Row { suite: suite.name.clone(), version, judgement, own_deviations, took };
+        println!("{}", row.line());
         rows.push(row);
     }
     print!("{}", table::render(&rows));
+    if arguments.write_table {
+        table::write_document(&rows)?;
+    }
     if rows.iter().any(Row::has_failed) {
         bail!("interop: a suite failed");
     }
     Ok(())
-}
-
-fn run_suite(suite: Suite, target: &Target, verbose: bool) -> anyhow::Result<Outcome> {
-    if let Suite::OwnCrate(name) = suite {
-        return own_crate::run(name, target);
-    }
-    let build_directory = target_directory().join("interop");
-    std::fs::create_dir_all(&build_directory).context("cannot make the directory for client programs")?;
-    // Everything that can be missing is looked for before a server starts.
-    match suite {
-        Suite::Kazoo => {
-            let mut command = kazoo::command(&build_directory)?;
-            let mut server = RunningServer::start(target)?;
-            let outcome = dialogue::run(&mut command, &mut server, verbose);
-            server.finish(outcome)
-        }
-        Suite::CClient => {
-            let mut command = c_client::command(&build_directory)?;
-            let mut server = RunningServer::start(target)?;
-            let outcome = dialogue::run(&mut command, &mut server, verbose);
-            server.finish(outcome)
-        }
-        Suite::ZkCli | Suite::OwnCrate(_) => {
-            let class_path = zkcli::class_path()?;
-            let server = RunningServer::start(target)?;
-            let outcome = zkcli::run(&class_path, server.address(), verbose);
-            server.finish(outcome)
-        }
-    }
-}
-
-fn available() -> anyhow::Result<Vec<Suite>> {
-    let mut suites = vec![Suite::Kazoo, Suite::CClient, Suite::ZkCli];
-    suites.extend(own_crate::suites()?.into_iter().map(Suite::OwnCrate));
-    Ok(suites)
-}
-
-fn choose(names: &[String], available: &[Suite]) -> anyhow::Result<Vec<Suite>> {
-    if names.is_empty() {
-        return Ok(available.to_vec());
-    }
-    let find = |name: &String| {
-        available.iter().copied().find(|suite| suite.name() == name).with_context(|| {
-            let known: Vec<_> = available.iter().map(|suite| suite.name()).collect();
-            format!("no suite is named {name}; there are: {}", known.join(", "))
-        })
-    };
-    names.iter().map(find).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_name_means_every_suite_and_a_wrong_name_is_an_error() {
-        let all = [Suite::Kazoo, Suite::CClient];
-        assert_eq!(choose(&[], &all).unwrap(), all);
-        assert_eq!(choose(&["c".to_owned()], &all).unwrap(), [Suite::CClient]);
-        let error = choose(&["zkcil".to_owned()], &all).unwrap_err().to_string();
-        assert_eq!(error, "no suite is named zkcil; there are: kazoo, c");
-    }
 }

@@ -1,50 +1,35 @@
-//! Suites of the zebu-interop crate, which compare Zebu with Apache ZooKeeper, request by request and file by
-//! file, or kill it. This file only calls its program; a suite that the program does not offer is not offered here either.
+//! The suites of the zebu-interop crate, which compare Zebu with Apache ZooKeeper request by request. This file only
+//! calls its program. A command that prints no lines of the interface is one test, which passes when it ends well.
 
 use std::process::Command;
 
-use anyhow::{Context, bail};
+use super::program::{self, Call};
+use super::report::{Report, Verdict};
+use super::server::{Peer, zebu_binary};
+use super::suites::Suite;
+use crate::step::cargo;
 
-use super::server::Target;
-use super::table::Outcome;
-use crate::step::{cargo, project_root, target_directory};
-
-const SUITES: [&str; 4] = ["vectors", "differential", "files", "kill"];
-
-/// The suites that the crate offers now.
-pub(crate) fn suites() -> anyhow::Result<Vec<&'static str>> {
-    if !project_root().join("interop/Cargo.toml").exists() {
-        return Ok(Vec::new());
-    }
-    let output = program(&["--help"]).output().context("cannot start cargo")?;
-    if !output.status.success() {
-        bail!("zebu-interop --help failed: {}", String::from_utf8_lossy(&output.stderr));
-    }
-    let help = String::from_utf8_lossy(&output.stdout);
-    let offers = |suite: &&str| help.lines().any(|line| line.split_whitespace().next() == Some(*suite));
-    Ok(SUITES.into_iter().filter(offers).collect())
-}
-
-/// Runs one of them: one check, which passes when the program ends well.
-pub(crate) fn run(suite: &'static str, target: &Target) -> anyhow::Result<Outcome> {
-    let mut command = program(&[suite]);
-    match target {
-        Target::Zebu => {
-            command.arg("--zebu").arg(target_directory().join("release/zebu"));
+/// Runs one of its commands.
+pub(crate) fn run(name: &str, suite: &Suite, call: &Call) -> anyhow::Result<Report> {
+    let mut command: Command = cargo(&["run", "--quiet", "--package", "zebu-interop", "--", name]);
+    match call.peer {
+        Peer::Zebu => {
+            command.arg("--zebu").arg(zebu_binary());
         }
-        Target::Apache => {}
-        Target::Given(_) => bail!("the suite {suite} starts its own servers; leave --server out"),
+        // Without a binary the commands test Apache, except the one that must be told.
+        Peer::Apache if name == "differential" => {
+            command.arg("--apache-vs-apache");
+        }
+        Peer::Apache => {}
     }
-    let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
-    Ok(if status.success() {
-        Outcome { passed: 1, ..Outcome::default() }
-    } else {
-        Outcome { failures: vec![format!("{suite}: {status}; its report is above")], ..Outcome::default() }
-    })
-}
-
-fn program(arguments: &[&str]) -> Command {
-    let mut command = cargo(&["run", "--quiet", "--package", "zebu-interop", "--"]);
-    command.args(arguments);
-    command
+    command.args(suite.arguments(call.part));
+    let mut report = program::run(command, None, call)?;
+    let has_failures = report.tests.iter().any(|test| matches!(test.verdict, Verdict::Failed(_)));
+    if has_failures {
+        // By hand its status says that something differs; here the tests say it.
+        report.broken.clear();
+    } else if report.tests.is_empty() && report.broken.is_empty() {
+        report.add(name, Verdict::Passed);
+    }
+    Ok(report)
 }

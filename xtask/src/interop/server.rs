@@ -4,15 +4,17 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use serde::Deserialize;
 use tempfile::TempDir;
 
-use super::table::Outcome;
-use super::zkcli;
+use super::apache;
+use super::report::Report;
 use crate::step::target_directory;
 
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -20,22 +22,45 @@ const STOP_LIMIT: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(20);
 const LOG_LINES_SHOWN: usize = 15;
 
-/// Which server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+/// Which server program.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Peer {
     Zebu,
     Apache,
+}
+
+impl Peer {
+    /// Its name for programs.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Peer::Zebu => "zebu",
+            Peer::Apache => "apache",
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Peer::Zebu => "Zebu",
+            Peer::Apache => "Apache ZooKeeper",
+        })
+    }
+}
+
+/// Where a server comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Started here.
+    Started(Peer),
+    /// Somebody's, at this address.
     Given(String),
 }
 
-impl fmt::Display for Target {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Target::Zebu => formatter.write_str("Zebu"),
-            Target::Apache => formatter.write_str("Apache ZooKeeper"),
-            Target::Given(address) => write!(formatter, "the server at {address}"),
-        }
-    }
+/// The binary under test.
+pub(crate) fn zebu_binary() -> PathBuf {
+    target_directory().join("release/zebu")
 }
 
 /// A server that answers.
@@ -45,7 +70,7 @@ pub(crate) struct RunningServer {
 }
 
 struct OwnServer {
-    target: Target,
+    peer: Peer,
     directory: TempDir,
     child: Child,
 }
@@ -53,17 +78,20 @@ struct OwnServer {
 impl RunningServer {
     /// Starts the target, or takes the given one, and waits until it accepts connections.
     pub(crate) fn start(target: &Target) -> anyhow::Result<RunningServer> {
-        if let Target::Given(address) = target {
-            TcpStream::connect(address).with_context(|| format!("no server answers at {address}"))?;
-            return Ok(RunningServer { address: address.clone(), own: None });
-        }
+        let peer = match target {
+            Target::Started(peer) => *peer,
+            Target::Given(address) => {
+                TcpStream::connect(address).with_context(|| format!("no server answers at {address}"))?;
+                return Ok(RunningServer { address: address.clone(), own: None });
+            }
+        };
         let directory = tempfile::Builder::new().prefix("zebu-interop-").tempdir()?;
         // The port is free when it is chosen; if somebody takes it in between, the start fails and says so.
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         fs::create_dir(directory.path().join("data"))?;
         fs::write(directory.path().join("zoo.cfg"), configuration(&directory, port))?;
-        let child = spawn(target, &directory)?;
-        let own = OwnServer { target: target.clone(), directory, child };
+        let child = spawn(peer, &directory)?;
+        let own = OwnServer { peer, directory, child };
         let mut server = RunningServer { address: format!("127.0.0.1:{port}"), own: Some(own) };
         server.wait_until_ready()?;
         Ok(server)
@@ -84,27 +112,27 @@ impl RunningServer {
         let own = self.own.as_mut().context("this server is not ours to restart")?;
         own.child.kill().context("cannot kill the server")?;
         own.child.wait()?;
-        own.child = spawn(&own.target, &own.directory)?;
+        own.child = spawn(own.peer, &own.directory)?;
         self.wait_until_ready()
     }
 
-    /// Stops the server and adds to the outcome what only its end can tell: that it died on its own.
-    pub(crate) fn finish(mut self, outcome: anyhow::Result<Outcome>) -> anyhow::Result<Outcome> {
-        let Some(mut own) = self.own.take() else { return outcome };
+    /// Stops the server and adds to the report what only its end can tell: that it died on its own.
+    pub(crate) fn finish(mut self, report: anyhow::Result<Report>) -> anyhow::Result<Report> {
+        let Some(mut own) = self.own.take() else { return report };
         let died = own.child.try_wait()?;
         let log = own.log_tail();
         own.stop();
-        let mut outcome = match outcome {
-            Ok(outcome) => outcome,
+        let mut report = match report {
+            Ok(report) => report,
             Err(error) => bail!("{error:#}{log}"),
         };
         if let Some(status) = died {
-            outcome.failures.push(format!("the server ended during the suite: {status}"));
+            report.broken.push(format!("the server ended during the suite: {status}"));
         }
-        if !outcome.failures.is_empty() && !log.is_empty() {
-            outcome.failures.push(log);
+        if report.has_trouble() && !log.is_empty() {
+            println!("  the server's last words:{log}");
         }
-        Ok(outcome)
+        Ok(report)
     }
 
     fn wait_until_ready(&mut self) -> anyhow::Result<()> {
@@ -112,14 +140,14 @@ impl RunningServer {
         let end = Instant::now() + START_LIMIT;
         while Instant::now() < end {
             if let Some(status) = own.child.try_wait()? {
-                bail!("{} ended at its start: {status}{}", own.target, own.log_tail());
+                bail!("{} ended at its start: {status}{}", own.peer, own.log_tail());
             }
             if TcpStream::connect(&self.address).is_ok() {
                 return Ok(());
             }
             sleep(POLL);
         }
-        bail!("{} does not listen at {} after {START_LIMIT:?}{}", own.target, self.address, own.log_tail())
+        bail!("{} does not listen at {} after {START_LIMIT:?}{}", own.peer, self.address, own.log_tail())
     }
 }
 
@@ -134,7 +162,7 @@ impl OwnServer {
             }
             sleep(POLL);
         }
-        println!("{} did not end {STOP_LIMIT:?} after SIGTERM: killed", self.target);
+        println!("{} did not end {STOP_LIMIT:?} after SIGTERM: killed", self.peer);
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -164,21 +192,20 @@ fn configuration(directory: &TempDir, port: u16) -> String {
     )
 }
 
-fn spawn(target: &Target, directory: &TempDir) -> anyhow::Result<Child> {
+fn spawn(peer: Peer, directory: &TempDir) -> anyhow::Result<Child> {
     let file = directory.path().join("zoo.cfg");
-    let mut command = match target {
-        Target::Zebu => {
-            let mut command = Command::new(target_directory().join("release/zebu"));
+    let mut command = match peer {
+        Peer::Zebu => {
+            let mut command = Command::new(zebu_binary());
             command.arg("serve").arg(file);
             command
         }
-        Target::Apache => {
+        Peer::Apache => {
             let mut command = Command::new("java");
-            command.args(["-Xmx256m", "-cp"]).arg(zkcli::class_path()?);
+            command.args(["-Xmx256m", "-cp"]).arg(apache::class_path()?);
             command.arg("org.apache.zookeeper.server.quorum.QuorumPeerMain").arg(file);
             command
         }
-        Target::Given(address) => bail!("the server at {address} is not ours to start"),
     };
     let log = File::options().create(true).append(true).open(directory.path().join("server.log"))?;
     command.current_dir(directory.path()).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);

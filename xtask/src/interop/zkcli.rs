@@ -1,9 +1,9 @@
-//! The zkCli suite: feeds Apache's command-line client one command at a time and compares what it prints.
+//! The zkCli suite: feeds Apache's command-line client one command at a time and compares what it prints with the
+//! script, and with what it prints when its server is Apache's.
 //! After each command a read of a missing node is sent; the answer to it marks where the output ends.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -11,58 +11,146 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, bail};
 
-use super::script::{Exchange, compare, matches, parse};
-use super::table::Outcome;
+use super::pattern::matches;
+use super::report::{Report, Verdict};
+use super::script::{Exchange, Output, compare, parse};
+use super::server::{Peer, RunningServer, Target};
+use super::{Shown, apache};
 use crate::step::project_root;
 
-/// Names a class path with zkCli and what it needs, for releases that Debian does not have.
-const CLASS_PATH_VARIABLE: &str = "ZEBU_ZOOKEEPER_CLASSPATH";
-const DEBIAN_JARS: [&str; 2] = ["/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-nop.jar"];
+const SCRIPT: &str = "interop/clients/zkcli_smoke.txt";
 
 /// The Java machine starts slowly on a busy machine; a hanging client must still come to an end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Apache's classes: from the environment, or Debian's package.
-pub(crate) fn class_path() -> anyhow::Result<OsString> {
-    if let Some(given) = std::env::var_os(CLASS_PATH_VARIABLE) {
-        return Ok(given);
-    }
-    if !Path::new(DEBIAN_JARS[0]).exists() {
-        bail!(
-            "{} is missing: install Debian's libzookeeper-java or set {CLASS_PATH_VARIABLE}",
-            DEBIAN_JARS[0]
-        );
-    }
-    Ok(DEBIAN_JARS.join(":").into())
-}
-
-/// Runs the script.
-pub(crate) fn run(class_path: &OsString, address: &str, verbose: bool) -> anyhow::Result<Outcome> {
+/// Runs the script against the target and, unless that is Apache itself, against Apache's server too. A command
+/// passes when it prints what the script says and what it prints with Apache's server.
+pub(crate) fn run(target: &Target, shown: Shown) -> anyhow::Result<Report> {
+    let class_path = apache::class_path()?;
     let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_millis();
     let root = format!("/zkcli-{started}");
-    let text = std::fs::read_to_string(project_root().join("interop/clients/zkcli_smoke.txt"))?;
-    let exchanges = parse(&text, &root)?;
-    let mut session = Session::open(class_path, address)?;
-    let mut outcome = Outcome::default();
-    // The connection's own event and zkCli's greeting come before the first mark.
-    session.output_of("sync /")?;
-    for exchange in &exchanges {
-        match session.check(exchange) {
-            Ok(()) => {
-                outcome.passed += 1;
-                if verbose {
-                    println!("  ok {}", exchange.command);
-                }
+    let script = Script::read(&root)?;
+    let reference = match target {
+        Target::Started(Peer::Apache) => None,
+        Target::Started(Peer::Zebu) | Target::Given(_) => {
+            let server = RunningServer::start(&Target::Started(Peer::Apache))?;
+            Some(script.play(&class_path, &server).context("with Apache's own server")?)
+        }
+    };
+    let server = RunningServer::start(target)?;
+    let played = script.play(&class_path, &server);
+    let report = played.map(|played| script.judge(&played, reference.as_ref(), shown));
+    server.finish(report)
+}
+
+/// The commands and the path below which they work.
+struct Script {
+    root: String,
+    exchanges: Vec<Exchange>,
+}
+
+/// What a session printed.
+struct Played {
+    /// What zkCli calls itself.
+    version: String,
+    /// Per command: its output, and what was wrong with it by the script's own words.
+    commands: Vec<(Vec<String>, Result<(), String>)>,
+    /// Watch events that the script does not speak of.
+    left_over: Vec<String>,
+}
+
+impl Script {
+    fn read(root: &str) -> anyhow::Result<Script> {
+        let text =
+            std::fs::read_to_string(project_root().join(SCRIPT)).with_context(|| format!("read {SCRIPT}"))?;
+        Ok(Script { root: root.to_owned(), exchanges: parse(&text, root)? })
+    }
+
+    fn play(&self, class_path: &OsString, server: &RunningServer) -> anyhow::Result<Played> {
+        let mut session = Session::open(class_path, server.address())?;
+        // The connection's own event and zkCli's greeting come before the first mark.
+        session.output_of("sync /")?;
+        let version = session.output_of("version")?.pop().unwrap_or_default();
+        // "ZooKeeper CLI version: 3.8.0-REVISION, built on DATE"
+        let number = version.rsplit(": ").next().and_then(|text| text.split(['-', ',']).next());
+        let version = format!("zkCli {}", number.unwrap_or("of unknown version"));
+        let mut commands = Vec::new();
+        for exchange in &self.exchanges {
+            let output = session
+                .output_of(&exchange.command)
+                .with_context(|| format!("{SCRIPT}:{}: {}", exchange.line, exchange.command))?;
+            let wrong = session.check(exchange, &output).map_err(|error| format!("{error:#}"));
+            let mut output: Vec<String> = output.iter().map(|line| masked(line, server.address())).collect();
+            if exchange.command == "whoami" {
+                // Apache keeps the credentials of a connection in a hash set.
+                output.sort();
             }
-            Err(error) => {
-                let place = format!("zkcli_smoke.txt:{}: {}", exchange.line, exchange.command);
-                outcome.failures.push(format!("{place}: {error:#}"));
-                break;
+            commands.push((output, wrong));
+        }
+        let mut left_over = session.close();
+        left_over.iter_mut().for_each(|event| *event = masked(event, server.address()));
+        Ok(Played { version, commands, left_over })
+    }
+
+    fn judge(&self, played: &Played, reference: Option<&Played>, shown: Shown) -> Report {
+        let mut report = Report { version: Some(played.version.clone()), ..Report::default() };
+        let mut add = |name: String, result: Result<(), String>| {
+            if shown == Shown::Everything {
+                println!("  {name}: {result:?}");
             }
+            report.add(name, result.map_or_else(Verdict::Failed, |()| Verdict::Passed));
+        };
+        for (index, (exchange, (output, by_script))) in
+            self.exchanges.iter().zip(&played.commands).enumerate()
+        {
+            let with_apache = reference.map_or(Ok(()), |reference| {
+                let (expected, _) = &reference.commands[index];
+                same(expected, output)
+            });
+            let place = format!(" ({SCRIPT}:{})", exchange.line);
+            let result = by_script.clone().and(with_apache).map_err(|text| text + &place);
+            add(exchange.command.replace(&self.root, "$ROOT"), result);
+        }
+        if let Some(reference) = reference {
+            add("unannounced watch events".to_owned(), same(&reference.left_over, &played.left_over));
+        }
+        report
+    }
+}
+
+/// Whether Apache's server and the one under test made zkCli print the same.
+fn same(apache: &[String], other: &[String]) -> Result<(), String> {
+    for index in 0..apache.len().max(other.len()) {
+        let (expected, got) = (apache.get(index), other.get(index));
+        if expected != got {
+            let text =
+                |line: Option<&String>| line.map_or("nothing more".to_owned(), |line| format!("{line:?}"));
+            return Err(format!("with Apache's server {}, here {}", text(expected), text(got)));
         }
     }
-    session.close();
-    Ok(outcome)
+    Ok(())
+}
+
+/// A line without what differs between two runs of one server: times, zxids, session ids, the address, and the order
+/// of lists that come from a hash table.
+fn masked(line: &str, address: &str) -> String {
+    let line = line.replace(address, "SERVER");
+    let covered = ["cZxid = 0x", "mZxid = 0x", "pZxid = 0x", "ctime = ", "mtime = ", "ephemeralOwner = 0x"];
+    for start in covered {
+        if let Some(value) = line.strip_prefix(start) {
+            // Whether there is an owner is no accident.
+            return if value == "0" { line } else { format!("{start}…") };
+        }
+    }
+    if let Some((before, _)) = line.split_once(" zxid: ") {
+        return format!("{before} zxid: …");
+    }
+    if let Some(list) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        let mut items: Vec<&str> = list.split(", ").collect();
+        items.sort_unstable();
+        return format!("[{}]", items.join(", "));
+    }
+    line
 }
 
 struct Session {
@@ -77,7 +165,10 @@ struct Session {
 impl Session {
     fn open(class_path: &OsString, address: &str) -> anyhow::Result<Session> {
         let mut command = Command::new("java");
-        command.args(["-Xmx128m", "-cp"]).arg(class_path).arg("org.apache.zookeeper.ZooKeeperMain");
+        command
+            .args(["-Xmx128m", "-Dfile.encoding=UTF-8", "-cp"])
+            .arg(class_path)
+            .arg("org.apache.zookeeper.ZooKeeperMain");
         command.args(["-server", address]);
         // One pipe for both streams: results and errors then keep their order.
         let (reader, writer) = std::io::pipe()?;
@@ -98,9 +189,10 @@ impl Session {
         Ok(Session { child, input, lines, marks: 0, events: Vec::new() })
     }
 
-    fn check(&mut self, exchange: &Exchange) -> anyhow::Result<()> {
-        let output = self.output_of(&exchange.command)?;
-        if let Err(difference) = compare(&exchange.output, &output) {
+    fn check(&mut self, exchange: &Exchange, output: &[String]) -> anyhow::Result<()> {
+        if let Output::Lines(expected) = &exchange.output
+            && let Err(difference) = compare(expected, output)
+        {
             bail!("{difference}");
         }
         exchange.events.iter().try_for_each(|event| self.take_event(event))
@@ -155,16 +247,53 @@ impl Session {
         }
     }
 
-    fn close(mut self) {
+    /// Ends zkCli and gives the watch events that nobody took.
+    fn close(mut self) -> Vec<String> {
         let _ = writeln!(self.input, "quit");
         let end = Instant::now() + PATIENCE;
-        while Instant::now() < end {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
-            }
-            thread::sleep(Duration::from_millis(20));
+        // It ends with the pipe: by then everything is read.
+        while let Ok(line) = self.next_line(end) {
+            let mut output = Vec::new();
+            self.sort(line, &mut output);
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
+        // What the connection itself says at its end is a matter of timing.
+        self.events.retain(|event| !event.contains(" type:None "));
+        self.events.sort();
+        std::mem::take(&mut self.events)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_between_two_runs_is_covered() {
+        let address = "127.0.0.1:2181";
+        assert_eq!(masked("cZxid = 0x1f", address), "cZxid = 0x…");
+        assert_eq!(masked("ephemeralOwner = 0x0", address), "ephemeralOwner = 0x0");
+        assert_eq!(masked("ephemeralOwner = 0x10000a", address), "ephemeralOwner = 0x…");
+        assert_eq!(masked("dataVersion = 3", address), "dataVersion = 3");
+        assert_eq!(masked("[b, a]", address), masked("[a, b]", address));
+        assert_eq!(masked("closed 127.0.0.1:2181", address), "closed SERVER");
+    }
+
+    #[test]
+    fn a_difference_names_both_lines() {
+        let lines = |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
+        assert_eq!(same(&lines("a b"), &lines("a b")), Ok(()));
+        let error = same(&lines("a b"), &lines("a c")).unwrap_err();
+        assert_eq!(error, "with Apache's server \"b\", here \"c\"");
+        let error = same(&lines("a"), &lines("a c")).unwrap_err();
+        assert_eq!(error, "with Apache's server nothing more, here \"c\"");
     }
 }
