@@ -70,11 +70,17 @@ pause_broker_beyond_its_session() {
 
 expired_and_back() {
     for _ in $(seq 300); do
-        grep -q 'session has expired\|Session expired\|Expired' "$scratch/broker-0/log" && return 0
+        grep -q '\] Session expired\.' "$scratch/broker-0/log" && return 0
         sleep 0.1
     done
     echo "the broker did not notice that its session expired" >&2
     return 1
+}
+
+session_kept() {
+    if grep '\] Session expired\.' "$scratch/broker-0/log" >&2; then
+        return 1
+    fi
 }
 
 start_server
@@ -91,6 +97,7 @@ step "records come out after that" client 0 consume first $records
 step "a topic is created after that" client 0 create second 2 1
 step "records go into it" client 0 produce second $records
 step "and come out" client 0 consume second $records
+step "the broker has kept its session" session_kept
 step "a topic is deleted" client 0 delete second
 pause_broker_beyond_its_session
 step "the broker loses its session while it sleeps" expired_and_back
