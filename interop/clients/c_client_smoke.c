@@ -1,4 +1,5 @@
-/* Drives a ZooKeeper-compatible server with the unmodified C client (libzookeeper_mt).
+/* Drives a ZooKeeper-compatible server with the unmodified C client (libzookeeper_mt): every function of
+ * zookeeper.h, except those for TLS and SASL and those of the single-threaded library.
  *
  *     c_client_smoke HOST:PORT
  *
@@ -9,11 +10,15 @@
  * Build: gcc -DTHREADED -Wall -Wextra -o c_client_smoke c_client_smoke.c -lzookeeper_mt -lpthread
  */
 
+#include <arpa/inet.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include <zookeeper/zookeeper.h>
@@ -24,6 +29,7 @@
 #define PIPELINE 100
 
 static const char *server_address;
+static const char *own_program;
 static char root[64];
 static int checks_passed;
 
@@ -89,6 +95,7 @@ struct seen {
     int last_version;
     int out_of_order;
     int children;
+    int answered;
     char text[PATH_SIZE];
 };
 
@@ -436,6 +443,377 @@ static void check_async(zhandle_t *handle) {
     passed("async");
 }
 
+static void string_stat_completion(int code, const char *value, const struct Stat *stat, const void *context) {
+    struct seen *seen = (struct seen *)context;
+    pthread_mutex_lock(&guard);
+    seen->last_version = stat == NULL ? -1 : stat->dataLength;
+    pthread_mutex_unlock(&guard);
+    string_completion(code, value, context);
+}
+
+static void stat_completion(int code, const struct Stat *stat, const void *context) {
+    string_stat_completion(code, NULL, stat, context);
+}
+
+static void strings_stat_completion(int code, const struct String_vector *names, const struct Stat *stat,
+                                    const void *context) {
+    struct seen *seen = (struct seen *)context;
+    pthread_mutex_lock(&guard);
+    seen->last_version = stat == NULL ? -1 : stat->numChildren;
+    pthread_mutex_unlock(&guard);
+    strings_completion(code, names, context);
+}
+
+static void acl_completion(int code, struct ACL_vector *acl, struct Stat *stat, const void *context) {
+    string_stat_completion(code, acl == NULL || acl->count == 0 ? NULL : acl->data[0].id.scheme, stat, context);
+}
+
+/* Waits for the next completion and compares its code. */
+static void answer(struct seen *seen, const char *what, int expected) {
+    int before = seen->answered;
+    wait_for(what, &seen->completions, before + 1);
+    seen->answered = before + 1;
+    expect_code(what, seen->last_code, expected);
+}
+
+static void check_async_nodes(zhandle_t *handle) {
+    char path[PATH_SIZE], child[PATH_SIZE + 8];
+    const struct ACL_vector *open_acl = &ZOO_OPEN_ACL_UNSAFE;
+    struct seen seen;
+    memset(&seen, 0, sizeof seen);
+    join(path, "async-nodes");
+    expect_code("acreate2", zoo_acreate2(handle, path, "12", 2, open_acl, 0, string_stat_completion, &seen), ZOK);
+    answer(&seen, "acreate2", ZOK);
+    expect_text("path of acreate2", seen.text, path);
+    expect_number("dataLength of acreate2", seen.last_version, 2);
+    expect_code("aexists", zoo_aexists(handle, path, 0, stat_completion, &seen), ZOK);
+    answer(&seen, "aexists", ZOK);
+    expect_number("dataLength of aexists", seen.last_version, 2);
+    snprintf(child, sizeof child, "%s/c", path);
+    expect_code("aexists of nothing", zoo_aexists(handle, child, 0, stat_completion, &seen), ZOK);
+    answer(&seen, "aexists of nothing", ZNONODE);
+    create_open(handle, child, "");
+    expect_code("aget_children2", zoo_aget_children2(handle, path, 0, strings_stat_completion, &seen), ZOK);
+    answer(&seen, "aget_children2", ZOK);
+    expect_number("children", seen.children, 1);
+    expect_number("numChildren", seen.last_version, 1);
+    expect_code("aget_acl", zoo_aget_acl(handle, path, acl_completion, &seen), ZOK);
+    answer(&seen, "aget_acl", ZOK);
+    expect_text("scheme", seen.text, "world");
+    expect_code("delete", zoo_delete(handle, child, -1), ZOK);
+    int code = zoo_aset_acl(handle, path, 0, &ZOO_READ_ACL_UNSAFE, void_completion, &seen);
+    expect_code("aset_acl", code, ZOK);
+    answer(&seen, "aset_acl", ZOK);
+    code = zoo_aset_acl(handle, path, 0, &ZOO_READ_ACL_UNSAFE, void_completion, &seen);
+    expect_code("aset_acl again", code, ZOK);
+    answer(&seen, "aset_acl without the right", ZNOAUTH);
+    passed("async create2, exists, children2, ACL");
+}
+
+static void check_async_ttl(zhandle_t *handle) {
+    char path[PATH_SIZE], made[PATH_SIZE];
+    const struct ACL_vector *acl = &ZOO_OPEN_ACL_UNSAFE;
+    struct seen seen;
+    memset(&seen, 0, sizeof seen);
+    join(path, "ttl-sync");
+    int code = zoo_create_ttl(handle, path, "", 0, acl, ZOO_PERSISTENT_WITH_TTL, 3600000, made, sizeof made);
+    if (code == ZUNIMPLEMENTED) {
+        printf("skipped asynchronous TTL: the server has extendedTypesEnabled=false\n");
+        return;
+    }
+    expect_code("create_ttl", code, ZOK);
+    expect_text("path of create_ttl", made, path);
+    int mode = ZOO_PERSISTENT_SEQUENTIAL_WITH_TTL;
+    expect_code("acreate_ttl", zoo_acreate_ttl(handle, path, "", 0, acl, mode, 1000000, string_completion, &seen), ZOK);
+    answer(&seen, "acreate_ttl", ZOK);
+    expect_number("length of a sequential name", strlen(seen.text), strlen(path) + 10);
+    join(path, "ttl-async");
+    mode = ZOO_PERSISTENT_WITH_TTL;
+    code = zoo_acreate2_ttl(handle, path, "1", 1, acl, mode, 1000000, string_stat_completion, &seen);
+    expect_code("acreate2_ttl", code, ZOK);
+    answer(&seen, "acreate2_ttl", ZOK);
+    expect_number("dataLength of acreate2_ttl", seen.last_version, 1);
+    join(path, "ttl-bad");
+    code = zoo_create_ttl(handle, path, "", 0, acl, ZOO_PERSISTENT_WITH_TTL, -5, NULL, 0);
+    expect_code("a TTL below zero", code, ZBADARGUMENTS);
+    passed("TTL in every variant");
+}
+
+static void check_async_watches(zhandle_t *handle) {
+    char path[PATH_SIZE], child[PATH_SIZE + 8];
+    struct seen seen, events;
+    struct String_vector names = {0, NULL};
+    struct Stat stat;
+    memset(&seen, 0, sizeof seen);
+    memset(&events, 0, sizeof events);
+    join(path, "async-watched");
+    snprintf(child, sizeof child, "%s/c", path);
+    int code = zoo_awexists(handle, path, node_watcher, &events, stat_completion, &seen);
+    expect_code("awexists", code, ZOK);
+    answer(&seen, "awexists", ZNONODE);
+    create_open(handle, path, "");
+    wait_for("created event", &events.events, 1);
+    expect_number("created", events.last_type, ZOO_CREATED_EVENT);
+    expect_code("awget", zoo_awget(handle, path, node_watcher, &events, data_completion, &seen), ZOK);
+    answer(&seen, "awget", ZOK);
+    expect_code("set", zoo_set(handle, path, "x", 1, -1), ZOK);
+    wait_for("changed event", &events.events, 2);
+    expect_number("changed", events.last_type, ZOO_CHANGED_EVENT);
+    code = zoo_awget_children(handle, path, node_watcher, &events, strings_completion, &seen);
+    expect_code("awget_children", code, ZOK);
+    answer(&seen, "awget_children", ZOK);
+    create_open(handle, child, "");
+    wait_for("child event", &events.events, 3);
+    expect_number("child", events.last_type, ZOO_CHILD_EVENT);
+    code = zoo_awget_children2(handle, path, node_watcher, &events, strings_stat_completion, &seen);
+    expect_code("awget_children2", code, ZOK);
+    answer(&seen, "awget_children2", ZOK);
+    expect_code("delete", zoo_delete(handle, child, -1), ZOK);
+    wait_for("child event", &events.events, 4);
+    expect_code("wget_children2", zoo_wget_children2(handle, path, node_watcher, &events, &names, &stat), ZOK);
+    expect_number("children", names.count, 0);
+    deallocate_String_vector(&names);
+    expect_code("delete", zoo_delete(handle, path, -1), ZOK);
+    wait_for("deleted event", &events.events, 5);
+    expect_number("deleted", events.last_type, ZOO_DELETED_EVENT);
+    passed("watches of the async variants");
+}
+
+static void check_removal_of_watches(zhandle_t *handle) {
+    char path[PATH_SIZE];
+    struct seen seen, one, two;
+    struct String_vector names = {0, NULL};
+    struct Stat stat;
+    /* The header asks for a pointer to a function pointer and the library calls the function itself. */
+    void_completion_t *done = (void_completion_t *)void_completion;
+    memset(&seen, 0, sizeof seen);
+    memset(&one, 0, sizeof one);
+    memset(&two, 0, sizeof two);
+    join(path, "removal");
+    create_open(handle, path, "");
+    expect_code("wexists", zoo_wexists(handle, path, node_watcher, &one, &stat), ZOK);
+    expect_code("wexists", zoo_wexists(handle, path, node_watcher, &two, &stat), ZOK);
+    expect_code("wget_children", zoo_wget_children(handle, path, node_watcher, &one, &names), ZOK);
+    deallocate_String_vector(&names);
+    int code = zoo_aremove_watches(handle, path, ZWATCHTYPE_DATA, node_watcher, &one, 0, done, &seen);
+    expect_code("aremove_watches", code, ZOK);
+    answer(&seen, "aremove_watches", ZOK);
+    expect_code("set", zoo_set(handle, path, "1", 1, -1), ZOK);
+    wait_for("the other watch fires", &two.events, 1);
+    expect_number("events of the removed watch", one.events, 0);
+    code = zoo_aremove_all_watches(handle, path, ZWATCHTYPE_CHILD, 0, done, &seen);
+    expect_code("aremove_all_watches", code, ZOK);
+    answer(&seen, "aremove_all_watches", ZOK);
+    code = zoo_remove_all_watches(handle, path, ZWATCHTYPE_DATA, 0);
+    expect_code("remove_all_watches without a watch", code, ZNOWATCHER);
+    expect_code("wexists", zoo_wexists(handle, path, node_watcher, &one, &stat), ZOK);
+    expect_code("remove_all_watches", zoo_remove_all_watches(handle, path, ZWATCHTYPE_DATA, 0), ZOK);
+    expect_code("set", zoo_set(handle, path, "2", 1, -1), ZOK);
+    expect_code("sync point", zoo_exists(handle, path, 0, &stat), ZOK);
+    expect_number("events of the removed watches", one.events, 0);
+    passed("removal of watches");
+}
+
+static void check_async_multi(zhandle_t *handle) {
+    char path[PATH_SIZE], made[PATH_SIZE];
+    zoo_op_t ops[3];
+    zoo_op_result_t results[3];
+    struct seen seen;
+    struct Stat stat;
+    memset(&seen, 0, sizeof seen);
+    join(path, "async-multi");
+    int flags = ZOO_EPHEMERAL | ZOO_SEQUENCE;
+    zoo_create_op_init(&ops[0], path, "m", 1, &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0);
+    zoo_create_op_init(&ops[1], path, "e", 1, &ZOO_OPEN_ACL_UNSAFE, flags, made, sizeof made);
+    zoo_set_op_init(&ops[2], path, "mm", 2, 0, &stat);
+    expect_code("amulti", zoo_amulti(handle, 3, ops, results, void_completion, &seen), ZOK);
+    answer(&seen, "amulti", ZOK);
+    expect_number("length of a sequential name", strlen(made), strlen(path) + 10);
+    expect_number("version in the reply", stat.version, 1);
+    zoo_delete_op_init(&ops[0], path, 9);
+    expect_code("amulti", zoo_amulti(handle, 1, ops, results, void_completion, &seen), ZOK);
+    answer(&seen, "amulti that fails", ZBADVERSION);
+    expect_code("its part", results[0].err, ZBADVERSION);
+    passed("async multi");
+}
+
+static void check_configuration(zhandle_t *handle) {
+    char data[4096];
+    int length = sizeof data;
+    struct seen seen, events;
+    struct Stat stat;
+    memset(&seen, 0, sizeof seen);
+    memset(&events, 0, sizeof events);
+    expect_code("getconfig", zoo_getconfig(handle, 0, data, &length, &stat), ZOK);
+    expect_number("length", stat.dataLength, length < 0 ? 0 : length);
+    length = sizeof data;
+    expect_code("wgetconfig", zoo_wgetconfig(handle, node_watcher, &events, data, &length, &stat), ZOK);
+    expect_code("agetconfig", zoo_agetconfig(handle, 0, data_completion, &seen), ZOK);
+    answer(&seen, "agetconfig", ZOK);
+    expect_code("awgetconfig", zoo_awgetconfig(handle, node_watcher, &events, data_completion, &seen), ZOK);
+    answer(&seen, "awgetconfig", ZOK);
+    length = sizeof data;
+    const char *joining = "server.9=127.0.0.1:2888:3888;2181";
+    int code = zoo_reconfig(handle, joining, NULL, NULL, -1, data, &length, &stat);
+    if (code != ZRECONFIGDISABLED && code != ZUNIMPLEMENTED)
+        wrong("reconfig: expected a refusal, got %s (%d)", zerror(code), code);
+    int again = zoo_areconfig(handle, NULL, "1", NULL, -1, data_completion, &seen);
+    expect_code("areconfig", again, ZOK);
+    answer(&seen, "areconfig", code);
+    passed("configuration and reconfiguration");
+}
+
+static void ignore_log(const char *message) { (void)message; }
+
+static void check_handle(zhandle_t *handle) {
+    char list[PATH_SIZE];
+    struct seen seen, other_seen;
+    struct sockaddr_in host;
+    socklen_t size = sizeof host;
+    expect_number("state", zoo_state(handle), ZOO_CONNECTED_STATE);
+    expect_number("recv_timeout", zoo_recv_timeout(handle), 10000);
+    if (zookeeper_get_connected_host(handle, (struct sockaddr *)&host, &size) == NULL)
+        wrong("get_connected_host: no host");
+    const char *colon = strrchr(server_address, ':');
+    expect_number("port of the host", ntohs(host.sin_port), atoi(colon + 1));
+    memset(&seen, 0, sizeof seen);
+    memset(&other_seen, 0, sizeof other_seen);
+    zoo_deterministic_conn_order(1);
+    snprintf(list, sizeof list, "127.0.0.1:1,%s", server_address);
+    zhandle_t *other = zookeeper_init2(list, session_watcher, 10000, NULL, &seen, 0, ignore_log);
+    if (other == NULL)
+        wrong("zookeeper_init2 gave no handle");
+    wait_for("connection to the second server of the list", &seen.connected, 1);
+    expect_text("current server", zoo_get_current_server(other), server_address);
+    if (zoo_get_context(other) != &seen || zoo_get_log_callback(other) != ignore_log)
+        wrong("context or log callback: not what was given");
+    zoo_set_log_callback(other, NULL);
+    zoo_set_log_callback(other, ignore_log);
+    if (zoo_set_watcher(other, node_watcher) != session_watcher)
+        wrong("set_watcher: not the watcher before");
+    zoo_set_watcher(other, session_watcher);
+    zoo_set_context(other, &other_seen);
+    expect_code("set_servers_resolution_delay", zoo_set_servers_resolution_delay(other, -1), ZOK);
+    expect_code("set_servers", zoo_set_servers(other, server_address), ZOK);
+    zoo_cycle_next_server(other);
+    struct Stat stat;
+    expect_code("exists", zoo_exists(other, root, 0, &stat), ZOK);
+    expect_code("close", zookeeper_close(other), ZOK);
+    expect_code("is unrecoverable", is_unrecoverable(handle), ZOK);
+    passed("functions of the handle");
+}
+
+static void check_chroot(zhandle_t *handle) {
+    char address[PATH_SIZE], path[PATH_SIZE], made[PATH_SIZE];
+    struct seen seen, events;
+    struct Stat stat;
+    join(path, "chroot");
+    create_open(handle, path, "");
+    memset(&seen, 0, sizeof seen);
+    memset(&events, 0, sizeof events);
+    snprintf(address, sizeof address, "%s%s", server_address, path);
+    zhandle_t *inside = zookeeper_init(address, session_watcher, 10000, NULL, &seen, ZOO_READONLY);
+    wait_for("connection", &seen.connected, 1);
+    expect_number("a server that writes gives a full session", zoo_state(inside), ZOO_CONNECTED_STATE);
+    expect_code("create", zoo_create(inside, "/a", "", 0, &ZOO_OPEN_ACL_UNSAFE, 0, made, sizeof made), ZOK);
+    expect_text("path inside", made, "/a");
+    expect_code("wexists", zoo_wexists(inside, "/a", node_watcher, &events, &stat), ZOK);
+    join(path, "chroot/a");
+    expect_code("delete from outside", zoo_delete(handle, path, -1), ZOK);
+    wait_for("event inside", &events.events, 1);
+    expect_text("path of the event", events.last_path, "/a");
+    expect_code("close", zookeeper_close(inside), ZOK);
+    passed("chroot and read-only flag");
+}
+
+/* The child process of check_expiry: holds an ephemeral node until it is killed. */
+static int hold_ephemeral(const char *path) {
+    struct seen seen;
+    memset(&seen, 0, sizeof seen);
+    zhandle_t *handle = zookeeper_init(server_address, session_watcher, 4000, NULL, &seen, 0);
+    wait_for("connection of the child", &seen.connected, 1);
+    expect_code("create", zoo_create(handle, path, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL, NULL, 0), ZOK);
+    if (write(STDOUT_FILENO, zoo_client_id(handle), sizeof(clientid_t)) != sizeof(clientid_t))
+        return 1;
+    for (;;)
+        pause();
+}
+
+/* Starts the child and gives its session; it is killed and waited for with end_holder. */
+static pid_t start_holder(const char *path, clientid_t *id) {
+    int ends[2];
+    if (pipe(ends) != 0)
+        wrong("no pipe for a child process");
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        execl(own_program, own_program, server_address, "--hold", path, (char *)NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    if (child < 0 || read(ends[0], id, sizeof *id) != sizeof *id)
+        wrong("the child process did not come up");
+    close(ends[0]);
+    return child;
+}
+
+static void end_holder(pid_t child) {
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+}
+
+static void check_expiry(zhandle_t *handle) {
+    char path[PATH_SIZE];
+    clientid_t id;
+    struct seen events, late;
+    struct Stat stat;
+    join(path, "expiry");
+    pid_t child = start_holder(path, &id);
+    memset(&events, 0, sizeof events);
+    memset(&late, 0, sizeof late);
+    expect_code("exists", zoo_wexists(handle, path, node_watcher, &events, &stat), ZOK);
+    expect_number("owner", stat.ephemeralOwner, id.client_id);
+    end_holder(child);
+    wait_for("the session expires", &events.events, 1);
+    expect_number("deleted", events.last_type, ZOO_DELETED_EVENT);
+    zhandle_t *again = zookeeper_init(server_address, session_watcher, 10000, &id, &late, 0);
+    wait_for("the expired session is refused", &late.expired, 1);
+    expect_code("is unrecoverable", is_unrecoverable(again), ZINVALIDSTATE);
+    zookeeper_close(again);
+    passed("expiry of a session");
+}
+
+static void check_reattachment(zhandle_t *handle) {
+    char path[PATH_SIZE];
+    clientid_t id;
+    struct seen seen;
+    struct Stat stat;
+    join(path, "reattachment");
+    pid_t child = start_holder(path, &id);
+    /* Two living clients would take the session from each other without end. */
+    end_holder(child);
+    memset(&seen, 0, sizeof seen);
+    zhandle_t *second = zookeeper_init(server_address, session_watcher, 10000, &id, &seen, 0);
+    wait_for("connection with the same session", &seen.connected, 1);
+    expect_number("session", zoo_client_id(second)->client_id, id.client_id);
+    expect_code("the node is there", zoo_exists(second, path, 0, &stat), ZOK);
+    expect_number("owner", stat.ephemeralOwner, id.client_id);
+    expect_code("close", zookeeper_close(second), ZOK);
+    expect_code("the node is gone", zoo_exists(handle, path, 0, &stat), ZNONODE);
+    passed("re-attachment to a session");
+}
+
+static void check_refused_authentication(void) {
+    struct seen seen, answers;
+    memset(&answers, 0, sizeof answers);
+    zhandle_t *other = connect_to_server(&seen);
+    expect_code("add auth", zoo_add_auth(other, "nonsense", "x", 1, auth_completion, &answers), ZOK);
+    wait_for("answer", &answers.completions, 1);
+    expect_code("auth with an unknown scheme", answers.last_code, ZAUTHFAILED);
+    zookeeper_close(other);
+    passed("refused authentication");
+}
+
 /* The C client registers its watches again (setWatches) when it comes back. */
 static void check_restart(zhandle_t *handle, struct seen *seen) {
     char path[PATH_SIZE], later[PATH_SIZE], answer[64], data[8];
@@ -493,10 +871,13 @@ int main(int count, char **arguments) {
         fprintf(stderr, "usage: c_client_smoke HOST:PORT\n");
         return 2;
     }
+    own_program = arguments[0];
     server_address = arguments[1];
     printf("version libzookeeper_mt %s\n", ZOO_VERSION);
     zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
     zoo_set_log_stream(fopen("/dev/null", "w"));
+    if (count > 3 && strcmp(arguments[2], "--hold") == 0)
+        return hold_ephemeral(arguments[3]);
     zhandle_t *handle = connect_to_server(&seen);
     snprintf(root, sizeof root, "/c-client-%lld-%d", (long long)time(NULL), (int)getpid());
     create_open(handle, root, "");
@@ -509,6 +890,17 @@ int main(int count, char **arguments) {
     check_multi(handle);
     check_auth_and_acl(handle);
     check_async(handle);
+    check_async_nodes(handle);
+    check_async_ttl(handle);
+    check_async_watches(handle);
+    check_removal_of_watches(handle);
+    check_async_multi(handle);
+    check_configuration(handle);
+    check_handle(handle);
+    check_chroot(handle);
+    check_reattachment(handle);
+    check_refused_authentication();
+    check_expiry(handle);
     check_restart(handle, &seen);
     delete_tree(handle, root);
     expect_code("close", zookeeper_close(handle), ZOK);

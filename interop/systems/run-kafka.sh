@@ -1,0 +1,115 @@
+#!/bin/bash
+# Apache Kafka in ZooKeeper mode on a server of its own: run-kafka.sh
+# The broker, the topic and the records must survive restarts of either side. See server.sh for the environment.
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/../java/lib.sh"
+. "$here/server.sh"
+fetch_jars kafka "$here/kafka/pom.xml"
+compile kafka "$here"/kafka/src/*.java
+open_scratch kafka
+records=10000
+system_pids=
+declare -A broker_pid broker_port
+
+start_broker() { # ID
+    local directory=$scratch/broker-$1
+    mkdir -p "$directory"
+    [ -n "${broker_port[$1]:-}" ] || broker_port[$1]=$(free_port)
+    cat >"$directory/server.properties" <<END
+broker.id=$1
+listeners=PLAINTEXT://127.0.0.1:${broker_port[$1]}
+log.dirs=$directory/logs
+zookeeper.connect=127.0.0.1:$server_port/kafka
+zookeeper.session.timeout.ms=6000
+num.network.threads=1
+num.io.threads=2
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+END
+    java -Xmx512m -XX:+UseSerialGC -Dorg.slf4j.simpleLogger.defaultLogLevel=info -Dorg.slf4j.simpleLogger.showDateTime=true \
+        -cp "$made/kafka/jars/*" kafka.Kafka "$directory/server.properties" >>"$directory/log" 2>&1 &
+    broker_pid[$1]=$!
+    system_pids="$system_pids $!"
+    wait_for_port "${broker_port[$1]}" "$!" "broker $1"
+}
+
+stop_broker() { # ID SIGNAL
+    kill "-$2" "${broker_pid[$1]}"
+    wait "${broker_pid[$1]}" 2>/dev/null
+}
+
+step() { # NAME COMMAND...
+    local name=$1
+    shift
+    if "$@" 2>"$scratch/why"; then
+        echo "ok $name"
+    else
+        echo "not ok $name: $(tail -1 "$scratch/why")"
+    fi
+}
+
+client() { # BROKER COMMAND...
+    local broker=$1
+    shift
+    java -Xmx128m -XX:+UseSerialGC -Dorg.slf4j.simpleLogger.defaultLogLevel=off \
+        -cp "$made/kafka/classes:$made/kafka/jars/*" KafkaRecords "127.0.0.1:${broker_port[$broker]}" "$@"
+}
+
+restart_server_under_brokers() {
+    kill_server
+    start_server
+}
+
+pause_broker_beyond_its_session() {
+    kill -STOP "${broker_pid[0]}"
+    sleep 12 # twice the session timeout: the time itself is what is tested
+    kill -CONT "${broker_pid[0]}"
+}
+
+expired_and_back() {
+    for _ in $(seq 300); do
+        grep -q '\] Session expired\.' "$scratch/broker-0/log" && return 0
+        sleep 0.1
+    done
+    echo "the broker did not notice that its session expired" >&2
+    return 1
+}
+
+session_kept() {
+    if grep '\] Session expired\.' "$scratch/broker-0/log" >&2; then
+        return 1
+    fi
+}
+
+start_server
+step "the broker starts" start_broker 0
+step "one broker is registered" client 0 brokers 1
+step "a topic is created" client 0 create first 3 1
+step "$records records go in" client 0 produce first $records
+step "$records records come out" client 0 consume first $records
+stop_broker 0 TERM
+step "the broker starts again" start_broker 0
+step "the records are still there" client 0 consume first $records
+step "the server is killed and started under the running broker" restart_server_under_brokers
+step "records come out after that" client 0 consume first $records
+step "a topic is created after that" client 0 create second 2 1
+step "records go into it" client 0 produce second $records
+step "and come out" client 0 consume second $records
+step "the broker has kept its session" session_kept
+step "a topic is deleted" client 0 delete second
+pause_broker_beyond_its_session
+step "the broker loses its session while it sleeps" expired_and_back
+step "and registers again" client 0 brokers 1
+step "a topic is created after that too" client 0 create third 1 1
+step "a second broker starts" start_broker 1
+step "both brokers are registered" client 0 brokers 2
+step "a topic on both is created" client 0 create both 3 2
+step "records go into both" client 0 produce both $records
+stop_broker 0 KILL
+step "the controller moves when its broker is killed" client 1 brokers 1
+step "records come out of the other broker" client 1 consume both $records
+step "a topic is created by the new controller" client 1 create fourth 1 1
+stop_broker 1 TERM
+exit 0
