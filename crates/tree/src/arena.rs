@@ -29,9 +29,13 @@ impl Arena {
         self.nodes.count()
     }
 
-    pub(crate) fn insert(&mut self, node: Node, stat: &StatPersisted) -> NodeId {
+    /// Adds a node that was made with this stat.
+    pub(crate) fn insert(&mut self, mut node: Node, stat: &StatPersisted) -> NodeId {
+        node.owner = self.owners.intern(stat.ephemeral_owner);
         let id = NodeId(self.nodes.insert(node));
-        self.set_stat(id, stat);
+        if Branch::is_needed_for(stat) {
+            self.branch_mut(id).set_stat(stat);
+        }
         id
     }
 
@@ -113,10 +117,7 @@ impl Arena {
         node.mtime = stat.mtime;
         node.version = stat.version;
         if node.branch != BranchId::NONE || Branch::is_needed_for(stat) {
-            let branch = self.branch_mut(id);
-            branch.pzxid = stat.pzxid;
-            branch.cversion = stat.cversion;
-            branch.aversion = stat.aversion;
+            self.branch_mut(id).set_stat(stat);
         }
     }
 }
@@ -127,7 +128,7 @@ mod tests {
     use crate::acl_table::AclTable;
 
     fn insert(arena: &mut Arena, stat: &StatPersisted) -> NodeId {
-        let node = Node::new(NodeId::NONE, "name", None, 0, AclTable::OPEN, Birth::new(1, true));
+        let node = Node::new(NodeId::NONE, "name", None, 0, AclTable::OPEN, Birth::new(1, true), stat);
         arena.insert(node, stat)
     }
 

@@ -26,11 +26,11 @@ impl Tree {
         let content = self.content_checksum(path, data.as_deref());
         let birth = Birth::new(self.next_birth, digest::is_counted(path));
         self.next_birth += 1;
-        let id = self.nodes.insert(Node::new(parent, name, data, content, acl, birth), stat);
+        let id = self.nodes.insert(Node::new(parent, name, data, content, acl, birth, stat), stat);
         self.link(parent, id);
         self.names.insert(&self.nodes, id);
         self.index_owner(id, stat.ephemeral_owner);
-        self.digest = self.digest.wrapping_add(self.digest_of(id));
+        self.digest = self.digest.wrapping_add(self.digest_with(self.nodes.get(id), stat));
         id
     }
 
@@ -77,12 +77,14 @@ impl Tree {
         change_node: impl FnOnce(&mut Node),
         change_stat: impl FnOnce(&mut StatPersisted),
     ) {
-        self.digest = self.digest.wrapping_sub(self.digest_of(id));
-        change_node(self.nodes.get_mut(id));
-        let mut stat = self.nodes.stat(self.nodes.get(id));
+        let node = self.nodes.get(id);
+        let mut stat = self.nodes.stat(node);
+        let before = self.digest_with(node, &stat);
         change_stat(&mut stat);
+        change_node(self.nodes.get_mut(id));
         self.nodes.set_stat(id, &stat);
-        self.digest = self.digest.wrapping_add(self.digest_of(id));
+        let after = self.digest_with(self.nodes.get(id), &stat);
+        self.digest = self.digest.wrapping_sub(before).wrapping_add(after);
     }
 
     /// Replaces the list of a node; `acl` counts as a use.

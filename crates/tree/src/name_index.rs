@@ -23,11 +23,11 @@ impl NameIndex {
         NameIndex { hash: FixedState::with_seed(hash_seed), shards }
     }
 
-    pub(crate) fn find(&self, nodes: &Arena, parent: NodeId, name: &str) -> Option<NodeId> {
-        let hash = self.hash_of(parent, name.as_bytes());
+    pub(crate) fn find(&self, nodes: &Arena, parent: NodeId, name: &[u8]) -> Option<NodeId> {
+        let hash = self.hash_of(parent, name);
         let is_it = |&id: &NodeId| {
             let node = nodes.get(id);
-            node.parent == parent && node.name.as_bytes() == name.as_bytes()
+            node.parent == parent && node.name.as_bytes() == name
         };
         self.shards[shard_of(hash)].find(hash, is_it).copied()
     }

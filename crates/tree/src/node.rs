@@ -85,7 +85,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// A node that is not linked yet and whose stat is zero.
+    /// A node that is not linked yet, with that part of the stat which every node has.
     pub(crate) fn new(
         parent: NodeId,
         name: &str,
@@ -93,16 +93,17 @@ impl Node {
         content: u32,
         acl: AclSlot,
         birth: Birth,
+        stat: &StatPersisted,
     ) -> Node {
         Node {
             name: Name::new(name),
             data,
             birth,
-            czxid: 0,
-            mzxid: 0,
-            ctime: 0,
-            mtime: 0,
-            version: 0,
+            czxid: stat.czxid,
+            mzxid: stat.mzxid,
+            ctime: stat.ctime,
+            mtime: stat.mtime,
+            version: stat.version,
             content,
             acl,
             owner: OwnerTable::NOBODY,
@@ -145,6 +146,12 @@ impl Branch {
     /// What a node without a branch stands for.
     pub(crate) const fn of_leaf(czxid: i64) -> Branch {
         Branch { pzxid: czxid, cversion: 0, aversion: 0, child_count: 0, first_child: NodeId::NONE }
+    }
+
+    pub(crate) fn set_stat(&mut self, stat: &StatPersisted) {
+        self.pzxid = stat.pzxid;
+        self.cversion = stat.cversion;
+        self.aversion = stat.aversion;
     }
 
     /// Whether a node without children needs one.

@@ -3,7 +3,7 @@
 //! nothing of what it stores.
 
 /// Slots per chunk: no more than this is held unused.
-const CHUNK: usize = 1024;
+const CHUNK: usize = 4096;
 
 /// The number of no slot.
 pub(crate) const NO_SLOT: u32 = u32::MAX;

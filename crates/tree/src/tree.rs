@@ -64,8 +64,9 @@ impl Tree {
         };
         let content = digest::content_checksum("", None);
         let data = Some(Arc::from([]));
-        let root = Node::new(NodeId::NONE, "", data, content, AclTable::OPEN, Birth::new(0, true));
-        tree.nodes.insert(root, &StatPersisted::default());
+        let (birth, stat) = (Birth::new(0, true), StatPersisted::default());
+        let root = Node::new(NodeId::NONE, "", data, content, AclTable::OPEN, birth, &stat);
+        tree.nodes.insert(root, &stat);
         tree.digest = tree.digest_of(NodeId::ROOT);
         tree
     }
@@ -165,11 +166,13 @@ impl Tree {
         if path::canonical(path).is_empty() {
             return Some(NodeId::ROOT);
         }
-        path.strip_prefix('/')?.split('/').try_fold(NodeId::ROOT, |parent, name| self.child(parent, name))
+        // As bytes: this is most of what a read does, and a slash is no part of another character.
+        let mut names = path.strip_prefix('/')?.as_bytes().split(|&byte| byte == b'/');
+        names.try_fold(NodeId::ROOT, |parent, name| self.names.find(&self.nodes, parent, name))
     }
 
     pub(crate) fn child(&self, parent: NodeId, name: &str) -> Option<NodeId> {
-        self.names.find(&self.nodes, parent, name)
+        self.names.find(&self.nodes, parent, name.as_bytes())
     }
 
     /// The path of a living node; "" for the root.
@@ -214,10 +217,15 @@ impl Tree {
     /// What a node adds to the tree digest.
     pub(crate) fn digest_of(&self, id: NodeId) -> i64 {
         let node = self.nodes.get(id);
+        self.digest_with(node, &self.nodes.stat(node))
+    }
+
+    /// The same for a node whose stat is at hand.
+    pub(crate) fn digest_with(&self, node: &Node, stat: &StatPersisted) -> i64 {
         if self.options.digest == DigestMode::Off || !node.birth.is_counted() {
             return 0;
         }
-        digest::node_digest(node.content, &self.nodes.stat(node))
+        digest::node_digest(node.content, stat)
     }
 }
 
