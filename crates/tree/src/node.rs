@@ -1,6 +1,6 @@
 //! One node as it is stored. What every node has is in [`Node`]; what a leaf does not have before anything
-//! happens to it is in a [`Branch`], which comes with the first need. Both are as small as they can be: a tree
-//! has millions of them.
+//! happens to it is in a [`Branch`], which comes with the first need. Both are as small as they can be: a
+//! tree has millions of them.
 
 use zebu_proto::{Buffer, StatPersisted};
 
