@@ -1,14 +1,11 @@
 //! The steps that every change is made of. Each keeps links, indexes, sizes and the digest in agreement;
 //! none knows transactions, watches or quotas.
 
-use std::hash::BuildHasher;
-
 use zebu_proto::{Buffer, StatPersisted};
 
 use crate::acl_table::AclSlot;
-use crate::arena::{Birth, Node, NodeId};
 use crate::digest;
-use crate::name::Name;
+use crate::node::{Birth, Node, NodeId};
 use crate::options::DigestMode;
 use crate::owner::Lifetime;
 use crate::path;
@@ -26,53 +23,25 @@ impl Tree {
     ) -> NodeId {
         let name = path::split(path).map_or(path, |(_, name)| name);
         self.data_size += path.len() + data.as_ref().map_or(0, |data| data.len());
-        let mut node = Node {
-            name: Name::new(name),
-            content: self.content_checksum(path, data.as_deref()),
-            data,
-            birth: Birth::new(self.next_birth, digest::is_counted(path)),
-            czxid: 0,
-            mzxid: 0,
-            pzxid: 0,
-            ctime: 0,
-            mtime: 0,
-            owner: 0,
-            version: 0,
-            cversion: 0,
-            aversion: 0,
-            acl,
-            parent,
-            first_child: NodeId::NONE,
-            next: NodeId::NONE,
-            previous: NodeId::NONE,
-            child_count: 0,
-        };
-        node.set_stat(stat);
+        let content = self.content_checksum(path, data.as_deref());
+        let birth = Birth::new(self.next_birth, digest::is_counted(path));
         self.next_birth += 1;
-        let id = self.nodes.insert(node);
+        let id = self.nodes.insert(Node::new(parent, name, data, content, acl, birth, stat), stat);
         self.link(parent, id);
-        let (nodes, hash) = (&self.nodes, &self.hash);
-        let hash_of = |&id: &NodeId| {
-            let node = nodes.get(id);
-            hash.hash_one((node.parent, node.name.as_bytes()))
-        };
-        self.names.insert_unique(hash_of(&id), id, hash_of);
+        self.names.insert(&self.nodes, id);
         self.index_owner(id, stat.ephemeral_owner);
-        self.digest = self.digest.wrapping_add(self.digest_of(id));
+        self.digest = self.digest.wrapping_add(self.digest_with(self.nodes.get(id), stat));
         id
     }
 
     /// Removes a node without children.
     pub(crate) fn detach(&mut self, id: NodeId, path: &str) {
-        debug_assert_eq!(self.nodes.get(id).child_count, 0, "children are removed first");
-        self.digest = self.digest.wrapping_sub(self.digest_of(id));
         let node = self.nodes.get(id);
-        let (owner, acl, parent) = (node.owner, node.acl, node.parent);
+        debug_assert_eq!(self.nodes.branch(node).child_count, 0, "children are removed first");
+        self.digest = self.digest.wrapping_sub(self.digest_of(id));
+        let (owner, acl, parent) = (self.nodes.owner(node), node.acl, node.parent);
         self.data_size = self.data_size.saturating_sub(path.len() + node.data_length());
-        let hash = self.hash.hash_one((parent, node.name.as_bytes()));
-        if let Ok(entry) = self.names.find_entry(hash, |&other| other == id) {
-            entry.remove();
-        }
+        self.names.remove(&self.nodes, id);
         self.unindex_owner(id, owner);
         self.unlink(parent, id);
         self.acls.release(acl);
@@ -80,10 +49,8 @@ impl Tree {
     }
 
     /// Changes the stat of a node, but never its owner.
-    pub(crate) fn change_stat(&mut self, id: NodeId, change: impl FnOnce(&mut Node)) {
-        self.digest = self.digest.wrapping_sub(self.digest_of(id));
-        change(self.nodes.get_mut(id));
-        self.digest = self.digest.wrapping_add(self.digest_of(id));
+    pub(crate) fn change_stat(&mut self, id: NodeId, change: impl FnOnce(&mut StatPersisted)) {
+        self.replace(id, |_| {}, change);
     }
 
     /// Replaces data and stat.
@@ -92,16 +59,32 @@ impl Tree {
         id: NodeId,
         path: &str,
         data: Buffer,
-        change: impl FnOnce(&mut Node),
+        change: impl FnOnce(&mut StatPersisted),
     ) {
         let content = self.content_checksum(path, data.as_deref());
         let before = self.nodes.get(id).data_length();
         self.data_size = self.data_size.saturating_sub(before) + data.as_ref().map_or(0, |data| data.len());
-        self.change_stat(id, |node| {
+        let replace = |node: &mut Node| {
             node.data = data;
             node.content = content;
-            change(node);
-        });
+        };
+        self.replace(id, replace, change);
+    }
+
+    fn replace(
+        &mut self,
+        id: NodeId,
+        change_node: impl FnOnce(&mut Node),
+        change_stat: impl FnOnce(&mut StatPersisted),
+    ) {
+        let node = self.nodes.get(id);
+        let mut stat = self.nodes.stat(node);
+        let before = self.digest_with(node, &stat);
+        change_stat(&mut stat);
+        change_node(self.nodes.get_mut(id));
+        self.nodes.set_stat(id, &stat);
+        let after = self.digest_with(self.nodes.get(id), &stat);
+        self.digest = self.digest.wrapping_sub(before).wrapping_add(after);
     }
 
     /// Replaces the list of a node; `acl` counts as a use.
@@ -121,7 +104,7 @@ impl Tree {
     /// Appends to the list of children.
     fn link(&mut self, parent: NodeId, id: NodeId) {
         let first = {
-            let parent = self.nodes.get_mut(parent);
+            let parent = self.nodes.branch_mut(parent);
             parent.child_count += 1;
             if parent.first_child == NodeId::NONE {
                 parent.first_child = id;
@@ -139,7 +122,7 @@ impl Tree {
     fn unlink(&mut self, parent: NodeId, id: NodeId) {
         let node = self.nodes.get(id);
         let (next, previous) = (node.next, node.previous);
-        let parent = self.nodes.get_mut(parent);
+        let parent = self.nodes.branch_mut(parent);
         parent.child_count -= 1;
         let first = parent.first_child;
         if first == id {

@@ -15,8 +15,9 @@ impl Tree {
         let mut paths: Vec<Box<str>> = candidates
             .filter(|&&id| {
                 let node = self.nodes.get(id);
-                let lifetime = self.lifetime(node.owner);
-                node.child_count == 0 && is_over(lifetime, &node.stat(), now_ms, never_used_ms)
+                let stat = self.nodes.stat(node);
+                let lifetime = self.lifetime(stat.ephemeral_owner);
+                self.nodes.branch(node).child_count == 0 && is_over(lifetime, &stat, now_ms, never_used_ms)
             })
             .map(|&id| self.path_of(id).into_boxed_str())
             .collect();

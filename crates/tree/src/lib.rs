@@ -15,13 +15,17 @@ mod event;
 mod expiry;
 mod loader;
 mod name;
+mod name_index;
+mod node;
 mod node_ref;
 mod options;
 mod outcome;
 mod overlay;
 mod owner;
+mod owner_table;
 mod prep;
 mod quota;
+mod slots;
 mod tree;
 mod walker;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use zebu_proto::{Acl, Buffer, SessionId, StatPersisted, Zxid};
 
 use crate::acl_table::{AclSlot, AclTable};
-use crate::arena::NodeId;
+use crate::node::NodeId;
 use crate::options::TreeOptions;
 use crate::owner::Lifetime;
 use crate::path;
@@ -123,7 +123,7 @@ impl TreeLoader {
             return Err(LoadError::Duplicate { path: "".into() });
         }
         self.has_root = HasRoot::Yes;
-        self.tree.replace_data(NodeId::ROOT, "", data, |node| node.set_stat(stat));
+        self.tree.replace_data(NodeId::ROOT, "", data, |root| *root = *stat);
         self.tree.replace_acl(NodeId::ROOT, acl);
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use zebu_proto::{Acl, Stat, StatPersisted};
 
-use crate::arena::{Node, NodeId};
+use crate::node::{Node, NodeId};
 use crate::owner::Lifetime;
 use crate::tree::Tree;
 
@@ -34,12 +34,12 @@ impl<'a> NodeRef<'a> {
     /// The stat that clients see.
     pub fn stat(&self) -> Stat {
         let shown_owner = self.lifetime().shown_owner();
-        self.node.stat().visible(self.node.data_length(), self.num_children(), shown_owner)
+        self.persisted().visible(self.node.data_length(), self.num_children(), shown_owner)
     }
 
     /// The stat that snapshots keep.
     pub fn persisted(&self) -> StatPersisted {
-        self.node.stat()
+        self.tree.nodes.stat(self.node)
     }
 
     /// Who may do what.
@@ -49,17 +49,18 @@ impl<'a> NodeRef<'a> {
 
     /// How long it stays.
     pub fn lifetime(&self) -> Lifetime {
-        self.tree.lifetime(self.node.owner)
+        self.tree.lifetime(self.tree.nodes.owner(self.node))
     }
 
     /// Names of the children, oldest first.
     pub fn children(&self) -> Children<'a> {
-        Children { tree: self.tree, next: self.node.first_child, left: self.num_children() }
+        let branch = self.tree.nodes.branch(self.node);
+        Children { tree: self.tree, next: branch.first_child, left: branch.child_count as usize }
     }
 
     /// How many children it has.
     pub fn num_children(&self) -> usize {
-        self.node.child_count as usize
+        self.tree.nodes.branch(self.node).child_count as usize
     }
 
     /// Its last name; empty for the root.

@@ -1,17 +1,15 @@
 //! The replicated state and how it is read. Changes are in [`crate::edit`] and [`crate::apply`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use foldhash::quality::FixedState;
-use hashbrown::HashTable;
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 
 use crate::acl_table::AclTable;
-use crate::arena::{Arena, Birth, Node, NodeId};
+use crate::arena::Arena;
 use crate::digest;
-use crate::name::Name;
+use crate::name_index::NameIndex;
+use crate::node::{Birth, Node, NodeId};
 use crate::node_ref::NodeRef;
 use crate::options::{DigestMode, TreeOptions};
 use crate::owner::Lifetime;
@@ -21,10 +19,8 @@ use crate::quota::QuotaRoots;
 /// Nodes, ACLs, sessions: everything that is equal on all members after the same transactions.
 pub struct Tree {
     pub(crate) options: TreeOptions,
-    pub(crate) hash: FixedState,
     pub(crate) nodes: Arena,
-    /// Every node but the root, by parent and name.
-    pub(crate) names: HashTable<NodeId>,
+    pub(crate) names: NameIndex,
     pub(crate) acls: AclTable,
     pub(crate) ephemerals: BTreeMap<SessionId, BTreeSet<NodeId>>,
     pub(crate) ephemeral_count: usize,
@@ -52,9 +48,8 @@ impl Tree {
     pub(crate) fn bare(options: TreeOptions) -> Tree {
         let mut tree = Tree {
             options,
-            hash: FixedState::with_seed(options.hash_seed),
             nodes: Arena::new(),
-            names: HashTable::new(),
+            names: NameIndex::new(options.hash_seed),
             acls: AclTable::new(options.hash_seed),
             ephemerals: BTreeMap::new(),
             ephemeral_count: 0,
@@ -67,28 +62,11 @@ impl Tree {
             last_zxid: Zxid::ZERO,
             data_size: path::shown("").len(),
         };
-        let root = Node {
-            name: Name::new(""),
-            data: Some(Arc::from([])),
-            birth: Birth::new(0, true),
-            czxid: 0,
-            mzxid: 0,
-            pzxid: 0,
-            ctime: 0,
-            mtime: 0,
-            owner: 0,
-            version: 0,
-            cversion: 0,
-            aversion: 0,
-            content: digest::content_checksum("", None),
-            acl: AclTable::OPEN,
-            parent: NodeId::NONE,
-            first_child: NodeId::NONE,
-            next: NodeId::NONE,
-            previous: NodeId::NONE,
-            child_count: 0,
-        };
-        tree.nodes.insert(root);
+        let content = digest::content_checksum("", None);
+        let data = Some(Arc::from([]));
+        let (birth, stat) = (Birth::new(0, true), StatPersisted::default());
+        let root = Node::new(NodeId::NONE, "", data, content, AclTable::OPEN, birth, &stat);
+        tree.nodes.insert(root, &stat);
         tree.digest = tree.digest_of(NodeId::ROOT);
         tree
     }
@@ -188,16 +166,13 @@ impl Tree {
         if path::canonical(path).is_empty() {
             return Some(NodeId::ROOT);
         }
-        path.strip_prefix('/')?.split('/').try_fold(NodeId::ROOT, |parent, name| self.child(parent, name))
+        // As bytes: this is most of what a read does, and a slash is no part of another character.
+        let mut names = path.strip_prefix('/')?.as_bytes().split(|&byte| byte == b'/');
+        names.try_fold(NodeId::ROOT, |parent, name| self.names.find(&self.nodes, parent, name))
     }
 
     pub(crate) fn child(&self, parent: NodeId, name: &str) -> Option<NodeId> {
-        let hash = self.hash.hash_one((parent, name.as_bytes()));
-        let is_it = |&id: &NodeId| {
-            let node = self.nodes.get(id);
-            node.parent == parent && node.name.as_bytes() == name.as_bytes()
-        };
-        self.names.find(hash, is_it).copied()
+        self.names.find(&self.nodes, parent, name.as_bytes())
     }
 
     /// The path of a living node; "" for the root.
@@ -219,7 +194,7 @@ impl Tree {
     /// Every node below one, parents first. Follows links, so that depth costs no stack.
     pub(crate) fn descendants(&self, top: NodeId) -> impl Iterator<Item = NodeId> {
         let after = move |id: NodeId| {
-            if let Some(child) = self.nodes.get(id).first_child.some() {
+            if let Some(child) = self.nodes.branch(self.nodes.get(id)).first_child.some() {
                 return Some(child);
             }
             let mut at = id;
@@ -242,10 +217,15 @@ impl Tree {
     /// What a node adds to the tree digest.
     pub(crate) fn digest_of(&self, id: NodeId) -> i64 {
         let node = self.nodes.get(id);
+        self.digest_with(node, &self.nodes.stat(node))
+    }
+
+    /// The same for a node whose stat is at hand.
+    pub(crate) fn digest_with(&self, node: &Node, stat: &StatPersisted) -> i64 {
         if self.options.digest == DigestMode::Off || !node.birth.is_counted() {
             return 0;
         }
-        digest::node_digest(node.content, &node.stat())
+        digest::node_digest(node.content, stat)
     }
 }
 

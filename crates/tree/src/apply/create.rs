@@ -5,8 +5,8 @@ use zebu_proto::txn::TxnHeader;
 use zebu_proto::{Acl, Buffer, ErrorCode, StatPersisted, Zxid};
 
 use crate::apply::Events;
-use crate::arena::NodeId;
 use crate::event::TreeEvent;
+use crate::node::NodeId;
 use crate::node_ref::NodeRef;
 use crate::outcome::Outcome;
 use crate::path;
@@ -78,12 +78,12 @@ impl Tree {
 
     /// The counter of children and the zxid of the last change only ever grow; -1 is one more than it has.
     fn advance_parent(&mut self, parent: NodeId, cversion: i32, zxid: Zxid) {
-        let current = self.nodes.get(parent).cversion;
+        let current = self.nodes.branch(self.nodes.get(parent)).cversion;
         let cversion = if cversion == -1 { current.wrapping_add(1) } else { cversion };
         if cversion > current {
-            self.change_stat(parent, |node| {
-                node.cversion = cversion;
-                node.pzxid = zxid.0;
+            self.change_stat(parent, |stat| {
+                stat.cversion = cversion;
+                stat.pzxid = zxid.0;
             });
         }
     }

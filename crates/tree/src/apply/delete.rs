@@ -4,8 +4,8 @@ use zebu_proto::client::EventType;
 use zebu_proto::{ErrorCode, Zxid};
 
 use crate::apply::Events;
-use crate::arena::NodeId;
 use crate::event::TreeEvent;
+use crate::node::NodeId;
 use crate::outcome::Outcome;
 use crate::path;
 use crate::tree::Tree;
@@ -19,8 +19,8 @@ impl Tree {
             return Outcome::error(ErrorCode::NoNode);
         };
         // Also when the node is missing: the snapshot may have been taken after its deletion.
-        if zxid.0 > self.nodes.get(parent).pzxid {
-            self.change_stat(parent, |node| node.pzxid = zxid.0);
+        if zxid.0 > self.nodes.branch(self.nodes.get(parent)).pzxid {
+            self.change_stat(parent, |stat| stat.pzxid = zxid.0);
         }
         let Some(id) = self.child(parent, name) else {
             return Outcome::error(ErrorCode::NoNode);
@@ -35,7 +35,7 @@ impl Tree {
 
     /// Only a replay meets children here: they were created after this deletion, and will be again.
     fn remove_descendants(&mut self, top: NodeId) {
-        if self.nodes.get(top).child_count == 0 {
+        if self.nodes.branch(self.nodes.get(top)).child_count == 0 {
             return;
         }
         let descendants: Vec<NodeId> = self.descendants(top).collect();

@@ -20,10 +20,10 @@ impl Tree {
     ) -> Result<Stat, ErrorCode> {
         let id = self.find(&set.path).ok_or(ErrorCode::NoNode)?;
         let before = self.nodes.get(id).data_length();
-        self.replace_data(id, &set.path, set.data.clone(), |node| {
-            node.mtime = header.time_ms;
-            node.mzxid = header.zxid.0;
-            node.version = set.version;
+        self.replace_data(id, &set.path, set.data.clone(), |stat| {
+            stat.mtime = header.time_ms;
+            stat.mzxid = header.zxid.0;
+            stat.version = set.version;
         });
         self.quota_data_set(&set.path, before, self.nodes.get(id).data_length());
         let acl = self.acls.get(self.nodes.get(id).acl);
@@ -36,10 +36,10 @@ impl Tree {
     /// with the version of the configuration as zxid.
     pub fn write_config(&mut self, text: Buffer, config_version: Zxid, time_ms: i64) {
         if let Some(id) = self.find(path::CONFIG) {
-            self.replace_data(id, path::CONFIG, text, |node| {
-                node.version = -1;
-                node.mzxid = config_version.0;
-                node.mtime = time_ms;
+            self.replace_data(id, path::CONFIG, text, |stat| {
+                stat.version = -1;
+                stat.mzxid = config_version.0;
+                stat.mtime = time_ms;
             });
         }
     }
@@ -50,7 +50,7 @@ impl Tree {
         };
         let acl = self.acls.intern(set.acl.as_deref());
         self.replace_acl(id, acl);
-        self.change_stat(id, |node| node.aversion = set.version);
+        self.change_stat(id, |stat| stat.aversion = set.version);
         Outcome::AclSet { stat: NodeRef::new(self, id).stat() }
     }
 }

@@ -60,13 +60,14 @@ impl<'a, 'c> Stage<'a, 'c> {
         }
         let id = self.tree.find(path).ok_or(ErrorCode::NoNode)?;
         let node = self.tree.nodes.get(id);
+        let stat = self.tree.nodes.stat(node);
         Ok(PendingNode {
-            stat: node.stat(),
-            child_count: node.child_count,
+            stat,
+            child_count: self.tree.nodes.branch(node).child_count,
             acl: self.tree.acls.get(node.acl).clone(),
             data_length: node.data_length(),
             content: node.content,
-            session: self.tree.lifetime(node.owner).session(),
+            session: self.tree.lifetime(stat.ephemeral_owner).session(),
         })
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use zebu_proto::{Buffer, ErrorCode};
 
 use crate::access::{Policy, QuotaEnforcement};
-use crate::arena::NodeId;
+use crate::node::NodeId;
 use crate::path::{self, QUOTA};
 use crate::quota::text::QuotaText;
 use crate::tree::Tree;
