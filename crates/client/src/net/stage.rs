@@ -62,9 +62,10 @@ impl<S: AsyncRead + AsyncWrite> Stage<S> {
             Stage::Open { link, open } => {
                 let link = *link;
                 match open.next(buffer).await {
-                    Ok(Some(0)) => {
-                        Happened::Lost(link, io::Error::new(io::ErrorKind::UnexpectedEof, "closed by the server"))
-                    }
+                    Ok(Some(0)) => Happened::Lost(
+                        link,
+                        io::Error::new(io::ErrorKind::UnexpectedEof, "closed by the server"),
+                    ),
                     Ok(Some(count)) => Happened::Read(link, count),
                     Ok(None) => Happened::Wrote,
                     Err(error) => Happened::Lost(link, error),
