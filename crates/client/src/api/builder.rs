@@ -161,7 +161,7 @@ impl ClientBuilder {
     pub fn start_with(self, connector: impl Connector) -> Client {
         let now = tokio::time::Instant::now().into_std();
         let mut random = Random::new(self.seed.unwrap_or_else(system_seed));
-        let session = Session::new(self.settings.clone(), self.servers.servers(), random.next(), now);
+        let session = Session::new(self.settings.clone(), self.servers.servers(), random.bits(), now);
         let (commands, receiver) = mpsc::unbounded_channel();
         let (status, status_receiver) = watch::channel(session.status());
         let lease = Arc::new(Lease::new(now));
@@ -175,7 +175,7 @@ impl ClientBuilder {
             commands: receiver,
             status,
             lease: lease.clone(),
-            random: Random::new(random.next()),
+            random: Random::new(random.bits()),
         };
         tokio::spawn(driver.run());
         let shared = Shared {

@@ -41,7 +41,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn random(&self) -> u64 {
-        self.random.lock().unwrap_or_else(PoisonError::into_inner).next()
+        self.random.lock().unwrap_or_else(PoisonError::into_inner).bits()
     }
 
     pub(crate) fn watcher_id(&self) -> WatcherId {

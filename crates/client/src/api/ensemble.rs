@@ -182,7 +182,7 @@ impl Reconfigure {
     fn begin(self) -> Pending<EnsembleConfig> {
         const OPERATION: &str = "reconfigure";
         let span = tracing::debug_span!("reconfigure");
-        if !self.members.is_empty() && !(self.joining.is_empty() && self.leaving.is_empty()) {
+        if !(self.members.is_empty() || self.joining.is_empty() && self.leaving.is_empty()) {
             let reason = "a whole membership excludes joining and leaving members";
             let error = Error::new(ErrorKind::InvalidOptions(reason), OPERATION, CONFIG_PATH);
             return Box::pin(async { Err(error) });

@@ -73,6 +73,12 @@ pub enum ConnectStringError {
         /// The entry.
         entry: String,
     },
+    /// A scheme in front of the servers.
+    #[error("{text:?} begins with a scheme; name the servers as host:port,host:port/chroot")]
+    Scheme {
+        /// The text.
+        text: String,
+    },
     /// The chroot is not a path.
     #[error("the chroot {chroot:?} of the connection string is not a path: {reason}")]
     BadChroot {
@@ -87,6 +93,9 @@ impl FromStr for ServerList {
     type Err = ConnectStringError;
 
     fn from_str(text: &str) -> Result<ServerList, ConnectStringError> {
+        if text.contains("://") {
+            return Err(ConnectStringError::Scheme { text: text.to_owned() });
+        }
         let (hosts, chroot) = match text.find('/') {
             Some(at) => text.split_at(at),
             None => (text, ""),

@@ -133,7 +133,7 @@ impl Hosts {
     /// The first round goes without pauses; each later one starts with a longer one, spread by chance.
     fn pause(&self, random: &mut Random) -> Duration {
         let round = self.attempts / self.servers.len().max(1);
-        if round == 0 || self.attempts % self.servers.len().max(1) != 0 {
+        if round == 0 || !self.attempts.is_multiple_of(self.servers.len().max(1)) {
             return Duration::ZERO;
         }
         let doublings = u32::try_from(round - 1).unwrap_or(u32::MAX).min(10);

@@ -16,7 +16,7 @@ impl Random {
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -27,12 +27,12 @@ impl Random {
     /// A number below `limit`; zero if the limit is zero.
     pub fn below(&mut self, limit: u64) -> u64 {
         // Multiply and shift: the bias is far below what spreading load could notice.
-        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
+        ((u128::from(self.bits()) * u128::from(limit)) >> 64) as u64
     }
 
     /// A number from 0 up to, not including, 1.
     pub fn fraction(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// A duration below `limit`.
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn the_seed_decides() {
-        let draw = |seed| (0..4).map(|_| Random::new(seed).next()).collect::<Vec<_>>();
+        let draw = |seed| (0..4).map(|_| Random::new(seed).bits()).collect::<Vec<_>>();
         assert_eq!(draw(1), draw(1));
         assert_ne!(draw(1), draw(2));
     }

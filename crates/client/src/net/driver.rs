@@ -162,7 +162,7 @@ impl<C: Connector> Running<C> {
         match action {
             Action::Open { link, server, patience } => {
                 let connector = self.driver.connector.clone();
-                let random = self.driver.random.next();
+                let random = self.driver.random.bits();
                 let open = async move {
                     match tokio::time::timeout(patience, connector.connect(&server, random)).await {
                         Ok(result) => result,
@@ -184,7 +184,7 @@ impl<C: Connector> Running<C> {
             }
             Action::Probe { server } => {
                 let connector = self.driver.connector.clone();
-                let random = self.driver.random.next();
+                let random = self.driver.random.bits();
                 self.probes.spawn(async move {
                     let takes_writes = probe::takes_writes(&*connector, &server, random).await;
                     (server, takes_writes)
