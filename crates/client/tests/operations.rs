@@ -25,7 +25,7 @@ async fn nodes_of_every_mode() {
     assert_eq!(ephemeral.stat.ephemeral_owner, session);
     let first = client.create("/n-").sequential().await.unwrap();
     let second = client.create("/n-").sequential().ephemeral().await.unwrap();
-    assert_eq!(first.sequence().unwrap() + 1, second.sequence().unwrap());
+    assert_eq!(first.sequence.unwrap() + 1, second.sequence.unwrap());
     assert!(second.path.starts_with("/n-") && second.path.len() == 13, "{}", second.path);
     let nameless = client.create("/plain/").sequential().await.unwrap();
     assert_eq!(nameless.path, "/plain/0000000000");
@@ -35,11 +35,11 @@ async fn nodes_of_every_mode() {
     let ttl = client.create("/ttl").ttl(Duration::from_secs(3600)).await.unwrap();
     assert_eq!(ttl.stat.ephemeral_owner, 0);
     let ttl = client.create("/ttl-").ttl(Duration::from_secs(3600)).sequential().await.unwrap();
-    assert!(ttl.sequence().is_some());
+    assert!(ttl.sequence.is_some());
     for (number, mode) in [CreateMode::Ephemeral, CreateMode::PersistentSequential].into_iter().enumerate() {
         let made = client.create(&format!("/mode{number}")).mode(mode).await.unwrap();
         assert_eq!(made.stat.ephemeral_owner != 0, mode.is_ephemeral());
-        assert_eq!(made.sequence().is_some(), mode.is_sequential());
+        assert_eq!(made.sequence.is_some(), mode.is_sequential());
     }
 
     let error = client.create("/bad").container().sequential().await.unwrap_err();

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tracing::Instrument;
 use zebu_proto::client::reply::Create2Response;
 use zebu_proto::client::{CreateMode, CreateOp, CreateRequest};
-use zebu_proto::{Acl, ErrorCode, Jute};
+use zebu_proto::{Acl, ErrorCode, Jute, Stat};
 
 use super::call::{Attempt, Call, put_path};
 use super::client::Client;
@@ -18,7 +18,7 @@ use super::janitor::Chore;
 use super::pending::{Pending, sendable};
 use super::protection::{Protection, Sweeper};
 use super::retry::{Attempts, Repeat, Retry, RetryPolicy};
-use super::types::{Created, Proof, Version};
+use super::types::{Created, Proof, Version, sequence_of};
 use crate::path;
 
 const OPERATION: &str = "create";
@@ -91,7 +91,7 @@ impl Client {
     /// client.create("/config").data("v1").await?;
     /// client.create("/members/a").ephemeral().parents(Parents::Containers).await?;
     /// let ticket = client.create("/queue/item-").sequential().data("job").await?;
-    /// println!("{} is number {:?}", ticket.path, ticket.sequence());
+    /// println!("{} is number {:?}", ticket.path, ticket.sequence);
     /// client.create("/cache/x").ttl(Duration::from_secs(60)).await?;
     /// // Safe to lose the answer of: the node's name carries an id that it is found by.
     /// let lock = client.create("/locks/lock-").ephemeral().sequential().protected().await?;
@@ -440,7 +440,7 @@ impl Create {
                 }
             };
             match result {
-                Ok(stat) => return Ok(Verdict::Done(Created { path: named, stat, proof: Proof::Found })),
+                Ok(stat) => return Ok(Verdict::Done(self.created(named, stat, Proof::Found))),
                 // It has gone in between: create it after all.
                 Err(error) if error.code() == Some(ErrorCode::NoNode) => return Ok(Verdict::Again),
                 Err(error) => attempts.after(error, Repeat::Always).await?,
@@ -477,7 +477,15 @@ impl Create {
             self.protection = Some(Protection::new(self.client.shared.random(), self.client.shared.random()));
             return Ok(Verdict::Renamed);
         }
-        Ok(Verdict::Done(Created { path, stat, proof: Proof::Found }))
+        Ok(Verdict::Done(self.created(path, stat, Proof::Found)))
+    }
+
+    fn created(&self, path: String, stat: Stat, proof: Proof) -> Created {
+        let sequence = match self.naming {
+            Naming::Exact => None,
+            Naming::Sequential => sequence_of(&path, &self.named()),
+        };
+        Created { path, stat, sequence, proof }
     }
 
     /// The answer of the server, as the caller sees it.
@@ -486,7 +494,7 @@ impl Create {
             let response = call.decode(answer, Create2Response::decode)?;
             let path = response.path.unwrap_or_default();
             let path = path::without_root(&self.client.root, &path).to_owned();
-            return Ok(Created { path, stat: response.stat, proof: Proof::Answered });
+            return Ok(self.created(path, response.stat, Proof::Answered));
         }
         // A server before 3.5 answers the path alone.
         let full = call.decode(answer, Box::<str>::decode)?;
@@ -500,7 +508,7 @@ impl Create {
             match self.client.once(&exists).await {
                 Ok(answer) => {
                     let stat = exists.decode(&answer, Jute::decode)?;
-                    return Ok(Created { path, stat, proof: Proof::Answered });
+                    return Ok(self.created(path, stat, Proof::Answered));
                 }
                 Err(error) => attempts.after(error, Repeat::Always).await?,
             }

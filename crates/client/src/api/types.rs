@@ -59,6 +59,8 @@ pub struct Created {
     pub path: String,
     /// Its bookkeeping.
     pub stat: Stat,
+    /// The counter of a sequential node; a signed number that may have wrapped.
+    pub sequence: Option<i32>,
     /// How it is known that it exists.
     pub proof: Proof,
 }
@@ -72,28 +74,18 @@ pub enum Proof {
     Found,
 }
 
-impl Created {
-    /// The counter that a sequential create has appended. It is a signed number that may have wrapped.
-    ///
-    /// ```
-    /// # use zebu_client::sequence_of;
-    /// assert_eq!(sequence_of("/queue/item-0000000012"), Some(12));
-    /// assert_eq!(sequence_of("/queue/item--2147483648"), Some(i32::MIN));
-    /// assert_eq!(sequence_of("/queue/item"), None);
-    /// ```
-    pub fn sequence(&self) -> Option<i32> {
-        sequence_of(&self.path)
-    }
-}
-
-/// The counter at the end of a sequential node's name.
-pub fn sequence_of(path: &str) -> Option<i32> {
-    // The server writes ten characters, the sign included, and eleven for the lowest numbers.
-    let last = |count: usize| path.len().checked_sub(count).and_then(|start| path.get(start..));
-    let parse = |text: &str| text.parse::<i32>().ok();
-    let negative = |count| last(count).filter(|text| text.starts_with('-')).and_then(parse);
-    let digits = last(10).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    negative(11).or_else(|| negative(10)).or_else(|| digits.and_then(parse))
+/// The counter that a sequential create has appended to `prefix`. It is a signed number that may have
+/// wrapped, and the prefix may end with what looks like a sign: without the prefix it cannot be told.
+///
+/// ```
+/// use zebu_client::sequence_of;
+///
+/// assert_eq!(sequence_of("/queue/item-0000000012", "/queue/item-"), Some(12));
+/// assert_eq!(sequence_of("/queue/item--2147483648", "/queue/item-"), Some(i32::MIN));
+/// assert_eq!(sequence_of("/queue/other", "/queue/item-"), None);
+/// ```
+pub fn sequence_of(path: &str, prefix: &str) -> Option<i32> {
+    path.strip_prefix(prefix)?.parse().ok()
 }
 
 /// A credential of the connection, as [`Client::who_am_i`](super::Client::who_am_i) tells it.
