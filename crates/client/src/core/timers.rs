@@ -20,12 +20,11 @@ impl<T> Session<T> {
             Phase::Waiting { until, .. } => Some(*until),
             Phase::Opening { deadline, .. } | Phase::Handshake { deadline, .. } => Some(*deadline),
             Phase::Connected { search, use_, .. } => {
-                let ending = match use_ {
-                    Use::Serving => None,
+                let own = match use_ {
+                    Use::Serving => search.as_ref().map(|search| search.next),
                     Use::Leaving { deadline } | Use::Closing { deadline } => Some(*deadline),
                 };
-                let searching = search.as_ref().map(|search| search.next);
-                let times = [Some(self.ping_due()), self.silence_due(), ending, searching];
+                let times = [Some(self.ping_due()), self.silence_due(), own];
                 return times.into_iter().flatten().min();
             }
             Phase::Ended(_) => return None,

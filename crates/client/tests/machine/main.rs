@@ -1,0 +1,8 @@
+//! The session machine under faults, in virtual time: each fault ends in the right error or in recovery,
+//! and every call ends exactly once.
+
+mod faults;
+mod garbage;
+mod life;
+mod rig;
+mod watching;
