@@ -1,4 +1,5 @@
 //! Every call, against a real server.
+#![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Sessions against a real server: loss, expiry, hand-over, credentials, and what callers are told.
+#![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Watches against a real server: what fires, what survives a lost connection, what is removed.
+#![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
 mod common;
 

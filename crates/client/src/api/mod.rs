@@ -7,6 +7,7 @@ mod children;
 mod client;
 mod compression;
 mod create;
+mod create_run;
 mod delete;
 mod ensemble;
 mod error;

@@ -1,5 +1,6 @@
 //! The whole client in virtual time, against a model of a server that loses connections, answers and
 //! sessions wherever a schedule says so.
+#![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
 mod model;
 mod scenarios;
