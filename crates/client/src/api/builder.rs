@@ -165,6 +165,7 @@ impl ClientBuilder {
         let (commands, receiver) = mpsc::unbounded_channel();
         let (status, status_receiver) = watch::channel(session.status());
         let lease = Arc::new(Lease::new(now));
+        let losses = Arc::new(AtomicU64::new(0));
         for (scheme, secret) in self.credentials {
             // The receiver lives in this function: sending cannot fail.
             let _ = commands.send(Command::AddAuth { scheme, secret, ticket: Ticket::nobody() });
@@ -175,6 +176,7 @@ impl ClientBuilder {
             commands: receiver,
             status,
             lease: lease.clone(),
+            losses: losses.clone(),
             random: Random::new(random.bits()),
         };
         tokio::spawn(driver.run());
@@ -185,6 +187,7 @@ impl ClientBuilder {
             request_limit: self.request_limit,
             status: status_receiver,
             lease,
+            losses,
             watcher_ids: AtomicU64::new(1),
             random: Mutex::new(random),
             janitor: Janitor::default(),

@@ -2,6 +2,7 @@
 //! are made of these.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
@@ -105,7 +106,8 @@ impl Client {
     fn enqueue(&self, call: &Call, permit: Option<tokio::sync::OwnedSemaphorePermit>) -> Attempt {
         let (ticket, receiver) = Ticket::new(permit);
         let (watch, inbox) = call.watch.clone().unzip();
-        let request = Request { op: call.op, body: call.body.clone(), watch };
+        let losses_seen = self.shared.losses.load(Ordering::Acquire);
+        let request = Request { op: call.op, body: call.body.clone(), watch, losses_seen };
         match self.shared.commands.send(Command::Submit { request, inbox, ticket }) {
             Ok(()) => Attempt::Sent(receiver),
             Err(_) => Attempt::Refused(self.over(call)),

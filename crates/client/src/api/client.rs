@@ -29,6 +29,7 @@ pub(crate) struct Shared {
     pub(crate) request_limit: usize,
     pub(crate) status: watch::Receiver<Status>,
     pub(crate) lease: Arc<Lease>,
+    pub(crate) losses: Arc<AtomicU64>,
     pub(crate) watcher_ids: AtomicU64,
     pub(crate) random: Mutex<Random>,
     pub(crate) janitor: Janitor,

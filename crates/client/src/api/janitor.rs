@@ -42,6 +42,8 @@ enum Task {
     #[default]
     None,
     Runs,
+    /// The client is over; what is left stays.
+    Stopped,
 }
 
 /// The list of chores.
@@ -61,7 +63,7 @@ impl Janitor {
         let wait = async {
             loop {
                 let idle = self.idle.notified();
-                if self.lock().chores.is_empty() {
+                if self.is_settled() {
                     return;
                 }
                 idle.await;
@@ -72,6 +74,11 @@ impl Janitor {
         self.lock().chores.len()
     }
 
+    fn is_settled(&self) -> bool {
+        let state = self.lock();
+        state.chores.is_empty() || state.task == Task::Stopped
+    }
+
     fn first(&self) -> Option<Chore> {
         let mut state = self.lock();
         let first = state.chores.front().cloned();
@@ -79,6 +86,11 @@ impl Janitor {
             state.task = Task::None;
         }
         first
+    }
+
+    fn stop(&self) {
+        self.lock().task = Task::Stopped;
+        self.idle.notify_waiters();
     }
 
     fn done(&self) {
@@ -171,7 +183,7 @@ async fn run(shared: Weak<Shared>) {
                 Duration::ZERO
             }
             Progress::Again => (pause * 2).clamp(Duration::from_millis(50), PAUSE_MAX),
-            Progress::Never => return,
+            Progress::Never => return shared.janitor.stop(),
         };
     }
 }

@@ -95,9 +95,8 @@ impl<T> Session<T> {
         }
         let Some(sent) = self.in_flight.pop_front() else { return };
         self.acknowledge(sent.sent_at);
-        if header.zxid > 0 {
-            self.last_zxid = header.zxid;
-        }
+        // Some replies carry zero or -1.
+        self.last_zxid = self.last_zxid.max(header.zxid);
         let server = self.server().unwrap_or_else(|| "".into());
         let answer = Answer { zxid: header.zxid, code: header.err, body, server };
         match sent.purpose {

@@ -44,6 +44,9 @@ pub struct Request {
     pub body: Bytes,
     /// The watch that it leaves behind.
     pub watch: Option<WatchRegistration>,
+    /// [`Session::losses`](super::Session::losses) when the caller made the call. If calls were lost since,
+    /// the caller could not know: this one was meant to follow them and fails with them.
+    pub losses_seen: u64,
 }
 
 /// A reply of the server.

@@ -73,6 +73,7 @@ pub struct Session<T> {
     pub(super) last_received: Option<Instant>,
     pub(super) last_sent: Instant,
     pub(super) acknowledged: Option<Instant>,
+    pub(super) losses: u64,
     pub(super) state: SessionState,
 }
 
@@ -108,6 +109,7 @@ impl<T> Session<T> {
             last_received: None,
             last_sent: now,
             acknowledged: None,
+            losses: 0,
             state: SessionState::Connecting,
         };
         session.plan_attempt(now);
@@ -147,6 +149,7 @@ impl<T> Session<T> {
             Phase::Ended(ending) => Some(cause_of(*ending)),
             Phase::Connected { use_: Use::Closing { .. }, .. } => Some(Cause::Closed),
             _ if self.queue.len() >= self.settings.queue_limit => Some(Cause::QueueFull),
+            _ if request.losses_seen < self.losses => Some(Cause::ConnectionLost),
             _ => None,
         };
         if let Some(cause) = refused {
@@ -261,6 +264,13 @@ impl<T> Session<T> {
         !self.output.is_empty() || (sends && !self.queue.is_empty())
     }
 
+    /// How often calls were lost with a connection. A driver shows the number to callers before it ends the
+    /// calls that were lost, and callers put it into their next [`Request`]: so no call overtakes a lost one
+    /// that it was made after.
+    pub fn losses(&self) -> u64 {
+        self.losses
+    }
+
     /// Calls that were taken and have not ended.
     pub fn outstanding(&self) -> usize {
         self.queue.len() + self.in_flight.len()
@@ -338,12 +348,14 @@ impl<T> Session<T> {
     }
 
     pub(super) fn fail_in_flight(&mut self, cause: &Cause) {
+        self.losses += u64::from(!self.in_flight.is_empty());
         for sent in std::mem::take(&mut self.in_flight) {
             self.fail(sent.purpose, cause.clone(), Delivery::Sent);
         }
     }
 
     pub(super) fn fail_queue(&mut self, cause: &Cause) {
+        self.losses += u64::from(!self.queue.is_empty());
         for waiting in std::mem::take(&mut self.queue) {
             self.fail(waiting.purpose, cause.clone(), Delivery::NotSent);
         }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use tokio::sync::{mpsc, watch};
@@ -43,6 +44,8 @@ pub(crate) struct Driver<C: Connector> {
     pub(crate) commands: mpsc::UnboundedReceiver<Command>,
     pub(crate) status: watch::Sender<Status>,
     pub(crate) lease: Arc<Lease>,
+    /// Shows [`Session::losses`] to callers.
+    pub(crate) losses: Arc<AtomicU64>,
     pub(crate) random: Random,
 }
 
@@ -144,6 +147,8 @@ impl<C: Connector> Running<C> {
     /// Carries out what the machine asks for and hands its bytes to the stream.
     fn settle(&mut self) -> Life {
         let mut life = Life::Runs;
+        // Before the calls that were lost end: whoever knows of their end sees the new number.
+        self.driver.losses.store(self.driver.session.losses(), Ordering::Release);
         while let Some(action) = self.driver.session.poll_action() {
             if let Action::End = action {
                 life = Life::Over;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use zebu_client::core::{Cause, Delivery, SessionState};
+use bytes::Bytes;
+use zebu_client::core::{Cause, Delivery, Request, SessionState};
 use zebu_proto::OpCode;
 
 use crate::rig::{Rig, TIMEOUT, event, reply};
@@ -79,6 +80,27 @@ fn lost_after_sending() {
     rig.accept();
     assert_eq!(rig.requests(), [], "a call is never repeated by itself");
     assert_eq!(rig.states, [SessionState::Connected, SessionState::Suspended, SessionState::Reconnected]);
+}
+
+#[test]
+fn a_call_made_before_the_loss_was_known_does_not_overtake() {
+    let mut rig = Rig::connected();
+    let before = rig.session.losses();
+    rig.call(1, OpCode::SetData, b"x");
+    rig.write();
+    rig.lose();
+    let request = |losses_seen| Request { op: OpCode::SetData, body: Bytes::new(), watch: None, losses_seen };
+    rig.session.submit(rig.now, request(before), 2);
+    rig.pump();
+    failed(&rig, 2, Delivery::NotSent, lost);
+    rig.session.submit(rig.now, request(rig.session.losses()), 3);
+    rig.accept();
+    assert_eq!(rig.requests().len(), 1);
+    // A connection that was lost with nothing on it holds up nobody.
+    rig.reply(2, 5, 0, b"");
+    let before = rig.session.losses();
+    rig.lose();
+    assert_eq!(rig.session.losses(), before);
 }
 
 #[test]

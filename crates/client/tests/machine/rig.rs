@@ -185,7 +185,8 @@ impl Rig {
     }
 
     pub(crate) fn call(&mut self, ticket: u32, op: OpCode, body: &[u8]) {
-        let request = Request { op, body: Bytes::copy_from_slice(body), watch: None };
+        let losses_seen = self.session.losses();
+        let request = Request { op, body: Bytes::copy_from_slice(body), watch: None, losses_seen };
         self.session.submit(self.now, request, ticket);
         self.pump();
     }
@@ -198,7 +199,8 @@ impl Rig {
             WatchIntent::Children => OpCode::GetChildren2,
             WatchIntent::Persistent | WatchIntent::Recursive => OpCode::AddWatch,
         };
-        let request = Request { op, body: Bytes::new(), watch: Some(watch) };
+        let losses_seen = self.session.losses();
+        let request = Request { op, body: Bytes::new(), watch: Some(watch), losses_seen };
         self.session.submit(self.now, request, ticket);
         self.pump();
     }
