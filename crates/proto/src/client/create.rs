@@ -63,6 +63,19 @@ impl CreateMode {
         })
     }
 
+    /// The `flags` field of the mode.
+    pub const fn flags(self) -> i32 {
+        match self {
+            CreateMode::Persistent => 0,
+            CreateMode::Ephemeral => 1,
+            CreateMode::PersistentSequential => 2,
+            CreateMode::EphemeralSequential => 3,
+            CreateMode::Container => 4,
+            CreateMode::PersistentWithTtl => 5,
+            CreateMode::PersistentSequentialWithTtl => 6,
+        }
+    }
+
     /// Whether the node goes with its session.
     pub const fn is_ephemeral(self) -> bool {
         matches!(self, CreateMode::Ephemeral | CreateMode::EphemeralSequential)
@@ -126,5 +139,18 @@ impl CreateRequest {
         if self.op == CreateOp::Ttl {
             self.ttl_ms.encode(out);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_and_modes_are_each_others_inverse() {
+        for flags in 0..7 {
+            assert_eq!(CreateMode::from_flags(flags).map(CreateMode::flags), Some(flags));
+        }
+        assert_eq!(CreateMode::from_flags(7), None);
     }
 }

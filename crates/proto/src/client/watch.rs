@@ -1,6 +1,7 @@
 //! Watches: how they are registered, asked for, removed and reported.
 
 use crate::jute::{Jute, Text};
+use crate::op::OpCode;
 use crate::record;
 
 /// What happened to a node, in a watch event.
@@ -15,6 +16,19 @@ pub enum EventType {
     NodeDataChanged = 3,
     /// A child was created or deleted.
     NodeChildrenChanged = 4,
+}
+
+impl EventType {
+    /// The event of a number on the wire; servers send no other.
+    pub const fn from_wire(kind: i32) -> Option<EventType> {
+        match kind {
+            1 => Some(EventType::NodeCreated),
+            2 => Some(EventType::NodeDeleted),
+            3 => Some(EventType::NodeDataChanged),
+            4 => Some(EventType::NodeChildrenChanged),
+            _ => None,
+        }
+    }
 }
 
 /// The state field of every event that a server sends: SyncConnected.
@@ -59,6 +73,14 @@ impl AddWatchMode {
             _ => None,
         }
     }
+
+    /// The number on the wire.
+    pub const fn wire(self) -> i32 {
+        match self {
+            AddWatchMode::Persistent => 0,
+            AddWatchMode::PersistentRecursive => 1,
+        }
+    }
 }
 
 /// Which watches checkWatches and removeWatches mean.
@@ -88,6 +110,17 @@ impl WatcherType {
             _ => None,
         }
     }
+
+    /// The number on the wire.
+    pub const fn wire(self) -> i32 {
+        match self {
+            WatcherType::Children => 1,
+            WatcherType::Data => 2,
+            WatcherType::Any => 3,
+            WatcherType::Persistent => 4,
+            WatcherType::PersistentRecursive => 5,
+        }
+    }
 }
 
 /// setWatches and setWatches2: watches to register again, with what the client has seen. No client sends a
@@ -106,4 +139,68 @@ pub struct SetWatches {
     pub persistent: Option<Vec<Text>>,
     /// Persistent recursive watches; empty in setWatches.
     pub persistent_recursive: Option<Vec<Text>>,
+}
+
+impl SetWatches {
+    /// setWatches2 if there is a persistent watch, which servers before 3.6 do not know.
+    pub fn op_code(&self) -> OpCode {
+        let empty = |list: &Option<Vec<Text>>| list.as_ref().is_none_or(Vec::is_empty);
+        if empty(&self.persistent) && empty(&self.persistent_recursive) {
+            OpCode::SetWatches
+        } else {
+            OpCode::SetWatches2
+        }
+    }
+
+    /// Appends the record that belongs to [`SetWatches::op_code`].
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        self.relative_zxid.encode(out);
+        self.data.encode(out);
+        self.exist.encode(out);
+        self.child.encode(out);
+        if self.op_code() == OpCode::SetWatches2 {
+            self.persistent.encode(out);
+            self.persistent_recursive.encode(out);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::{Request, read::ReadRequest};
+    use crate::jute::Reader;
+
+    #[test]
+    fn numbers_and_names_are_each_others_inverse() {
+        for kind in 1..=4 {
+            assert_eq!(EventType::from_wire(kind).map(|kind| kind as i32), Some(kind));
+        }
+        for kind in 1..=5 {
+            assert_eq!(WatcherType::from_wire(kind).map(WatcherType::wire), Some(kind));
+        }
+        for mode in 0..=1 {
+            assert_eq!(AddWatchMode::from_wire(mode).map(AddWatchMode::wire), Some(mode));
+        }
+    }
+
+    #[test]
+    fn watches_are_read_back_as_they_were_written() {
+        let mut watches = SetWatches {
+            relative_zxid: 9,
+            data: Some(vec![Some("/a".into())]),
+            exist: Some(vec![]),
+            child: Some(vec![Some("/b".into()), Some("/c".into())]),
+            persistent: Some(vec![]),
+            persistent_recursive: Some(vec![]),
+        };
+        for op in [OpCode::SetWatches, OpCode::SetWatches2] {
+            assert_eq!(watches.op_code(), op);
+            let mut bytes = Vec::new();
+            watches.encode(&mut bytes);
+            let request = Request::decode(op.wire(), &mut Reader::new(&bytes)).unwrap();
+            assert_eq!(request, Request::Read(ReadRequest::SetWatches(Box::new(watches.clone()))));
+            watches.persistent_recursive = Some(vec![Some("/d".into())]);
+        }
+    }
 }

@@ -1,0 +1,117 @@
+//! getACL and setACL.
+
+use std::sync::Arc;
+
+use tracing::Instrument;
+use zebu_proto::client::reply::GetAclResponse;
+use zebu_proto::{Acl, Jute, OpCode, Stat};
+
+use super::call::{Call, put_path};
+use super::client::Client;
+use super::pending::{Pending, sendable};
+use super::retry::{Repeat, RetryPolicy};
+use super::types::{AclList, Version};
+
+/// A read of a node's ACL; see [`Client::get_acl`].
+#[must_use = "nothing is sent before send or await"]
+pub struct GetAcl {
+    client: Client,
+    path: String,
+    retry: Arc<dyn RetryPolicy>,
+}
+
+/// A write of a node's ACL; see [`Client::set_acl`].
+#[must_use = "nothing is sent before send or await"]
+pub struct SetAcl {
+    client: Client,
+    path: String,
+    acl: Vec<Acl>,
+    version: Version,
+    retry: Arc<dyn RetryPolicy>,
+}
+
+impl Client {
+    /// Reads a node's access control list.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// for entry in client.get_acl("/config").await?.entries {
+    ///     println!("{:?} may {:#07b}", entry.id, entry.perms);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn get_acl(&self, path: &str) -> GetAcl {
+        GetAcl { client: self.clone(), path: path.to_owned(), retry: self.retry.clone() }
+    }
+
+    /// Replaces a node's access control list.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// use zebu_client::{Acl, Permissions, digest_id};
+    ///
+    /// let owner = Acl::new(Permissions::ALL, "digest", digest_id("user", "secret"));
+    /// let reader = Acl::new(Permissions::READ, "world", "anyone");
+    /// client.set_acl("/config", vec![owner, reader]).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn set_acl(&self, path: &str, acl: impl Into<Vec<Acl>>) -> SetAcl {
+        SetAcl {
+            client: self.clone(),
+            path: path.to_owned(),
+            acl: acl.into(),
+            version: Version::Any,
+            retry: self.retry.clone(),
+        }
+    }
+}
+
+impl GetAcl {
+    fn begin(self) -> Pending<AclList> {
+        const OPERATION: &str = "get acl";
+        let span = tracing::debug_span!("get_acl", path = %self.path);
+        let full = match self.client.resolve(OPERATION, &self.path) {
+            Ok(full) => full,
+            Err(error) => return Box::pin(async { Err(error) }),
+        };
+        let call = Call::new(OPERATION, &self.path, OpCode::GetAcl).body(|out| put_path(&full, out));
+        let first = self.client.start(&call);
+        let run = async move {
+            let answer = self.client.run(&call, first, self.retry, Repeat::Always).await?;
+            let response = call.decode(&answer, GetAclResponse::decode)?;
+            Ok(AclList { entries: response.acl, stat: response.stat })
+        };
+        Box::pin(run.instrument(span))
+    }
+}
+
+impl SetAcl {
+    /// Only if this is the current version of the list (`aversion`).
+    pub fn version(mut self, version: Version) -> SetAcl {
+        self.version = version;
+        self
+    }
+
+    fn begin(self) -> Pending<Stat> {
+        const OPERATION: &str = "set acl";
+        let span = tracing::debug_span!("set_acl", path = %self.path);
+        let full = match self.client.resolve(OPERATION, &self.path) {
+            Ok(full) => full,
+            Err(error) => return Box::pin(async { Err(error) }),
+        };
+        let call = Call::new(OPERATION, &self.path, OpCode::SetAcl).body(|out| {
+            put_path(&full, out);
+            self.acl.encode(out);
+            self.version.wire().encode(out);
+        });
+        let first = self.client.start(&call);
+        let run = async move {
+            let answer = self.client.run(&call, first, self.retry, Repeat::IfNotSent).await?;
+            call.decode(&answer, Stat::decode)
+        };
+        Box::pin(run.instrument(span))
+    }
+}
+
+sendable!(GetAcl => AclList);
+sendable!(SetAcl => Stat);

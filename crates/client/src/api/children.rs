@@ -1,0 +1,104 @@
+//! getChildren2, with and without a watch.
+
+use std::sync::Arc;
+
+use tracing::Instrument;
+use zebu_proto::client::reply::GetChildren2Response;
+use zebu_proto::{Jute, OpCode};
+
+use super::call::{Call, put_path_and_watch};
+use super::client::Client;
+use super::error::Error;
+use super::pending::{Pending, sendable};
+use super::retry::{Repeat, RetryPolicy};
+use super::types::ChildList;
+use super::watch::{OneshotWatcher, WatchEnd};
+use crate::core::{Answer, WatchIntent};
+
+const OPERATION: &str = "children";
+
+/// A list of children; see [`Client::children`].
+#[must_use = "nothing is sent before send or await"]
+pub struct Children {
+    client: Client,
+    path: String,
+    retry: Arc<dyn RetryPolicy>,
+}
+
+impl Client {
+    /// Lists the names of a node's children, in no order.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// let (children, changed) = client.children("/members").watched().await?;
+    /// println!("{:?}", children.names);
+    /// println!("{:?}", changed.await.kind);
+    /// # Ok(()) }
+    /// ```
+    pub fn children(&self, path: &str) -> Children {
+        Children { client: self.clone(), path: path.to_owned(), retry: self.retry.clone() }
+    }
+}
+
+impl Children {
+    /// Leaves a watch that fires when a child is created or deleted, or the node itself is deleted.
+    pub fn watched(self) -> WatchedChildren {
+        WatchedChildren { retry: self.retry.clone(), children: self }
+    }
+
+    fn call(&self, full: &str, watch: bool) -> Call {
+        Call::new(OPERATION, &self.path, OpCode::GetChildren2)
+            .body(|out| put_path_and_watch(full, watch, out))
+    }
+
+    fn read(call: &Call, answer: &Answer) -> Result<ChildList, Error> {
+        let response = call.decode(answer, GetChildren2Response::decode)?;
+        let names = response.children.into_iter().map(String::from).collect();
+        Ok(ChildList { names, stat: response.stat })
+    }
+
+    fn begin(self) -> Pending<ChildList> {
+        let span = tracing::debug_span!("children", path = %self.path);
+        let full = match self.client.resolve(OPERATION, &self.path) {
+            Ok(full) => full,
+            Err(error) => return Box::pin(async { Err(error) }),
+        };
+        let call = self.call(&full, false);
+        let first = self.client.start(&call);
+        let run = async move {
+            let answer = self.client.run(&call, first, self.retry, Repeat::Always).await?;
+            Children::read(&call, &answer)
+        };
+        Box::pin(run.instrument(span))
+    }
+}
+
+/// A list of children that leaves a watch; see [`Children::watched`].
+#[must_use = "nothing is sent before send or await"]
+pub struct WatchedChildren {
+    children: Children,
+    retry: Arc<dyn RetryPolicy>,
+}
+
+impl WatchedChildren {
+    fn begin(self) -> Pending<(ChildList, OneshotWatcher)> {
+        let children = self.children;
+        let span = tracing::debug_span!("children", path = %children.path, watched = true);
+        let full = match children.client.resolve(OPERATION, &children.path) {
+            Ok(full) => full,
+            Err(error) => return Box::pin(async { Err(error) }),
+        };
+        let (end, registration) = WatchEnd::new(&children.client, WatchIntent::Children, &full);
+        let mut call = children.call(&full, true);
+        call.watch = Some(registration);
+        let first = children.client.start(&call);
+        let run = async move {
+            let answer = children.client.run(&call, first, self.retry, Repeat::Always).await?;
+            Ok((Children::read(&call, &answer)?, OneshotWatcher::new(end)))
+        };
+        Box::pin(run.instrument(span))
+    }
+}
+
+sendable!(Children => ChildList);
+sendable!(WatchedChildren => (ChildList, OneshotWatcher));

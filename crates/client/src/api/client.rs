@@ -1,0 +1,273 @@
+//! The handle: cheap to clone, all clones share one session. It owns nothing but the way to the driver and
+//! the root that its paths start from.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use zebu_proto::{Acl, OpCode};
+
+use super::builder::ClientBuilder;
+use super::call::{Attempt, Call};
+use super::compression::Compression;
+use super::error::{Error, ErrorKind};
+use super::janitor::Janitor;
+use super::retry::RetryPolicy;
+use crate::core::{
+    ConnectStringError, Random, ServerList, SessionCredentials, SessionInfo, SessionState, Status, WatcherId,
+};
+use crate::net::{Command, Lease, Ticket};
+use crate::path;
+
+/// What all clones share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) commands: mpsc::UnboundedSender<Command>,
+    pub(crate) room: Arc<Semaphore>,
+    pub(crate) units_limit: u32,
+    pub(crate) request_limit: usize,
+    pub(crate) status: watch::Receiver<Status>,
+    pub(crate) lease: Arc<Lease>,
+    pub(crate) losses: Arc<AtomicU64>,
+    pub(crate) watcher_ids: AtomicU64,
+    pub(crate) random: Mutex<Random>,
+    pub(crate) janitor: Janitor,
+    /// Set once a server has said that it does not know create2 (before 3.5).
+    pub(crate) plain_create: AtomicBool,
+    pub(crate) connection_timeout: Duration,
+    /// Where the janitor works, also when it is called from outside of any task.
+    pub(crate) runtime: tokio::runtime::Handle,
+}
+
+impl Shared {
+    pub(crate) fn random(&self) -> u64 {
+        self.random.lock().unwrap_or_else(PoisonError::into_inner).bits()
+    }
+
+    pub(crate) fn watcher_id(&self) -> WatcherId {
+        WatcherId(self.watcher_ids.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// A client of an ensemble.
+///
+/// Clones share one session. The session is closed by [`Client::close`], or in the background when the
+/// last clone is dropped.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use zebu_client::Client;
+///
+/// let client = Client::connect("zk1,zk2,zk3/apps").await?;
+/// client.create("/greeting").data("hello").await?;
+/// let node = client.get("/greeting").await?;
+/// assert_eq!(&node.data[..], b"hello");
+/// client.close().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) root: Arc<str>,
+    pub(crate) retry: Arc<dyn RetryPolicy>,
+    pub(crate) acl: Arc<[Acl]>,
+    pub(crate) compression: Compression,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client")
+            .field("root", &self.root)
+            .field("status", &*self.shared.status.borrow())
+            .finish()
+    }
+}
+
+/// How a client went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CloseReport {
+    /// Whether a server has confirmed the end of the session. If not, its ephemeral nodes stay until the
+    /// session times out.
+    pub confirmed: bool,
+    /// Nodes of guaranteed deletes and abandoned protected creates that could not be removed.
+    pub left_behind: usize,
+}
+
+impl Client {
+    /// Connects with the defaults; the string is `host:port,host:port/chroot`.
+    pub async fn connect(servers: &str) -> Result<Client, ConnectError> {
+        Client::builder(servers)?.connect().await
+    }
+
+    /// Begins with a connection string.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    /// use zebu_client::{Client, Retry};
+    ///
+    /// let client = Client::builder("zk1,zk2,[2001:db8::3]:2182/apps")?
+    ///     .session_timeout(Duration::from_secs(10))
+    ///     .auth("digest", "user:secret")
+    ///     .retry(Retry::UntilElapsed { total: Duration::from_secs(60), pause: Duration::from_secs(1) })
+    ///     .connect()
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn builder(servers: &str) -> Result<ClientBuilder, ConnectStringError> {
+        Ok(ClientBuilder::new(servers.parse()?))
+    }
+
+    /// The same session, seen from a node: paths start there, as with a chroot in the connection string.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// let shop = client.namespaced("/apps/shop")?;
+    /// shop.ensure_path("/").await?;
+    /// shop.create("/cart").await?; // /apps/shop/cart
+    /// # Ok(()) }
+    /// ```
+    pub fn namespaced(&self, root: &str) -> Result<Client, Error> {
+        let full = self.resolve("namespace", root)?;
+        let root: Arc<str> = if full == "/" { "".into() } else { full.into() };
+        Ok(Client { root, ..self.clone() })
+    }
+
+    /// The node that paths start from; empty for the server's root.
+    pub fn root(&self) -> &str {
+        &self.root
+    }
+
+    pub(crate) fn full_path(&self, path: &str) -> String {
+        path::under(&self.root, path)
+    }
+
+    /// How the session stands.
+    pub fn state(&self) -> SessionState {
+        self.shared.status.borrow().state
+    }
+
+    /// The session: its id, its number, the agreed timeout and the server.
+    pub fn session(&self) -> SessionInfo {
+        self.shared.status.borrow().session.clone()
+    }
+
+    /// The state and every change of it. The newest value is never lost; a slow reader may skip older
+    /// ones, and sees from [`SessionInfo::epoch`] whether a session was lost in between.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zebu_client::Client) {
+    /// let mut states = client.states();
+    /// while states.changed().await.is_ok() {
+    ///     println!("{:?}", *states.borrow_and_update());
+    /// }
+    /// # }
+    /// ```
+    pub fn states(&self) -> watch::Receiver<Status> {
+        self.shared.status.clone()
+    }
+
+    /// Waits until calls are answered.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// let session = client.ready().await?;
+    /// println!("session {} on {:?}", session.id, session.server);
+    /// # Ok(()) }
+    /// ```
+    pub async fn ready(&self) -> Result<SessionInfo, Error> {
+        let mut states = self.states();
+        let usable = |status: &Status| status.state.is_connected();
+        let over = |state| matches!(state, SessionState::Closed | SessionState::AuthFailed);
+        match states.wait_for(|status| usable(status) || over(status.state)).await {
+            Ok(status) if usable(&status) => return Ok(status.session.clone()),
+            Ok(_) | Err(_) => {}
+        }
+        Err(self.over(&Call::new("wait for a connection", "", OpCode::Ping)))
+    }
+
+    /// Until when no server can have expired this session: the moment when the last answered request was
+    /// sent, plus the session timeout. On the monotonic clock; `None` without a session.
+    ///
+    /// Who holds a lock through an ephemeral node holds it at least until then, whatever the network does.
+    pub fn lease_deadline(&self) -> Option<Instant> {
+        self.shared.lease.deadline()
+    }
+
+    /// What another process needs to take this session over with
+    /// [`ClientBuilder::resume`](super::ClientBuilder::resume).
+    pub async fn credentials(&self) -> Option<SessionCredentials> {
+        let (sender, receiver) = oneshot::channel();
+        self.shared.commands.send(Command::Credentials(sender)).ok()?;
+        receiver.await.ok().flatten()
+    }
+
+    /// Takes another list of servers. Connections move, with the probability that spreads all clients
+    /// evenly over the new list; calls in flight are answered before. A chroot must not change.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zebu_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// client.update_servers("zk1,zk2,zk3,zk4,zk5")?;
+    /// # Ok(()) }
+    /// ```
+    pub fn update_servers(&self, servers: &str) -> Result<(), ConnectStringError> {
+        let list: ServerList = servers.parse()?;
+        // A closed client has no use for servers.
+        let _ = self.shared.commands.send(Command::SetServers(list.servers().to_vec()));
+        Ok(())
+    }
+
+    /// Ends the session: calls made before are answered, ephemeral nodes go at once, what the client still
+    /// had to clean up is cleaned up if a server can be reached.
+    pub async fn close(self) -> Result<CloseReport, Error> {
+        let left_behind = self.shared.janitor.drain(self.shared.connection_timeout).await;
+        let (ticket, receiver) = Ticket::new(None);
+        if self.shared.commands.send(Command::Close(ticket)).is_err() {
+            return Ok(CloseReport { confirmed: self.state() == SessionState::Closed, left_behind });
+        }
+        let confirmed = matches!(receiver.await, Ok(Ok(answer)) if answer.code == 0);
+        Ok(CloseReport { confirmed, left_behind })
+    }
+
+    /// Adds a credential to this and every later connection of the session. A refused one ends the client.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// client.add_auth("digest", "user:secret").await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn add_auth(&self, scheme: &str, secret: impl Into<bytes::Bytes>) -> Result<(), Error> {
+        let call = Call::new("add auth", scheme, OpCode::Auth);
+        let (ticket, receiver) = Ticket::new(None);
+        let command = Command::AddAuth { scheme: scheme.into(), secret: secret.into(), ticket };
+        let attempt = match self.shared.commands.send(command) {
+            Ok(()) => Attempt::Sent(receiver),
+            Err(_) => Attempt::Refused(self.over(&call)),
+        };
+        self.finish(&call, attempt).await.map(drop)
+    }
+
+    pub(crate) fn invalid(&self, operation: &'static str, path: &str, reason: &'static str) -> Error {
+        Error::new(ErrorKind::InvalidOptions(reason), operation, path)
+    }
+}
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The connection string is not one.
+    #[error(transparent)]
+    ConnectString(#[from] ConnectStringError),
+    /// No server opened a session in time.
+    #[error("no session within {patience:?}; the servers are {servers}")]
+    Timeout {
+        /// The connection timeout.
+        patience: Duration,
+        /// The connection string.
+        servers: String,
+    },
+    /// The session ended before it began.
+    #[error(transparent)]
+    Refused(#[from] Error),
+}

@@ -1,0 +1,224 @@
+//! The ensemble's membership: reading it, watching it, changing it. It lives in one node that no chroot
+//! hides.
+
+use std::sync::Arc;
+
+use tracing::Instrument;
+use zebu_proto::client::ReconfigRequest;
+use zebu_proto::{Jute, OpCode};
+
+use super::call::{Call, put_path_and_watch};
+use super::client::Client;
+use super::error::{Error, ErrorKind};
+use super::get::read_node;
+use super::pending::{Pending, sendable};
+use super::retry::{Repeat, RetryPolicy};
+use super::watch::{OneshotWatcher, WatchEnd};
+use crate::core::{Answer, WatchIntent};
+
+const CONFIG_PATH: &str = "/zookeeper/config";
+
+/// One member of an ensemble.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its number.
+    pub id: i64,
+    /// What follows `server.N=`: addresses, role and client address.
+    pub specification: String,
+}
+
+impl Member {
+    /// `host:port` of the client port, if the specification names one. A wildcard address is replaced by
+    /// the host of the server itself.
+    pub fn client_address(&self) -> Option<String> {
+        let (peer, client) = self.specification.split_once(';')?;
+        // Several addresses may follow each other, separated by "|".
+        let first = peer.split('|').next().unwrap_or(peer);
+        let host = match first.strip_prefix('[') {
+            Some(rest) => format!("[{}]", rest.split(']').next()?),
+            None => first.split(':').next()?.to_owned(),
+        };
+        match client.rsplit_once(':') {
+            None => Some(format!("{host}:{client}")),
+            Some(("0.0.0.0" | "[::]" | "", port)) => Some(format!("{host}:{port}")),
+            Some((address, port)) => Some(format!("{address}:{port}")),
+        }
+    }
+}
+
+/// The membership of an ensemble.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnsembleConfig {
+    /// The members, as the server lists them.
+    pub members: Vec<Member>,
+    /// The version: the zxid of the change that made it, or 0.
+    pub version: i64,
+    /// The text as it is stored.
+    pub text: String,
+}
+
+impl EnsembleConfig {
+    fn parse(text: String) -> EnsembleConfig {
+        let mut members = Vec::new();
+        let mut version = 0;
+        for line in text.lines() {
+            let Some((key, value)) = line.split_once('=') else { continue };
+            if key.trim() == "version" {
+                version = i64::from_str_radix(value.trim(), 16).unwrap_or(0);
+            } else if let Some(Ok(id)) = key.trim().strip_prefix("server.").map(str::parse) {
+                members.push(Member { id, specification: value.trim().to_owned() });
+            }
+        }
+        EnsembleConfig { members, version, text }
+    }
+
+    /// A connection string of all members that name a client address, for
+    /// [`Client::update_servers`].
+    pub fn connection_string(&self) -> Option<String> {
+        let addresses: Vec<String> = self.members.iter().filter_map(Member::client_address).collect();
+        (!addresses.is_empty()).then(|| addresses.join(","))
+    }
+}
+
+impl Client {
+    /// Reads the membership of the ensemble. A standalone server has none.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zebu_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let (config, changed) = client.watch_config().await?;
+    /// changed.await;
+    /// if let Some(servers) = client.config().await?.connection_string() {
+    ///     client.update_servers(&servers)?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn config(&self) -> Result<EnsembleConfig, Error> {
+        let call = config_call(false);
+        let answer = self.run(&call, self.start(&call), self.retry.clone(), Repeat::Always).await?;
+        read_config(&call, &answer)
+    }
+
+    /// Reads the membership and leaves a watch that fires when it changes.
+    pub async fn watch_config(&self) -> Result<(EnsembleConfig, OneshotWatcher), Error> {
+        let mut call = config_call(true);
+        let (end, registration) = WatchEnd::new(self, WatchIntent::Data, CONFIG_PATH);
+        call.watch = Some(registration);
+        let answer = self.run(&call, self.start(&call), self.retry.clone(), Repeat::Always).await?;
+        Ok((read_config(&call, &answer)?, OneshotWatcher::new(end)))
+    }
+
+    /// Changes the membership of the ensemble (servers from 3.5 with `reconfigEnabled=true`).
+    ///
+    /// ```no_run
+    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// let config = client.config().await?;
+    /// let changed = client
+    ///     .reconfigure()
+    ///     .join("server.4=zk4:2888:3888:participant;2181")
+    ///     .leave(2)
+    ///     .from_version(config.version)
+    ///     .await?;
+    /// println!("{}", changed.text);
+    /// # Ok(()) }
+    /// ```
+    pub fn reconfigure(&self) -> Reconfigure {
+        Reconfigure {
+            client: self.clone(),
+            joining: Vec::new(),
+            leaving: Vec::new(),
+            members: Vec::new(),
+            version: -1,
+            retry: self.retry.clone(),
+        }
+    }
+}
+
+fn config_call(watch: bool) -> Call {
+    Call::new("get config", CONFIG_PATH, OpCode::GetData)
+        .body(|out| put_path_and_watch(CONFIG_PATH, watch, out))
+}
+
+fn read_config(call: &Call, answer: &Answer) -> Result<EnsembleConfig, Error> {
+    let node = call.decode(answer, |reader| read_node(reader, answer))?;
+    Ok(EnsembleConfig::parse(String::from_utf8_lossy(&node.data).into_owned()))
+}
+
+/// A change of the membership; see [`Client::reconfigure`].
+#[must_use = "nothing is sent before send or await"]
+pub struct Reconfigure {
+    client: Client,
+    joining: Vec<String>,
+    leaving: Vec<String>,
+    members: Vec<String>,
+    version: i64,
+    retry: Arc<dyn RetryPolicy>,
+}
+
+impl Reconfigure {
+    /// A member that joins or changes: `server.N=host:port:port:role;address:port`.
+    pub fn join(mut self, member: &str) -> Reconfigure {
+        self.joining.push(member.to_owned());
+        self
+    }
+
+    /// A member that leaves.
+    pub fn leave(mut self, id: i64) -> Reconfigure {
+        self.leaving.push(id.to_string());
+        self
+    }
+
+    /// A member of a membership that is given as a whole; not together with joining and leaving.
+    pub fn member(mut self, member: &str) -> Reconfigure {
+        self.members.push(member.to_owned());
+        self
+    }
+
+    /// Only if this is the current version.
+    pub fn from_version(mut self, version: i64) -> Reconfigure {
+        self.version = version;
+        self
+    }
+
+    fn begin(self) -> Pending<EnsembleConfig> {
+        const OPERATION: &str = "reconfigure";
+        let span = tracing::debug_span!("reconfigure");
+        if !(self.members.is_empty() || self.joining.is_empty() && self.leaving.is_empty()) {
+            let reason = "a whole membership excludes joining and leaving members";
+            let error = Error::new(ErrorKind::InvalidOptions(reason), OPERATION, CONFIG_PATH);
+            return Box::pin(async { Err(error) });
+        }
+        let list = |items: &[String]| (!items.is_empty()).then(|| items.join(",").into_boxed_str());
+        let request = ReconfigRequest {
+            joining: list(&self.joining),
+            leaving: list(&self.leaving),
+            new_members: list(&self.members),
+            current_config_id: self.version,
+        };
+        let call = Call::new(OPERATION, CONFIG_PATH, OpCode::Reconfig).body(|out| request.encode(out));
+        let first = self.client.start(&call);
+        let run = async move {
+            let answer = self.client.run(&call, first, self.retry, Repeat::IfNotSent).await?;
+            read_config(&call, &answer)
+        };
+        Box::pin(run.instrument(span))
+    }
+}
+
+sendable!(Reconfigure => EnsembleConfig);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_and_their_client_addresses() {
+        let text = "server.1=a:2888:3888:participant;0.0.0.0:2181\n\
+                    server.2=[::1]:2888:3888:observer;2182\n\
+                    server.3=c:1:2|d:1:2;10.0.0.3:2183\nserver.4=e:1:2:participant\nversion=1f";
+        let config = EnsembleConfig::parse(text.to_owned());
+        assert_eq!(config.version, 31);
+        assert_eq!(config.members.len(), 4);
+        assert_eq!(config.connection_string().as_deref(), Some("a:2181,[::1]:2182,10.0.0.3:2183"));
+        assert_eq!(EnsembleConfig::parse(String::new()).connection_string(), None);
+    }
+}

@@ -1,0 +1,213 @@
+//! The one error of this crate: which operation, on which path, answered by which server, and why. The
+//! question whether a write may have happened is never hidden.
+
+use std::fmt;
+use std::sync::Arc;
+
+use zebu_proto::ErrorCode;
+
+use crate::core::{Cause, Delivery, Failure};
+use crate::path::PathError;
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The server refused it.
+    Server(ErrorCode),
+    /// The server refused it with a code that this client does not know.
+    UnknownCode(i32),
+    /// No byte of it left: it was not carried out, and repeating it is safe.
+    NotSent(Cause),
+    /// It was sent and no answer came: it was carried out once or not at all. For a write, look before you
+    /// repeat it.
+    Ambiguous(Cause),
+    /// The path is not one; nothing was sent.
+    InvalidPath(PathError),
+    /// The options contradict each other; nothing was sent.
+    InvalidOptions(&'static str),
+    /// Larger than servers accept; nothing was sent.
+    TooLarge {
+        /// Bytes of the request.
+        size: usize,
+        /// The limit that the client was built with.
+        limit: usize,
+    },
+    /// The answer does not decode.
+    BadReply(Arc<str>),
+    /// The data is not what its compression says.
+    BadCompression(Arc<str>),
+    /// An operation of a transaction failed; nothing of the transaction was carried out.
+    Transaction {
+        /// Which operation, from zero.
+        index: usize,
+        /// Why.
+        code: ErrorCode,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Context {
+    kind: ErrorKind,
+    operation: &'static str,
+    path: Box<str>,
+    server: Option<Arc<str>>,
+}
+
+/// A call that failed.
+///
+/// ```
+/// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+/// use zebu_client::ErrorCode;
+///
+/// match client.set("/counter", "8").await {
+///     Ok(_) => {}
+///     Err(error) if error.code() == Some(ErrorCode::NoNode) => println!("no counter yet"),
+///     Err(error) if error.is_ambiguous() => println!("read it back: {error}"),
+///     Err(error) => return Err(error),
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Error(Box<Context>);
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, operation: &'static str, path: &str) -> Error {
+        Error(Box::new(Context { kind, operation, path: path.into(), server: None }))
+    }
+
+    pub(crate) fn from_failure(failure: Failure, operation: &'static str, path: &str) -> Error {
+        let kind = match failure.delivery {
+            Delivery::NotSent => ErrorKind::NotSent(failure.cause),
+            Delivery::Sent => ErrorKind::Ambiguous(failure.cause),
+        };
+        Error(Box::new(Context { kind, operation, path: path.into(), server: failure.server }))
+    }
+
+    pub(crate) fn from_code(code: i32, operation: &'static str, path: &str, server: &Arc<str>) -> Error {
+        let kind = ErrorCode::from_wire(code).map_or(ErrorKind::UnknownCode(code), ErrorKind::Server);
+        Error(Box::new(Context { kind, operation, path: path.into(), server: Some(server.clone()) }))
+    }
+
+    pub(crate) fn at(mut self, server: &Arc<str>) -> Error {
+        self.0.server = Some(server.clone());
+        self
+    }
+
+    /// Why it failed.
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    /// The server's error code, of a single call or of the failing part of a transaction.
+    pub fn code(&self) -> Option<ErrorCode> {
+        match self.0.kind {
+            ErrorKind::Server(code) | ErrorKind::Transaction { code, .. } => Some(code),
+            _ => None,
+        }
+    }
+
+    /// What was attempted.
+    pub fn operation(&self) -> &'static str {
+        self.0.operation
+    }
+
+    /// The path that it was attempted on, as the caller named it; empty for calls without one.
+    pub fn path(&self) -> &str {
+        &self.0.path
+    }
+
+    /// The server that refused it or that the connection was lost to.
+    pub fn server(&self) -> Option<&str> {
+        self.0.server.as_deref()
+    }
+
+    /// Whether the server may have carried it out although no answer came.
+    pub fn is_ambiguous(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::Ambiguous(_))
+    }
+
+    /// Whether it was certainly not carried out because it was never sent.
+    pub fn is_not_sent(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::NotSent(_))
+    }
+
+    /// Whether the session is over: its ephemeral nodes and one-shot watches are gone.
+    pub fn is_session_fatal(&self) -> bool {
+        match &self.0.kind {
+            ErrorKind::Server(code) => matches!(code, ErrorCode::SessionExpired | ErrorCode::AuthFailed),
+            ErrorKind::NotSent(cause) | ErrorKind::Ambiguous(cause) => {
+                matches!(cause, Cause::SessionExpired | Cause::AuthFailed | Cause::Closed)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the client can never answer again.
+    pub(crate) fn is_final(&self) -> bool {
+        match &self.0.kind {
+            ErrorKind::NotSent(cause) | ErrorKind::Ambiguous(cause) => {
+                matches!(cause, Cause::AuthFailed | Cause::Closed)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let context = &*self.0;
+        write!(f, "{}", context.operation)?;
+        if !context.path.is_empty() {
+            write!(f, " {}", context.path)?;
+        }
+        match &context.kind {
+            ErrorKind::Server(code) => write!(f, ": {code}")?,
+            ErrorKind::UnknownCode(code) => write!(f, ": unknown error code {code}")?,
+            ErrorKind::NotSent(cause) => write!(f, ": not sent, so not carried out: {cause}")?,
+            ErrorKind::Ambiguous(cause) => write!(f, ": sent, and may have been carried out: {cause}")?,
+            ErrorKind::InvalidPath(reason) => write!(f, ": not a path: {reason}")?,
+            ErrorKind::InvalidOptions(reason) => write!(f, ": {reason}")?,
+            ErrorKind::TooLarge { size, limit } => {
+                write!(f, ": {size} bytes are more than the {limit} that servers accept in one request")?;
+            }
+            ErrorKind::BadReply(what) => write!(f, ": the answer does not decode: {what}")?,
+            ErrorKind::BadCompression(what) => write!(f, ": the data does not decompress: {what}")?,
+            ErrorKind::Transaction { index, code } => write!(f, ": operation {index} failed: {code}")?,
+        }
+        match &context.server {
+            Some(server) => write!(f, " (server {server})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_where_why_and_who() {
+        let server: Arc<str> = "zk1:2181".into();
+        let error = Error::from_code(-101, "set", "/a", &server);
+        assert_eq!(error.to_string(), "set /a: NoNode (-101) (server zk1:2181)");
+        assert_eq!(error.code(), Some(ErrorCode::NoNode));
+        let failure =
+            Failure { cause: Cause::ConnectionLost, delivery: Delivery::Sent, server: Some(server.clone()) };
+        let error = Error::from_failure(failure, "create", "/b");
+        assert!(error.is_ambiguous() && !error.is_not_sent() && !error.is_session_fatal());
+        assert_eq!(
+            error.to_string(),
+            "create /b: sent, and may have been carried out: the connection was lost (server zk1:2181)"
+        );
+        assert_eq!(Error::from_code(-77, "get", "/", &server).kind(), &ErrorKind::UnknownCode(-77));
+    }
+}

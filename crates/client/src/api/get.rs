@@ -1,0 +1,118 @@
+//! getData, with and without a watch.
+
+use std::sync::Arc;
+
+use tracing::Instrument;
+use zebu_proto::{DecodeError, Jute, OpCode, Reader, Stat};
+
+use super::call::{Call, put_path_and_watch};
+use super::client::Client;
+use super::compression::Compression;
+use super::error::Error;
+use super::pending::{Pending, sendable};
+use super::retry::{Repeat, RetryPolicy};
+use super::types::NodeData;
+use super::watch::{OneshotWatcher, WatchEnd};
+use crate::core::{Answer, WatchIntent};
+
+const OPERATION: &str = "get";
+
+/// A read of a node's data; see [`Client::get`].
+#[must_use = "nothing is sent before send or await"]
+pub struct Get {
+    client: Client,
+    path: String,
+    compression: Compression,
+    retry: Arc<dyn RetryPolicy>,
+}
+
+impl Client {
+    /// Reads a node's data.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// let node = client.get("/config").await?;
+    /// println!("{} bytes, version {}", node.data.len(), node.stat.version);
+    /// # Ok(()) }
+    /// ```
+    pub fn get(&self, path: &str) -> Get {
+        let (compression, retry) = (self.compression, self.retry.clone());
+        Get { client: self.clone(), path: path.to_owned(), compression, retry }
+    }
+}
+
+impl Get {
+    /// How the data is stored. Data that is not compressed is recognised.
+    pub fn compression(mut self, compression: Compression) -> Get {
+        self.compression = compression;
+        self
+    }
+
+    /// Leaves a watch that fires when the data changes or the node is deleted.
+    pub fn watched(self) -> WatchedGet {
+        WatchedGet { retry: self.retry.clone(), get: self }
+    }
+
+    fn call(&self, full: &str, watch: bool) -> Call {
+        Call::new(OPERATION, &self.path, OpCode::GetData).body(|out| put_path_and_watch(full, watch, out))
+    }
+
+    fn read(&self, call: &Call, answer: &Answer) -> Result<NodeData, Error> {
+        let node = call.decode(answer, |reader| read_node(reader, answer))?;
+        let unpacked = self.compression.unpack(node.data);
+        let data = unpacked.map_err(|kind| call.error(kind).at(&answer.server))?;
+        Ok(NodeData { data, stat: node.stat })
+    }
+
+    fn begin(self) -> Pending<NodeData> {
+        let span = tracing::debug_span!("get", path = %self.path);
+        let full = match self.client.resolve(OPERATION, &self.path) {
+            Ok(full) => full,
+            Err(error) => return Box::pin(async { Err(error) }),
+        };
+        let call = self.call(&full, false);
+        let first = self.client.start(&call);
+        let run = async move {
+            let answer = self.client.run(&call, first, self.retry.clone(), Repeat::Always).await?;
+            self.read(&call, &answer)
+        };
+        Box::pin(run.instrument(span))
+    }
+}
+
+/// The data is a part of the frame: it is not copied.
+pub(crate) fn read_node(reader: &mut Reader<'_>, answer: &Answer) -> Result<NodeData, DecodeError> {
+    let length = reader.buffer()?.map_or(0, <[u8]>::len);
+    let end = reader.position();
+    Ok(NodeData { data: answer.body.slice(end - length..end), stat: Stat::decode(reader)? })
+}
+
+/// A read of a node's data that leaves a watch; see [`Get::watched`].
+#[must_use = "nothing is sent before send or await"]
+pub struct WatchedGet {
+    get: Get,
+    retry: Arc<dyn RetryPolicy>,
+}
+
+impl WatchedGet {
+    fn begin(self) -> Pending<(NodeData, OneshotWatcher)> {
+        let get = self.get;
+        let span = tracing::debug_span!("get", path = %get.path, watched = true);
+        let full = match get.client.resolve(OPERATION, &get.path) {
+            Ok(full) => full,
+            Err(error) => return Box::pin(async { Err(error) }),
+        };
+        let (end, registration) = WatchEnd::new(&get.client, WatchIntent::Data, &full);
+        let mut call = get.call(&full, true);
+        call.watch = Some(registration);
+        let first = get.client.start(&call);
+        let run = async move {
+            let answer = get.client.run(&call, first, self.retry, Repeat::Always).await?;
+            Ok((get.read(&call, &answer)?, OneshotWatcher::new(end)))
+        };
+        Box::pin(run.instrument(span))
+    }
+}
+
+sendable!(Get => NodeData);
+sendable!(WatchedGet => (NodeData, OneshotWatcher));

@@ -1,0 +1,64 @@
+//! Questions about the session and the tree as a whole: whoAmI, getEphemerals, getAllChildrenNumber.
+
+use zebu_proto::client::ClientInfo;
+use zebu_proto::{Jute, OpCode};
+
+use super::call::{Call, put_path};
+use super::client::Client;
+use super::error::Error;
+use super::retry::Repeat;
+use super::types::Identity;
+use crate::path;
+
+impl Client {
+    /// Lists the credentials of the connection (servers from 3.7).
+    ///
+    /// ```no_run
+    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// for identity in client.who_am_i().await? {
+    ///     println!("{}: {}", identity.scheme, identity.user);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn who_am_i(&self) -> Result<Vec<Identity>, Error> {
+        let call = Call::new("who am i", "", OpCode::WhoAmI);
+        let answer = self.run(&call, self.start(&call), self.retry.clone(), Repeat::Always).await?;
+        let infos = call.decode(&answer, Vec::<ClientInfo>::decode)?;
+        let text = |text: zebu_proto::Text| text.unwrap_or_default().into();
+        Ok(infos
+            .into_iter()
+            .map(|info| Identity { scheme: text(info.scheme), user: text(info.user) })
+            .collect())
+    }
+
+    /// Lists this session's ephemeral nodes whose paths start with `prefix` (servers from 3.6).
+    ///
+    /// ```no_run
+    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// println!("{:?}", client.ephemerals("/members").await?);
+    /// # Ok(()) }
+    /// ```
+    pub async fn ephemerals(&self, prefix: &str) -> Result<Vec<String>, Error> {
+        let full = self.resolve("ephemerals", prefix)?;
+        let call = Call::new("ephemerals", prefix, OpCode::GetEphemerals).body(|out| put_path(&full, out));
+        let answer = self.run(&call, self.start(&call), self.retry.clone(), Repeat::Always).await?;
+        let paths = call.decode(&answer, Vec::<Box<str>>::decode)?;
+        Ok(paths.iter().map(|path| path::without_root(&self.root, path).to_owned()).collect())
+    }
+
+    /// Counts the nodes below a node, at all depths (servers from 3.6).
+    ///
+    /// ```no_run
+    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// println!("{} nodes", client.count_descendants("/apps").await?);
+    /// # Ok(()) }
+    /// ```
+    pub async fn count_descendants(&self, path: &str) -> Result<u32, Error> {
+        let full = self.resolve("count descendants", path)?;
+        let op = OpCode::GetAllChildrenNumber;
+        let call = Call::new("count descendants", path, op).body(|out| put_path(&full, out));
+        let answer = self.run(&call, self.start(&call), self.retry.clone(), Repeat::Always).await?;
+        let count = call.decode(&answer, i32::decode)?;
+        Ok(u32::try_from(count).unwrap_or(0))
+    }
+}

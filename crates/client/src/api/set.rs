@@ -1,0 +1,126 @@
+//! setData.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tracing::Instrument;
+use zebu_proto::jute::encode_bytes;
+use zebu_proto::{ErrorCode, Jute, OpCode, Stat};
+
+use super::call::{Attempt, Call, put_path};
+use super::client::Client;
+use super::compression::Compression;
+use super::error::Error;
+use super::pending::{Pending, sendable};
+use super::retry::{Attempts, Repeat, Retry, RetryPolicy};
+use super::types::Version;
+
+const OPERATION: &str = "set";
+
+/// A write of a node's data; see [`Client::set`].
+#[must_use = "nothing is sent before send or await"]
+pub struct Set {
+    client: Client,
+    path: String,
+    data: Bytes,
+    version: Version,
+    repeat: Repeat,
+    compression: Compression,
+    retry: Arc<dyn RetryPolicy>,
+}
+
+impl Client {
+    /// Replaces a node's data.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// use zebu_client::Version;
+    ///
+    /// let stat = client.set("/config", "v2").await?;
+    /// client.set("/config", "v3").version(Version::Exactly(stat.version)).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn set(&self, path: &str, data: impl Into<Bytes>) -> Set {
+        Set {
+            client: self.clone(),
+            path: path.to_owned(),
+            data: data.into(),
+            version: Version::Any,
+            repeat: Repeat::IfNotSent,
+            compression: self.compression,
+            retry: self.retry.clone(),
+        }
+    }
+}
+
+impl Set {
+    /// Only if this is the current version.
+    pub fn version(mut self, version: Version) -> Set {
+        self.version = version;
+        self
+    }
+
+    /// Repeats the write when its outcome is unknown. With an exact version, data that is equal under the
+    /// next version is taken for this call's own; another client that wrote the same cannot be told apart.
+    /// Without one, the version may rise by more than one.
+    pub fn idempotent(mut self) -> Set {
+        self.repeat = Repeat::Always;
+        self
+    }
+
+    /// How the data is stored.
+    pub fn compression(mut self, compression: Compression) -> Set {
+        self.compression = compression;
+        self
+    }
+
+    fn begin(mut self) -> Pending<Stat> {
+        let span = tracing::debug_span!("set", path = %self.path);
+        let full = match self.client.resolve(OPERATION, &self.path) {
+            Ok(full) => full,
+            Err(error) => return Box::pin(async { Err(error) }),
+        };
+        self.data = self.compression.pack(std::mem::take(&mut self.data));
+        let call = Call::new(OPERATION, &self.path, OpCode::SetData).body(|out| {
+            put_path(&full, out);
+            encode_bytes(&self.data, out);
+            self.version.wire().encode(out);
+        });
+        let first = self.client.start(&call);
+        Box::pin(async move { self.run(call, first).await }.instrument(span))
+    }
+
+    async fn run(self, call: Call, mut attempt: Attempt) -> Result<Stat, Error> {
+        let mut attempts = self.client.attempts(self.retry.clone());
+        loop {
+            match self.client.finish(&call, attempt).await {
+                Ok(answer) => return call.decode(&answer, Stat::decode),
+                Err(error)
+                    if error.code() == Some(ErrorCode::BadVersion) && self.repeat == Repeat::Always =>
+                {
+                    return self.compare(error, &mut attempts).await;
+                }
+                Err(error) => attempts.after(error, self.repeat).await?,
+            }
+            attempt = self.client.start(&call);
+        }
+    }
+
+    /// Whether the version is wrong because an earlier attempt of this very call was carried out.
+    async fn compare(&self, refused: Error, attempts: &mut Attempts) -> Result<Stat, Error> {
+        let Version::Exactly(version) = self.version else { return Err(refused) };
+        loop {
+            let read = self.client.get(&self.path).compression(Compression::None).retry(Retry::Never).await;
+            match read {
+                Ok(node) if node.data == self.data && node.stat.version == version.wrapping_add(1) => {
+                    return Ok(node.stat);
+                }
+                Ok(_) => return Err(refused),
+                Err(error) if error.code().is_some() => return Err(refused),
+                Err(error) => attempts.after(error, Repeat::Always).await?,
+            }
+        }
+    }
+}
+
+sendable!(Set => Stat);

@@ -1,0 +1,55 @@
+//! sync: wait until the server has caught up with the leader.
+
+use std::sync::Arc;
+
+use tracing::Instrument;
+use zebu_proto::OpCode;
+
+use super::call::{Call, put_path};
+use super::client::Client;
+use super::pending::{Pending, sendable};
+use super::retry::{Repeat, RetryPolicy};
+
+const OPERATION: &str = "sync";
+
+/// A sync; see [`Client::sync`].
+#[must_use = "nothing is sent before send or await"]
+pub struct Sync {
+    client: Client,
+    path: String,
+    retry: Arc<dyn RetryPolicy>,
+}
+
+impl Client {
+    /// Lets this client's later reads see everything that was committed before. The path only names the
+    /// call in logs.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// // Both are sent at once; the read is carried out after the sync.
+    /// let synced = client.sync("/config").send();
+    /// let node = client.get("/config").send();
+    /// synced.await?;
+    /// println!("{:?}", node.await?.data);
+    /// # Ok(()) }
+    /// ```
+    pub fn sync(&self, path: &str) -> Sync {
+        Sync { client: self.clone(), path: path.to_owned(), retry: self.retry.clone() }
+    }
+}
+
+impl Sync {
+    fn begin(self) -> Pending<()> {
+        let span = tracing::debug_span!("sync", path = %self.path);
+        let full = match self.client.resolve(OPERATION, &self.path) {
+            Ok(full) => full,
+            Err(error) => return Box::pin(async { Err(error) }),
+        };
+        let call = Call::new(OPERATION, &self.path, OpCode::Sync).body(|out| put_path(&full, out));
+        let first = self.client.start(&call);
+        let run = async move { self.client.run(&call, first, self.retry, Repeat::Always).await.map(drop) };
+        Box::pin(run.instrument(span))
+    }
+}
+
+sendable!(Sync => ());

@@ -1,0 +1,338 @@
+//! multi: several writes, all or none, with a typed result for each.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tracing::Instrument;
+use zebu_proto::client::multi::MULTI_END;
+use zebu_proto::client::{
+    CheckRequest, CreateMode, CreateOp, CreateRequest, DeleteRequest, MultiOp, MultiReply, SetDataRequest,
+    decode_multi_replies,
+};
+use zebu_proto::{Acl, ErrorCode, Jute, OpCode, Stat};
+
+use super::call::Call;
+use super::client::Client;
+use super::error::{Error, ErrorKind};
+use super::pending::{Pending, sendable};
+use super::retry::{Repeat, RetryPolicy};
+use super::types::Version;
+use crate::core::Answer;
+use crate::path;
+
+const OPERATION: &str = "transaction";
+
+/// Names one operation of a transaction, and by its type what it results in.
+#[derive(Debug)]
+pub struct OpRef<R> {
+    index: usize,
+    result: PhantomData<fn() -> R>,
+}
+
+impl<R> Clone for OpRef<R> {
+    fn clone(&self) -> OpRef<R> {
+        *self
+    }
+}
+
+impl<R> Copy for OpRef<R> {}
+
+impl<R> OpRef<R> {
+    /// Its place in the transaction, from zero.
+    pub fn index(self) -> usize {
+        self.index
+    }
+}
+
+/// A node to be created by a transaction.
+#[derive(Clone, Debug)]
+pub struct CreateSpec {
+    data: Option<Bytes>,
+    mode: CreateMode,
+    ttl: Option<Duration>,
+    acl: Option<Vec<Acl>>,
+}
+
+impl Default for CreateSpec {
+    fn default() -> CreateSpec {
+        CreateSpec { data: None, mode: CreateMode::Persistent, ttl: None, acl: None }
+    }
+}
+
+impl CreateSpec {
+    /// A persistent node without data and with the client's ACL.
+    pub fn new() -> CreateSpec {
+        CreateSpec::default()
+    }
+
+    /// The node's data.
+    pub fn data(mut self, data: impl Into<Bytes>) -> CreateSpec {
+        self.data = Some(data.into());
+        self
+    }
+
+    /// The node's mode.
+    pub fn mode(mut self, mode: CreateMode) -> CreateSpec {
+        self.mode = mode;
+        self
+    }
+
+    /// The TTL of a mode that has one.
+    pub fn ttl(mut self, ttl: Duration) -> CreateSpec {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// The node's ACL.
+    pub fn acl(mut self, acl: impl Into<Vec<Acl>>) -> CreateSpec {
+        self.acl = Some(acl.into());
+        self
+    }
+}
+
+/// The path and, from servers since 3.7.2 and 3.8.2, the stat of a node that a transaction has created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreatedInTransaction {
+    /// Its path.
+    pub path: String,
+    /// Its bookkeeping, if the server tells.
+    pub stat: Option<Stat>,
+}
+
+/// A transaction that is being put together; see [`Client::transaction`].
+#[must_use = "nothing is sent before send or await"]
+pub struct Transaction {
+    client: Client,
+    ops: Vec<MultiOp>,
+    paths: Vec<String>,
+    problem: Option<Error>,
+    retry: Arc<dyn RetryPolicy>,
+}
+
+impl Client {
+    /// Puts several writes together: all are carried out or none.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// use zebu_client::{CreateSpec, Version};
+    ///
+    /// let mut transaction = client.transaction();
+    /// transaction.check("/lock", Version::Exactly(3));
+    /// let created = transaction.create("/jobs/7", CreateSpec::new().data("payload"));
+    /// let set = transaction.set("/counter", "7", Version::Any);
+    /// transaction.delete("/jobs/6", Version::Any);
+    /// let results = transaction.await?;
+    /// println!("{} and {}", results.get(created).path, results.get(set).version);
+    /// # Ok(()) }
+    /// ```
+    pub fn transaction(&self) -> Transaction {
+        let retry = self.retry.clone();
+        Transaction { client: self.clone(), ops: Vec::new(), paths: Vec::new(), problem: None, retry }
+    }
+}
+
+impl Transaction {
+    fn push<R>(&mut self, path: &str, op: impl FnOnce(Box<str>) -> MultiOp) -> OpRef<R> {
+        let full = self.client.resolve(OPERATION, path).unwrap_or_else(|error| {
+            self.problem.get_or_insert(error);
+            String::new()
+        });
+        self.ops.push(op(full.into()));
+        self.paths.push(path.to_owned());
+        OpRef { index: self.ops.len() - 1, result: PhantomData }
+    }
+
+    /// The transaction fails unless the node has this version.
+    pub fn check(&mut self, path: &str, version: Version) -> OpRef<()> {
+        let version = version.wire();
+        self.push(path, |path| MultiOp::Check(CheckRequest { path: Some(path), version }))
+    }
+
+    /// Creates a node.
+    pub fn create(&mut self, path: &str, spec: CreateSpec) -> OpRef<CreatedInTransaction> {
+        let plain = self.client.shared.plain_create.load(Ordering::Relaxed);
+        let op = match spec.mode {
+            CreateMode::Container => CreateOp::Container,
+            mode if mode.has_ttl() => CreateOp::Ttl,
+            _ if plain => CreateOp::Create,
+            _ => CreateOp::Create2,
+        };
+        let ttl_ms = spec.ttl.map_or(-1, |ttl| i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX));
+        if spec.mode.has_ttl() && ttl_ms <= 0 {
+            let error = self.client.invalid(OPERATION, path, "a mode with a TTL needs one of at least 1 ms");
+            self.problem.get_or_insert(error);
+        }
+        let data = spec.data.map(|data| Arc::from(&*self.client.compression.pack(data)));
+        let acl = Some(spec.acl.unwrap_or_else(|| self.client.acl.to_vec()));
+        let flags = spec.mode.flags();
+        self.push(path, |path| {
+            MultiOp::Create(CreateRequest { op, path: Some(path), data, acl, flags, ttl_ms })
+        })
+    }
+
+    /// Replaces a node's data.
+    pub fn set(&mut self, path: &str, data: impl Into<Bytes>, version: Version) -> OpRef<Stat> {
+        let data = Some(Arc::from(&*self.client.compression.pack(data.into())));
+        let version = version.wire();
+        self.push(path, |path| MultiOp::SetData(SetDataRequest { path: Some(path), data, version }))
+    }
+
+    /// Deletes a node.
+    pub fn delete(&mut self, path: &str, version: Version) -> OpRef<()> {
+        let version = version.wire();
+        self.push(path, |path| MultiOp::Delete(DeleteRequest { path: Some(path), version }))
+    }
+
+    /// How many operations it has.
+    pub fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    fn begin(self) -> Pending<TransactionResults> {
+        let span = tracing::debug_span!("transaction", operations = self.ops.len());
+        if let Some(problem) = self.problem {
+            return Box::pin(async { Err(problem) });
+        }
+        if self.ops.is_empty() {
+            return Box::pin(async { Ok(TransactionResults { results: Vec::new() }) });
+        }
+        let call = Call::new(OPERATION, "", OpCode::Multi).body(|out| {
+            self.ops.iter().for_each(|op| op.encode(out));
+            MULTI_END.encode(out);
+        });
+        let first = self.client.start(&call);
+        let run = async move {
+            let answer = self.client.run(&call, first, self.retry.clone(), Repeat::IfNotSent).await?;
+            self.read(&call, &answer)
+        };
+        Box::pin(run.instrument(span))
+    }
+
+    fn read(&self, call: &Call, answer: &Answer) -> Result<TransactionResults, Error> {
+        let replies = call.decode(answer, decode_multi_replies)?;
+        let failed = |reply: &MultiReply| match reply {
+            MultiReply::Error(0) => None,
+            MultiReply::Error(code) => Some(*code),
+            _ => None,
+        };
+        if let Some((index, code)) =
+            replies.iter().enumerate().find_map(|(index, reply)| failed(reply).map(|code| (index, code)))
+        {
+            let path = self.paths.get(index).map_or("", String::as_str);
+            let kind = match ErrorCode::from_wire(code) {
+                Some(code) => ErrorKind::Transaction { index, code },
+                None => ErrorKind::UnknownCode(code),
+            };
+            return Err(Error::new(kind, OPERATION, path).at(&answer.server));
+        }
+        let bad = |what: &str| call.error(ErrorKind::BadReply(what.into())).at(&answer.server);
+        if replies.len() != self.ops.len() {
+            return Err(bad("not one result for each operation"));
+        }
+        let pairs = self.ops.iter().zip(replies);
+        let results = pairs.map(|(op, reply)| self.result(op, reply)).collect::<Option<Vec<_>>>();
+        Ok(TransactionResults { results: results.ok_or_else(|| bad("a result of another operation"))? })
+    }
+
+    fn result(&self, op: &MultiOp, reply: MultiReply) -> Option<OneResult> {
+        let local = |path: &str| path::without_root(&self.client.root, path).to_owned();
+        match (op, reply) {
+            (MultiOp::Create(_), MultiReply::Create(path)) => {
+                Some(OneResult::Created(CreatedInTransaction { path: local(&path), stat: None }))
+            }
+            (MultiOp::Create(_), MultiReply::Create2(response)) => {
+                let path = local(&response.path.unwrap_or_default());
+                Some(OneResult::Created(CreatedInTransaction { path, stat: Some(response.stat) }))
+            }
+            (MultiOp::SetData(_), MultiReply::SetData(stat)) => Some(OneResult::Stat(stat)),
+            (MultiOp::Delete(_), MultiReply::Delete) | (MultiOp::Check(_), MultiReply::Check) => {
+                Some(OneResult::Done(()))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum OneResult {
+    Created(CreatedInTransaction),
+    Stat(Stat),
+    Done(()),
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::CreatedInTransaction {}
+    impl Sealed for super::Stat {}
+    impl Sealed for () {}
+}
+
+/// What an operation of a transaction can result in.
+pub trait TransactionResult: sealed::Sealed + Sized {
+    #[doc(hidden)]
+    fn pick(results: &TransactionResults, index: usize) -> Option<&Self>;
+}
+
+impl TransactionResult for CreatedInTransaction {
+    fn pick(results: &TransactionResults, index: usize) -> Option<&Self> {
+        match results.results.get(index)? {
+            OneResult::Created(created) => Some(created),
+            OneResult::Stat(_) | OneResult::Done(()) => None,
+        }
+    }
+}
+
+impl TransactionResult for Stat {
+    fn pick(results: &TransactionResults, index: usize) -> Option<&Self> {
+        match results.results.get(index)? {
+            OneResult::Stat(stat) => Some(stat),
+            OneResult::Created(_) | OneResult::Done(()) => None,
+        }
+    }
+}
+
+impl TransactionResult for () {
+    fn pick(results: &TransactionResults, index: usize) -> Option<&Self> {
+        match results.results.get(index)? {
+            OneResult::Done(done) => Some(done),
+            OneResult::Created(_) | OneResult::Stat(_) => None,
+        }
+    }
+}
+
+/// The results of a transaction that was carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransactionResults {
+    results: Vec<OneResult>,
+}
+
+impl TransactionResults {
+    /// The result of one operation.
+    ///
+    /// # Panics
+    ///
+    /// If the operation belongs to another transaction.
+    pub fn get<R: TransactionResult>(&self, op: OpRef<R>) -> &R {
+        R::pick(self, op.index).expect("the operation belongs to this transaction")
+    }
+
+    /// How many operations there were.
+    pub fn len(&self) -> usize {
+        self.results.len()
+    }
+
+    /// Whether there were none.
+    pub fn is_empty(&self) -> bool {
+        self.results.is_empty()
+    }
+}
+
+sendable!(Transaction => TransactionResults);

@@ -1,0 +1,205 @@
+//! Watches as values: a one-shot watcher is a future, a persistent one a stream. Dropping either removes
+//! the watch from the server, unless another one of this client still needs it.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use tokio::sync::mpsc::WeakUnboundedSender;
+use tracing::Instrument;
+use zebu_proto::client::AddWatchMode;
+use zebu_proto::{Jute, OpCode};
+
+use super::call::{Attempt, Call, put_path};
+use super::client::Client;
+use super::error::Error;
+use super::pending::{Pending, sendable};
+use super::retry::{Repeat, RetryPolicy};
+use crate::core::{EventKind, WatchEvent, WatchIntent, WatchRegistration, WatcherId};
+use crate::net::{Command, Inbox};
+use crate::path;
+
+/// The near end of a watch. Weak: a forgotten watcher does not keep a session alive.
+#[derive(Debug)]
+pub(crate) struct WatchEnd {
+    id: WatcherId,
+    inbox: Arc<Inbox>,
+    commands: WeakUnboundedSender<Command>,
+    root: Arc<str>,
+}
+
+impl WatchEnd {
+    /// A watcher and what the call that registers it has to carry.
+    pub(crate) fn new(
+        client: &Client,
+        intent: WatchIntent,
+        full: &str,
+    ) -> (WatchEnd, (WatchRegistration, Arc<Inbox>)) {
+        let id = client.shared.watcher_id();
+        let inbox = Arc::new(Inbox::default());
+        let commands = client.shared.commands.downgrade();
+        let registration = WatchRegistration { watcher: id, intent, path: full.into() };
+        let end = WatchEnd { id, inbox: inbox.clone(), commands, root: client.root.clone() };
+        (end, (registration, inbox))
+    }
+
+    fn poll(&self, context: &mut Context<'_>) -> Poll<Option<WatchEvent>> {
+        self.inbox.poll(context).map(|event| {
+            event.map(|event| {
+                let path = path::without_root(&self.root, &event.path).into();
+                WatchEvent { path, ..event }
+            })
+        })
+    }
+}
+
+impl Drop for WatchEnd {
+    fn drop(&mut self) {
+        if let Some(commands) = self.commands.upgrade() {
+            // A driver that has gone holds no watch.
+            let _ = commands.send(Command::Unwatch(self.id));
+        }
+    }
+}
+
+/// A watch that fires once: await it for the event.
+///
+/// It survives lost connections; what happened meanwhile is reported after the reconnect. With the session
+/// it ends in [`EventKind::WatchLost`].
+///
+/// ```no_run
+/// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+/// let (node, changed) = client.get("/config").watched().await?;
+/// println!("{:?}", node.data);
+/// let event = changed.await;
+/// println!("{:?} {}", event.kind, event.path);
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+#[must_use = "dropping it removes the watch"]
+pub struct OneshotWatcher {
+    end: WatchEnd,
+}
+
+impl OneshotWatcher {
+    pub(crate) fn new(end: WatchEnd) -> OneshotWatcher {
+        OneshotWatcher { end }
+    }
+}
+
+impl Future for OneshotWatcher {
+    type Output = WatchEvent;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<WatchEvent> {
+        let lost = || WatchEvent { kind: EventKind::WatchLost, path: "/".into(), zxid: None };
+        self.end.poll(context).map(|event| event.unwrap_or_else(lost))
+    }
+}
+
+/// How far a persistent watch reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchMode {
+    /// The node: created, deleted, data changed, children changed.
+    Node,
+    /// The node and all below it: created, deleted, data changed. No "children changed": the child's own
+    /// event says it.
+    Tree,
+}
+
+/// The events of a persistent watch, until it is dropped or [`EventKind::WatchLost`] comes.
+///
+/// After a reconnect, after a new session and when too many events have waited, [`EventKind::Resynced`]
+/// says that events may be missing: read again, then go on.
+///
+/// ```no_run
+/// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+/// use zebu_client::{EventKind, WatchMode};
+///
+/// let mut events = client.watch("/apps", WatchMode::Tree).await?;
+/// while let Some(event) = events.next().await {
+///     match event.kind {
+///         EventKind::Resynced => println!("read everything again"),
+///         kind => println!("{kind:?} {}", event.path),
+///     }
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+#[must_use = "dropping it removes the watch"]
+pub struct WatchStream {
+    end: WatchEnd,
+}
+
+impl WatchStream {
+    /// The next event; `None` when nothing will follow. Dropping the future loses no event.
+    pub async fn next(&mut self) -> Option<WatchEvent> {
+        poll_fn(|context| self.end.poll(context)).await
+    }
+}
+
+impl Stream for WatchStream {
+    type Item = WatchEvent;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<WatchEvent>> {
+        self.end.poll(context)
+    }
+}
+
+/// A persistent watch on its way; see [`Client::watch`].
+#[must_use = "nothing is sent before send or await"]
+pub struct AddWatch {
+    client: Client,
+    path: String,
+    mode: WatchMode,
+    retry: Arc<dyn RetryPolicy>,
+}
+
+impl Client {
+    /// Watches a node, or it and all below it, until the stream is dropped (servers from 3.6).
+    ///
+    /// Servers from 3.6 to 3.8 keep one watch per node and client: there, a read with a watch on a node
+    /// that is watched persistently turns the persistent watch into a one-shot one.
+    ///
+    /// ```no_run
+    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// use zebu_client::WatchMode;
+    ///
+    /// let mut events = client.watch("/config", WatchMode::Node).await?;
+    /// println!("{:?}", events.next().await);
+    /// # Ok(()) }
+    /// ```
+    pub fn watch(&self, path: &str, mode: WatchMode) -> AddWatch {
+        AddWatch { client: self.clone(), path: path.to_owned(), mode, retry: self.retry.clone() }
+    }
+}
+
+impl AddWatch {
+    fn begin(self) -> Pending<WatchStream> {
+        let span = tracing::debug_span!("watch", path = %self.path);
+        let (intent, mode) = match self.mode {
+            WatchMode::Node => (WatchIntent::Persistent, AddWatchMode::Persistent),
+            WatchMode::Tree => (WatchIntent::Recursive, AddWatchMode::PersistentRecursive),
+        };
+        let full = match self.client.resolve("watch", &self.path) {
+            Ok(full) => full,
+            Err(error) => return Box::pin(async { Err(error) }),
+        };
+        let (end, registration) = WatchEnd::new(&self.client, intent, &full);
+        let mut call = Call::new("watch", &self.path, OpCode::AddWatch).body(|out| {
+            put_path(&full, out);
+            mode.wire().encode(out);
+        });
+        call.watch = Some(registration);
+        let first = self.client.start(&call);
+        Box::pin(async move { self.run(call, first, end).await }.instrument(span))
+    }
+
+    async fn run(self, call: Call, first: Attempt, end: WatchEnd) -> Result<WatchStream, Error> {
+        self.client.run(&call, first, self.retry, Repeat::Always).await?;
+        Ok(WatchStream { end })
+    }
+}
+
+sendable!(AddWatch => WatchStream);

@@ -1,0 +1,103 @@
+//! Frames in both directions: appends requests, cuts replies out of what was received. Knows lengths and
+//! headers; bodies are opaque.
+
+use zebu_proto::client::connect::ReadOnlyField;
+use zebu_proto::client::{AuthPacket, ConnectRequest, RequestHeader};
+use zebu_proto::frame::{Framed, LENGTH_SIZE, peek, write_frame};
+use zebu_proto::{Jute, OpCode, Xid};
+
+/// Appends a request.
+pub(crate) fn request(xid: i32, op: OpCode, body: &[u8], out: &mut Vec<u8>) {
+    write_frame(out, |out| {
+        RequestHeader { xid, op: op.wire() }.encode(out);
+        out.extend_from_slice(body);
+    });
+}
+
+/// Appends a ping.
+pub(crate) fn ping(out: &mut Vec<u8>) {
+    request(Xid::PING.0, OpCode::Ping, &[], out);
+}
+
+/// Appends a credential.
+pub(crate) fn auth(scheme: &str, secret: &[u8], out: &mut Vec<u8>) {
+    let packet = AuthPacket { kind: 0, scheme: Some(scheme.into()), auth: Some(secret.into()) };
+    write_frame(out, |out| {
+        RequestHeader { xid: Xid::AUTH.0, op: OpCode::Auth.wire() }.encode(out);
+        packet.encode(out);
+    });
+}
+
+/// Appends the first frame of a connection.
+pub(crate) fn connect(
+    last_zxid_seen: i64,
+    timeout_ms: i32,
+    session_id: i64,
+    password: &[u8],
+    accepts_read_only: bool,
+    out: &mut Vec<u8>,
+) {
+    let request = ConnectRequest {
+        protocol_version: 0,
+        last_zxid_seen,
+        timeout_ms,
+        session_id,
+        password: Some(password.into()),
+        read_only: ReadOnlyField::Present(accepts_read_only),
+    };
+    write_frame(out, |out| request.encode(out));
+}
+
+/// What was received and not yet understood.
+#[derive(Debug, Default)]
+pub(crate) struct Input {
+    bytes: Vec<u8>,
+    consumed: usize,
+}
+
+/// The front of the input.
+pub(crate) enum Next {
+    /// A whole frame, at this place.
+    Frame(std::ops::Range<usize>),
+    /// More bytes are needed.
+    Nothing,
+    /// A length that no server sends.
+    Refused(i32),
+}
+
+impl Input {
+    pub(crate) fn clear(&mut self) {
+        *self = Input::default();
+    }
+
+    pub(crate) fn extend(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Steps over the next frame.
+    pub(crate) fn next(&mut self, limit: usize) -> Next {
+        match peek(&self.bytes[self.consumed..], limit) {
+            Framed::Complete { length } => {
+                let start = self.consumed + LENGTH_SIZE;
+                self.consumed = start + length;
+                Next::Frame(start..start + length)
+            }
+            Framed::Partial => Next::Nothing,
+            Framed::Refused { length } => Next::Refused(length),
+        }
+    }
+
+    pub(crate) fn bytes(&self, place: std::ops::Range<usize>) -> &[u8] {
+        &self.bytes[place]
+    }
+
+    /// Forgets the frames that were stepped over.
+    pub(crate) fn compact(&mut self) {
+        self.bytes.drain(..self.consumed);
+        self.consumed = 0;
+        // One large reply must not pin its memory for the life of the connection.
+        if self.bytes.is_empty() && self.bytes.capacity() > 1 << 20 {
+            self.bytes = Vec::new();
+        }
+    }
+}

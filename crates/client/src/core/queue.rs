@@ -1,0 +1,50 @@
+//! Calls before and after they are written: what waits, what is in flight, and what its answer is for.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use zebu_proto::OpCode;
+use zebu_proto::client::WatcherType;
+
+use super::request::WatchRegistration;
+use super::watch_table::WatchKind;
+
+/// What a request is for.
+#[derive(Debug)]
+pub(crate) enum Purpose<T> {
+    /// A call of the application.
+    Call { ticket: T, watch: Option<WatchRegistration> },
+    /// Watches are registered again; these persistent ones are in place afterwards.
+    Rewatch { persistent: Vec<(WatchKind, Box<str>)> },
+    /// The last watcher of a watch has gone.
+    Unwatch { watcher_type: WatcherType, path: Box<str> },
+    /// The session ends.
+    Close,
+}
+
+/// A request that no byte of has left.
+#[derive(Debug)]
+pub(crate) struct Waiting<T> {
+    pub(crate) op: OpCode,
+    pub(crate) body: Bytes,
+    pub(crate) purpose: Purpose<T>,
+    /// When it fails if there is no connection by then.
+    pub(crate) deadline: Instant,
+}
+
+/// A request whose answer is awaited.
+#[derive(Debug)]
+pub(crate) struct InFlight<T> {
+    pub(crate) xid: i32,
+    pub(crate) purpose: Purpose<T>,
+    pub(crate) sent_at: Instant,
+}
+
+/// A credential that is sent again on every connection.
+#[derive(Debug)]
+pub(crate) struct Credential<T> {
+    pub(crate) scheme: Box<str>,
+    pub(crate) secret: Bytes,
+    /// The call that added it, until a server has answered.
+    pub(crate) ticket: Option<T>,
+}

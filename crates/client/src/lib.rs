@@ -1,0 +1,45 @@
+//! An async client for Zebu and Apache ZooKeeper 3.4 to 3.10.
+//!
+//! ```no_run
+//! use zebu_client::{Client, ErrorCode, Parents};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::connect("zk1:2181,zk2:2181,zk3:2181/apps/shop").await?;
+//! client.create("/members/a").ephemeral().parents(Parents::Persistent).await?;
+//!
+//! let (members, changed) = client.children("/members").watched().await?;
+//! println!("{:?}", members.names);
+//! println!("{:?}", changed.await);
+//!
+//! match client.get("/config").await {
+//!     Ok(node) => println!("{:?} at version {}", node.data, node.stat.version),
+//!     Err(error) if error.code() == Some(ErrorCode::NoNode) => println!("no configuration yet"),
+//!     Err(error) => return Err(error.into()),
+//! }
+//! client.close().await?;
+//! # Ok(()) }
+//! ```
+//!
+//! - [`Client`] is a cheap handle; clones share one session and thousands of calls can be in flight.
+//! - A call is a builder: await it, or [`send`](Get::send) it first and await it later.
+//! - An [`Error`] says whether the call was certainly not carried out or may have been; writes whose
+//!   outcome is unknown are never repeated behind your back. See [`Retry`] and [`Create::protected`].
+//! - Watches are futures ([`OneshotWatcher`]) and streams ([`WatchStream`]); dropping them removes them.
+//! - [`Client::states`] tells how the session stands, [`Client::lease_deadline`] how long it is safe.
+//!
+//! The protocol itself lives in [`core`], without sockets, clock or tasks.
+
+pub mod api;
+pub mod core;
+mod net;
+pub mod path;
+
+pub use zebu_proto::client::CreateMode;
+pub use zebu_proto::{Acl, ErrorCode, Id, Permissions, SessionId, Stat, Zxid};
+
+pub use crate::api::*;
+pub use crate::core::{
+    Cause, ConnectStringError, EventKind, ReadOnlyServers, ServerAddress, ServerList, SessionCredentials,
+    SessionInfo, SessionPolicy, SessionState, Status, WatchEvent,
+};
+pub use crate::net::{Connector, TcpConnector};

@@ -1,0 +1,16 @@
+//! The tokio side of the session machine: one task that owns the machine and its stream, and carries out
+//! what the machine asks for. It decides nothing about the protocol.
+
+mod command;
+mod connector;
+mod driver;
+mod inbox;
+mod lease;
+mod probe;
+mod stage;
+
+pub(crate) use command::{Command, Ticket};
+pub use connector::{Connector, TcpConnector};
+pub(crate) use driver::Driver;
+pub(crate) use inbox::Inbox;
+pub(crate) use lease::Lease;

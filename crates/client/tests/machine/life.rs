@@ -1,0 +1,262 @@
+//! The life of a session: the handshake, credentials, the lease, expiry, read-only servers, moving, the end.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use zebu_client::core::{
+    Cause, Delivery, ReadOnlyServers, ServerList, SessionCredentials, SessionPolicy, SessionState,
+};
+use zebu_proto::client::ConnectResponse;
+use zebu_proto::client::connect::ReadOnlyField;
+use zebu_proto::{OpCode, SessionId};
+
+use crate::rig::{Rig, SESSION, TIMEOUT};
+
+fn rejected() -> ConnectResponse {
+    ConnectResponse::rejected(ReadOnlyField::Present(false))
+}
+
+#[test]
+fn the_first_words_are_those_of_the_protocol() {
+    let mut rig = Rig::new("a:1", |settings| settings.session_timeout = Duration::from_secs(30));
+    rig.open();
+    let mut expected = vec![0, 0, 0, 45, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x75, 0x30];
+    expected.extend([0; 8]);
+    expected.extend([0, 0, 0, 16]);
+    expected.extend([0; 17]);
+    assert_eq!(rig.written, expected);
+}
+
+#[test]
+fn a_reconnect_names_the_session_and_what_was_seen() {
+    let mut rig = Rig::connected();
+    rig.call(1, OpCode::GetData, b"");
+    rig.write();
+    rig.reply(1, 42, 0, b"");
+    rig.reply(-2, 99, 0, b"");
+    rig.lose();
+    let request = rig.open();
+    assert_eq!((request.session_id, request.last_zxid_seen), (SESSION, 42), "pings do not count");
+    assert_eq!(request.timeout_ms, TIMEOUT.as_millis() as i32);
+    assert_ne!(request.password.as_deref(), Some(&[0; 16][..]));
+}
+
+#[test]
+fn credentials_go_first_on_every_connection() {
+    let mut rig = Rig::new("a:1", |_| {});
+    rig.session.add_auth(rig.now, "digest", Bytes::from_static(b"u:p"), 100);
+    rig.call(1, OpCode::GetData, b"");
+    rig.accept();
+    for round in 0..2 {
+        let sent = rig.requests();
+        assert_eq!((sent[0].xid, sent[0].op), (-4, 100));
+        assert!(sent[0].body.ends_with(b"u:p"));
+        rig.reply(-4, 0, 0, b"");
+        if round == 0 {
+            assert_eq!(sent[1].op, 4);
+            assert!(rig.ended[&100].is_ok());
+        }
+        rig.lose();
+        rig.accept();
+    }
+    // The same credential again is sent, and kept once.
+    rig.write();
+    rig.reply(-4, 0, 0, b"");
+    rig.session.add_auth(rig.now, "digest", Bytes::from_static(b"u:p"), 101);
+    assert_eq!(rig.requests().len(), 1);
+    rig.reply(-4, 0, 0, b"");
+    assert!(rig.ended[&101].is_ok());
+    rig.lose();
+    rig.accept();
+    assert_eq!(rig.requests().len(), 1);
+}
+
+#[test]
+fn a_refused_credential_is_the_end() {
+    for (xid, err) in [(-4, -115), (1, -124)] {
+        let mut rig = Rig::connected();
+        rig.session.add_auth(rig.now, "nonsense", Bytes::new(), 100);
+        rig.call(1, OpCode::GetData, b"");
+        rig.write();
+        rig.call(2, OpCode::GetData, b"");
+        rig.reply(xid, 0, err, b"");
+        assert_eq!((rig.state(), rig.over), (SessionState::AuthFailed, true));
+        for ticket in [1, 2, 100] {
+            assert_eq!(rig.ended[&ticket].as_ref().unwrap_err().cause, Cause::AuthFailed);
+        }
+        rig.call(3, OpCode::GetData, b"");
+        let failure = rig.ended[&3].as_ref().unwrap_err();
+        assert_eq!((&failure.cause, failure.delivery), (&Cause::AuthFailed, Delivery::NotSent));
+        assert_eq!(rig.session.deadline(), None);
+    }
+}
+
+#[test]
+fn the_lease_counts_from_when_an_answered_request_was_sent() {
+    let mut rig = Rig::new("a:1", |_| {});
+    assert_eq!(rig.session.lease_deadline(), None);
+    rig.open();
+    let asked = rig.now;
+    rig.pass(Duration::from_secs(1));
+    let accepted = ConnectResponse::accepted(
+        SessionId(SESSION),
+        TIMEOUT.as_millis() as i32,
+        ReadOnlyField::Present(false),
+    );
+    rig.respond(&accepted);
+    assert_eq!(rig.session.lease_deadline(), Some(asked + TIMEOUT));
+    rig.call(1, OpCode::GetData, b"");
+    let sent = rig.now;
+    rig.write();
+    rig.pass(Duration::from_secs(2));
+    assert_eq!(rig.session.lease_deadline(), Some(asked + TIMEOUT), "sending alone proves nothing");
+    rig.reply(1, 5, 0, b"");
+    assert_eq!(rig.session.lease_deadline(), Some(sent + TIMEOUT));
+    rig.lose();
+    assert_eq!(rig.session.lease_deadline(), Some(sent + TIMEOUT), "a lost connection does not end it");
+}
+
+#[test]
+fn a_rejected_session_is_expired_and_renewed() {
+    let mut rig = Rig::connected();
+    rig.lose();
+    rig.call(1, OpCode::SetData, b"x");
+    rig.open();
+    rig.respond(&rejected());
+    let failure = rig.ended[&1].as_ref().unwrap_err();
+    assert_eq!((&failure.cause, failure.delivery), (&Cause::SessionExpired, Delivery::NotSent));
+    assert_eq!(rig.state(), SessionState::Expired);
+    assert_eq!(rig.session.lease_deadline(), None);
+    let request = rig.accept_as(SESSION + 1, false);
+    assert_eq!((request.session_id, request.last_zxid_seen), (0, 0));
+    let status = rig.session.status();
+    assert_eq!((status.state, status.session.epoch), (SessionState::Connected, 2));
+}
+
+#[test]
+fn a_terminal_session_is_not_renewed() {
+    let mut rig = Rig::new("a:1", |settings| settings.policy = SessionPolicy::Terminal);
+    rig.accept();
+    rig.lose();
+    rig.open();
+    rig.respond(&rejected());
+    assert_eq!((rig.state(), rig.over), (SessionState::Expired, true));
+}
+
+#[test]
+fn without_a_word_from_any_server_the_session_is_dead_in_the_end() {
+    let mut rig = Rig::new("a:1,b:1", |_| {});
+    rig.accept();
+    rig.lose();
+    rig.pass(TIMEOUT * 4 / 3 - Duration::from_millis(1));
+    assert_eq!(rig.state(), SessionState::Suspended);
+    rig.pass(Duration::from_millis(1));
+    assert_eq!(rig.state(), SessionState::Expired);
+    rig.pass(TIMEOUT * 100);
+    let request = rig.accept();
+    assert_eq!((request.session_id, rig.state()), (0, SessionState::Connected));
+}
+
+#[test]
+fn a_session_is_taken_over() {
+    let credentials = SessionCredentials { id: SessionId(77), password: [9; 16] };
+    let mut rig = Rig::new("a:1", |settings| settings.resume = Some(credentials));
+    let request = rig.accept();
+    assert_eq!((request.session_id, request.password.as_deref()), (77, Some(&[9; 16][..])));
+    assert_eq!(rig.state(), SessionState::Connected);
+    assert_eq!(rig.session.credentials().map(|held| held.id), Some(SessionId(77)));
+}
+
+#[test]
+fn a_read_only_server_is_left_for_one_that_takes_writes() {
+    let mut rig = Rig::new("a:1,b:1", |settings| settings.read_only = ReadOnlyServers::Accept);
+    let request = rig.accept_as(SESSION, true);
+    assert_eq!(request.read_only, ReadOnlyField::Present(true));
+    assert_eq!((rig.state(), rig.session.credentials()), (SessionState::ReadOnly, None));
+    rig.pass(Duration::from_millis(100));
+    assert_eq!(rig.probes.len(), 1);
+    rig.pass(Duration::from_millis(200));
+    assert_eq!(rig.probes.len(), 2, "the pauses double");
+    rig.call(1, OpCode::GetData, b"");
+    rig.write();
+    let found = rig.probes[1].clone();
+    rig.session.probed(rig.now, found.clone(), false);
+    rig.session.probed(rig.now, found.clone(), true);
+    rig.pump();
+    rig.call(2, OpCode::GetData, b"");
+    assert_eq!(rig.requests(), [], "what comes now is for the other server");
+    assert_eq!(rig.state(), SessionState::ReadOnly, "the call in flight is answered first");
+    rig.reply(1, 5, 0, b"");
+    assert!(rig.ended[&1].is_ok());
+    assert_eq!(rig.opening.as_ref().map(|(_, server)| server.clone()), Some(found));
+    let request = rig.accept_as(SESSION + 1, false);
+    assert_eq!(request.session_id, 0, "a session of a read-only server is not valid elsewhere");
+    assert_eq!(rig.state(), SessionState::Connected);
+    assert_eq!(rig.requests().len(), 1);
+    rig.pass(Duration::from_secs(3));
+    assert_eq!(rig.probes.len(), 2);
+}
+
+#[test]
+fn moving_waits_for_answers_but_not_for_ever() {
+    let mut rig = Rig::connected();
+    rig.call(1, OpCode::SetData, b"x");
+    rig.write();
+    let list: ServerList = "b:1".parse().unwrap();
+    rig.session.set_servers(rig.now, list.servers());
+    rig.pump();
+    rig.call(2, OpCode::SetData, b"y");
+    rig.pass(TIMEOUT / 3);
+    let failure = rig.ended[&1].as_ref().unwrap_err();
+    assert_eq!((&failure.cause, failure.delivery), (&Cause::ConnectionLost, Delivery::Sent));
+    assert_eq!(rig.opened.last().unwrap().to_string(), "b:1");
+    rig.accept();
+    assert_eq!(rig.requests().len(), 1);
+    assert_eq!(rig.state(), SessionState::Reconnected);
+}
+
+#[test]
+fn closing_answers_what_came_before() {
+    let mut rig = Rig::connected();
+    rig.call(1, OpCode::SetData, b"x");
+    rig.session.close(rig.now, 50);
+    rig.call(2, OpCode::SetData, b"y");
+    assert_eq!(rig.ended[&2].as_ref().unwrap_err().cause, Cause::Closed);
+    let sent = rig.requests();
+    assert_eq!(sent.iter().map(|seen| seen.op).collect::<Vec<_>>(), [5, -11]);
+    rig.reply(sent[0].xid, 5, 0, b"");
+    rig.reply(sent[1].xid, 6, 0, b"");
+    assert!(rig.ended[&1].is_ok() && rig.ended[&50].is_ok());
+    assert_eq!((rig.state(), rig.over), (SessionState::Closed, true));
+}
+
+#[test]
+fn closing_does_not_wait_for_ever() {
+    let mut rig = Rig::connected();
+    rig.session.close(rig.now, 50);
+    rig.write();
+    rig.pass(TIMEOUT);
+    assert!(rig.ended[&50].is_err() && rig.over);
+    let mut rig = Rig::new("a:1", |_| {});
+    rig.session.close(rig.now, 50);
+    rig.pump();
+    assert!(rig.ended[&50].is_err() && rig.over);
+    assert_eq!(rig.state(), SessionState::Closed);
+}
+
+#[test]
+fn thousands_of_calls_leave_in_a_few_writes() {
+    let mut rig = Rig::new("a:1", |settings| settings.queue_limit = 10_000);
+    rig.accept();
+    for ticket in 0..10_000 {
+        rig.call(ticket, OpCode::GetData, &[7; 40]);
+    }
+    rig.call(10_000, OpCode::GetData, b"");
+    assert_eq!(rig.ended[&10_000].as_ref().unwrap_err().cause, Cause::QueueFull);
+    let mut writes = Vec::new();
+    while rig.session.wants_write() {
+        writes.push(rig.write().len());
+    }
+    assert!(writes.len() <= 3, "{writes:?}");
+    assert_eq!(rig.session.outstanding(), 10_000);
+}

@@ -1,0 +1,242 @@
+//! The session machine with a hand on everything: the clock, the stream and the server's words.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use zebu_client::core::{
+    Action, EventKind, LinkId, Note, Outcome, Request, ServerAddress, ServerList, Session, SessionState,
+    Settings, WatchIntent, WatchRegistration, WatcherId,
+};
+use zebu_proto::client::connect::ReadOnlyField;
+use zebu_proto::client::{ConnectRequest, ConnectResponse, ReplyHeader, RequestHeader, WatcherEvent};
+use zebu_proto::frame::{Framed, LENGTH_SIZE, peek, write_frame};
+use zebu_proto::{Jute, OpCode, Reader, SessionId};
+
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(12);
+pub(crate) const SESSION: i64 = 0x1234;
+
+/// A request as a server sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) xid: i32,
+    pub(crate) op: i32,
+    pub(crate) body: Vec<u8>,
+}
+
+/// See the module.
+pub(crate) struct Rig {
+    pub(crate) session: Session<u32>,
+    pub(crate) now: Instant,
+    pub(crate) opening: Option<(LinkId, ServerAddress)>,
+    pub(crate) link: Option<LinkId>,
+    pub(crate) opened: Vec<ServerAddress>,
+    pub(crate) written: Vec<u8>,
+    pub(crate) ended: BTreeMap<u32, Outcome>,
+    pub(crate) events: Vec<(u64, EventKind, String)>,
+    pub(crate) states: Vec<SessionState>,
+    pub(crate) probes: Vec<ServerAddress>,
+    pub(crate) notes: Vec<Note>,
+    pub(crate) over: bool,
+}
+
+impl Rig {
+    pub(crate) fn new(servers: &str, change: impl FnOnce(&mut Settings)) -> Rig {
+        let mut settings = Settings { session_timeout: TIMEOUT, ..Settings::default() };
+        change(&mut settings);
+        let list: ServerList = servers.parse().unwrap();
+        let now = Instant::now();
+        let mut rig = Rig {
+            session: Session::new(settings, list.servers(), 7, now),
+            now,
+            opening: None,
+            link: None,
+            opened: Vec::new(),
+            written: Vec::new(),
+            ended: BTreeMap::new(),
+            events: Vec::new(),
+            states: Vec::new(),
+            probes: Vec::new(),
+            notes: Vec::new(),
+            over: false,
+        };
+        rig.pump();
+        rig
+    }
+
+    /// A machine with a session.
+    pub(crate) fn connected() -> Rig {
+        let mut rig = Rig::new("a:1", |_| {});
+        rig.accept();
+        rig
+    }
+
+    /// Carries out what the machine asks for.
+    pub(crate) fn pump(&mut self) {
+        while let Some(action) = self.session.poll_action() {
+            match action {
+                Action::Open { link, server, .. } => {
+                    self.opened.push(server.clone());
+                    self.opening = Some((link, server));
+                }
+                Action::Drop { link } => {
+                    self.opening.take_if(|(opening, _)| *opening == link);
+                    self.link.take_if(|open| *open == link);
+                }
+                Action::Complete { ticket, outcome } => {
+                    assert!(self.ended.insert(ticket, outcome).is_none(), "call {ticket} ended twice");
+                }
+                Action::Notify { watcher, event } => {
+                    self.events.push((watcher.0, event.kind, event.path.to_string()));
+                }
+                Action::Status(status) => self.states.push(status.state),
+                Action::Probe { server } => self.probes.push(server),
+                Action::Note(note) => self.notes.push(note),
+                Action::End => self.over = true,
+            }
+        }
+    }
+
+    /// Takes what is written now.
+    pub(crate) fn write(&mut self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.session.poll_write(self.now, &mut out);
+        self.written.extend_from_slice(&out);
+        out
+    }
+
+    /// The requests in what is written now.
+    pub(crate) fn requests(&mut self) -> Vec<Seen> {
+        let bytes = self.write();
+        payloads(&bytes).into_iter().map(|payload| see(&payload)).collect()
+    }
+
+    /// Opens the stream; returns the connect request.
+    pub(crate) fn open(&mut self) -> ConnectRequest {
+        for _ in 0..30 {
+            if self.opening.is_none() {
+                self.pass(Duration::from_millis(100));
+            }
+        }
+        let (link, _) = self.opening.take().expect("the machine wants to connect");
+        self.link = Some(link);
+        self.session.opened(self.now, link);
+        self.pump();
+        let bytes = self.write();
+        ConnectRequest::decode(&mut Reader::new(&payloads(&bytes)[0])).unwrap()
+    }
+
+    pub(crate) fn respond(&mut self, response: &ConnectResponse) {
+        let mut bytes = Vec::new();
+        write_frame(&mut bytes, |out| response.encode(out));
+        self.receive(&bytes);
+    }
+
+    /// Connects and accepts, with the session that was asked for or a new one.
+    pub(crate) fn accept(&mut self) -> ConnectRequest {
+        self.accept_as(SESSION, false)
+    }
+
+    pub(crate) fn accept_as(&mut self, new_session: i64, read_only: bool) -> ConnectRequest {
+        let request = self.open();
+        let id = if request.session_id == 0 { new_session } else { request.session_id };
+        let mut response =
+            ConnectResponse::accepted(SessionId(id), TIMEOUT.as_millis() as i32, request.read_only);
+        response.read_only = ReadOnlyField::Present(read_only);
+        self.respond(&response);
+        request
+    }
+
+    pub(crate) fn receive(&mut self, bytes: &[u8]) {
+        if let Some(link) = self.link {
+            self.session.received(self.now, link, bytes);
+            self.pump();
+        }
+    }
+
+    pub(crate) fn reply(&mut self, xid: i32, zxid: i64, err: i32, body: &[u8]) {
+        self.receive(&reply(xid, zxid, err, body));
+    }
+
+    pub(crate) fn lose(&mut self) {
+        let link = self.link.or(self.opening.as_ref().map(|(link, _)| *link)).expect("a link");
+        self.session.lost(self.now, link, "cut by the test");
+        self.pump();
+    }
+
+    /// Lets time pass, from deadline to deadline.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        for _ in 0..100_000 {
+            match self.session.deadline() {
+                Some(deadline) if deadline <= end => {
+                    self.now = self.now.max(deadline);
+                    self.session.tick(self.now);
+                    self.pump();
+                    self.write();
+                }
+                _ => {
+                    self.now = end;
+                    return;
+                }
+            }
+        }
+        panic!("the machine is busy without end");
+    }
+
+    pub(crate) fn call(&mut self, ticket: u32, op: OpCode, body: &[u8]) {
+        let losses_seen = self.session.losses();
+        let request = Request { op, body: Bytes::copy_from_slice(body), watch: None, losses_seen };
+        self.session.submit(self.now, request, ticket);
+        self.pump();
+    }
+
+    pub(crate) fn watch(&mut self, ticket: u32, intent: WatchIntent, path: &str) {
+        let watch = WatchRegistration { watcher: WatcherId(ticket.into()), intent, path: path.into() };
+        let op = match intent {
+            WatchIntent::Data => OpCode::GetData,
+            WatchIntent::Exists => OpCode::Exists,
+            WatchIntent::Children => OpCode::GetChildren2,
+            WatchIntent::Persistent | WatchIntent::Recursive => OpCode::AddWatch,
+        };
+        let losses_seen = self.session.losses();
+        let request = Request { op, body: Bytes::new(), watch: Some(watch), losses_seen };
+        self.session.submit(self.now, request, ticket);
+        self.pump();
+    }
+
+    pub(crate) fn state(&self) -> SessionState {
+        self.session.status().state
+    }
+}
+
+pub(crate) fn payloads(mut bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    while let Framed::Complete { length } = peek(bytes, usize::MAX) {
+        all.push(bytes[LENGTH_SIZE..LENGTH_SIZE + length].to_vec());
+        bytes = &bytes[LENGTH_SIZE + length..];
+    }
+    assert!(bytes.is_empty(), "only whole frames are written");
+    all
+}
+
+fn see(payload: &[u8]) -> Seen {
+    let mut reader = Reader::new(payload);
+    let header = RequestHeader::decode(&mut reader).unwrap();
+    Seen { xid: header.xid, op: header.op, body: reader.rest().to_vec() }
+}
+
+pub(crate) fn reply(xid: i32, zxid: i64, err: i32, body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write_frame(&mut bytes, |out| {
+        ReplyHeader { xid, zxid, err }.encode(out);
+        out.extend_from_slice(body);
+    });
+    bytes
+}
+
+pub(crate) fn event(kind: i32, path: &str, zxid: i64) -> Vec<u8> {
+    let mut body = Vec::new();
+    WatcherEvent { kind, state: 3, path: Some(path.into()) }.encode(&mut body);
+    reply(-1, zxid, 0, &body)
+}
