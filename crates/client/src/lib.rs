@@ -43,3 +43,16 @@ pub use crate::core::{
     SessionInfo, SessionPolicy, SessionState, Status, WatchEvent,
 };
 pub use crate::net::{Connector, TcpConnector};
+
+#[cfg(test)]
+mod tests {
+    fn crosses_threads<T: Send + Sync>() {}
+
+    #[test]
+    fn handles_cross_threads() {
+        crosses_threads::<crate::Client>();
+        crosses_threads::<crate::Error>();
+        crosses_threads::<crate::WatchStream>();
+        crosses_threads::<crate::OneshotWatcher>();
+    }
+}

@@ -94,7 +94,11 @@ impl<T> Session<T> {
         let accepted = response.timeout_ms > 0 && response.session_id != 0;
         match (accepted, asked) {
             (true, _) => self.establish(now, link, asked, sent_at, &response),
-            (false, Asked::Resume) => self.expire(now),
+            (false, Asked::Resume) => {
+                // The server is alive and well: a new session need not wait.
+                self.hosts.settled();
+                self.expire(now);
+            }
             // No server refuses a new session this way; the next one may know better.
             (false, Asked::NewSession) => self.broken(now, "a new session was refused as expired"),
         }

@@ -27,10 +27,12 @@ impl<T> Session<T> {
             match self.input.next(self.settings.reply_limit) {
                 Next::Frame(place) => {
                     let payload = Bytes::copy_from_slice(self.input.bytes(place));
-                    self.last_received = Some(now);
                     match self.phase {
                         Phase::Handshake { .. } => self.answer_handshake(now, &payload),
-                        Phase::Connected { .. } => self.reply(now, &payload),
+                        Phase::Connected { .. } => {
+                            self.last_received = Some(now);
+                            self.reply(now, &payload);
+                        }
                         Phase::Waiting { .. } | Phase::Opening { .. } | Phase::Ended(_) => return,
                     }
                 }
@@ -120,7 +122,7 @@ impl<T> Session<T> {
 
     /// A call that leaves a watch behind was answered.
     fn registered(&mut self, now: Instant, watch: &WatchRegistration, code: i32) {
-        self.watches.settle(watch.intent, &watch.path);
+        self.watches.settle(watch.watcher, watch.intent, &watch.path);
         let abandoned = self.abandoned.remove(&watch.watcher);
         let missing = code == ErrorCode::NoNode.wire();
         let kind = match (watch.intent, code) {

@@ -156,7 +156,7 @@ impl<T> Session<T> {
             return self.fail_call(ticket, cause, Delivery::NotSent);
         }
         if let Some(watch) = &request.watch {
-            self.watches.expect(watch.intent, &watch.path);
+            self.watches.expect(watch.watcher, watch.intent, &watch.path);
         }
         self.queue.push_back(Waiting {
             op: request.op,
@@ -196,9 +196,7 @@ impl<T> Session<T> {
             Some((watcher_type, path)) => self.remove_watch(now, watcher_type, path),
             None => {
                 // Not registered: spent, shared with others, or its registration is still on its way.
-                let waiting = self.queue.iter().map(|waiting| &waiting.purpose);
-                let sent = self.in_flight.iter().map(|sent| &sent.purpose);
-                if waiting.chain(sent).any(|purpose| registers(purpose, watcher)) {
+                if self.watches.is_registering(watcher) {
                     self.abandoned.insert(watcher);
                 }
             }
@@ -343,7 +341,7 @@ impl<T> Session<T> {
     }
 
     pub(super) fn forget_registration(&mut self, watch: &WatchRegistration) {
-        self.watches.settle(watch.intent, &watch.path);
+        self.watches.settle(watch.watcher, watch.intent, &watch.path);
         self.abandoned.remove(&watch.watcher);
     }
 
@@ -408,8 +406,4 @@ pub(super) fn cause_of(ending: Ending) -> Cause {
         Ending::Expired => Cause::SessionExpired,
         Ending::AuthFailed => Cause::AuthFailed,
     }
-}
-
-fn registers<T>(purpose: &Purpose<T>, watcher: WatcherId) -> bool {
-    matches!(purpose, Purpose::Call { watch: Some(watch), .. } if watch.watcher == watcher)
 }

@@ -1,7 +1,7 @@
 //! Who watches what, as this client knows it. Several watchers share one watch of the server; the table
 //! counts them, so that the server's is removed with the last one and never before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use zebu_proto::client::{EventType, SetWatches, WatcherType};
@@ -107,6 +107,8 @@ pub(crate) struct WatchTable {
     places: BTreeMap<WatcherId, (WatchKind, Box<str>)>,
     /// Registrations on their way: they count as watchers of the server's watch.
     pending: BTreeMap<(i32, Box<str>), u32>,
+    /// The watchers of those registrations.
+    registering: BTreeSet<WatcherId>,
 }
 
 impl WatchTable {
@@ -115,12 +117,14 @@ impl WatchTable {
     }
 
     /// A registration is on its way.
-    pub(crate) fn expect(&mut self, intent: WatchIntent, path: &str) {
+    pub(crate) fn expect(&mut self, watcher: WatcherId, intent: WatchIntent, path: &str) {
+        self.registering.insert(watcher);
         *self.pending.entry((intent.watcher_type().wire(), path.into())).or_default() += 1;
     }
 
     /// A registration has ended, well or not.
-    pub(crate) fn settle(&mut self, intent: WatchIntent, path: &str) {
+    pub(crate) fn settle(&mut self, watcher: WatcherId, intent: WatchIntent, path: &str) {
+        self.registering.remove(&watcher);
         let key = (intent.watcher_type().wire(), path.into());
         if let Some(count) = self.pending.get_mut(&key) {
             *count -= 1;
@@ -128,6 +132,10 @@ impl WatchTable {
                 self.pending.remove(&key);
             }
         }
+    }
+
+    pub(crate) fn is_registering(&self, watcher: WatcherId) -> bool {
+        self.registering.contains(&watcher)
     }
 
     pub(crate) fn add(&mut self, watcher: WatcherId, kind: WatchKind, path: &str) {
@@ -315,10 +323,10 @@ mod tests {
         let mut table = WatchTable::default();
         table.add(WatcherId(1), WatchKind::Data, "/a");
         table.add(WatcherId(2), WatchKind::Exist, "/a");
-        table.expect(WatchIntent::Data, "/a");
+        table.expect(WatcherId(3), WatchIntent::Data, "/a");
         assert_eq!(table.remove(WatcherId(1)), None);
         assert_eq!(table.remove(WatcherId(2)), None, "a registration is on its way");
-        table.settle(WatchIntent::Data, "/a");
+        table.settle(WatcherId(3), WatchIntent::Data, "/a");
         table.add(WatcherId(3), WatchKind::Data, "/a");
         assert_eq!(table.remove(WatcherId(3)), Some((WatcherType::Data, "/a".into())));
         assert_eq!(table.remove(WatcherId(3)), None);

@@ -158,6 +158,20 @@ fn without_a_word_from_any_server_the_session_is_dead_in_the_end() {
 }
 
 #[test]
+fn words_that_are_no_handshake_do_not_keep_a_session_alive() {
+    let mut rig = Rig::connected();
+    rig.lose();
+    for _ in 0..40 {
+        if rig.state() == SessionState::Expired {
+            return;
+        }
+        rig.open();
+        rig.receive(&[0, 0, 0, 1, 7]);
+    }
+    panic!("{:?}", rig.state());
+}
+
+#[test]
 fn a_session_is_taken_over() {
     let credentials = SessionCredentials { id: SessionId(77), password: [9; 16] };
     let mut rig = Rig::new("a:1", |settings| settings.resume = Some(credentials));

@@ -113,7 +113,7 @@ impl Rig {
 
     /// Opens the stream; returns the connect request.
     pub(crate) fn open(&mut self) -> ConnectRequest {
-        for _ in 0..30 {
+        for _ in 0..60 {
             if self.opening.is_none() {
                 self.pass(Duration::from_millis(100));
             }
