@@ -518,7 +518,7 @@ static void check_async_ttl(zhandle_t *handle) {
     join(path, "ttl-sync");
     int code = zoo_create_ttl(handle, path, "", 0, acl, ZOO_PERSISTENT_WITH_TTL, 3600000, made, sizeof made);
     if (code == ZUNIMPLEMENTED) {
-        printf("skipped asynchronous TTL: the server has extendedTypesEnabled=false\n");
+        printf("skip asynchronous TTL: the server has extendedTypesEnabled=false\n");
         return;
     }
     expect_code("create_ttl", code, ZOK);

@@ -70,8 +70,8 @@ final class CacheChecks {
             Suite.that(ready.await(30, TimeUnit.SECONDS), "not initialized");
             change(path);
             Suite.eventually("the cache shows the tree", () -> "{/=, /a=aa, /b=, /b/c=c, /before=x}".equals(show(cache, path)));
-            Suite.eventually("deletion is told", () -> deleted.get() == 1);
-            Suite.equal(6, created.get(), "creations told");
+            // A node that goes before the cache has read it is told neither as new nor as gone.
+            Suite.eventually("what is told adds up", () -> created.get() - deleted.get() == 5);
             Suite.that(changed.get() >= 1, "no change told");
         }
     }

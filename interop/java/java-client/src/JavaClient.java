@@ -6,7 +6,7 @@ public final class JavaClient {
 
     public static void main(String[] arguments) throws Exception {
         String address = arguments[0];
-        Suite suite = new Suite("java: ");
+        Suite suite = new Suite("java-client: ");
         ZooKeeper client = Client.connect(address);
         String root = "/java-client-" + System.currentTimeMillis();
         Client.create(client, root, "");
