@@ -1,7 +1,8 @@
-//! Runs Zebu and Apache ZooKeeper side by side and compares what clients see.
+//! Runs Zebu and Apache ZooKeeper side by side and compares what clients see, and what it costs.
 #![expect(clippy::print_stdout, reason = "a command-line tool: its report goes to standard output")]
 
 mod apache;
+mod bench;
 mod differential;
 
 use std::path::PathBuf;
@@ -28,6 +29,8 @@ enum Command {
     Vectors(VectorsArguments),
     /// Send the same random requests to Apache and Zebu (or to two Apaches) and compare every reply
     Differential(DifferentialArguments),
+    /// Measure Apache and Zebu under the same load, one after the other, and print both
+    Bench(bench::Arguments),
 }
 
 #[derive(Args)]
@@ -84,6 +87,7 @@ fn main() -> Result<ExitCode> {
     match Cli::parse().command {
         Command::Vectors(arguments) => run_vectors(&arguments),
         Command::Differential(arguments) => run_differential(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
     }
 }
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod bench;
 mod checks;
 mod interop;
 mod step;
@@ -28,6 +29,8 @@ enum Chore {
     Tidy,
     /// Clients that we did not write, against a running server
     Interop(interop::Arguments),
+    /// Apache ZooKeeper and Zebu under the same load, one after the other
+    Bench(bench::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         Chore::Fix => checks::fix(),
         Chore::Tidy => tidy::run(),
         Chore::Interop(arguments) => interop::run(&arguments),
+        Chore::Bench(arguments) => bench::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -82,11 +82,8 @@ impl Report {
         let latency = &tally.latency_us;
         let done = tally.done();
         let cpu_seconds: f64 = servers.iter().map(|server| server.cpu_seconds).sum();
-        let cpu_us_per_operation = if servers.is_empty() || done == 0 {
-            None
-        } else {
-            Some(cpu_seconds * 1e6 / done as f64)
-        };
+        let cpu_us_per_operation =
+            if servers.is_empty() || done == 0 { None } else { Some(cpu_seconds * 1e6 / done as f64) };
         Report {
             mix: load.mix.to_string(),
             sessions: load.sessions,
