@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// Makes `to` a copy of `from`.
+/// Makes `to` a copy of `from` that has reached the disk: otherwise the first sync of whoever starts on it
+/// would pay for the copying.
 pub(crate) fn replace(to: &Path, from: &Path) -> Result<()> {
     fs::remove_dir_all(to).with_context(|| format!("empty {}", to.display()))?;
     copy(from, to).with_context(|| format!("copy {} to {}", from.display(), to.display()))
@@ -20,6 +21,7 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
             copy(&entry.path(), &target)?;
         } else {
             fs::copy(entry.path(), &target)?;
+            fs::File::open(&target)?.sync_all()?;
         }
     }
     Ok(())
