@@ -1,7 +1,8 @@
-//! Runs Zebu and Apache ZooKeeper side by side and compares what clients see.
+//! Runs Zebu and Apache ZooKeeper side by side and compares what clients see, and what it costs.
 #![expect(clippy::print_stdout, reason = "a command-line tool: its report goes to standard output")]
 
 mod apache;
+mod bench;
 mod client;
 mod differential;
 mod dump;
@@ -37,6 +38,8 @@ enum Command {
     Files(FilesArguments),
     /// Kill Zebu under load, again and again, and ask for every acknowledged write after each restart
     Kill(KillArguments),
+    /// Measure Apache and Zebu under the same load, one after the other, and print both
+    Bench(bench::Arguments),
 }
 
 #[derive(Args)]
@@ -131,6 +134,7 @@ fn main() -> Result<ExitCode> {
         Command::Differential(arguments) => run_differential(&arguments),
         Command::Files(arguments) => run_files(&arguments),
         Command::Kill(arguments) => run_kill(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
     }
 }
 

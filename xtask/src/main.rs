@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod bench;
 mod checks;
 mod crash_states;
 mod interop;
@@ -31,6 +32,8 @@ enum Chore {
     Interop(interop::Arguments),
     /// Power failures at every moment, each state recovered and judged
     CrashStates(crash_states::Arguments),
+    /// Apache ZooKeeper and Zebu under the same load, one after the other
+    Bench(bench::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Chore::Tidy => tidy::run(),
         Chore::Interop(arguments) => interop::run(&arguments),
         Chore::CrashStates(arguments) => crash_states::look(&arguments),
+        Chore::Bench(arguments) => bench::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -4,13 +4,18 @@
 //! It speaks the raw protocol and does as little as possible per request, so that the server is measured
 //! and not the client. It only sends load to where it is told.
 
+mod body;
+mod driver;
 mod mix;
+mod nodes;
 mod process;
 mod report;
 mod run;
 mod session;
+mod tally;
 
 pub use mix::{Mix, MixError, Operation};
+pub use nodes::{Nodes, prepare};
 pub use process::{ProcessUsage, Usage};
-pub use report::{Report, ServerCost};
-pub use run::{BenchError, Load, Progress, run};
+pub use report::{Latencies, Report, Second, ServerCost};
+pub use run::{BenchError, Load, Pace, Progress, run};

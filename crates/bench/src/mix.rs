@@ -14,7 +14,7 @@ pub enum Operation {
     Children,
     /// setData of a prepared node.
     Set,
-    /// create of a sequential node; every one is deleted by a later request of the same session.
+    /// create of a persistent node below a prepared one, and its delete as the session's next turn.
     Create,
     /// multi of a check and a setData.
     Multi,

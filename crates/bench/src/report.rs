@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::run::Load;
-use crate::session::Tally;
+use crate::run::{Load, Pace};
+use crate::tally::Tally;
 
 /// What the load cost one server process.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -25,8 +25,8 @@ pub struct Report {
     pub mix: String,
     /// Sessions.
     pub sessions: usize,
-    /// Requests in flight per session.
-    pub in_flight: usize,
+    /// When requests were sent.
+    pub pace: Pace,
     /// Bytes of data per node.
     pub data_bytes: usize,
     /// Seconds of the measurement.
@@ -39,10 +39,24 @@ pub struct Report {
     pub operations_per_second: f64,
     /// Latencies in microseconds: mean, then the usual points of the distribution.
     pub latency_us: Latencies,
+    /// The same for each second of the measurement, by the time at which requests were sent or, at a
+    /// fixed rate, were due.
+    pub each_second: Vec<Second>,
     /// Cost per server process.
     pub servers: Vec<ServerCost>,
     /// CPU microseconds of all named servers per operation; `None` if no process was named.
     pub cpu_us_per_operation: Option<f64>,
+}
+
+/// One second of the measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Second {
+    /// Requests of this second that were answered, then or later.
+    pub operations: u64,
+    /// 99 of 100 were quicker, in microseconds.
+    pub p99_us: u64,
+    /// The slowest, in microseconds.
+    pub max_us: u64,
 }
 
 /// Points of the latency distribution in microseconds.
@@ -66,21 +80,19 @@ impl Report {
     pub(crate) fn new(load: &Load, tally: &Tally, servers: Vec<ServerCost>) -> Report {
         let seconds = load.duration.as_secs_f64();
         let latency = &tally.latency_us;
+        let done = tally.done();
         let cpu_seconds: f64 = servers.iter().map(|server| server.cpu_seconds).sum();
-        let cpu_us_per_operation = if servers.is_empty() || tally.done == 0 {
-            None
-        } else {
-            Some(cpu_seconds * 1e6 / tally.done as f64)
-        };
+        let cpu_us_per_operation =
+            if servers.is_empty() || done == 0 { None } else { Some(cpu_seconds * 1e6 / done as f64) };
         Report {
             mix: load.mix.to_string(),
             sessions: load.sessions,
-            in_flight: load.in_flight,
+            pace: load.pace,
             data_bytes: load.data_bytes,
             seconds,
-            operations: tally.done,
+            operations: done,
             errors: tally.errors,
-            operations_per_second: tally.done as f64 / seconds,
+            operations_per_second: done as f64 / seconds,
             latency_us: Latencies {
                 mean: latency.mean(),
                 p50: latency.value_at_quantile(0.5),
@@ -89,8 +101,24 @@ impl Report {
                 p999: latency.value_at_quantile(0.999),
                 max: latency.max(),
             },
+            each_second: tally.seconds.iter().map(Second::of).collect(),
             servers,
             cpu_us_per_operation,
+        }
+    }
+
+    /// The second with the highest 99th percentile.
+    pub fn worst_second(&self) -> Option<Second> {
+        self.each_second.iter().copied().max_by_key(|second| (second.p99_us, second.max_us))
+    }
+}
+
+impl Second {
+    fn of(latency_us: &hdrhistogram::Histogram<u32>) -> Second {
+        Second {
+            operations: latency_us.len(),
+            p99_us: latency_us.value_at_quantile(0.99),
+            max_us: latency_us.max(),
         }
     }
 }
@@ -100,8 +128,8 @@ impl fmt::Display for Report {
         let latency = &self.latency_us;
         writeln!(
             f,
-            "{}: {} sessions x {} in flight, {} bytes, {:.0} s",
-            self.mix, self.sessions, self.in_flight, self.data_bytes, self.seconds
+            "{}: {} sessions{}, {} bytes, {:.0} s",
+            self.mix, self.sessions, self.pace, self.data_bytes, self.seconds
         )?;
         writeln!(f, "  {:.0} operations/s, {} errors", self.operations_per_second, self.errors)?;
         writeln!(
@@ -109,6 +137,9 @@ impl fmt::Display for Report {
             "  latency us: mean {:.0}, p50 {}, p95 {}, p99 {}, p99.9 {}, max {}",
             latency.mean, latency.p50, latency.p95, latency.p99, latency.p999, latency.max
         )?;
+        if let Some(second) = self.worst_second() {
+            writeln!(f, "  worst second: p99 {} us, max {} us", second.p99_us, second.max_us)?;
+        }
         if let Some(cpu_us) = self.cpu_us_per_operation {
             writeln!(
                 f,

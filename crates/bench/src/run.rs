@@ -1,15 +1,43 @@
-//! A run: prepare the nodes, open the sessions, warm up, measure, report.
+//! A run: open the sessions, warm up, measure, report. The nodes must be there; see [`crate::prepare`].
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use zebu_proto::ErrorCode;
 
+use crate::driver::{Beat, Driver, Shape};
 use crate::mix::Mix;
+use crate::nodes::Nodes;
 use crate::process::{ProcessUsage, Usage};
 use crate::report::{Report, ServerCost};
-use crate::session::{BenchSession, Shape, Tally};
+use crate::session::BenchSession;
+use crate::tally::Tally;
+
+/// How long the last replies may take after the end of a run.
+const REPLIES_LIMIT: Duration = Duration::from_secs(120);
+
+/// When requests are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pace {
+    /// Every session keeps this many requests in flight: the server sets the pace.
+    InFlight(usize),
+    /// All sessions together send this many requests per second, whatever the answers do. Latency counts
+    /// from when a request was due, so that a server that stalls cannot hide it.
+    PerSecond(u32),
+}
+
+impl fmt::Display for Pace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Pace::InFlight(count) => write!(f, " x {count} in flight"),
+            Pace::PerSecond(rate) => write!(f, ", {rate} requests/s in all"),
+        }
+    }
+}
 
 /// What is asked of a run.
 #[derive(Clone, Debug)]
@@ -18,16 +46,14 @@ pub struct Load {
     pub servers: Vec<String>,
     /// Sessions, each with a connection of its own.
     pub sessions: usize,
-    /// Requests that each session keeps in flight.
-    pub in_flight: usize,
+    /// When requests are sent.
+    pub pace: Pace,
     /// What is sent.
     pub mix: Mix,
     /// Bytes of data per node.
     pub data_bytes: usize,
-    /// Nodes that are prepared and used.
-    pub nodes: usize,
-    /// Node under which everything happens; created if missing.
-    pub root: String,
+    /// Nodes that are used.
+    pub nodes: Nodes,
     /// Time before the measurement.
     pub warm_up: Duration,
     /// Time of the measurement.
@@ -84,6 +110,9 @@ pub enum BenchError {
         /// Why.
         source: std::io::Error,
     },
+    /// Replies did not come.
+    #[error("replies are missing {}s after the last request was sent", REPLIES_LIMIT.as_secs())]
+    Stuck,
     /// No server was named.
     #[error("no server was named")]
     NoServer,
@@ -101,30 +130,32 @@ impl BenchError {
 
 /// Runs the load and reports. `progress` is called about once a second.
 pub async fn run(load: &Load, mut progress: impl FnMut(Progress)) -> Result<Report, BenchError> {
-    let first = load.servers.first().ok_or(BenchError::NoServer)?;
-    let paths: Vec<String> =
-        (0..load.nodes.max(1)).map(|number| format!("{}/n{number:07}", load.root)).collect();
-    let data = vec![b'z'; load.data_bytes];
-    prepare(first, &load.root, &paths, &data).await?;
-
-    let mut sessions = Vec::with_capacity(load.sessions);
-    for number in 0..load.sessions.max(1) {
-        let server = &load.servers[number % load.servers.len()];
-        sessions.push(BenchSession::open(server, 0x9e37_79b9_7f4a_7c15 ^ (number as u64 + 1)).await?);
+    if load.servers.is_empty() {
+        return Err(BenchError::NoServer);
     }
+    let count = load.sessions.max(1);
+    let mut sessions = Vec::with_capacity(count);
+    for number in 0..count {
+        sessions.push(BenchSession::open(&load.servers[number % load.servers.len()], number).await?);
+    }
+    let paths = (0..load.nodes.leaves.max(1)).map(|number| load.nodes.leaf(number)).collect();
     let start = Instant::now();
     let measure_from = start + load.warm_up;
     let shape = Arc::new(Shape {
         mix: load.mix.clone(),
-        in_flight: load.in_flight.max(1),
         paths,
-        data,
+        data: vec![b'z'; load.data_bytes],
         measure_from,
         until: measure_from + load.duration,
         progress: AtomicU64::new(0),
     });
-    let tasks: Vec<_> =
-        sessions.into_iter().map(|session| tokio::spawn(session.run(shape.clone()))).collect();
+    let tasks: Vec<_> = sessions
+        .into_iter()
+        .map(|session| {
+            let beat = beat(load.pace, start, session.number, count);
+            tokio::spawn(Driver::new(session, shape.clone()).run(beat))
+        })
+        .collect();
 
     watch(&shape, start, measure_from, &mut progress).await;
     let before = usages(&load.processes)?;
@@ -133,7 +164,9 @@ pub async fn run(load: &Load, mut progress: impl FnMut(Progress)) -> Result<Repo
 
     let mut tally = Tally::new();
     for task in tasks {
-        tally.add(&task.await.map_err(|_| BenchError::Garbage)??);
+        let left = (shape.until + REPLIES_LIMIT).saturating_duration_since(Instant::now());
+        let ended = tokio::time::timeout(left, task).await.map_err(|_| BenchError::Stuck)?;
+        tally.add(&ended.map_err(|_| BenchError::Garbage)??);
     }
     let costs =
         load.processes.iter().zip(before.iter().zip(&after)).map(|(&process, (before, after))| ServerCost {
@@ -155,17 +188,16 @@ async fn watch(shape: &Shape, start: Instant, until: Instant, progress: &mut imp
     }
 }
 
-async fn prepare(server: &str, root: &str, paths: &[String], data: &[u8]) -> Result<(), BenchError> {
-    let mut session = BenchSession::open(server, 1).await?;
-    let mut above = String::new();
-    for name in root.split('/').filter(|name| !name.is_empty()) {
-        above = format!("{above}/{name}");
-        session.ensure(&above, b"").await?;
+/// The sessions of a fixed rate send in turn, evenly spread.
+fn beat(pace: Pace, start: Instant, number: usize, sessions: usize) -> Beat {
+    match pace {
+        Pace::InFlight(count) => Beat::InFlight(count.max(1)),
+        Pace::PerSecond(rate) => {
+            let step = Duration::from_secs(1) / rate.max(1);
+            let of = |count: usize| step.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+            Beat::Every { first: start + of(number), interval: of(sessions) }
+        }
     }
-    for path in paths {
-        session.ensure(path, data).await?;
-    }
-    Ok(())
 }
 
 fn usages(processes: &[u32]) -> Result<Vec<Usage>, BenchError> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use zebu_bench::{Load, Mix, Progress};
+use zebu_bench::{Load, Mix, Nodes, Pace, Progress};
 
 use crate::console::{complain, say};
 
@@ -17,6 +17,7 @@ Examples:
   zebu bench                                        reads from 127.0.0.1:2181 for ten seconds
   zebu bench --mix get=9,set=1 --sessions 50 --in-flight 20
   zebu bench --mix set --size 1024 --pid 4711 --json
+  zebu bench --mix set --rate 2000                  latency from when each request was due
   zebu bench --server zk1:2181 --server zk2:2181    sessions are spread over both
 
 Everything happens below --root (default /zebu-bench), which stays there afterwards. Never point it at a
@@ -33,6 +34,10 @@ pub(crate) struct Bench {
     /// Requests that each session keeps in flight
     #[arg(long, default_value_t = 16)]
     in_flight: usize,
+
+    /// Requests per second of all sessions together, sent whether or not answers come
+    #[arg(long, conflicts_with = "in_flight")]
+    rate: Option<u32>,
 
     /// Operations and their weights: get, exists, children, set, create, multi, ping, sync
     #[arg(long, default_value = "get")]
@@ -86,11 +91,10 @@ impl Bench {
         let load = Load {
             servers: self.servers,
             sessions: self.sessions,
-            in_flight: self.in_flight,
+            pace: self.rate.map_or(Pace::InFlight(self.in_flight), Pace::PerSecond),
             mix: self.mix,
             data_bytes: self.size,
-            nodes: self.nodes,
-            root: self.root,
+            nodes: Nodes::flat(self.root, self.nodes),
             warm_up: Duration::from_secs(self.warm_up),
             duration: Duration::from_secs(self.seconds),
             processes: self.processes,
@@ -100,7 +104,12 @@ impl Bench {
             .build()
             .map_err(|error| format!("the load cannot be started: {error}"))?;
         let bar = progress_bar(load.warm_up + load.duration);
-        let report = runtime.block_on(zebu_bench::run(&load, |progress| show(&bar, progress)));
+        let report = runtime.block_on(async {
+            if let Some(server) = load.servers.first() {
+                zebu_bench::prepare(server, &load.nodes, load.data_bytes, |_| ()).await?;
+            }
+            zebu_bench::run(&load, |progress| show(&bar, progress)).await
+        });
         bar.finish_and_clear();
         let report = report.map_err(|error| error.to_string())?;
         if self.json {

@@ -1,0 +1,47 @@
+//! What the requests of the load say, without their headers.
+
+use zebu_proto::client::multi::{MULTI_END, MultiHeader};
+use zebu_proto::jute::encode_bytes;
+use zebu_proto::{Acl, Jute, OpCode};
+
+/// Any version: the load never wants to fail.
+const ANY_VERSION: i32 = -1;
+
+/// Flags of a create: a persistent node under the given name.
+const PERSISTENT: i32 = 0;
+
+pub(crate) fn path(path: &str, out: &mut Vec<u8>) {
+    encode_bytes(path.as_bytes(), out);
+}
+
+pub(crate) fn path_and_no_watch(path: &str, out: &mut Vec<u8>) {
+    encode_bytes(path.as_bytes(), out);
+    false.encode(out);
+}
+
+pub(crate) fn set(path: &str, data: &[u8], out: &mut Vec<u8>) {
+    encode_bytes(path.as_bytes(), out);
+    encode_bytes(data, out);
+    ANY_VERSION.encode(out);
+}
+
+pub(crate) fn create(path: &str, data: &[u8], out: &mut Vec<u8>) {
+    encode_bytes(path.as_bytes(), out);
+    encode_bytes(data, out);
+    Acl::open().encode(out);
+    PERSISTENT.encode(out);
+}
+
+pub(crate) fn path_and_any_version(path: &str, out: &mut Vec<u8>) {
+    encode_bytes(path.as_bytes(), out);
+    ANY_VERSION.encode(out);
+}
+
+/// A check and a setData of the same node.
+pub(crate) fn multi(path: &str, data: &[u8], out: &mut Vec<u8>) {
+    MultiHeader { op: OpCode::Check.wire(), done: false, err: -1 }.encode(out);
+    path_and_any_version(path, out);
+    MultiHeader { op: OpCode::SetData.wire(), done: false, err: -1 }.encode(out);
+    set(path, data, out);
+    MULTI_END.encode(out);
+}

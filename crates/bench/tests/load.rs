@@ -1,0 +1,115 @@
+//! The load against a server that only pretends: what is sent, when it is sent, and what is counted.
+#![allow(clippy::unwrap_used, reason = "a test says by panicking that it failed")]
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use zebu_bench::{Load, Nodes, Pace, prepare, run};
+use zebu_proto::client::connect::{ConnectResponse, ReadOnlyField};
+use zebu_proto::client::{ReplyHeader, RequestHeader};
+use zebu_proto::frame::write_frame;
+use zebu_proto::{ErrorCode, Jute, OpCode, Reader, SessionId};
+
+/// Serves one connection: nothing is answered before `held` requests have come, then everything, with the
+/// error that `error` gives. Ends with the session and returns the operations in order.
+fn pretend(held: usize, error: fn(OpCode, usize) -> i32) -> (String, JoinHandle<Vec<OpCode>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        read_frame(&mut stream);
+        let accepted = ConnectResponse::accepted(SessionId(1), 30_000, ReadOnlyField::Present(false));
+        let mut out = Vec::new();
+        write_frame(&mut out, |out| accepted.encode(out));
+        stream.write_all(&out).unwrap();
+        let mut seen = Vec::new();
+        out.clear();
+        loop {
+            let frame = read_frame(&mut stream);
+            let header = RequestHeader::decode(&mut Reader::new(&frame)).unwrap();
+            let op = OpCode::from_wire(header.op).unwrap();
+            let err = error(op, seen.len());
+            write_frame(&mut out, |out| ReplyHeader { xid: header.xid, zxid: 1, err }.encode(out));
+            seen.push(op);
+            if seen.len() >= held || op == OpCode::CloseSession {
+                stream.write_all(&out).unwrap();
+                out.clear();
+            }
+            if op == OpCode::CloseSession {
+                return seen;
+            }
+        }
+    });
+    (address, server)
+}
+
+fn read_frame(stream: &mut TcpStream) -> Vec<u8> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).unwrap();
+    let mut frame = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut frame).unwrap();
+    frame
+}
+
+fn load(address: String, mix: &str, pace: Pace) -> Load {
+    Load {
+        servers: vec![address],
+        sessions: 1,
+        pace,
+        mix: mix.parse().unwrap(),
+        data_bytes: 10,
+        nodes: Nodes::flat("/a", 5),
+        warm_up: Duration::ZERO,
+        duration: Duration::from_secs(1),
+        processes: vec![std::process::id()],
+    }
+}
+
+#[tokio::test]
+async fn a_fixed_rate_does_not_wait_for_answers_and_counts_from_when_a_request_was_due() {
+    let (address, server) = pretend(50, |_, _| 0);
+    let report = run(&load(address, "get", Pace::PerSecond(100)), |_| ()).await.unwrap();
+    assert_eq!(server.join().unwrap().len(), 101);
+    assert_eq!((report.operations, report.errors), (100, 0));
+    // The first was answered when the fiftieth had come, which was due 490 ms later.
+    assert!(report.latency_us.max >= 490_000, "{report}");
+    assert_eq!(report.each_second.len(), 1);
+    let second = report.worst_second().unwrap();
+    assert_eq!(second.operations, 100);
+    assert!(second.max_us >= 490_000, "{second:?}");
+}
+
+#[tokio::test]
+async fn creates_and_deletes_take_turns_and_errors_are_counted() {
+    let (address, server) =
+        pretend(1, |op, number| if op == OpCode::Create && number == 2 { -110 } else { 0 });
+    let report = run(&load(address, "create", Pace::InFlight(3)), |_| ()).await.unwrap();
+    let mut seen = server.join().unwrap();
+    assert_eq!(seen.pop(), Some(OpCode::CloseSession));
+    assert_eq!(seen.len() % 2, 0, "the last node was deleted too");
+    for pair in seen.chunks(2) {
+        assert_eq!(pair, [OpCode::Create, OpCode::Delete]);
+    }
+    assert_eq!(report.errors, 1);
+    assert!(report.cpu_us_per_operation.is_some());
+}
+
+#[tokio::test]
+async fn a_leaf_that_exists_gets_the_data() {
+    // Number 0 is the root, 1 to 5 are the leaves.
+    let (address, server) = pretend(1, |_, number| if number < 3 { ErrorCode::NodeExists.wire() } else { 0 });
+    prepare(&address, &Nodes::flat("/a", 5), 10, |_| ()).await.unwrap();
+    let mut seen = server.join().unwrap();
+    assert_eq!(seen.pop(), Some(OpCode::CloseSession));
+    assert_eq!(seen.iter().filter(|op| **op == OpCode::Create).count(), 6);
+    assert_eq!(seen.iter().filter(|op| **op == OpCode::SetData).count(), 2);
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_be_created_is_named() {
+    let (address, _server) = pretend(1, |_, _| ErrorCode::NoAuth.wire());
+    let error = prepare(&address, &Nodes::flat("/a", 1), 10, |_| ()).await.unwrap_err();
+    assert!(error.to_string().starts_with("/a cannot be created"), "{error}");
+}
