@@ -10,6 +10,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tracing::{debug, info, warn};
 use zebu_node::Lane;
+use zebu_tree::Credentials;
 
 use super::connection::Connection;
 use super::peer;
@@ -82,7 +83,7 @@ impl Listener {
         let now = shared.clock.now();
         let cell = shared
             .lanes
-            .add(peer, |id| Lane::new(id, peer::credentials(peer), now.wall_ms, now.monotonic_ms));
+            .add(peer, |id| Lane::new(id, Credentials::of_peer(peer.ip()), now.wall_ms, now.monotonic_ms));
         let connection = Connection::new(stream, shared.clone(), cell);
         tokio::spawn(async move {
             connection.run().await;
