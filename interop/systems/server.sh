@@ -20,7 +20,7 @@ open_scratch() {
 close_scratch() {
     local status=$?
     for pid in ${system_pids:-}; do
-        kill -9 "$pid" 2>/dev/null
+        kill -9 "$pid" 2>/dev/null && wait "$pid" 2>/dev/null
     done
     kill_server
     if [ -n "${ZEBU_SYSTEMS_KEEP:-}" ]; then

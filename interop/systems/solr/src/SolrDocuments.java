@@ -7,14 +7,14 @@ import org.apache.solr.client.solrj.SolrQuery;
 import org.apache.solr.client.solrj.impl.CloudHttp2SolrClient;
 import org.apache.solr.client.solrj.impl.CloudSolrClient;
 import org.apache.solr.client.solrj.request.CollectionAdminRequest;
-import org.apache.solr.cloud.ZkConfigSetService;
 import org.apache.solr.common.SolrInputDocument;
 import org.apache.solr.common.cloud.DocCollection;
 import org.apache.solr.common.cloud.SolrZkClient;
+import org.apache.solr.common.cloud.ZkMaintenanceUtils;
 
 /** One step of the scenario: {@code SolrDocuments ZOOKEEPER upload|nodes|create|index|query|active|drop ARGUMENT [COUNT]}. */
 public final class SolrDocuments {
-    private static final long PATIENCE_MILLIS = 120_000;
+    private static final long PATIENCE_MILLIS = 60_000;
 
     private SolrDocuments() {}
 
@@ -44,7 +44,7 @@ public final class SolrDocuments {
 
     private static void upload(String address, Path directory) throws Exception {
         try (SolrZkClient zookeeper = new SolrZkClient.Builder().withUrl(address).withTimeout(10_000, TimeUnit.MILLISECONDS).build()) {
-            new ZkConfigSetService(zookeeper).uploadConfig("plain", directory);
+            ZkMaintenanceUtils.uploadToZK(zookeeper, directory, "/configs/plain", ZkMaintenanceUtils.UPLOAD_FILENAME_EXCLUDE_PATTERN);
         }
     }
 

@@ -25,7 +25,7 @@ public final class SolrNode {
             """.formatted(port, arguments[2]));
         System.setProperty("zkHost", arguments[2]);
         System.setProperty("hostPort", arguments[1]);
-        JettyConfig config = new JettyConfig.Builder().setContext("/solr").setPort(port).useOnlyHttp1(true).build();
+        JettyConfig config = new JettyConfig.Builder().setContext("/solr").setPort(port).build();
         Properties properties = new Properties();
         properties.setProperty("hostPort", arguments[1]);
         new JettySolrRunner(home.toString(), properties, config).start();
