@@ -101,22 +101,35 @@ fn run(
         directory: shared.config.storage.log_dir(),
         reason: error.to_string(),
     };
-    let mut transactions = 0u64;
     while let Ok(first) = orders.recv() {
         let mut last = first.last;
+        let mut transactions = 0;
+        // What goes into the same file is one write.
+        let mut joined: Option<LogBatch> = None;
         for batch in Gathered::new(first, orders, &shared.config.storage) {
-            log.append(batch.first, batch.last, &batch.bytes).map_err(failure)?;
             last = batch.last;
             transactions += batch.transactions();
-            if batch.after == AfterAppend::RollAndSnapshot {
+            let rolls = batch.after == AfterAppend::RollAndSnapshot;
+            match &mut joined {
+                None => joined = Some(batch),
+                Some(joined) => {
+                    joined.bytes.extend_from_slice(&batch.bytes);
+                    joined.last = batch.last;
+                }
+            }
+            if rolls && let Some(joined) = joined.take() {
+                log.append(joined.first, joined.last, &joined.bytes).map_err(failure)?;
                 log.roll().map_err(failure)?;
             }
+        }
+        if let Some(joined) = joined {
+            log.append(joined.first, joined.last, &joined.bytes).map_err(failure)?;
         }
         let started = Instant::now();
         log.sync().map_err(failure)?;
         let took = started.elapsed();
         shared.metrics.fsync_ms.add(took.as_millis() as u64);
-        shared.metrics.sync_batch.add(std::mem::take(&mut transactions));
+        shared.metrics.sync_batch.add(transactions);
         if took > shared.config.storage.fsync_warning_threshold {
             warn!(took_ms = took.as_millis() as u64, "the sync of the transaction log was slow");
         }

@@ -1,4 +1,4 @@
-//! The purge thread: removes old snapshots and logs, at start and then at a fixed rate.
+//! The purge thread: removes old snapshots and logs, soon after the start and then at a fixed rate.
 //!
 //! Where the configuration is silent, a directory that Zebu created is purged once a day; one that was taken
 //! over from ZooKeeper is not, because its files are the way back.
@@ -16,6 +16,9 @@ use crate::config::{PurgeInterval, StorageConfig};
 
 /// How often a directory of Zebu's own is purged if nobody says otherwise.
 const INTERVAL_DEFAULT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The first purge reads whole snapshots; it waits until the start is over.
+const FIRST_RUN: Duration = Duration::from_secs(30);
 
 /// Marks a directory that Zebu created. ZooKeeper ignores it.
 const ORIGIN_FILE: &str = "zebu.origin";
@@ -86,14 +89,13 @@ pub(crate) fn start(
 }
 
 fn run(directories: &Directories, retain: usize, every: Duration, stopped: &Receiver<()>) {
-    loop {
+    let mut pause = every.min(FIRST_RUN);
+    while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+        pause = every;
         match purge(&FileDisk, directories, retain) {
             Ok(report) if report.removed.is_empty() => {}
             Ok(report) => info!(removed = report.removed.len(), kept = report.kept.len(), "purged old files"),
             Err(error) => warn!(%error, "old files could not be removed; trying again next time"),
-        }
-        if stopped.recv_timeout(every) != Err(RecvTimeoutError::Timeout) {
-            return;
         }
     }
 }

@@ -118,15 +118,19 @@ pub fn read_file<D: Disk>(disk: &D, path: &Path) -> io::Result<Vec<u8>> {
 pub struct FileSink<F> {
     file: F,
     offset: u64,
+    unsynced: usize,
 }
+
+/// A long stream is synced in steps: one sync of all of it at the end would hold up the log's.
+const SINK_SYNC_STEP: usize = 8 << 20;
 
 impl<F: DiskFile> FileSink<F> {
     /// Starts at the front of `file`.
     pub fn new(file: F) -> FileSink<F> {
-        FileSink { file, offset: 0 }
+        FileSink { file, offset: 0, unsynced: 0 }
     }
 
-    /// The file.
+    /// The file. What was written since the last step is not synced.
     pub fn into_file(self) -> F {
         self.file
     }
@@ -136,6 +140,11 @@ impl<F: DiskFile> io::Write for FileSink<F> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write_at(self.offset, bytes)?;
         self.offset += bytes.len() as u64;
+        self.unsynced += bytes.len();
+        if self.unsynced >= SINK_SYNC_STEP {
+            self.file.sync_data()?;
+            self.unsynced = 0;
+        }
         Ok(bytes.len())
     }
 
