@@ -10,6 +10,7 @@ import org.apache.zookeeper.Watcher.Event.EventType;
 import org.apache.zookeeper.Watcher.Event.KeeperState;
 import org.apache.zookeeper.ZooDefs.Ids;
 import org.apache.zookeeper.ZooKeeper;
+import org.apache.zookeeper.admin.ZooKeeperAdmin;
 import org.apache.zookeeper.client.StaticHostProvider;
 import org.apache.zookeeper.client.ZKClientConfig;
 import org.apache.zookeeper.data.Stat;
@@ -286,6 +287,22 @@ final class SessionChecks {
         }
         for (ZooKeeper one : clients) {
             one.close();
+        }
+        Client.Events adminEvents = new Client.Events();
+        ZooKeeperAdmin[] admins = {
+            new ZooKeeperAdmin(address, Client.TIMEOUT_MILLIS, adminEvents, config),
+            new ZooKeeperAdmin(address, Client.TIMEOUT_MILLIS, adminEvents, false),
+            new ZooKeeperAdmin(address, Client.TIMEOUT_MILLIS, adminEvents, false, config),
+        };
+        for (ZooKeeperAdmin admin : admins) {
+            Suite.eventually("connection", () -> admin.getState().isConnected());
+            admin.close();
+        }
+        ZooKeeper first = Client.connect(address);
+        try (ZooKeeper again = new ZooKeeper(address, Client.TIMEOUT_MILLIS, events, first.getSessionId(),
+            first.getSessionPasswd(), false, new StaticHostProvider(List.of(server)))) {
+            Suite.eventually("connection", () -> again.getState().isConnected());
+            Suite.equal(first.getSessionId(), again.getSessionId(), "session id");
         }
         ZooKeeper owner = Client.connect(address);
         try (ZooKeeper again = new ZooKeeper(address, Client.TIMEOUT_MILLIS, events, owner.getSessionId(),
