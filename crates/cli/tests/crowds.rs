@@ -106,6 +106,40 @@ fn a_client_that_does_not_read_its_replies_costs_a_bounded_amount() {
     assert!(monitored(&server, "num_alive_connections") >= 1);
 }
 
+/// A client that stops reading in the middle of its requests is silent, whatever it has sent before: its
+/// session ends and its ephemeral nodes go.
+#[test]
+fn a_client_that_does_not_read_loses_its_session() {
+    let server = server().line("tickTime=100").start().unwrap();
+    let (mut other, _) = open(&server);
+    create(&mut other, "/large", &vec![7; 900_000]);
+    let mut request = zebu_testing::raw::new_session_request();
+    request.timeout_ms = 200;
+    // Where a client gets stuck depends on the buffers of the system, so they send different amounts of reads
+    // before a write.
+    let deaf: Vec<(String, RawClient)> = (1..=24)
+        .map(|reads| {
+            let path = format!("/mine-{reads}");
+            let mut client = RawClient::connect(server.address()).unwrap();
+            client.handshake(&request).unwrap();
+            done(&mut client, OpCode::Create, create_body(&path, b"", Acl::open(), 1));
+            for _ in 0..reads {
+                client.queue(OpCode::GetData, path_and_watch("/large", false));
+            }
+            client.queue(OpCode::SetData, set_data_body(&path, b"x", -1));
+            client.flush().unwrap();
+            (path, client)
+        })
+        .collect();
+    for (path, _) in &deaf {
+        wait_until(|| !exists(&mut other, path));
+    }
+}
+
+fn exists(client: &mut RawClient, path: &str) -> bool {
+    refused(client, OpCode::Exists, path_and_watch(path, false)).is_none()
+}
+
 /// Events cannot wait: a client that lets them pile up loses its connection, and others do not.
 #[test]
 fn a_client_that_does_not_read_its_events_loses_its_connection() {

@@ -50,6 +50,17 @@ enum Stage {
     Serving,
 }
 
+/// What follows when the lane's output has been taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Collected {
+    /// Nothing can be done before something happens.
+    Wait,
+    /// There was room for more requests, and they were taken.
+    Again,
+    /// The connection is at its end.
+    End,
+}
+
 /// What a wait ended with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wake {
@@ -114,8 +125,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             let shared = self.shared.clone();
             shared.inbox.submit(&mut self.submissions).await;
-            if !self.collect_output() {
-                return;
+            match self.collect_output() {
+                Collected::Wait => {}
+                // Requests were taken; a write among them must not wait for the client to read.
+                Collected::Again => continue,
+                Collected::End => return,
             }
             match self.wait().await {
                 Wake::Received | Wake::Sent => {}
@@ -130,13 +144,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
     }
 
-    /// Takes what the lane has to send. False when the connection is at its end.
-    fn collect_output(&mut self) -> bool {
+    /// Takes what the lane has to send.
+    fn collect_output(&mut self) -> Collected {
         let mut lane = self.cell.lock();
         if let Phase::Closed(reason) = lane.phase {
             drop(lane);
             self.note_close(reason);
-            return false;
+            return Collected::End;
         }
         if lane.waiting() == 0 {
             self.large.clear();
@@ -157,8 +171,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         }
         if room_now {
             self.resume();
+            return Collected::Again;
         }
-        !done
+        if done { Collected::End } else { Collected::Wait }
     }
 
     fn note_close(&self, reason: CloseReason) {
