@@ -1,10 +1,32 @@
 //! The agreement protocol: who leads, what is decided. Pure: events and the time come in, actions go out;
 //! no sockets, files, clocks, threads or global randomness.
-//!
-//! So far: quorums and the election. Discovery, synchronisation and broadcast follow.
 
+mod action;
 pub mod election;
+mod entry;
+mod event;
+mod peer;
 pub mod quorum;
+mod settings;
 
-pub use election::{Action, Decision, Elector, ElectorSettings, Role, Standing};
+pub use action::{Action, CloseReason, Serving};
+pub use election::Role;
+pub use entry::Entry;
+pub use event::{Event, IoId, LinkId, LogRead};
+pub use peer::{LearnerStatus, Peer, Status};
 pub use quorum::{HierarchyError, QuorumRule};
+pub use settings::{HistoryLimits, PeerSettings, Recovered, Trust};
+
+use zebu_proto::quorum::Packet;
+
+/// How much a packet counts towards what may wait on a connection: about its bytes.
+pub fn weight(packet: &Packet) -> usize {
+    const OVERHEAD: usize = 64;
+    match packet {
+        Packet::Proposal { entry, .. }
+        | Packet::Inform { entry, .. }
+        | Packet::InformAndActivate { entry, .. } => OVERHEAD + entry.len(),
+        Packet::Request { payload, .. } => OVERHEAD + payload.len(),
+        _ => OVERHEAD,
+    }
+}

@@ -1,0 +1,239 @@
+//! What a member wants done. The order of actions is the order in which they are to be begun; whatever has
+//! to wait for the disk is not handed out before the disk has reported.
+
+use std::fmt;
+
+use zebu_proto::quorum::{Notification, Packet};
+use zebu_proto::{ServerId, Zxid};
+
+use crate::entry::Entry;
+use crate::event::{IoId, LinkId};
+
+/// What a member that takes part does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serving {
+    /// It leads.
+    Leading {
+        /// In this epoch.
+        epoch: u32,
+    },
+    /// It follows.
+    Following {
+        /// Whom.
+        leader: ServerId,
+        /// In this epoch.
+        epoch: u32,
+    },
+    /// It observes.
+    Observing {
+        /// Whom.
+        leader: ServerId,
+        /// In this epoch.
+        epoch: u32,
+    },
+}
+
+/// Something to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send a message of the election. A newer one to the same server replaces one that has not left yet.
+    Notify {
+        /// To whom.
+        to: ServerId,
+        /// What.
+        notification: Notification,
+    },
+    /// Connect to the quorum port of a server.
+    Dial {
+        /// The number of the connection.
+        link: LinkId,
+        /// To whom.
+        to: ServerId,
+    },
+    /// Send a packet.
+    Send {
+        /// On which connection.
+        link: LinkId,
+        /// What.
+        packet: Packet,
+    },
+    /// Close a connection. No event comes from it any more.
+    Close {
+        /// Which.
+        link: LinkId,
+        /// Why.
+        reason: CloseReason,
+    },
+    /// Send the whole state, as it is now, behind the SNAP packet that was just sent.
+    StreamSnapshot {
+        /// On which connection.
+        link: LinkId,
+        /// The last transaction of the state.
+        zxid: Zxid,
+    },
+    /// Read old transactions from the log; a [`crate::Event::LogRead`] answers.
+    ReadLog {
+        /// For which connection.
+        link: LinkId,
+        /// The ones behind this.
+        after: Zxid,
+        /// The last one that is wanted.
+        up_to: Zxid,
+    },
+    /// Append to the log and sync.
+    Append {
+        /// The work.
+        io: IoId,
+        /// What.
+        entry: Entry,
+    },
+    /// Cut the log behind a transaction, and drop snapshots that hold more. If the state holds more too, load
+    /// it again from the disk.
+    Truncate {
+        /// The work.
+        io: IoId,
+        /// The last transaction that stays.
+        to: Zxid,
+    },
+    /// Make the state that came on a connection the only one: durable, in place of log and snapshots, and in
+    /// memory.
+    InstallSnapshot {
+        /// The work.
+        io: IoId,
+        /// The connection.
+        link: LinkId,
+        /// Its last transaction.
+        zxid: Zxid,
+    },
+    /// Move log and snapshots out of the way and begin with an empty state. The accepted epoch stays.
+    SetAside {
+        /// The work.
+        io: IoId,
+    },
+    /// Write the accepted epoch.
+    SaveAcceptedEpoch {
+        /// The work.
+        io: IoId,
+        /// The epoch.
+        epoch: u32,
+    },
+    /// Write the current epoch.
+    SaveCurrentEpoch {
+        /// The work.
+        io: IoId,
+        /// The epoch.
+        epoch: u32,
+    },
+    /// A transaction is committed and in the own log: apply it. They come in order, each once.
+    Deliver(Entry),
+    /// Begin to serve clients.
+    Serve(Serving),
+    /// Close all clients and forget what was asked. Comes when serving ends.
+    StopServing,
+    /// A learner said something that is not agreement's business: a request, a question about a session,
+    /// sessions that were touched.
+    FromLearner {
+        /// On which connection.
+        link: LinkId,
+        /// Who it is.
+        server: ServerId,
+        /// What.
+        packet: Packet,
+    },
+    /// A learner is gone.
+    LearnerLost {
+        /// Its connection.
+        link: LinkId,
+    },
+    /// The leader said something that is not agreement's business: a ping, an answer about a session, the end
+    /// of a sync.
+    FromLeader {
+        /// What.
+        packet: Packet,
+    },
+}
+
+/// Why a connection was closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// This server's role has ended.
+    RoleEnded,
+    /// Nobody leads here.
+    NotLeading,
+    /// The other side is silent.
+    Silent,
+    /// The other side has a newer connection.
+    Replaced,
+    /// The other side is in no configuration.
+    UnknownServer(ServerId),
+    /// The other side knows a later history than this leader.
+    AheadOfLeader {
+        /// Its last transaction.
+        last: Zxid,
+        /// Its epoch.
+        current_epoch: i64,
+    },
+    /// The leader's epoch is older than one that was promised.
+    OldEpoch {
+        /// The leader's.
+        proposed: u32,
+        /// The promised one.
+        accepted: i64,
+    },
+    /// Transactions are missing.
+    Gap {
+        /// The last that is here.
+        after: Zxid,
+        /// The one that came.
+        found: Zxid,
+    },
+    /// A committed transaction would be cut off.
+    TruncatesCommitted {
+        /// The last that would stay.
+        to: Zxid,
+        /// The last that is committed.
+        committed: Zxid,
+    },
+    /// A packet that has no place here.
+    OutOfPlace {
+        /// What is going on.
+        step: &'static str,
+        /// What came.
+        packet: &'static str,
+    },
+    /// Something about a transaction that was never sent.
+    UnknownZxid(Zxid),
+    /// What came cannot be a configuration that this server may follow.
+    NewerConfig(i64),
+}
+
+impl fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CloseReason::RoleEnded => write!(f, "this server has changed its role"),
+            CloseReason::NotLeading => write!(f, "this server does not lead"),
+            CloseReason::Silent => write!(f, "nothing was heard for too long"),
+            CloseReason::Replaced => write!(f, "the same server has connected again"),
+            CloseReason::UnknownServer(server) => {
+                write!(f, "server {} is not in the configuration", server.0)
+            }
+            CloseReason::AheadOfLeader { last, current_epoch } => {
+                write!(f, "it has a later history (epoch {current_epoch}, {last}) than this leader")
+            }
+            CloseReason::OldEpoch { proposed, accepted } => {
+                write!(f, "epoch {proposed} is older than {accepted}, which was promised before")
+            }
+            CloseReason::Gap { after, found } => {
+                write!(f, "transactions between {after} and {found} are missing")
+            }
+            CloseReason::TruncatesCommitted { to, committed } => {
+                write!(f, "it would truncate to {to}, but {committed} is committed")
+            }
+            CloseReason::OutOfPlace { step, packet } => write!(f, "{packet} came during {step}"),
+            CloseReason::UnknownZxid(zxid) => write!(f, "transaction {zxid} was never sent to it"),
+            CloseReason::NewerConfig(version) => {
+                write!(f, "it has configuration {version:#x}, which this leader does not know")
+            }
+        }
+    }
+}
