@@ -7,6 +7,7 @@
 pub mod agreement;
 mod clock;
 mod core;
+mod ensemble;
 mod lane;
 pub mod limits;
 mod random;
@@ -21,7 +22,8 @@ mod stats;
 mod throttle;
 
 pub use clock::Moment;
-pub use core::{AfterAppend, Event, LogBatch, Node};
+pub use core::{AfterAppend, CommitError, Event, LogBatch, Node};
+pub use ensemble::{DiskOrder, Order};
 pub use lane::{CloseReason, Lane, LaneId, LaneSession, Lanes, Phase};
 pub use random::Random;
 pub use receive::Submission;

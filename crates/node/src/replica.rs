@@ -67,6 +67,13 @@ impl Replica {
         self.digests.entries.iter().copied()
     }
 
+    /// Puts another state in place of the present one: one that came from a leader, or was loaded again after the
+    /// log was cut. No client is connected meanwhile.
+    pub fn replace_tree(&mut self, tree: Tree) {
+        self.tree = tree;
+        self.digests = DigestHistory::default();
+    }
+
     /// The rules of access.
     pub fn policy(&self) -> &Policy {
         &self.policy

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zebu_node::{AfterAppend, Event, Node};
-use zebu_proto::Zxid;
+use zebu_node::{AfterAppend, CommitError, Event, Node};
 
 use crate::disk::{DiskFailure, DiskHandle};
 use crate::inbox::{Delivery, SessionsReport, Urgent};
@@ -14,6 +13,17 @@ use crate::snapshotter::SnapshotHandle;
 
 /// How long the core sleeps at most, so that a clock that jumps cannot make it oversleep.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
+
+/// What ends the core other than a wish to stop.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CoreFailure {
+    /// The log cannot be written.
+    #[error(transparent)]
+    Disk(#[from] DiskFailure),
+    /// What was decided cannot be applied.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
 
 /// Whether the core takes new work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +39,6 @@ pub(crate) struct CoreThread {
     node: Node,
     disk: DiskHandle,
     snapshots: SnapshotHandle,
-    persisted: Zxid,
     mode: Mode,
 }
 
@@ -39,23 +48,21 @@ impl CoreThread {
         node: Node,
         disk: DiskHandle,
         snapshots: SnapshotHandle,
-        persisted: Zxid,
     ) -> CoreThread {
-        CoreThread { shared, node, disk, snapshots, persisted, mode: Mode::Serving }
+        CoreThread { shared, node, disk, snapshots, mode: Mode::Serving }
     }
 
-    /// Runs until it is told to stop, or until the disk fails.
-    pub(crate) fn run(mut self) -> Result<(), DiskFailure> {
+    /// Runs until it is told to stop, or until it cannot go on.
+    pub(crate) fn run(mut self) -> Result<(), CoreFailure> {
         let mut delivery = Delivery::default();
         loop {
             let sleep = self.shared.clock.until(self.node.next_deadline()).min(SLEEP_MAX);
             self.shared.inbox.take(&mut delivery, sleep);
-            let committed_before = self.persisted;
             for urgent in delivery.urgent.drain(..) {
                 self.handle_urgent(urgent)?;
             }
-            if self.persisted > committed_before {
-                self.commit();
+            if self.node.has_committed() {
+                self.commit()?;
             }
             self.handle_events(&mut delivery);
             self.log();
@@ -65,10 +72,10 @@ impl CoreThread {
         }
     }
 
-    fn handle_urgent(&mut self, urgent: Urgent) -> Result<(), DiskFailure> {
+    fn handle_urgent(&mut self, urgent: Urgent) -> Result<(), CoreFailure> {
         match urgent {
-            Urgent::Persisted(zxid) => self.persisted = zxid,
-            Urgent::DiskFailed(failure) => return Err(failure),
+            Urgent::Persisted(zxid) => self.node.persisted(zxid),
+            Urgent::DiskFailed(failure) => return Err(failure.into()),
             Urgent::Sessions(reply) => {
                 let report = SessionsReport {
                     tracker: self.node.session_report(),
@@ -83,15 +90,16 @@ impl CoreThread {
     }
 
     /// Applies everything that the disk has under one exclusive lock.
-    fn commit(&mut self) {
+    fn commit(&mut self) -> Result<(), CoreFailure> {
         let now = self.shared.clock.now();
         let mut lanes = self.shared.lanes.batch();
         let mut replica = self.shared.write();
-        let applied = self.node.commit(self.persisted, &mut replica, &mut lanes, now);
+        let applied = self.node.commit(&mut replica, &mut lanes, now)?;
         drop(replica);
         lanes.ring();
         self.shared.metrics.commits.add(applied as u64);
         self.shared.inbox.release(self.node.take_answered());
+        Ok(())
     }
 
     fn handle_events(&mut self, delivery: &mut Delivery) {

@@ -13,8 +13,8 @@ use zebu_node::{Node, Replica};
 
 use crate::clock::Clock;
 use crate::config::ServerConfig;
-use crate::core_thread::CoreThread;
-use crate::disk::{self, DiskFailure};
+use crate::core_thread::{CoreFailure, CoreThread};
+use crate::disk;
 use crate::inbox::Urgent;
 use crate::net::Listener;
 use crate::purger;
@@ -46,7 +46,6 @@ pub fn run(config: ServerConfig, ready: impl FnOnce(&Ready)) -> Result<(), Serve
         recovery::open(&config, seed)?;
     let replica = Replica::new(tree, settings::policy(&config), settings::enforcement(&config), seed);
     let node = Node::new(settings::node_settings(&config, seed), &replica, clock.now());
-    let last_zxid = replica.last_zxid();
     let shared = Arc::new(Shared::new(config, clock, replica));
     shared.metrics.digest_mismatches.add(digest_mismatches);
 
@@ -71,7 +70,7 @@ pub fn run(config: ServerConfig, ready: impl FnOnce(&Ready)) -> Result<(), Serve
         snapshotter::start(shared.clone(), snapshots).map_err(internal(cannot_start))?;
     let purging =
         purger::start(directories, &shared.config.storage, origin).map_err(internal(cannot_start))?;
-    let core = CoreThread::new(shared.clone(), node, disk, snapshot_handle, last_zxid);
+    let core = CoreThread::new(shared.clone(), node, disk, snapshot_handle);
     let (core_thread, core_ended) = start_core(core).map_err(internal(cannot_start))?;
 
     ready(&Ready { address });
@@ -87,7 +86,8 @@ pub fn run(config: ServerConfig, ready: impl FnOnce(&Ready)) -> Result<(), Serve
     drop(locks);
     match (ended, core_result) {
         (Ended::Asked, Ok(())) if finished => Ok(()),
-        (Ended::DiskFailed(failure), _) => Err(ServeError::Disk(failure.to_string())),
+        (Ended::CoreFailed(CoreFailure::Disk(failure)), _) => Err(ServeError::Disk(failure.to_string())),
+        (Ended::CoreFailed(CoreFailure::Commit(failure)), _) => Err(ServeError::Internal(failure.to_string())),
         _ => Err(ServeError::Internal(
             "a part of the server failed unexpectedly; nothing that was acknowledged is lost. Please report the \
              message above"
@@ -99,13 +99,13 @@ pub fn run(config: ServerConfig, ready: impl FnOnce(&Ready)) -> Result<(), Serve
 /// How serving came to an end.
 enum Ended {
     Asked,
-    DiskFailed(DiskFailure),
+    CoreFailed(CoreFailure),
     /// The core is gone without a word: it panicked.
     Failed,
 }
 
 /// Resolves when the core has ended; an error if it ended by a panic.
-type CoreEnded = oneshot::Receiver<Result<(), DiskFailure>>;
+type CoreEnded = oneshot::Receiver<Result<(), CoreFailure>>;
 
 fn start_core(core: CoreThread) -> std::io::Result<(JoinHandle<()>, CoreEnded)> {
     let (ended, receiver) = oneshot::channel();
@@ -146,10 +146,10 @@ async fn say_goodbye(shared: &Shared) {
     }
 }
 
-fn ended(result: Result<Result<(), DiskFailure>, oneshot::error::RecvError>) -> Ended {
+fn ended(result: Result<Result<(), CoreFailure>, oneshot::error::RecvError>) -> Ended {
     match result {
         Ok(Ok(())) => Ended::Asked,
-        Ok(Err(failure)) => Ended::DiskFailed(failure),
+        Ok(Err(failure)) => Ended::CoreFailed(failure),
         Err(_) => Ended::Failed,
     }
 }

@@ -42,6 +42,11 @@ impl Standalone {
         if first.entry.header.zxid <= persisted { self.in_flight.pop_front() } else { None }
     }
 
+    /// Whether there is one.
+    pub fn has_committed(&self, persisted: Zxid) -> bool {
+        self.in_flight.front().is_some_and(|first| first.entry.header.zxid <= persisted)
+    }
+
     /// Transactions that are not committed yet.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()

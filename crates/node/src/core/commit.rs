@@ -4,10 +4,10 @@
 use zebu_proto::client::multi::{MULTI_END, encode_error_result, encode_result_header};
 use zebu_proto::jute::{encode_buffer, encode_bytes};
 use zebu_proto::txn::{SubTxn, Txn};
-use zebu_proto::{ErrorCode, Jute, OpCode, SessionId, Zxid};
+use zebu_proto::{ErrorCode, Jute, OpCode, SessionId};
 use zebu_tree::Outcome;
 
-use super::Node;
+use super::{CommitError, Node};
 use crate::agreement::{Origin, Proposal};
 use crate::clock::Moment;
 use crate::lane::{Asked, CloseReason, LaneSession, Lanes};
@@ -15,23 +15,25 @@ use crate::replica::Replica;
 use crate::shape::ReplyShape;
 
 impl Node {
-    /// Applies everything up to `persisted`. Returns how many transactions that were.
+    /// Applies everything that is committed. Returns how many transactions that were.
+    ///
+    /// # Errors
+    /// A member that cannot apply what the ensemble has decided must stop; a standalone server can always.
     pub fn commit(
         &mut self,
-        persisted: Zxid,
         replica: &mut Replica,
         lanes: &mut impl Lanes,
         now: Moment,
-    ) -> usize {
+    ) -> Result<usize, CommitError> {
         let mut applied = 0;
-        while let Some(proposal) = self.agreement.next_committed(persisted) {
+        while let Some(proposal) = self.agreement.next_committed(self.persisted) {
             let outcome = replica.apply(&proposal.entry, lanes);
             self.finish(&proposal, &outcome, replica, lanes, now);
             self.accept_resumed(proposal.entry.header.zxid, lanes, now);
             applied += 1;
         }
         self.overlay.applied(replica.last_zxid());
-        applied
+        Ok(applied)
     }
 
     fn finish(

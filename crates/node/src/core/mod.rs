@@ -6,20 +6,23 @@
 
 mod batch;
 mod commit;
+mod error;
 mod reaper;
 mod session;
 
 pub use batch::{AfterAppend, LogBatch};
+pub use error::CommitError;
 
 use std::collections::VecDeque;
 
 use zebu_proto::client::{ConnectRequest, WriteRequest};
 use zebu_proto::txn::{TxnEntry, TxnHeader};
-use zebu_proto::{ErrorCode, SessionId};
+use zebu_proto::{ErrorCode, SessionId, Zxid};
 use zebu_tree::{Credentials, Overlay, PrepareContext, Reconfig};
 
 use crate::agreement::{Origin, Proposal, Standalone};
 use crate::clock::Moment;
+use crate::ensemble::Order;
 use crate::lane::{Answer, HeaderZxid, LaneId, Lanes, Then};
 use crate::random::Random;
 use crate::receive::Submission;
@@ -69,9 +72,72 @@ pub struct Node {
     random: Random,
     nobody: Credentials,
     answered: usize,
+    persisted: Zxid,
+    peer: Option<zebu_zab::Peer>,
 }
 
 impl Node {
+    /// A member of an ensemble, which looks for a leader.
+    pub fn member(
+        settings: NodeSettings,
+        peer: zebu_zab::PeerSettings,
+        recovered: zebu_zab::Recovered,
+        replica: &Replica,
+        now: Moment,
+    ) -> Node {
+        let mut node = Node::new(settings, replica, now);
+        node.peer = Some(zebu_zab::Peer::new(peer, recovered, now.monotonic_ms, &mut Vec::new()));
+        node
+    }
+
+    /// Takes what happened between the members, or on the disk of this one.
+    pub fn handle_peer(
+        &mut self,
+        event: zebu_zab::Event,
+        _replica: &Replica,
+        _lanes: &mut impl Lanes,
+        now: Moment,
+    ) {
+        if let Some(peer) = &mut self.peer {
+            peer.handle(event, now.monotonic_ms, &mut Vec::new());
+        }
+    }
+
+    /// What a member wants done since the last call, in order. A standalone server wants nothing.
+    pub fn take_orders(&mut self, _orders: &mut Vec<Order>) {}
+
+    /// The disk of a standalone server has everything up to here.
+    pub fn persisted(&mut self, last: Zxid) {
+        self.persisted = last;
+    }
+
+    /// Whether [`Node::commit`] has something to do.
+    pub fn has_committed(&self) -> bool {
+        self.agreement.has_committed(self.persisted)
+    }
+
+    /// What this member is doing; `None` for a standalone server.
+    pub fn status(&self) -> Option<zebu_zab::Status> {
+        self.peer.as_ref().map(zebu_zab::Peer::status)
+    }
+
+    /// Transactions whose digest was not that of the tree after they were applied, since the start.
+    pub fn digest_mismatches(&self) -> u64 {
+        0
+    }
+
+    /// Leads no longer: what was proposed is finished, then the others choose again. For a server that stops.
+    pub fn hand_over(&mut self, _replica: &Replica, _lanes: &mut impl Lanes, now: Moment) {
+        if let Some(peer) = &mut self.peer {
+            peer.hand_over(now.monotonic_ms, &mut Vec::new());
+        }
+    }
+
+    /// Whether [`Node::hand_over`] has nothing left to wait for.
+    pub fn has_handed_over(&self) -> bool {
+        self.peer.as_ref().is_none_or(zebu_zab::Peer::has_handed_over)
+    }
+
     /// Takes over a replica that was just loaded: its sessions get a full timeout from now.
     pub fn new(settings: NodeSettings, replica: &Replica, now: Moment) -> Node {
         let mut random = Random::new(settings.seed);
@@ -92,6 +158,8 @@ impl Node {
             random,
             nobody: Credentials::default(),
             answered: 0,
+            persisted: Zxid::ZERO,
+            peer: None,
             settings,
         }
     }

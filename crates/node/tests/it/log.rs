@@ -32,11 +32,11 @@ fn a_batch_holds_everything_since_the_last_one() {
     assert_eq!(world.node.take_batch(), None);
     assert_eq!(world.node.in_flight(), 3);
 
-    assert_eq!(world.node.commit(Zxid(2), &mut world.replica, &mut world.lanes, world.now), 0);
-    assert_eq!(world.node.commit(Zxid(4), &mut world.replica, &mut world.lanes, world.now), 2);
+    assert_eq!(world.commit(Zxid(2)), 0);
+    assert_eq!(world.commit(Zxid(4)), 2);
     assert_eq!((world.node.in_flight(), world.replica.last_zxid()), (1, Zxid(4)));
-    assert_eq!(world.node.commit(Zxid(99), &mut world.replica, &mut world.lanes, world.now), 1);
-    assert_eq!(world.node.commit(Zxid(99), &mut world.replica, &mut world.lanes, world.now), 0);
+    assert_eq!(world.commit(Zxid(99)), 1);
+    assert_eq!(world.commit(Zxid(99)), 0);
     assert_eq!(world.node.take_answered(), 3);
     assert_eq!(world.node.take_answered(), 0);
     assert_eq!(world.xids(lane), [1, 2, 3, -2, 5]);

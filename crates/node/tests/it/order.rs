@@ -49,7 +49,7 @@ fn a_read_between_two_writes_of_one_batch_sees_the_first_only() {
     submissions.into_iter().for_each(|submission| world.submit(submission));
     // Both are durable before either is applied.
     let last = world.disk.back().unwrap().last;
-    assert_eq!(world.node.commit(last, &mut world.replica, &mut world.lanes, world.now), 2);
+    assert_eq!(world.commit(last), 2);
     let received = world.received(mine);
     let zxid = last.0;
     assert_eq!(received[1].clone().reply().data(), "1");

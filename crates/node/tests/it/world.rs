@@ -275,10 +275,19 @@ impl World {
         self.handle(farewell);
     }
 
+    /// The disk has everything up to here. Returns how many transactions were applied.
+    pub(crate) fn commit(&mut self, persisted: Zxid) -> usize {
+        self.node.persisted(persisted);
+        let promised = self.node.has_committed();
+        let applied = self.node.commit(&mut self.replica, &mut self.lanes, self.now).unwrap();
+        assert_eq!((promised, self.node.has_committed()), (applied > 0, false));
+        applied
+    }
+
     /// The disk has the oldest batch now.
     pub(crate) fn persist_one(&mut self) {
         if let Some(batch) = self.disk.pop_front() {
-            let applied = self.node.commit(batch.last, &mut self.replica, &mut self.lanes, self.now);
+            let applied = self.commit(batch.last);
             assert_eq!(applied as i64, batch.last.0 - batch.first.0 + 1);
             assert_eq!(self.replica.last_zxid(), batch.last);
             self.check_digest(batch.last);
