@@ -1,0 +1,103 @@
+//! What everybody in a run shares: the time, the network, the events to come, the judge, the trace.
+
+use std::fmt;
+
+use crate::check::Judge;
+use crate::network::Network;
+use crate::queue::{Event, MS, Queue, Time};
+use crate::random::Random;
+use crate::shape::Shape;
+
+/// The shared part of a run.
+pub(crate) struct Core {
+    pub(crate) now: Time,
+    pub(crate) queue: Queue,
+    pub(crate) network: Network,
+    pub(crate) judge: Judge,
+    pub(crate) shape: Shape,
+    /// For everything that the disks decide.
+    pub(crate) disk_random: Random,
+    pub(crate) trace: Trace,
+    pub(crate) counts: Counts,
+    hash: u64,
+}
+
+/// What happened, in numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    /// Events of the queue.
+    pub events: u64,
+    /// Starts of servers, the first ones included.
+    pub starts: u64,
+    /// Elections that ended with a leader that serves.
+    pub leaders: u64,
+    /// Snapshots that were written.
+    pub snapshots: u64,
+    /// DIFF, TRUNC and SNAP packets that were sent.
+    pub syncs: [u64; 3],
+    /// Starts that were refused because the disk is not right.
+    pub refused_starts: u64,
+}
+
+/// Lines that tell what happened, kept only if they are asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Trace {
+    lines: Option<Vec<String>>,
+}
+
+impl Trace {
+    pub(crate) fn kept() -> Trace {
+        Trace { lines: Some(Vec::new()) }
+    }
+
+    pub(crate) fn into_lines(self) -> Vec<String> {
+        self.lines.unwrap_or_default()
+    }
+}
+
+impl Core {
+    pub(crate) fn new(shape: Shape, network: Network, judge: Judge, trace: Trace) -> Core {
+        let disk_random = Random::new(shape.seed, 4);
+        Core {
+            now: 0,
+            queue: Queue::default(),
+            network,
+            judge,
+            shape,
+            disk_random,
+            trace,
+            counts: Counts::default(),
+            hash: 0,
+        }
+    }
+
+    /// Writes a line, if anybody wants to read it. The text costs nothing otherwise.
+    pub(crate) fn tell(&mut self, text: fmt::Arguments<'_>) {
+        if let Some(lines) = &mut self.trace.lines {
+            lines.push(format!("{:>9}.{:03} {text}", self.now / MS, self.now % MS));
+        }
+    }
+
+    /// Mixes what happened into the fingerprint of the run.
+    pub(crate) fn mix(&mut self, value: u64) {
+        self.hash = (self.hash.rotate_left(5) ^ value).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+
+    pub(crate) fn mix_bytes(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.mix(u64::from_le_bytes(word));
+        }
+        self.mix(bytes.len() as u64);
+    }
+
+    /// The fingerprint of everything so far.
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    pub(crate) fn push(&mut self, at: Time, event: Event) {
+        self.queue.push(at, event);
+    }
+}
