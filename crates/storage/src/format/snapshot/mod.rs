@@ -77,3 +77,11 @@ pub struct SnapshotSummary {
     /// Bytes, unpacked.
     pub size: u64,
 }
+
+impl SnapshotSummary {
+    /// The last transaction that it may hold parts of, as far as it says: it was written until then.
+    pub fn mixed_until(&self) -> Option<Zxid> {
+        let digest = self.digest.as_ref().map(|digest| digest.zxid);
+        self.last_zxid.max(digest)
+    }
+}
