@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use zebu_proto::ServerId;
 use zebu_proto::quorum::{Notification, Packet};
-use zebu_proto::{ServerId, Zxid};
 use zebu_zab::{
     Action, Entry, Event, HistoryLimits, LinkId, PeerSettings, QuorumRule, Role, Serving, weight,
 };
@@ -463,6 +463,5 @@ impl World {
             assert_eq!(running.state.len(), self.decided.len(), "a leader knows everything that was decided");
             assert_eq!(self.established.insert(epoch, id), None, "one leader in epoch {epoch}");
         }
-        let _ = Zxid::ZERO;
     }
 }
