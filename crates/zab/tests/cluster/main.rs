@@ -1,6 +1,8 @@
 //! Whole ensembles of peers in a small world of their own: random delays, crashes, partitions, slow disks.
 //! Every transaction that one of them delivers must be delivered by all, in one order, for ever.
 
+#![allow(clippy::unwrap_used)]
+
 mod node;
 mod world;
 
