@@ -1,7 +1,7 @@
 //! Whole ensembles of peers in a small world of their own: random delays, crashes, partitions, slow disks.
 //! Every transaction that one of them delivers must be delivered by all, in one order, for ever.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test says by panicking that it failed")]
 
 mod node;
 mod world;
