@@ -52,6 +52,27 @@ pub enum CloseReason {
     AheadOfServer,
     /// Too many sessions at a time, or too many bytes of large requests.
     Throttled,
+    /// This server does not serve now: its ensemble has no leader, or it has lost it.
+    NotServing,
+}
+
+/// Who decides about the writes of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Upstream {
+    /// This server, alone.
+    Standalone,
+    /// This server, which leads others.
+    Leading,
+    /// Another server.
+    Learning,
+}
+
+/// What a connection was accepted into. Whatever it asks for is void when that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Service {
+    pub(crate) upstream: Upstream,
+    /// Counts the times that this server began to serve.
+    pub(crate) term: u64,
 }
 
 /// The session of a connection, once it has one.
@@ -124,6 +145,7 @@ pub struct Lane {
     pub touched_ms: i64,
     /// Counters for reports.
     pub stats: LaneStats,
+    pub(crate) service: Service,
     unreported: Unreported,
     slots: VecDeque<Slot>,
     first_slot: u64,
@@ -141,6 +163,7 @@ impl Lane {
             credentials: Arc::new(credentials),
             touched_ms: now_ms,
             stats: LaneStats::new(established_ms),
+            service: Service { upstream: Upstream::Standalone, term: 0 },
             unreported: Unreported::default(),
             slots: VecDeque::new(),
             first_slot: 0,
@@ -213,11 +236,18 @@ impl Lane {
     }
 
     /// Answers the connect request: the session is the client's.
-    pub fn accept(&mut self, session: LaneSession, read_only: ReadOnlyField, now_ms: i64) {
+    pub(crate) fn accept(
+        &mut self,
+        session: LaneSession,
+        read_only: ReadOnlyField,
+        service: Service,
+        now_ms: i64,
+    ) {
         if self.phase != Phase::Handshake {
             return;
         }
         self.phase = Phase::Serving;
+        self.service = service;
         self.session = Some(session);
         self.touched_ms = now_ms;
         let response = ConnectResponse::accepted(session.id, session.timeout_ms, read_only);
@@ -329,6 +359,11 @@ impl Lane {
             Some(Slot { asked, work: Work::Write(shape) }) => Some((asked, shape)),
             other => panic!("slot {number} holds a write, found {other:?}"),
         }
+    }
+
+    /// Whether this write is the next to be answered.
+    pub(crate) fn is_first(&self, number: u64) -> bool {
+        self.first_slot == number
     }
 
     /// Replaces a write that was not carried out by its answer.

@@ -4,11 +4,13 @@
 //! Pure: no sockets, files, clocks, threads or global randomness. Time, randomness and the locks come from
 //! whoever runs it, so that the simulator runs the code that ships.
 
-pub mod agreement;
+mod agreement;
 mod clock;
 mod core;
+mod deciding;
 mod ensemble;
 mod lane;
+mod learning;
 pub mod limits;
 mod random;
 mod read;
@@ -21,12 +23,13 @@ mod shape;
 mod stats;
 mod throttle;
 
+pub use agreement::Membership;
 pub use clock::Moment;
 pub use core::{AfterAppend, CommitError, Event, LogBatch, Node};
 pub use ensemble::{DiskOrder, Order};
 pub use lane::{CloseReason, Lane, LaneId, LaneSession, Lanes, Phase};
 pub use random::Random;
-pub use receive::Submission;
+pub use receive::{Demand, Submission};
 pub use replica::Replica;
 pub use restore::Restore;
 pub use settings::{Enforcement, NodeSettings, ReconfigSupport};

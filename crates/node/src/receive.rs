@@ -7,13 +7,32 @@ use zebu_proto::client::{ReadRequest, Request, RequestError, RequestHeader, Writ
 use zebu_proto::{ErrorCode, Jute, OpCode, Reader, SessionId};
 use zebu_tree::{Credentials, access};
 
-use crate::lane::{Answer, Asked, CloseReason, HeaderZxid, Lane, LaneId, Phase, Slot, Then, Work};
+use crate::lane::{
+    Answer, Asked, CloseReason, HeaderZxid, Lane, LaneId, Phase, Service, Slot, Then, Upstream, Work,
+};
 use crate::limits::CREDENTIALS_MAX;
 use crate::replica::Replica;
 use crate::settings::Enforcement;
 use crate::shape::ReplyShape;
 
-/// A write on its way to the core.
+/// What the core has to do.
+#[derive(Debug)]
+pub enum Demand {
+    /// Make a transaction of this.
+    Write(WriteRequest),
+    /// Answer when everything is applied that is decided now.
+    Sync,
+}
+
+/// A request as it came, to be sent on to the leader.
+#[derive(Debug)]
+pub(crate) struct Forward {
+    pub(crate) op: i32,
+    /// What followed the header.
+    pub(crate) record: Arc<[u8]>,
+}
+
+/// A request on its way to the core.
 #[derive(Debug)]
 pub struct Submission {
     /// Where the answer goes.
@@ -25,15 +44,19 @@ pub struct Submission {
     /// The client's number of the request.
     pub xid: i32,
     /// What is asked.
-    pub request: WriteRequest,
+    pub demand: Demand,
     /// The client's credentials when the request was received.
     pub credentials: Arc<Credentials>,
     /// Monotonic milliseconds of the receipt.
     pub received_ms: i64,
+    /// What the connection was accepted into.
+    pub(crate) service: Service,
+    /// The bytes, if another server decides.
+    pub(crate) forward: Option<Forward>,
 }
 
 impl Replica {
-    /// Takes one frame after the handshake. Returns a write that the core has to carry out; everything else
+    /// Takes one frame after the handshake. Returns a request that the core has to carry out; everything else
     /// is answered or waits in the lane. The caller holds the replica at least shared.
     pub fn receive(&self, lane: &mut Lane, payload: &[u8], now_ms: i64) -> Option<Submission> {
         lane.count_received();
@@ -55,11 +78,18 @@ impl Replica {
             return None;
         }
         match Request::decode(header.op, &mut reader) {
+            Ok(Request::Read(ReadRequest::Sync(path))) if lane.service.upstream != Upstream::Standalone => {
+                let shape = ReplyShape::Sync(path.map(|path| path.into_owned().into_boxed_str()));
+                submit(lane, asked, Demand::Sync, shape, header.op, payload)
+            }
             Ok(Request::Read(request)) => {
                 self.read_in_turn(lane, asked, request);
                 None
             }
-            Ok(Request::Write(request)) => submit(lane, asked, request),
+            Ok(Request::Write(request)) => {
+                let shape = ReplyShape::of(&request);
+                submit(lane, asked, Demand::Write(request), shape, header.op, payload)
+            }
             Ok(Request::Auth(packet)) => {
                 self.authenticate(lane, asked, &packet);
                 None
@@ -159,22 +189,40 @@ impl Enforcement {
     }
 }
 
-fn submit(lane: &mut Lane, asked: Asked, request: WriteRequest) -> Option<Submission> {
+/// Bytes of a request header: xid and operation.
+const REQUEST_HEADER_SIZE: usize = 8;
+
+fn submit(
+    lane: &mut Lane,
+    asked: Asked,
+    demand: Demand,
+    shape: ReplyShape,
+    op: i32,
+    payload: &[u8],
+) -> Option<Submission> {
     let session = lane.session?.id;
-    let shape = ReplyShape::of(&request);
     let closes = shape == ReplyShape::Close;
     let slot = lane.push_slot(Slot { asked, work: Work::Write(shape) });
     if closes {
         // What a client sends behind its farewell is not looked at.
         lane.drain();
     }
+    let forward = match lane.service.upstream {
+        Upstream::Standalone | Upstream::Leading => None,
+        Upstream::Learning => {
+            let record = payload.get(REQUEST_HEADER_SIZE..).unwrap_or_default().into();
+            Some(Forward { op, record })
+        }
+    };
     Some(Submission {
         lane: lane.id,
         slot,
         session,
         xid: asked.xid,
-        request,
+        demand,
         credentials: lane.credentials.clone(),
         received_ms: asked.received_ms,
+        service: lane.service,
+        forward,
     })
 }

@@ -1,9 +1,9 @@
 //! The shape of a write's reply. It is known when the request is received; the transaction alone does not
 //! tell it, because create and create2 make the same one.
 
-use zebu_proto::OpCode;
 use zebu_proto::client::create::CreateOp;
 use zebu_proto::client::{MultiOp, WriteRequest};
+use zebu_proto::{OpCode, Text};
 
 /// What the body of a successful reply consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub enum ReplyShape {
     Multi(Box<[OpCode]>),
     /// Nothing, and the connection ends.
     Close,
+    /// The path that came with a sync.
+    Sync(Text),
 }
 
 impl ReplyShape {

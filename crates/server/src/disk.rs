@@ -87,7 +87,7 @@ impl Iterator for Gathered<'_> {
                 self.orders.recv_timeout(until.saturating_duration_since(Instant::now())).ok()?
             }
         };
-        self.room = self.room.saturating_sub(batch.transactions());
+        self.room = self.room.saturating_sub(batch.transactions);
         Some(batch)
     }
 }
@@ -108,7 +108,7 @@ fn run(
         let mut joined: Option<LogBatch> = None;
         for batch in Gathered::new(first, orders, &shared.config.storage) {
             last = batch.last;
-            transactions += batch.transactions();
+            transactions += batch.transactions;
             let rolls = batch.after == AfterAppend::RollAndSnapshot;
             match &mut joined {
                 None => joined = Some(batch),

@@ -181,7 +181,10 @@ impl<D: Disk> LogReader<D> {
         if !follows(gathered.last, zxid) {
             return Ok(false);
         }
-        Ok(gathered.last.next() == Some(zxid) || gathered.met || self.is_base(gathered.last)?)
+        // Counter zero is no transaction: nobody can say what its owner has of the epochs before.
+        let counted = gathered.last.counter() != 0 || gathered.last == Zxid::ZERO;
+        let neighbour = counted && gathered.last.next() == Some(zxid);
+        Ok(neighbour || gathered.met || self.is_base(gathered.last)?)
     }
 
     /// Whether a snapshot ends with `zxid`: then its logs follow on it. A purge removes snapshots before the logs

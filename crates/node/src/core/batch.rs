@@ -3,7 +3,7 @@
 
 use zebu_proto::Zxid;
 use zebu_proto::txn::TxnEntry;
-use zebu_storage::format::log::append_entry;
+use zebu_storage::format::log::{append_entry, append_payload};
 
 use crate::random::Random;
 use crate::settings::NodeSettings;
@@ -26,22 +26,26 @@ pub struct LogBatch {
     pub first: Zxid,
     /// The last transaction in it. When it is durable, all are.
     pub last: Zxid,
+    /// How many transactions it holds.
+    pub transactions: u64,
     /// What follows.
     pub after: AfterAppend,
 }
 
-impl LogBatch {
-    /// How many transactions it holds: their zxids follow each other.
-    pub fn transactions(&self) -> u64 {
-        (self.last.0 - self.first.0) as u64 + 1
-    }
+/// Whether a snapshot may be asked for: the state of a member that does not serve may hold what was never decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Snapshots {
+    Allowed,
+    Forbidden,
 }
 
 /// Collects entries, and counts towards the next snapshot.
 #[derive(Debug)]
-pub(super) struct BatchBuilder {
+pub(crate) struct BatchBuilder {
     bytes: Vec<u8>,
     span: Option<(Zxid, Zxid)>,
+    /// How many are in `bytes`.
+    transactions: u64,
     snap_count: u64,
     snap_bytes: Option<u64>,
     entries: u64,
@@ -51,10 +55,11 @@ pub(super) struct BatchBuilder {
 }
 
 impl BatchBuilder {
-    pub(super) fn new(settings: &NodeSettings, random: &mut Random) -> BatchBuilder {
+    pub(crate) fn new(settings: &NodeSettings, random: &mut Random) -> BatchBuilder {
         let mut builder = BatchBuilder {
             bytes: Vec::new(),
             span: None,
+            transactions: 0,
             snap_count: settings.snap_count,
             snap_bytes: settings.snap_bytes,
             entries: 0,
@@ -66,25 +71,38 @@ impl BatchBuilder {
         builder
     }
 
-    pub(super) fn append(&mut self, entry: &TxnEntry) {
+    pub(crate) fn append(&mut self, entry: &TxnEntry) {
         let before = self.bytes.len();
         append_entry(entry, &mut self.bytes);
-        let zxid = entry.header.zxid;
-        let first = self.span.map_or(zxid, |(first, _)| first);
-        self.span = Some((first, zxid));
-        self.entries += 1;
-        self.logged_bytes += (self.bytes.len() - before) as u64;
+        self.count(entry.header.zxid, before);
     }
 
-    pub(super) fn take(&mut self, random: &mut Random) -> Option<LogBatch> {
+    /// Appends a transaction that is encoded already.
+    pub(crate) fn append_payload(&mut self, zxid: Zxid, payload: &[u8]) {
+        let before = self.bytes.len();
+        append_payload(payload, &mut self.bytes);
+        self.count(zxid, before);
+    }
+
+    fn count(&mut self, zxid: Zxid, bytes_before: usize) {
+        let first = self.span.map_or(zxid, |(first, _)| first);
+        self.span = Some((first, zxid));
+        self.transactions += 1;
+        self.entries += 1;
+        self.logged_bytes += (self.bytes.len() - bytes_before) as u64;
+    }
+
+    pub(crate) fn take(&mut self, random: &mut Random, snapshots: Snapshots) -> Option<LogBatch> {
         let (first, last) = self.span.take()?;
-        let after = if self.entries > self.entries_max || self.logged_bytes > self.logged_bytes_max {
+        let is_due = self.entries > self.entries_max || self.logged_bytes > self.logged_bytes_max;
+        let after = if is_due && snapshots == Snapshots::Allowed {
             self.draw_limits(random);
             AfterAppend::RollAndSnapshot
         } else {
             AfterAppend::Continue
         };
-        Some(LogBatch { bytes: std::mem::take(&mut self.bytes), first, last, after })
+        let transactions = std::mem::take(&mut self.transactions);
+        Some(LogBatch { bytes: std::mem::take(&mut self.bytes), first, last, transactions, after })
     }
 
     /// Half fixed, half random, so that the members of an ensemble do not take their snapshots together.

@@ -9,8 +9,8 @@ use zebu_proto::jute::DecodeError;
 pub enum CommitError {
     /// Its bytes are no transaction that this server knows.
     #[error(
-        "the ensemble has committed transaction {zxid}, which this server cannot read: {reason}. The state of this \
-         server is kept as it was; run a version that knows this kind of transaction, or remove this server from \
+        "the ensemble has committed transaction {zxid}, which this server cannot read: {reason}. Nothing was applied \
+         from there on; run a version that knows this kind of transaction, or remove this server from \
          the ensemble"
     )]
     Undecodable {
@@ -21,8 +21,8 @@ pub enum CommitError {
     },
     /// Its header names another place than the one that was agreed upon.
     #[error(
-        "the ensemble has committed transaction {zxid}, whose bytes say that it is {found}. The state of this server \
-         is kept as it was; compare the logs of the members with `zebu log dump`"
+        "the ensemble has committed transaction {zxid}, whose bytes say that it is {found}. Nothing was applied from there \
+         on; compare the logs of the members with `zebu log dump`"
     )]
     Misplaced {
         /// Where it stands in the history.

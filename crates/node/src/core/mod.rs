@@ -1,38 +1,36 @@
-//! The core: the one owner of what is decided. It prepares writes into transactions, hands them to the
-//! log, and applies them when they are committed. Sessions are opened and closed here.
+//! The core: the one owner of what is decided. It prepares writes into transactions or sends them to the leader,
+//! hands transactions to the log, and applies them when they are committed.
 //!
-//! It never blocks and never fails. Whoever runs it holds the replica shared for the functions that
-//! prepare, exclusively for [`Node::commit`].
+//! It never blocks, and fails only when it must not go on. Whoever runs it holds the replica shared for the
+//! functions that prepare, exclusively for [`Node::commit`].
 
 mod batch;
 mod commit;
+mod desk;
 mod error;
-mod reaper;
-mod session;
+mod reply;
+mod role;
 
 pub use batch::{AfterAppend, LogBatch};
+pub(crate) use batch::{BatchBuilder, Snapshots};
+pub(crate) use desk::Desk;
 pub use error::CommitError;
+pub(crate) use reply::{answer_sync, answer_write};
+pub(crate) use role::Role;
 
-use std::collections::VecDeque;
+use zebu_proto::client::ConnectRequest;
+use zebu_proto::{SessionId, Zxid};
+use zebu_zab::{Peer, PeerSettings, Recovered, Status};
 
-use zebu_proto::client::{ConnectRequest, WriteRequest};
-use zebu_proto::txn::{TxnEntry, TxnHeader};
-use zebu_proto::{ErrorCode, SessionId, Zxid};
-use zebu_tree::{Credentials, Overlay, PrepareContext, Reconfig};
-
-use crate::agreement::{Origin, Proposal, Standalone};
+use crate::agreement::{Agreement, Member, Membership, Standalone};
 use crate::clock::Moment;
+use crate::deciding::Decider;
 use crate::ensemble::Order;
-use crate::lane::{Answer, HeaderZxid, LaneId, Lanes, Then};
-use crate::random::Random;
+use crate::lane::{CloseReason, LaneId, Lanes, Upstream};
 use crate::receive::Submission;
 use crate::replica::Replica;
-use crate::session::{Attachment, SessionIds, SessionState, SessionTracker, TrackerReport};
-use crate::settings::{NodeSettings, ReconfigSupport};
-use crate::throttle::ConnectionThrottle;
-use batch::BatchBuilder;
-use reaper::Reaper;
-use session::Resuming;
+use crate::session::TrackerReport;
+use crate::settings::NodeSettings;
 
 /// What happened at the edge.
 #[derive(Debug)]
@@ -44,7 +42,7 @@ pub enum Event {
         /// What it asked for.
         request: ConnectRequest,
     },
-    /// A connection sent a write.
+    /// A connection sent a write, or a sync to a member of an ensemble.
     Write(Submission),
     /// A connection is gone. Comes once for each, and until then its session does not expire.
     Disconnected {
@@ -60,220 +58,250 @@ pub enum Event {
 /// The brain of a server.
 #[derive(Debug)]
 pub struct Node {
-    settings: NodeSettings,
-    agreement: Standalone,
-    overlay: Overlay,
-    sessions: SessionTracker,
-    resuming: VecDeque<Resuming>,
-    ids: SessionIds,
-    throttle: ConnectionThrottle,
-    reaper: Reaper,
-    batch: BatchBuilder,
-    random: Random,
-    nobody: Credentials,
-    answered: usize,
-    persisted: Zxid,
-    peer: Option<zebu_zab::Peer>,
+    pub(crate) desk: Desk,
+    pub(crate) role: Role,
 }
 
 impl Node {
-    /// A member of an ensemble, which looks for a leader.
+    /// A standalone server takes over a replica that was just loaded: its sessions get a full timeout from now.
+    pub fn new(settings: NodeSettings, replica: &Replica, now: Moment) -> Node {
+        let agreement = Agreement::Standalone(Standalone::new(replica.last_zxid()));
+        let desk = Desk::new(settings, agreement, now);
+        let role = Role::Deciding(Box::new(Decider::new(&desk, Upstream::Standalone, replica, now)));
+        Node { desk, role }
+    }
+
+    /// A member of an ensemble, which looks for a leader. The replica holds what the log holds.
     pub fn member(
         settings: NodeSettings,
-        peer: zebu_zab::PeerSettings,
-        recovered: zebu_zab::Recovered,
+        peer: PeerSettings,
+        recovered: Recovered,
         replica: &Replica,
         now: Moment,
     ) -> Node {
-        let mut node = Node::new(settings, replica, now);
-        node.peer = Some(zebu_zab::Peer::new(peer, recovered, now.monotonic_ms, &mut Vec::new()));
+        assert_eq!(replica.last_zxid(), recovered.last, "the state of a member is that of its log");
+        let mut wanted = Vec::new();
+        let peer = Peer::new(peer, recovered, now.monotonic_ms, &mut wanted);
+        let member = Member::new(Box::new(peer), wanted);
+        Node::of_member(settings, member, replica, now)
+    }
+
+    /// A member whose agreement is made elsewhere: for tests that decide themselves what the ensemble does.
+    pub fn member_with(
+        settings: NodeSettings,
+        peer: Box<dyn Membership>,
+        replica: &Replica,
+        now: Moment,
+    ) -> Node {
+        Node::of_member(settings, Member::new(peer, Vec::new()), replica, now)
+    }
+
+    fn of_member(settings: NodeSettings, member: Member, replica: &Replica, now: Moment) -> Node {
+        let desk = Desk::new(settings, Agreement::Member(Box::new(member)), now);
+        let mut node = Node { desk, role: Role::Idle };
+        node.settle(replica, &mut NoLanes, now);
         node
     }
 
-    /// Takes what happened between the members, or on the disk of this one.
-    pub fn handle_peer(
-        &mut self,
-        event: zebu_zab::Event,
-        _replica: &Replica,
-        _lanes: &mut impl Lanes,
-        now: Moment,
-    ) {
-        if let Some(peer) = &mut self.peer {
-            peer.handle(event, now.monotonic_ms, &mut Vec::new());
-        }
-    }
-
-    /// What a member wants done since the last call, in order. A standalone server wants nothing.
-    pub fn take_orders(&mut self, _orders: &mut Vec<Order>) {}
-
-    /// The disk of a standalone server has everything up to here.
-    pub fn persisted(&mut self, last: Zxid) {
-        self.persisted = last;
-    }
-
-    /// Whether [`Node::commit`] has something to do.
-    pub fn has_committed(&self) -> bool {
-        self.agreement.has_committed(self.persisted)
-    }
-
-    /// What this member is doing; `None` for a standalone server.
-    pub fn status(&self) -> Option<zebu_zab::Status> {
-        self.peer.as_ref().map(zebu_zab::Peer::status)
-    }
-
-    /// Transactions whose digest was not that of the tree after they were applied, since the start.
-    pub fn digest_mismatches(&self) -> u64 {
-        0
-    }
-
-    /// Leads no longer: what was proposed is finished, then the others choose again. For a server that stops.
-    pub fn hand_over(&mut self, _replica: &Replica, _lanes: &mut impl Lanes, now: Moment) {
-        if let Some(peer) = &mut self.peer {
-            peer.hand_over(now.monotonic_ms, &mut Vec::new());
-        }
-    }
-
-    /// Whether [`Node::hand_over`] has nothing left to wait for.
-    pub fn has_handed_over(&self) -> bool {
-        self.peer.as_ref().is_none_or(zebu_zab::Peer::has_handed_over)
-    }
-
-    /// Takes over a replica that was just loaded: its sessions get a full timeout from now.
-    pub fn new(settings: NodeSettings, replica: &Replica, now: Moment) -> Node {
-        let mut random = Random::new(settings.seed);
-        let mut sessions = SessionTracker::new(settings.tick_ms);
-        for (&session, &timeout_ms) in replica.tree.sessions() {
-            let detached = Attachment::Detached { touched_ms: now.monotonic_ms };
-            sessions.track(session, timeout_ms, detached, now.monotonic_ms);
-        }
-        Node {
-            agreement: Standalone::new(replica.last_zxid()),
-            overlay: Overlay::new(settings.seed),
-            sessions,
-            resuming: VecDeque::new(),
-            ids: SessionIds::new(settings.server_id, now.wall_ms),
-            throttle: ConnectionThrottle::new(settings.throttle.clone(), now.monotonic_ms),
-            reaper: Reaper::new(&settings, now.monotonic_ms),
-            batch: BatchBuilder::new(&settings, &mut random),
-            random,
-            nobody: Credentials::default(),
-            answered: 0,
-            persisted: Zxid::ZERO,
-            peer: None,
-            settings,
-        }
-    }
-
-    /// Takes an event. What has to be logged for it is in the batch afterwards.
+    /// Takes an event. What has to be logged or sent for it can be fetched afterwards.
     pub fn handle(&mut self, event: Event, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
         match event {
             Event::Connect { lane, request } => self.connect(lane, &request, replica, lanes, now),
             Event::Write(submission) => self.write(submission, replica, lanes, now),
             Event::Disconnected { lane, session, touched_ms } => {
-                if let Some(session) = session {
-                    self.sessions.detach(session, lane, touched_ms);
+                if let Some(member) = self.desk.member() {
+                    member.lanes.remove(&lane);
+                }
+                match (&mut self.role, session) {
+                    (Role::Deciding(decider), Some(session)) => decider.detach(session, lane, touched_ms),
+                    (Role::Learning(learner), Some(session)) => learner.detach(session, lane, touched_ms),
+                    (Role::Idle, _) | (_, None) => {}
                 }
             }
         }
+        self.settle(replica, lanes, now);
     }
 
-    /// Does what time asks for: expires sessions, removes empty containers and expired TTL nodes.
+    /// Takes what happened between the members, or on the disk of this one. A standalone server has no others.
+    pub fn handle_peer(
+        &mut self,
+        event: zebu_zab::Event,
+        replica: &Replica,
+        lanes: &mut impl Lanes,
+        now: Moment,
+    ) {
+        if let Some(member) = self.desk.member() {
+            member.peer.handle(event, now.monotonic_ms, &mut member.wanted);
+            self.settle(replica, lanes, now);
+        }
+    }
+
+    /// The disk of a standalone server has everything up to here.
+    pub fn persisted(&mut self, last: Zxid) {
+        if let Agreement::Standalone(standalone) = &mut self.desk.agreement {
+            standalone.persisted = last;
+        }
+    }
+
+    /// Does what time asks for: elections and pings, then the sessions that expire, empty containers and expired
+    /// TTL nodes.
     pub fn tick(&mut self, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
-        self.expire_sessions(replica, lanes, now);
-        while let Some(path) = self.reaper.next(&replica.tree, now) {
-            let request = WriteRequest::DeleteContainer { path };
-            self.propose(SessionId::NONE, 0, request, Origin::Housekeeping, None, replica, now);
+        if let Some(member) = self.desk.member()
+            && member.peer.next_deadline() <= now.monotonic_ms
+        {
+            // First: a leader that lost its learners must not expire the sessions of their clients.
+            member.peer.timeout(now.monotonic_ms, &mut member.wanted);
+            self.settle(replica, lanes, now);
+        }
+        if let Role::Deciding(decider) = &mut self.role {
+            decider.tick(&mut self.desk, replica, lanes, now);
+            self.settle(replica, lanes, now);
         }
     }
 
     /// When [`Node::tick`] has something to do, in monotonic milliseconds.
     pub fn next_deadline(&self) -> i64 {
-        let sessions = self.sessions.next_deadline().unwrap_or(i64::MAX);
-        sessions.min(self.reaper.next_deadline())
+        let role = match &self.role {
+            Role::Deciding(decider) => decider.next_deadline(),
+            Role::Learning(_) | Role::Idle => i64::MAX,
+        };
+        match &self.desk.agreement {
+            Agreement::Standalone(_) => role,
+            Agreement::Member(member) => role.min(member.peer.next_deadline()),
+        }
     }
 
-    /// What is to be logged since the last call.
+    /// What a standalone server has to log since the last call.
     pub fn take_batch(&mut self) -> Option<LogBatch> {
-        self.batch.take(&mut self.random)
+        match self.desk.agreement {
+            Agreement::Standalone(_) => self.desk.batch.take(&mut self.desk.random, Snapshots::Allowed),
+            Agreement::Member(_) => None,
+        }
+    }
+
+    /// What a member wants done since the last call, in order.
+    pub fn take_orders(&mut self, orders: &mut Vec<Order>) {
+        let snapshots = self.snapshots();
+        let Desk { agreement, batch, random, .. } = &mut self.desk;
+        if let Agreement::Member(member) = agreement {
+            member.orders.flush(batch, random, snapshots);
+            member.orders.take(orders);
+        }
     }
 
     /// How many requests of clients were answered, or given up, since the last call: room for new ones.
     pub fn take_answered(&mut self) -> usize {
-        std::mem::take(&mut self.answered)
+        std::mem::take(&mut self.desk.answered)
     }
 
-    /// Transactions that are not committed yet.
+    /// Transactions that were asked for here and are not applied yet.
     pub fn in_flight(&self) -> usize {
-        self.agreement.in_flight()
+        let asked = match &self.role {
+            Role::Deciding(decider) => decider.in_flight(),
+            Role::Learning(learner) => learner.in_flight(),
+            Role::Idle => 0,
+        };
+        match &self.desk.agreement {
+            Agreement::Standalone(_) => asked,
+            Agreement::Member(member) => asked + member.to_apply(),
+        }
     }
 
-    /// Sessions by their deadline, for the `dump` word.
+    /// Sessions by their deadline, for the `dump` word. Only who decides has deadlines: a learner shows the
+    /// sessions in its tree.
     pub fn session_report(&self) -> TrackerReport {
-        self.sessions.report()
+        match &self.role {
+            Role::Deciding(decider) => decider.session_report(),
+            Role::Learning(_) | Role::Idle => TrackerReport::default(),
+        }
     }
 
     /// Probability with which a new session is dropped, for monitoring.
     pub fn drop_probability(&self) -> f64 {
-        self.throttle.drop_probability()
+        self.desk.throttle.drop_probability()
+    }
+
+    /// What this member is doing; `None` for a standalone server.
+    pub fn status(&self) -> Option<Status> {
+        match &self.desk.agreement {
+            Agreement::Standalone(_) => None,
+            Agreement::Member(member) => Some(member.peer.status()),
+        }
+    }
+
+    /// Transactions of the ensemble whose digest was not that of the tree after they were applied.
+    pub fn digest_mismatches(&self) -> u64 {
+        self.desk.digest_mismatches
+    }
+
+    /// Leads no longer: what was proposed is finished, then the others choose again. For a server that stops.
+    pub fn hand_over(&mut self, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
+        if let Some(member) = self.desk.member() {
+            member.peer.hand_over(now.monotonic_ms, &mut member.wanted);
+            self.settle(replica, lanes, now);
+        }
+    }
+
+    /// Whether [`Node::hand_over`] has nothing left to wait for.
+    pub fn has_handed_over(&self) -> bool {
+        match &self.desk.agreement {
+            Agreement::Standalone(_) => true,
+            Agreement::Member(member) => member.peer.has_handed_over(),
+        }
+    }
+
+    fn connect(
+        &mut self,
+        lane: LaneId,
+        request: &ConnectRequest,
+        replica: &Replica,
+        lanes: &mut impl Lanes,
+        now: Moment,
+    ) {
+        if let Role::Idle = self.role {
+            lanes.with(lane, |lane| lane.close(CloseReason::NotServing));
+            return;
+        }
+        let timeout_ms = match self.desk.admit(request, replica.last_zxid(), now) {
+            Ok(timeout_ms) => timeout_ms,
+            Err(reason) => {
+                lanes.with(lane, |lane| lane.close(reason));
+                return;
+            }
+        };
+        if let Some(member) = self.desk.member() {
+            member.lanes.insert(lane);
+        }
+        match &mut self.role {
+            Role::Deciding(decider) => {
+                decider.connect(&mut self.desk, (lane, timeout_ms), request, replica, lanes, now);
+            }
+            Role::Learning(learner) => {
+                learner.connect(&mut self.desk, (lane, timeout_ms), request, replica, lanes);
+            }
+            Role::Idle => {}
+        }
     }
 
     fn write(&mut self, submission: Submission, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
-        let Submission { lane, slot, session, xid, request, credentials, received_ms } = submission;
-        if self.sessions.has_moved_from(session, lane) {
-            // The connection is closed, and the client has gone on without this write.
-            self.answered += 1;
+        if submission.service.term != self.desk.term {
+            // What the connection was accepted into has ended, and so has the connection.
+            self.desk.answered += 1;
             return;
         }
-        let closes = matches!(request, WriteRequest::CloseSession);
-        let waited_ms = now.monotonic_ms - received_ms;
-        if !closes && self.settings.throttled_op_wait_ms > 0 && waited_ms > self.settings.throttled_op_wait_ms
-        {
-            self.answered += 1;
-            let error = Some(ErrorCode::ThrottledOp);
-            lanes.with(lane, |lane| {
-                let answer = Answer::Header { zxid: HeaderZxid::Applied, error };
-                lane.answer_slot(slot, answer, Then::Continue);
-                replica.drain_ready(lane, now.monotonic_ms);
-            });
-            return;
+        match &mut self.role {
+            Role::Deciding(decider) => decider.write(&mut self.desk, submission, replica, lanes, now),
+            Role::Learning(learner) => learner.write(&mut self.desk, submission, replica, lanes, now),
+            Role::Idle => self.desk.answered += 1,
         }
-        if closes {
-            self.sessions.close(session);
-        }
-        self.propose(session, xid, request, Origin::Request { lane, slot }, Some(&credentials), replica, now);
     }
+}
 
-    /// Prepares a request into a transaction and puts it on its way.
-    fn propose(
-        &mut self,
-        session: SessionId,
-        cxid: i32,
-        request: WriteRequest,
-        origin: Origin,
-        credentials: Option<&Credentials>,
-        replica: &Replica,
-        now: Moment,
-    ) {
-        let zxid = self.agreement.reserve();
-        let header = TxnHeader { session, cxid, zxid, time_ms: now.wall_ms };
-        let live = match self.sessions.state(session) {
-            Some(SessionState::Open) => Ok(()),
-            Some(SessionState::Closing) | None => Err(ErrorCode::SessionExpired),
-        };
-        let context = PrepareContext {
-            header,
-            credentials: credentials.unwrap_or(&self.nobody),
-            session: live,
-            ephemeral_session: live,
-            policy: &replica.policy,
-            reconfig: match self.settings.reconfig {
-                ReconfigSupport::Disabled => Reconfig::Disabled,
-                ReconfigSupport::Standalone => Reconfig::Refused(ErrorCode::Unimplemented),
-            },
-        };
-        let prepared = replica.tree.prepare(&mut self.overlay, request, &context);
-        let entry = TxnEntry { header, txn: prepared.txn, digest: prepared.digest };
-        self.batch.append(&entry);
-        self.agreement.propose(Proposal { entry, origin });
+/// Nobody is connected before the start.
+struct NoLanes;
+
+impl Lanes for NoLanes {
+    fn with<R>(&mut self, _: LaneId, _: impl FnOnce(&mut crate::lane::Lane) -> R) -> Option<R> {
+        None
     }
 }

@@ -1,5 +1,10 @@
-//! A member of an ensemble: what it asks of whoever runs it, and how it serves clients as leader or learner.
+//! A member of an ensemble: what it asks of whoever runs it, and what it does with what agreement tells it. What
+//! it does for clients is the matter of its roles, [`crate::deciding`] and [`crate::learning`].
 
+mod order_queue;
 mod orders;
+mod reaction;
+mod serving;
 
+pub(crate) use order_queue::OrderQueue;
 pub use orders::{DiskOrder, Order};

@@ -18,9 +18,14 @@ impl SessionIds {
         SessionIds { next: time | (i64::from(server_id) << 56) }
     }
 
+    /// Whether a session may have this id.
+    pub fn is_usable(session: SessionId) -> bool {
+        session != SessionId::NONE && session.0 != CONTAINER_OWNER
+    }
+
     /// The next id.
     pub fn take(&mut self) -> SessionId {
-        if self.next == CONTAINER_OWNER || self.next == 0 {
+        if !SessionIds::is_usable(SessionId(self.next)) {
             self.next = self.next.wrapping_add(1);
         }
         let id = SessionId(self.next);

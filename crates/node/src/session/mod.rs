@@ -4,4 +4,4 @@ mod id;
 mod tracker;
 
 pub use id::SessionIds;
-pub use tracker::{Attachment, SessionState, SessionTracker, TrackerReport};
+pub use tracker::{Owner, SessionState, SessionTracker, TrackerReport};

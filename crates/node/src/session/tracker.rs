@@ -7,19 +7,17 @@
 use std::collections::BTreeMap;
 
 use zebu_proto::SessionId;
+use zebu_zab::LinkId;
 
 use crate::lane::LaneId;
 
 /// Where a session's requests come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attachment {
+pub enum Owner {
     /// This connection.
     Lane(LaneId),
-    /// None; the client was last heard of at this time.
-    Detached {
-        /// Monotonic milliseconds.
-        touched_ms: i64,
-    },
+    /// A client of the learner behind this link.
+    Link(LinkId),
 }
 
 /// Whether a session may still do anything.
@@ -35,9 +33,12 @@ pub enum SessionState {
 struct Tracked {
     timeout_ms: i32,
     state: SessionState,
-    attachment: Attachment,
-    /// The connection that it was attached to last.
-    last_lane: Option<LaneId>,
+    /// `None` when the client has no connection.
+    owner: Option<Owner>,
+    /// Where its requests came from last.
+    last_owner: Option<Owner>,
+    /// When it was heard of last, apart from what its own connection has noted.
+    touched_ms: i64,
     expires_ms: i64,
 }
 
@@ -65,13 +66,16 @@ impl SessionTracker {
     }
 
     /// Starts to track a session, or tracks it anew with a full timeout.
-    pub fn track(&mut self, session: SessionId, timeout_ms: i32, attachment: Attachment, now_ms: i64) {
+    pub fn track(&mut self, session: SessionId, timeout_ms: i32, owner: Option<Owner>, now_ms: i64) {
         let expires_ms = self.bucket(now_ms, timeout_ms);
-        let last_lane = match attachment {
-            Attachment::Lane(lane) => Some(lane),
-            Attachment::Detached { .. } => None,
+        let tracked = Tracked {
+            timeout_ms,
+            state: SessionState::Open,
+            owner,
+            last_owner: owner,
+            touched_ms: now_ms,
+            expires_ms,
         };
-        let tracked = Tracked { timeout_ms, state: SessionState::Open, attachment, last_lane, expires_ms };
         self.sessions.insert(session, tracked);
         self.buckets.entry(expires_ms).or_default().push(session);
     }
@@ -91,38 +95,33 @@ impl SessionTracker {
         self.sessions.get(&session).map(|tracked| tracked.state)
     }
 
-    /// The connection that a session is attached to.
-    pub fn lane(&self, session: SessionId) -> Option<LaneId> {
-        match self.sessions.get(&session)?.attachment {
-            Attachment::Lane(lane) => Some(lane),
-            Attachment::Detached { .. } => None,
-        }
+    /// Where a session's requests come from now.
+    pub fn owner(&self, session: SessionId) -> Option<Owner> {
+        self.sessions.get(&session)?.owner
     }
 
-    /// Whether a session has gone on with another connection than this one.
-    pub fn has_moved_from(&self, session: SessionId, lane: LaneId) -> bool {
-        let last_lane = self.sessions.get(&session).and_then(|tracked| tracked.last_lane);
-        last_lane.is_some_and(|last_lane| last_lane != lane)
+    /// Whether a session has gone on elsewhere than here.
+    pub fn has_moved_from(&self, session: SessionId, owner: Owner) -> bool {
+        let last_owner = self.sessions.get(&session).and_then(|tracked| tracked.last_owner);
+        last_owner.is_some_and(|last_owner| last_owner != owner)
     }
 
-    /// Attaches an open session to a connection, with a freshly negotiated timeout. Returns the connection
-    /// that it had before.
+    /// Attaches an open session to a connection, with a freshly negotiated timeout. Returns the one that it had
+    /// before.
     pub fn attach(
         &mut self,
         session: SessionId,
-        lane: LaneId,
+        owner: Owner,
         timeout_ms: i32,
         now_ms: i64,
-    ) -> Option<LaneId> {
+    ) -> Option<Owner> {
         let expires_ms = self.bucket(now_ms, timeout_ms);
         let tracked = self.sessions.get_mut(&session)?;
-        let before = match tracked.attachment {
-            Attachment::Lane(before) if before != lane => Some(before),
-            Attachment::Lane(_) | Attachment::Detached { .. } => None,
-        };
-        tracked.attachment = Attachment::Lane(lane);
-        tracked.last_lane = Some(lane);
+        let before = tracked.owner.filter(|before| *before != owner);
+        tracked.owner = Some(owner);
+        tracked.last_owner = Some(owner);
         tracked.timeout_ms = timeout_ms;
+        tracked.touched_ms = now_ms;
         if expires_ms != tracked.expires_ms {
             tracked.expires_ms = expires_ms;
             self.buckets.entry(expires_ms).or_default().push(session);
@@ -130,12 +129,45 @@ impl SessionTracker {
         before
     }
 
+    /// A request came from here: a session that nobody has yet belongs to whoever speaks for it first.
+    pub fn claim(&mut self, session: SessionId, owner: Owner, now_ms: i64) {
+        if let Some(tracked) = self.sessions.get_mut(&session) {
+            if tracked.last_owner.is_none() {
+                tracked.owner = Some(owner);
+                tracked.last_owner = Some(owner);
+            }
+            if tracked.owner == Some(owner) {
+                tracked.touched_ms = now_ms;
+            }
+        }
+    }
+
+    /// Somebody has heard of the session. Only where it is attached its timeout is known for sure.
+    pub fn touch(&mut self, session: SessionId, from: Owner, timeout_ms: i32, now_ms: i64) {
+        if let Some(tracked) = self.sessions.get_mut(&session) {
+            tracked.touched_ms = now_ms;
+            if tracked.owner == Some(from) {
+                tracked.timeout_ms = timeout_ms;
+            }
+        }
+    }
+
     /// The connection is gone; the session lives on until its timeout.
     pub fn detach(&mut self, session: SessionId, lane: LaneId, touched_ms: i64) {
         if let Some(tracked) = self.sessions.get_mut(&session)
-            && tracked.attachment == Attachment::Lane(lane)
+            && tracked.owner == Some(Owner::Lane(lane))
         {
-            tracked.attachment = Attachment::Detached { touched_ms };
+            tracked.owner = None;
+            tracked.touched_ms = tracked.touched_ms.max(touched_ms);
+        }
+    }
+
+    /// A learner is gone; the sessions of its clients live on until their timeouts.
+    pub fn detach_link(&mut self, link: LinkId) {
+        for tracked in self.sessions.values_mut() {
+            if tracked.owner == Some(Owner::Link(link)) {
+                tracked.owner = None;
+            }
         }
     }
 
@@ -146,12 +178,9 @@ impl SessionTracker {
         }
     }
 
-    /// Forgets a session; returns the connection that it was attached to.
-    pub fn remove(&mut self, session: SessionId) -> Option<LaneId> {
-        match self.sessions.remove(&session)?.attachment {
-            Attachment::Lane(lane) => Some(lane),
-            Attachment::Detached { .. } => None,
-        }
+    /// Forgets a session; returns what it was attached to.
+    pub fn remove(&mut self, session: SessionId) -> Option<Owner> {
+        self.sessions.remove(&session)?.owner
     }
 
     /// When [`SessionTracker::expire`] has something to look at.
@@ -179,9 +208,9 @@ impl SessionTracker {
                 if tracked.expires_ms != bucket_ms || tracked.state == SessionState::Closing {
                     continue;
                 }
-                let touched_ms = match tracked.attachment {
-                    Attachment::Lane(lane) => touched(lane),
-                    Attachment::Detached { touched_ms } => Some(touched_ms),
+                let touched_ms = match tracked.owner {
+                    Some(Owner::Lane(lane)) => touched(lane).map(|noted_ms| noted_ms.max(tracked.touched_ms)),
+                    Some(Owner::Link(_)) | None => Some(tracked.touched_ms),
                 };
                 let renewed_ms = match touched_ms {
                     Some(touched_ms) => tick_end(touched_ms, tracked.timeout_ms, tick_ms),
@@ -235,7 +264,7 @@ mod tests {
     #[test]
     fn a_silent_session_expires_at_the_end_of_its_tick() {
         let mut tracker = SessionTracker::new(2000);
-        tracker.track(A, 5000, Attachment::Detached { touched_ms: 100 }, 100);
+        tracker.track(A, 5000, None, 100);
         assert_eq!(tracker.next_deadline(), Some(6000));
         assert_eq!(expired(&mut tracker, 5999, None), []);
         assert_eq!(expired(&mut tracker, 6000, None), [A]);
@@ -246,7 +275,7 @@ mod tests {
     #[test]
     fn a_touch_noted_by_the_connection_keeps_the_session() {
         let mut tracker = SessionTracker::new(2000);
-        tracker.track(A, 5000, Attachment::Lane(LANE), 0);
+        tracker.track(A, 5000, Some(Owner::Lane(LANE)), 0);
         assert_eq!(expired(&mut tracker, 6000, Some(4000)), []);
         assert_eq!(tracker.next_deadline(), Some(10_000));
         assert_eq!(expired(&mut tracker, 10_000, Some(4000)), [A]);
@@ -255,11 +284,11 @@ mod tests {
     #[test]
     fn attaching_renews_and_names_the_older_connection() {
         let mut tracker = SessionTracker::new(1000);
-        tracker.track(A, 5000, Attachment::Lane(LANE), 0);
-        assert_eq!(tracker.attach(A, LaneId(8), 9000, 3000), Some(LANE));
-        assert_eq!(tracker.lane(A), Some(LaneId(8)));
+        tracker.track(A, 5000, Some(Owner::Lane(LANE)), 0);
+        assert_eq!(tracker.attach(A, Owner::Lane(LaneId(8)), 9000, 3000), Some(Owner::Lane(LANE)));
+        assert_eq!(tracker.owner(A), Some(Owner::Lane(LaneId(8))));
         tracker.detach(A, LANE, 0);
-        assert_eq!(tracker.lane(A), Some(LaneId(8)), "the older connection cannot detach it");
+        assert_eq!(tracker.owner(A), Some(Owner::Lane(LaneId(8))), "the older connection cannot detach it");
         assert_eq!(expired(&mut tracker, 6000, None), [], "the old bucket is stale");
         assert_eq!(expired(&mut tracker, 13_000, Some(3000)), [A]);
     }
@@ -267,7 +296,7 @@ mod tests {
     #[test]
     fn a_connection_that_is_gone_has_not_told_its_last_touch_yet() {
         let mut tracker = SessionTracker::new(1000);
-        tracker.track(A, 5000, Attachment::Lane(LANE), 0);
+        tracker.track(A, 5000, Some(Owner::Lane(LANE)), 0);
         assert_eq!(expired(&mut tracker, 6500, None), []);
         assert_eq!(tracker.next_deadline(), Some(7000));
         tracker.detach(A, LANE, 3000);
@@ -278,11 +307,52 @@ mod tests {
     #[test]
     fn closing_sessions_do_not_expire_again() {
         let mut tracker = SessionTracker::new(1000);
-        tracker.track(A, 1000, Attachment::Detached { touched_ms: 0 }, 0);
-        tracker.track(B, 1000, Attachment::Detached { touched_ms: 0 }, 0);
+        tracker.track(A, 1000, None, 0);
+        tracker.track(B, 1000, None, 0);
         tracker.close(A);
         assert_eq!(expired(&mut tracker, 5000, None), [B]);
         assert_eq!(tracker.remove(A), None);
         assert_eq!(tracker.len(), 1);
+    }
+
+    #[test]
+    fn a_learner_tells_what_it_has_heard_of() {
+        let (first, second) = (Owner::Link(LinkId(2)), Owner::Link(LinkId(4)));
+        let mut tracker = SessionTracker::new(1000);
+        tracker.track(A, 5000, Some(first), 0);
+        tracker.touch(A, first, 5000, 3000);
+        assert_eq!(expired(&mut tracker, 6000, None), []);
+        tracker.touch(A, second, 1, 7000);
+        assert_eq!(
+            expired(&mut tracker, 9000, None),
+            [],
+            "another learner's touch counts, its timeout does not"
+        );
+        tracker.detach_link(LinkId(2));
+        assert_eq!(tracker.owner(A), None);
+        assert_eq!(expired(&mut tracker, 12_999, None), []);
+        assert_eq!(expired(&mut tracker, 13_000, None), [A]);
+        tracker.touch(A, first, 5000, 13_001);
+        assert_eq!(
+            tracker.state(A),
+            Some(SessionState::Closing),
+            "a closing session is not saved by a touch"
+        );
+    }
+
+    #[test]
+    fn a_session_belongs_to_whoever_took_it_last() {
+        let (lane, link) = (Owner::Lane(LANE), Owner::Link(LinkId(2)));
+        let mut tracker = SessionTracker::new(1000);
+        tracker.track(A, 5000, None, 0);
+        assert!(!tracker.has_moved_from(A, lane));
+        tracker.claim(A, link, 10);
+        assert!(tracker.has_moved_from(A, lane));
+        tracker.claim(A, lane, 20);
+        assert_eq!(tracker.owner(A), Some(link), "only what nobody has can be claimed");
+        assert_eq!(tracker.attach(A, lane, 5000, 30), Some(link));
+        tracker.detach(A, LANE, 40);
+        assert!(tracker.has_moved_from(A, link), "also when it is detached");
+        assert!(!tracker.has_moved_from(B, link), "nobody knows a session that is not tracked");
     }
 }

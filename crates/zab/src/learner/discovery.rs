@@ -16,15 +16,17 @@ use crate::settings::Trust;
 const NOT_COUNTED: i32 = -1;
 
 impl Learner {
-    pub(super) fn dial_failed(&mut self, member: &Member, now_ms: i64) -> Result<(), RoleEnd> {
-        let Step::Dialing(Dialing::Waiting { tries_left }) = self.step else { return Ok(()) };
-        match tries_left.checked_sub(1) {
-            None | Some(0) => Err(RoleEnd::LINK_LOST),
-            Some(tries_left) => {
+    /// A leader that has not yet heard of its election cannot be reached, or closes those who come too early:
+    /// they try again.
+    pub(super) fn link_lost(&mut self, member: &Member, now_ms: i64) -> Result<(), RoleEnd> {
+        match (&self.step, self.tries_left.checked_sub(1)) {
+            (Step::Dialing(Dialing::Waiting) | Step::Greeting, Some(tries_left)) => {
+                self.tries_left = tries_left;
                 let until_ms = now_ms + member.settings.retry_ms;
-                self.step = Step::Dialing(Dialing::Pausing { tries_left, until_ms });
+                self.step = Step::Dialing(Dialing::Pausing { until_ms });
                 Ok(())
             }
+            _ => Err(RoleEnd::LINK_LOST),
         }
     }
 

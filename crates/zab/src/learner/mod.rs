@@ -28,6 +28,7 @@ pub(crate) struct Learner {
     leader: ServerId,
     link: LinkId,
     step: Step,
+    tries_left: u32,
     /// When the leader was heard of last, or the step began.
     heard_ms: i64,
     /// What came while the disk was at work that everything behind it needs.
@@ -69,8 +70,8 @@ enum Step {
 
 #[derive(Debug)]
 enum Dialing {
-    Waiting { tries_left: u32 },
-    Pausing { tries_left: u32, until_ms: i64 },
+    Waiting,
+    Pausing { until_ms: i64 },
 }
 
 #[derive(Debug)]
@@ -129,8 +130,15 @@ impl Learner {
     /// Turns to a leader.
     pub(crate) fn new(leader: ServerId, link: LinkId, now_ms: i64, out: &mut Vec<Action>) -> Learner {
         out.push(Action::Dial { link, to: leader });
-        let step = Step::Dialing(Dialing::Waiting { tries_left: DIAL_TRIES });
-        Learner { leader, link, step, heard_ms: now_ms, backlog: VecDeque::new(), answers: VecDeque::new() }
+        Learner {
+            leader,
+            link,
+            step: Step::Dialing(Dialing::Waiting),
+            tries_left: DIAL_TRIES,
+            heard_ms: now_ms,
+            backlog: VecDeque::new(),
+            answers: VecDeque::new(),
+        }
     }
 
     pub(crate) fn leader(&self) -> ServerId {
@@ -166,8 +174,9 @@ impl Learner {
                 self.greet(member, out);
                 Ok(())
             }
-            Event::DialFailed { link } if link == self.link => self.dial_failed(member, now_ms),
-            Event::LinkDown { link } if link == self.link => Err(RoleEnd::LINK_LOST),
+            Event::DialFailed { link } | Event::LinkDown { link } if link == self.link => {
+                self.link_lost(member, now_ms)
+            }
             Event::Packet { link, packet } if link == self.link => {
                 self.heard_ms = now_ms;
                 if self.is_blocked() {
@@ -192,7 +201,7 @@ impl Learner {
         }
         let silent = self.heard_ms + self.patience_ms(member);
         match &self.step {
-            Step::Dialing(Dialing::Pausing { until_ms, .. }) => silent.min(*until_ms),
+            Step::Dialing(Dialing::Pausing { until_ms }) => silent.min(*until_ms),
             _ => silent,
         }
     }
@@ -204,12 +213,12 @@ impl Learner {
         now_ms: i64,
         out: &mut Vec<Action>,
     ) -> Result<(), RoleEnd> {
-        if let Step::Dialing(Dialing::Pausing { tries_left, until_ms }) = self.step
+        if let Step::Dialing(Dialing::Pausing { until_ms }) = self.step
             && until_ms <= now_ms
         {
             self.link = next_link();
             out.push(Action::Dial { link: self.link, to: self.leader });
-            self.step = Step::Dialing(Dialing::Waiting { tries_left });
+            self.step = Step::Dialing(Dialing::Waiting);
         }
         // While the disk is at work for it, the leader may have nothing to say.
         if now_ms >= self.heard_ms + self.patience_ms(member) && !self.is_blocked() {

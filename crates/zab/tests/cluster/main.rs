@@ -1,6 +1,8 @@
 //! Whole ensembles of peers in a small world of their own: random delays, crashes, partitions, slow disks.
 //! Every transaction that one of them delivers must be delivered by all, in one order, for ever.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test says by panicking that it failed")]
+
 mod node;
 mod world;
 
@@ -27,11 +29,17 @@ fn three_servers_without_faults_lose_nothing() {
 
 #[test]
 fn crashes_partitions_and_slow_disks() {
-    let mut decided = 0;
-    for seed in 0..400 {
+    // SEEDS=a..b runs others; TRACE=1 shows everything.
+    let seeds = std::env::var("SEEDS").ok().map_or(0..48, |seeds| {
+        let (first, end) = seeds.split_once("..").expect("SEEDS is a..b");
+        first.parse().expect("a number")..end.parse().expect("a number")
+    });
+    let (mut decided, count) = (0, seeds.end - seeds.start);
+    for seed in seeds {
+        println!("seed {seed}");
         let voters = [1, 2, 3, 3, 3, 5, 5, 7][seed as usize % 8];
         let observers = [0, 0, 1, 2][seed as usize / 8 % 4];
         decided += run(seed, Plan { voters, observers, ..Plan::rough() });
     }
-    assert!(decided > 10_000, "the world does something: {decided}");
+    assert!(decided as u64 > 25 * count, "the world does something: {decided}");
 }

@@ -7,16 +7,16 @@ use zebu_zab::{Action, Entry, Event, IoId, LinkId, LogRead, Peer, PeerSettings, 
 
 /// What survives a crash.
 #[derive(Debug, Default)]
-pub struct Durable {
-    pub base: Vec<Entry>,
-    pub log: Vec<Entry>,
-    pub accepted: i64,
-    pub current: i64,
-    pub untrusted: bool,
+pub(crate) struct Durable {
+    pub(crate) base: Vec<Entry>,
+    pub(crate) log: Vec<Entry>,
+    pub(crate) accepted: i64,
+    pub(crate) current: i64,
+    pub(crate) untrusted: bool,
 }
 
 #[derive(Debug)]
-pub enum Work {
+pub(crate) enum Work {
     Append(Entry),
     Truncate(Zxid),
     Install(Vec<Entry>),
@@ -26,28 +26,28 @@ pub enum Work {
     Current(u32),
 }
 
-pub struct Running {
-    pub peer: Peer,
-    pub state: Vec<Entry>,
-    pub work: VecDeque<(IoId, Work)>,
-    pub done_at: i64,
-    pub received: BTreeMap<LinkId, Vec<Entry>>,
-    pub serving: Option<zebu_zab::Serving>,
+pub(crate) struct Running {
+    pub(crate) peer: Peer,
+    pub(crate) state: Vec<Entry>,
+    pub(crate) work: VecDeque<(IoId, Work)>,
+    pub(crate) done_at: i64,
+    pub(crate) received: BTreeMap<LinkId, Vec<Entry>>,
+    pub(crate) serving: Option<zebu_zab::Serving>,
 }
 
-pub struct Server {
-    pub id: ServerId,
-    pub settings: PeerSettings,
-    pub disk: Durable,
-    pub running: Option<Running>,
+pub(crate) struct Server {
+    pub(crate) id: ServerId,
+    pub(crate) settings: PeerSettings,
+    pub(crate) disk: Durable,
+    pub(crate) running: Option<Running>,
 }
 
-pub fn last_of(entries: &[Entry]) -> Zxid {
+pub(crate) fn last_of(entries: &[Entry]) -> Zxid {
     entries.last().map_or(Zxid::ZERO, |entry| entry.zxid)
 }
 
 impl Server {
-    pub fn start(&mut self, now: i64, out: &mut Vec<Action>) {
+    pub(crate) fn start(&mut self, now: i64, out: &mut Vec<Action>) {
         let state: Vec<Entry> = self.disk.base.iter().chain(&self.disk.log).cloned().collect();
         let recovered = Recovered {
             last: last_of(&state),
@@ -62,7 +62,7 @@ impl Server {
     }
 
     /// Entries behind `after`, some of them.
-    pub fn read_log(&self, after: Zxid, up_to: Zxid, count: usize) -> LogRead {
+    pub(crate) fn read_log(&self, after: Zxid, up_to: Zxid, count: usize) -> LogRead {
         let start = if last_of(&self.disk.base) == after {
             0
         } else {
@@ -77,7 +77,7 @@ impl Server {
     }
 
     /// The disk finishes its oldest work.
-    pub fn finish_work(&mut self) -> Option<Event> {
+    pub(crate) fn finish_work(&mut self) -> Option<Event> {
         let running = self.running.as_mut()?;
         let (io, work) = running.work.pop_front()?;
         match work {

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use zebu_proto::ServerId;
 use zebu_proto::quorum::{Notification, Packet};
-use zebu_proto::{ServerId, Zxid};
 use zebu_zab::{
     Action, Entry, Event, HistoryLimits, LinkId, PeerSettings, QuorumRule, Role, Serving, weight,
 };
@@ -11,29 +11,29 @@ use zebu_zab::{
 use crate::node::{Durable, Server, Work, last_of};
 
 #[derive(Clone, Copy)]
-pub struct Plan {
-    pub voters: i64,
-    pub observers: i64,
-    pub duration: i64,
-    pub crashes: u64,
-    pub partitions: u64,
-    pub slow_disks: u64,
+pub(crate) struct Plan {
+    pub(crate) voters: i64,
+    pub(crate) observers: i64,
+    pub(crate) duration: i64,
+    pub(crate) crashes: u64,
+    pub(crate) partitions: u64,
+    pub(crate) slow_disks: u64,
 }
 
 impl Plan {
-    pub fn quiet() -> Plan {
+    pub(crate) fn quiet() -> Plan {
         Plan { voters: 3, observers: 0, duration: 5_000, crashes: 0, partitions: 0, slow_disks: 0 }
     }
 
-    pub fn rough() -> Plan {
+    pub(crate) fn rough() -> Plan {
         Plan { voters: 3, observers: 0, duration: 20_000, crashes: 12, partitions: 12, slow_disks: 6 }
     }
 }
 
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -58,7 +58,7 @@ enum Happening {
     Notification(ServerId, ServerId, Notification),
 }
 
-pub struct World {
+pub(crate) struct World {
     now: i64,
     random: Random,
     plan: Plan,
@@ -77,7 +77,7 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(seed: u64, plan: Plan) -> World {
+    pub(crate) fn new(seed: u64, plan: Plan) -> World {
         let mut random = Random(seed.wrapping_mul(7919) + 1);
         let voters: Vec<ServerId> = (1..=plan.voters).map(ServerId).collect();
         let observers: BTreeSet<ServerId> =
@@ -125,12 +125,12 @@ impl World {
         world
     }
 
-    pub fn decided(&self) -> usize {
+    pub(crate) fn decided(&self) -> usize {
         self.decided.len()
     }
 
     /// Faults and load.
-    pub fn disturb(&mut self) {
+    pub(crate) fn disturb(&mut self) {
         let end = self.now + self.plan.duration;
         let chance = |count: u64, plan: &Plan| (count * 1_000_000) / plan.duration as u64;
         while self.now < end {
@@ -166,7 +166,7 @@ impl World {
     }
 
     /// Everything works again: they must agree, and go on deciding.
-    pub fn heal(&mut self) {
+    pub(crate) fn heal(&mut self) {
         self.cut.clear();
         let ids: Vec<_> = self.servers.keys().copied().collect();
         for id in &ids {
@@ -463,6 +463,5 @@ impl World {
             assert_eq!(running.state.len(), self.decided.len(), "a leader knows everything that was decided");
             assert_eq!(self.established.insert(epoch, id), None, "one leader in epoch {epoch}");
         }
-        let _ = Zxid::ZERO;
     }
 }

@@ -1,0 +1,79 @@
+//! What the brain needs of its membership in an ensemble: [`zebu_zab::Peer`], or a script in a test.
+
+use std::fmt::Debug;
+
+use zebu_proto::Zxid;
+use zebu_proto::quorum::Packet;
+use zebu_zab::{Action, Entry, Event, LinkId, Peer, Status};
+
+/// A place in an ensemble. See [`Peer`] for what each function promises.
+pub trait Membership: Debug + Send {
+    /// Takes an event.
+    fn handle(&mut self, event: Event, now_ms: i64, out: &mut Vec<Action>);
+    /// Does what time asks for.
+    fn timeout(&mut self, now_ms: i64, out: &mut Vec<Action>);
+    /// When [`Membership::timeout`] has something to do.
+    fn next_deadline(&self) -> i64;
+    /// The place of the next transaction.
+    fn next_zxid(&self) -> Option<Zxid>;
+    /// Proposes a transaction for that place.
+    fn propose(&mut self, entry: Entry, now_ms: i64, out: &mut Vec<Action>);
+    /// The last transaction that was proposed.
+    fn last_proposed(&self) -> Zxid;
+    /// Sends a packet to a learner behind the commit of `after`.
+    fn answer_learner(&mut self, link: LinkId, after: Zxid, packet: Packet, out: &mut Vec<Action>);
+    /// Sends a packet to the leader.
+    fn tell_leader(&mut self, packet: Packet, out: &mut Vec<Action>);
+    /// Leads no longer.
+    fn hand_over(&mut self, now_ms: i64, out: &mut Vec<Action>);
+    /// Whether [`Membership::hand_over`] has nothing left to wait for.
+    fn has_handed_over(&self) -> bool;
+    /// What is going on.
+    fn status(&self) -> Status;
+}
+
+impl Membership for Peer {
+    fn handle(&mut self, event: Event, now_ms: i64, out: &mut Vec<Action>) {
+        self.handle(event, now_ms, out);
+    }
+
+    fn timeout(&mut self, now_ms: i64, out: &mut Vec<Action>) {
+        self.timeout(now_ms, out);
+    }
+
+    fn next_deadline(&self) -> i64 {
+        self.next_deadline()
+    }
+
+    fn next_zxid(&self) -> Option<Zxid> {
+        self.next_zxid()
+    }
+
+    fn propose(&mut self, entry: Entry, now_ms: i64, out: &mut Vec<Action>) {
+        self.propose(entry, now_ms, out);
+    }
+
+    fn last_proposed(&self) -> Zxid {
+        self.last_proposed()
+    }
+
+    fn answer_learner(&mut self, link: LinkId, after: Zxid, packet: Packet, out: &mut Vec<Action>) {
+        self.answer_learner(link, after, packet, out);
+    }
+
+    fn tell_leader(&mut self, packet: Packet, out: &mut Vec<Action>) {
+        self.tell_leader(packet, out);
+    }
+
+    fn hand_over(&mut self, now_ms: i64, out: &mut Vec<Action>) {
+        self.hand_over(now_ms, out);
+    }
+
+    fn has_handed_over(&self) -> bool {
+        self.has_handed_over()
+    }
+
+    fn status(&self) -> Status {
+        self.status()
+    }
+}

@@ -1,0 +1,116 @@
+//! What a server keeps whatever its role is.
+
+use zebu_proto::client::ConnectRequest;
+use zebu_proto::{ErrorCode, Zxid};
+use zebu_tree::Credentials;
+
+use super::batch::BatchBuilder;
+use crate::agreement::{Agreement, Member, Origin};
+use crate::clock::Moment;
+use crate::lane::{Answer, CloseReason, HeaderZxid, LaneId, Lanes, Service, Then, Upstream};
+use crate::random::Random;
+use crate::replica::Replica;
+use crate::session::SessionIds;
+use crate::settings::NodeSettings;
+use crate::throttle::{Admission, Arrival, ConnectionThrottle};
+
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) settings: NodeSettings,
+    pub(crate) agreement: Agreement,
+    pub(crate) ids: SessionIds,
+    pub(crate) throttle: ConnectionThrottle,
+    pub(crate) batch: BatchBuilder,
+    pub(crate) random: Random,
+    pub(crate) nobody: Credentials,
+    /// Counts the times that this server began to serve.
+    pub(crate) term: u64,
+    /// Requests of clients that were answered or given up since somebody asked.
+    pub(crate) answered: usize,
+    pub(crate) digest_mismatches: u64,
+}
+
+impl Desk {
+    pub(crate) fn new(settings: NodeSettings, agreement: Agreement, now: Moment) -> Desk {
+        let mut random = Random::new(settings.seed);
+        Desk {
+            agreement,
+            ids: SessionIds::new(settings.server_id, now.wall_ms),
+            throttle: ConnectionThrottle::new(settings.throttle.clone(), now.monotonic_ms),
+            batch: BatchBuilder::new(&settings, &mut random),
+            random,
+            nobody: Credentials::default(),
+            term: 0,
+            answered: 0,
+            digest_mismatches: 0,
+            settings,
+        }
+    }
+
+    pub(crate) fn member(&mut self) -> Option<&mut Member> {
+        match &mut self.agreement {
+            Agreement::Standalone(_) => None,
+            Agreement::Member(member) => Some(member),
+        }
+    }
+
+    /// What a connection is accepted into now.
+    pub(crate) fn service(&self, upstream: Upstream) -> Service {
+        Service { upstream, term: self.term }
+    }
+
+    /// The timeout that a connecting client gets, or why it is closed. A refusal without a session is a close,
+    /// never a rejection: the C client would take a rejected new session for one with timeout zero.
+    pub(crate) fn admit(
+        &mut self,
+        request: &ConnectRequest,
+        applied: Zxid,
+        now: Moment,
+    ) -> Result<i32, CloseReason> {
+        let arrival = if request.session_id == 0 { Arrival::New } else { Arrival::Resume };
+        if self.throttle.admit(arrival, now.monotonic_ms, self.random.fraction()) == Admission::Refused {
+            return Err(CloseReason::Throttled);
+        }
+        if request.last_zxid_seen > applied.0 {
+            return Err(CloseReason::AheadOfServer);
+        }
+        let NodeSettings { session_timeout_ms_min, session_timeout_ms_max, .. } = self.settings;
+        Ok(request.timeout_ms.clamp(session_timeout_ms_min, session_timeout_ms_max))
+    }
+
+    /// Whether a request has waited for so long that it is not carried out.
+    pub(crate) fn is_stale(&self, received_ms: i64, now: Moment) -> bool {
+        let wait_ms_max = self.settings.throttled_op_wait_ms;
+        wait_ms_max > 0 && now.monotonic_ms - received_ms > wait_ms_max
+    }
+
+    /// Answers a request that is not carried out.
+    pub(crate) fn refuse(
+        &mut self,
+        (lane, slot): (LaneId, u64),
+        error: ErrorCode,
+        replica: &Replica,
+        lanes: &mut impl Lanes,
+        now: Moment,
+    ) {
+        self.answered += 1;
+        lanes.with(lane, |lane| {
+            let answer = Answer::Header { zxid: HeaderZxid::Applied, error: Some(error) };
+            lane.answer_slot(slot, answer, Then::Continue);
+            replica.drain_ready(lane, now.monotonic_ms);
+        });
+    }
+
+    /// Whoever waits for this will get no answer: the connection is closed, and the client asks elsewhere.
+    pub(crate) fn give_up(&mut self, origin: Origin, lanes: &mut impl Lanes) {
+        let lane = match origin {
+            Origin::Request { lane, .. } => {
+                self.answered += 1;
+                lane
+            }
+            Origin::Connect { lane, .. } => lane,
+            Origin::Nobody => return,
+        };
+        lanes.with(lane, |lane| lane.close(CloseReason::NotServing));
+    }
+}

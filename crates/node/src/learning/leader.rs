@@ -1,0 +1,116 @@
+//! What the leader says to a learner beside transactions. Its answers stand behind the transactions that they speak
+//! of; those may be committed and not applied yet, and then the answers wait for them.
+
+use zebu_proto::quorum::Packet;
+use zebu_proto::{SessionId, Zxid};
+
+use super::session::{Returning, turn_away};
+use super::{Learner, tell};
+use crate::clock::Moment;
+use crate::core::{Desk, answer_sync};
+use crate::lane::{CloseReason, LaneId, Lanes};
+use crate::replica::Replica;
+
+/// An answer, and the last transaction before it.
+#[derive(Debug)]
+pub(super) struct Told {
+    after: Zxid,
+    answer: Answer,
+}
+
+#[derive(Debug)]
+enum Answer {
+    /// This sync is done.
+    Synced { lane: LaneId, slot: u64 },
+    /// The session lives; this connection may have it.
+    Valid { session: SessionId, returning: Returning },
+}
+
+impl Told {
+    pub(super) fn syncing(&self) -> Option<(LaneId, u64)> {
+        match self.answer {
+            Answer::Synced { lane, slot } => Some((lane, slot)),
+            Answer::Valid { .. } => None,
+        }
+    }
+}
+
+impl Learner {
+    /// Takes a packet that is not agreement's business.
+    pub(crate) fn hear_leader(
+        &mut self,
+        desk: &mut Desk,
+        packet: Packet,
+        replica: &Replica,
+        lanes: &mut impl Lanes,
+        now: Moment,
+    ) {
+        match packet {
+            Packet::Ping { zxid } => {
+                let touched = self.take_touched(lanes);
+                tell(desk, Packet::PingReply { zxid, touched });
+            }
+            Packet::Sync => {
+                if let Some((lane, slot)) = self.syncing.pop_front() {
+                    self.tell(desk, Answer::Synced { lane, slot }, replica, lanes, now);
+                }
+            }
+            Packet::Revalidated { session, valid } => match self.next_returning(session) {
+                Some(returning) if valid => {
+                    self.tell(desk, Answer::Valid { session, returning }, replica, lanes, now);
+                }
+                Some(returning) => turn_away(returning, lanes),
+                None => {}
+            },
+            // Whatever else a leader may say is agreement's business.
+            _ => {}
+        }
+    }
+
+    fn tell(
+        &mut self,
+        desk: &mut Desk,
+        answer: Answer,
+        replica: &Replica,
+        lanes: &mut impl Lanes,
+        now: Moment,
+    ) {
+        let after = desk.member().map_or(Zxid::ZERO, |member| {
+            let status = member.peer.status();
+            status.committed.min(status.logged)
+        });
+        self.told.push_back(Told { after, answer });
+        self.release(desk, replica, lanes, now);
+    }
+
+    /// Passes on the answers that the tree has reached.
+    pub(super) fn release(
+        &mut self,
+        desk: &mut Desk,
+        replica: &Replica,
+        lanes: &mut impl Lanes,
+        now: Moment,
+    ) {
+        while self.told.front().is_some_and(|told| told.after <= replica.last_zxid()) {
+            let Some(Told { answer, .. }) = self.told.pop_front() else { return };
+            match answer {
+                Answer::Synced { lane, slot } => {
+                    desk.answered += 1;
+                    lanes.with(lane, |lane| {
+                        if lane.is_idle() {
+                            // It was closed meanwhile.
+                        } else if lane.is_first(slot) {
+                            answer_sync(lane, slot, replica, now.monotonic_ms);
+                        } else {
+                            // A write before it has not come back; the client had better ask elsewhere.
+                            lane.close(CloseReason::NotServing);
+                        }
+                    });
+                }
+                Answer::Valid { session, returning } => {
+                    self.welcome(desk, session, returning, replica, lanes, now);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! A session whose connection is at this learner, and what the leader hears of it.
+
+use zebu_proto::SessionId;
+use zebu_proto::quorum::Touch;
+
+use super::Learner;
+use crate::lane::{LaneId, Lanes};
+
+#[derive(Debug)]
+pub(super) struct Local {
+    pub(super) lane: LaneId,
+    timeout_ms: i32,
+    /// The last touch that the leader knows of, monotonic milliseconds.
+    reported_ms: Option<i64>,
+}
+
+impl Local {
+    pub(super) fn new(lane: LaneId, timeout_ms: i32) -> Local {
+        Local { lane, timeout_ms, reported_ms: None }
+    }
+}
+
+impl Learner {
+    /// The connection is gone. Its last touch goes with the next ping.
+    pub(crate) fn detach(&mut self, session: SessionId, lane: LaneId, touched_ms: i64) {
+        if let Some(local) = self.locals.get(&session)
+            && local.lane == lane
+        {
+            if local.reported_ms.is_none_or(|reported_ms| reported_ms < touched_ms) {
+                self.touched.push(Touch { session, timeout_ms: local.timeout_ms });
+            }
+            self.locals.remove(&session);
+        }
+    }
+
+    /// The sessions that were heard of since the last call.
+    pub(super) fn take_touched(&mut self, lanes: &mut impl Lanes) -> Vec<Touch> {
+        let mut touched = std::mem::take(&mut self.touched);
+        for (&session, local) in &mut self.locals {
+            // The touch of a connection that is gone comes with its farewell.
+            let Some((touched_ms, waiting)) =
+                lanes.with(local.lane, |lane| (lane.touched_ms, lane.waiting()))
+            else {
+                continue;
+            };
+            // Who waits for the ensemble is not silent.
+            if waiting > 0 || local.reported_ms != Some(touched_ms) {
+                touched.push(Touch { session, timeout_ms: local.timeout_ms });
+                local.reported_ms = Some(touched_ms);
+            }
+        }
+        touched
+    }
+}
