@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::check::Judge;
-use crate::network::Network;
+use crate::network::{Host, Network};
 use crate::queue::{Event, MS, Queue, Time};
 use crate::random::Random;
 use crate::shape::Shape;
@@ -20,6 +20,8 @@ pub(crate) struct Core {
     pub(crate) trace: Trace,
     pub(crate) counts: Counts,
     hash: u64,
+    /// When the last message of the election arrives, per directed path.
+    notified: Vec<Time>,
 }
 
 /// What happened, in numbers.
@@ -58,6 +60,7 @@ impl Trace {
 impl Core {
     pub(crate) fn new(shape: Shape, network: Network, judge: Judge, trace: Trace) -> Core {
         let disk_random = Random::new(shape.seed, 4);
+        let hosts = shape.servers();
         Core {
             now: 0,
             queue: Queue::default(),
@@ -68,6 +71,7 @@ impl Core {
             trace,
             counts: Counts::default(),
             hash: 0,
+            notified: vec![0; hosts * hosts],
         }
     }
 
@@ -90,6 +94,18 @@ impl Core {
             self.mix(u64::from_le_bytes(word));
         }
         self.mix(bytes.len() as u64);
+    }
+
+    /// When a message of the election that leaves now arrives: behind those that left before. `None` if it is
+    /// lost.
+    pub(crate) fn notification_due(&mut self, from: Host, to: Host) -> Option<Time> {
+        if self.network.is_cut(from, to) {
+            return None;
+        }
+        let path = from.0 * self.shape.servers() + to.0;
+        let due = (self.now + self.network.delay(from, to)).max(self.notified[path]);
+        self.notified[path] = due;
+        Some(due)
     }
 
     /// The fingerprint of everything so far.

@@ -103,6 +103,11 @@ pub enum DiskOrder {
         /// The work.
         io: IoId,
     },
+    /// Remove the mark that [`DiskOrder::SetAside`] has left.
+    MarkTrusted {
+        /// The work.
+        io: IoId,
+    },
     /// Write the accepted epoch.
     SaveAcceptedEpoch {
         /// The work.

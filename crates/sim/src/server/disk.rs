@@ -101,6 +101,14 @@ impl MoodyDisk {
         self.mood.borrow_mut().full = full;
     }
 
+    /// Nothing is going to fail any more, unless the power is off already.
+    pub(crate) fn calm_down(&self) {
+        let mut mood = self.mood.borrow_mut();
+        mood.error_after = None;
+        mood.power_off_after = None;
+        mood.full = false;
+    }
+
     pub(crate) fn power(&self) -> Power {
         self.mood.borrow().power
     }

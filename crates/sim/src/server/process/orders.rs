@@ -4,6 +4,7 @@ use zebu_node::{DiskOrder, Order};
 use zebu_proto::Zxid;
 use zebu_storage::{
     Compression, Receiving, RecoveryOptions, Sections, TruncateError, recover, set_aside, truncate,
+    trust,
 };
 use zebu_tree::{Tree, WalkProgress};
 use zebu_zab::{Event as PeerEvent, IoId, Serving};
@@ -125,6 +126,11 @@ impl Process {
                 core.judge.servers[self.server].rotten = true;
                 self.replica.replace_tree(tree);
                 self.observed = None;
+                self.persisted(io, core);
+            }
+            DiskOrder::MarkTrusted { io } => {
+                trust::settle(&self.disk, &self.directories.snapshots()).map_err(failed)?;
+                core.judge.servers[self.server].rotten = false;
                 self.persisted(io, core);
             }
             DiskOrder::SaveAcceptedEpoch { io, epoch } => {
