@@ -82,6 +82,11 @@ impl Core {
         }
     }
 
+    /// Whether anybody reads the lines, for texts that are costly to make.
+    pub(crate) fn is_told(&self) -> bool {
+        self.trace.lines.is_some()
+    }
+
     /// Mixes what happened into the fingerprint of the run.
     pub(crate) fn mix(&mut self, value: u64) {
         self.hash = (self.hash.rotate_left(5) ^ value).wrapping_mul(0x517c_c1b7_2722_0a95);

@@ -13,6 +13,8 @@ pub(crate) struct Workload {
     pub(crate) pipeline: usize,
     /// Mean pause between two bursts of calls.
     pub(crate) pause: Time,
+    /// Calls of one client in the phase with faults.
+    pub(crate) calls_max: u64,
     /// Different names at the top.
     pub(crate) names: u64,
     /// How many of a thousand reads leave a watch.
@@ -158,7 +160,7 @@ impl Shape {
             latency: draw_latency(&mut random, tick_ms),
             disk: draw_disk(&mut random),
             workload: draw_workload(&mut random, tick_ms),
-            safety: random.between(40, 120) * tick_ms * MS,
+            safety: random.between(30, 100) * tick_ms * MS,
             fault_rate: if random.permille(80) { 0 } else { random.skewed(20, 1000) },
             fault_weights: draw_faults(&mut random),
         }
@@ -218,7 +220,8 @@ fn draw_workload(random: &mut Random, tick_ms: u64) -> Workload {
     Workload {
         weights,
         pipeline: random.pick(&[1, 1, 2, 4, 16]),
-        pause: random.skewed(tick_ms * MS / 20, tick_ms * MS * 2),
+        pause: random.skewed(tick_ms * MS / 10, tick_ms * MS * 2),
+        calls_max: random.skewed(20, 600),
         names: random.between(1, 6),
         watch_permille: random.pick(&[0, 100, 500, 900]),
         data_max: random.pick(&[8, 40, 40, 2000]),

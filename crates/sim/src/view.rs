@@ -17,6 +17,9 @@ pub(crate) struct ServerView {
     /// The epochs that the disk has confirmed.
     pub(crate) accepted_epoch: i64,
     pub(crate) current_epoch: i64,
+    /// The last transaction that a leader has sent, and the last one of the history that a new leader named.
+    pub(crate) offered: i64,
+    pub(crate) initial: i64,
     /// Something on its disk was changed behind its back: it need not have what it had.
     pub(crate) rotten: bool,
 }

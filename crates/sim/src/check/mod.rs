@@ -226,6 +226,11 @@ impl Judge {
         self.note(verdict);
     }
 
+    /// A member gets a packet.
+    pub(crate) fn packet_received(&mut self, server: usize, packet: &Packet) {
+        zab_acknowledgements::note_received(&mut self.servers[server], packet);
+    }
+
     /// The end of a run: everything that can only be said of the whole.
     pub(crate) fn finish(&mut self) {
         let verdict = self.ledger.compare_all().and_then(|()| g07_durability::check_end(self));

@@ -5,8 +5,21 @@ use zebu_proto::quorum::Packet;
 
 use super::Judge;
 use crate::history::{Verdict, Violation};
+use crate::view::ServerView;
 
 const NAME: &str = "zab_acknowledgements";
+
+/// Notes what a leader sends: everything before NEWLEADER belongs to the history that is acknowledged with it.
+pub(super) fn note_received(view: &mut ServerView, packet: &Packet) {
+    match packet {
+        Packet::Diff { .. } | Packet::Trunc { .. } => view.offered = 0,
+        Packet::Snap { zxid } | Packet::Proposal { zxid, .. } | Packet::Inform { zxid, .. } => {
+            view.offered = zxid.0;
+        }
+        Packet::NewLeader { .. } => view.initial = view.offered,
+        _ => {}
+    }
+}
 
 pub(super) fn check_packet(judge: &Judge, server: usize, packet: &Packet) -> Verdict {
     let view = &judge.servers[server];
@@ -19,8 +32,9 @@ pub(super) fn check_packet(judge: &Judge, server: usize, packet: &Packet) -> Ver
             if view.current_epoch != epoch {
                 Some(format!("its disk has confirmed only epoch {}", view.current_epoch))
             } else {
-                (view.durable < view.last())
-                    .then(|| format!("of its history up to {:#x} only {:#x} is on disk", view.last(), view.durable))
+                (view.durable < view.initial).then(|| {
+                    format!("of the history up to {:#x} only {:#x} is on disk", view.initial, view.durable)
+                })
             }
         }
         Packet::LeaderInfo { zxid, .. } => (view.accepted_epoch < i64::from(zxid.epoch()))

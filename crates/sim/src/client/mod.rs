@@ -49,6 +49,8 @@ pub(crate) struct Client {
     /// Names that were created with a counter, to be used again.
     pub(crate) known: Vec<Path>,
     pub(crate) outstanding: usize,
+    /// Calls that it may still make.
+    pub(crate) budget: u64,
     pub(crate) watchers: u64,
     /// What the session machine takes for the beginning of time.
     epoch: Instant,
@@ -78,6 +80,7 @@ impl Client {
             random,
             known: Vec::new(),
             outstanding: 0,
+            budget: workload.calls_max,
             watchers: 0,
             epoch,
         }

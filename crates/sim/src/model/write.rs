@@ -151,11 +151,8 @@ impl Stage<'_> {
     fn delete(&mut self, path: &Path, version: i32) -> Result<Effect, ErrorCode> {
         let above = parent_of(path).ok_or(ErrorCode::BadArguments)?;
         // The parent is looked at first, and its permissions decide.
-        let parent = self.get(above).ok_or(ErrorCode::NoNode)?;
+        self.permitted(above, Permissions::DELETE)?;
         let node = self.get(path).ok_or(ErrorCode::NoNode)?;
-        if parent.permissions & Permissions::DELETE == 0 {
-            return Err(ErrorCode::NoAuth);
-        }
         checked(node.version, version)?;
         if !node.children.is_empty() {
             return Err(ErrorCode::NotEmpty);

@@ -235,7 +235,8 @@ impl World {
         if room == 0 {
             return;
         }
-        let count = it.random.between(1, room as u64);
+        let count = it.random.between(1, room as u64).min(it.budget);
+        it.budget -= count;
         for _ in 0..count {
             let operation = self.clients[client].draw(&self.core.shape.workload);
             self.call(client, operation);

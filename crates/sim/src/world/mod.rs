@@ -10,7 +10,7 @@ use crate::check::Judge;
 use crate::client::Client;
 use crate::core::{Core, Counts, Trace};
 use crate::history::Violation;
-use crate::network::{Delivery, Host, Network, Port, Side};
+use crate::network::{ConnectionId, Delivery, Host, Network, Port, Side};
 use crate::plan::Planned;
 use crate::queue::{Accepted, Event, Time};
 use crate::random::Random;
@@ -144,15 +144,17 @@ impl World {
                 if let Some(at) = self.is_busy_at(connection, Side::Dialer) {
                     return self.core.push(at, Event::Answered { connection, accepted });
                 }
+                let dialer = self.core.network.host(connection, Side::Dialer);
                 if self.core.network.establish(connection, accepted) {
-                    self.dial_answered(connection, accepted);
+                    self.dial_answered(connection, dialer, accepted);
                 }
             }
             Event::DialTimeout { connection } => {
                 if self.core.network.is_pending(connection) {
                     let now = self.core.now;
+                    let dialer = self.core.network.host(connection, Side::Dialer);
                     self.core.network.close(connection, Side::Dialer, now, &mut self.core.queue);
-                    self.dial_answered(connection, Accepted::No);
+                    self.dial_answered(connection, dialer, Accepted::No);
                 }
             }
             Event::Notification { from, to, bytes } => {
@@ -178,7 +180,7 @@ impl World {
     }
 
     /// When a host that does nothing now goes on; `None` if it does something.
-    fn is_busy_at(&self, connection: crate::network::ConnectionId, side: Side) -> Option<Time> {
+    fn is_busy_at(&self, connection: ConnectionId, side: Side) -> Option<Time> {
         let Host(host) = self.core.network.host(connection, side)?;
         if host < self.servers.len() {
             return self.paused(host);
@@ -187,7 +189,7 @@ impl World {
         (until > self.core.now).then_some(until)
     }
 
-    fn deliver(&mut self, connection: crate::network::ConnectionId, to: Side) {
+    fn deliver(&mut self, connection: ConnectionId, to: Side) {
         if let Some(at) = self.is_busy_at(connection, to) {
             return self.core.push(at, Event::Deliver { connection, to });
         }
@@ -231,7 +233,7 @@ impl World {
         }
     }
 
-    fn knock(&mut self, connection: crate::network::ConnectionId) {
+    fn knock(&mut self, connection: ConnectionId) {
         // The system answers, not the process: a paused one accepts too.
         let Some(Host(host)) = self.core.network.host(connection, Side::Listener) else { return };
         let is_up = self.servers[host].is_up();
@@ -251,16 +253,12 @@ impl World {
         }
     }
 
-    fn dial_answered(&mut self, connection: crate::network::ConnectionId, accepted: Accepted) {
-        for server in 0..self.servers.len() {
-            let dialed = self.servers[server]
-                .process()
-                .is_some_and(|process| process.by_connection.contains_key(&connection));
-            if dialed {
-                return self
-                    .with_process(server, |process, core| process.dial_answered(connection, accepted, core));
+    fn dial_answered(&mut self, connection: ConnectionId, dialer: Option<Host>, accepted: Accepted) {
+        match dialer {
+            Some(Host(server)) if server < self.servers.len() => {
+                self.with_process(server, |process, core| process.dial_answered(connection, accepted, core));
             }
+            _ => self.client_dialed(connection, accepted),
         }
-        self.client_dialed(connection, accepted);
     }
 }

@@ -48,7 +48,7 @@ impl Process {
                     "s{} votes to s{to}: {:?} for s{} at {} in round {}",
                     self.server,
                     notification.state,
-                    notification.leader.0 - 1,
+                    notification.leader.0.wrapping_sub(1),
                     notification.zxid,
                     notification.round
                 ));

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use zebu_proto::frame::LENGTH_SIZE;
 use zebu_proto::quorum::{Notification, Packet};
 use zebu_proto::{Reader, ServerId, Zxid};
 use zebu_storage::read_after;
@@ -111,7 +112,8 @@ impl Process {
 
     /// A message of the election.
     pub(crate) fn notified(&mut self, from: usize, bytes: &[u8], core: &mut Core) -> Result<(), Death> {
-        if let Ok(notification) = Notification::decode(bytes) {
+        // Behind the length of the frame.
+        if let Some(Ok(notification)) = bytes.get(LENGTH_SIZE..).map(Notification::decode) {
             let from = ServerId(from as i64 + 1);
             self.peer_event(PeerEvent::Notification { from, notification }, core);
         }
@@ -134,7 +136,10 @@ impl Process {
                 if let Packet::Snap { zxid } = packet {
                     link.incoming = Some((zxid, Vec::new()));
                 }
-                core.tell(format_args!("s{} gets {}", self.server, shown(&packet)));
+                if core.is_told() {
+                    core.tell(format_args!("s{} gets {}", self.server, shown(&packet)));
+                }
+                core.judge.packet_received(self.server, &packet);
                 self.peer_event(PeerEvent::Packet { link: id, packet }, core);
             }
             Message::State(bytes) => {
