@@ -130,7 +130,7 @@ fn changed_bytes_never_panic_and_the_signature_must_be_right() {
     for recording in recordings() {
         let stream = &recording.stream;
         for at in 0..stream.len() {
-            for change in [1, 0x40, 0x80, 0xff] {
+            for change in [1, 0x80] {
                 let mut changed = stream.clone();
                 changed[at] ^= change;
                 changed.extend_from_slice(&recording.behind);
