@@ -33,7 +33,9 @@ pub use epoch::{EpochError, Epochs};
 pub use failure::IoFailure;
 pub use file::FileDisk;
 pub use format::names::Compression;
-pub use format::snapshot::{Sections, SnapshotDigest, SnapshotSummary};
+pub use format::snapshot::{
+    ContentLimits, Fed, Sections, SnapshotDigest, SnapshotSummary, StreamDecoder, StreamFlaw,
+};
 pub use install::{InstallError, Received, Receiving};
 pub use log_reader::{LogEntry, LogReader, read_after};
 pub use log_writer::{DurableNotes, ForceSync, LogError, LogOptions, LogWriter};

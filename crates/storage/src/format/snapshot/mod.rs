@@ -1,13 +1,17 @@
 //! The snapshot's bytes, unpacked: header, sessions, ACLs, nodes parents first, a seal, and two optional
 //! sections with a seal each. Reading and writing are streams; nothing holds the whole tree.
 
+mod content;
 mod decode;
 mod encode;
+mod stream;
 
 use zebu_proto::Zxid;
 
+pub use content::ContentLimits;
 pub use decode::{SnapshotFlaw, SnapshotVisitor, decode};
-pub use encode::Encoder;
+pub use encode::{Encoder, append_node};
+pub use stream::{Fed, StreamDecoder, StreamFlaw, begin_stream, end_stream};
 
 /// `ZKSN`, version 2, database id -1. Readers check the magic alone.
 pub const HEADER: [u8; 16] = *b"ZKSN\0\0\0\x02\xff\xff\xff\xff\xff\xff\xff\xff";
