@@ -95,18 +95,31 @@ pub enum Action {
         /// The last transaction that stays.
         to: Zxid,
     },
-    /// Make the state that came on a connection the only one: durable, in place of log and snapshots, and in
-    /// memory.
+    /// Apply transactions to the state that came on a connection, then make it the only one: durable, in place
+    /// of log and snapshots, and in memory. A crash leaves all of the old history or all of this.
     InstallSnapshot {
         /// The work.
         io: IoId,
         /// The connection.
         link: LinkId,
-        /// Its last transaction.
+        /// What came behind the state, up to `zxid`. The first ones may be in it already.
+        tail: Vec<Entry>,
+        /// The last transaction of the result.
         zxid: Zxid,
     },
-    /// Move log and snapshots out of the way and begin with an empty state. The accepted epoch stays.
+    /// What came on a connection behind a SNAP is not needed any more.
+    DiscardSnapshot {
+        /// The connection.
+        link: LinkId,
+    },
+    /// Move log and snapshots out of the way and begin with an empty state. The accepted epoch stays. Leave a
+    /// mark, so that a restart knows that this server may not vote.
     SetAside {
+        /// The work.
+        io: IoId,
+    },
+    /// Remove the mark that [`Action::SetAside`] has left.
+    MarkTrusted {
         /// The work.
         io: IoId,
     },
@@ -203,6 +216,8 @@ pub enum CloseReason {
     },
     /// Something about a transaction that was never sent.
     UnknownZxid(Zxid),
+    /// It has fallen behind what memory and log still hold.
+    HistoryGone,
     /// What came cannot be a configuration that this server may follow.
     NewerConfig(i64),
 }
@@ -231,6 +246,9 @@ impl fmt::Display for CloseReason {
             }
             CloseReason::OutOfPlace { step, packet } => write!(f, "{packet} came during {step}"),
             CloseReason::UnknownZxid(zxid) => write!(f, "transaction {zxid} was never sent to it"),
+            CloseReason::HistoryGone => {
+                write!(f, "it is so far behind that only a whole state helps; it gets one when it comes back")
+            }
             CloseReason::NewerConfig(version) => {
                 write!(f, "it has configuration {version:#x}, which this leader does not know")
             }

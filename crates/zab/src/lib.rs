@@ -2,11 +2,18 @@
 //! no sockets, files, clocks, threads or global randomness.
 
 mod action;
+mod disk_queue;
 pub mod election;
 mod entry;
 mod event;
+mod history;
+mod leader;
+mod learner;
+mod member;
+mod packet_name;
 mod peer;
 pub mod quorum;
+mod role_end;
 mod settings;
 
 pub use action::{Action, CloseReason, Serving};

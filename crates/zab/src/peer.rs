@@ -1,17 +1,51 @@
-//! A member of an ensemble.
+//! A member of an ensemble: looks for a leader, leads, follows or observes. The elector lives as long as the
+//! member; a role ends with the connections that it had, and the next election begins only when the disk has
+//! finished, so that a vote names exactly what a restart would find.
 
 use zebu_proto::quorum::{Packet, PeerState};
 use zebu_proto::{ServerId, Zxid};
 
-use crate::action::Action;
+use crate::action::{Action, CloseReason, Serving};
+use crate::election::{self, Decision, Elector};
 use crate::entry::Entry;
 use crate::event::{Event, LinkId};
+use crate::leader::Leader;
+use crate::learner::Learner;
+use crate::member::Member;
+use crate::role_end::{Pause, RoleEnd};
 use crate::settings::{PeerSettings, Recovered};
 
-/// A member: looks for a leader, leads, follows or observes.
+/// A member of an ensemble.
 #[derive(Debug)]
 pub struct Peer {
-    settings: PeerSettings,
+    member: Member,
+    elector: Elector,
+    role: Role,
+    /// How many connections it has dialled.
+    dialed: u64,
+    stopping: Stopping,
+}
+
+/// What the member is doing.
+#[derive(Debug)]
+enum Role {
+    /// Waits for the disk, or for a moment, before it looks for a leader.
+    Settling { until_ms: i64 },
+    /// Looks for a leader.
+    Looking,
+    /// Was elected.
+    Leading(Box<Leader>),
+    /// Follows or observes.
+    Learning(Box<Learner>),
+    /// Takes no part any more.
+    Retired,
+}
+
+/// Whether the server is about to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stopping {
+    No,
+    Asked,
 }
 
 /// What a member is doing, for reports.
@@ -51,73 +85,235 @@ pub struct LearnerStatus {
 impl Peer {
     /// Starts to look for a leader.
     pub fn new(settings: PeerSettings, recovered: Recovered, now_ms: i64, out: &mut Vec<Action>) -> Peer {
-        let _ = (recovered, now_ms, out);
-        Peer { settings }
+        let member = Member::new(settings, recovered);
+        let mut ballots = Vec::new();
+        let elector = Elector::new(member.settings.elector(), member.standing(), now_ms, &mut ballots);
+        let mut peer = Peer { member, elector, role: Role::Looking, dialed: 0, stopping: Stopping::No };
+        peer.election(ballots, now_ms, out);
+        peer
     }
 
     /// Takes an event.
     pub fn handle(&mut self, event: Event, now_ms: i64, out: &mut Vec<Action>) {
-        let _ = (event, now_ms, out, &self.settings);
+        if let Event::Persisted { io } = event {
+            self.member.persisted(io, out);
+        }
+        let result = match (&mut self.role, event) {
+            (Role::Retired, Event::Notification { .. }) => Ok(()),
+            (_, Event::Notification { from, notification }) => {
+                let mut ballots = Vec::new();
+                self.elector.handle(from, &notification, now_ms, &mut ballots);
+                self.election(ballots, now_ms, out);
+                Ok(())
+            }
+            (Role::Leading(leader), event) => leader.handle(event, &mut self.member, now_ms, out),
+            (_, Event::Accepted { link }) => {
+                out.push(Action::Close { link, reason: CloseReason::NotLeading });
+                Ok(())
+            }
+            (Role::Learning(learner), event) => learner.handle(event, &mut self.member, now_ms, out),
+            (Role::Settling { .. } | Role::Looking | Role::Retired, _) => Ok(()),
+        };
+        self.conclude(result, now_ms, out);
     }
 
     /// Does what time asks for.
     pub fn timeout(&mut self, now_ms: i64, out: &mut Vec<Action>) {
-        let _ = (now_ms, out);
+        let result = match &mut self.role {
+            Role::Settling { .. } | Role::Retired => Ok(()),
+            Role::Looking => {
+                let mut ballots = Vec::new();
+                self.elector.timeout(now_ms, &mut ballots);
+                self.election(ballots, now_ms, out);
+                Ok(())
+            }
+            Role::Leading(leader) => leader.timeout(&self.member, now_ms, out),
+            Role::Learning(learner) => {
+                let dialed = &mut self.dialed;
+                learner.timeout(&self.member, || next_link(dialed), now_ms, out)
+            }
+        };
+        self.conclude(result, now_ms, out);
     }
 
     /// When [`Peer::timeout`] has something to do.
     pub fn next_deadline(&self) -> i64 {
-        i64::MAX
+        match &self.role {
+            Role::Settling { until_ms } if self.member.disk.is_idle() => *until_ms,
+            Role::Settling { .. } | Role::Retired => i64::MAX,
+            Role::Looking => self.elector.next_deadline().unwrap_or(i64::MAX),
+            Role::Leading(leader) => leader.deadline(),
+            Role::Learning(learner) => learner.deadline(&self.member),
+        }
     }
 
     /// The place of the next transaction; `None` if this server does not lead, or if the epoch has no place
     /// left (then it has begun to hand over).
     pub fn next_zxid(&self) -> Option<Zxid> {
-        None
+        match &self.role {
+            Role::Leading(leader) => leader.next_zxid(&self.member),
+            _ => None,
+        }
     }
 
     /// Proposes a transaction, which has the place that [`Peer::next_zxid`] just named.
     pub fn propose(&mut self, entry: Entry, now_ms: i64, out: &mut Vec<Action>) {
-        let _ = (entry, now_ms, out);
+        match &mut self.role {
+            Role::Leading(leader) => leader.propose(entry, &mut self.member, now_ms, out),
+            _ => panic!("only a leader proposes, and only a leader was told a place"),
+        }
     }
 
     /// The last transaction that was proposed by this leader, or the last of the history it began with.
     pub fn last_proposed(&self) -> Zxid {
-        Zxid::ZERO
+        self.member.history.last()
     }
 
     /// Sends a packet to a learner behind the commit of `after`.
     pub fn answer_learner(&mut self, link: LinkId, after: Zxid, packet: Packet, out: &mut Vec<Action>) {
-        let _ = (link, after, packet, out);
+        if let Role::Leading(leader) = &mut self.role {
+            leader.answer(link, after, packet, &self.member, out);
+        }
     }
 
     /// Sends a packet to the leader that this server serves under.
     pub fn tell_leader(&mut self, packet: Packet, out: &mut Vec<Action>) {
-        let _ = (packet, out);
+        if let Role::Learning(learner) = &self.role {
+            learner.tell_leader(packet, out);
+        }
     }
 
     /// Leads no longer: what is proposed is finished, then the others choose again. For a server that stops.
     /// A server that does not lead just ends its role.
     pub fn hand_over(&mut self, now_ms: i64, out: &mut Vec<Action>) {
-        let _ = (now_ms, out);
+        self.stopping = Stopping::Asked;
+        let result = match &mut self.role {
+            Role::Leading(leader) => leader.hand_over(&self.member),
+            Role::Settling { .. } | Role::Looking | Role::Learning(_) | Role::Retired => {
+                Err(RoleEnd::LINK_LOST)
+            }
+        };
+        self.conclude(result, now_ms, out);
     }
 
     /// Whether [`Peer::hand_over`] has nothing left to wait for.
     pub fn has_handed_over(&self) -> bool {
-        true
+        matches!(self.role, Role::Retired)
     }
 
     /// What is going on.
     pub fn status(&self) -> Status {
+        let (leader, learners) = match &self.role {
+            Role::Leading(leader) => (Some(self.member.settings.me), leader.status()),
+            Role::Learning(learner) => (Some(learner.leader()), Vec::new()),
+            Role::Settling { .. } | Role::Looking | Role::Retired => (None, Vec::new()),
+        };
         Status {
-            state: PeerState::Looking,
-            leader: None,
-            accepted_epoch: 0,
-            current_epoch: 0,
-            logged: Zxid::ZERO,
-            durable: Zxid::ZERO,
-            committed: Zxid::ZERO,
-            learners: Vec::new(),
+            state: match &self.role {
+                Role::Settling { .. } | Role::Looking | Role::Retired => PeerState::Looking,
+                Role::Leading(_) | Role::Learning(_) => self.elector.state(),
+            },
+            leader,
+            accepted_epoch: self.member.accepted_epoch,
+            current_epoch: self.member.current_epoch,
+            logged: self.member.history.last(),
+            durable: self.member.disk.durable(),
+            committed: self.member.committed(),
+            learners,
         }
     }
+
+    /// What it does for clients now.
+    pub fn serving(&self) -> Option<Serving> {
+        match &self.role {
+            Role::Leading(leader) => leader.serving(),
+            Role::Learning(learner) => learner.serving(&self.member),
+            Role::Settling { .. } | Role::Looking | Role::Retired => None,
+        }
+    }
+
+    /// Does what the elector wants.
+    fn election(&mut self, ballots: Vec<election::Action>, now_ms: i64, out: &mut Vec<Action>) {
+        let mut decision = None;
+        for ballot in ballots {
+            match ballot {
+                election::Action::Send { to, notification } => out.push(Action::Notify { to, notification }),
+                election::Action::Decided(decided) => decision = Some(decided),
+            }
+        }
+        if let Some(decision) = decision {
+            let result = self.take_role(decision, now_ms, out);
+            self.conclude(result, now_ms, out);
+        }
+    }
+
+    fn take_role(&mut self, decision: Decision, now_ms: i64, out: &mut Vec<Action>) -> Result<(), RoleEnd> {
+        match decision.state {
+            PeerState::Leading => {
+                let leader = Leader::new(&mut self.member, now_ms, out)?;
+                self.role = Role::Leading(Box::new(leader));
+            }
+            PeerState::Following | PeerState::Observing => {
+                let link = next_link(&mut self.dialed);
+                self.role = Role::Learning(Box::new(Learner::new(decision.leader, link, now_ms, out)));
+            }
+            PeerState::Looking => {}
+        }
+        Ok(())
+    }
+
+    /// After every event: the role may have ended, or its epoch may have been established; a settled server
+    /// may look again.
+    fn conclude(&mut self, result: Result<(), RoleEnd>, now_ms: i64, out: &mut Vec<Action>) {
+        if let Err(end) = result {
+            self.end_role(&end, now_ms, out);
+        }
+        if let Some(
+            Serving::Leading { epoch } | Serving::Following { epoch, .. } | Serving::Observing { epoch, .. },
+        ) = self.serving()
+        {
+            self.elector.established(i64::from(epoch));
+        }
+        self.member.trim();
+        if let Role::Settling { until_ms } = self.role
+            && until_ms <= now_ms
+            && self.member.disk.is_idle()
+        {
+            self.role = Role::Looking;
+            let mut ballots = Vec::new();
+            self.elector.look(self.member.standing(), now_ms, &mut ballots);
+            self.election(ballots, now_ms, out);
+        }
+    }
+
+    fn end_role(&mut self, end: &RoleEnd, now_ms: i64, out: &mut Vec<Action>) {
+        if self.serving().is_some() {
+            out.push(Action::StopServing);
+        }
+        match &self.role {
+            Role::Leading(leader) => {
+                for link in leader.links() {
+                    out.push(Action::Close { link, reason: CloseReason::RoleEnded });
+                }
+            }
+            Role::Learning(learner) => {
+                let link = learner.link();
+                out.push(Action::Close { link, reason: end.reason.clone() });
+                out.push(Action::DiscardSnapshot { link });
+            }
+            Role::Settling { .. } | Role::Looking | Role::Retired => {}
+        }
+        self.role = match (self.stopping, end.pause) {
+            (Stopping::Asked, _) => Role::Retired,
+            (Stopping::No, Pause::None) => Role::Settling { until_ms: now_ms },
+            (Stopping::No, Pause::Retry) => {
+                Role::Settling { until_ms: now_ms + self.member.settings.retry_ms }
+            }
+        };
+    }
+}
+
+fn next_link(dialed: &mut u64) -> LinkId {
+    *dialed += 1;
+    LinkId::dialed(*dialed)
 }

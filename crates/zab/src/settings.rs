@@ -54,11 +54,6 @@ impl PeerSettings {
             finalize_ms: self.finalize_ms,
         }
     }
-
-    /// Whether a server is in the configuration at all.
-    pub(crate) fn is_member(&self, server: ServerId) -> bool {
-        self.quorum.is_voter(server) || self.observers.contains(&server)
-    }
 }
 
 /// How much of the history stays in memory. Transactions that are not delivered yet always do.

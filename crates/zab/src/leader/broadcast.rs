@@ -1,0 +1,174 @@
+//! Proposals, acknowledgements, commits. A transaction is committed when a quorum has it on disk; this
+//! leader's own disk has its vote like any other.
+
+use std::collections::BTreeSet;
+
+use zebu_proto::quorum::Packet;
+use zebu_proto::{ServerId, Zxid};
+
+use super::learner_link::{Kind, Phase, Step as LearnerStep};
+use super::stream::next_zxid;
+use super::{LAST_COUNTER, Leader, Step};
+use crate::action::{Action, CloseReason};
+use crate::entry::Entry;
+use crate::event::LinkId;
+use crate::member::Member;
+use crate::quorum::QuorumRule;
+use crate::role_end::RoleEnd;
+
+impl Leader {
+    pub(crate) fn next_zxid(&self, member: &Member) -> Option<Zxid> {
+        match self.step {
+            Step::Established { epoch } => Some(next_zxid(member.history.last(), epoch)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn propose(&mut self, entry: Entry, member: &mut Member, now_ms: i64, out: &mut Vec<Action>) {
+        let expected = self.next_zxid(member);
+        assert_eq!(Some(entry.zxid), expected, "a proposal has the place that was named for it");
+        let is_last = entry.zxid.counter() >= LAST_COUNTER;
+        member.append(entry, now_ms, out);
+        if is_last && let Step::Established { epoch } = self.step {
+            self.step = Step::HandingOver { epoch };
+        }
+        self.pump_all(member, out);
+    }
+
+    /// Takes no new proposals; ends when all are committed and told.
+    pub(crate) fn hand_over(&mut self, member: &Member) -> Result<(), RoleEnd> {
+        match self.step {
+            Step::Established { epoch } => self.step = Step::HandingOver { epoch },
+            Step::HandingOver { .. } => {}
+            Step::Gathering { .. }
+            | Step::Promising { .. }
+            | Step::Polling { .. }
+            | Step::Synchronising(_) => {
+                return Err(RoleEnd::LINK_LOST);
+            }
+        }
+        self.finish_hand_over(member)
+    }
+
+    pub(super) fn finish_hand_over(&self, member: &Member) -> Result<(), RoleEnd> {
+        match self.step {
+            Step::HandingOver { .. } if member.committed() == member.history.last() => {
+                // What is committed must reach those who stay before this leader is gone.
+                let all_told = self.learners.values().all(|learner| match &learner.step {
+                    LearnerStep::Flowing(identity, cursor) => {
+                        identity.kind == Kind::Observer
+                            || cursor.phase != Phase::UpToDate
+                            || cursor.committed >= member.committed()
+                    }
+                    _ => true,
+                });
+                if all_told { Err(RoleEnd::LINK_LOST) } else { Ok(()) }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends a packet to a learner behind the commit of a transaction.
+    pub(crate) fn answer(
+        &mut self,
+        link: LinkId,
+        after: Zxid,
+        packet: Packet,
+        member: &Member,
+        out: &mut Vec<Action>,
+    ) {
+        if let Some(learner) = self.learners.get_mut(&link)
+            && let LearnerStep::Flowing(_, cursor) = &mut learner.step
+        {
+            cursor.answers.push_back((after, packet));
+            self.pump(link, member, out);
+        }
+    }
+
+    /// A learner has something on disk.
+    pub(super) fn acknowledged(
+        &mut self,
+        link: LinkId,
+        zxid: Zxid,
+        member: &Member,
+        out: &mut Vec<Action>,
+    ) -> Result<(), CloseReason> {
+        let Some(epoch) = self.epoch() else { return Err(CloseReason::UnknownZxid(zxid)) };
+        let Some(learner) = self.learners.get_mut(&link) else { return Ok(()) };
+        let LearnerStep::Flowing(identity, cursor) = &mut learner.step else {
+            return Err(CloseReason::OutOfPlace { step: learner.step.name(), packet: "ACK" });
+        };
+        if zxid == Zxid::new(epoch, 0) {
+            // The first accepts the history, the second only says that the learner serves.
+            if let Phase::AwaitingAck { up_to } = cursor.phase {
+                cursor.phase = Phase::Accepted;
+                cursor.acked = cursor.acked.max(up_to);
+                let (server, kind) = (identity.server, identity.kind);
+                if let Step::Synchronising(synchronising) = &mut self.step
+                    && kind == Kind::Follower
+                {
+                    synchronising.accepted.insert(server);
+                }
+                self.release(link, member, out);
+            }
+            return Ok(());
+        }
+        if zxid <= cursor.acked || identity.kind == Kind::Observer {
+            // Some learners acknowledge what was decided before they came.
+            return Ok(());
+        }
+        if zxid > cursor.proposed || zxid != next_zxid(cursor.acked, epoch) {
+            return Err(CloseReason::UnknownZxid(zxid));
+        }
+        cursor.acked = zxid;
+        Ok(())
+    }
+
+    /// Commits what a quorum has.
+    pub(super) fn count_acks(&mut self, member: &mut Member, out: &mut Vec<Action>) {
+        let mut acks = vec![(member.settings.me, member.disk.durable())];
+        for learner in self.learners.values() {
+            if let LearnerStep::Flowing(identity, cursor) = &learner.step
+                && identity.kind == Kind::Follower
+                && matches!(cursor.phase, Phase::Accepted | Phase::UpToDate)
+            {
+                acks.push((identity.server, cursor.acked));
+            }
+        }
+        let Some(decided) = decided_by(&member.settings.quorum, acks) else { return };
+        if decided > member.committed() {
+            assert!(decided <= member.history.last(), "{decided} was acknowledged, but never proposed");
+            member.commit(decided, out);
+            self.pump_all(member, out);
+        }
+    }
+}
+
+/// The last transaction that a quorum has.
+fn decided_by(quorum: &QuorumRule, mut acks: Vec<(ServerId, Zxid)>) -> Option<Zxid> {
+    acks.sort_by_key(|(_, zxid)| std::cmp::Reverse(*zxid));
+    let mut servers = BTreeSet::new();
+    for (server, zxid) in acks {
+        servers.insert(server);
+        if quorum.is_quorum(&servers) {
+            return Some(zxid);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_one_decides() {
+        let quorum = QuorumRule::majority((1..=3).map(ServerId));
+        let acks =
+            |acks: &[(i64, i64)]| acks.iter().map(|&(server, zxid)| (ServerId(server), Zxid(zxid))).collect();
+        assert_eq!(decided_by(&quorum, acks(&[(1, 9), (2, 4), (3, 7)])), Some(Zxid(7)));
+        assert_eq!(decided_by(&quorum, acks(&[(1, 9), (2, 4)])), Some(Zxid(4)));
+        assert_eq!(decided_by(&quorum, acks(&[(1, 9)])), None);
+        assert_eq!(decided_by(&quorum, acks(&[(1, 9), (7, 9), (8, 9)])), None, "strangers have no say");
+    }
+}

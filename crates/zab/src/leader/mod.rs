@@ -1,0 +1,242 @@
+//! A leader: agrees on an epoch with a quorum, gives everybody its history, then proposes, counts and commits.
+//! Each step is a type. A learner that breaks the protocol loses its connection, nothing else.
+
+mod broadcast;
+mod choice;
+mod discovery;
+mod learner_link;
+mod liveness;
+mod stream;
+mod sync;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use zebu_proto::quorum::Packet;
+use zebu_proto::{ServerId, Zxid};
+
+use crate::action::{Action, CloseReason, Serving};
+use crate::event::{Event, IoId, LinkId};
+use crate::member::Member;
+use crate::packet_name::packet_name;
+use crate::peer::LearnerStatus;
+use crate::role_end::RoleEnd;
+use learner_link::{Kind, LearnerLink, Phase, Step as LearnerStep};
+
+/// The last counter that is used in an epoch: the next leader begins a new one.
+const LAST_COUNTER: u32 = 0xffff_fffe;
+
+/// A server that was elected.
+#[derive(Debug)]
+pub(crate) struct Leader {
+    step: Step,
+    learners: BTreeMap<LinkId, LearnerLink>,
+    next_beat_ms: i64,
+}
+
+/// How far it has come.
+#[derive(Debug)]
+enum Step {
+    /// Hears which epochs were promised before.
+    Gathering { promised: BTreeMap<ServerId, i64>, until_ms: i64 },
+    /// Writes its own promise.
+    Promising { io: IoId, epoch: u32, until_ms: i64 },
+    /// Waits until a quorum has promised the epoch.
+    Polling { epoch: u32, promised: BTreeSet<ServerId>, until_ms: i64 },
+    /// Gives its history to a quorum.
+    Synchronising(Synchronising),
+    /// Leads.
+    Established { epoch: u32 },
+    /// Finishes what was proposed, then leads no more.
+    HandingOver { epoch: u32 },
+}
+
+#[derive(Debug)]
+struct Synchronising {
+    epoch: u32,
+    /// The end of the history that this epoch begins with.
+    initial: Zxid,
+    /// The write of the own epoch.
+    adopted: IoId,
+    accepted: BTreeSet<ServerId>,
+    until_ms: i64,
+}
+
+impl Leader {
+    pub(crate) fn new(member: &mut Member, now_ms: i64, out: &mut Vec<Action>) -> Result<Leader, RoleEnd> {
+        let mut promised = BTreeMap::new();
+        promised.insert(member.settings.me, member.accepted_epoch);
+        let mut leader = Leader {
+            step: Step::Gathering { promised, until_ms: now_ms + limit_ms(member) },
+            learners: BTreeMap::new(),
+            next_beat_ms: now_ms + member.settings.tick_ms / 2,
+        };
+        leader.choose_epoch(member, now_ms, out)?;
+        Ok(leader)
+    }
+
+    pub(crate) fn serving(&self) -> Option<Serving> {
+        match self.step {
+            Step::Established { epoch } | Step::HandingOver { epoch } => Some(Serving::Leading { epoch }),
+            _ => None,
+        }
+    }
+
+    /// All connections, to be closed when the role ends.
+    pub(crate) fn links(&self) -> impl Iterator<Item = LinkId> + '_ {
+        self.learners.keys().copied()
+    }
+
+    pub(crate) fn status(&self) -> Vec<LearnerStatus> {
+        let status = |(&link, learner): (&LinkId, &LearnerLink)| {
+            let server = learner.step.identity()?.server;
+            let (synced, acked) = match &learner.step {
+                LearnerStep::Flowing(_, cursor) => (cursor.phase == Phase::UpToDate, cursor.acked),
+                _ => (false, Zxid::ZERO),
+            };
+            Some(LearnerStatus { link, server, synced, acked })
+        };
+        self.learners.iter().filter_map(status).collect()
+    }
+
+    /// Takes an event of a connection, or of the disk.
+    pub(crate) fn handle(
+        &mut self,
+        event: Event,
+        member: &mut Member,
+        now_ms: i64,
+        out: &mut Vec<Action>,
+    ) -> Result<(), RoleEnd> {
+        match event {
+            Event::Accepted { link } => {
+                let learner = LearnerLink { step: LearnerStep::Stranger, heard_ms: now_ms, waiting: 0 };
+                self.learners.insert(link, learner);
+            }
+            Event::LinkDown { link } => self.forget(link, out),
+            Event::Packet { link, packet } => {
+                let Some(learner) = self.learners.get_mut(&link) else { return Ok(()) };
+                learner.heard_ms = now_ms;
+                if let Err(reason) = self.packet(link, packet, member, out) {
+                    self.close(link, reason, out);
+                }
+                return self.progressed(member, now_ms, out);
+            }
+            Event::Sent { link, weight } => {
+                if let Some(learner) = self.learners.get_mut(&link) {
+                    learner.waiting = learner.waiting.saturating_sub(weight);
+                    if !learner.is_up_to_date() {
+                        learner.heard_ms = now_ms;
+                    }
+                }
+                self.pump(link, member, out);
+                return self.finish_hand_over(member);
+            }
+            Event::SnapshotSent { link } => {
+                if let Some(learner) = self.learners.get_mut(&link) {
+                    learner.heard_ms = now_ms;
+                }
+                self.snapshot_sent(link, member, out);
+            }
+            Event::LogRead { link, read } => self.log_read(link, read, member, out),
+            Event::Persisted { .. } => return self.progressed(member, now_ms, out),
+            Event::Notification { .. }
+            | Event::Dialed { .. }
+            | Event::DialFailed { .. }
+            | Event::SnapshotReceived { .. }
+            | Event::TruncateRefused { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Goes on if what was waited for is there.
+    fn progressed(&mut self, member: &mut Member, now_ms: i64, out: &mut Vec<Action>) -> Result<(), RoleEnd> {
+        match &self.step {
+            Step::Gathering { .. } => self.choose_epoch(member, now_ms, out)?,
+            Step::Promising { io, .. } if member.disk.has_done(*io) => {
+                self.propose_epoch(member, now_ms, out)
+            }
+            Step::Promising { .. } => {}
+            Step::Polling { .. } => self.adopt_epoch(member, now_ms, out),
+            Step::Synchronising(_) => self.establish(member, out),
+            Step::Established { .. } | Step::HandingOver { .. } => self.count_acks(member, out),
+        }
+        self.finish_hand_over(member)
+    }
+
+    fn packet(
+        &mut self,
+        link: LinkId,
+        packet: Packet,
+        member: &mut Member,
+        out: &mut Vec<Action>,
+    ) -> Result<(), CloseReason> {
+        match packet {
+            Packet::FollowerInfo { accepted, info } => {
+                self.introduce(link, Kind::Follower, accepted, info, member, out)
+            }
+            Packet::ObserverInfo { accepted, info } => {
+                self.introduce(link, Kind::Observer, accepted, info, member, out)
+            }
+            Packet::AckEpoch { last, current_epoch } => {
+                self.epoch_promised(link, last, current_epoch, member, out)
+            }
+            Packet::Ack { zxid } => self.acknowledged(link, zxid, member, out),
+            Packet::PingReply { .. } | Packet::Request { .. } | Packet::Revalidate { .. } => {
+                self.pass_on(link, packet, out)
+            }
+            other => Err(self.out_of_place(link, &other)),
+        }
+    }
+
+    /// Requests and sessions are not the business of agreement.
+    fn pass_on(&mut self, link: LinkId, packet: Packet, out: &mut Vec<Action>) -> Result<(), CloseReason> {
+        let Some(learner) = self.learners.get(&link) else { return Ok(()) };
+        match (&learner.step, &packet) {
+            (LearnerStep::Flowing(identity, cursor), _) if cursor.phase == Phase::UpToDate => {
+                out.push(Action::FromLearner { link, server: identity.server, packet });
+                Ok(())
+            }
+            (LearnerStep::Flowing(..), Packet::PingReply { .. }) => Ok(()),
+            _ => Err(self.out_of_place(link, &packet)),
+        }
+    }
+
+    fn out_of_place(&self, link: LinkId, packet: &Packet) -> CloseReason {
+        let step = self.learners.get(&link).map_or("nothing", |learner| learner.step.name());
+        CloseReason::OutOfPlace { step, packet: packet_name(packet) }
+    }
+
+    fn close(&mut self, link: LinkId, reason: CloseReason, out: &mut Vec<Action>) {
+        if self.learners.contains_key(&link) {
+            out.push(Action::Close { link, reason });
+            self.forget(link, out);
+        }
+    }
+
+    fn forget(&mut self, link: LinkId, out: &mut Vec<Action>) {
+        let Some(learner) = self.learners.remove(&link) else { return };
+        if learner.is_up_to_date() {
+            out.push(Action::LearnerLost { link });
+        }
+    }
+
+    fn epoch(&self) -> Option<u32> {
+        match &self.step {
+            Step::Gathering { .. } | Step::Promising { .. } => None,
+            Step::Polling { epoch, .. } | Step::Established { epoch } | Step::HandingOver { epoch } => {
+                Some(*epoch)
+            }
+            Step::Synchronising(synchronising) => Some(synchronising.epoch),
+        }
+    }
+}
+
+impl LearnerLink {
+    fn is_up_to_date(&self) -> bool {
+        matches!(&self.step, LearnerStep::Flowing(_, cursor) if cursor.phase == Phase::UpToDate)
+    }
+}
+
+/// How long a leader waits for each step, and for a learner that is being brought up to date.
+fn limit_ms(member: &Member) -> i64 {
+    member.settings.init_limit * member.settings.tick_ms
+}

@@ -1,0 +1,154 @@
+//! Once the leader's history is accepted: proposals are logged and acknowledged when they are durable, commits
+//! are applied when the leader has said that this learner may serve.
+
+use zebu_proto::Zxid;
+use zebu_proto::quorum::Packet;
+
+use super::sync::{commit, log};
+use super::{Learner, Progress, Step};
+use crate::action::{Action, CloseReason, Serving};
+use crate::election::Role;
+use crate::entry::Entry;
+use crate::member::Member;
+use crate::role_end::RoleEnd;
+use crate::settings::Trust;
+
+impl Learner {
+    /// The history and the epoch are on disk: the leader may count on this learner.
+    pub(super) fn accepted(&mut self, member: &mut Member, out: &mut Vec<Action>) {
+        let Step::Accepting { epoch, progress, .. } = self.step else { return };
+        member.trust = Trust::Trusted;
+        let packet = Packet::Ack { zxid: Zxid::new(epoch, 0) };
+        out.push(Action::Send { link: self.link, packet });
+        self.step = Step::Accepted { epoch, progress };
+        self.acknowledge(member, out);
+    }
+
+    /// Acknowledges what has become durable, one by one and in order. Observers have no say.
+    pub(super) fn acknowledge(&mut self, member: &Member, out: &mut Vec<Action>) {
+        let (Step::Accepted { progress, .. } | Step::Serving { progress, .. }) = &mut self.step else {
+            return;
+        };
+        if member.settings.role == Role::Observer {
+            return;
+        }
+        let durable = member.disk.durable();
+        while progress.acked < durable && progress.acked >= member.history.floor() {
+            let Some(next) = member.history.after(progress.acked).map(|entry| entry.zxid) else { break };
+            if next > durable {
+                break;
+            }
+            progress.acked = next;
+            out.push(Action::Send { link: self.link, packet: Packet::Ack { zxid: next } });
+        }
+    }
+
+    pub(super) fn broadcast(
+        &mut self,
+        packet: Packet,
+        member: &mut Member,
+        now_ms: i64,
+        out: &mut Vec<Action>,
+    ) -> Result<(), RoleEnd> {
+        let observes = member.settings.role == Role::Observer;
+        match packet {
+            // An observer is told of what is decided, nothing else concerns it.
+            Packet::Proposal { .. } | Packet::Commit { .. } if observes && self.is_serving() => Ok(()),
+            Packet::Proposal { zxid, entry } => {
+                self.proposal(Entry { zxid, bytes: entry }, member, now_ms, out)
+            }
+            Packet::Commit { zxid } => self.committed(zxid, member, out),
+            Packet::Inform { zxid, entry } if observes => self
+                .proposal(Entry { zxid, bytes: entry }, member, now_ms, out)
+                .and_then(|()| self.committed(zxid, member, out)),
+            Packet::UpToDate => {
+                self.up_to_date(member, out);
+                Ok(())
+            }
+            Packet::Ping { .. } => {
+                if self.is_serving() {
+                    out.push(Action::FromLeader { packet });
+                }
+                Ok(())
+            }
+            Packet::Revalidated { .. } | Packet::Sync => {
+                if let Step::Serving { progress, .. } = self.step {
+                    self.answers.push_back((progress.committed, packet));
+                    self.pass_answers(member, out);
+                }
+                Ok(())
+            }
+            // A reconfiguration's commit: the configuration itself is the business of whoever applies it.
+            Packet::CommitAndActivate { zxid, .. } => self.committed(zxid, member, out),
+            Packet::InformAndActivate { zxid, entry, .. } if observes => self
+                .proposal(Entry { zxid, bytes: entry }, member, now_ms, out)
+                .and_then(|()| self.committed(zxid, member, out)),
+            other => Err(self.out_of_place(&other)),
+        }
+    }
+
+    fn proposal(
+        &mut self,
+        entry: Entry,
+        member: &mut Member,
+        now_ms: i64,
+        out: &mut Vec<Action>,
+    ) -> Result<(), RoleEnd> {
+        let epoch = match self.step {
+            Step::Accepting { epoch, .. } | Step::Accepted { epoch, .. } | Step::Serving { epoch, .. } => {
+                epoch
+            }
+            _ => return Ok(()),
+        };
+        if entry.zxid.epoch() != epoch {
+            let after = member.history.last();
+            return Err(RoleEnd::because(CloseReason::Gap { after, found: entry.zxid }));
+        }
+        log(entry, member, now_ms, out).map_err(RoleEnd::because)
+    }
+
+    fn committed(&mut self, zxid: Zxid, member: &mut Member, out: &mut Vec<Action>) -> Result<(), RoleEnd> {
+        let serves = self.is_serving();
+        let Some(progress) = self.progress() else { return Ok(()) };
+        commit(&mut progress.committed, zxid, member).map_err(RoleEnd::because)?;
+        if serves {
+            member.commit(zxid, out);
+        }
+        Ok(())
+    }
+
+    /// A quorum has accepted the history: it is decided, and so is what was committed meanwhile.
+    fn up_to_date(&mut self, member: &mut Member, out: &mut Vec<Action>) {
+        let Step::Accepted { epoch, progress } = self.step else { return };
+        member.commit(progress.committed, out);
+        out.push(Action::Send { link: self.link, packet: Packet::Ack { zxid: Zxid::new(epoch, 0) } });
+        self.step = Step::Serving { epoch, progress };
+        out.push(Action::Serve(match member.settings.role {
+            Role::Voter => Serving::Following { leader: self.leader, epoch },
+            Role::Observer => Serving::Observing { leader: self.leader, epoch },
+        }));
+    }
+
+    /// An answer tells of everything that was committed before it: it waits until that is applied here.
+    pub(super) fn pass_answers(&mut self, member: &Member, out: &mut Vec<Action>) {
+        while let Some((after, _)) = self.answers.front()
+            && *after <= member.delivered()
+        {
+            let Some((_, packet)) = self.answers.pop_front() else { return };
+            out.push(Action::FromLeader { packet });
+        }
+    }
+
+    fn is_serving(&self) -> bool {
+        matches!(self.step, Step::Serving { .. })
+    }
+
+    fn progress(&mut self) -> Option<&mut Progress> {
+        match &mut self.step {
+            Step::Accepting { progress, .. }
+            | Step::Accepted { progress, .. }
+            | Step::Serving { progress, .. } => Some(progress),
+            _ => None,
+        }
+    }
+}

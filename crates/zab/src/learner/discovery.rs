@@ -1,0 +1,86 @@
+//! From the connection to the promise: who the learner is, which epoch the leader proposes, and the word that
+//! it will never follow an older one, given only when it is on disk.
+
+use zebu_proto::Zxid;
+use zebu_proto::quorum::Packet;
+use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
+
+use super::{Dialing, Learner, Promising, Step};
+use crate::action::{Action, CloseReason};
+use crate::election::Role;
+use crate::member::Member;
+use crate::role_end::RoleEnd;
+use crate::settings::Trust;
+
+/// Told instead of an epoch by a learner that had promised it before.
+const NOT_COUNTED: i32 = -1;
+
+impl Learner {
+    /// A leader that has not yet heard of its election cannot be reached, or closes those who come too early:
+    /// they try again.
+    pub(super) fn link_lost(&mut self, member: &Member, now_ms: i64) -> Result<(), RoleEnd> {
+        match (&self.step, self.tries_left.checked_sub(1)) {
+            (Step::Dialing(Dialing::Waiting) | Step::Greeting, Some(tries_left)) => {
+                self.tries_left = tries_left;
+                let until_ms = now_ms + member.settings.retry_ms;
+                self.step = Step::Dialing(Dialing::Pausing { until_ms });
+                Ok(())
+            }
+            _ => Err(RoleEnd::LINK_LOST),
+        }
+    }
+
+    pub(super) fn greet(&mut self, member: &Member, out: &mut Vec<Action>) {
+        let accepted = Zxid(member.accepted_epoch << 32);
+        let info = LearnerInfo {
+            server: member.settings.me,
+            protocol: LEARNER_PROTOCOL,
+            config_version: member.settings.config_version,
+        };
+        let packet = match member.settings.role {
+            Role::Voter => Packet::FollowerInfo { accepted, info },
+            Role::Observer => Packet::ObserverInfo { accepted, info },
+        };
+        out.push(Action::Send { link: self.link, packet });
+        self.step = Step::Greeting;
+    }
+
+    pub(super) fn leader_info(
+        &mut self,
+        packet: Packet,
+        member: &mut Member,
+        now_ms: i64,
+        out: &mut Vec<Action>,
+    ) -> Result<(), RoleEnd> {
+        let Packet::LeaderInfo { zxid, .. } = packet else { return Err(self.out_of_place(&packet)) };
+        let epoch = zxid.epoch();
+        if i64::from(epoch) < member.accepted_epoch || zxid.0 < 0 {
+            let accepted = member.accepted_epoch;
+            return Err(RoleEnd::because(CloseReason::OldEpoch { proposed: epoch, accepted }));
+        }
+        if i64::from(epoch) == member.accepted_epoch {
+            // Promised before, to whomever: this voice must not be counted twice.
+            self.acknowledge_epoch(NOT_COUNTED, epoch, member, out);
+            return Ok(());
+        }
+        let current_epoch = i32::try_from(member.current_epoch).unwrap_or(NOT_COUNTED);
+        let io = member.save_accepted_epoch(epoch, now_ms, out);
+        self.step = Step::Promising(Promising { io, epoch, current_epoch });
+        Ok(())
+    }
+
+    pub(super) fn promised(&mut self, member: &Member, out: &mut Vec<Action>) {
+        if let Step::Promising(Promising { epoch, current_epoch, .. }) = self.step {
+            self.acknowledge_epoch(current_epoch, epoch, member, out);
+        }
+    }
+
+    fn acknowledge_epoch(&mut self, current_epoch: i32, epoch: u32, member: &Member, out: &mut Vec<Action>) {
+        let last = match member.trust {
+            Trust::Trusted => member.history.last(),
+            Trust::Untrusted => Zxid(-1),
+        };
+        out.push(Action::Send { link: self.link, packet: Packet::AckEpoch { last, current_epoch } });
+        self.step = Step::AwaitingHistory { epoch };
+    }
+}

@@ -1,0 +1,303 @@
+//! A follower or an observer: finds its leader, promises him its epoch, takes his history, then logs,
+//! acknowledges and applies what he says. Each step is a type; a packet that has no place in the present one
+//! ends the connection, never the process.
+
+mod broadcast;
+mod discovery;
+mod sync;
+
+use std::collections::VecDeque;
+
+use zebu_proto::ServerId;
+use zebu_proto::Zxid;
+use zebu_proto::quorum::Packet;
+
+use crate::action::{Action, CloseReason, Serving};
+use crate::election::Role;
+use crate::event::{Event, IoId, LinkId};
+use crate::member::Member;
+use crate::packet_name::packet_name;
+use crate::role_end::RoleEnd;
+
+/// How often a leader that cannot be reached is tried.
+const DIAL_TRIES: u32 = 5;
+
+/// A server that has a leader.
+#[derive(Debug)]
+pub(crate) struct Learner {
+    leader: ServerId,
+    link: LinkId,
+    step: Step,
+    tries_left: u32,
+    /// When the leader was heard of last, or the step began.
+    heard_ms: i64,
+    /// What came while the disk was at work that everything behind it needs.
+    backlog: VecDeque<Packet>,
+    /// Answers of the leader that are true once so much is delivered.
+    answers: VecDeque<(Zxid, Packet)>,
+}
+
+/// How far it has come.
+#[derive(Debug)]
+enum Step {
+    /// Connects.
+    Dialing(Dialing),
+    /// Has said who it is; the leader names an epoch.
+    Greeting,
+    /// The epoch is being written.
+    Promising(Promising),
+    /// The leader decides how to bring it up to date.
+    AwaitingHistory { epoch: u32 },
+    /// A whole state is coming.
+    ReceivingSnapshot { epoch: u32, zxid: Zxid },
+    /// The state is here; what came behind it is kept until the leader says that it is complete.
+    Collecting(Collecting),
+    /// The state takes the place of the own history.
+    Installing { io: IoId, epoch: u32, zxid: Zxid, rest: VecDeque<crate::Entry> },
+    /// The log is being cut.
+    Truncating { io: IoId, epoch: u32, to: Zxid },
+    /// Cannot be brought up to date from its own history; that is being put away.
+    SettingAside { io: IoId },
+    /// Missing transactions are coming.
+    Catching(Catching),
+    /// Has all; it is being made durable.
+    Accepting { io: IoId, epoch: u32, progress: Progress },
+    /// Has accepted the history; the leader waits for a quorum.
+    Accepted { epoch: u32, progress: Progress },
+    /// Serves.
+    Serving { epoch: u32, progress: Progress },
+}
+
+#[derive(Debug)]
+enum Dialing {
+    Waiting,
+    Pausing { until_ms: i64 },
+}
+
+#[derive(Debug)]
+struct Promising {
+    io: IoId,
+    epoch: u32,
+    /// What to say once it is written.
+    current_epoch: i32,
+}
+
+#[derive(Debug)]
+struct Collecting {
+    epoch: u32,
+    snapshot: Zxid,
+    tail: VecDeque<crate::Entry>,
+    /// How many of them are committed.
+    committed: usize,
+}
+
+#[derive(Debug)]
+struct Catching {
+    epoch: u32,
+    committed: Zxid,
+}
+
+/// What was acknowledged, and what is decided.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    /// Everything up to here needs no acknowledgement of its own, or has it.
+    acked: Zxid,
+    /// Everything up to here is part of the leader's history or was committed by him.
+    committed: Zxid,
+}
+
+impl Step {
+    fn name(&self) -> &'static str {
+        match self {
+            Step::Dialing(_) => "connecting",
+            Step::Greeting => "greeting",
+            Step::Promising(_) => "promising an epoch",
+            Step::AwaitingHistory { .. } => "waiting for the history",
+            Step::ReceivingSnapshot { .. } => "receiving a state",
+            Step::Collecting(_) => "collecting what follows a state",
+            Step::Installing { .. } => "installing a state",
+            Step::Truncating { .. } => "truncating the log",
+            Step::SettingAside { .. } => "setting the history aside",
+            Step::Catching(_) => "catching up",
+            Step::Accepting { .. } => "accepting the history",
+            Step::Accepted { .. } => "waiting for the quorum",
+            Step::Serving { .. } => "following",
+        }
+    }
+}
+
+impl Learner {
+    /// Turns to a leader.
+    pub(crate) fn new(leader: ServerId, link: LinkId, now_ms: i64, out: &mut Vec<Action>) -> Learner {
+        out.push(Action::Dial { link, to: leader });
+        Learner {
+            leader,
+            link,
+            step: Step::Dialing(Dialing::Waiting),
+            tries_left: DIAL_TRIES,
+            heard_ms: now_ms,
+            backlog: VecDeque::new(),
+            answers: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn leader(&self) -> ServerId {
+        self.leader
+    }
+
+    pub(crate) fn link(&self) -> LinkId {
+        self.link
+    }
+
+    /// What it does for clients.
+    pub(crate) fn serving(&self, member: &Member) -> Option<Serving> {
+        match self.step {
+            Step::Serving { epoch, .. } => Some(match member.settings.role {
+                Role::Voter => Serving::Following { leader: self.leader, epoch },
+                Role::Observer => Serving::Observing { leader: self.leader, epoch },
+            }),
+            _ => None,
+        }
+    }
+
+    /// Takes an event of its connection, or of the disk.
+    pub(crate) fn handle(
+        &mut self,
+        event: Event,
+        member: &mut Member,
+        now_ms: i64,
+        out: &mut Vec<Action>,
+    ) -> Result<(), RoleEnd> {
+        match event {
+            Event::Dialed { link } if link == self.link => {
+                self.heard_ms = now_ms;
+                self.greet(member, out);
+                Ok(())
+            }
+            Event::DialFailed { link } | Event::LinkDown { link } if link == self.link => {
+                self.link_lost(member, now_ms)
+            }
+            Event::Packet { link, packet } if link == self.link => {
+                self.heard_ms = now_ms;
+                if self.is_blocked() {
+                    self.backlog.push_back(packet);
+                    return Ok(());
+                }
+                self.packet(packet, member, now_ms, out)
+            }
+            Event::SnapshotReceived { link } if link == self.link => {
+                self.heard_ms = now_ms;
+                self.snapshot_received()
+            }
+            Event::Persisted { .. } => self.persisted(member, now_ms, out),
+            Event::TruncateRefused { io } => self.truncate_refused(io, member, now_ms, out),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn deadline(&self, member: &Member) -> i64 {
+        if self.is_blocked() {
+            return i64::MAX;
+        }
+        let silent = self.heard_ms + self.patience_ms(member);
+        match &self.step {
+            Step::Dialing(Dialing::Pausing { until_ms }) => silent.min(*until_ms),
+            _ => silent,
+        }
+    }
+
+    pub(crate) fn timeout(
+        &mut self,
+        member: &Member,
+        next_link: impl FnOnce() -> LinkId,
+        now_ms: i64,
+        out: &mut Vec<Action>,
+    ) -> Result<(), RoleEnd> {
+        if let Step::Dialing(Dialing::Pausing { until_ms }) = self.step
+            && until_ms <= now_ms
+        {
+            self.link = next_link();
+            out.push(Action::Dial { link: self.link, to: self.leader });
+            self.step = Step::Dialing(Dialing::Waiting);
+        }
+        // While the disk is at work for it, the leader may have nothing to say.
+        if now_ms >= self.heard_ms + self.patience_ms(member) && !self.is_blocked() {
+            return Err(RoleEnd::because(CloseReason::Silent));
+        }
+        Ok(())
+    }
+
+    /// Sends a packet to the leader if it is served under.
+    pub(crate) fn tell_leader(&self, packet: Packet, out: &mut Vec<Action>) {
+        if let Step::Serving { .. } = self.step {
+            out.push(Action::Send { link: self.link, packet });
+        }
+    }
+
+    fn patience_ms(&self, member: &Member) -> i64 {
+        let settings = &member.settings;
+        match self.step {
+            Step::Serving { .. } => settings.sync_limit * settings.tick_ms,
+            _ => settings.init_limit * settings.tick_ms,
+        }
+    }
+
+    /// Whether what comes has to wait for the disk.
+    fn is_blocked(&self) -> bool {
+        matches!(self.step, Step::Installing { .. } | Step::Truncating { .. } | Step::SettingAside { .. })
+    }
+
+    fn packet(
+        &mut self,
+        packet: Packet,
+        member: &mut Member,
+        now_ms: i64,
+        out: &mut Vec<Action>,
+    ) -> Result<(), RoleEnd> {
+        match &self.step {
+            Step::Greeting => self.leader_info(packet, member, now_ms, out),
+            Step::AwaitingHistory { .. } => self.history_begins(packet, member, now_ms, out),
+            Step::Collecting(_) => self.collect(packet, member, now_ms, out),
+            Step::Catching(_) => self.catch_up(packet, member, now_ms, out),
+            Step::Accepting { .. } | Step::Accepted { .. } | Step::Serving { .. } => {
+                self.broadcast(packet, member, now_ms, out)
+            }
+            Step::Dialing(_)
+            | Step::Promising(_)
+            | Step::ReceivingSnapshot { .. }
+            | Step::Installing { .. }
+            | Step::Truncating { .. }
+            | Step::SettingAside { .. } => Err(self.out_of_place(&packet)),
+        }
+    }
+
+    fn persisted(&mut self, member: &mut Member, now_ms: i64, out: &mut Vec<Action>) -> Result<(), RoleEnd> {
+        if self.is_blocked() {
+            // What the leader said meanwhile was not listened to.
+            self.heard_ms = now_ms;
+        }
+        match &self.step {
+            Step::Promising(promising) if member.disk.has_done(promising.io) => self.promised(member, out),
+            Step::Truncating { io, .. } if member.disk.has_done(*io) => self.truncated(member),
+            Step::Installing { io, .. } if member.disk.has_done(*io) => self.installed(member, now_ms, out),
+            Step::SettingAside { io } if member.disk.has_done(*io) => {
+                member.emptied();
+                return Err(RoleEnd::because(CloseReason::RoleEnded));
+            }
+            Step::Accepting { io, .. } if member.disk.has_done(*io) => self.accepted(member, out),
+            Step::Accepted { .. } | Step::Serving { .. } => self.acknowledge(member, out),
+            _ => {}
+        }
+        self.pass_answers(member, out);
+        while !self.is_blocked()
+            && let Some(packet) = self.backlog.pop_front()
+        {
+            self.packet(packet, member, now_ms, out)?;
+        }
+        Ok(())
+    }
+
+    fn out_of_place(&self, packet: &Packet) -> RoleEnd {
+        RoleEnd::because(CloseReason::OutOfPlace { step: self.step.name(), packet: packet_name(packet) })
+    }
+}

@@ -1,0 +1,241 @@
+//! Taking over the leader's history: by what is missing, by cutting what he does not have, or by his whole
+//! state. Nothing of a whole state reaches the disk before the leader has said that it is complete; an
+//! interrupted transfer leaves nothing behind.
+
+use std::collections::VecDeque;
+
+use zebu_proto::Zxid;
+use zebu_proto::quorum::Packet;
+
+use super::{Catching, Collecting, Learner, Progress, Step};
+use crate::action::{Action, CloseReason};
+use crate::entry::Entry;
+use crate::event::IoId;
+use crate::history::follows;
+use crate::member::Member;
+use crate::role_end::RoleEnd;
+use crate::settings::Trust;
+
+impl Learner {
+    /// The first packet says how it will go.
+    pub(super) fn history_begins(
+        &mut self,
+        packet: Packet,
+        member: &mut Member,
+        now_ms: i64,
+        out: &mut Vec<Action>,
+    ) -> Result<(), RoleEnd> {
+        let Step::AwaitingHistory { epoch } = self.step else { return Err(self.out_of_place(&packet)) };
+        match packet {
+            // Its zxid is what the leader has, not what is here: it changes nothing.
+            Packet::Diff { .. } => {
+                self.step = Step::Catching(Catching { epoch, committed: member.history.last() });
+            }
+            Packet::Trunc { zxid } => {
+                if zxid < member.committed() {
+                    let committed = member.committed();
+                    return Err(RoleEnd::because(CloseReason::TruncatesCommitted { to: zxid, committed }));
+                }
+                let io = member.disk.order(now_ms);
+                out.push(Action::Truncate { io, to: zxid });
+                self.step = Step::Truncating { io, epoch, to: zxid };
+            }
+            Packet::Snap { zxid } => self.step = Step::ReceivingSnapshot { epoch, zxid },
+            // Leaders ping whom they have not heard of for a while.
+            Packet::Ping { .. } => {}
+            other => return Err(self.out_of_place(&other)),
+        }
+        Ok(())
+    }
+
+    pub(super) fn truncated(&mut self, member: &mut Member) {
+        if let Step::Truncating { epoch, to, .. } = self.step {
+            member.truncated(to);
+            self.step = Step::Catching(Catching { epoch, committed: to });
+        }
+    }
+
+    /// The own history does not have what the leader believes that both have. Only a whole state helps, and
+    /// that is what a server without history gets.
+    pub(super) fn truncate_refused(
+        &mut self,
+        io: IoId,
+        member: &mut Member,
+        now_ms: i64,
+        out: &mut Vec<Action>,
+    ) -> Result<(), RoleEnd> {
+        if matches!(self.step, Step::Truncating { io: waiting, .. } if waiting == io) {
+            let io = member.disk.order(now_ms);
+            out.push(Action::SetAside { io });
+            self.step = Step::SettingAside { io };
+        }
+        Ok(())
+    }
+
+    pub(super) fn snapshot_received(&mut self) -> Result<(), RoleEnd> {
+        let Step::ReceivingSnapshot { epoch, zxid } = self.step else { return Ok(()) };
+        self.step =
+            Step::Collecting(Collecting { epoch, snapshot: zxid, tail: VecDeque::new(), committed: 0 });
+        Ok(())
+    }
+
+    /// Behind a whole state: kept until the leader says that it is complete.
+    pub(super) fn collect(
+        &mut self,
+        packet: Packet,
+        member: &mut Member,
+        now_ms: i64,
+        out: &mut Vec<Action>,
+    ) -> Result<(), RoleEnd> {
+        let Step::Collecting(collecting) = &mut self.step else { return Err(self.out_of_place(&packet)) };
+        match packet {
+            Packet::Proposal { zxid, entry } => collecting.take(Entry { zxid, bytes: entry }),
+            Packet::Commit { zxid } => collecting.commit(zxid),
+            Packet::Inform { zxid, entry } => {
+                collecting.take(Entry { zxid, bytes: entry }).and_then(|()| collecting.commit(zxid))
+            }
+            Packet::NewLeader { zxid, .. } => {
+                if zxid != Zxid::new(collecting.epoch, 0) {
+                    return Err(RoleEnd::because(CloseReason::UnknownZxid(zxid)));
+                }
+                let committed = collecting.committed_zxid();
+                let epoch = collecting.epoch;
+                let rest = collecting.tail.split_off(collecting.committed);
+                let tail = std::mem::take(&mut collecting.tail);
+                let io = member.disk.order(now_ms);
+                let link = self.link;
+                out.push(Action::InstallSnapshot { io, link, tail: tail.into(), zxid: committed });
+                self.step = Step::Installing { io, epoch, zxid: committed, rest };
+                return Ok(());
+            }
+            Packet::Ping { .. } => return Ok(()),
+            other => return Err(self.out_of_place(&other)),
+        }
+        .map_err(RoleEnd::because)
+    }
+
+    pub(super) fn installed(&mut self, member: &mut Member, now_ms: i64, out: &mut Vec<Action>) {
+        let Step::Installing { epoch, zxid, rest, .. } = &mut self.step else { return };
+        let (epoch, zxid, rest) = (*epoch, *zxid, std::mem::take(rest));
+        member.installed(zxid);
+        for entry in rest {
+            member.append(entry, now_ms, out);
+        }
+        self.accept(epoch, Progress { acked: zxid, committed: zxid }, member, now_ms, out);
+    }
+
+    /// Behind the own history: logged at once.
+    pub(super) fn catch_up(
+        &mut self,
+        packet: Packet,
+        member: &mut Member,
+        now_ms: i64,
+        out: &mut Vec<Action>,
+    ) -> Result<(), RoleEnd> {
+        let Step::Catching(Catching { epoch, committed }) = &mut self.step else {
+            return Err(self.out_of_place(&packet));
+        };
+        match packet {
+            Packet::Proposal { zxid, entry } => log(Entry { zxid, bytes: entry }, member, now_ms, out),
+            Packet::Commit { zxid } => commit(committed, zxid, member),
+            Packet::Inform { zxid, entry } => log(Entry { zxid, bytes: entry }, member, now_ms, out)
+                .and_then(|()| commit(committed, zxid, member)),
+            Packet::NewLeader { zxid, .. } => {
+                if zxid != Zxid::new(*epoch, 0) {
+                    return Err(RoleEnd::because(CloseReason::UnknownZxid(zxid)));
+                }
+                let progress = Progress { acked: *committed, committed: *committed };
+                let epoch = *epoch;
+                self.accept(epoch, progress, member, now_ms, out);
+                return Ok(());
+            }
+            Packet::Ping { .. } => return Ok(()),
+            other => return Err(self.out_of_place(&other)),
+        }
+        .map_err(RoleEnd::because)
+    }
+
+    /// The leader's history is here. First it is made durable, then the epoch, then the leader hears of it.
+    fn accept(
+        &mut self,
+        epoch: u32,
+        progress: Progress,
+        member: &mut Member,
+        now_ms: i64,
+        out: &mut Vec<Action>,
+    ) {
+        // The disk works in order: when the epoch is written, all appends before it are.
+        let saved = member.save_current_epoch(epoch, now_ms, out);
+        let io = match member.trust {
+            Trust::Trusted => saved,
+            Trust::Untrusted => member.mark_trusted(now_ms, out),
+        };
+        self.step = Step::Accepting { io, epoch, progress };
+    }
+}
+
+impl Collecting {
+    /// Transactions that the state may hold already can come again.
+    fn take(&mut self, entry: Entry) -> Result<(), CloseReason> {
+        let last = self.tail.back().map_or(self.snapshot, |entry| entry.zxid);
+        if entry.zxid <= last {
+            return Ok(());
+        }
+        if !follows(last, entry.zxid) {
+            return Err(CloseReason::Gap { after: last, found: entry.zxid });
+        }
+        self.tail.push_back(entry);
+        Ok(())
+    }
+
+    fn commit(&mut self, zxid: Zxid) -> Result<(), CloseReason> {
+        if zxid <= self.committed_zxid() {
+            return Ok(());
+        }
+        if self.tail.get(self.committed).map(|entry| entry.zxid) != Some(zxid) {
+            return Err(CloseReason::UnknownZxid(zxid));
+        }
+        self.committed += 1;
+        Ok(())
+    }
+
+    fn committed_zxid(&self) -> Zxid {
+        self.committed.checked_sub(1).map_or(self.snapshot, |index| self.tail[index].zxid)
+    }
+}
+
+/// Appends what follows the own history. What is here already may come again.
+pub(super) fn log(
+    entry: Entry,
+    member: &mut Member,
+    now_ms: i64,
+    out: &mut Vec<Action>,
+) -> Result<(), CloseReason> {
+    let last = member.history.last();
+    if entry.zxid <= last {
+        let known = entry.zxid <= member.history.floor() || member.history.contains(entry.zxid);
+        return if known { Ok(()) } else { Err(CloseReason::Gap { after: last, found: entry.zxid }) };
+    }
+    if !follows(last, entry.zxid) {
+        return Err(CloseReason::Gap { after: last, found: entry.zxid });
+    }
+    member.append(entry, now_ms, out);
+    Ok(())
+}
+
+/// Notes a commit, which must be that of the next transaction; one that is known may come again.
+pub(super) fn commit(committed: &mut Zxid, zxid: Zxid, member: &Member) -> Result<(), CloseReason> {
+    if zxid <= *committed {
+        return Ok(());
+    }
+    let next = if *committed < member.history.floor() {
+        None
+    } else {
+        member.history.after(*committed).map(|entry| entry.zxid)
+    };
+    if next != Some(zxid) {
+        return Err(CloseReason::UnknownZxid(zxid));
+    }
+    *committed = zxid;
+    Ok(())
+}

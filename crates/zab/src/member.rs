@@ -1,0 +1,146 @@
+//! What a member is whatever its role: its history, its promises, its disk, what it knows to be committed.
+
+use zebu_proto::Zxid;
+
+use crate::action::Action;
+use crate::disk_queue::DiskQueue;
+use crate::election::Standing;
+use crate::entry::Entry;
+use crate::event::IoId;
+use crate::history::History;
+use crate::settings::{PeerSettings, Recovered, Trust};
+
+/// The part of a member that outlives its roles.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) settings: PeerSettings,
+    pub(crate) history: History,
+    pub(crate) disk: DiskQueue,
+    pub(crate) accepted_epoch: i64,
+    pub(crate) current_epoch: i64,
+    pub(crate) trust: Trust,
+    /// The last transaction that is known to be committed.
+    committed: Zxid,
+    /// The last transaction that was handed out.
+    delivered: Zxid,
+}
+
+impl Member {
+    pub(crate) fn new(settings: PeerSettings, recovered: Recovered) -> Member {
+        Member {
+            history: History::new(settings.history, recovered.last, recovered.proven),
+            disk: DiskQueue::new(recovered.last),
+            accepted_epoch: recovered.accepted_epoch,
+            current_epoch: recovered.current_epoch,
+            trust: recovered.trust,
+            committed: Zxid::ZERO,
+            delivered: recovered.last,
+            settings,
+        }
+    }
+
+    /// What it brings into an election: what a restart would find. The disk must have finished.
+    pub(crate) fn standing(&self) -> Standing {
+        assert!(self.disk.is_idle(), "a vote names what the disk holds, and the disk is still at work");
+        let last_zxid = match self.trust {
+            Trust::Trusted => self.history.last(),
+            Trust::Untrusted => Zxid(-1),
+        };
+        Standing { last_zxid, current_epoch: self.current_epoch }
+    }
+
+    pub(crate) fn committed(&self) -> Zxid {
+        self.committed
+    }
+
+    pub(crate) fn delivered(&self) -> Zxid {
+        self.delivered
+    }
+
+    /// Puts a transaction at the end of the history and into the log.
+    pub(crate) fn append(&mut self, entry: Entry, now_ms: i64, out: &mut Vec<Action>) {
+        let io = self.disk.append(entry.zxid, now_ms);
+        self.history.append(entry.clone());
+        out.push(Action::Append { io, entry });
+    }
+
+    pub(crate) fn save_accepted_epoch(&mut self, epoch: u32, now_ms: i64, out: &mut Vec<Action>) -> IoId {
+        assert!(i64::from(epoch) > self.accepted_epoch, "a promise is never taken back");
+        self.accepted_epoch = i64::from(epoch);
+        let io = self.disk.order(now_ms);
+        out.push(Action::SaveAcceptedEpoch { io, epoch });
+        io
+    }
+
+    pub(crate) fn save_current_epoch(&mut self, epoch: u32, now_ms: i64, out: &mut Vec<Action>) -> IoId {
+        assert!(i64::from(epoch) >= self.current_epoch, "an accepted history is never left for an older one");
+        assert!(i64::from(epoch) <= self.accepted_epoch, "an epoch is promised before it is accepted");
+        self.current_epoch = i64::from(epoch);
+        let io = self.disk.order(now_ms);
+        out.push(Action::SaveCurrentEpoch { io, epoch });
+        io
+    }
+
+    /// What is on disk may be relied on again.
+    pub(crate) fn mark_trusted(&mut self, now_ms: i64, out: &mut Vec<Action>) -> IoId {
+        let io = self.disk.order(now_ms);
+        out.push(Action::MarkTrusted { io });
+        io
+    }
+
+    /// Everything up to here is decided.
+    pub(crate) fn commit(&mut self, up_to: Zxid, out: &mut Vec<Action>) {
+        assert!(
+            up_to <= self.history.last(),
+            "{up_to} is committed, but the log ends at {}",
+            self.history.last()
+        );
+        self.committed = self.committed.max(up_to);
+        self.deliver(out);
+    }
+
+    /// The disk has done some work.
+    pub(crate) fn persisted(&mut self, io: IoId, out: &mut Vec<Action>) {
+        self.disk.persisted(io);
+        self.deliver(out);
+    }
+
+    /// Hands out what is committed and in the own log: the state never holds what the log lacks.
+    fn deliver(&mut self, out: &mut Vec<Action>) {
+        let end = self.committed.min(self.disk.durable());
+        while self.delivered < end {
+            let Some(entry) = self.history.after(self.delivered) else { break };
+            if entry.zxid > end {
+                break;
+            }
+            self.delivered = entry.zxid;
+            out.push(Action::Deliver(entry.clone()));
+        }
+    }
+
+    /// Forgets what the limits do not allow to keep. Comes last, when everybody has taken what is new.
+    pub(crate) fn trim(&mut self) {
+        self.history.trim(self.delivered);
+    }
+
+    /// The log was cut: state, history and disk end here.
+    pub(crate) fn truncated(&mut self, to: Zxid) {
+        self.history.truncate(to);
+        self.disk.log_ends_at(to);
+        self.delivered = self.delivered.min(to);
+    }
+
+    /// A whole state has taken the place of the history.
+    pub(crate) fn installed(&mut self, zxid: Zxid) {
+        self.history.restart(zxid);
+        self.disk.log_ends_at(zxid);
+        self.delivered = zxid;
+    }
+
+    /// Everything was set aside.
+    pub(crate) fn emptied(&mut self) {
+        self.installed(Zxid::ZERO);
+        self.committed = Zxid::ZERO;
+        self.trust = Trust::Untrusted;
+    }
+}

@@ -1,0 +1,28 @@
+//! The names of packets, for messages to people.
+
+use zebu_proto::quorum::Packet;
+
+/// The name that ZooKeeper gives a packet.
+pub(crate) fn packet_name(packet: &Packet) -> &'static str {
+    match packet {
+        Packet::Request { .. } => "REQUEST",
+        Packet::Proposal { .. } => "PROPOSAL",
+        Packet::Ack { .. } => "ACK",
+        Packet::Commit { .. } => "COMMIT",
+        Packet::Ping { .. } | Packet::PingReply { .. } => "PING",
+        Packet::Revalidate { .. } | Packet::Revalidated { .. } => "REVALIDATE",
+        Packet::Sync => "SYNC",
+        Packet::Inform { .. } => "INFORM",
+        Packet::CommitAndActivate { .. } => "COMMITANDACTIVATE",
+        Packet::NewLeader { .. } => "NEWLEADER",
+        Packet::FollowerInfo { .. } => "FOLLOWERINFO",
+        Packet::UpToDate => "UPTODATE",
+        Packet::Diff { .. } => "DIFF",
+        Packet::Trunc { .. } => "TRUNC",
+        Packet::Snap { .. } => "SNAP",
+        Packet::ObserverInfo { .. } => "OBSERVERINFO",
+        Packet::LeaderInfo { .. } => "LEADERINFO",
+        Packet::AckEpoch { .. } => "ACKEPOCH",
+        Packet::InformAndActivate { .. } => "INFORMANDACTIVATE",
+    }
+}

@@ -1,0 +1,111 @@
+//! One server of the world: a peer, its disk and its state, which is the list of all transactions.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use zebu_proto::{ServerId, Zxid};
+use zebu_zab::{Action, Entry, Event, IoId, LinkId, LogRead, Peer, PeerSettings, Recovered, Trust};
+
+/// What survives a crash.
+#[derive(Debug, Default)]
+pub(crate) struct Durable {
+    pub(crate) base: Vec<Entry>,
+    pub(crate) log: Vec<Entry>,
+    pub(crate) accepted: i64,
+    pub(crate) current: i64,
+    pub(crate) untrusted: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum Work {
+    Append(Entry),
+    Truncate(Zxid),
+    Install(Vec<Entry>),
+    SetAside,
+    MarkTrusted,
+    Accepted(u32),
+    Current(u32),
+}
+
+pub(crate) struct Running {
+    pub(crate) peer: Peer,
+    pub(crate) state: Vec<Entry>,
+    pub(crate) work: VecDeque<(IoId, Work)>,
+    pub(crate) done_at: i64,
+    pub(crate) received: BTreeMap<LinkId, Vec<Entry>>,
+    pub(crate) serving: Option<zebu_zab::Serving>,
+}
+
+pub(crate) struct Server {
+    pub(crate) id: ServerId,
+    pub(crate) settings: PeerSettings,
+    pub(crate) disk: Durable,
+    pub(crate) running: Option<Running>,
+}
+
+pub(crate) fn last_of(entries: &[Entry]) -> Zxid {
+    entries.last().map_or(Zxid::ZERO, |entry| entry.zxid)
+}
+
+impl Server {
+    pub(crate) fn start(&mut self, now: i64, out: &mut Vec<Action>) {
+        let state: Vec<Entry> = self.disk.base.iter().chain(&self.disk.log).cloned().collect();
+        let recovered = Recovered {
+            last: last_of(&state),
+            proven: last_of(&self.disk.base),
+            accepted_epoch: self.disk.accepted,
+            current_epoch: self.disk.current,
+            trust: if self.disk.untrusted { Trust::Untrusted } else { Trust::Trusted },
+        };
+        let peer = Peer::new(self.settings.clone(), recovered, now, out);
+        let (work, received) = (VecDeque::new(), BTreeMap::new());
+        self.running = Some(Running { peer, state, work, done_at: i64::MAX, received, serving: None });
+    }
+
+    /// Entries behind `after`, some of them.
+    pub(crate) fn read_log(&self, after: Zxid, up_to: Zxid, count: usize) -> LogRead {
+        let start = if last_of(&self.disk.base) == after {
+            0
+        } else {
+            match self.disk.log.iter().position(|entry| entry.zxid == after) {
+                Some(index) => index + 1,
+                None => return LogRead::Unavailable,
+            }
+        };
+        let entries = self.disk.log[start..].iter().filter(|entry| entry.zxid <= up_to);
+        let entries: Vec<Entry> = entries.take(count).cloned().collect();
+        if entries.is_empty() { LogRead::Unavailable } else { LogRead::Entries(entries) }
+    }
+
+    /// The disk finishes its oldest work.
+    pub(crate) fn finish_work(&mut self) -> Option<Event> {
+        let running = self.running.as_mut()?;
+        let (io, work) = running.work.pop_front()?;
+        match work {
+            Work::Append(entry) => self.disk.log.push(entry),
+            Work::Truncate(to) => {
+                let known =
+                    last_of(&self.disk.base) == to || self.disk.log.iter().any(|entry| entry.zxid == to);
+                if !known {
+                    return Some(Event::TruncateRefused { io });
+                }
+                self.disk.log.retain(|entry| entry.zxid <= to);
+                running.state.retain(|entry| entry.zxid <= to);
+            }
+            Work::Install(state) => {
+                self.disk.base = state.clone();
+                self.disk.log.clear();
+                running.state = state;
+            }
+            Work::SetAside => {
+                self.disk.base.clear();
+                self.disk.log.clear();
+                self.disk.untrusted = true;
+                running.state.clear();
+            }
+            Work::MarkTrusted => self.disk.untrusted = false,
+            Work::Accepted(epoch) => self.disk.accepted = i64::from(epoch),
+            Work::Current(epoch) => self.disk.current = i64::from(epoch),
+        }
+        Some(Event::Persisted { io })
+    }
+}
