@@ -1,5 +1,7 @@
 //! A session whose connection is at this learner, and what the leader hears of it.
 
+use std::collections::BTreeMap;
+
 use zebu_proto::SessionId;
 use zebu_proto::quorum::Touch;
 
@@ -33,9 +35,10 @@ impl Learner {
         }
     }
 
-    /// The sessions that were heard of since the last call.
+    /// The sessions that were heard of since the last call, each once.
     pub(super) fn take_touched(&mut self, lanes: &mut impl Lanes) -> Vec<Touch> {
-        let mut touched = std::mem::take(&mut self.touched);
+        let mut touched: BTreeMap<SessionId, i32> =
+            self.touched.drain(..).map(|touch| (touch.session, touch.timeout_ms)).collect();
         for (&session, local) in &mut self.locals {
             // The touch of a connection that is gone comes with its farewell.
             let Some((touched_ms, waiting)) =
@@ -45,10 +48,10 @@ impl Learner {
             };
             // Who waits for the ensemble is not silent.
             if waiting > 0 || local.reported_ms != Some(touched_ms) {
-                touched.push(Touch { session, timeout_ms: local.timeout_ms });
+                touched.insert(session, local.timeout_ms);
                 local.reported_ms = Some(touched_ms);
             }
         }
-        touched
+        touched.into_iter().map(|(session, timeout_ms)| Touch { session, timeout_ms }).collect()
     }
 }

@@ -17,6 +17,7 @@ use zebu_tree::{Credentials, DigestMode, Policy, Tree, TreeOptions, TtlNodes};
 use crate::client::{Ask, Frame, Reply, frames, hello, payloads};
 
 pub(crate) const START_MS: i64 = 1_784_300_000_000;
+pub(crate) const START: Moment = Moment { monotonic_ms: 100_000, wall_ms: START_MS };
 pub(crate) const TICK_MS: i64 = 2000;
 
 /// The connections, as the simulator would hold them.
@@ -91,10 +92,16 @@ impl World {
         policy: Policy,
         enforcement: Enforcement,
     ) -> World {
-        let now = Moment { monotonic_ms: 100_000, wall_ms: START_MS };
         let replica = Replica::new(tree, policy, enforcement, 3);
+        let node = Node::new(settings.clone(), &replica, START);
+        World::around(node, replica, settings)
+    }
+
+    /// The same around a node that was made elsewhere.
+    pub(crate) fn around(node: Node, replica: Replica, settings: NodeSettings) -> World {
+        let now = START;
         World {
-            node: Node::new(settings.clone(), &replica, now),
+            node,
             settings,
             replica,
             lanes: LaneMap::default(),
@@ -305,7 +312,7 @@ impl World {
     }
 
     /// Takes what the brain has for the disk, and the room that it gives back.
-    fn collect(&mut self) {
+    pub(crate) fn collect(&mut self) {
         self.answered += self.node.take_answered();
         assert!(self.answered <= self.submitted, "room is given back once");
         let Some(batch) = self.node.take_batch() else { return };
@@ -331,7 +338,7 @@ impl World {
 }
 
 /// The entries of a batch, read as recovery would read them.
-fn read_batch(batch: &LogBatch) -> Vec<TxnEntry> {
+pub(crate) fn read_batch(batch: &LogBatch) -> Vec<TxnEntry> {
     let mut file = HEADER.to_vec();
     file.extend_from_slice(&batch.bytes);
     let (mut scanner, _) = LogScanner::open(&file[..]).unwrap();

@@ -1,0 +1,214 @@
+//! Sessions of a learner's clients: what the leader is asked and told about them.
+
+use zebu_node::{CloseReason, LaneId, Phase};
+use zebu_proto::client::ConnectRequest;
+use zebu_proto::quorum::{Packet, Touch};
+use zebu_proto::txn::Txn;
+use zebu_proto::{ErrorCode, SessionId};
+
+use crate::client::{get, hello, ping, set, set_watches};
+use crate::learner::{client, created, learner_and_client};
+use crate::scripted::{Member, zxid};
+
+const ELSEWHERE: SessionId = SessionId(0x0300_0000_0000_0001);
+
+fn hello_of(session: SessionId) -> ConnectRequest {
+    let password = zebu_proto::password::session_password(session);
+    ConnectRequest { session_id: session.0, password: Some(password.into()), ..hello(30_000) }
+}
+
+fn returns(member: &mut Member, session: SessionId) -> LaneId {
+    let lane = member.world.open();
+    member.world.connect(lane, hello_of(session));
+    lane
+}
+
+fn revalidate(session: SessionId) -> Packet {
+    Packet::Revalidate { session, timeout_ms: 30_000 }
+}
+
+fn touched(member: &mut Member) -> Vec<SessionId> {
+    member.from_leader(Packet::Ping { zxid: zxid(9) });
+    let Some(Packet::PingReply { zxid: copied, touched }) = member.said().pop() else { panic!("a reply") };
+    assert_eq!(copied, zxid(9));
+    assert!(touched.iter().all(|Touch { timeout_ms, .. }| *timeout_ms == 30_000));
+    touched.into_iter().map(|touch| touch.session).collect()
+}
+
+#[test]
+fn the_leader_is_asked_about_a_session_that_comes_over() {
+    let (mut member, _, _) = learner_and_client();
+    member.deliver(ELSEWHERE, 0, Txn::CreateSession { timeout_ms: 5000 });
+    let lane = returns(&mut member, ELSEWHERE);
+    assert_eq!(member.said(), [revalidate(ELSEWHERE)]);
+    assert_eq!(member.world.greeting(lane), None);
+    member.from_leader(Packet::Revalidated { session: ELSEWHERE, valid: true });
+    let greeting = member.world.greeting(lane).unwrap();
+    assert_eq!((greeting.session_id, greeting.timeout_ms), (ELSEWHERE.0, 30_000));
+    member.world.send_as(lane, 1, &get("/a"));
+    member.world.send_as(lane, 2, &set("/a", ""));
+    assert_eq!(member.world.xids(lane), [1]);
+    assert!(matches!(member.said()[..], [Packet::Request { session: ELSEWHERE, .. }]));
+}
+
+#[test]
+fn who_does_not_know_the_password_is_refused_here() {
+    let (mut member, first, session) = learner_and_client();
+    let lane = member.world.open();
+    let guess = ConnectRequest { password: Some([7; 16].into()), ..hello_of(session) };
+    member.world.connect(lane, guess);
+    assert_eq!(member.world.greeting(lane).unwrap().session_id, 0);
+    assert_eq!(member.world.phase(lane), Phase::Draining);
+    assert!(member.said().is_empty());
+    assert_eq!(member.world.phase(first), Phase::Serving);
+}
+
+#[test]
+fn a_session_that_the_leader_does_not_know_is_refused() {
+    let (mut member, _, _) = learner_and_client();
+    let lane = returns(&mut member, ELSEWHERE);
+    member.from_leader(Packet::Revalidated { session: ELSEWHERE, valid: false });
+    assert_eq!(member.world.greeting(lane).unwrap().session_id, 0);
+    assert_eq!(member.world.phase(lane), Phase::Draining);
+    member.from_leader(Packet::Revalidated { session: ELSEWHERE, valid: true });
+}
+
+#[test]
+fn a_client_that_comes_back_waits_until_its_former_writes_are_applied() {
+    let (mut member, first, session) = learner_and_client();
+    member.world.send_as(first, 1, &set("/a", "1"));
+    let second = returns(&mut member, session);
+    assert_eq!(member.world.phase(first), Phase::Closed(CloseReason::Replaced));
+    let delivery = member.transaction(session, 1, Txn::Create(created("/late", "")));
+    member.script().committed = zxid(3);
+    member.from_leader(Packet::Revalidated { session, valid: true });
+    assert_eq!(member.world.greeting(second), None);
+    member.want([delivery]);
+    member.apply();
+    assert!(member.world.greeting(second).is_some());
+    assert_eq!(member.world.replica.last_zxid(), zxid(3));
+}
+
+#[test]
+fn what_the_former_connection_still_sends_is_dropped() {
+    let (mut member, first, session) = learner_and_client();
+    let late = member.world.receive(first, &set("/a", "late").frame(5));
+    let second = returns(&mut member, session);
+    member.said();
+    member.world.submit(late);
+    assert!(member.said().is_empty());
+    assert_eq!(member.world.answered, 1);
+    member.from_leader(Packet::Revalidated { session, valid: true });
+    assert!(member.world.greeting(second).is_some());
+    member.world.disconnect(first);
+    member.world.send_as(second, 1, &set("/a", ""));
+    assert_eq!(member.said().len(), 1, "the former connection's end does not concern the present one");
+}
+
+#[test]
+fn a_session_that_ended_after_the_leaders_word_is_refused() {
+    let (mut member, _, session) = learner_and_client();
+    let lane = returns(&mut member, session);
+    let delivery = member.transaction(session, 0, Txn::CloseSession(Some(vec![])));
+    member.script().committed = zxid(3);
+    member.from_leader(Packet::Revalidated { session, valid: true });
+    member.want([delivery]);
+    member.apply();
+    assert_eq!(member.world.greeting(lane).unwrap().session_id, 0);
+}
+
+#[test]
+fn two_connections_for_one_session_are_answered_in_the_order_of_their_questions() {
+    let (mut member, _, session) = learner_and_client();
+    let (second, third) = (returns(&mut member, session), returns(&mut member, session));
+    member.from_leader(Packet::Revalidated { session, valid: true });
+    assert!(member.world.greeting(second).is_some());
+    member.from_leader(Packet::Revalidated { session, valid: true });
+    assert!(member.world.greeting(third).is_some());
+    assert_eq!(member.world.phase(second), Phase::Closed(CloseReason::Replaced));
+    assert_eq!(member.world.phase(third), Phase::Serving);
+}
+
+#[test]
+fn a_client_that_has_seen_more_goes_elsewhere() {
+    let (mut member, _, session) = learner_and_client();
+    for request in [hello(30_000), hello_of(session)] {
+        let lane = member.world.open();
+        member.world.connect(lane, ConnectRequest { last_zxid_seen: zxid(99).0, ..request });
+        assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::AheadOfServer));
+    }
+    assert!(member.said().is_empty());
+}
+
+#[test]
+fn the_leader_hears_of_every_session_that_spoke_since_the_last_ping() {
+    let (mut member, lane, session) = learner_and_client();
+    let other = client(&mut member);
+    let other_session = member.world.session(other);
+    assert_eq!(touched(&mut member), [session, other_session], "each once");
+    assert_eq!(touched(&mut member), []);
+    member.world.pass(10);
+    member.world.send_as(lane, -2, &ping());
+    assert_eq!(touched(&mut member), [session]);
+    member.world.pass(10);
+    member.world.send_as(other, 1, &get("/a"));
+    member.world.disconnect(other);
+    assert_eq!(touched(&mut member), [other_session], "its last touch too");
+    member.world.disconnect(lane);
+    assert_eq!(touched(&mut member), []);
+}
+
+#[test]
+fn a_client_that_waits_for_the_ensemble_is_not_silent() {
+    let (mut member, lane, session) = learner_and_client();
+    member.world.send_as(lane, 1, &set("/a", ""));
+    for _ in 0..3 {
+        assert_eq!(touched(&mut member), [session]);
+    }
+    member.deliver(session, 1, Txn::error(ErrorCode::NoNode));
+    assert_eq!(touched(&mut member), []);
+}
+
+#[test]
+fn every_learner_reports_a_new_session_once() {
+    let mut member = Member::learner();
+    member.deliver(ELSEWHERE, 0, Txn::CreateSession { timeout_ms: 30_000 });
+    assert_eq!(touched(&mut member), [ELSEWHERE]);
+    assert_eq!(touched(&mut member), []);
+}
+
+#[test]
+fn a_client_that_left_before_its_session_was_made_does_not_keep_it() {
+    let mut member = Member::learner();
+    let lane = member.world.open();
+    member.world.connect(lane, hello(30_000));
+    let Some(Packet::Request { session, .. }) = member.said().pop() else { panic!("a request") };
+    member.world.disconnect(lane);
+    member.deliver(session, 0, Txn::CreateSession { timeout_ms: 30_000 });
+    assert_eq!(touched(&mut member), [session]);
+    assert_eq!(touched(&mut member), []);
+}
+
+#[test]
+fn a_session_that_was_refused_closes_its_connection() {
+    let mut member = Member::learner();
+    let lane = member.world.open();
+    member.world.connect(lane, hello(30_000));
+    let Some(Packet::Request { session, .. }) = member.said().pop() else { panic!("a request") };
+    member.deliver(session, 0, Txn::error(ErrorCode::SessionExpired));
+    assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::NotServing));
+}
+
+#[test]
+fn watches_are_set_again_after_a_client_came_over() {
+    let (mut member, _, _) = learner_and_client();
+    member.deliver(ELSEWHERE, 0, Txn::CreateSession { timeout_ms: 30_000 });
+    let lane = returns(&mut member, ELSEWHERE);
+    member.from_leader(Packet::Revalidated { session: ELSEWHERE, valid: true });
+    member.world.greeting(lane);
+    member.world.send_as(lane, -8, &set_watches(zxid(2).0, &[&["/a"], &["/new"], &[]]));
+    assert_eq!(member.world.received(lane).len(), 1);
+    member.deliver(ELSEWHERE, 5, Txn::Create(created("/new", "")));
+    member.deliver(ELSEWHERE, 6, Txn::Delete("/a".into()));
+    assert_eq!(member.world.received(lane).len(), 2);
+}

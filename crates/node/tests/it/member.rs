@@ -1,0 +1,297 @@
+//! A member between its roles: what it asks of whoever runs it, and what becomes of what was begun.
+
+use zebu_node::{AfterAppend, CloseReason, CommitError, DiskOrder, NodeSettings, Order, Phase};
+use zebu_proto::quorum::Packet;
+use zebu_proto::txn::{DIGEST_VERSION, Txn, TxnDigest};
+use zebu_proto::{ServerId, SessionId, Zxid};
+use zebu_tree::{Policy, Tree};
+use zebu_zab::{Action, CloseReason as LinkClose, Entry, IoId, Serving};
+
+use crate::client::{close_session, create, hello, set, sync};
+use crate::learner::{client, created, learner_and_client};
+use crate::scripted::{LINK, Member, OTHER_LINK, appended, zxid};
+use crate::world::{settings, tree_options};
+
+const SESSION: SessionId = SessionId(5);
+
+fn append(io: u64, entry: &Action) -> Action {
+    let Action::Deliver(entry) = entry else { panic!("a transaction") };
+    Action::Append { io: IoId(io), entry: entry.clone() }
+}
+
+fn following() -> Serving {
+    Serving::Following { leader: ServerId(3), epoch: 1 }
+}
+
+#[test]
+fn nobody_is_served_without_a_leader() {
+    let mut member = Member::new();
+    let lane = member.world.open();
+    member.world.connect(lane, hello(5000));
+    assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::NotServing));
+    assert!(member.take_orders().is_empty());
+}
+
+#[test]
+fn appends_are_one_batch_until_the_disk_has_other_work() {
+    let mut member = Member::new();
+    let entries: Vec<Action> =
+        (0..4).map(|_| member.transaction(SESSION, 1, Txn::Delete("/x".into()))).collect();
+    let send = || Action::Send { link: LINK, packet: Packet::UpToDate };
+    member.script().last = zxid(0);
+    member.want([
+        append(1, &entries[0]),
+        send(),
+        append(2, &entries[1]),
+        Action::SaveCurrentEpoch { io: IoId(3), epoch: 7 },
+        append(4, &entries[2]),
+        append(5, &entries[3]),
+    ]);
+    let orders = member.take_orders();
+    assert_eq!(orders[0], Order::Send { link: LINK, packet: Packet::UpToDate });
+    assert_eq!(appended(&orders[1]), Some((IoId(2), zxid(1), zxid(2), 2)));
+    assert_eq!(orders[2], Order::Disk(DiskOrder::SaveCurrentEpoch { io: IoId(3), epoch: 7 }));
+    assert_eq!(appended(&orders[3]), Some((IoId(5), zxid(3), zxid(4), 2)));
+    assert_eq!(orders.len(), 4);
+}
+
+#[test]
+fn a_batch_may_hold_the_end_of_one_epoch_and_the_begin_of_the_next() {
+    let mut member = Member::new();
+    let append = |io, zxid| Action::Append { io: IoId(io), entry: Entry { zxid, bytes: vec![0; 40].into() } };
+    member.want([append(1, Zxid::new(1, 9)), append(2, Zxid::new(2, 1))]);
+    assert_eq!(appended(&member.take_orders()[0]), Some((IoId(2), Zxid::new(1, 9), Zxid::new(2, 1), 2)));
+}
+
+#[test]
+fn a_snapshot_is_due_only_while_the_member_serves() {
+    let mut member = Member::with(NodeSettings { snap_count: 4, ..settings() }, Policy::default());
+    let after = |member: &mut Member| {
+        for io in 0..5 {
+            let entry = member.transaction(SESSION, 1, Txn::Delete("/x".into()));
+            member.want([append(io, &entry)]);
+        }
+        let due = |order: &Order| match order {
+            Order::Disk(DiskOrder::Append { batch, .. }) => batch.after == AfterAppend::RollAndSnapshot,
+            _ => false,
+        };
+        member.take_orders().iter().any(due)
+    };
+    assert!(!after(&mut member));
+    member.follow();
+    assert!(after(&mut member));
+    member.want([Action::StopServing]);
+    assert!(!after(&mut member));
+}
+
+#[test]
+fn a_member_serves_when_it_has_applied_what_was_decided_before() {
+    let mut member = Member::new();
+    let first = member.transaction(SESSION, 1, Txn::CreateSession { timeout_ms: 5000 });
+    member.want([first, Action::Serve(following())]);
+    assert!(member.take_orders().is_empty());
+    let lane = member.world.open();
+    member.world.connect(lane, hello(5000));
+    assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::NotServing));
+    member.from_leader(Packet::Ping { zxid: zxid(1) });
+    assert_eq!(member.said(), [Packet::PingReply { zxid: zxid(1), touched: vec![] }]);
+    assert_eq!(member.apply(), 1);
+    assert_eq!(member.take_orders(), [Order::Serve(following())]);
+    client(&mut member);
+}
+
+#[test]
+fn what_a_learner_asks_before_its_leader_serves_is_not_lost() {
+    let mut member = Member::new();
+    let first = member.transaction(SESSION, 1, Txn::CreateSession { timeout_ms: 5000 });
+    member.script().last = zxid(1);
+    member.want([first, Action::Serve(Serving::Leading { epoch: 1 })]);
+    let ask = create("/a", "", 0);
+    let packet =
+        Packet::Request { session: SESSION, cxid: 3, op: ask.op, payload: ask.body.into(), auth: None };
+    member.from_learner(LINK, packet.clone());
+    assert!(member.proposed().is_empty());
+    member.apply();
+    assert!(matches!(member.decide_all()[0].txn, Txn::Create(_)));
+    member.want([Action::StopServing]);
+    member.from_learner(LINK, packet);
+    assert!(member.proposed().is_empty(), "it spoke to nobody");
+}
+
+#[test]
+fn a_role_that_ends_before_it_begins_leaves_no_trace() {
+    let mut member = Member::new();
+    let first = member.transaction(SESSION, 1, Txn::CreateSession { timeout_ms: 5000 });
+    member.want([first, Action::Serve(following()), Action::StopServing]);
+    assert_eq!(member.apply(), 1, "what is decided stays decided");
+    assert!(member.take_orders().is_empty());
+    assert_eq!(member.world.replica.last_zxid(), zxid(1));
+}
+
+#[test]
+fn a_learner_that_lost_its_leader_closes_everybody() {
+    let (mut member, lane, session) = learner_and_client();
+    let (connecting, returning, leaving) = (member.world.open(), member.world.open(), client(&mut member));
+    member.take_orders();
+    member.world.send_as(lane, 1, &set("/a", ""));
+    member.world.send_as(lane, 2, &sync("/"));
+    member.world.send_as(leaving, 1, &close_session());
+    let leaving_session = member.world.session(leaving);
+    member.deliver(leaving_session, 1, Txn::CloseSession(Some(vec![])));
+    member.world.connect(connecting, hello(5000));
+    let again = member.world.hello_again(lane);
+    let late = member.world.receive(lane, &set("/a", "").frame(3));
+    member.script().committed = zxid(99);
+    member.from_leader(Packet::Sync);
+    member.want([Action::StopServing]);
+    assert_eq!(member.take_orders(), [Order::StopServing]);
+    for closed in [lane, connecting] {
+        assert_eq!(member.world.phase(closed), Phase::Closed(CloseReason::NotServing));
+    }
+    assert_eq!(member.world.phase(leaving), Phase::Draining, "its farewell is on the way");
+    assert_eq!((member.world.answered, member.world.node.in_flight()), (3, 0));
+
+    // The next role knows nothing of what was asked before.
+    member.world.submit(late);
+    assert_eq!(member.world.answered, 4);
+    member.follow();
+    member.said();
+    let late = member.world.receive(lane, &set("/a", "").frame(4));
+    assert!(late.is_none(), "a closed connection takes nothing");
+    member.deliver(session, 1, Txn::Create(created("/late", "")));
+    assert_eq!(member.world.answered, 4);
+    member.world.connect(returning, again);
+    assert_eq!(member.said(), [Packet::Revalidate { session, timeout_ms: 30_000 }]);
+}
+
+#[test]
+fn a_request_from_before_a_role_ended_is_void_in_the_next() {
+    let mut member = Member::leader();
+    let lane = member.world.open();
+    member.world.connect(lane, hello(30_000));
+    member.decide_all();
+    let late = member.world.receive(lane, &create("/late", "", 0).frame(1));
+    member.want([Action::StopServing, Action::Serve(Serving::Leading { epoch: 1 })]);
+    member.world.submit(late);
+    member.collect();
+    assert!(member.proposed().is_empty());
+    assert_eq!((member.world.submitted, member.world.answered), (1, 1));
+}
+
+#[test]
+fn a_leader_that_stops_forgets_what_is_not_decided_and_applies_what_is() {
+    let mut member = Member::leader();
+    let lane = member.world.open();
+    member.world.connect(lane, hello(30_000));
+    member.decide_all();
+    for (path, xid) in [("/decided", 1), ("/lost", 2)] {
+        member.world.send_as(lane, xid, &create(path, "", 0));
+    }
+    member.world.send_as(lane, 3, &sync("/"));
+    let first = member.script().proposed[0].clone();
+    member.want([Action::Deliver(first), Action::StopServing]);
+    assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::NotServing));
+    assert_eq!(member.apply(), 1);
+    let tree = member.world.replica.tree();
+    assert!(tree.node("/decided").is_some() && tree.node("/lost").is_none());
+    assert_eq!((member.world.submitted, member.world.answered), (3, 3));
+    // The next role prepares on what is there.
+    member.script().last = zxid(2);
+    member.script().proposed.clear();
+    member.want([Action::Serve(Serving::Leading { epoch: 1 })]);
+    let lane = member.world.open();
+    member.world.connect(lane, hello(30_000));
+    member.decide_all();
+    member.world.send_as(lane, 1, &create("/lost", "", 0));
+    assert!(matches!(member.decide_all()[0].txn, Txn::Create(_)));
+}
+
+#[test]
+fn the_state_is_sent_when_it_holds_what_it_is_said_to_hold() {
+    let mut member = Member::leader();
+    member.take_orders();
+    let stream = |link| Action::StreamSnapshot { link, zxid: zxid(1) };
+    member.want([stream(LINK)]);
+    assert_eq!(member.take_orders(), [Order::StreamSnapshot { link: LINK, zxid: zxid(1) }]);
+    let entry = member.transaction(SESSION, 1, Txn::CreateSession { timeout_ms: 5000 });
+    let close = Action::Close { link: OTHER_LINK, reason: LinkClose::Silent };
+    member.want([entry, stream(LINK), stream(OTHER_LINK), close]);
+    assert_eq!(member.take_orders(), [Order::Close { link: OTHER_LINK, reason: LinkClose::Silent }]);
+    member.apply();
+    assert_eq!(member.take_orders(), [Order::StreamSnapshot { link: LINK, zxid: zxid(1) }]);
+}
+
+#[test]
+fn what_was_decided_is_not_applied_to_a_state_that_has_it() {
+    let mut member = Member::new();
+    let deliveries: Vec<Action> =
+        (1..=3).map(|cxid| member.transaction(SESSION, cxid, Txn::Create(created("/a", "")))).collect();
+    member.want(deliveries);
+    let mut tree = Tree::new(tree_options());
+    let header = zebu_proto::txn::TxnHeader { session: SESSION, cxid: 0, zxid: zxid(2), time_ms: 0 };
+    tree.apply(&header, &Txn::Delete("/none".into()), &mut |_| ());
+    member.world.replica.replace_tree(tree);
+    assert_eq!(member.apply(), 1, "only what is behind the state");
+    let deliveries = [member.transaction(SESSION, 4, Txn::Delete("/a".into()))];
+    member.want(deliveries);
+    member.want([Action::SetAside { io: IoId(1) }]);
+    assert_eq!(member.take_orders(), [Order::Disk(DiskOrder::SetAside { io: IoId(1) })]);
+    assert_eq!(member.apply(), 0, "an empty state begins anew");
+}
+
+#[test]
+fn what_cannot_be_read_stops_the_server_at_its_place() {
+    let mut member = Member::learner();
+    let good = member.transaction(SESSION, 1, Txn::Create(created("/a", "")));
+    let Action::Deliver(Entry { bytes, .. }) = member.transaction(SESSION, 2, Txn::Delete("/a".into()))
+    else {
+        panic!("a transaction");
+    };
+    let mut unknown = bytes.to_vec();
+    unknown[28..32].copy_from_slice(&4711i32.to_be_bytes());
+    let bad = Action::Deliver(Entry { zxid: zxid(2), bytes: unknown.into() });
+    let behind = member.transaction(SESSION, 3, Txn::Create(created("/b", "")));
+    member.want([good, bad, behind]);
+    let world = &mut member.world;
+    for _ in 0..2 {
+        let result = world.node.commit(&mut world.replica, &mut world.lanes, world.now);
+        let Err(CommitError::Undecodable { zxid: place, .. }) = &result else { panic!("{result:?}") };
+        assert_eq!(*place, zxid(2));
+        let text = result.unwrap_err().to_string();
+        assert!(text.contains("0x100000002") && text.contains("4711"), "{text}");
+    }
+    assert_eq!(world.replica.last_zxid(), zxid(1));
+    assert!(world.replica.tree().node("/a").is_some() && world.replica.tree().node("/b").is_none());
+}
+
+#[test]
+fn a_transaction_at_the_wrong_place_stops_the_server() {
+    let mut member = Member::learner();
+    let Action::Deliver(Entry { bytes, .. }) = member.transaction(SESSION, 1, Txn::Delete("/a".into()))
+    else {
+        panic!("a transaction");
+    };
+    member.want([Action::Deliver(Entry { zxid: zxid(7), bytes })]);
+    let world = &mut member.world;
+    let result = world.node.commit(&mut world.replica, &mut world.lanes, world.now);
+    assert_eq!(result, Err(CommitError::Misplaced { zxid: zxid(7), found: zxid(1) }));
+}
+
+#[test]
+fn digests_that_differ_are_counted() {
+    let mut member = Member::learner();
+    let digest = |version, tree_digest| Some(TxnDigest { version, tree_digest });
+    let right = 1_371_985_504;
+    for (digest, mismatches) in [
+        (None, 0),
+        (digest(DIGEST_VERSION, right), 0),
+        (digest(DIGEST_VERSION, right + 1), 1),
+        (digest(DIGEST_VERSION + 1, right + 1), 1),
+        (digest(DIGEST_VERSION, 0), 2),
+    ] {
+        let delivery = member.transaction_with(SESSION, 1, Txn::CreateSession { timeout_ms: 5000 }, digest);
+        member.want([delivery]);
+        member.apply();
+        assert_eq!(member.world.node.digest_mismatches(), mismatches);
+    }
+}

@@ -1,0 +1,263 @@
+//! A member of an ensemble whose agreement is a script: the test says what the ensemble decides, and sees what the
+//! member has said.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use zebu_node::{DiskOrder, Enforcement, Membership, Node, NodeSettings, Order, Replica};
+use zebu_proto::quorum::{Packet, PeerState};
+use zebu_proto::txn::{Txn, TxnDigest, TxnEntry, TxnHeader};
+use zebu_proto::{ServerId, SessionId, Zxid};
+use zebu_tree::{Policy, Tree};
+use zebu_zab::{Action, Entry, Event, IoId, LinkId, Serving, Status};
+
+use crate::world::{START, START_MS, World, settings, tree_options};
+
+pub(crate) const EPOCH: u32 = 1;
+pub(crate) const LINK: LinkId = LinkId(2);
+pub(crate) const OTHER_LINK: LinkId = LinkId(4);
+
+pub(crate) fn zxid(counter: u32) -> Zxid {
+    Zxid::new(EPOCH, counter)
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Script {
+    /// What the peer wants at the next event.
+    wanted: Vec<Action>,
+    /// What was said to the leader.
+    pub(crate) said: Vec<Packet>,
+    /// What was said to learners, and behind which transaction.
+    pub(crate) answers: Vec<(LinkId, Zxid, Packet)>,
+    /// What was proposed.
+    pub(crate) proposed: Vec<Entry>,
+    /// Whether there is no place left.
+    pub(crate) is_exhausted: bool,
+    /// The last transaction that was proposed.
+    pub(crate) last: Zxid,
+    /// The last transaction that is known to be committed.
+    pub(crate) committed: Zxid,
+    io: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Scripted(Arc<Mutex<Script>>);
+
+impl Scripted {
+    fn script(&self) -> MutexGuard<'_, Script> {
+        self.0.lock().unwrap()
+    }
+}
+
+impl Membership for Scripted {
+    fn handle(&mut self, _: Event, _: i64, out: &mut Vec<Action>) {
+        out.append(&mut self.script().wanted);
+    }
+
+    fn timeout(&mut self, _: i64, _: &mut Vec<Action>) {}
+
+    fn next_deadline(&self) -> i64 {
+        i64::MAX
+    }
+
+    fn next_zxid(&self) -> Option<Zxid> {
+        let script = self.script();
+        if script.is_exhausted { None } else { script.last.next() }
+    }
+
+    fn propose(&mut self, entry: Entry, _: i64, out: &mut Vec<Action>) {
+        let mut script = self.script();
+        assert_eq!(script.last.next(), Some(entry.zxid));
+        script.last = entry.zxid;
+        script.proposed.push(entry.clone());
+        script.io += 1;
+        out.push(Action::Append { io: IoId(script.io), entry });
+    }
+
+    fn last_proposed(&self) -> Zxid {
+        self.script().last
+    }
+
+    fn answer_learner(&mut self, link: LinkId, after: Zxid, packet: Packet, _: &mut Vec<Action>) {
+        self.script().answers.push((link, after, packet));
+    }
+
+    fn tell_leader(&mut self, packet: Packet, _: &mut Vec<Action>) {
+        self.script().said.push(packet);
+    }
+
+    fn hand_over(&mut self, _: i64, _: &mut Vec<Action>) {}
+
+    fn has_handed_over(&self) -> bool {
+        true
+    }
+
+    fn status(&self) -> Status {
+        let script = self.script();
+        Status {
+            state: PeerState::Following,
+            leader: None,
+            accepted_epoch: 1,
+            current_epoch: 1,
+            logged: script.committed,
+            durable: script.committed,
+            committed: script.committed,
+            learners: Vec::new(),
+        }
+    }
+}
+
+/// A member and its edge.
+pub(crate) struct Member {
+    pub(crate) world: World,
+    peer: Scripted,
+    pub(crate) orders: Vec<Order>,
+    /// The next transaction that another server decides.
+    counter: u32,
+}
+
+impl Member {
+    pub(crate) fn new() -> Member {
+        Member::with(settings(), Policy::default())
+    }
+
+    pub(crate) fn with(settings: NodeSettings, policy: Policy) -> Member {
+        Member::over(Tree::new(tree_options()), settings, policy)
+    }
+
+    pub(crate) fn over(tree: Tree, settings: NodeSettings, policy: Policy) -> Member {
+        let peer = Scripted::default();
+        let replica = Replica::new(tree, policy, Enforcement::Off, 3);
+        let node = Node::member_with(settings.clone(), Box::new(peer.clone()), &replica, START);
+        let world = World::around(node, replica, settings);
+        Member { world, peer, orders: Vec::new(), counter: 0 }
+    }
+
+    pub(crate) fn learner() -> Member {
+        let mut member = Member::new();
+        member.follow();
+        member
+    }
+
+    pub(crate) fn leader() -> Member {
+        let mut member = Member::new();
+        member.lead();
+        member
+    }
+
+    pub(crate) fn follow(&mut self) {
+        self.want([Action::Serve(Serving::Following { leader: ServerId(3), epoch: EPOCH })]);
+    }
+
+    pub(crate) fn lead(&mut self) {
+        self.script().last = zxid(0);
+        self.want([Action::Serve(Serving::Leading { epoch: EPOCH })]);
+    }
+
+    pub(crate) fn script(&self) -> MutexGuard<'_, Script> {
+        self.peer.0.lock().unwrap()
+    }
+
+    /// The peer wants this.
+    pub(crate) fn want(&mut self, actions: impl IntoIterator<Item = Action>) {
+        self.script().wanted.extend(actions);
+        let event = Event::LinkDown { link: LinkId(0) };
+        let World { node, replica, lanes, now, .. } = &mut self.world;
+        node.handle_peer(event, replica, lanes, *now);
+        self.collect();
+    }
+
+    /// Applies what is decided.
+    pub(crate) fn apply(&mut self) -> usize {
+        let World { node, replica, lanes, now, .. } = &mut self.world;
+        let applied = node.commit(replica, lanes, *now).unwrap();
+        assert!(!node.has_committed());
+        self.collect();
+        applied
+    }
+
+    pub(crate) fn collect(&mut self) {
+        self.world.collect();
+        self.world.node.take_orders(&mut self.orders);
+    }
+
+    /// Time passes, with every tick that is due.
+    pub(crate) fn pass(&mut self, ms: i64) {
+        self.world.pass(ms);
+        self.world.tick();
+        self.collect();
+    }
+
+    pub(crate) fn take_orders(&mut self) -> Vec<Order> {
+        self.collect();
+        std::mem::take(&mut self.orders)
+    }
+
+    /// What was said to the leader since the last look.
+    pub(crate) fn said(&mut self) -> Vec<Packet> {
+        std::mem::take(&mut self.script().said)
+    }
+
+    /// What was said to learners since the last look.
+    pub(crate) fn answers(&mut self) -> Vec<(LinkId, Zxid, Packet)> {
+        std::mem::take(&mut self.script().answers)
+    }
+
+    /// What was proposed since the last look.
+    pub(crate) fn proposed(&mut self) -> Vec<TxnEntry> {
+        let proposed = std::mem::take(&mut self.script().proposed);
+        proposed.iter().map(|entry| TxnEntry::decode(&entry.bytes).unwrap()).collect()
+    }
+
+    /// Everything that this leader has proposed is decided, and applied.
+    pub(crate) fn decide_all(&mut self) -> Vec<TxnEntry> {
+        let proposed = std::mem::take(&mut self.script().proposed);
+        self.want(proposed.iter().cloned().map(Action::Deliver));
+        self.apply();
+        proposed.iter().map(|entry| TxnEntry::decode(&entry.bytes).unwrap()).collect()
+    }
+
+    /// A transaction at the next place.
+    pub(crate) fn transaction(&mut self, session: SessionId, cxid: i32, txn: Txn) -> Action {
+        self.transaction_with(session, cxid, txn, None)
+    }
+
+    pub(crate) fn transaction_with(
+        &mut self,
+        session: SessionId,
+        cxid: i32,
+        txn: Txn,
+        digest: Option<TxnDigest>,
+    ) -> Action {
+        self.counter += 1;
+        let zxid = zxid(self.counter);
+        let header = TxnHeader { session, cxid, zxid, time_ms: START_MS };
+        let mut bytes = Vec::new();
+        TxnEntry { header, txn, digest }.encode(&mut bytes);
+        Action::Deliver(Entry { zxid, bytes: bytes.into() })
+    }
+
+    /// The leader has decided this, and it is applied.
+    pub(crate) fn deliver(&mut self, session: SessionId, cxid: i32, txn: Txn) {
+        let delivery = self.transaction(session, cxid, txn);
+        self.want([delivery]);
+        assert_eq!(self.apply(), 1);
+    }
+
+    pub(crate) fn from_leader(&mut self, packet: Packet) {
+        self.want([Action::FromLeader { packet }]);
+    }
+
+    pub(crate) fn from_learner(&mut self, link: LinkId, packet: Packet) {
+        self.want([Action::FromLearner { link, server: ServerId(1), packet }]);
+    }
+}
+
+/// The io and the transactions of an append.
+pub(crate) fn appended(order: &Order) -> Option<(IoId, Zxid, Zxid, u64)> {
+    match order {
+        Order::Disk(DiskOrder::Append { io, batch }) => {
+            Some((*io, batch.first, batch.last, batch.transactions))
+        }
+        _ => None,
+    }
+}
