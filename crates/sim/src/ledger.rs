@@ -25,6 +25,16 @@ pub(crate) struct Committed {
     pub(crate) effects: Vec<Effect>,
 }
 
+/// Whether a request came over the old connection of a session that has moved: it is refused without a look at
+/// the tree.
+pub(crate) fn is_refused_as_moved(txn: &Txn) -> bool {
+    let moved = |txn: &Txn| *txn == Txn::error(ErrorCode::SessionMoved);
+    match txn {
+        Txn::Multi(parts) => parts.iter().any(|part| moved(&part.0)),
+        txn => moved(txn),
+    }
+}
+
 /// The history.
 #[derive(Debug)]
 pub(crate) struct Ledger {
@@ -159,8 +169,7 @@ impl Ledger {
                     return Err(Violation::new(INTEGRITY, text));
                 }
             }
-            // The old connection of a session that has moved: refused without a look at the tree.
-            (Txn::Error(code), _) if *code == ErrorCode::SessionMoved.wire() => {
+            (txn, Some(_)) if is_refused_as_moved(txn) => {
                 committed.effects = vec![Effect::Error(ErrorCode::SessionMoved)];
             }
             (_, Some(Operation::Write(write))) => {

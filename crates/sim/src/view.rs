@@ -22,6 +22,9 @@ pub(crate) struct ServerView {
     pub(crate) initial: i64,
     /// Something on its disk was changed behind its back: it need not have what it had.
     pub(crate) rotten: bool,
+    /// What it has promised was changed to something that can be read: it may be waiting for an epoch that is far
+    /// away, and nothing that it does can tell.
+    pub(crate) promises_rotten: bool,
 }
 
 impl ServerView {

@@ -63,13 +63,6 @@ enum Said {
 fn expected_answer(operation: &Operation, effects: &[Effect]) -> Said {
     match operation {
         Operation::Multi(writes) => {
-            // A session that is over is refused as a whole.
-            if effects.iter().all(|it| *it == Effect::Error(ErrorCode::SessionExpired)) && !effects.is_empty() {
-                return Said::Error(ErrorCode::SessionExpired.wire());
-            }
-            if let [Effect::Error(ErrorCode::SessionMoved)] = effects {
-                return Said::Error(ErrorCode::SessionMoved.wire());
-            }
             let failed = effects.iter().position(|effect| matches!(effect, Effect::Error(_)));
             let each = |index: usize| match (failed, effects.get(index)) {
                 (None, Some(effect)) => multi_reply(effect),

@@ -5,6 +5,7 @@ use zebu_client::core::Answer;
 
 use super::Judge;
 use crate::history::{Sent, Verdict, Violation};
+use crate::ledger::is_refused_as_moved;
 
 const NAME: &str = "g02_client_order";
 
@@ -18,7 +19,8 @@ pub(super) fn check_answer(judge: &mut Judge, sent: Sent, answer: &Answer) -> Ve
 pub(super) fn check_commit(judge: &mut Judge) -> Verdict {
     let Some(last) = judge.ledger.entries().last() else { return Ok(()) };
     let header = last.entry.header;
-    if last.call.is_none() {
+    // What comes late over an old connection has no effect.
+    if last.call.is_none() || is_refused_as_moved(&last.entry.txn) {
         return Ok(());
     }
     let Some(session) = judge.sessions.get_mut(&header.session) else { return Ok(()) };

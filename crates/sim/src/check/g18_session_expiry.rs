@@ -13,9 +13,16 @@ pub(super) fn check_commit(judge: &Judge) -> Verdict {
     let Some(last) = judge.ledger.entries().last() else { return Ok(()) };
     let header = last.entry.header;
     let Some(life) = judge.ledger.model.session(header.session) else { return Ok(()) };
-    let changes = !matches!(last.entry.txn, Txn::Error(_) | Txn::CloseSession(_));
+    let changes = match &last.entry.txn {
+        Txn::Error(_) | Txn::CloseSession(_) => false,
+        Txn::Multi(parts) => !parts.iter().any(|part| matches!(part.0, Txn::Error(_))),
+        _ => true,
+    };
     if changes && life.closed.is_some_and(|closed| closed < header.zxid.0) {
-        let text = format!("{} changes something for session {:#x}, which is over", header.zxid, header.session.0);
+        let text = format!(
+            "{} changes something for session {:#x}, which is over: {:?}",
+            header.zxid, header.session.0, last.entry.txn
+        );
         return Err(Violation::new(NAME, text));
     }
     Ok(())

@@ -186,7 +186,7 @@ impl Model {
     pub(crate) fn execute(&mut self, place: Place, writes: &[Write]) -> Vec<Effect> {
         let is_open = self.session(place.session).is_some_and(|life| life.closed.is_none());
         if !is_open {
-            return writes.iter().map(|_| Effect::Error(ErrorCode::SessionExpired)).collect();
+            return vec![Effect::Error(ErrorCode::SessionExpired)];
         }
         let mut stage = Stage { model: self, place, changed: BTreeMap::new(), events: Vec::new() };
         let mut effects = Vec::new();

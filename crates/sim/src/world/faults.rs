@@ -1,7 +1,5 @@
 //! Faults of the plan as they come and go.
 
-use zebu_client::core::LinkId;
-
 use super::{Phase, World};
 use crate::network::{Farewell, Host, Side};
 use crate::plan::{Fault, Rotten};
@@ -178,6 +176,7 @@ impl World {
         bytes[at] ^= 1 << (place >> 8 & 7);
         machine.disk.put(path, &bytes);
         self.core.judge.servers[server].rotten = true;
+        self.core.judge.servers[server].promises_rotten |= file == Rotten::Epoch;
         self.core.tell(format_args!("s{server}: bit rot in {} at {at}", path.display()));
     }
 
@@ -209,7 +208,6 @@ impl World {
         let zeal = self.clients[client].zeal;
         self.clients[client] = self.new_client();
         self.clients[client].zeal = zeal;
-        let _ = LinkId(0);
         self.drive(client);
     }
 }
