@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use zebu_proto::quorum::Packet;
+
 use crate::check::Judge;
 use crate::network::{Host, Network};
+use crate::plan::{Step, When};
 use crate::queue::{Event, MS, Queue, Time};
 use crate::random::Random;
 use crate::shape::Shape;
@@ -19,9 +22,22 @@ pub(crate) struct Core {
     pub(crate) disk_random: Random,
     pub(crate) trace: Trace,
     pub(crate) counts: Counts,
+    /// Steps that are waited for, and those that were made: the server and the fault.
+    pub(crate) traps: Vec<Trap>,
+    pub(crate) sprung: Vec<(usize, usize)>,
     hash: u64,
     /// When the last message of the election arrives, per directed path.
     notified: Vec<Time>,
+}
+
+/// A step of the protocol at which a server ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trap {
+    pub(crate) on: Step,
+    pub(crate) when: When,
+    pub(crate) skip: u64,
+    /// The fault of the plan.
+    pub(crate) index: usize,
 }
 
 /// What happened, in numbers.
@@ -70,6 +86,8 @@ impl Core {
             disk_random,
             trace,
             counts: Counts::default(),
+            traps: Vec::new(),
+            sprung: Vec::new(),
             hash: 0,
             notified: vec![0; hosts * hosts],
         }
@@ -79,6 +97,23 @@ impl Core {
     pub(crate) fn tell(&mut self, text: fmt::Arguments<'_>) {
         if let Some(lines) = &mut self.trace.lines {
             lines.push(format!("{:>9}.{:03} {text}", self.now / MS, self.now % MS));
+        }
+    }
+
+    /// A server sends or gets a packet: a trap may be waiting for that.
+    pub(crate) fn step_made(&mut self, server: usize, packet: &Packet, when: When) {
+        if self.traps.is_empty() {
+            return;
+        }
+        let Some(step) = Step::of(packet) else { return };
+        let waits = |trap: &Trap| trap.on == step && trap.when == when;
+        if let Some(at) = self.traps.iter().position(waits) {
+            if self.traps[at].skip > 0 {
+                self.traps[at].skip -= 1;
+            } else {
+                let trap = self.traps.swap_remove(at);
+                self.sprung.push((server, trap.index));
+            }
         }
     }
 

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use zebu_proto::quorum::Packet;
+
 use crate::network::Host;
 use crate::queue::{MS, Time};
 use crate::random::Random;
@@ -44,12 +46,77 @@ pub(crate) enum Fault {
     DiskHangs { server: usize, lasts: Time },
     /// The machine loses its power, and a bit of a file changes before it comes back.
     BitRot { server: usize, file: Rotten, place: u64, down: Time },
+    /// A server ends when it next sends or gets a packet of a kind, after so many of them.
+    Trap { on: Step, when: When, skip: u64, down: Time, survives: Option<u64> },
     /// A client reads nothing for a while.
     ClientStalls { client: usize, lasts: Time },
     /// A client's process ends, and another one comes with a new session.
     ClientVanishes { client: usize, farewell: bool },
     /// A client breaks its connection, to go to another server.
     ClientMoves { client: usize },
+}
+
+/// Stands for whoever leads when the fault comes.
+pub(crate) const LEADER: usize = usize::MAX;
+
+/// A step of recovery or of broadcast, by the packet that makes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Info,
+    LeaderInfo,
+    AckEpoch,
+    Diff,
+    Trunc,
+    Snap,
+    NewLeader,
+    AckNewLeader,
+    UpToDate,
+    Proposal,
+    Ack,
+    Commit,
+}
+
+impl Step {
+    pub(crate) const ALL: [Step; 12] = [
+        Step::Info,
+        Step::LeaderInfo,
+        Step::AckEpoch,
+        Step::Diff,
+        Step::Trunc,
+        Step::Snap,
+        Step::NewLeader,
+        Step::AckNewLeader,
+        Step::UpToDate,
+        Step::Proposal,
+        Step::Ack,
+        Step::Commit,
+    ];
+
+    /// The step that a packet makes.
+    pub(crate) fn of(packet: &Packet) -> Option<Step> {
+        Some(match packet {
+            Packet::FollowerInfo { .. } | Packet::ObserverInfo { .. } => Step::Info,
+            Packet::LeaderInfo { .. } => Step::LeaderInfo,
+            Packet::AckEpoch { .. } => Step::AckEpoch,
+            Packet::Diff { .. } => Step::Diff,
+            Packet::Trunc { .. } => Step::Trunc,
+            Packet::Snap { .. } => Step::Snap,
+            Packet::NewLeader { .. } => Step::NewLeader,
+            Packet::Ack { zxid } if zxid.counter() == 0 => Step::AckNewLeader,
+            Packet::Ack { .. } => Step::Ack,
+            Packet::UpToDate => Step::UpToDate,
+            Packet::Proposal { .. } | Packet::Inform { .. } => Step::Proposal,
+            Packet::Commit { .. } => Step::Commit,
+            _ => return None,
+        })
+    }
+}
+
+/// Which end of a packet is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    Sends,
+    Gets,
 }
 
 /// Where a bit changes.
@@ -79,6 +146,7 @@ impl Fault {
             Fault::BitRot { file: Rotten::Log, .. } => FaultKind::BitRotInLog,
             Fault::BitRot { file: Rotten::Snapshot, .. } => FaultKind::BitRotInSnapshot,
             Fault::BitRot { file: Rotten::Epoch, .. } => FaultKind::BitRotInEpochs,
+            Fault::Trap { .. } => FaultKind::EndsAtStep,
             Fault::ClientStalls { .. } => FaultKind::ClientStalls,
             Fault::ClientVanishes { .. } => FaultKind::ClientVanishes,
             Fault::ClientMoves { .. } => FaultKind::ClientMoves,
@@ -101,7 +169,7 @@ pub(crate) fn draw(shape: &Shape) -> Vec<Planned> {
     let mut plan = Vec::new();
     let ticks = shape.safety / shape.tick();
     // The rate is per server and ten ticks.
-    let count = (ticks * shape.servers() as u64 * shape.fault_rate / 10_000).clamp(1, 60);
+    let count = (ticks * shape.servers() as u64 * shape.fault_rate / 10_000).clamp(1, 80);
     for _ in 0..count {
         let kind = FaultKind::ALL[drawer.random.weighted(&shape.fault_weights)];
         let at = drawer.random.below(shape.safety);
@@ -131,6 +199,20 @@ impl Drawer<'_> {
         self.random.index(self.shape.servers())
     }
 
+    /// Often the one that matters most. Cuts and rot name their servers in the plan.
+    fn victim(&mut self, kind: FaultKind) -> usize {
+        let server = self.server();
+        let named = matches!(
+            kind,
+            FaultKind::Halves
+                | FaultKind::Bridge
+                | FaultKind::BitRotInLog
+                | FaultKind::BitRotInSnapshot
+                | FaultKind::BitRotInEpochs
+        );
+        if self.random.permille(300) && !named { LEADER } else { server }
+    }
+
     fn client(&mut self) -> usize {
         self.random.index(self.shape.clients)
     }
@@ -140,7 +222,7 @@ impl Drawer<'_> {
     }
 
     fn draw(&mut self, kind: FaultKind) -> Option<Fault> {
-        let (server, down) = (self.server(), self.lasts());
+        let (server, down) = (self.victim(kind), self.lasts());
         let survives = self.random.draw();
         let operations = self.random.below(30);
         Some(match kind {
@@ -162,7 +244,7 @@ impl Drawer<'_> {
             | FaultKind::Halves
             | FaultKind::Bridge
             | FaultKind::OneWay
-            | FaultKind::CutPair => Fault::Cut { name: kind, paths: self.paths(kind), lasts: down },
+            | FaultKind::CutPair => Fault::Cut { name: kind, paths: self.paths(kind, server), lasts: down },
             FaultKind::Reset => {
                 let other = if self.random.permille(500) { self.client_host() } else { Host(self.server()) };
                 Fault::Reset { one: Host(server), other }
@@ -184,6 +266,13 @@ impl Drawer<'_> {
             FaultKind::BitRotInLog | FaultKind::BitRotInSnapshot | FaultKind::BitRotInEpochs => {
                 return self.rot(kind, server, down);
             }
+            FaultKind::EndsAtStep => Fault::Trap {
+                on: self.random.pick(&Step::ALL),
+                when: if self.random.permille(500) { When::Sends } else { When::Gets },
+                skip: if self.random.permille(700) { 0 } else { self.random.below(6) },
+                down,
+                survives: self.random.permille(500).then_some(survives),
+            },
             FaultKind::ClientStalls => Fault::ClientStalls { client: self.client(), lasts: down },
             FaultKind::ClientVanishes => {
                 Fault::ClientVanishes { client: self.client(), farewell: self.random.permille(500) }
@@ -209,9 +298,9 @@ impl Drawer<'_> {
         Some(Fault::BitRot { server, file, place: self.random.draw(), down })
     }
 
-    fn paths(&mut self, kind: FaultKind) -> Vec<(Host, Host)> {
+    fn paths(&mut self, kind: FaultKind, server: usize) -> Vec<(Host, Host)> {
         let servers: Vec<usize> = (0..self.shape.servers()).collect();
-        let one = Host(self.server());
+        let one = Host(server);
         let mut order = servers.clone();
         self.random.shuffle(&mut order);
         let half = order.len() / 2;

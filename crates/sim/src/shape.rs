@@ -58,13 +58,14 @@ pub(crate) enum FaultKind {
     BitRotInLog,
     BitRotInSnapshot,
     BitRotInEpochs,
+    EndsAtStep,
     ClientStalls,
     ClientVanishes,
     ClientMoves,
 }
 
 impl FaultKind {
-    pub(crate) const ALL: [FaultKind; 23] = [
+    pub(crate) const ALL: [FaultKind; 24] = [
         FaultKind::Kill,
         FaultKind::PowerLoss,
         FaultKind::PowerLossOfAll,
@@ -85,6 +86,7 @@ impl FaultKind {
         FaultKind::BitRotInLog,
         FaultKind::BitRotInSnapshot,
         FaultKind::BitRotInEpochs,
+        FaultKind::EndsAtStep,
         FaultKind::ClientStalls,
         FaultKind::ClientVanishes,
         FaultKind::ClientMoves,
@@ -113,6 +115,7 @@ impl FaultKind {
             FaultKind::BitRotInLog => "bit rot in a log",
             FaultKind::BitRotInSnapshot => "bit rot in a snapshot",
             FaultKind::BitRotInEpochs => "bit rot in an epoch file",
+            FaultKind::EndsAtStep => "end at a step of the protocol",
             FaultKind::ClientStalls => "client stalls",
             FaultKind::ClientVanishes => "client vanishes",
             FaultKind::ClientMoves => "client moves",
@@ -161,7 +164,7 @@ impl Shape {
             disk: draw_disk(&mut random),
             workload: draw_workload(&mut random, tick_ms),
             safety: random.between(30, 100) * tick_ms * MS,
-            fault_rate: if random.permille(80) { 0 } else { random.skewed(20, 1000) },
+            fault_rate: if random.permille(80) { 0 } else { random.skewed(100, 3000) },
             fault_weights: draw_faults(&mut random),
         }
     }

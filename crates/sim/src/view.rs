@@ -22,6 +22,8 @@ pub(crate) struct ServerView {
     pub(crate) initial: i64,
     /// Something on its disk was changed behind its back: it need not have what it had.
     pub(crate) rotten: bool,
+    /// Its whole history is being replaced: a crash leaves the old one or the new one.
+    pub(crate) replacing: bool,
     /// What it has promised was changed to something that can be read: it may be waiting for an epoch that is far
     /// away, and nothing that it does can tell.
     pub(crate) promises_rotten: bool,
@@ -47,6 +49,7 @@ impl ServerView {
 
     /// A whole state takes the place of everything.
     pub(crate) fn install(&mut self, zxid: i64) {
+        self.replacing = false;
         self.log.clear();
         self.compared = 0;
         self.base = zxid;

@@ -9,7 +9,7 @@ const NAME: &str = "zab_recovered_log";
 
 /// Compares what was known about a log with what recovery found behind `base`.
 pub(crate) fn check(server: usize, view: &ServerView, base: i64, found: &[(i64, Arc<[u8]>)]) -> Verdict {
-    if view.rotten {
+    if view.rotten || view.replacing {
         return Ok(());
     }
     let last = found.last().map_or(base, |(zxid, _)| *zxid);

@@ -115,6 +115,7 @@ pub(crate) fn start(server: usize, incarnation: u32, disk: MoodyDisk, wall_offse
     view.log = opened.found;
     view.durable = last;
     view.compared = 0;
+    view.replacing = false;
     let mut trust = opened.trust;
     let epochs = if is_member { Some(load_epochs(server, &disk, &directories, last, &mut trust, core)?) } else { None };
     let now = moment(core.now, wall_offset_ms);

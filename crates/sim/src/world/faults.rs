@@ -1,17 +1,77 @@
 //! Faults of the plan as they come and go.
 
 use super::{Phase, World};
+use crate::core::Trap;
 use crate::network::{Farewell, Host, Side};
-use crate::plan::{Fault, Rotten};
+use crate::plan::{Fault, LEADER, Rotten};
 use crate::queue::Event;
 
 impl World {
+    /// The fault with the leader of the moment in its place. The end of a fault must mean the same server.
+    fn resolved(&mut self, index: usize) -> Fault {
+        let found = self.servers.iter_mut().position(|it| it.process().is_some_and(|it| it.leads.is_some()));
+        let leader = found.unwrap_or(0);
+        let host = |host: &mut Host| {
+            if host.0 == LEADER {
+                host.0 = leader;
+            }
+        };
+        let fault = &mut self.plan[index].fault;
+        match fault {
+            Fault::Kill { server, .. }
+            | Fault::PowerFailsInDiskWork { server, .. }
+            | Fault::Pause { server, .. }
+            | Fault::ClockJump { server, .. }
+            | Fault::DiskError { server, .. }
+            | Fault::DiskFull { server, .. }
+            | Fault::SlowDisk { server, .. }
+            | Fault::DiskHangs { server, .. }
+            | Fault::BitRot { server, .. } => {
+                if *server == LEADER {
+                    *server = leader;
+                }
+            }
+            Fault::PowerLoss { servers, .. } => {
+                servers.iter_mut().filter(|it| **it == LEADER).for_each(|it| *it = leader);
+            }
+            Fault::Cut { paths, .. } => {
+                for (from, to) in paths.iter_mut() {
+                    host(from);
+                    host(to);
+                }
+                paths.retain(|(from, to)| from != to);
+            }
+            Fault::Reset { one, other } | Fault::Slow { one, other, .. } => {
+                host(one);
+                host(other);
+            }
+            Fault::Trap { .. }
+            | Fault::ClientStalls { .. }
+            | Fault::ClientVanishes { .. }
+            | Fault::ClientMoves { .. } => {}
+        }
+        fault.clone()
+    }
+
+    /// A server has made a step at which it was to end.
+    pub(super) fn spring_traps(&mut self) {
+        for (server, index) in std::mem::take(&mut self.core.sprung) {
+            if let Fault::Trap { down, survives, .. } = self.plan[index].fault {
+                self.core.tell(format_args!("TRAP of s{server}"));
+                match survives {
+                    None => self.kill(server, down),
+                    Some(survives) => self.lose_power(server, down, survives),
+                }
+            }
+        }
+    }
+
     /// A fault begins.
     pub(super) fn inject(&mut self, index: usize) {
         if self.phase != Phase::Safety {
             return;
         }
-        let fault = self.plan[index].fault.clone();
+        let fault = self.resolved(index);
         self.core.tell(format_args!("FAULT {fault:?}"));
         self.injected.push(fault.kind());
         self.core.mix(index as u64);
@@ -98,6 +158,7 @@ impl World {
                 it.stalled_until = it.stalled_until.max(now + lasts);
                 self.core.judge.quiet.disturb_client(client, now + lasts);
             }
+            Fault::Trap { on, when, skip, .. } => self.core.traps.push(Trap { on, when, skip, index }),
             Fault::ClientVanishes { client, farewell } => self.replace_client(client, farewell),
             Fault::ClientMoves { client } => {
                 let it = &mut self.clients[client];

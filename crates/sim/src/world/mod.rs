@@ -116,6 +116,7 @@ impl World {
                 self.core.judge.note(Err(crate::check::g09_timeliness::late(text)));
             }
             self.handle(event);
+            self.spring_traps();
             self.look_for_end();
         }
         if self.core.judge.violation.is_none() {

@@ -56,6 +56,7 @@ impl World {
     /// Leaves a majority alone, with all clients; the other servers stay away.
     fn heal(&mut self) {
         self.phase = Phase::Liveness;
+        self.core.traps.clear();
         let shape = self.core.shape.clone();
         self.healed = self.draw_healed();
         self.core.tell(format_args!("HEAL {:?}", self.healed));

@@ -118,6 +118,7 @@ impl Process {
                 self.persisted(io, core);
             }
             DiskOrder::SetAside { io } => {
+                core.judge.servers[self.server].replacing = true;
                 self.log = None;
                 set_aside(&self.disk, &self.directories).map_err(failed)?;
                 let tree = Tree::new(tree_options());
@@ -157,9 +158,14 @@ impl Process {
         if let Some(log) = &mut self.log {
             log.roll().map_err(failed)?;
         }
+        // A crash leaves an end somewhere between the two.
+        let view = &mut core.judge.servers[self.server];
+        view.durable = view.durable.min(to.0);
         match truncate(&self.disk, &self.directories, to) {
             Ok(_) => {}
             Err(TruncateError::Refused { .. }) => {
+                let view = &mut core.judge.servers[self.server];
+                view.durable = view.last();
                 self.peer_event(PeerEvent::TruncateRefused { io }, core);
                 return Ok(());
             }
@@ -189,6 +195,7 @@ impl Process {
     }
 
     fn install(&mut self, tree: Tree, zxid: Zxid, core: &mut Core) -> Result<(), Death> {
+        core.judge.servers[self.server].replacing = true;
         let replaced = self.log.as_ref().map_or(Zxid::ZERO, |log| log.written());
         self.log = None;
         let mut receiving =

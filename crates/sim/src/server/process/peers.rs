@@ -11,6 +11,7 @@ use zebu_zab::{CloseReason, Entry, Event as PeerEvent, LinkId, LogRead, weight};
 use super::{Death, Process};
 use crate::core::Core;
 use crate::network::{ConnectionId, Host, Message, Port, Side};
+use crate::plan::When;
 use crate::queue::{Accepted, Event};
 use crate::server::start::encode_state;
 
@@ -140,6 +141,7 @@ impl Process {
                     core.tell(format_args!("s{} gets {}", self.server, shown(&packet)));
                 }
                 core.judge.packet_received(self.server, &packet);
+                core.step_made(self.server, &packet, When::Gets);
                 self.peer_event(PeerEvent::Packet { link: id, packet }, core);
             }
             Message::State(bytes) => {
@@ -167,6 +169,7 @@ impl Process {
             _ => {}
         }
         core.judge.packet_sent(self.server, packet);
+        core.step_made(self.server, packet, When::Sends);
         let mut bytes = Vec::new();
         packet.encode(&mut bytes);
         if let Some(link) = self.links.get_mut(&link) {
