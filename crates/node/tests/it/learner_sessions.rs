@@ -92,14 +92,18 @@ fn a_client_that_comes_back_waits_until_its_former_writes_are_applied() {
 #[test]
 fn what_the_former_connection_still_sends_is_dropped() {
     let (mut member, first, session) = learner_and_client();
-    let late = member.world.receive(first, &set("/a", "late").frame(5));
+    let late = [5, 6].map(|xid| member.world.receive(first, &set("/a", "late").frame(xid)));
     let second = returns(&mut member, session);
     member.said();
+    let [late, later] = late;
     member.world.submit(late);
     assert!(member.said().is_empty());
     assert_eq!(member.world.answered, 1);
     member.hear_leader(Packet::Revalidated { session, valid: true });
     assert!(member.world.greeting(second).is_some());
+    member.world.submit(later);
+    assert!(member.said().is_empty());
+    assert_eq!(member.world.answered, 2);
     member.world.disconnect(first);
     member.world.send_as(second, 1, &set("/a", ""));
     assert_eq!(member.said().len(), 1, "the former connection's end does not concern the present one");
