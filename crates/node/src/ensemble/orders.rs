@@ -98,12 +98,13 @@ pub enum DiskOrder {
         /// The last transaction of the result.
         zxid: Zxid,
     },
-    /// Move log and snapshots out of the way and begin with an empty state.
+    /// Move log and snapshots out of the way and begin with an empty state. Leave a mark, so that a restart knows
+    /// that this server may not vote.
     SetAside {
         /// The work.
         io: IoId,
     },
-    /// Remove the mark that [`DiskOrder::SetAside`] has left.
+    /// Remove that mark.
     MarkTrusted {
         /// The work.
         io: IoId,

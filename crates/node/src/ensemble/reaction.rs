@@ -48,11 +48,11 @@ impl Node {
                 self.order_disk(DiskOrder::InstallSnapshot { io, link, tail, zxid });
             }
             Action::DiscardSnapshot { link } => self.order(Order::DiscardSnapshot { link }),
-            Action::MarkTrusted { io } => self.order_disk(DiskOrder::MarkTrusted { io }),
             Action::SetAside { io } => {
                 self.forget_decided(lanes);
                 self.order_disk(DiskOrder::SetAside { io });
             }
+            Action::MarkTrusted { io } => self.order_disk(DiskOrder::MarkTrusted { io }),
             Action::SaveAcceptedEpoch { io, epoch } => {
                 self.order_disk(DiskOrder::SaveAcceptedEpoch { io, epoch });
             }
