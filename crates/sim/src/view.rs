@@ -22,6 +22,8 @@ pub(crate) struct ServerView {
     pub(crate) initial: i64,
     /// Something on its disk was changed behind its back: it need not have what it had.
     pub(crate) rotten: bool,
+    /// What it had on disk before it was changed behind its back: it counted when it was decided.
+    pub(crate) forgotten: i64,
     /// Its whole history is being replaced: a crash leaves the old one or the new one.
     pub(crate) replacing: bool,
     /// What it has promised was changed to something that can be read: it may be waiting for an epoch that is far
@@ -64,6 +66,7 @@ impl ServerView {
 
     /// Whether the disk holds a transaction with these bytes.
     pub(crate) fn holds(&self, zxid: i64, bytes: &[u8]) -> bool {
-        zxid <= self.base || (zxid <= self.durable && self.entry(zxid).is_some_and(|it| **it == *bytes))
+        zxid <= self.base.max(self.forgotten)
+            || (zxid <= self.durable && self.entry(zxid).is_some_and(|it| **it == *bytes))
     }
 }

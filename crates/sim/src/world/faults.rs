@@ -236,7 +236,9 @@ impl World {
         let at = (place >> 16) as usize % bytes.len();
         bytes[at] ^= 1 << (place >> 8 & 7);
         machine.disk.put(path, &bytes);
-        self.core.judge.servers[server].rotten = true;
+        let view = &mut self.core.judge.servers[server];
+        view.rotten = true;
+        view.forgotten = view.forgotten.max(view.durable);
         self.core.judge.servers[server].promises_rotten |= file == Rotten::Epoch;
         self.core.tell(format_args!("s{server}: bit rot in {} at {at}", path.display()));
     }
