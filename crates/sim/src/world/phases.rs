@@ -149,6 +149,8 @@ impl World {
     /// Servers of the healed majority that do not serve, or do not hold everything.
     fn behind(&mut self) -> Vec<String> {
         let last = self.core.judge.ledger.last();
+        // A promise that was changed on disk can reach others and keep any of them away until the ensemble gets there.
+        let promises_rotten = self.core.judge.servers.iter().any(|view| view.promises_rotten);
         let mut behind = Vec::new();
         for &server in &self.healed {
             let Some(process) = self.servers[server].process() else {
@@ -157,7 +159,7 @@ impl World {
             };
             let applied = process.replica.last_zxid();
             if process.service == Service::Closed {
-                if self.core.judge.servers[server].promises_rotten {
+                if promises_rotten {
                     continue;
                 }
                 behind.push(format!("server {server} does not serve: {:?}", process.node.status()));
