@@ -44,7 +44,7 @@ pub(crate) enum Fault {
     SlowDisk { server: usize, extra: Time, lasts: Time },
     /// No sync ends for a while.
     DiskHangs { server: usize, lasts: Time },
-    /// The machine loses its power, and a bit of a file changes before it comes back.
+    /// The process ends, and a bit of a file changes before it comes back.
     BitRot { server: usize, file: Rotten, place: u64, down: Time },
     /// A server ends when it next sends or gets a packet of a kind, after so many of them.
     Trap { on: Step, when: When, skip: u64, down: Time, survives: Option<u64> },

@@ -10,6 +10,11 @@ mod g06_atomicity;
 mod g07_durability;
 mod g08_no_resurrection;
 mod g10_sync;
+mod g11_one_shot;
+mod g12_event_before_data;
+mod g13_event_order;
+mod g14_watch_completeness;
+mod g16_watch_access;
 mod g17_session_liveness;
 mod g18_session_expiry;
 mod g20_versions;
@@ -66,7 +71,7 @@ pub(crate) struct Judge {
     pub(crate) ledger: Ledger,
     pub(crate) servers: Vec<ServerView>,
     pub(crate) sessions: BTreeMap<SessionId, SessionView>,
-    requests: BTreeMap<(SessionId, i32), usize>,
+    pub(crate) requests: BTreeMap<(SessionId, i32), usize>,
     /// The latest transaction that any client has an answer for.
     pub(crate) acked: i64,
     /// Who led each epoch.
@@ -167,7 +172,7 @@ impl Judge {
     pub(crate) fn session_began(&mut self, client: usize, session: SessionId, timeout_ms: u64) {
         let view = SessionView { client, timeout_ms, seen: 0, wrote: 0, last_xid: 0, closing: false };
         self.sessions.entry(session).or_insert(view).timeout_ms = timeout_ms;
-        self.watches.connected(client, session);
+        self.watches.connected(client);
     }
 
     pub(crate) fn session_closing(&mut self, session: SessionId) {
@@ -183,6 +188,13 @@ impl Judge {
         }
         let verdict = g04_single_image::check_frame(self, session, frame)
             .and_then(|()| watches::check_frame(self, client, session, frame));
+        self.note(verdict);
+    }
+
+    /// A connection of a client is over: what has not come does not come any more.
+    pub(crate) fn disconnected(&mut self, client: usize) {
+        self.quiet.disconnected(client);
+        let verdict = g14_watch_completeness::check_end(self, client);
         self.note(verdict);
     }
 

@@ -200,13 +200,14 @@ impl Drawer<'_> {
         self.random.skewed(1, 8) as i32 - 1
     }
 
-    /// Reading is always allowed, so that watches can be followed; the rest may be missing.
+    /// The permission to change them is always there, or the names would soon be used up.
     fn permissions(&mut self) -> i32 {
         self.random.pick(&[
             Permissions::ALL,
             Permissions::READ | Permissions::ADMIN,
             Permissions::READ | Permissions::WRITE | Permissions::ADMIN,
             Permissions::READ | Permissions::CREATE | Permissions::ADMIN,
+            Permissions::ALL & !Permissions::READ,
         ])
     }
 

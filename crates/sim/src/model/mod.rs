@@ -75,8 +75,8 @@ type Versions = Vec<(i64, Option<Rc<Node>>)>;
 pub(crate) struct Model {
     nodes: BTreeMap<Path, Versions>,
     sessions: BTreeMap<SessionId, SessionLife>,
-    /// What watchers could have seen: for each path its changes.
-    changes: BTreeMap<Path, Vec<(i64, Change)>>,
+    /// What watchers could have seen, in order.
+    changes: Vec<(i64, Path, Change)>,
 }
 
 /// When a session was there.
@@ -136,16 +136,11 @@ impl Model {
         self.sessions.iter().filter(|(_, life)| life.closed.is_none()).map(|(&id, _)| id)
     }
 
-    /// The first change of a path behind a transaction that `matters`.
-    pub(crate) fn first_change(
-        &self,
-        path: &str,
-        behind: i64,
-        matters: impl Fn(Change) -> bool,
-    ) -> Option<(i64, Change)> {
-        let changes = self.changes.get(path)?;
-        let from = changes.partition_point(|(zxid, _)| *zxid <= behind);
-        changes[from..].iter().copied().find(|&(_, change)| matters(change))
+    /// What changed behind one transaction, up to another one, in order.
+    pub(crate) fn changes(&self, behind: i64, up_to: i64) -> &[(i64, Path, Change)] {
+        let from = self.changes.partition_point(|(zxid, ..)| *zxid <= behind);
+        let to = self.changes.partition_point(|(zxid, ..)| *zxid <= up_to);
+        &self.changes[from..to.max(from)]
     }
 }
 

@@ -31,7 +31,7 @@ impl Model {
         };
         let answer = match read {
             Read::Get(path) => readable(path).map(|node| Expected::Data(node.data.clone(), node.stat())),
-            Read::Exists(path) => node(path).map(|node| Expected::Stat(node.stat())),
+            Read::Exists(path) => readable(path).map(|node| Expected::Stat(node.stat())),
             Read::Children(path) => {
                 readable(path).map(|node| Expected::Names(node.children.iter().cloned().collect()))
             }

@@ -215,9 +215,7 @@ impl Model {
         for (path, node) in changed {
             self.nodes.entry(path).or_default().push((zxid, node));
         }
-        for (path, change) in events {
-            self.changes.entry(path).or_default().push((zxid, change));
-        }
+        self.changes.extend(events.into_iter().map(|(path, change)| (zxid, path, change)));
     }
 
     /// A session begins.

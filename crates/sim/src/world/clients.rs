@@ -56,7 +56,7 @@ impl World {
                 if let Some(dropped) = self.clients[client].link.take_if(|it| it.link == link) {
                     self.core.network.close(dropped.connection, Side::Dialer, now, &mut self.core.queue);
                 }
-                self.core.judge.quiet.disconnected(client);
+                self.core.judge.disconnected(client);
             }
             Action::Complete { ticket, outcome } => self.client_call_ends(client, ticket, outcome),
             Action::Status(status) => {
@@ -197,7 +197,7 @@ impl World {
         let Some(link) = it.link.take_if(|link| link.connection == connection) else { return };
         let instant = it.instant(self.core.now);
         it.session.lost(instant, link.link, "closed");
-        self.core.judge.quiet.disconnected(client);
+        self.core.judge.disconnected(client);
         self.drive(client);
     }
 

@@ -1,5 +1,7 @@
 //! Faults of the plan as they come and go.
 
+use zebu_storage::model::Crash;
+
 use super::{Phase, World};
 use crate::core::Trap;
 use crate::network::{Farewell, Host, Side};
@@ -166,7 +168,7 @@ impl World {
                     let instant = it.instant(now);
                     self.core.network.close(link.connection, Side::Dialer, now, &mut self.core.queue);
                     self.clients[client].session.lost(instant, link.link, "moves");
-                    self.core.judge.quiet.disconnected(client);
+                    self.core.judge.disconnected(client);
                     self.drive(client);
                 }
             }
@@ -213,10 +215,12 @@ impl World {
         }
     }
 
-    /// The machine loses its power, and one bit changes before it comes back.
+    /// The process ends, and one bit changes before it comes back. Everything had reached the disk before: a bit
+    /// that changes in what a power failure may have cut short anyway cannot be told from that.
     fn rot(&mut self, server: usize, file: Rotten, place: u64, down: u64) {
-        self.lose_power(server, down, place);
+        self.kill(server, down);
         let machine = &mut self.servers[server];
+        machine.disk = machine.disk.after(Crash::KeepAll);
         let prefixes: &[&str] = match file {
             Rotten::Log => &["log."],
             Rotten::Snapshot => &["snapshot."],
@@ -267,7 +271,7 @@ impl World {
                 });
             }
         }
-        self.core.judge.quiet.disconnected(client);
+        self.core.judge.disconnected(client);
         let zeal = self.clients[client].zeal;
         self.clients[client] = self.new_client();
         self.clients[client].zeal = zeal;
