@@ -25,6 +25,14 @@ pub(crate) struct Committed {
     pub(crate) effects: Vec<Effect>,
 }
 
+/// Whether a transaction is a refusal of the whole session: it has gone on elsewhere, or it is over.
+pub(crate) fn is_refused_with_session(txn: &Txn) -> bool {
+    let expired = Txn::error(ErrorCode::SessionExpired);
+    is_refused_as_moved(txn)
+        || *txn == expired
+        || matches!(txn, Txn::Multi(parts) if parts.first().is_some_and(|part| part.0 == expired))
+}
+
 /// Whether a request came over the old connection of a session that has moved: it is refused without a look at
 /// the tree.
 pub(crate) fn is_refused_as_moved(txn: &Txn) -> bool {

@@ -26,9 +26,6 @@ pub(crate) struct ServerView {
     pub(crate) forgotten: i64,
     /// Its whole history is being replaced: a crash leaves the old one or the new one.
     pub(crate) replacing: bool,
-    /// What it has promised was changed to something that can be read: it may be waiting for an epoch that is far
-    /// away, and nothing that it does can tell.
-    pub(crate) promises_rotten: bool,
 }
 
 impl ServerView {

@@ -238,6 +238,27 @@ impl Judge {
         self.note(verdict);
     }
 
+    /// A whole state takes the place of a member's log.
+    pub(crate) fn installed(&mut self, server: usize, zxid: i64) {
+        let undecided = self.undecided(zxid);
+        let decided = self.ledger.last();
+        let view = &mut self.servers[server];
+        view.install(zxid);
+        if !undecided.is_empty() {
+            view.base = decided;
+            view.log = undecided;
+        }
+    }
+
+    /// What a state holds beyond what is decided: a leader that does not serve yet may send such a one. The
+    /// transactions are in the log of whoever has them.
+    pub(crate) fn undecided(&self, zxid: i64) -> Vec<(i64, Arc<[u8]>)> {
+        let decided = self.ledger.last();
+        let donor = self.servers.iter().find(|view| zxid > decided && view.entry(zxid).is_some());
+        let is_meant = |(it, _): &&(i64, Arc<[u8]>)| *it > decided && *it <= zxid;
+        donor.map(|view| view.log.iter().filter(is_meant).cloned().collect()).unwrap_or_default()
+    }
+
     /// A member gets a packet.
     pub(crate) fn packet_received(&mut self, server: usize, packet: &Packet) {
         zab_acknowledgements::note_received(&mut self.servers[server], packet);

@@ -110,9 +110,12 @@ pub(crate) fn start(server: usize, incarnation: u32, disk: MoodyDisk, wall_offse
     let log = open_log(&disk, &directories, &tree, &core.shape).map_err(failed)?;
     let verdict = zab_recovered_log::check(server, &core.judge.servers[server], opened.base, &opened.found);
     core.judge.note(verdict);
+    let mut known = core.judge.undecided(opened.base);
+    let decided = core.judge.ledger.last();
     let view = &mut core.judge.servers[server];
-    view.base = opened.base;
-    view.log = opened.found;
+    view.base = if known.is_empty() { opened.base } else { decided };
+    known.extend(opened.found);
+    view.log = known;
     view.durable = last;
     view.compared = 0;
     view.replacing = false;
@@ -154,6 +157,7 @@ pub(crate) fn start(server: usize, incarnation: u32, disk: MoodyDisk, wall_offse
         links: BTreeMap::new(),
         by_connection: BTreeMap::new(),
         accepted_links: 0,
+        received: BTreeMap::new(),
         work: VecDeque::new(),
         busy: None,
         work_number: 0,

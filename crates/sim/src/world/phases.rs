@@ -149,8 +149,6 @@ impl World {
     /// Servers of the healed majority that do not serve, or do not hold everything.
     fn behind(&mut self) -> Vec<String> {
         let last = self.core.judge.ledger.last();
-        // A promise that was changed on disk can reach others and keep any of them away until the ensemble gets there.
-        let promises_rotten = self.core.judge.servers.iter().any(|view| view.promises_rotten);
         let mut behind = Vec::new();
         for &server in &self.healed {
             let Some(process) = self.servers[server].process() else {
@@ -159,9 +157,6 @@ impl World {
             };
             let applied = process.replica.last_zxid();
             if process.service == Service::Closed {
-                if promises_rotten {
-                    continue;
-                }
                 behind.push(format!("server {server} does not serve: {:?}", process.node.status()));
             } else if applied.0 != last {
                 behind.push(format!("server {server} is at {applied}, not at {last:#x}"));

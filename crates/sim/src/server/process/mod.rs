@@ -77,6 +77,8 @@ pub(crate) struct Process {
     pub(crate) links: BTreeMap<LinkId, PeerLink>,
     pub(crate) by_connection: BTreeMap<ConnectionId, LinkId>,
     pub(crate) accepted_links: u64,
+    /// States that are here as a whole, with the transaction that their SNAP packet named.
+    pub(crate) received: BTreeMap<LinkId, (Zxid, Vec<u8>)>,
     pub(crate) work: VecDeque<Work>,
     pub(crate) busy: Option<Busy>,
     pub(crate) work_number: u64,

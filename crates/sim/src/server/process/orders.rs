@@ -62,9 +62,7 @@ impl Process {
             Order::StreamSnapshot { link, zxid } => self.stream_state(link, zxid, core),
             Order::ReadLog { link, after, up_to } => self.read_log(link, after, up_to, core),
             Order::DiscardSnapshot { link } => {
-                if let Some(link) = self.links.get_mut(&link) {
-                    link.received = None;
-                }
+                self.received.remove(&link);
             }
             Order::Disk(order) => self.work.push_back(Work::Order(order)),
             Order::Serve(serving) => self.serve(serving, core),
@@ -105,7 +103,7 @@ impl Process {
             DiskOrder::Append { .. } => {}
             DiskOrder::Truncate { io, to } => return self.truncate(io, to, core),
             DiskOrder::InstallSnapshot { io, link, tail, zxid } => {
-                let state = self.links.get_mut(&link).and_then(|link| link.received.take());
+                let state = self.received.remove(&link);
                 let Some((from, bytes)) = state else {
                     return Err(failed("a state was to be installed that did not come"));
                 };
@@ -216,7 +214,7 @@ impl Process {
         let options = log_options(&self.directories, &core.shape);
         self.log =
             Some(zebu_storage::LogWriter::open(self.disk.clone(), options, zxid).map_err(failed)?);
-        core.judge.servers[self.server].install(zxid.0);
+        core.judge.installed(self.server, zxid.0);
         self.replica.replace_tree(tree);
         self.observed = None;
         Ok(())
