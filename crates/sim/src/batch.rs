@@ -66,7 +66,8 @@ pub(crate) fn run(seeds: Range<u64>, options: &Options) -> bool {
     std::panic::set_hook(Box::new(|_| {}));
     let started = Instant::now();
     let bar = ProgressBar::new(seeds.end.saturating_sub(seeds.start));
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} seeds, {per_sec}, {eta} left {msg}") {
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} seeds, {per_sec}, {eta} left {msg}")
+    {
         bar.set_style(style);
     }
     let next = AtomicU64::new(seeds.start);

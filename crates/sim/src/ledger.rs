@@ -143,7 +143,8 @@ impl Ledger {
             next.epoch() > last.epoch() && next.counter() == 1
         };
         if !follows || entry.header.zxid != next {
-            let text = format!("{next} was committed behind {last}, and says that it is {}", entry.header.zxid);
+            let text =
+                format!("{next} was committed behind {last}, and says that it is {}", entry.header.zxid);
             return Err(Violation::new(ORDER, text));
         }
         Ok(())
@@ -159,15 +160,15 @@ impl Ledger {
                     let text = format!("{zxid} opens session {:#x} a second time", header.session.0);
                     return Err(Violation::new(G18, text));
                 }
-                self.model.open_session(header.session, zxid.0);
+                self.model.open_session(header.session);
             }
             (Txn::CloseSession(named), _) => {
-                let mut named: Vec<Path> =
-                    named.iter().flatten().map(|path| Path::from(&**path)).collect();
+                let mut named: Vec<Path> = named.iter().flatten().map(|path| Path::from(&**path)).collect();
                 named.sort();
                 let gone = self.model.close_session(place);
                 if gone != named {
-                    let text = format!("{zxid} ends session {:#x}: {named:?} go, {gone:?} should", place.session.0);
+                    let text =
+                        format!("{zxid} ends session {:#x}: {named:?} go, {gone:?} should", place.session.0);
                     return Err(Violation::new(G18, text));
                 }
             }

@@ -45,16 +45,22 @@ fn main() -> std::process::ExitCode {
     let arguments = Arguments::parse();
     let passed = match (arguments.seed, &arguments.seeds) {
         (Some(seed), _) => one(seed, &arguments),
-        (None, Some(seeds)) => batch::run(seeds.clone(), &batch::Options {
-            jobs: arguments.jobs.max(1),
-            twice: arguments.twice,
-            keep_going: arguments.keep_going,
-        }),
-        (None, None) => batch::run(0..1000, &batch::Options {
-            jobs: arguments.jobs.max(1),
-            twice: arguments.twice,
-            keep_going: arguments.keep_going,
-        }),
+        (None, Some(seeds)) => batch::run(
+            seeds.clone(),
+            &batch::Options {
+                jobs: arguments.jobs.max(1),
+                twice: arguments.twice,
+                keep_going: arguments.keep_going,
+            },
+        ),
+        (None, None) => batch::run(
+            0..1000,
+            &batch::Options {
+                jobs: arguments.jobs.max(1),
+                twice: arguments.twice,
+                keep_going: arguments.keep_going,
+            },
+        ),
     };
     if passed { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE }
 }

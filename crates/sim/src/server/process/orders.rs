@@ -3,8 +3,7 @@
 use zebu_node::{DiskOrder, Order};
 use zebu_proto::Zxid;
 use zebu_storage::{
-    Compression, Receiving, RecoveryOptions, Sections, TruncateError, recover, set_aside, truncate,
-    trust,
+    Compression, Receiving, RecoveryOptions, Sections, TruncateError, recover, set_aside, truncate, trust,
 };
 use zebu_tree::{Tree, WalkProgress};
 use zebu_zab::{Event as PeerEvent, IoId, Serving};
@@ -196,8 +195,8 @@ impl Process {
         core.judge.servers[self.server].replacing = true;
         let replaced = self.log.as_ref().map_or(Zxid::ZERO, |log| log.written());
         self.log = None;
-        let mut receiving =
-            Receiving::begin(self.disk.clone(), &self.directories, zxid, Compression::Plain).map_err(failed)?;
+        let mut receiving = Receiving::begin(self.disk.clone(), &self.directories, zxid, Compression::Plain)
+            .map_err(failed)?;
         tree.sessions().iter().for_each(|(&id, &timeout_ms)| receiving.session(id, timeout_ms));
         tree.acl_table().for_each(|(id, acl)| receiving.acl(id, acl.to_vec()));
         let mut walker = tree.walker();
@@ -212,8 +211,7 @@ impl Process {
         let sections = Sections::DigestAndLastZxid { zxid, digest: tree.digest(), last_zxid: zxid };
         receiving.finish(sections).map_err(failed)?.commit(replaced).map_err(failed)?;
         let options = log_options(&self.directories, &core.shape);
-        self.log =
-            Some(zebu_storage::LogWriter::open(self.disk.clone(), options, zxid).map_err(failed)?);
+        self.log = Some(zebu_storage::LogWriter::open(self.disk.clone(), options, zxid).map_err(failed)?);
         core.judge.installed(self.server, zxid.0);
         self.replica.replace_tree(tree);
         self.observed = None;
