@@ -93,6 +93,12 @@ impl Ledger {
         if zxid == 0 { Some(self.initial_digest) } else { self.get(zxid).map(|entry| entry.digest) }
     }
 
+    /// The last transaction before a place; zero if there is none.
+    pub(crate) fn before(&self, zxid: i64) -> i64 {
+        let count = self.entries.partition_point(|entry| entry.zxid < zxid);
+        self.entries[..count].last().map_or(0, |entry| entry.zxid)
+    }
+
     /// The transaction that follows another one.
     pub(crate) fn after(&self, zxid: i64) -> Option<&Committed> {
         let index = self.entries.partition_point(|entry| entry.zxid <= zxid);

@@ -49,6 +49,7 @@ impl ServerView {
     /// A whole state takes the place of everything.
     pub(crate) fn install(&mut self, zxid: i64) {
         self.replacing = false;
+        self.rotten = false;
         self.log.clear();
         self.compared = 0;
         self.base = zxid;

@@ -230,7 +230,7 @@ impl Judge {
     pub(crate) fn serving(&mut self, server: usize, incarnation: u32, serving: Serving, last: i64) {
         if let Serving::Leading { epoch } = serving {
             let verdict = zab_leadership::check_leader(self, server, incarnation, epoch)
-                .and_then(|()| zab_leader_completeness::check_leader(self, server, last));
+                .and_then(|()| zab_leader_completeness::check_leader(self, server, epoch, last));
             self.note(verdict);
         }
     }

@@ -128,7 +128,6 @@ impl Process {
             }
             DiskOrder::MarkTrusted { io } => {
                 trust::settle(&self.disk, &self.directories.snapshots()).map_err(failed)?;
-                core.judge.servers[self.server].rotten = false;
                 self.persisted(io, core);
             }
             DiskOrder::SaveAcceptedEpoch { io, epoch } => {
@@ -144,7 +143,6 @@ impl Process {
                 }
                 let view = &mut core.judge.servers[self.server];
                 view.current_epoch = i64::from(epoch);
-                view.rotten = false;
                 self.persisted(io, core);
             }
         }
