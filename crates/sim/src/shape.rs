@@ -151,7 +151,7 @@ impl Shape {
         let voters = 1 + random.weighted(&[8, 5, 45, 5, 25, 3, 9]);
         let observers = if voters > 1 { random.weighted(&[70, 20, 10]) } else { 0 };
         let tick_ms = random.pick(&[100, 100, 200, 200, 500, 1000, 2000]);
-        Shape {
+        let mut shape = Shape {
             seed,
             voters,
             observers,
@@ -166,7 +166,19 @@ impl Shape {
             safety: random.between(30, 100) * tick_ms * MS,
             fault_rate: if random.permille(80) { 0 } else { random.skewed(100, 3000) },
             fault_weights: draw_faults(&mut random),
+        };
+        if random.permille(250) {
+            shape.roughen(&mut random);
         }
+        shape
+    }
+
+    /// A small ensemble that is hardly ever left alone: most bugs need few servers and many faults.
+    fn roughen(&mut self, random: &mut Random) {
+        self.voters = random.pick(&[3, 3, 3, 5]);
+        self.fault_rate = random.between(3000, 8000);
+        self.history_entries = random.between(2, 8) as usize;
+        self.workload.calls_max = self.workload.calls_max.min(200);
     }
 
     pub(crate) fn servers(&self) -> usize {
