@@ -30,6 +30,16 @@ pub fn forget<D: Disk>(disk: &D, logs: &Path) -> Result<(), IoFailure> {
     Ok(())
 }
 
+/// Lowers the note to `zxid`: what lies behind is about to be given up on purpose. `end` is the log that holds
+/// it and where it ends there. Durable when it returns.
+pub fn lower<D: Disk>(disk: &D, logs: &Path, end: Option<(Zxid, u64)>, zxid: Zxid) -> Result<(), IoFailure> {
+    let Some(note) = read_note(disk, logs)?.filter(|note| note.zxid > zxid) else { return Ok(()) };
+    // No log is called zero by a server: such a note speaks of no log.
+    let (log, offset) = end.unwrap_or((Zxid::ZERO, 0));
+    let note = DurableNote { sequence: note.sequence.wrapping_add(1), log, offset, zxid };
+    replace_file(disk, logs, NAME, TEMPORARY_NAME, &note.encode_file()).during("write", &logs.join(NAME))
+}
+
 /// Writes notes.
 #[derive(Debug)]
 pub struct DurableFile<F> {

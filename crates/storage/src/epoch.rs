@@ -8,6 +8,7 @@ use zebu_proto::Zxid;
 use crate::disk::Disk;
 use crate::failure::{During, IoFailure};
 use crate::small_file::{SmallFileError, read_number, write_number};
+use crate::trust;
 
 const CURRENT: &str = "currentEpoch";
 const CURRENT_TEMPORARY: &str = "currentEpoch.tmp";
@@ -35,6 +36,24 @@ pub enum EpochError {
         /// What `acceptedEpoch` says.
         accepted: i64,
     },
+    /// One of the files is gone.
+    #[error(
+        "{} is missing although the other epoch file is there: a promise may be forgotten; restore it, or let the \
+         others bring this member up to date",
+        .0.display()
+    )]
+    Lost(PathBuf),
+    /// An epoch is never lowered.
+    #[error("{}: epoch {epoch} cannot be saved, it is not between {lowest} and the promised ones",
+        path.display())]
+    OutOfOrder {
+        /// The file.
+        path: PathBuf,
+        /// What was to be saved.
+        epoch: i64,
+        /// What is there.
+        lowest: i64,
+    },
     /// A history was accepted of an epoch that was never promised.
     #[error(
         "{}: acceptedEpoch {accepted} is below currentEpoch {current}: the files do not belong together; \
@@ -52,6 +71,13 @@ pub enum EpochError {
     },
 }
 
+impl EpochError {
+    /// Whether the disk failed, rather than the files being wrong.
+    pub fn is_io(&self) -> bool {
+        matches!(self, EpochError::File(SmallFileError::Io(_)))
+    }
+}
+
 impl From<IoFailure> for EpochError {
     fn from(failure: IoFailure) -> EpochError {
         EpochError::File(failure.into())
@@ -67,13 +93,23 @@ pub struct Epochs {
 }
 
 impl Epochs {
-    /// Reads both files, creates missing ones from the last transaction, and repairs what an interrupted
-    /// change of epoch leaves.
+    /// Reads both files, creates them from the last transaction if none is there, and repairs what an interrupted
+    /// change of epoch leaves. An error that is not the disk's means that a promise may be forgotten: then
+    /// [`salvage`](Epochs::salvage) is the way to go on, untrusted.
     pub fn load<D: Disk>(disk: &D, directory: impl Into<PathBuf>, last: Zxid) -> Result<Epochs, EpochError> {
         let directory = directory.into();
         let epoch = last.0 >> 32;
         let found_current = read_number(disk, &directory.join(CURRENT))?;
         let found_accepted = read_number(disk, &directory.join(ACCEPTED))?;
+        match (found_current, found_accepted) {
+            (None, Some(accepted)) if accepted != epoch => {
+                return Err(EpochError::Lost(directory.join(CURRENT)));
+            }
+            (Some(_), None) => return Err(EpochError::Lost(directory.join(ACCEPTED))),
+            // With the epoch of the last transaction promised, no other can have been accepted: what is missing
+            // was never written.
+            (None, Some(_) | None) | (Some(_), Some(_)) => {}
+        }
         let mut current = found_current.unwrap_or(epoch);
         if epoch > current {
             // An interrupted rename: the new value is durable under the temporary name.
@@ -84,7 +120,7 @@ impl Epochs {
                 Err(error) => return Err(error.into()),
             }
         }
-        let accepted = found_accepted.unwrap_or(epoch.max(current));
+        let accepted = found_accepted.unwrap_or(epoch);
         if epoch > accepted {
             return Err(EpochError::Behind { directory, last, accepted });
         }
@@ -95,6 +131,33 @@ impl Epochs {
         }
         let epochs = Epochs { directory, current, accepted };
         epochs.settle(disk, found_current, found_accepted)?;
+        Ok(epochs)
+    }
+
+    /// Goes on with files that [`load`](Epochs::load) refuses. The member is untrusted first, durably. The promise is
+    /// the highest that anything still speaks of, so it is never lower than one that can be read.
+    pub fn salvage<D: Disk>(
+        disk: &D,
+        directory: impl Into<PathBuf>,
+        last: Zxid,
+    ) -> Result<Epochs, IoFailure> {
+        let directory = directory.into();
+        trust::doubt(disk, &directory)?;
+        let mut accepted = last.0 >> 32;
+        let mut found = [None; 4];
+        for (found, name) in found.iter_mut().zip([CURRENT, ACCEPTED, CURRENT_TEMPORARY, ACCEPTED_TEMPORARY])
+        {
+            match read_number(disk, &directory.join(name)) {
+                Ok(number) => *found = number,
+                Err(SmallFileError::NotANumber { .. }) => {}
+                Err(SmallFileError::Io(failure)) => return Err(failure),
+            }
+            accepted = accepted.max(found.unwrap_or(accepted));
+        }
+        let current = (last.0 >> 32).max(found[0].unwrap_or(i64::MIN));
+        let epochs = Epochs { directory, current, accepted };
+        // Both anew: what cannot be read must not stay.
+        epochs.settle(disk, None, None)?;
         Ok(epochs)
     }
 
@@ -131,17 +194,27 @@ impl Epochs {
         self.accepted
     }
 
-    /// Saves a promise. Durable when it returns.
-    pub fn save_accepted<D: Disk>(&mut self, disk: &D, epoch: i64) -> Result<(), IoFailure> {
+    /// Saves a promise. Durable when it returns. A promise is never lowered.
+    pub fn save_accepted<D: Disk>(&mut self, disk: &D, epoch: i64) -> Result<(), EpochError> {
+        if epoch < self.accepted {
+            let (path, lowest) = (self.directory.join(ACCEPTED), self.accepted);
+            return Err(EpochError::OutOfOrder { path, epoch, lowest });
+        }
         write_number(disk, &self.directory, ACCEPTED, epoch)?;
         self.accepted = epoch;
         Ok(())
     }
 
-    /// Saves that the history of an epoch was accepted. Durable when it returns.
-    pub fn save_current<D: Disk>(&mut self, disk: &D, epoch: i64) -> Result<(), IoFailure> {
+    /// Saves that the whole history of an epoch was accepted and is durable. Durable when it returns. With it the
+    /// member is trusted again.
+    pub fn save_current<D: Disk>(&mut self, disk: &D, epoch: i64) -> Result<(), EpochError> {
+        if epoch < self.current || epoch > self.accepted {
+            let (path, lowest) = (self.directory.join(CURRENT), self.current);
+            return Err(EpochError::OutOfOrder { path, epoch, lowest });
+        }
         write_number(disk, &self.directory, CURRENT, epoch)?;
         self.current = epoch;
+        trust::settle(disk, &self.directory)?;
         Ok(())
     }
 }

@@ -26,9 +26,25 @@ enum Change {
 /// A change of a directory's names that is not durable yet.
 #[derive(Clone, Debug)]
 enum NameChange {
-    Link { name: String, inode: usize },
-    Unlink { name: String },
-    Rename { from: String, to: String, inode: usize },
+    Link {
+        name: String,
+        inode: usize,
+    },
+    Unlink {
+        name: String,
+    },
+    Rename {
+        from: String,
+        to: String,
+        inode: usize,
+    },
+    /// From another directory: journaling file systems do both in one step.
+    Move {
+        source: PathBuf,
+        from: String,
+        to: String,
+        inode: usize,
+    },
 }
 
 #[derive(Clone, Debug, Default)]
@@ -133,7 +149,9 @@ impl ModelDisk {
         self.state().power = Power::OffAfter(count);
     }
 
-    /// Lets `count` more changes succeed; the next one fails without effect, later ones succeed again.
+    /// Lets `count` more changes succeed; the next one fails without effect, later ones succeed again. A sync that
+    /// fails loses the bytes that it was for, as systems do: they are read until the power fails, but no later
+    /// sync makes them durable.
     pub fn fail_after(&self, count: u64, kind: io::ErrorKind) {
         self.state().power = Power::FailAfter(count, kind);
     }
@@ -161,6 +179,38 @@ impl ModelDisk {
         names.durable.insert(name, inode);
     }
 
+    /// Takes back an announced failure: all later changes succeed.
+    pub fn power_on(&self) {
+        self.state().power = Power::On;
+    }
+
+    /// Flips one bit of a durable file whose path is `eligible`; `choice` decides which file and which bit. Says
+    /// where, as file and offset; `None` if no such file has bytes.
+    pub fn flip_bit(&self, choice: u64, eligible: impl Fn(&Path) -> bool) -> Option<(PathBuf, u64)> {
+        let mut state = self.state();
+        let mut files = Vec::new();
+        for (directory, names) in &state.directories {
+            for (name, &inode) in &names.durable {
+                let path = directory.join(name);
+                if !state.inodes[inode].durable.is_empty() && eligible(&path) {
+                    files.push((path, inode));
+                }
+            }
+        }
+        // Mixed, so that neighbouring numbers meet different places.
+        let mixed = choice.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let index = usize::try_from((mixed >> 32) % u64::try_from(files.len()).ok()?.max(1)).ok()?;
+        let (path, inode) = files.into_iter().nth(index)?;
+        let inode = &mut state.inodes[inode];
+        let bit = mixed.rotate_left(24) % (inode.durable.len() as u64 * 8);
+        let (at, mask) = (usize::try_from(bit / 8).ok()?, 1 << (bit % 8));
+        inode.durable[at] ^= mask;
+        if let Some(byte) = inode.live.get_mut(at) {
+            *byte ^= mask;
+        }
+        Some((path, bit / 8))
+    }
+
     /// All files with their live bytes.
     pub fn image(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let state = self.state();
@@ -174,6 +224,15 @@ impl ModelDisk {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
+        self.change_or(|_| (), change)
+    }
+
+    /// Changes the disk; an injected error has only the effect of `fail`.
+    fn change_or<T>(
+        &self,
+        fail: impl FnOnce(&mut State),
+        change: impl FnOnce(&mut State) -> io::Result<T>,
+    ) -> io::Result<T> {
         let mut state = self.state();
         match &mut state.power {
             Power::On => {}
@@ -181,6 +240,7 @@ impl ModelDisk {
             Power::FailAfter(0, kind) => {
                 let error = io::Error::from(*kind);
                 state.power = Power::On;
+                fail(&mut state);
                 return Err(error);
             }
             Power::OffAfter(left) | Power::FailAfter(left, _) => *left -= 1,
@@ -203,6 +263,32 @@ impl State {
     fn find(&mut self, path: &Path) -> io::Result<usize> {
         let (directory, name) = split(path)?;
         self.names(&directory)?.live.get(&name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Makes a directory's names durable, and with them both sides of every move from or to it.
+    fn sync_names(&mut self, directory: &Path) {
+        let mut others = Vec::new();
+        for (path, names) in &mut self.directories {
+            let is_concerned = |change: &NameChange| {
+                path == directory || matches!(change, NameChange::Move { source, .. } if source == directory)
+            };
+            let (now, later) = names.pending.drain(..).partition(|(_, change)| is_concerned(change));
+            names.pending = later;
+            for (_, change) in now {
+                if let NameChange::Move { source, from, .. } = &change {
+                    others.push((source.clone(), from.clone()));
+                }
+                crash::apply_name(&mut names.durable, &change);
+            }
+        }
+        for (source, from) in others {
+            if let Some(names) = self.directories.get_mut(&source) {
+                names.durable.remove(&from);
+            }
+        }
+        if let Some(names) = self.directories.get_mut(directory) {
+            names.durable = names.live.clone();
+        }
     }
 
     fn next_sequence(&mut self) -> u64 {
@@ -257,10 +343,13 @@ impl DiskFile for ModelFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.disk.change(|state| {
+        let lose = |state: &mut State| state.inodes[self.inode].pending.clear();
+        self.disk.change_or(lose, |state| {
             let inode = &mut state.inodes[self.inode];
-            inode.durable = inode.live.clone();
-            inode.pending.clear();
+            // Only what has changed: a log is synced thousands of times.
+            for (_, change) in inode.pending.drain(..) {
+                crash::apply(&mut inode.durable, &change);
+            }
             Ok(())
         })
     }
@@ -275,7 +364,11 @@ impl Disk for ModelDisk {
     type Lock = ModelLock;
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
-        Ok(self.state().names(directory)?.live.keys().cloned().collect())
+        let mut state = self.state();
+        let mut names: BTreeSet<String> = state.names(directory)?.live.keys().cloned().collect();
+        let below = state.directories.keys().filter(|it| it.parent() == Some(directory));
+        names.extend(below.filter_map(|it| it.file_name()?.to_str().map(str::to_owned)));
+        Ok(names.into_iter().collect())
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
@@ -322,13 +415,18 @@ impl Disk for ModelDisk {
             let inode = state.find(from)?;
             let sequence = state.next_sequence();
             let ((directory, from), (target, to)) = (split(from)?, split(to)?);
-            if directory != target {
-                return Err(io::ErrorKind::CrossesDevices.into());
-            }
+            state.names(&target)?.live.insert(to.clone(), inode);
             let names = state.names(&directory)?;
-            names.live.remove(&from);
-            names.live.insert(to.clone(), inode);
-            names.pending.push((sequence, NameChange::Rename { from, to, inode }));
+            if directory == target {
+                if from != to {
+                    names.live.remove(&from);
+                }
+                names.pending.push((sequence, NameChange::Rename { from, to, inode }));
+            } else {
+                names.live.remove(&from);
+                let change = NameChange::Move { source: directory, from, to, inode };
+                state.names(&target)?.pending.push((sequence, change));
+            }
             Ok(())
         })
     }
@@ -347,9 +445,8 @@ impl Disk for ModelDisk {
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
         self.change(|state| {
-            let names = state.names(directory)?;
-            names.durable = names.live.clone();
-            names.pending.clear();
+            state.names(directory)?;
+            state.sync_names(directory);
             Ok(())
         })
     }

@@ -2,7 +2,7 @@
 //! last checksum and synced first: a log is only removed when what replaces it is proven to be there. Names
 //! that no server writes are never touched.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use zebu_proto::Zxid;
 
@@ -50,23 +50,32 @@ pub fn purge<D: Disk>(disk: &D, directories: &Directories, retain: usize) -> Res
         file.sync_all().during("sync", path)?;
     }
     disk.sync_directory(&snapshots).during("sync", &snapshots)?;
-    let mut doomed = doomed_logs(disk, directories, oldest)?;
-    doomed.extend(
-        files
-            .into_iter()
-            .filter(|file| file.name.spelling == Spelling::Canonical && file.name.zxid < oldest)
-            .map(|file| file.path),
-    );
+    let doomed = files
+        .into_iter()
+        .filter(|file| file.name.spelling == Spelling::Canonical && file.name.zxid < oldest)
+        .map(|file| file.path)
+        .collect();
+    // Before the logs: whoever finds a snapshot may rely on the logs that follow it.
+    remove(disk, &snapshots, doomed, &mut report)?;
+    let doomed = doomed_logs(disk, directories, oldest)?;
+    remove(disk, &directories.logs(), doomed, &mut report)?;
+    Ok(report)
+}
+
+fn remove<D: Disk>(
+    disk: &D,
+    directory: &Path,
+    doomed: Vec<PathBuf>,
+    report: &mut PurgeReport,
+) -> Result<(), IoFailure> {
+    if doomed.is_empty() {
+        return Ok(());
+    }
     for path in doomed {
         disk.remove(&path).during("remove", &path)?;
         report.removed.push(path);
     }
-    if !report.removed.is_empty() {
-        for directory in [snapshots, directories.logs()] {
-            disk.sync_directory(&directory).during("sync", &directory)?;
-        }
-    }
-    Ok(report)
+    disk.sync_directory(directory).during("sync", directory)
 }
 
 /// Logs before the one that may hold the transaction after `oldest`, oldest first: a crash in between leaves

@@ -12,7 +12,8 @@ use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 use crate::disk::{Access, Disk, DiskFile, FileSink, FileSource};
 use crate::failure::{During, IoFailure};
 use crate::format::names::{
-    Compression, NumberedName, compression_of, parse_snapshot, snapshot_name, snapshot_temporary_name,
+    Compression, NumberedName, SNAPSHOT_TEMPORARY_PREFIX, compression_of, parse_snapshot, snapshot_name,
+    snapshot_temporary_name,
 };
 use crate::format::snappy::{SnappyReader, SnappyWriter};
 use crate::format::snapshot::{self, Encoder, Sections, SnapshotFlaw, SnapshotSummary, SnapshotVisitor};
@@ -85,7 +86,40 @@ impl<W: Write> Write for Packer<W> {
     }
 }
 
-type FileEncoder<F> = Encoder<Packer<FileSink<F>>>;
+/// A snapshot's bytes on their way into a file. Whose file it is, and what it is called in the end, is the
+/// caller's matter.
+pub(crate) struct Body<F: DiskFile> {
+    encoder: Encoder<Packer<FileSink<F>>>,
+}
+
+impl<F: DiskFile> Body<F> {
+    /// Writes sessions and ACLs into an empty file.
+    pub(crate) fn begin<'a>(
+        file: F,
+        compression: Compression,
+        sessions: impl ExactSizeIterator<Item = (SessionId, i32)>,
+        acls: impl ExactSizeIterator<Item = (i64, &'a [Acl])>,
+    ) -> io::Result<Body<F>> {
+        let packer = Packer::new(FileSink::new(file), compression)?;
+        Ok(Body { encoder: Encoder::begin(packer, sessions, acls)? })
+    }
+
+    /// Writes a node, after its parent.
+    pub(crate) fn node(
+        &mut self,
+        path: &str,
+        data: Option<&[u8]>,
+        acl: i64,
+        stat: &StatPersisted,
+    ) -> io::Result<()> {
+        self.encoder.node(path, data, acl, stat)
+    }
+
+    /// Writes the sections and makes the bytes durable, not their name.
+    pub(crate) fn finish(self, sections: Sections) -> io::Result<()> {
+        self.encoder.finish(sections).and_then(Packer::finish)?.into_file().sync_all()
+    }
+}
 
 /// Writes one snapshot.
 pub struct SnapshotWriter<D: Disk> {
@@ -93,7 +127,7 @@ pub struct SnapshotWriter<D: Disk> {
     directory: PathBuf,
     temporary: PathBuf,
     target: PathBuf,
-    encoder: FileEncoder<D::File>,
+    body: Body<D::File>,
 }
 
 impl<D: Disk> SnapshotWriter<D> {
@@ -110,11 +144,8 @@ impl<D: Disk> SnapshotWriter<D> {
         let temporary = directory.join(snapshot_temporary_name(zxid, compression));
         let target = directory.join(snapshot_name(zxid, compression));
         let file = disk.create(&temporary).during("create", &temporary)?;
-        let begun = Packer::new(FileSink::new(file), compression)
-            .and_then(|packer| Encoder::begin(packer, sessions, acls))
-            .during("write", &temporary);
-        match begun {
-            Ok(encoder) => Ok(SnapshotWriter { disk, directory, temporary, target, encoder }),
+        match Body::begin(file, compression, sessions, acls).during("write", &temporary) {
+            Ok(body) => Ok(SnapshotWriter { disk, directory, temporary, target, body }),
             Err(failure) => {
                 let _ = disk.remove(&temporary);
                 Err(failure.into())
@@ -130,13 +161,13 @@ impl<D: Disk> SnapshotWriter<D> {
         acl: i64,
         stat: &StatPersisted,
     ) -> Result<(), SnapshotError> {
-        Ok(self.encoder.node(path, data, acl, stat).during("write", &self.temporary)?)
+        Ok(self.body.node(path, data, acl, stat).during("write", &self.temporary)?)
     }
 
     /// Writes the sections and makes the snapshot durable under its name.
     pub fn finish(self, sections: Sections) -> Result<Written, SnapshotError> {
-        let SnapshotWriter { disk, directory, temporary, target, encoder } = self;
-        let finished = finish(&disk, &directory, &temporary, target, encoder, sections);
+        let SnapshotWriter { disk, directory, temporary, target, body } = self;
+        let finished = finish(&disk, &directory, &temporary, target, body, sections);
         if finished.is_err() {
             // The error that is reported is the first one; a file that stays is removed by recovery.
             let _ = disk.remove(&temporary);
@@ -155,11 +186,10 @@ fn finish<D: Disk>(
     directory: &Path,
     temporary: &Path,
     target: PathBuf,
-    encoder: FileEncoder<D::File>,
+    body: Body<D::File>,
     sections: Sections,
 ) -> Result<Written, IoFailure> {
-    let sink = encoder.finish(sections).and_then(Packer::finish).during("write", temporary)?;
-    sink.into_file().sync_all().during("sync", temporary)?;
+    body.finish(sections).during("write", temporary)?;
     if disk.exists(&target).during("look for", &target)? && validate(disk, &target)?.is_ok() {
         disk.remove(temporary).during("remove", temporary)?;
         return Ok(Written::Kept(target));
@@ -176,6 +206,8 @@ pub struct SnapshotFile {
     pub path: PathBuf,
     /// What its name says.
     pub name: NumberedName,
+    /// How its name says that it is packed.
+    pub compression: Compression,
 }
 
 /// All files that count as snapshots by their names, newest first.
@@ -183,10 +215,25 @@ pub fn list<D: Disk>(disk: &D, directory: &Path) -> Result<Vec<SnapshotFile>, Io
     let names = disk.list(directory).during("list", directory)?;
     let mut files: Vec<_> = names
         .iter()
-        .filter_map(|name| Some(SnapshotFile { path: directory.join(name), name: parse_snapshot(name)? }))
+        .filter_map(|name| {
+            let (path, compression) = (directory.join(name), compression_of(name));
+            Some(SnapshotFile { path, name: parse_snapshot(name)?, compression })
+        })
         .collect();
     files.sort_by(|a, b| b.name.zxid.cmp(&a.name.zxid).then_with(|| a.path.cmp(&b.path)));
     Ok(files)
+}
+
+/// Removes what is being written: the state that it shows is about to be given up. Whoever writes it finds that
+/// it cannot be renamed.
+pub(crate) fn discard_unfinished<D: Disk>(disk: &D, directory: &Path) -> Result<(), IoFailure> {
+    for name in disk.list(directory).during("list", directory)? {
+        if name.starts_with(SNAPSHOT_TEMPORARY_PREFIX) {
+            let path = directory.join(name);
+            disk.remove(&path).during("remove", &path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Reads a snapshot into `visitor`. The outer error is the disk's refusal to open the file; the inner one
@@ -196,9 +243,19 @@ pub fn load<D: Disk>(
     path: &Path,
     visitor: &mut (impl SnapshotVisitor + ?Sized),
 ) -> Result<Result<SnapshotSummary, SnapshotFlaw>, IoFailure> {
-    let file = disk.open(path, Access::Read).during("open", path)?;
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    Ok(decode(FileSource::new(file), compression_of(name), visitor))
+    load_as(disk, path, compression_of(name), visitor)
+}
+
+/// Like [`load`], for a file whose name does not tell how it is packed.
+pub(crate) fn load_as<D: Disk>(
+    disk: &D,
+    path: &Path,
+    compression: Compression,
+    visitor: &mut (impl SnapshotVisitor + ?Sized),
+) -> Result<Result<SnapshotSummary, SnapshotFlaw>, IoFailure> {
+    let file = disk.open(path, Access::Read).during("open", path)?;
+    Ok(decode(FileSource::new(file), compression, visitor))
 }
 
 /// Unpacks and reads a snapshot from a stream.
@@ -223,13 +280,24 @@ fn buffered<R: Read>(source: R) -> io::BufReader<R> {
 
 /// Reads a snapshot to its end and checks everything that can be checked without a tree.
 pub fn validate<D: Disk>(disk: &D, path: &Path) -> Result<Result<SnapshotSummary, SnapshotFlaw>, IoFailure> {
-    struct Ignore;
-    impl SnapshotVisitor for Ignore {
-        fn session(&mut self, _: SessionId, _: i32) {}
-        fn acl(&mut self, _: i64, _: Vec<Acl>) {}
-        fn node(&mut self, _: &str, _: Option<&[u8]>, _: i64, _: &StatPersisted) -> Result<(), String> {
-            Ok(())
-        }
-    }
     load(disk, path, &mut Ignore)
+}
+
+/// Like [`validate`], for a file whose name does not tell how it is packed.
+pub(crate) fn validate_as<D: Disk>(
+    disk: &D,
+    path: &Path,
+    compression: Compression,
+) -> Result<Result<SnapshotSummary, SnapshotFlaw>, IoFailure> {
+    load_as(disk, path, compression, &mut Ignore)
+}
+
+struct Ignore;
+
+impl SnapshotVisitor for Ignore {
+    fn session(&mut self, _: SessionId, _: i32) {}
+    fn acl(&mut self, _: i64, _: Vec<Acl>) {}
+    fn node(&mut self, _: &str, _: Option<&[u8]>, _: i64, _: &StatPersisted) -> Result<(), String> {
+        Ok(())
+    }
 }

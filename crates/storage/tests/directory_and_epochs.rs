@@ -72,7 +72,9 @@ fn epochs(files: &[(&str, &str)], last: Zxid) -> (Result<(i64, i64), EpochError>
 fn epochs_as_every_crash_leaves_them() {
     let at = |epoch| Zxid::new(epoch, 7);
     type Files = &'static [(&'static str, &'static str)];
-    let served: [(Files, Zxid, (i64, i64)); 10] = [
+    let served: [(Files, Zxid, (i64, i64)); 11] = [
+        // The first start was interrupted between the two.
+        (&[("acceptedEpoch", "2")], at(2), (2, 2)),
         (&[], at(3), (3, 3)),
         (&[], Zxid::ZERO, (0, 0)),
         (&[], Zxid(-1), (-1, -1)),
@@ -97,7 +99,11 @@ fn epochs_as_every_crash_leaves_them() {
         }
         assert_eq!(disk.list(Path::new("/v")).unwrap(), ["acceptedEpoch", "currentEpoch", "unrelated"]);
     }
-    let refused: [(Files, Zxid); 5] = [
+    let refused: [(Files, Zxid); 8] = [
+        // A file is gone, and with it perhaps a promise.
+        (&[("currentEpoch", "2")], at(2)),
+        (&[("currentEpoch", "2")], at(1)),
+        (&[("acceptedEpoch", "3")], at(2)),
         (&[("currentEpoch", "1"), ("acceptedEpoch", "1")], at(2)),
         (&[("currentEpoch", "3"), ("acceptedEpoch", "2")], at(2)),
         (&[("currentEpoch", " 3"), ("acceptedEpoch", "3")], at(2)),
@@ -128,6 +134,54 @@ fn a_saved_epoch_survives_and_an_interrupted_one_is_old_or_new() {
             assert!(left.accepted() >= promised && left.accepted() <= 2);
             assert!(left.current() >= epochs.current() && left.current() <= left.accepted());
             assert!(saved.is_err() || left.current() == 2);
+        }
+    }
+}
+
+#[test]
+fn unreadable_epochs_are_salvaged_without_lowering_a_promise() {
+    let at = |epoch| Zxid::new(epoch, 7);
+    type Files = &'static [(&'static str, &'static str)];
+    let salvaged: [(Files, Zxid, (i64, i64)); 8] = [
+        (&[("currentEpoch", ""), ("acceptedEpoch", "9")], at(2), (2, 9)),
+        (&[("currentEpoch", "7"), ("acceptedEpoch", "x")], at(2), (7, 7)),
+        (&[("currentEpoch", "7")], at(2), (7, 7)),
+        (&[("acceptedEpoch", "9")], at(2), (2, 9)),
+        (&[("acceptedEpoch", "\u{1}"), ("acceptedEpoch.tmp", "6"), ("currentEpoch", "5")], at(2), (5, 6)),
+        (&[("currentEpoch", "5"), ("acceptedEpoch", "4")], at(2), (5, 5)),
+        (&[("currentEpoch", "1"), ("acceptedEpoch", "1")], at(2), (2, 2)),
+        (&[("currentEpoch", ""), ("acceptedEpoch", "")], Zxid::ZERO, (0, 0)),
+    ];
+    for (files, last, expected) in salvaged {
+        for failing in 0..20 {
+            let (refused, disk) = epochs(files, last);
+            assert!(!refused.unwrap_err().is_io(), "{files:?}");
+            disk.fail_after(failing, std::io::ErrorKind::Other);
+            if Epochs::salvage(&disk, "/v", last).is_err() {
+                // Half done: it is refused again, or it is untrusted.
+                let left = disk.after(Crash::LoseAll);
+                let settled = Epochs::load(&left, "/v", last).is_ok();
+                let trusted = zebu_storage::trust::read(&left, Path::new("/v")).unwrap();
+                assert!(!settled || trusted == zebu_storage::Trust::Untrusted, "{files:?} {failing}");
+                Epochs::salvage(&left, "/v", last).unwrap();
+                continue;
+            }
+            let disk = disk.after(Crash::LoseAll);
+            let mut epochs = Epochs::load(&disk, "/v", last).unwrap();
+            assert_eq!((epochs.current(), epochs.accepted()), expected, "{files:?}");
+            assert_eq!(
+                zebu_storage::trust::read(&disk, Path::new("/v")).unwrap(),
+                zebu_storage::Trust::Untrusted
+            );
+            // No way back, and nothing is accepted that was not promised.
+            assert!(epochs.save_accepted(&disk, expected.1 - 1).is_err());
+            assert!(epochs.save_current(&disk, expected.1 + 1).is_err());
+            epochs.save_accepted(&disk, expected.1 + 1).unwrap();
+            epochs.save_current(&disk, expected.1 + 1).unwrap();
+            assert!(epochs.save_current(&disk, expected.0).is_err());
+            let trust = zebu_storage::trust::read(&disk.after(Crash::LoseAll), Path::new("/v")).unwrap();
+            assert_eq!(trust, zebu_storage::Trust::Trusted);
+            break;
         }
     }
 }

@@ -4,6 +4,7 @@
 pub mod durable;
 pub mod log;
 pub mod names;
+pub mod pending;
 pub mod scan;
 pub mod snappy;
 pub mod snapshot;

@@ -62,6 +62,10 @@ pub const SNAPSHOT_TEMPORARY_PREFIX: &str = "zebu.snapshot.";
 /// What temporary log names start with. Apache must not take them for logs.
 pub const LOG_TEMPORARY_PREFIX: &str = "zebu.log.";
 
+/// What a copy with the name of a log or snapshot is called when a received state takes the place of
+/// everything: it is no part of that state, and not ours to delete.
+pub const KEPT_PREFIX: &str = "kept.";
+
 /// `log.<zxid>`.
 pub fn log_name(first: Zxid) -> String {
     format!("log.{:x}", first.0)

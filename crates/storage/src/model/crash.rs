@@ -70,7 +70,7 @@ impl ModelDisk {
         let seed = if let Crash::Random(seed) = crash { seed } else { 0 };
         let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut chooser = Chooser { crash, next: 0, random };
-        let mut contents: Vec<Vec<u8>> = state.inodes.iter().map(|inode| inode.durable.clone()).collect();
+        let mut contents = state.named_contents();
         let mut names: BTreeMap<PathBuf, BTreeMap<String, usize>> =
             state.directories.iter().map(|(path, it)| (path.clone(), it.durable.clone())).collect();
         let mut lost: BTreeMap<(usize, usize), Vec<Change>> = BTreeMap::new();
@@ -90,6 +90,11 @@ impl ModelDisk {
                 Piece::File(..) | Piece::Name(..) if !keep => {}
                 Piece::File(inode, change) => apply(&mut contents[inode], &change),
                 Piece::Name(directory, change) => {
+                    if let NameChange::Move { source, from, .. } = &change
+                        && let Some(names) = names.get_mut(source)
+                    {
+                        names.remove(from);
+                    }
                     if let Some(names) = names.get_mut(&directory) {
                         apply_name(names, &change);
                     }
@@ -114,6 +119,26 @@ impl ModelDisk {
             sequence: 0,
             trail: None,
         })
+    }
+}
+
+impl State {
+    /// The durable bytes of every file that has or may get a name. The others take no room in later lives.
+    fn named_contents(&self) -> Vec<Vec<u8>> {
+        let mut named = vec![false; self.inodes.len()];
+        for names in self.directories.values() {
+            let pending = names.pending.iter().filter_map(|(_, change)| match change {
+                NameChange::Link { inode, .. }
+                | NameChange::Rename { inode, .. }
+                | NameChange::Move { inode, .. } => Some(inode),
+                NameChange::Unlink { .. } => None,
+            });
+            for &inode in names.durable.values().chain(pending) {
+                named[inode] = true;
+            }
+        }
+        let contents = self.inodes.iter().zip(named);
+        contents.map(|(it, named)| if named { it.durable.clone() } else { Vec::new() }).collect()
     }
 }
 
@@ -150,7 +175,7 @@ fn sectors(offset: usize, bytes: &[u8]) -> impl Iterator<Item = Change> {
     })
 }
 
-fn apply(content: &mut Vec<u8>, change: &Change) {
+pub(super) fn apply(content: &mut Vec<u8>, change: &Change) {
     match change {
         Change::Length(length) => content.resize(*length, 0),
         Change::Write { offset, bytes } => {
@@ -163,7 +188,7 @@ fn apply(content: &mut Vec<u8>, change: &Change) {
     }
 }
 
-fn apply_name(names: &mut BTreeMap<String, usize>, change: &NameChange) {
+pub(super) fn apply_name(names: &mut BTreeMap<String, usize>, change: &NameChange) {
     match change {
         NameChange::Link { name, inode } => {
             names.insert(name.clone(), *inode);
@@ -173,6 +198,10 @@ fn apply_name(names: &mut BTreeMap<String, usize>, change: &NameChange) {
         }
         NameChange::Rename { from, to, inode } => {
             names.remove(from);
+            names.insert(to.clone(), *inode);
+        }
+        // The other side is the caller's matter.
+        NameChange::Move { to, inode, .. } => {
             names.insert(to.clone(), *inode);
         }
     }

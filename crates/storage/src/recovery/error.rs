@@ -6,6 +6,7 @@ use zebu_proto::{DecodeError, Zxid};
 
 use crate::failure::IoFailure;
 use crate::format::scan::Flaw;
+use crate::pending::PendingError;
 
 /// Why the data was not loaded. Nothing on disk has changed, unless it says so.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +14,19 @@ pub enum RecoveryError {
     /// The disk failed.
     #[error(transparent)]
     Io(#[from] IoFailure),
+    /// A change of the whole directory had begun and cannot be finished.
+    #[error(transparent)]
+    Pending(#[from] PendingError),
+    /// The member may lack transactions.
+    #[error(
+        "{}: this data belongs to a member of an ensemble and may lack transactions that it has acknowledged: \
+         start it as that member, and the others bring it up to date. To accept the loss, remove this file",
+        path.display()
+    )]
+    Untrusted {
+        /// The file that says so.
+        path: PathBuf,
+    },
     /// An entry is damaged and others follow it.
     #[error(
         "{}: damaged at offset {at} ({flaw}), behind transaction {last}, but a valid entry of transaction \

@@ -18,9 +18,15 @@ use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 use crate::directory::Directories;
 use crate::disk::Disk;
 use crate::durable::read_note;
+use crate::failure::During;
 use crate::format::durable::DurableNote;
+use crate::format::names::{compression_of, parse_snapshot};
 use crate::format::scan::Flaw;
 use crate::format::snapshot::SnapshotSummary;
+use crate::log_files::{self, LogFile};
+use crate::pending::{self, Pending};
+use crate::snapshot_file::{self, SnapshotFile};
+use crate::trust::{self, Trust};
 pub use error::RecoveryError;
 pub use repair::Repair;
 use repair::{leftovers, perform};
@@ -73,6 +79,16 @@ pub enum FuzzyEnd {
     Report,
 }
 
+/// What the mark of an untrusted member means, see [`crate::trust`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Untrusted {
+    /// Transactions may be missing: refuse. Right for a standalone server.
+    #[default]
+    Refuse,
+    /// Report it. Right for a member: it does not vote until the others have brought it up to date.
+    Report,
+}
+
 /// Whether recovery may change the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Changes {
@@ -90,8 +106,21 @@ pub struct RecoveryOptions {
     pub empty_snapshots: EmptySnapshots,
     /// A fuzzy snapshot that the log does not complete.
     pub fuzzy_end: FuzzyEnd,
+    /// A member that may lack something.
+    pub untrusted: Untrusted,
     /// Whether the disk may be changed.
     pub changes: Changes,
+}
+
+impl RecoveryOptions {
+    /// For a member of an ensemble: what the others can make good is reported, not refused.
+    pub fn member() -> RecoveryOptions {
+        RecoveryOptions {
+            fuzzy_end: FuzzyEnd::Report,
+            untrusted: Untrusted::Report,
+            ..RecoveryOptions::default()
+        }
+    }
 }
 
 /// How far recovery has come; called every few thousand records.
@@ -210,9 +239,22 @@ pub struct Recovered {
     pub fuzzy_until: Option<Zxid>,
     /// What was changed on disk.
     pub repairs: Vec<Repair>,
+    /// A change of the whole directory that had begun and is done now.
+    pub finished: Option<Pending>,
+    /// Whether the state holds everything that was acknowledged. An empty one is trusted here unless it was set
+    /// aside; whether an ensemble may trust it is the caller's matter.
+    pub trust: Trust,
 }
 
-/// Loads everything into `target`. On an error nothing on disk has changed and the target holds garbage.
+/// What the state is made from.
+struct Source {
+    snapshots: Vec<SnapshotFile>,
+    logs: Vec<LogFile>,
+    note: Option<DurableNote>,
+}
+
+/// Loads everything into `target`. On an error the target holds garbage and nothing on disk has changed, except
+/// that an installation or a setting aside that had begun is finished.
 pub fn recover<D: Disk>(
     disk: &D,
     directories: &Directories,
@@ -220,20 +262,28 @@ pub fn recover<D: Disk>(
     target: &mut dyn RecoveryTarget,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Recovered, RecoveryError> {
-    let note = read_note(disk, &directories.logs())?;
-    let logs = replay::list(disk, &directories.logs())?;
-    let base = load_base(disk, directories, options, &logs, target, progress)?;
-    let replay = Replay::new(disk, &base, note, target, progress);
-    let replayed = replay.run(&logs)?;
+    let pending = pending::read(disk, directories)?;
+    if let (Some(pending), Changes::Perform) = (&pending, options.changes) {
+        pending::finish(disk, directories, pending)?;
+    }
+    let marked = check_trust(disk, directories, options, pending.as_ref())?;
+    let source = match (&pending, options.changes) {
+        (Some(pending), Changes::Plan) => Source::as_finished(disk, directories, pending)?,
+        (None, _) | (_, Changes::Perform) => Source::list(disk, directories)?,
+    };
+    let base = load_base(disk, directories, options, &source, target, progress)?;
+    let replay = Replay::new(disk, &base, source.note, target, progress);
+    let replayed = replay.run(&source.logs)?;
     check_reached(&base, &replayed)?;
-    check_note(directories, note, &replayed)?;
+    check_note(directories, source.note, &replayed)?;
     let fuzzy_until = base.fuzzy_end().filter(|&end| end > replayed.last);
     if let (Some(end), FuzzyEnd::Refuse, Some(snapshot)) = (fuzzy_until, options.fuzzy_end, &base.snapshot) {
         let path = snapshot.path.clone();
         return Err(RecoveryError::FuzzyEnd { path, end, last: replayed.last });
     }
     let mut repairs = replayed.repairs;
-    repairs.extend(leftovers(disk, directories)?);
+    let in_use = base.snapshot.as_ref().map(|snapshot| &snapshot.path);
+    repairs.extend(leftovers(disk, directories)?.into_iter().filter(|it| Some(it.path()) != in_use));
     if options.changes == Changes::Perform {
         let mut read = replayed.read;
         read.extend(base.snapshot.iter().map(|snapshot| snapshot.path.clone()));
@@ -249,7 +299,55 @@ pub fn recover<D: Disk>(
         digests: replayed.digests,
         fuzzy_until,
         repairs,
+        finished: pending,
+        trust: if fuzzy_until.is_some() { Trust::Untrusted } else { marked },
     })
+}
+
+impl Source {
+    fn list<D: Disk>(disk: &D, directories: &Directories) -> Result<Source, RecoveryError> {
+        let note = read_note(disk, &directories.logs())?;
+        let logs = log_files::list(disk, &directories.logs())?;
+        let snapshots = snapshot_file::list(disk, &directories.snapshots())?;
+        Ok(Source { snapshots, logs, note })
+    }
+
+    /// What there would be if a change that has begun were finished, for those who may not finish it.
+    fn as_finished<D: Disk>(
+        disk: &D,
+        directories: &Directories,
+        pending: &Pending,
+    ) -> Result<Source, RecoveryError> {
+        let mut snapshots = Vec::new();
+        if let Pending::Install { received, snapshot, .. } = pending
+            && let Some(name) = parse_snapshot(snapshot)
+        {
+            let mut path = directories.snapshots().join(received);
+            if !disk.exists(&path).during("look for", &path)? {
+                path = directories.snapshots().join(snapshot);
+            }
+            snapshots.push(SnapshotFile { path, name, compression: compression_of(snapshot) });
+        }
+        Ok(Source { snapshots, logs: Vec::new(), note: None })
+    }
+}
+
+fn check_trust<D: Disk>(
+    disk: &D,
+    directories: &Directories,
+    options: RecoveryOptions,
+    pending: Option<&Pending>,
+) -> Result<Trust, RecoveryError> {
+    let trust = match pending {
+        Some(Pending::Install { trust: Trust::Untrusted, .. } | Pending::SetAside { .. }) => Trust::Untrusted,
+        Some(Pending::Install { trust: Trust::Trusted, .. }) | None => {
+            trust::read(disk, &directories.snapshots())?
+        }
+    };
+    if trust == Trust::Untrusted && options.untrusted == Untrusted::Refuse {
+        return Err(RecoveryError::Untrusted { path: directories.snapshots().join(trust::NAME) });
+    }
+    Ok(trust)
 }
 
 /// An unusable newer snapshot still says how far the history went: the logs must lead there.

@@ -8,6 +8,8 @@ use crate::disk::{Access, Disk, DiskFile};
 use crate::failure::{During, IoFailure};
 use crate::format::durable;
 use crate::format::names::{LOG_TEMPORARY_PREFIX, SNAPSHOT_TEMPORARY_PREFIX, Spelling, parse_snapshot};
+use crate::format::pending::{self, RECEIVED_PREFIX};
+use crate::trust;
 
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,13 +28,24 @@ pub enum Repair {
     },
 }
 
+impl Repair {
+    /// The file.
+    pub fn path(&self) -> &PathBuf {
+        match self {
+            Repair::Cut { path, .. } | Repair::Remove { path } => path,
+        }
+    }
+}
+
 /// Files that an interrupted write has left.
 pub(super) fn leftovers<D: Disk>(disk: &D, directories: &Directories) -> Result<Vec<Repair>, IoFailure> {
     let mut repairs = Vec::new();
     let snapshots = directories.snapshots();
     for name in disk.list(&snapshots).during("list", &snapshots)? {
+        let ours = [SNAPSHOT_TEMPORARY_PREFIX, RECEIVED_PREFIX].iter().any(|it| name.starts_with(it))
+            || [pending::TEMPORARY_NAME, trust::TEMPORARY_NAME].contains(&&name[..]);
         let unfinished = parse_snapshot(&name).is_some_and(|it| it.spelling == Spelling::Unfinished);
-        if unfinished || name.starts_with(SNAPSHOT_TEMPORARY_PREFIX) {
+        if unfinished || ours {
             repairs.push(Repair::Remove { path: snapshots.join(name) });
         }
     }

@@ -13,21 +13,15 @@ use super::{
     DigestMismatch, DigestReport, DigestSource, DroppedTail, LoadedSnapshot, Progress, RecoveryTarget,
 };
 use crate::disk::{Access, Disk};
-use crate::failure::{During, IoFailure};
+use crate::failure::During;
 use crate::format::durable::DurableNote;
 use crate::format::log::payload_zxid;
-use crate::format::names::{NumberedName, Spelling, parse_log};
+use crate::format::names::Spelling;
 use crate::format::scan::{Damage, LogEnd, LogHeader, LogScanner, RawEntry, Scanned};
+use crate::log_files::{LogFile, follows, needed};
 
 /// How many mismatches are reported one by one.
 const MISMATCHES_MAX: usize = 16;
-
-/// A file that counts as a log by its name.
-#[derive(Clone, Debug)]
-pub(super) struct LogFile {
-    path: PathBuf,
-    name: NumberedName,
-}
 
 /// Whether newer logs exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -64,35 +58,6 @@ pub(super) struct Replay<'a, D> {
     progress: &'a mut dyn FnMut(Progress<'_>),
     comparing: Comparing,
     found: Replayed,
-}
-
-/// All files that count as logs by their names, oldest first.
-pub(super) fn list<D: Disk>(disk: &D, directory: &Path) -> Result<Vec<LogFile>, IoFailure> {
-    let names = disk.list(directory).during("list", directory)?;
-    let mut files: Vec<_> = names
-        .iter()
-        .filter_map(|name| Some(LogFile { path: directory.join(name), name: parse_log(name)? }))
-        .collect();
-    files.sort_by(|a, b| a.name.zxid.cmp(&b.name.zxid).then_with(|| a.path.cmp(&b.path)));
-    Ok(files)
-}
-
-/// The logs that may hold something behind `base`: from the one that begins right behind it, or from the
-/// newest that begins earlier.
-fn needed(files: &[LogFile], base: Zxid) -> &[LogFile] {
-    let next = base.next();
-    let exact = files.iter().position(|file| Some(file.name.zxid) == next);
-    let first = exact.or_else(|| {
-        let newest = files.iter().rfind(|file| file.name.zxid <= base)?.name.zxid;
-        files.iter().position(|file| file.name.zxid == newest)
-    });
-    &files[first.unwrap_or(0)..]
-}
-
-/// Whether a transaction can come directly behind another: the next one, or the first of a later epoch.
-/// Counter zero is a leader's first moment; some releases log an error under it.
-fn follows(last: Zxid, zxid: Zxid) -> bool {
-    last.next() == Some(zxid) || (zxid.epoch() > last.epoch() && zxid.counter() <= 1)
 }
 
 impl<'a, D: Disk> Replay<'a, D> {

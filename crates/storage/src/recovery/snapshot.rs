@@ -6,13 +6,14 @@ use std::path::Path;
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 
 use super::error::RecoveryError;
-use super::replay::LogFile;
-use super::{EmptySnapshots, LoadedSnapshot, Progress, RecoveryOptions, RecoveryTarget, RejectedSnapshot};
+use super::{
+    EmptySnapshots, LoadedSnapshot, Progress, RecoveryOptions, RecoveryTarget, RejectedSnapshot, Source,
+};
 use crate::directory::Directories;
 use crate::disk::Disk;
 use crate::format::names::Spelling;
 use crate::format::snapshot::SnapshotVisitor;
-use crate::snapshot_file::{list, load};
+use crate::snapshot_file::load_as;
 
 /// What the logs are replayed on.
 pub(super) struct Base {
@@ -24,10 +25,9 @@ pub(super) struct Base {
 impl Base {
     /// The last transaction that a snapshot may hold parts of, if that is later than its name.
     pub(super) fn fuzzy_end(&self) -> Option<Zxid> {
-        let summary = &self.snapshot.as_ref()?.summary;
-        let digest = summary.digest.as_ref().map(|digest| digest.zxid);
+        let end = self.snapshot.as_ref()?.summary.mixed_until();
         // Counter zero is a change of leader, not a transaction.
-        summary.last_zxid.max(digest).filter(|end| *end > self.zxid && end.counter() != 0)
+        end.filter(|end| *end > self.zxid && end.counter() != 0)
     }
 }
 
@@ -65,27 +65,27 @@ pub(super) fn load_base<D: Disk>(
     disk: &D,
     directories: &Directories,
     options: RecoveryOptions,
-    logs: &[LogFile],
+    source: &Source,
     target: &mut dyn RecoveryTarget,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Base, RecoveryError> {
     let directory = directories.snapshots();
     let mut rejected = Vec::new();
-    for file in list(disk, &directory)? {
+    for file in &source.snapshots {
         if file.name.spelling == Spelling::Unfinished {
             continue;
         }
         let zxid = file.name.zxid;
         target.reset();
         let mut visitor = Visitor { target: &mut *target, progress: &mut *progress, path: &file.path };
-        match load(disk, &file.path, &mut visitor)? {
+        match load_as(disk, &file.path, file.compression, &mut visitor)? {
             Ok(summary) => {
                 target.snapshot_loaded(zxid);
-                let snapshot = Some(LoadedSnapshot { path: file.path, zxid, summary });
+                let snapshot = Some(LoadedSnapshot { path: file.path.clone(), zxid, summary });
                 return Ok(Base { zxid, snapshot, rejected });
             }
             Err(flaw) => {
-                rejected.push(RejectedSnapshot { path: file.path, zxid, reason: flaw.to_string() });
+                rejected.push(RejectedSnapshot { path: file.path.clone(), zxid, reason: flaw.to_string() });
             }
         }
     }
@@ -94,7 +94,7 @@ pub(super) fn load_base<D: Disk>(
         let rejected = texts.collect::<Vec<_>>().join("; ");
         return Err(RecoveryError::NoUsableSnapshot { directory, rejected });
     }
-    if !logs.is_empty() && options.empty_snapshots == EmptySnapshots::Refuse {
+    if !source.logs.is_empty() && options.empty_snapshots == EmptySnapshots::Refuse {
         return Err(RecoveryError::LogsWithoutSnapshot { directory });
     }
     target.reset();

@@ -5,6 +5,7 @@
 pub mod chain;
 pub mod handover;
 pub mod json;
+pub mod member;
 pub mod target;
 
 use std::fs;

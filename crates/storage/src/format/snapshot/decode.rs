@@ -5,8 +5,9 @@ use std::io::{self, Read};
 
 use simd_adler32::Adler32;
 use zebu_proto::txn::DIGEST_VERSION;
-use zebu_proto::{Acl, DecodeError, Jute, Reader, SessionId, StatPersisted, Zxid};
+use zebu_proto::{Acl, DecodeError, SessionId, StatPersisted, Zxid};
 
+use super::content::{Content, ContentLimits};
 use super::{END, HEADER, LAST_ZXID_SECTION_SIZE, MAGIC_SIZE, SEAL_SIZE, SnapshotDigest, SnapshotSummary};
 
 /// Bytes that are read at a time.
@@ -108,83 +109,26 @@ pub fn decode(
     let version = input.int()?;
     let database = input.long()?;
     visitor.header(version, database);
-    let sessions = decode_sessions(&mut input, visitor)?;
-    let acls = decode_acls(&mut input, visitor)?;
-    let nodes = decode_nodes(&mut input, visitor)?;
+    let content = decode_content(&mut input, visitor)?;
     let mut seals = Vec::with_capacity(3);
     check_seal(&mut input, &mut seals)?;
     let (digest, last_zxid) = decode_sections(&mut input, &mut seals)?;
+    let Content { sessions, acls, nodes, .. } = content;
     Ok(SnapshotSummary { sessions, acls, nodes, seals, digest, last_zxid, size: input.position() })
 }
 
-fn decode_sessions(
+fn decode_content(
     input: &mut Input<impl Read>,
     visitor: &mut (impl SnapshotVisitor + ?Sized),
-) -> Result<u64, SnapshotFlaw> {
-    let count = input.count("sessions")?;
-    for _ in 0..count {
-        let id = SessionId(input.long()?);
-        let timeout_ms = input.int()?;
-        visitor.session(id, timeout_ms);
-    }
-    Ok(count)
-}
-
-fn decode_acls(
-    input: &mut Input<impl Read>,
-    visitor: &mut (impl SnapshotVisitor + ?Sized),
-) -> Result<u64, SnapshotFlaw> {
-    let count = input.count("ACL map")?;
-    for _ in 0..count {
-        let id = input.long()?;
-        let entries = input.count("ACL")?;
-        let mut acl = Vec::new();
-        for _ in 0..entries {
-            let at = input.position();
-            // An entry is perms and two strings; gathered first, because a record decoder needs it whole.
-            let mut record = input.take(4)?.to_vec();
-            for _ in 0..2 {
-                let length = input.take(4)?.to_vec();
-                record.extend_from_slice(&length);
-                let length = i32::from_be_bytes([length[0], length[1], length[2], length[3]]);
-                record.extend_from_slice(input.take(usize::try_from(length).unwrap_or(0))?);
-            }
-            let entry = Acl::decode(&mut Reader::new(&record));
-            acl.push(entry.map_err(|error| SnapshotFlaw::Field { what: "ACL", at, error })?);
-        }
-        visitor.acl(id, acl);
-    }
-    Ok(count)
-}
-
-fn decode_nodes(
-    input: &mut Input<impl Read>,
-    visitor: &mut (impl SnapshotVisitor + ?Sized),
-) -> Result<u64, SnapshotFlaw> {
-    let mut count = 0;
-    let mut path = Vec::new();
-    let mut data = Vec::new();
+) -> Result<Content, SnapshotFlaw> {
+    let mut content = Content::new(input.position(), ContentLimits::NONE);
     loop {
-        let at = input.position();
-        if !input.buffer("path", &mut path)? {
-            let error = DecodeError::Null { at: 4 };
-            return Err(SnapshotFlaw::Field { what: "path", at, error });
+        let used = content.take(input.window(), visitor)?;
+        input.at += used;
+        if content.is_done() {
+            return Ok(content);
         }
-        if path == b"/" {
-            return Ok(count);
-        }
-        let present = input.buffer("data", &mut data)?;
-        let acl = input.long()?;
-        let record = input.take(StatPersisted::SIZE_MIN)?;
-        let stat = StatPersisted::decode(&mut Reader::new(record));
-        let stat = stat.map_err(|error| SnapshotFlaw::Field { what: "stat", at, error })?;
-        let text = zebu_proto::jute::decode_text(&path);
-        let node = visitor.node(&text, present.then_some(&data[..]), acl, &stat);
-        node.map_err(|reason| SnapshotFlaw::Node { path: text.into_owned(), at, reason })?;
-        count += 1;
-        if count % 4096 == 0 {
-            visitor.progress(at);
-        }
+        input.more()?;
     }
 }
 
@@ -299,15 +243,25 @@ impl<R: Read> Input<R> {
         Ok(self.window.len() > kept)
     }
 
+    /// What was read and not taken.
+    fn window(&self) -> &[u8] {
+        &self.window[self.at..]
+    }
+
+    /// Reads one more chunk; there must be one.
+    fn more(&mut self) -> Result<(), SnapshotFlaw> {
+        let at = self.position() + self.available() as u64;
+        match self.fill() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(SnapshotFlaw::CutShort { at }),
+            Err(error) => Err(SnapshotFlaw::Read { at, error }),
+        }
+    }
+
     /// Takes `count` bytes; reserves no more than what is really there.
     fn take(&mut self, count: usize) -> Result<&[u8], SnapshotFlaw> {
         while self.available() < count {
-            let at = self.position() + self.available() as u64;
-            match self.fill() {
-                Ok(true) => {}
-                Ok(false) => return Err(SnapshotFlaw::CutShort { at }),
-                Err(error) => return Err(SnapshotFlaw::Read { at, error }),
-            }
+            self.more()?;
         }
         let start = self.at;
         self.at += count;
@@ -329,14 +283,6 @@ impl<R: Read> Input<R> {
         let high = self.int()?;
         let low = self.int()?;
         Ok((i64::from(high) << 32) | i64::from(low as u32))
-    }
-
-    /// A count that may not be negative, null included.
-    fn count(&mut self, what: &'static str) -> Result<u64, SnapshotFlaw> {
-        let at = self.position();
-        let length = self.int()?;
-        let error = DecodeError::BadLength { at: 0, length };
-        u64::try_from(length).map_err(|_| SnapshotFlaw::Field { what, at, error })
     }
 
     /// Copies a buffer out; false when it is null.

@@ -31,17 +31,12 @@ impl<W: Write> Encoder<W> {
         encoder.buffer.extend_from_slice(&HEADER);
         encode_count(sessions.len(), &mut encoder.buffer);
         for (session, timeout_ms) in sessions {
-            session.0.encode(&mut encoder.buffer);
-            timeout_ms.encode(&mut encoder.buffer);
+            append_session(session, timeout_ms, &mut encoder.buffer);
             encoder.drain(BUFFER_SIZE)?;
         }
         encode_count(acls.len(), &mut encoder.buffer);
         for (id, acl) in acls {
-            id.encode(&mut encoder.buffer);
-            encode_count(acl.len(), &mut encoder.buffer);
-            for entry in acl {
-                entry.encode(&mut encoder.buffer);
-            }
+            append_acl(id, acl, &mut encoder.buffer);
             encoder.drain(BUFFER_SIZE)?;
         }
         Ok(encoder)
@@ -55,10 +50,7 @@ impl<W: Write> Encoder<W> {
         acl: i64,
         stat: &StatPersisted,
     ) -> io::Result<()> {
-        encode_bytes(path.as_bytes(), &mut self.buffer);
-        encode_buffer(data, &mut self.buffer);
-        acl.encode(&mut self.buffer);
-        stat.encode(&mut self.buffer);
+        append_node(path, data, acl, stat, &mut self.buffer);
         self.drain(BUFFER_SIZE)
     }
 
@@ -102,4 +94,25 @@ impl<W: Write> Encoder<W> {
         }
         Ok(())
     }
+}
+
+pub(super) fn append_session(id: SessionId, timeout_ms: i32, out: &mut Vec<u8>) {
+    id.0.encode(out);
+    timeout_ms.encode(out);
+}
+
+pub(super) fn append_acl(id: i64, acl: &[Acl], out: &mut Vec<u8>) {
+    id.encode(out);
+    encode_count(acl.len(), out);
+    for entry in acl {
+        entry.encode(out);
+    }
+}
+
+/// Appends a node as it stands in files and streams; the root has the empty path.
+pub fn append_node(path: &str, data: Option<&[u8]>, acl: i64, stat: &StatPersisted, out: &mut Vec<u8>) {
+    encode_bytes(path.as_bytes(), out);
+    encode_buffer(data, out);
+    acl.encode(out);
+    stat.encode(out);
 }

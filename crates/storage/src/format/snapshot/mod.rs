@@ -1,13 +1,17 @@
 //! The snapshot's bytes, unpacked: header, sessions, ACLs, nodes parents first, a seal, and two optional
 //! sections with a seal each. Reading and writing are streams; nothing holds the whole tree.
 
+mod content;
 mod decode;
 mod encode;
+mod stream;
 
 use zebu_proto::Zxid;
 
+pub use content::ContentLimits;
 pub use decode::{SnapshotFlaw, SnapshotVisitor, decode};
-pub use encode::Encoder;
+pub use encode::{Encoder, append_node};
+pub use stream::{Fed, StreamDecoder, StreamFlaw, begin_stream, end_stream};
 
 /// `ZKSN`, version 2, database id -1. Readers check the magic alone.
 pub const HEADER: [u8; 16] = *b"ZKSN\0\0\0\x02\xff\xff\xff\xff\xff\xff\xff\xff";
@@ -76,4 +80,12 @@ pub struct SnapshotSummary {
     pub last_zxid: Option<Zxid>,
     /// Bytes, unpacked.
     pub size: u64,
+}
+
+impl SnapshotSummary {
+    /// The last transaction that it may hold parts of, as far as it says: it was written until then.
+    pub fn mixed_until(&self) -> Option<Zxid> {
+        let digest = self.digest.as_ref().map(|digest| digest.zxid);
+        self.last_zxid.max(digest)
+    }
 }
