@@ -12,8 +12,11 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn look(arguments: &Arguments) -> anyhow::Result<()> {
-    let mut command =
-        cargo(&["test", "--release", "--package", "zebu-storage", "--test", "crash", "--", "--nocapture"]);
+    let mut command = cargo(&["test", "--release", "--package", "zebu-storage"]);
+    for test in ["crash", "truncate", "install"] {
+        command.args(["--test", test]);
+    }
+    command.args(["--", "--nocapture"]);
     command.env("ZEBU_CRASH_STATES", arguments.states.to_string());
     run("crash states", &mut command)
 }

@@ -1,5 +1,6 @@
-//! Moves logs and snapshots out of the way, for a member whose data is damaged or belongs to another history: it
-//! goes on empty and untrusted, and nothing is destroyed that an operator might still want to look at.
+//! Moves logs and snapshots out of the way, for a member whose data is damaged or belongs to another
+//! history: it goes on empty and untrusted, and nothing is destroyed that an operator might still want to
+//! look at.
 
 use std::path::{Path, PathBuf};
 
@@ -13,8 +14,8 @@ use crate::pending::{self, Pending, PendingError};
 use crate::snapshot_file::discard_unfinished;
 use crate::trust;
 
-/// Moves everything but the epochs into `version-2/aside.<number>` of both roots. When it returns, the directory
-/// is empty and untrusted, durably. After a crash in between, the next recovery does the rest.
+/// Moves everything but the epochs into `version-2/aside.<number>` of both roots. When it returns, the
+/// directory is empty and untrusted, durably. After a crash in between, the next recovery does the rest.
 pub fn set_aside<D: Disk>(disk: &D, directories: &Directories) -> Result<u32, IoFailure> {
     trust::doubt(disk, &directories.snapshots())?;
     let number = match pending::read(disk, directories) {

@@ -30,8 +30,8 @@ pub fn forget<D: Disk>(disk: &D, logs: &Path) -> Result<(), IoFailure> {
     Ok(())
 }
 
-/// Lowers the note to `zxid`: what lies behind is about to be given up on purpose. `end` is the log that holds
-/// it and where it ends there. Durable when it returns.
+/// Lowers the note to `zxid`: what lies behind is about to be given up on purpose. `end` is the log that
+/// holds it and where it ends there. Durable when it returns.
 pub fn lower<D: Disk>(disk: &D, logs: &Path, end: Option<(Zxid, u64)>, zxid: Zxid) -> Result<(), IoFailure> {
     let Some(note) = read_note(disk, logs)?.filter(|note| note.zxid > zxid) else { return Ok(()) };
     // No log is called zero by a server: such a note speaks of no log.

@@ -38,8 +38,8 @@ pub enum EpochError {
     },
     /// One of the files is gone.
     #[error(
-        "{} is missing although the other epoch file is there: a promise may be forgotten; restore it, or let the \
-         others bring this member up to date",
+        "{} is missing although the other epoch file is there: a promise may be forgotten; restore it, or \
+         let the others bring this member up to date",
         .0.display()
     )]
     Lost(PathBuf),
@@ -93,9 +93,9 @@ pub struct Epochs {
 }
 
 impl Epochs {
-    /// Reads both files, creates them from the last transaction if none is there, and repairs what an interrupted
-    /// change of epoch leaves. An error that is not the disk's means that a promise may be forgotten: then
-    /// [`salvage`](Epochs::salvage) is the way to go on, untrusted.
+    /// Reads both files, creates them from the last transaction if none is there, and repairs what an
+    /// interrupted change of epoch leaves. An error that is not the disk's means that a promise may be
+    /// forgotten: then [`salvage`](Epochs::salvage) is the way to go on, untrusted.
     pub fn load<D: Disk>(disk: &D, directory: impl Into<PathBuf>, last: Zxid) -> Result<Epochs, EpochError> {
         let directory = directory.into();
         let epoch = last.0 >> 32;
@@ -106,8 +106,8 @@ impl Epochs {
                 return Err(EpochError::Lost(directory.join(CURRENT)));
             }
             (Some(_), None) => return Err(EpochError::Lost(directory.join(ACCEPTED))),
-            // With the epoch of the last transaction promised, no other can have been accepted: what is missing
-            // was never written.
+            // With the epoch of the last transaction promised, no other can have been accepted: what is
+            // missing was never written.
             (None, Some(_) | None) | (Some(_), Some(_)) => {}
         }
         let mut current = found_current.unwrap_or(epoch);
@@ -134,8 +134,8 @@ impl Epochs {
         Ok(epochs)
     }
 
-    /// Goes on with files that [`load`](Epochs::load) refuses. The member is untrusted first, durably. The promise is
-    /// the highest that anything still speaks of, so it is never lower than one that can be read.
+    /// Goes on with files that [`load`](Epochs::load) refuses. The member is untrusted first, durably. The
+    /// promise is the highest that anything still speaks of, so it is never lower than one that can be read.
     pub fn salvage<D: Disk>(
         disk: &D,
         directory: impl Into<PathBuf>,
@@ -205,8 +205,8 @@ impl Epochs {
         Ok(())
     }
 
-    /// Saves that the whole history of an epoch was accepted and is durable. Durable when it returns. With it the
-    /// member is trusted again.
+    /// Saves that the whole history of an epoch was accepted and is durable. Durable when it returns. With
+    /// it the member is trusted again.
     pub fn save_current<D: Disk>(&mut self, disk: &D, epoch: i64) -> Result<(), EpochError> {
         if epoch < self.current || epoch > self.accepted {
             let (path, lowest) = (self.directory.join(CURRENT), self.current);

@@ -1,6 +1,7 @@
-//! Makes a state that came from the leader the only one on disk. It is written beside everything else while it
-//! comes in; a durable mark is the point of no return; then old snapshots, old logs and the note about them go,
-//! and the new snapshot gets its name. A crash leaves the old history as a whole or the new state, never both.
+//! Makes a state that came from the leader the only one on disk. It is written beside everything else while
+//! it comes in; a durable mark is the point of no return; then old snapshots, old logs and the note about
+//! them go, and the new snapshot gets its name. A crash leaves the old history as a whole or the new state,
+//! never both.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +26,7 @@ pub enum InstallError {
     #[error("the received state was not installed: {0}")]
     Io(#[from] IoFailure),
     /// What was written cannot be read back.
-    #[error("{}: the received state cannot be read back: {flaw}; check the disk and the memory", path.display())]
+    #[error("{}: the received state cannot be read back: {flaw}; check disk and memory", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -58,8 +59,8 @@ enum Stage<F: crate::disk::DiskFile> {
     Broken,
 }
 
-/// A state that is being received. What it has written is removed by [`abandon`](Receiving::abandon) or by the
-/// next recovery.
+/// A state that is being received. What it has written is removed by [`abandon`](Receiving::abandon) or by
+/// the next recovery.
 pub struct Receiving<D: Disk> {
     target: Target<D>,
     stage: Stage<D::File>,
@@ -166,7 +167,8 @@ impl<D: Disk> Receiving<D> {
         }
     }
 
-    /// The state is whole: writes the sections, makes the file durable and reads it back. Removes it on an error.
+    /// The state is whole: writes the sections, makes the file durable and reads it back. Removes it on an
+    /// error.
     pub fn finish(mut self, sections: Sections) -> Result<Received<D>, InstallError> {
         let begun = self.body().map(|_| ());
         let Receiving { target, stage } = self;
@@ -197,10 +199,10 @@ impl<D: Disk> Received<D> {
         self.target.zxid
     }
 
-    /// Puts the state in the place of all logs and snapshots. `replaced` is the last transaction of the history
-    /// that goes: if it is later than the state, the member is untrusted until it has accepted an epoch.
-    /// No [`LogWriter`](crate::LogWriter) may be open; one is opened behind the state afterwards. Returns the
-    /// snapshot's path.
+    /// Puts the state in the place of all logs and snapshots. `replaced` is the last transaction of the
+    /// history that goes: if it is later than the state, the member is untrusted until it has accepted an
+    /// epoch. No [`LogWriter`](crate::LogWriter) may be open; one is opened behind the state afterwards.
+    /// Returns the snapshot's path.
     pub fn commit(self, replaced: Zxid) -> Result<PathBuf, InstallError> {
         let Target { disk, directories, zxid, compression, name, .. } = self.target;
         let snapshot = snapshot_name(zxid, compression);

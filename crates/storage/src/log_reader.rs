@@ -27,9 +27,9 @@ pub struct LogEntry {
     pub bytes: Arc<[u8]>,
 }
 
-/// Entries directly behind `after`, up to `up_to` at most, which must be durable: as many as fit into `bytes_max`
-/// and at least one, unless there is nothing behind `after`. `None` if the logs do not reach back to `after`, or
-/// not without a hole. Whoever reads on uses a [`LogReader`].
+/// Entries directly behind `after`, up to `up_to` at most, which must be durable: as many as fit into
+/// `bytes_max` and at least one, unless there is nothing behind `after`. `None` if the logs do not reach
+/// back to `after`, or not without a hole. Whoever reads on uses a [`LogReader`].
 pub fn read_after<D: Disk>(
     disk: &D,
     directories: &Directories,
@@ -175,8 +175,8 @@ impl<D: Disk> LogReader<D> {
         }
     }
 
-    /// Whether nothing is missing before `zxid`. The next number of an epoch proves that by itself; the first of
-    /// an epoch only behind a transaction that is known to be the one before.
+    /// Whether nothing is missing before `zxid`. The next number of an epoch proves that by itself; the
+    /// first of an epoch only behind a transaction that is known to be the one before.
     fn is_next(&self, zxid: Zxid, gathered: &Gathered) -> Result<bool, IoFailure> {
         if !follows(gathered.last, zxid) {
             return Ok(false);
@@ -187,8 +187,8 @@ impl<D: Disk> LogReader<D> {
         Ok(neighbour || gathered.met || self.is_base(gathered.last)?)
     }
 
-    /// Whether a snapshot ends with `zxid`: then its logs follow on it. A purge removes snapshots before the logs
-    /// that they need, and the logs were listed before.
+    /// Whether a snapshot ends with `zxid`: then its logs follow on it. A purge removes snapshots before the
+    /// logs that they need, and the logs were listed before.
     fn is_base(&self, zxid: Zxid) -> Result<bool, IoFailure> {
         let files = snapshot_file::list(&self.disk, &self.directories.snapshots())?;
         Ok(files.iter().any(|file| file.name.zxid == zxid && file.name.spelling == Spelling::Canonical))

@@ -149,9 +149,9 @@ impl ModelDisk {
         self.state().power = Power::OffAfter(count);
     }
 
-    /// Lets `count` more changes succeed; the next one fails without effect, later ones succeed again. A sync that
-    /// fails loses the bytes that it was for, as systems do: they are read until the power fails, but no later
-    /// sync makes them durable.
+    /// Lets `count` more changes succeed; the next one fails without effect, later ones succeed again. A
+    /// sync that fails loses the bytes that it was for, as systems do: they are read until the power fails,
+    /// but no later sync makes them durable.
     pub fn fail_after(&self, count: u64, kind: io::ErrorKind) {
         self.state().power = Power::FailAfter(count, kind);
     }
@@ -184,8 +184,8 @@ impl ModelDisk {
         self.state().power = Power::On;
     }
 
-    /// Flips one bit of a durable file whose path is `eligible`; `choice` decides which file and which bit. Says
-    /// where, as file and offset; `None` if no such file has bytes.
+    /// Flips one bit of a durable file whose path is `eligible`; `choice` decides which file and which bit.
+    /// Says where, as file and offset; `None` if no such file has bytes.
     pub fn flip_bit(&self, choice: u64, eligible: impl Fn(&Path) -> bool) -> Option<(PathBuf, u64)> {
         let mut state = self.state();
         let mut files = Vec::new();

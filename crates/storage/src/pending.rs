@@ -1,5 +1,6 @@
-//! Changes of the whole directory that must not stay half done: a mark is made durable first, then the change is
-//! carried out in steps that may be repeated, then the mark goes. Recovery finishes what it finds marked.
+//! Changes of the whole directory that must not stay half done: a mark is made durable first, then the
+//! change is carried out in steps that may be repeated, then the mark goes. Recovery finishes what it finds
+//! marked.
 
 use std::path::PathBuf;
 
@@ -19,15 +20,15 @@ pub enum PendingError {
     Io(#[from] IoFailure),
     /// The mark cannot be read.
     #[error(
-        "{} does not say which change was under way: the file is damaged; a member of an ensemble can be emptied \
-         and is brought up to date by the others",
+        "{} does not say which change was under way: the file is damaged; a member of an ensemble can be \
+         emptied and is brought up to date by the others",
         .0.display()
     )]
     Mark(PathBuf),
     /// The state that was to be installed is gone.
     #[error(
-        "{}: this state was to take the place of everything else, but it is gone; a member of an ensemble can be \
-         emptied and is brought up to date by the others",
+        "{}: this state was to take the place of everything else, but it is gone; a member of an ensemble \
+         can be emptied and is brought up to date by the others",
         .0.display()
     )]
     Lost(PathBuf),

@@ -224,8 +224,8 @@ pub fn list<D: Disk>(disk: &D, directory: &Path) -> Result<Vec<SnapshotFile>, Io
     Ok(files)
 }
 
-/// Removes what is being written: the state that it shows is about to be given up. Whoever writes it finds that
-/// it cannot be renamed.
+/// Removes what is being written: the state that it shows is about to be given up. Whoever writes it finds
+/// that it cannot be renamed.
 pub(crate) fn discard_unfinished<D: Disk>(disk: &D, directory: &Path) -> Result<(), IoFailure> {
     for name in disk.list(directory).during("list", directory)? {
         if name.starts_with(SNAPSHOT_TEMPORARY_PREFIX) {

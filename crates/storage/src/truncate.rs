@@ -62,8 +62,8 @@ pub enum Refusal {
 pub struct Truncated {
     /// The last transaction before.
     pub was: Zxid,
-    /// The newest snapshot that is left; `None` if the history is empty now and there is none. A server writes
-    /// `snapshot.0` before its first log then.
+    /// The newest snapshot that is left; `None` if the history is empty now and there is none. A server
+    /// writes `snapshot.0` before its first log then.
     pub base: Option<Zxid>,
     /// Files that were removed.
     pub removed: Vec<PathBuf>,
@@ -101,9 +101,9 @@ struct Survey {
     end: Option<(Zxid, u64)>,
 }
 
-/// Makes `to` the last transaction on disk. Durable when it returns; a refusal has changed nothing. Everything
-/// that was appended must have been synced, and a [`LogWriter`](crate::LogWriter) is opened again behind `to`
-/// afterwards; after a refusal the old one can go on.
+/// Makes `to` the last transaction on disk. Durable when it returns; a refusal has changed nothing.
+/// Everything that was appended must have been synced, and a [`LogWriter`](crate::LogWriter) is opened again
+/// behind `to` afterwards; after a refusal the old one can go on.
 pub fn truncate<D: Disk>(disk: &D, directories: &Directories, to: Zxid) -> Result<Truncated, TruncateError> {
     let plan = plan(disk, directories, to)?;
     let mut done = Truncated { was: plan.was, base: plan.base, removed: Vec::new(), cut: Vec::new() };
@@ -208,8 +208,8 @@ impl Survey {
         }
     }
 
-    /// Whether a snapshot that was written until `end` may hold parts of what is to go. Counter zero is a change
-    /// of leader, not a transaction.
+    /// Whether a snapshot that was written until `end` may hold parts of what is to go. Counter zero is a
+    /// change of leader, not a transaction.
     fn is_mixed_in(&self, end: Option<Zxid>) -> bool {
         let Some(end) = end else { return false };
         match self.next {

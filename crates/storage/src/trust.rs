@@ -1,6 +1,6 @@
-//! The file `zebu.untrusted`: while it is there, this member may lack transactions that it has acknowledged, so
-//! it must not vote. It appears before such a loss can happen and goes when the member has accepted the whole
-//! history of an epoch.
+//! The file `zebu.untrusted`: while it is there, this member may lack transactions that it has acknowledged,
+//! so it must not vote. It appears before such a loss can happen and goes when the member has accepted the
+//! whole history of an epoch.
 
 use std::path::Path;
 

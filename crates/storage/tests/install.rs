@@ -8,7 +8,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use support::chain::{Chain, directories, options};
+use support::chain::{Chain, Ledger, directories, options};
 use support::member::{ApacheView, Done, apache_view, every_failure, history, last, load, receive, sections};
 use zebu_proto::Zxid;
 use zebu_storage::model::{Crash, ModelDisk};
@@ -36,14 +36,21 @@ fn names(disk: &ModelDisk) -> BTreeSet<String> {
 #[test]
 fn every_failure_leaves_the_old_history_or_the_new_state() {
     let (disk, ledger) = history();
-    let was = last(&ledger);
+    every_failure_of_an_installation(&disk, &ledger);
+    // As Apache leaves it: no note of what was durable.
+    disk.remove(&directories().logs().join("zebu.durable")).unwrap();
+    every_failure_of_an_installation(&disk, &ledger);
+}
+
+fn every_failure_of_an_installation(disk: &ModelDisk, ledger: &Ledger) {
+    let was = last(ledger);
     let old = Chain { hash: ledger.chain[&was], last: was };
     for (new, compression) in
         sent().into_iter().zip([Compression::Plain, Compression::Gzip].into_iter().cycle())
     {
         let mut seen = BTreeSet::new();
         every_failure(
-            &disk,
+            disk,
             |disk| receive_and_commit(disk, new, compression, was),
             |left, done, what| {
                 let what = format!("{}: {what}", new.last);

@@ -1,5 +1,5 @@
-//! Zebu's mark of a change of the whole directory that has begun: the bytes of `zebu.pending`. From the moment
-//! it is durable the change is carried to its end, by whoever comes next.
+//! Zebu's mark of a change of the whole directory that has begun: the bytes of `zebu.pending`. From the
+//! moment it is durable the change is carried to its end, by whoever comes next.
 
 use super::names::{Spelling, parse_snapshot};
 

@@ -19,8 +19,9 @@ pub enum RecoveryError {
     Pending(#[from] PendingError),
     /// The member may lack transactions.
     #[error(
-        "{}: this data belongs to a member of an ensemble and may lack transactions that it has acknowledged: \
-         start it as that member, and the others bring it up to date. To accept the loss, remove this file",
+        "{}: this data belongs to a member of an ensemble and may lack transactions that it has \
+         acknowledged: start it as that member, and the others bring it up to date. To accept the \
+         loss, remove this file",
         path.display()
     )]
     Untrusted {

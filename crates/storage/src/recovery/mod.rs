@@ -241,8 +241,8 @@ pub struct Recovered {
     pub repairs: Vec<Repair>,
     /// A change of the whole directory that had begun and is done now.
     pub finished: Option<Pending>,
-    /// Whether the state holds everything that was acknowledged. An empty one is trusted here unless it was set
-    /// aside; whether an ensemble may trust it is the caller's matter.
+    /// Whether the state holds everything that was acknowledged. An empty one is trusted here unless it was
+    /// set aside; whether an ensemble may trust it is the caller's matter.
     pub trust: Trust,
 }
 
@@ -253,8 +253,8 @@ struct Source {
     note: Option<DurableNote>,
 }
 
-/// Loads everything into `target`. On an error the target holds garbage and nothing on disk has changed, except
-/// that an installation or a setting aside that had begun is finished.
+/// Loads everything into `target`. On an error the target holds garbage and nothing on disk has changed,
+/// except that an installation or a setting aside that had begun is finished.
 pub fn recover<D: Disk>(
     disk: &D,
     directories: &Directories,

@@ -1,5 +1,5 @@
-//! The state as a leader sends it behind a SNAP packet: the content of a snapshot and a signature; no header, no
-//! checksum, no frame. Packets follow directly, so the decoder tells where the stream has ended.
+//! The state as a leader sends it behind a SNAP packet: the content of a snapshot and a signature; no
+//! header, no checksum, no frame. Packets follow directly, so the decoder tells where the stream has ended.
 
 use zebu_proto::jute::encode_count;
 use zebu_proto::{Acl, SessionId};
@@ -111,7 +111,8 @@ impl StreamDecoder {
     }
 }
 
-/// Appends the beginning of a stream: sessions and ACLs. Nodes follow, parents first, with [`append_node`](super::append_node).
+/// Appends the beginning of a stream: sessions and ACLs. Nodes follow, parents first, with
+/// [`append_node`](super::append_node).
 pub fn begin_stream<'a>(
     sessions: impl ExactSizeIterator<Item = (SessionId, i32)>,
     acls: impl ExactSizeIterator<Item = (i64, &'a [Acl])>,
