@@ -18,7 +18,9 @@ fn lines(directory: &str) -> Vec<Value> {
     paths.sort();
     let texts = paths.into_iter().filter(|path| path.extension().is_some_and(|ending| ending == "jsonl"));
     let texts = texts.filter_map(|path| fs::read_to_string(path).ok());
-    texts.flat_map(|text| text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect::<Vec<_>>()).collect()
+    texts
+        .flat_map(|text| text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect::<Vec<_>>())
+        .collect()
 }
 
 fn unhex(text: &str) -> Vec<u8> {

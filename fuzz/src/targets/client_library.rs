@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use zebu_client::core::{Action, Request, ServerList, Session, Settings};
+use zebu_proto::OpCode;
 
 use crate::bits::Bits;
 use crate::corpus::{self, Side};
@@ -25,7 +27,11 @@ pub(super) fn run(data: &[u8]) {
                 }
                 Action::Drop { .. } => link = None,
                 Action::Complete { .. } => ended += 1,
-                Action::Notify { .. } | Action::Status(_) | Action::Probe { .. } | Action::Note(_) | Action::End => {}
+                Action::Notify { .. }
+                | Action::Status(_)
+                | Action::Probe { .. }
+                | Action::Note(_)
+                | Action::End => {}
             }
         }
         out.clear();
@@ -60,7 +66,7 @@ pub(super) fn run(data: &[u8]) {
 }
 
 fn request() -> Request {
-    Request::ping_like()
+    Request { op: OpCode::GetData, body: Bytes::from_static(b"\0\0\0\x02/a\0"), watch: None, losses_seen: 0 }
 }
 
 /// Recorded answers behind a recorded handshake, each with its length.

@@ -25,7 +25,11 @@ pub(super) fn run(data: &[u8]) {
         environment: Default::default(),
     };
     let loaded = load(&inputs, &OneFile(data));
-    assert_eq!(loaded.config.is_none(), !loaded.findings.errors.is_empty(), "refused exactly when something is wrong");
+    assert_eq!(
+        loaded.config.is_none(),
+        !loaded.findings.errors.is_empty(),
+        "refused exactly when something is wrong"
+    );
 }
 
 pub(super) fn corpus() -> Vec<Vec<u8>> {

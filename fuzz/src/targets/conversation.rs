@@ -26,7 +26,8 @@ impl Lanes for LaneMap {
     }
 }
 
-const OPTIONS: TreeOptions = TreeOptions { ttl_nodes: TtlNodes::Enabled, digest: DigestMode::On, hash_seed: 1 };
+const OPTIONS: TreeOptions =
+    TreeOptions { ttl_nodes: TtlNodes::Enabled, digest: DigestMode::On, hash_seed: 1 };
 
 fn settings() -> NodeSettings {
     NodeSettings {

@@ -17,7 +17,16 @@ pub(super) fn run(data: &[u8]) {
 }
 
 pub(super) fn corpus() -> Vec<Vec<u8>> {
-    ["digest user:secret", "digest super:", "ip 10.0.0.1", "world anyone", "auth ", "sasl x", "x509 CN=a", "super x"]
-        .map(|text| text.as_bytes().to_vec())
-        .to_vec()
+    [
+        "digest user:secret",
+        "digest super:",
+        "ip 10.0.0.1",
+        "world anyone",
+        "auth ",
+        "sasl x",
+        "x509 CN=a",
+        "super x",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec()
 }

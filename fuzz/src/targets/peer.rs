@@ -8,8 +8,8 @@ use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
 use zebu_proto::quorum::{Notification, Packet};
 use zebu_proto::{Reader, ServerId, Zxid};
 use zebu_zab::{
-    Action, Entry, Event, HistoryLimits, IoId, LinkId, LogRead, Peer, PeerSettings, QuorumRule, Recovered, Role, Trust,
-    weight,
+    Action, Entry, Event, HistoryLimits, IoId, LinkId, LogRead, Peer, PeerSettings, QuorumRule, Recovered,
+    Role, Trust, weight,
 };
 
 use crate::bits::Bits;
@@ -67,8 +67,13 @@ fn settings(role: Role) -> PeerSettings {
 impl Rig {
     fn new(role: Role) -> Rig {
         let last = Zxid::new(1, 3);
-        let recovered =
-            Recovered { last, proven: Zxid::ZERO, accepted_epoch: 1, current_epoch: 1, trust: Trust::Trusted };
+        let recovered = Recovered {
+            last,
+            proven: Zxid::ZERO,
+            accepted_epoch: 1,
+            current_epoch: 1,
+            trust: Trust::Trusted,
+        };
         let mut out = Vec::new();
         let peer = Peer::new(settings(role), recovered, 0, &mut out);
         let mut rig =
@@ -89,7 +94,9 @@ impl Rig {
                 Action::Dial { link, .. } => self.dialed = Some(link),
                 Action::Send { link, packet } => self.handle(Event::Sent { link, weight: weight(&packet) }),
                 Action::StreamSnapshot { link, .. } => self.handle(Event::SnapshotSent { link }),
-                Action::ReadLog { link, .. } => self.handle(Event::LogRead { link, read: LogRead::Unavailable }),
+                Action::ReadLog { link, .. } => {
+                    self.handle(Event::LogRead { link, read: LogRead::Unavailable })
+                }
                 Action::Append { io, entry } => {
                     assert!(entry.zxid > self.last, "the log grows");
                     self.last = entry.zxid;
