@@ -98,8 +98,14 @@ pub enum DiskOrder {
         /// The last transaction of the result.
         zxid: Zxid,
     },
-    /// Move log and snapshots out of the way and begin with an empty state.
+    /// Move log and snapshots out of the way and begin with an empty state. Leave a mark, so that a restart knows
+    /// that this server may not vote.
     SetAside {
+        /// The work.
+        io: IoId,
+    },
+    /// Remove that mark.
+    MarkTrusted {
         /// The work.
         io: IoId,
     },

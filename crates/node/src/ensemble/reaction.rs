@@ -43,14 +43,16 @@ impl Node {
                 }
             }
             Action::Truncate { io, to } => self.order_disk(DiskOrder::Truncate { io, to }),
-            Action::InstallSnapshot { io, link, zxid } => {
+            Action::InstallSnapshot { io, link, tail, zxid } => {
                 self.forget_decided(lanes);
-                self.order_disk(DiskOrder::InstallSnapshot { io, link, tail: Vec::new(), zxid });
+                self.order_disk(DiskOrder::InstallSnapshot { io, link, tail, zxid });
             }
+            Action::DiscardSnapshot { link } => self.order(Order::DiscardSnapshot { link }),
             Action::SetAside { io } => {
                 self.forget_decided(lanes);
                 self.order_disk(DiskOrder::SetAside { io });
             }
+            Action::MarkTrusted { io } => self.order_disk(DiskOrder::MarkTrusted { io }),
             Action::SaveAcceptedEpoch { io, epoch } => {
                 self.order_disk(DiskOrder::SaveAcceptedEpoch { io, epoch });
             }

@@ -33,7 +33,7 @@ fn create_session(session: SessionId) -> Packet {
 /// A leader with a session at a learner.
 fn leader_and_session() -> Member {
     let mut leader = Member::leader();
-    leader.from_learner(LINK, create_session(AWAY));
+    leader.hear_learner(LINK, create_session(AWAY));
     let entries = leader.decide_all();
     assert_eq!(entries[0].txn, Txn::CreateSession { timeout_ms: TIMEOUT_MS });
     assert_eq!((entries[0].header.session, entries[0].header.cxid), (AWAY, 0));
@@ -42,7 +42,7 @@ fn leader_and_session() -> Member {
 
 /// What became of a request of a learner.
 fn decided(leader: &mut Member, link: LinkId, session: SessionId, ask: &Ask) -> Txn {
-    leader.from_learner(link, request(session, 4, ask));
+    leader.hear_learner(link, request(session, 4, ask));
     let entry = leader.decide_all().pop().unwrap();
     assert_eq!((entry.header.session, entry.header.cxid), (session, 4));
     entry.txn
@@ -107,7 +107,7 @@ fn the_learner_is_believed_who_its_client_is() {
         let ask = set("/mine", "");
         let auth = id.map(|id| vec![id]);
         let packet = Packet::Request { session: AWAY, cxid: 4, op: ask.op, payload: ask.body.into(), auth };
-        leader.from_learner(LINK, packet);
+        leader.hear_learner(LINK, packet);
         leader.decide_all().pop().unwrap().txn
     };
     assert_eq!(as_id(Some(Id::new("ip", "10.0.0.9"))), Txn::error(ErrorCode::NoAuth));
@@ -136,7 +136,7 @@ fn whatever_a_learner_sends_becomes_a_transaction() {
 fn an_id_is_given_to_one_session() {
     let mut leader = leader_and_session();
     for session in [AWAY, SessionId::NONE, SessionId(i64::MIN)] {
-        leader.from_learner(OTHER_LINK, create_session(session));
+        leader.hear_learner(OTHER_LINK, create_session(session));
         assert_eq!(leader.decide_all()[0].txn, Txn::error(ErrorCode::SessionExpired), "{session}");
     }
     assert_eq!(leader.world.replica.tree().sessions().len(), 1);
@@ -150,7 +150,7 @@ fn only_where_a_session_is_it_may_write() {
     let close = Ask::raw(OpCode::CloseSession.wire(), &[]);
     assert_eq!(decided(&mut leader, OTHER_LINK, AWAY, &close), moved);
 
-    leader.from_learner(OTHER_LINK, Packet::Revalidate { session: AWAY, timeout_ms: TIMEOUT_MS });
+    leader.hear_learner(OTHER_LINK, Packet::Revalidate { session: AWAY, timeout_ms: TIMEOUT_MS });
     assert_eq!(leader.answers(), [(OTHER_LINK, zxid(3), Packet::Revalidated { session: AWAY, valid: true })]);
     assert_eq!(decided(&mut leader, LINK, AWAY, &create("/a", "", 0)), moved);
     assert!(matches!(decided(&mut leader, OTHER_LINK, AWAY, &create("/a", "", 0)), Txn::Create(_)));
@@ -161,7 +161,7 @@ fn only_where_a_session_is_it_may_write() {
     assert!(leader.world.greeting(lane).is_some());
     assert_eq!(decided(&mut leader, OTHER_LINK, AWAY, &create("/b", "", 0)), moved);
     let late = leader.world.receive(lane, &create("/c", "", 0).frame(1));
-    leader.from_learner(LINK, Packet::Revalidate { session: AWAY, timeout_ms: TIMEOUT_MS });
+    leader.hear_learner(LINK, Packet::Revalidate { session: AWAY, timeout_ms: TIMEOUT_MS });
     assert_eq!(leader.world.phase(lane), Phase::Closed(CloseReason::Replaced));
     leader.world.submit(late);
     leader.collect();
@@ -174,9 +174,9 @@ fn only_where_a_session_is_it_may_write() {
 #[test]
 fn a_session_is_revalidated_behind_everything_that_is_proposed() {
     let mut leader = leader_and_session();
-    leader.from_learner(LINK, request(AWAY, 1, &create("/a", "", 0)));
-    leader.from_learner(OTHER_LINK, Packet::Revalidate { session: AWAY, timeout_ms: TIMEOUT_MS });
-    leader.from_learner(OTHER_LINK, Packet::Revalidate { session: SessionId(5), timeout_ms: TIMEOUT_MS });
+    leader.hear_learner(LINK, request(AWAY, 1, &create("/a", "", 0)));
+    leader.hear_learner(OTHER_LINK, Packet::Revalidate { session: AWAY, timeout_ms: TIMEOUT_MS });
+    leader.hear_learner(OTHER_LINK, Packet::Revalidate { session: SessionId(5), timeout_ms: TIMEOUT_MS });
     assert_eq!(
         leader.answers(),
         [
@@ -192,8 +192,8 @@ fn syncs_wait_for_what_is_proposed() {
     let lane = own_client(&mut leader, 30_000);
     leader.world.send_as(lane, 1, &sync("/at-once"));
     assert_eq!(leader.world.replies(lane)[0].path(), "/at-once");
-    leader.from_learner(LINK, request(AWAY, 1, &create("/a", "", 0)));
-    leader.from_learner(LINK, request(SessionId(99), 7, &sync("/x")));
+    leader.hear_learner(LINK, request(AWAY, 1, &create("/a", "", 0)));
+    leader.hear_learner(LINK, request(SessionId(99), 7, &sync("/x")));
     assert_eq!(leader.answers(), [(LINK, zxid(3), Packet::Sync)]);
     leader.world.send_as(lane, 2, &sync("/y"));
     leader.world.send_as(lane, 3, &set("/a", "later"));
@@ -219,17 +219,17 @@ fn a_session_lives_as_long_as_its_learner_hears_of_it() {
     let mut leader = leader_and_session();
     for _ in 0..10 {
         leader.pass(i64::from(TIMEOUT_MS) - 1);
-        leader.from_learner(LINK, touch(AWAY));
+        leader.hear_learner(LINK, touch(AWAY));
         leader.decide_all();
     }
     assert!(is_there(&leader, AWAY));
-    leader.from_learner(LINK, touch(SessionId(77)));
+    leader.hear_learner(LINK, touch(SessionId(77)));
     leader.pass(i64::from(TIMEOUT_MS) + TICK_MS);
     let entry = leader.decide_all().pop().unwrap();
     assert_eq!((entry.header.session, entry.header.cxid), (AWAY, 0));
     assert_eq!(entry.txn, Txn::CloseSession(Some(vec![])));
     assert!(!is_there(&leader, AWAY));
-    leader.from_learner(LINK, Packet::Revalidate { session: AWAY, timeout_ms: TIMEOUT_MS });
+    leader.hear_learner(LINK, Packet::Revalidate { session: AWAY, timeout_ms: TIMEOUT_MS });
     assert!(matches!(leader.answers()[..], [(_, _, Packet::Revalidated { valid: false, .. })]));
 }
 
@@ -237,7 +237,7 @@ fn a_session_lives_as_long_as_its_learner_hears_of_it() {
 fn a_session_of_a_lost_learner_lives_for_its_timeout() {
     let mut leader = leader_and_session();
     leader.pass(5000);
-    leader.from_learner(LINK, touch(AWAY));
+    leader.hear_learner(LINK, touch(AWAY));
     leader.pass(4000);
     leader.want([Action::LearnerLost { link: LINK }]);
     leader.pass(1999);
@@ -307,7 +307,7 @@ fn when_no_place_is_left_whoever_asks_is_sent_elsewhere() {
     leader.world.send_as(lane, 1, &create("/a", "", 0));
     leader.script().is_exhausted = true;
     leader.world.send_as(lane, 2, &create("/b", "", 0));
-    leader.from_learner(LINK, request(AWAY, 1, &create("/c", "", 0)));
+    leader.hear_learner(LINK, request(AWAY, 1, &create("/c", "", 0)));
     let newcomer = leader.world.open();
     leader.world.connect(newcomer, hello(30_000));
     leader.pass(60_000);

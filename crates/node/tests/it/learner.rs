@@ -196,7 +196,7 @@ fn syncs_are_answered_in_order_and_not_before_the_tree_is_there() {
     // The commit and the answer have come, the own disk is still at work.
     let delivery = member.transaction(session, 1, data_set("/a", "1", 1));
     member.script().committed = zxid(4);
-    member.from_leader(Packet::Sync);
+    member.hear_leader(Packet::Sync);
     assert!(member.world.received(lane).is_empty());
     member.want([delivery]);
     member.apply();
@@ -204,9 +204,9 @@ fn syncs_are_answered_in_order_and_not_before_the_tree_is_there() {
     assert_eq!(replies.iter().map(|reply| reply.xid).collect::<Vec<_>>(), [1, 2, 3]);
     assert_eq!((replies[1].path(), replies[1].zxid), ("/x".to_owned(), zxid(4).0));
     assert!(member.world.received(other).is_empty());
-    member.from_leader(Packet::Sync);
+    member.hear_leader(Packet::Sync);
     assert_eq!(member.world.replies(other)[0].path(), "/y");
-    member.from_leader(Packet::Sync);
+    member.hear_leader(Packet::Sync);
     assert_eq!(member.world.submitted, member.world.answered);
 }
 

@@ -28,7 +28,7 @@ fn revalidate(session: SessionId) -> Packet {
 }
 
 fn touched(member: &mut Member) -> Vec<SessionId> {
-    member.from_leader(Packet::Ping { zxid: zxid(9) });
+    member.hear_leader(Packet::Ping { zxid: zxid(9) });
     let Some(Packet::PingReply { zxid: copied, touched }) = member.said().pop() else { panic!("a reply") };
     assert_eq!(copied, zxid(9));
     assert!(touched.iter().all(|Touch { timeout_ms, .. }| *timeout_ms == 30_000));
@@ -42,7 +42,7 @@ fn the_leader_is_asked_about_a_session_that_comes_over() {
     let lane = returns(&mut member, ELSEWHERE);
     assert_eq!(member.said(), [revalidate(ELSEWHERE)]);
     assert_eq!(member.world.greeting(lane), None);
-    member.from_leader(Packet::Revalidated { session: ELSEWHERE, valid: true });
+    member.hear_leader(Packet::Revalidated { session: ELSEWHERE, valid: true });
     let greeting = member.world.greeting(lane).unwrap();
     assert_eq!((greeting.session_id, greeting.timeout_ms), (ELSEWHERE.0, 30_000));
     member.world.send_as(lane, 1, &get("/a"));
@@ -67,10 +67,10 @@ fn who_does_not_know_the_password_is_refused_here() {
 fn a_session_that_the_leader_does_not_know_is_refused() {
     let (mut member, _, _) = learner_and_client();
     let lane = returns(&mut member, ELSEWHERE);
-    member.from_leader(Packet::Revalidated { session: ELSEWHERE, valid: false });
+    member.hear_leader(Packet::Revalidated { session: ELSEWHERE, valid: false });
     assert_eq!(member.world.greeting(lane).unwrap().session_id, 0);
     assert_eq!(member.world.phase(lane), Phase::Draining);
-    member.from_leader(Packet::Revalidated { session: ELSEWHERE, valid: true });
+    member.hear_leader(Packet::Revalidated { session: ELSEWHERE, valid: true });
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_client_that_comes_back_waits_until_its_former_writes_are_applied() {
     assert_eq!(member.world.phase(first), Phase::Closed(CloseReason::Replaced));
     let delivery = member.transaction(session, 1, Txn::Create(created("/late", "")));
     member.script().committed = zxid(3);
-    member.from_leader(Packet::Revalidated { session, valid: true });
+    member.hear_leader(Packet::Revalidated { session, valid: true });
     assert_eq!(member.world.greeting(second), None);
     member.want([delivery]);
     member.apply();
@@ -92,14 +92,18 @@ fn a_client_that_comes_back_waits_until_its_former_writes_are_applied() {
 #[test]
 fn what_the_former_connection_still_sends_is_dropped() {
     let (mut member, first, session) = learner_and_client();
-    let late = member.world.receive(first, &set("/a", "late").frame(5));
+    let late = [5, 6].map(|xid| member.world.receive(first, &set("/a", "late").frame(xid)));
     let second = returns(&mut member, session);
     member.said();
+    let [late, later] = late;
     member.world.submit(late);
     assert!(member.said().is_empty());
     assert_eq!(member.world.answered, 1);
-    member.from_leader(Packet::Revalidated { session, valid: true });
+    member.hear_leader(Packet::Revalidated { session, valid: true });
     assert!(member.world.greeting(second).is_some());
+    member.world.submit(later);
+    assert!(member.said().is_empty());
+    assert_eq!(member.world.answered, 2);
     member.world.disconnect(first);
     member.world.send_as(second, 1, &set("/a", ""));
     assert_eq!(member.said().len(), 1, "the former connection's end does not concern the present one");
@@ -111,7 +115,7 @@ fn a_session_that_ended_after_the_leaders_word_is_refused() {
     let lane = returns(&mut member, session);
     let delivery = member.transaction(session, 0, Txn::CloseSession(Some(vec![])));
     member.script().committed = zxid(3);
-    member.from_leader(Packet::Revalidated { session, valid: true });
+    member.hear_leader(Packet::Revalidated { session, valid: true });
     member.want([delivery]);
     member.apply();
     assert_eq!(member.world.greeting(lane).unwrap().session_id, 0);
@@ -121,9 +125,9 @@ fn a_session_that_ended_after_the_leaders_word_is_refused() {
 fn two_connections_for_one_session_are_answered_in_the_order_of_their_questions() {
     let (mut member, _, session) = learner_and_client();
     let (second, third) = (returns(&mut member, session), returns(&mut member, session));
-    member.from_leader(Packet::Revalidated { session, valid: true });
+    member.hear_leader(Packet::Revalidated { session, valid: true });
     assert!(member.world.greeting(second).is_some());
-    member.from_leader(Packet::Revalidated { session, valid: true });
+    member.hear_leader(Packet::Revalidated { session, valid: true });
     assert!(member.world.greeting(third).is_some());
     assert_eq!(member.world.phase(second), Phase::Closed(CloseReason::Replaced));
     assert_eq!(member.world.phase(third), Phase::Serving);
@@ -204,7 +208,7 @@ fn watches_are_set_again_after_a_client_came_over() {
     let (mut member, _, _) = learner_and_client();
     member.deliver(ELSEWHERE, 0, Txn::CreateSession { timeout_ms: 30_000 });
     let lane = returns(&mut member, ELSEWHERE);
-    member.from_leader(Packet::Revalidated { session: ELSEWHERE, valid: true });
+    member.hear_leader(Packet::Revalidated { session: ELSEWHERE, valid: true });
     member.world.greeting(lane);
     member.world.send_as(lane, -8, &set_watches(zxid(2).0, &[&["/a"], &["/new"], &[]]));
     assert_eq!(member.world.received(lane).len(), 1);

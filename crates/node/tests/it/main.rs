@@ -7,6 +7,8 @@
 mod auth;
 mod chaos;
 mod client;
+mod ensemble;
+mod ensemble_random;
 mod handshake;
 mod leader;
 mod learner;
@@ -22,5 +24,6 @@ mod replies;
 mod restore;
 mod scripted;
 mod sessions;
+mod trio;
 mod watches;
 mod world;

@@ -93,7 +93,7 @@ fn a_member_serves_when_it_has_applied_what_was_decided_before() {
     let lane = member.world.open();
     member.world.connect(lane, hello(5000));
     assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::NotServing));
-    member.from_leader(Packet::Ping { zxid: zxid(1) });
+    member.hear_leader(Packet::Ping { zxid: zxid(1) });
     assert_eq!(member.said(), [Packet::PingReply { zxid: zxid(1), touched: vec![] }]);
     assert_eq!(member.apply(), 1);
     assert_eq!(member.take_orders(), [Order::Serve(following())]);
@@ -109,12 +109,12 @@ fn what_a_learner_asks_before_its_leader_serves_is_not_lost() {
     let ask = create("/a", "", 0);
     let packet =
         Packet::Request { session: SESSION, cxid: 3, op: ask.op, payload: ask.body.into(), auth: None };
-    member.from_learner(LINK, packet.clone());
+    member.hear_learner(LINK, packet.clone());
     assert!(member.proposed().is_empty());
     member.apply();
     assert!(matches!(member.decide_all()[0].txn, Txn::Create(_)));
     member.want([Action::StopServing]);
-    member.from_learner(LINK, packet);
+    member.hear_learner(LINK, packet);
     assert!(member.proposed().is_empty(), "it spoke to nobody");
 }
 
@@ -142,7 +142,7 @@ fn a_learner_that_lost_its_leader_closes_everybody() {
     let again = member.world.hello_again(lane);
     let late = member.world.receive(lane, &set("/a", "").frame(3));
     member.script().committed = zxid(99);
-    member.from_leader(Packet::Sync);
+    member.hear_leader(Packet::Sync);
     member.want([Action::StopServing]);
     assert_eq!(member.take_orders(), [Order::StopServing]);
     for closed in [lane, connecting] {

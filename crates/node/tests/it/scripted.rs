@@ -243,11 +243,11 @@ impl Member {
         assert_eq!(self.apply(), 1);
     }
 
-    pub(crate) fn from_leader(&mut self, packet: Packet) {
+    pub(crate) fn hear_leader(&mut self, packet: Packet) {
         self.want([Action::FromLeader { packet }]);
     }
 
-    pub(crate) fn from_learner(&mut self, link: LinkId, packet: Packet) {
+    pub(crate) fn hear_learner(&mut self, link: LinkId, packet: Packet) {
         self.want([Action::FromLearner { link, server: ServerId(1), packet }]);
     }
 }

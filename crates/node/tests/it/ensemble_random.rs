@@ -1,0 +1,247 @@
+//! Random clients, crashes and partitions, and what must hold whatever happens: what was acknowledged stays, the
+//! order of a client's requests is kept, nobody sees time go back, and all members end with the same state.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use zebu_node::{LaneId, Phase, Random};
+use zebu_proto::txn::Txn;
+use zebu_proto::{ErrorCode, ServerId, SessionId};
+use zebu_zab::HistoryLimits;
+
+use crate::client::{
+    Ask, EPHEMERAL, Frame, close_session, create, delete, get_watch, hello, multi, multi_set, ping, set, sync,
+};
+use crate::trio::{Logs, Trio};
+
+/// A client and what it knows.
+#[derive(Debug, Default)]
+struct Client {
+    at: Option<(ServerId, LaneId)>,
+    session: Option<SessionId>,
+    next_xid: i32,
+    /// What it has asked for on this connection: number, and whether it writes.
+    asked: Vec<(i32, Does)>,
+    last_zxid: i64,
+    acknowledged: Vec<i64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Does {
+    Write,
+    Read,
+}
+
+struct Run {
+    trio: Trio,
+    random: Random,
+    clients: Vec<Client>,
+}
+
+impl Run {
+    fn new(seed: u64) -> Run {
+        let mut random = Random::new(seed);
+        let entries = [3, 1000][random.below(2) as usize];
+        let mut trio = Trio::with(3, random.below(2) as i64, HistoryLimits { entries, bytes: 1 << 20 });
+        trio.logs = if random.below(2) == 0 { Logs::Kept } else { Logs::Purged };
+        Run { trio, random, clients: (0..4).map(|_| Client::default()).collect() }
+    }
+
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.random.below(of.len() as u64) as usize]
+    }
+
+    fn ask(&mut self) -> (Ask, Does) {
+        let path = self.pick(&["/a", "/b", "/c"]);
+        match self.random.below(9) {
+            0 | 1 => (create(path, "", 0), Does::Write),
+            2 => (create(path, "", EPHEMERAL), Does::Write),
+            3 => (delete(path), Does::Write),
+            4 | 5 => (set(path, "x"), Does::Write),
+            6 => (multi(&[multi_set("/a", "m"), multi_set("/b", "m")]), Does::Write),
+            7 => (sync(path), Does::Read),
+            _ => (get_watch(path), Does::Read),
+        }
+    }
+
+    fn step(&mut self) {
+        let ids: Vec<ServerId> = self.trio.servers.keys().copied().collect();
+        match self.random.below(100) {
+            0..70 => {
+                let client = self.random.below(self.clients.len() as u64) as usize;
+                self.act(client);
+            }
+            70..90 => {
+                let ms = self.pick(&[1, 10, 500, 2500]);
+                self.trio.run(ms);
+            }
+            90..93 if ids.len() > 2 => {
+                let id = self.pick(&ids);
+                self.crash(id);
+            }
+            93..95 => {
+                let id = self.pick(&ids);
+                self.trio.cut_off(id);
+            }
+            95..97 => self.trio.heal(),
+            _ => {
+                for id in (1..=4).map(ServerId).filter(|&id| self.trio.is_down(id)).collect::<Vec<_>>() {
+                    self.trio.start(id);
+                }
+            }
+        }
+        match self.random.below(6) {
+            0 => self.trio.settle(),
+            1..4 => self.trio.deliver_some(&mut self.random),
+            _ => {}
+        }
+        (0..self.clients.len()).for_each(|client| self.listen(client));
+    }
+
+    fn crash(&mut self, id: ServerId) {
+        (0..self.clients.len()).for_each(|client| self.listen(client));
+        for client in &mut self.clients {
+            client.at = client.at.filter(|(at, _)| *at != id);
+        }
+        self.trio.crash(id);
+    }
+
+    fn act(&mut self, index: usize) {
+        let ids: Vec<ServerId> = self.trio.servers.keys().copied().collect();
+        let id = self.pick(&ids);
+        let choice = self.random.below(20);
+        match self.clients[index].at {
+            None => self.knock(index, id),
+            // It comes again elsewhere while its connection still lives.
+            Some(_) if choice == 0 => self.knock(index, id),
+            Some((at, lane)) if choice == 1 => {
+                self.listen(index);
+                self.trio.server(at).world.disconnect(lane);
+                self.clients[index].at = None;
+            }
+            Some((at, lane)) if choice == 2 && self.random.below(4) == 0 => {
+                self.send(index, (at, lane), &close_session(), Does::Write);
+            }
+            Some((at, lane)) if choice < 5 => self.trio.server(at).world.send_as(lane, -2, &ping()),
+            Some(at) => {
+                let (ask, does) = self.ask();
+                self.send(index, at, &ask, does);
+            }
+        }
+    }
+
+    fn send(&mut self, index: usize, (at, lane): (ServerId, LaneId), ask: &Ask, does: Does) {
+        let world = &mut self.trio.server(at).world;
+        if world.phase(lane) == Phase::Serving {
+            let client = &mut self.clients[index];
+            client.next_xid += 1;
+            client.asked.push((client.next_xid, does));
+            world.send_as(lane, client.next_xid, ask);
+        }
+    }
+
+    fn knock(&mut self, index: usize, id: ServerId) {
+        self.listen(index);
+        let client = &mut self.clients[index];
+        let mut request = hello(6000);
+        if let Some(session) = client.session {
+            request.session_id = session.0;
+            request.password = Some(zebu_proto::password::session_password(session).into());
+            request.last_zxid_seen = client.last_zxid;
+        }
+        let lane = self.trio.knock(id, request);
+        let greeting = self.trio.server(id).world.greeting(lane);
+        let client = &mut self.clients[index];
+        match greeting {
+            Some(greeting) if greeting.session_id == 0 => {
+                *client = Client { next_xid: client.next_xid, ..Client::default() };
+            }
+            Some(greeting) => {
+                client.session = Some(SessionId(greeting.session_id));
+                client.at = Some((id, lane));
+                client.asked.clear();
+            }
+            // Refused, or nobody answers: it tries again.
+            None => self.trio.server(id).world.disconnect(lane),
+        }
+    }
+
+    /// Reads what came, and checks it.
+    fn listen(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        let Some((at, lane)) = client.at else { return };
+        let world = &mut self.trio.servers.get_mut(&at).unwrap().world;
+        for frame in world.received(lane) {
+            let (xid, zxid) = match &frame {
+                Frame::Event { zxid, .. } => (None, *zxid),
+                Frame::Reply(reply) => (Some(reply.xid), reply.zxid),
+            };
+            assert!(zxid >= client.last_zxid, "time goes on: {frame:?} after {:#x}", client.last_zxid);
+            client.last_zxid = zxid;
+            if let Some(xid) = xid.filter(|&xid| xid != -2) {
+                let (asked, does) = client.asked.remove(0);
+                assert_eq!(asked, xid, "answers come in the order of the questions");
+                if does == Does::Write {
+                    client.acknowledged.push(zxid);
+                }
+            }
+        }
+        if let Phase::Closed(_) = world.phase(lane) {
+            world.disconnect(lane);
+            client.at = None;
+        }
+    }
+
+    fn finish(mut self) -> usize {
+        self.trio.heal();
+        for id in (1..=4).map(ServerId).filter(|&id| self.trio.is_down(id)).collect::<Vec<_>>() {
+            self.trio.start(id);
+        }
+        self.trio.run(30_000);
+        (0..self.clients.len()).for_each(|client| self.listen(client));
+        self.trio.assert_equal();
+        let leader = self.trio.leader().unwrap();
+        let history = self.trio.history(leader);
+        let mut sessions = BTreeSet::new();
+        let mut by_zxid = BTreeMap::new();
+        for entry in &history {
+            match entry.txn {
+                Txn::CreateSession { .. } => {
+                    assert!(sessions.insert(entry.header.session), "ids are used once")
+                }
+                Txn::CloseSession(_) => {}
+                Txn::Error(code) if code == ErrorCode::SessionMoved.wire() => {}
+                _ => {}
+            }
+            by_zxid.insert(entry.header.zxid.0, entry);
+        }
+        for client in &self.clients {
+            let mut last = 0;
+            for zxid in &client.acknowledged {
+                assert!(*zxid > last, "one place for every write");
+                last = *zxid;
+                let entry = by_zxid.get(zxid).expect("what was acknowledged stays");
+                assert_eq!(Some(entry.header.session), client.session);
+            }
+        }
+        self.clients.iter().map(|client| client.acknowledged.len()).sum()
+    }
+}
+
+#[test]
+fn whatever_happens_the_promises_hold() {
+    let mut acknowledged = 0;
+    for seed in 0..60 {
+        let mut run = Run::new(seed);
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+            for _ in 0..400 {
+                run.step();
+            }
+            run.finish()
+        }));
+        match result {
+            Ok(count) => acknowledged += count,
+            Err(_) => panic!("seed {seed}"),
+        }
+    }
+    assert!(acknowledged > 1000, "only {acknowledged} writes were acknowledged");
+}

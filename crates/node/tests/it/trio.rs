@@ -1,0 +1,535 @@
+//! An ensemble in one struct: servers with a disk that is always fast, a network that loses nothing between servers
+//! that are up and not cut off, and one clock.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use zebu_node::{
+    DiskOrder, Enforcement, LaneId, LogBatch, Moment, Node, NodeSettings, Order, Random, Replica,
+};
+use zebu_proto::client::ConnectRequest;
+use zebu_proto::txn::TxnEntry;
+use zebu_proto::{ServerId, SessionId, Zxid};
+use zebu_tree::{Policy, Tree};
+use zebu_zab::{
+    Entry, Event, HistoryLimits, LinkId, LogRead, PeerSettings, QuorumRule, Recovered, Role, Serving, Trust,
+    weight,
+};
+
+use crate::client::{Ask, Frame, Reply, hello, ping};
+use crate::world::{START, World, read_batch, settings, tree_options};
+
+/// What a server's disk holds. Everything is durable at once.
+#[derive(Clone, Debug)]
+struct Disk {
+    log: Vec<Entry>,
+    accepted_epoch: i64,
+    current_epoch: i64,
+    trust: Trust,
+}
+
+impl Disk {
+    fn last(&self) -> Zxid {
+        self.log.last().map_or(Zxid::ZERO, |entry| entry.zxid)
+    }
+
+    fn tree(&self) -> Tree {
+        let mut tree = Tree::new(tree_options());
+        for entry in &self.log {
+            let entry = TxnEntry::decode(&entry.bytes).unwrap();
+            tree.apply(&entry.header, &entry.txn, &mut |_| ());
+        }
+        tree
+    }
+}
+
+pub(crate) struct Server {
+    pub(crate) world: World,
+    disk: Disk,
+    pub(crate) serving: Option<Serving>,
+    /// The other end of every link.
+    links: BTreeMap<LinkId, (ServerId, LinkId)>,
+    /// States that came on links.
+    received: BTreeMap<LinkId, Vec<Entry>>,
+    /// Snapshots that were sent, and states that were installed.
+    pub(crate) streamed: usize,
+    pub(crate) installed: usize,
+}
+
+impl Server {
+    fn start(id: ServerId, peer: PeerSettings, disk: Disk, now: Moment) -> Server {
+        let settings = NodeSettings { server_id: id.0 as u8, seed: id.0 as u64, ..settings() };
+        let replica = Replica::new(disk.tree(), Policy::default(), Enforcement::Off, 3);
+        let recovered = Recovered {
+            last: disk.last(),
+            proven: Zxid::ZERO,
+            accepted_epoch: disk.accepted_epoch,
+            current_epoch: disk.current_epoch,
+            trust: disk.trust,
+        };
+        let node = Node::member(settings.clone(), peer, recovered, &replica, now);
+        let mut world = World::around(node, replica, settings);
+        world.now = now;
+        Server {
+            world,
+            disk,
+            serving: None,
+            links: BTreeMap::new(),
+            received: BTreeMap::new(),
+            streamed: 0,
+            installed: 0,
+        }
+    }
+
+    fn append(&mut self, batch: &LogBatch) {
+        for entry in read_batch(batch) {
+            assert!(entry.header.zxid > self.disk.last(), "the log only grows");
+            let mut bytes = Vec::new();
+            entry.encode(&mut bytes);
+            self.disk.log.push(Entry { zxid: entry.header.zxid, bytes: bytes.into() });
+        }
+    }
+}
+
+/// Whether old transactions can be read back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Logs {
+    Kept,
+    Purged,
+}
+
+pub(crate) struct Trio {
+    pub(crate) logs: Logs,
+    pub(crate) servers: BTreeMap<ServerId, Server>,
+    peers: BTreeMap<ServerId, PeerSettings>,
+    down: BTreeMap<ServerId, Disk>,
+    cut_off: BTreeSet<ServerId>,
+    events: VecDeque<(ServerId, Event)>,
+    /// What the disks have done and not reported.
+    done: BTreeMap<ServerId, VecDeque<Event>>,
+    /// Messages of elections take a millisecond, oldest first.
+    mail: VecDeque<(i64, ServerId, Event)>,
+    accepted: u64,
+    pub(crate) now: Moment,
+}
+
+impl Trio {
+    /// Three voters.
+    pub(crate) fn new() -> Trio {
+        Trio::with(3, 0, HistoryLimits { entries: 1000, bytes: 1 << 20 })
+    }
+
+    pub(crate) fn with(voters: i64, observers: i64, history: HistoryLimits) -> Trio {
+        let voting: BTreeSet<ServerId> = (1..=voters).map(ServerId).collect();
+        let observing: BTreeSet<ServerId> = (voters + 1..=voters + observers).map(ServerId).collect();
+        let settings = |me: ServerId| PeerSettings {
+            me,
+            role: if voting.contains(&me) { Role::Voter } else { Role::Observer },
+            quorum: QuorumRule::majority(voting.iter().copied()),
+            observers: observing.clone(),
+            config: "version=0".into(),
+            config_version: 0,
+            tick_ms: 2000,
+            init_limit: 10,
+            sync_limit: 5,
+            resend_ms_min: 200,
+            resend_ms_max: 1600,
+            finalize_ms: 200,
+            retry_ms: 100,
+            history,
+            window: 1 << 20,
+        };
+        let empty = Disk { log: Vec::new(), accepted_epoch: 0, current_epoch: 0, trust: Trust::Trusted };
+        let all = || voting.iter().chain(&observing).copied();
+        let mut trio = Trio {
+            logs: Logs::Kept,
+            servers: BTreeMap::new(),
+            peers: all().map(|id| (id, settings(id))).collect(),
+            down: all().map(|id| (id, empty.clone())).collect(),
+            cut_off: BTreeSet::new(),
+            events: VecDeque::new(),
+            done: BTreeMap::new(),
+            mail: VecDeque::new(),
+            accepted: 0,
+            now: START,
+        };
+        for id in all() {
+            trio.start(id);
+        }
+        trio.run(3000);
+        trio
+    }
+
+    pub(crate) fn start(&mut self, id: ServerId) {
+        let disk = self.down.remove(&id).unwrap();
+        let server = Server::start(id, self.peers[&id].clone(), disk, self.now);
+        self.servers.insert(id, server);
+        self.work(id);
+    }
+
+    /// The process is gone; its disk stays.
+    pub(crate) fn crash(&mut self, id: ServerId) {
+        let server = self.servers.remove(&id).unwrap();
+        self.down.insert(id, server.disk);
+        self.events.retain(|(to, _)| *to != id);
+        self.done.remove(&id);
+        for (peer, link) in server.links.into_values() {
+            self.link_down(peer, link);
+        }
+    }
+
+    /// Nothing reaches this server, and nothing that it says arrives.
+    pub(crate) fn cut_off(&mut self, id: ServerId) {
+        self.cut_off.insert(id);
+        let links = std::mem::take(&mut self.server(id).links);
+        for (own, (peer, link)) in links {
+            self.events.push_back((id, Event::LinkDown { link: own }));
+            self.link_down(peer, link);
+        }
+    }
+
+    pub(crate) fn heal(&mut self) {
+        self.cut_off.clear();
+    }
+
+    fn link_down(&mut self, server: ServerId, link: LinkId) {
+        if let Some(server_of_link) = self.servers.get_mut(&server)
+            && server_of_link.links.remove(&link).is_some()
+        {
+            self.events.push_back((server, Event::LinkDown { link }));
+        }
+    }
+
+    pub(crate) fn server(&mut self, id: ServerId) -> &mut Server {
+        self.servers.get_mut(&id).unwrap()
+    }
+
+    pub(crate) fn leader(&self) -> Option<ServerId> {
+        let leads = |server: &Server| matches!(server.serving, Some(Serving::Leading { .. }));
+        self.servers.iter().find(|(_, server)| leads(server)).map(|(id, _)| *id)
+    }
+
+    /// Those that serve under the leader, in order.
+    pub(crate) fn learners(&self) -> Vec<ServerId> {
+        let learns = |server: &Server| {
+            matches!(server.serving, Some(Serving::Following { .. } | Serving::Observing { .. }))
+        };
+        self.servers.iter().filter(|(_, server)| learns(server)).map(|(id, _)| *id).collect()
+    }
+
+    /// Lets time pass; everything that is due happens.
+    pub(crate) fn run(&mut self, ms: i64) {
+        let end_ms = self.now.monotonic_ms + ms;
+        loop {
+            self.settle();
+            let mail_ms = self.mail.front().map(|(due_ms, ..)| *due_ms);
+            let due_ms =
+                self.servers.values().map(|server| server.world.node.next_deadline()).chain(mail_ms).min();
+            let next_ms = due_ms.unwrap_or(i64::MAX).clamp(self.now.monotonic_ms, end_ms);
+            let step_ms = next_ms - self.now.monotonic_ms;
+            self.now.monotonic_ms += step_ms;
+            self.now.wall_ms += step_ms;
+            for server in self.servers.values_mut() {
+                server.world.now = self.now;
+            }
+            while let Some((due_ms, to, event)) = self.mail.pop_front() {
+                if due_ms > self.now.monotonic_ms {
+                    self.mail.push_front((due_ms, to, event));
+                    break;
+                }
+                self.events.push_back((to, event));
+            }
+            let ids: Vec<ServerId> = self.servers.keys().copied().collect();
+            let mut ticked = !self.events.is_empty();
+            for id in ids {
+                if self.server(id).world.node.next_deadline() <= self.now.monotonic_ms {
+                    self.server(id).world.tick();
+                    self.work(id);
+                    ticked = true;
+                }
+            }
+            if !ticked && self.now.monotonic_ms == end_ms {
+                return;
+            }
+        }
+    }
+
+    /// Everything that is on its way arrives.
+    pub(crate) fn settle(&mut self) {
+        let ids: Vec<ServerId> = self.servers.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.work(id));
+        for _ in 0..1_000_000 {
+            for (&id, done) in &mut self.done {
+                self.events.extend(done.drain(..).map(|event| (id, event)));
+            }
+            if !self.deliver() {
+                return;
+            }
+        }
+        panic!("the ensemble never comes to rest");
+    }
+
+    /// Something that is on its way arrives, or a disk reports.
+    pub(crate) fn deliver_some(&mut self, random: &mut Random) {
+        for _ in 0..random.below(30) {
+            let waiting: Vec<ServerId> =
+                self.done.iter().filter(|(_, done)| !done.is_empty()).map(|(id, _)| *id).collect();
+            let choice = random.below(3 * (waiting.len() as u64 + 1)) as usize;
+            match waiting.get(choice) {
+                None => {
+                    self.deliver();
+                }
+                Some(&id) => {
+                    let done = self.done.get_mut(&id).and_then(VecDeque::pop_front);
+                    self.events.extend(done.map(|event| (id, event)));
+                }
+            }
+        }
+    }
+
+    /// The oldest event arrives. Whether there was one.
+    fn deliver(&mut self) -> bool {
+        let Some((id, event)) = self.events.pop_front() else { return false };
+        if let Some(server) = self.servers.get_mut(&id) {
+            let World { node, replica, lanes, now, .. } = &mut server.world;
+            node.handle_peer(event, replica, lanes, *now);
+            self.work(id);
+        }
+        true
+    }
+
+    /// Applies what a server has decided and does what it wants.
+    fn work(&mut self, id: ServerId) {
+        loop {
+            let server = self.servers.get_mut(&id).unwrap();
+            let World { node, replica, lanes, now, .. } = &mut server.world;
+            let mut orders = Vec::new();
+            if node.has_committed() {
+                node.commit(replica, lanes, *now).unwrap();
+            }
+            node.take_orders(&mut orders);
+            server.world.collect();
+            if orders.is_empty() {
+                return;
+            }
+            for order in orders {
+                self.execute(id, order);
+            }
+        }
+    }
+
+    fn execute(&mut self, id: ServerId, order: Order) {
+        match order {
+            Order::Notify { to, notification } => {
+                if self.reaches(id, to) {
+                    let due_ms = self.now.monotonic_ms + 1;
+                    self.mail.push_back((due_ms, to, Event::Notification { from: id, notification }));
+                }
+            }
+            Order::Dial { link, to } => self.dial(id, link, to),
+            Order::Send { link, packet } => {
+                let weight = weight(&packet);
+                if let Some((to, other)) = self.server(id).links.get(&link).copied() {
+                    self.events.push_back((to, Event::Packet { link: other, packet }));
+                    self.events.push_back((id, Event::Sent { link, weight }));
+                }
+            }
+            Order::Close { link, .. } => {
+                self.server(id).received.remove(&link);
+                if let Some((to, other)) = self.server(id).links.remove(&link) {
+                    self.link_down(to, other);
+                }
+            }
+            Order::StreamSnapshot { link, zxid } => self.stream(id, link, zxid),
+            Order::ReadLog { link, after, up_to } => {
+                let log = &self.server(id).disk.log;
+                let start = log.iter().position(|entry| entry.zxid == after).map(|index| index + 1);
+                let start = if after == Zxid::ZERO { Some(0) } else { start };
+                let entries: Vec<Entry> = start
+                    .map(|start| log[start..].iter().filter(|entry| entry.zxid <= up_to).take(3).cloned())
+                    .into_iter()
+                    .flatten()
+                    .collect();
+                let read = if entries.is_empty() || self.logs == Logs::Purged {
+                    LogRead::Unavailable
+                } else {
+                    LogRead::Entries(entries)
+                };
+                self.events.push_back((id, Event::LogRead { link, read }));
+            }
+            Order::DiscardSnapshot { link } => {
+                self.server(id).received.remove(&link);
+            }
+            Order::Disk(order) => self.write(id, order),
+            Order::Serve(serving) => {
+                assert_eq!(self.server(id).serving.replace(serving), None);
+            }
+            Order::StopServing => {
+                assert!(self.server(id).serving.take().is_some());
+            }
+        }
+    }
+
+    fn reaches(&self, from: ServerId, to: ServerId) -> bool {
+        self.servers.contains_key(&to) && !self.cut_off.contains(&from) && !self.cut_off.contains(&to)
+    }
+
+    fn dial(&mut self, id: ServerId, link: LinkId, to: ServerId) {
+        if !self.reaches(id, to) {
+            self.events.push_back((id, Event::DialFailed { link }));
+            return;
+        }
+        self.accepted += 1;
+        let other = LinkId::accepted(self.accepted);
+        self.server(id).links.insert(link, (to, other));
+        self.server(to).links.insert(other, (id, link));
+        self.events.push_back((to, Event::Accepted { link: other }));
+        self.events.push_back((id, Event::Dialed { link }));
+    }
+
+    fn stream(&mut self, id: ServerId, link: LinkId, zxid: Zxid) {
+        let server = self.server(id);
+        let last = server.world.replica.last_zxid();
+        assert!(last >= zxid, "the state holds what it is said to hold");
+        let state: Vec<Entry> = server.disk.log.iter().filter(|entry| entry.zxid <= last).cloned().collect();
+        server.streamed += 1;
+        if let Some((to, other)) = server.links.get(&link).copied() {
+            self.server(to).received.insert(other, state);
+            self.events.push_back((to, Event::SnapshotReceived { link: other }));
+            self.events.push_back((id, Event::SnapshotSent { link }));
+        }
+    }
+
+    fn write(&mut self, id: ServerId, order: DiskOrder) {
+        let server = self.server(id);
+        let io = match order {
+            DiskOrder::Append { io, batch } => {
+                server.append(&batch);
+                io
+            }
+            DiskOrder::Truncate { io, to } => {
+                let found = to == Zxid::ZERO || server.disk.log.iter().any(|entry| entry.zxid == to);
+                if !found {
+                    self.done.entry(id).or_default().push_back(Event::TruncateRefused { io });
+                    return;
+                }
+                server.disk.log.retain(|entry| entry.zxid <= to);
+                if server.world.replica.last_zxid() > to {
+                    server.world.replica.replace_tree(server.disk.tree());
+                }
+                io
+            }
+            DiskOrder::InstallSnapshot { io, link, tail, zxid } => {
+                let mut log = server.received.remove(&link).unwrap();
+                let last = log.last().map_or(Zxid::ZERO, |entry| entry.zxid);
+                log.extend(tail.into_iter().filter(|entry| entry.zxid > last));
+                log.retain(|entry| entry.zxid <= zxid);
+                server.disk.log = log;
+                assert_eq!(server.disk.last(), zxid);
+                server.world.replica.replace_tree(server.disk.tree());
+                server.installed += 1;
+                io
+            }
+            DiskOrder::SetAside { io } => {
+                server.disk.log.clear();
+                server.disk.trust = Trust::Untrusted;
+                server.world.replica.replace_tree(server.disk.tree());
+                io
+            }
+            DiskOrder::MarkTrusted { io } => {
+                server.disk.trust = Trust::Trusted;
+                io
+            }
+            DiskOrder::SaveAcceptedEpoch { io, epoch } => {
+                server.disk.accepted_epoch = i64::from(epoch);
+                io
+            }
+            DiskOrder::SaveCurrentEpoch { io, epoch } => {
+                server.disk.current_epoch = i64::from(epoch);
+                io
+            }
+        };
+        self.done.entry(id).or_default().push_back(Event::Persisted { io });
+    }
+}
+
+/// What clients do.
+impl Trio {
+    /// A connection that asks for this; whether it gets it is to be seen.
+    pub(crate) fn knock(&mut self, id: ServerId, request: ConnectRequest) -> LaneId {
+        let world = &mut self.server(id).world;
+        let lane = world.open();
+        world.connect(lane, request);
+        self.settle();
+        lane
+    }
+
+    /// A client with a new session.
+    pub(crate) fn client(&mut self, id: ServerId, timeout_ms: i32) -> LaneId {
+        let lane = self.knock(id, hello(timeout_ms));
+        let greeting = self.server(id).world.greeting(lane).unwrap();
+        assert_ne!(greeting.session_id, 0);
+        lane
+    }
+
+    /// A client takes up its session at a server; whether it was accepted.
+    pub(crate) fn resume(&mut self, id: ServerId, session: SessionId, timeout_ms: i32) -> Option<LaneId> {
+        let password = zebu_proto::password::session_password(session);
+        let request =
+            ConnectRequest { session_id: session.0, password: Some(password.into()), ..hello(timeout_ms) };
+        let lane = self.knock(id, request);
+        let greeting = self.server(id).world.greeting(lane)?;
+        (greeting.session_id == session.0).then_some(lane)
+    }
+
+    pub(crate) fn session(&mut self, id: ServerId, lane: LaneId) -> SessionId {
+        self.server(id).world.session(lane)
+    }
+
+    pub(crate) fn send(&mut self, id: ServerId, lane: LaneId, ask: Ask) -> i32 {
+        self.server(id).world.send(lane, ask)
+    }
+
+    /// Asks and returns the answer.
+    pub(crate) fn call(&mut self, id: ServerId, lane: LaneId, ask: Ask) -> Reply {
+        let xid = self.send(id, lane, ask);
+        self.settle();
+        let frame = self.server(id).world.received(lane).pop();
+        let reply = frame.map(Frame::reply).expect("an answer");
+        assert_eq!(reply.xid, xid);
+        reply
+    }
+
+    pub(crate) fn ping(&mut self, id: ServerId, lane: LaneId) {
+        self.server(id).world.send_as(lane, -2, &ping());
+        self.settle();
+        assert_eq!(self.server(id).world.xids(lane), [-2]);
+    }
+
+    /// The history as a server has it.
+    pub(crate) fn history(&self, id: ServerId) -> Vec<TxnEntry> {
+        self.servers[&id].disk.log.iter().map(|entry| TxnEntry::decode(&entry.bytes).unwrap()).collect()
+    }
+
+    pub(crate) fn is_down(&self, id: ServerId) -> bool {
+        self.down.contains_key(&id)
+    }
+
+    /// All servers that are up serve, and have the same state; nothing is left open.
+    pub(crate) fn assert_equal(&mut self) {
+        self.settle();
+        let leader = self.leader().expect("a leader");
+        let digest = self.server(leader).world.replica.tree().digest();
+        let last = self.server(leader).world.replica.last_zxid();
+        let sessions = self.server(leader).world.replica.tree().sessions().clone();
+        for (id, server) in &mut self.servers {
+            assert!(server.serving.is_some(), "{id:?}");
+            let replica = &server.world.replica;
+            assert_eq!((replica.last_zxid(), replica.tree().digest()), (last, digest), "{id:?}");
+            assert_eq!(replica.tree().sessions(), &sessions);
+            assert_eq!(server.disk.last(), last, "{id:?}");
+            let node = &server.world.node;
+            assert_eq!((node.in_flight(), node.digest_mismatches()), (0, 0), "{id:?}");
+            assert_eq!(server.world.submitted, server.world.answered, "{id:?}");
+        }
+    }
+}
