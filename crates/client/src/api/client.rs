@@ -17,7 +17,7 @@ use super::retry::RetryPolicy;
 use crate::core::{
     ConnectStringError, Random, ServerList, SessionCredentials, SessionInfo, SessionState, Status, WatcherId,
 };
-use crate::net::{Command, Lease, Ticket};
+use crate::net::{Command, Lease, Ticket, Trouble};
 use crate::path;
 
 /// What all clones share.
@@ -30,6 +30,7 @@ pub(crate) struct Shared {
     pub(crate) status: watch::Receiver<Status>,
     pub(crate) lease: Arc<Lease>,
     pub(crate) losses: Arc<AtomicU64>,
+    pub(crate) trouble: Arc<Trouble>,
     pub(crate) watcher_ids: AtomicU64,
     pub(crate) random: Mutex<Random>,
     pub(crate) janitor: Janitor,
@@ -260,12 +261,14 @@ pub enum ConnectError {
     #[error(transparent)]
     ConnectString(#[from] ConnectStringError),
     /// No server opened a session in time.
-    #[error("no session within {patience:?}; the servers are {servers}")]
+    #[error("no session within {patience:?}; the servers are {servers}; the last failure was {last}")]
     Timeout {
         /// The connection timeout.
         patience: Duration,
         /// The connection string.
         servers: String,
+        /// The server of the last attempt that failed, and why it did.
+        last: Arc<str>,
     },
     /// The session ended before it began.
     #[error(transparent)]

@@ -15,6 +15,7 @@ use super::inbox::Inbox;
 use super::lease::Lease;
 use super::probe;
 use super::stage::{Happened, Stage};
+use super::trouble::Trouble;
 use crate::core::{Action, LinkId, Note, Random, ServerAddress, Session, SessionState, Status, WatcherId};
 
 /// Commands that are taken at once; they leave in one write.
@@ -46,6 +47,7 @@ pub(crate) struct Driver<C: Connector> {
     pub(crate) lease: Arc<Lease>,
     /// Shows [`Session::losses`] to callers.
     pub(crate) losses: Arc<AtomicU64>,
+    pub(crate) trouble: Arc<Trouble>,
     pub(crate) random: Random,
 }
 
@@ -195,7 +197,12 @@ impl<C: Connector> Running<C> {
                     (server, takes_writes)
                 });
             }
-            Action::Note(note) => log_note(&note),
+            Action::Note(note) => {
+                if let Note::LinkLost { server, reason } = &note {
+                    self.driver.trouble.set(server, reason);
+                }
+                log_note(&note);
+            }
             Action::End => {}
         }
     }
