@@ -7,8 +7,8 @@
 pub mod four_letter;
 pub mod port;
 pub mod raw;
-pub mod server;
+pub mod server_process;
 pub mod vectors;
 
 pub use raw::{Message, RawClient, Received, Session};
-pub use server::{Launch, TestServer, TestServerBuilder};
+pub use server_process::{Launch, ServerProcess, ServerProcessBuilder};

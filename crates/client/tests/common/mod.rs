@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use zebu_client::{Client, ClientBuilder};
-use zebu_testing::{TestServer, four_letter};
+use zebu_testing::{ServerProcess, four_letter};
 
 /// How long anything in a test may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -44,7 +44,7 @@ fn build() -> PathBuf {
 /// A server, ours or a foreign one.
 pub(crate) struct Server {
     address: SocketAddr,
-    _own: Option<TestServer>,
+    _own: Option<ServerProcess>,
 }
 
 impl Server {
@@ -53,7 +53,7 @@ impl Server {
             let mut addresses = name.to_socket_addrs().expect("ZEBU_TEST_SERVER is host:port");
             return Server { address: addresses.next().expect("it has an address"), _own: None };
         }
-        let builder = TestServer::builder(binary())
+        let builder = ServerProcess::builder(binary())
             .property("zookeeper.4lw.commands.whitelist", "*")
             .property("zookeeper.extendedTypesEnabled", "true")
             .line("minSessionTimeout=1000");
