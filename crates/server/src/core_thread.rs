@@ -21,6 +21,8 @@ enum Mode {
     Serving,
     /// What is on the way is finished, nothing new is begun.
     Stopping,
+    /// Nothing is finished.
+    Abandoned,
 }
 
 /// The core and what it talks to.
@@ -54,6 +56,9 @@ impl CoreThread {
             for urgent in delivery.urgent.drain(..) {
                 self.handle_urgent(urgent)?;
             }
+            if self.mode == Mode::Abandoned {
+                return Ok(());
+            }
             if self.persisted > committed_before {
                 self.commit();
             }
@@ -78,6 +83,7 @@ impl CoreThread {
                 let _ = reply.send(report);
             }
             Urgent::Stop => self.mode = Mode::Stopping,
+            Urgent::Abandon => self.mode = Mode::Abandoned,
         }
         Ok(())
     }
