@@ -259,7 +259,10 @@ impl Connector for TlsConnector {
 fn explain(host: &str, error: &io::Error) -> io::Error {
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<RustlsError>());
     let meaning = match cause {
-        Some(RustlsError::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+        // The signature is bad if a trusted authority has the same name and another key.
+        Some(RustlsError::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        )) => {
             "its certificate was not signed by a trusted authority".to_owned()
         }
         Some(RustlsError::InvalidCertificate(
