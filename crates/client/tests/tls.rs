@@ -13,7 +13,7 @@ use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use zebu_client::{Client, ConnectError, HostNames, SessionState, Tls, TlsConnector, TlsError};
-use zebu_testing::TestServer;
+use zebu_testing::{ServerProcess, TestServer, port};
 
 use common::soon;
 
@@ -261,4 +261,53 @@ fn what_cannot_be_used_is_named() {
     assert!(matches!(Tls::new().connector(), Err(TlsError::NobodyTrusted)));
     let tls = trusting(&authority).connector().expect("a connector");
     assert_eq!(format!("{tls:?}"), "TlsConnector { .. }");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "Zebu has no port for TLS yet; ZOOKEEPER_CLASSPATH names Apache's"]
+async fn a_session_with_a_secure_port() {
+    let (authority, people) = (Authority::new(), Authority::new());
+    let directory = tempfile::tempdir().expect("a directory");
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        path.display().to_string()
+    };
+    let server = authority.issue("127.0.0.1");
+    let keys = write("server.pem", &format!("{}{}", server.key, server.certificate));
+    let trusted = write("people.pem", &people.pem());
+    let secure = port::free_address().expect("a free port");
+    let launch = common::own::apache().expect("ZOOKEEPER_CLASSPATH names Apache's jars");
+    let factory = "org.apache.zookeeper.server.NettyServerCnxnFactory";
+    let builder = common::own::settings(ServerProcess::launch(launch))
+        .property("zookeeper.serverCnxnFactory", factory)
+        .property("zookeeper.ssl.keyStore.location", keys)
+        .property("zookeeper.ssl.trustStore.location", trusted)
+        .line(format!("secureClientPort={}", secure.port()))
+        .line("secureClientPortAddress=127.0.0.1");
+    let apache = tokio::task::block_in_place(|| builder.start()).expect("a server");
+
+    let known = people.issue("somebody");
+    let tls = trusting(&authority).identity_pem(known.certificate, known.key).expect("an identity");
+    let patience = Duration::from_secs(30);
+    let builder = Client::builder(&secure.to_string()).expect("an address").connection_timeout(patience);
+    let client = builder.tls(tls.connector().expect("a connector")).connect().await.expect("a session");
+    client.create("/large").data(vec![b'x'; 500_000]).await.expect("created");
+    let reads: Vec<_> = (0..20).map(|_| client.get("/large").send()).collect();
+    for read in reads {
+        assert_eq!(soon(read).await.expect("read").data.len(), 500_000);
+    }
+
+    // The server demands a certificate, of somebody whom it knows.
+    refused(secure, trusting(&authority)).await;
+    let stranger = authority.issue("somebody");
+    let tls = trusting(&authority).identity_pem(stranger.certificate, stranger.key).expect("an identity");
+    refused(secure, tls).await;
+    let error = refused(apache.address(), trusting(&authority)).await;
+    assert!(error.contains("not its port for TLS") || error.contains("does not speak TLS"), "{error}");
+    // What a client says without TLS is not understood.
+    let builder = Client::builder(&secure.to_string()).expect("an address");
+    let error =
+        builder.connection_timeout(Duration::from_millis(500)).connect().await.expect_err("no session");
+    assert!(error.to_string().contains(&secure.to_string()), "{error}");
 }
