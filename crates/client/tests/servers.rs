@@ -115,7 +115,11 @@ fn member(number: usize, ensemble: &[String]) -> ServerProcess {
     before.extend(apache.before);
     let launch = Launch { program: "sh".into(), before, after: apache.after };
     let builder = settings(ServerProcess::launch(launch)).property("readonlymode.enabled", "true");
-    let builder = builder.line("initLimit=10").line("syncLimit=5").line("tickTime=500");
+    let builder = builder
+        .line("initLimit=10")
+        .line("syncLimit=5")
+        .line("tickTime=500")
+        .line("localSessionsEnabled=true");
     let builder = ensemble.iter().fold(builder, |builder, line| builder.line(line));
     block_in_place(|| builder.start()).expect("a server")
 }
