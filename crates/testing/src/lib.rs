@@ -11,10 +11,12 @@ pub mod port;
 pub mod raw;
 pub mod server_process;
 pub mod vectors;
+mod with_server;
 
 pub use in_process::{TestServer, TestServerBuilder, TestServerError};
 pub use raw::{Message, RawClient, Received, Session};
 pub use server_process::{Launch, ServerProcess, ServerProcessBuilder};
+pub use with_server::with_server;
 
 /// The page for users is run as a test.
 #[cfg(doctest)]

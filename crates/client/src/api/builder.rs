@@ -83,6 +83,21 @@ impl ClientBuilder {
     }
 
     /// A credential for every connection.
+    ///
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let servers = server.connect_string();
+    /// use zebu_client::{Acl, Client, Permissions, digest_id};
+    ///
+    /// let client = Client::builder(&servers)?
+    ///     .auth("digest", "user:secret")
+    ///     .default_acl([Acl::new(Permissions::ALL, "digest", digest_id("user", "secret"))])
+    ///     .connect()
+    ///     .await?;
+    /// client.create("/private").await?;
+    /// # assert!(Client::connect(&servers).await?.get("/private").await.is_err());
+    /// # Ok(()) });
+    /// ```
     pub fn auth(mut self, scheme: &str, secret: impl Into<Bytes>) -> ClientBuilder {
         self.credentials.push((scheme.into(), secret.into()));
         self
@@ -101,6 +116,18 @@ impl ClientBuilder {
     }
 
     /// Compression of all data that is written; compressed data is recognised when it is read.
+    ///
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let servers = server.connect_string();
+    /// use zebu_client::{Client, Compression};
+    ///
+    /// let client = Client::builder(&servers)?.compression(Compression::Gzip).connect().await?;
+    /// client.create("/large").data("word ".repeat(1000)).await?;
+    /// let node = client.get("/large").await?;
+    /// assert!(node.data.len() == 5000 && node.stat.data_length < 100);
+    /// # Ok(()) });
+    /// ```
     pub fn compression(mut self, compression: Compression) -> ClientBuilder {
         self.compression = compression;
         self
@@ -124,7 +151,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Connects over TLS; see [`Tls`](crate::Tls).
+    /// Connects over TLS; see [`Tls`](crate::Tls) for an example.
     pub fn tls(mut self, connector: TlsConnector) -> ClientBuilder {
         self.tls = Some(connector);
         self

@@ -59,16 +59,17 @@ struct Context {
 /// A call that failed.
 ///
 /// ```
-/// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+/// # zebu_testing::with_server(async |server| {
+/// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
 /// use zebu_client::ErrorCode;
 ///
 /// match client.set("/counter", "8").await {
 ///     Ok(_) => {}
 ///     Err(error) if error.code() == Some(ErrorCode::NoNode) => println!("no counter yet"),
 ///     Err(error) if error.is_ambiguous() => println!("read it back: {error}"),
-///     Err(error) => return Err(error),
+///     Err(error) => return Err(error.into()),
 /// }
-/// # Ok(()) }
+/// # Ok(()) });
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error(Box<Context>);

@@ -29,11 +29,13 @@ pub struct Get {
 impl Client {
     /// Reads a node's data.
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// # client.create("/config").await?;
     /// let node = client.get("/config").await?;
     /// println!("{} bytes, version {}", node.data.len(), node.stat.version);
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub fn get(&self, path: &str) -> Get {
         let (compression, retry) = (self.compression, self.retry.clone());

@@ -13,12 +13,13 @@ use crate::path;
 impl Client {
     /// Lists the credentials of the connection (servers from 3.7).
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
     /// for identity in client.who_am_i().await? {
     ///     println!("{}: {}", identity.scheme, identity.user);
     /// }
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub async fn who_am_i(&self) -> Result<Vec<Identity>, Error> {
         let call = Call::new("who am i", "", OpCode::WhoAmI);
@@ -33,10 +34,12 @@ impl Client {
 
     /// Lists this session's ephemeral nodes whose paths start with `prefix` (servers from 3.6).
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// # client.ensure_path("/members").await?;
     /// println!("{:?}", client.ephemerals("/members").await?);
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub async fn ephemerals(&self, prefix: &str) -> Result<Vec<String>, Error> {
         let full = self.resolve("ephemerals", prefix)?;
@@ -48,10 +51,12 @@ impl Client {
 
     /// Counts the nodes below a node, at all depths (servers from 3.6).
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// # client.ensure_path("/apps").await?;
     /// println!("{} nodes", client.count_descendants("/apps").await?);
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub async fn count_descendants(&self, path: &str) -> Result<u32, Error> {
         let full = self.resolve("count descendants", path)?;

@@ -51,15 +51,18 @@ pub struct MultiRead {
 impl Client {
     /// Puts several reads into one request (servers from 3.6). Each succeeds or fails by itself.
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// # client.create("/config").await?;
+    /// # client.create("/members").await?;
     /// let mut reads = client.multi_read();
     /// let config = reads.get("/config");
     /// let members = reads.children("/members");
     /// let results = reads.await?;
     /// println!("{:?}", results.data(config)?.data);
     /// println!("{:?}", results.children(members)?);
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub fn multi_read(&self) -> MultiRead {
         MultiRead { client: self.clone(), reads: Vec::new(), retry: self.retry.clone() }

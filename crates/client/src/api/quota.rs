@@ -90,8 +90,10 @@ impl Client {
 
     /// Reads the quota of a node; `None` if it has none of its own.
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// # client.create("/apps").await?;
     /// use zebu_client::QuotaLimits;
     ///
     /// client.set_quota("/apps", QuotaLimits { count: Some(1000), ..QuotaLimits::default() }).await?;
@@ -99,7 +101,7 @@ impl Client {
     ///     println!("{} of {:?} nodes", quota.usage.count, quota.limits.count);
     /// }
     /// client.delete_quota("/apps").await?;
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub async fn quota(&self, path: &str) -> Result<Option<Quota>, Error> {
         let (outside, node) = self.quota_view(path)?;
