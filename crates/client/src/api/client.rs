@@ -273,6 +273,7 @@ impl Client {
     /// assert!(report.confirmed && report.left_behind == 0);
     /// # Ok(()) });
     /// ```
+    #[tracing::instrument(level = "debug", skip_all)]
     pub async fn close(self) -> Result<CloseReport, Error> {
         let left_behind = self.shared.janitor.drain(self.shared.connection_timeout).await;
         let (ticket, receiver) = Ticket::new(None);
@@ -291,6 +292,7 @@ impl Client {
     /// client.add_auth("digest", "user:secret").await?;
     /// # Ok(()) });
     /// ```
+    #[tracing::instrument(level = "debug", skip_all, fields(scheme = %scheme))]
     pub async fn add_auth(&self, scheme: &str, secret: impl Into<bytes::Bytes>) -> Result<(), Error> {
         let call = Call::new("add auth", scheme, OpCode::Auth);
         let (ticket, receiver) = Ticket::new(None);

@@ -121,6 +121,7 @@ impl Client {
     /// client.ensure_path("/apps/shop/locks").await?;
     /// # Ok(()) });
     /// ```
+    #[tracing::instrument(level = "debug", skip_all, fields(path = %path))]
     pub async fn ensure_path(&self, path: &str) -> Result<(), Error> {
         let full = self.resolve("ensure path", path)?;
         let outside = Client { root: "".into(), ..self.clone() };

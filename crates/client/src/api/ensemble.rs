@@ -92,6 +92,7 @@ impl Client {
     /// }
     /// # Ok(()) });
     /// ```
+    #[tracing::instrument(level = "debug", skip_all)]
     pub async fn config(&self) -> Result<EnsembleConfig, Error> {
         let call = config_call(false);
         let answer = self.run(&call, self.start(&call), self.retry.clone(), Repeat::Always).await?;
@@ -109,6 +110,7 @@ impl Client {
     /// }
     /// # Ok(()) }
     /// ```
+    #[tracing::instrument(level = "debug", skip_all)]
     pub async fn watch_config(&self) -> Result<(EnsembleConfig, OneshotWatcher), Error> {
         let mut call = config_call(true);
         let (end, registration) = WatchEnd::new(self, WatchIntent::Data, CONFIG_PATH);

@@ -21,6 +21,7 @@ impl Client {
     /// }
     /// # Ok(()) });
     /// ```
+    #[tracing::instrument(level = "debug", skip_all)]
     pub async fn who_am_i(&self) -> Result<Vec<Identity>, Error> {
         let call = Call::new("who am i", "", OpCode::WhoAmI);
         let answer = self.run(&call, self.start(&call), self.retry.clone(), Repeat::Always).await?;
@@ -41,6 +42,7 @@ impl Client {
     /// println!("{:?}", client.ephemerals("/members").await?);
     /// # Ok(()) });
     /// ```
+    #[tracing::instrument(level = "debug", skip_all, fields(prefix = %prefix))]
     pub async fn ephemerals(&self, prefix: &str) -> Result<Vec<String>, Error> {
         let full = self.resolve("ephemerals", prefix)?;
         let call = Call::new("ephemerals", prefix, OpCode::GetEphemerals).body(|out| put_path(&full, out));
@@ -58,6 +60,7 @@ impl Client {
     /// println!("{} nodes", client.count_descendants("/apps").await?);
     /// # Ok(()) });
     /// ```
+    #[tracing::instrument(level = "debug", skip_all, fields(path = %path))]
     pub async fn count_descendants(&self, path: &str) -> Result<u32, Error> {
         let full = self.resolve("count descendants", path)?;
         let op = OpCode::GetAllChildrenNumber;

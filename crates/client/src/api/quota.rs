@@ -103,6 +103,7 @@ impl Client {
     /// client.delete_quota("/apps").await?;
     /// # Ok(()) });
     /// ```
+    #[tracing::instrument(level = "debug", skip_all, fields(path = %path))]
     pub async fn quota(&self, path: &str) -> Result<Option<Quota>, Error> {
         let (outside, node) = self.quota_view(path)?;
         let limits = outside.get(&format!("{node}/zookeeper_limits")).send();
@@ -126,6 +127,7 @@ impl Client {
     }
 
     /// Sets the quota of a node. Servers refuse nothing unless `zookeeper.enforceQuota=true`.
+    #[tracing::instrument(level = "debug", skip_all, fields(path = %path))]
     pub async fn set_quota(&self, path: &str, limits: QuotaLimits) -> Result<(), Error> {
         let (outside, node) = self.quota_view(path)?;
         let create = |name: &str, text: String| {
@@ -142,6 +144,7 @@ impl Client {
     }
 
     /// Removes the quota of a node; a node without one is fine.
+    #[tracing::instrument(level = "debug", skip_all, fields(path = %path))]
     pub async fn delete_quota(&self, path: &str) -> Result<(), Error> {
         let (outside, node) = self.quota_view(path)?;
         outside.delete(&format!("{node}/zookeeper_limits")).quiet().await?;
