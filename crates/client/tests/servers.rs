@@ -1,17 +1,13 @@
-//! Servers that come and go: crashes, restarts, late starts, long absences, and an ensemble without a quorum.
+//! Servers that come and go: crashes, restarts, late starts and long absences.
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
 mod common;
 
 use std::time::Duration;
 
-use common::own::{Own, apache, settings};
+use common::own::Own;
 use common::{own_root, soon, until};
-use tokio::task::block_in_place;
-use zebu_client::{
-    Client, ErrorCode, EventKind, ReadOnlyServers, Retry, SessionState, WatchMode, WatchStream,
-};
-use zebu_testing::{Launch, ServerProcess, port};
+use zebu_client::{Client, EventKind, Retry, SessionState, WatchMode, WatchStream};
 
 /// A client that does not lose its patience with a server that takes long to start.
 async fn patient(server: &Own) -> Client {
@@ -104,53 +100,4 @@ async fn a_server_that_stays_away_costs_the_session() {
     if soon(client.exists("/e")).await.unwrap().is_some() {
         assert_eq!(next(&mut stream).await, EventKind::NodeDeleted);
     }
-}
-
-/// One server of an ensemble of three that does not exist otherwise.
-fn member(number: usize, ensemble: &[String]) -> ServerProcess {
-    let apache = apache().expect("ZOOKEEPER_CLASSPATH names Apache's jars");
-    let mut before = vec!["-c".into()];
-    before.push(format!("echo {number} > data/myid; exec java \"$@\"").into());
-    before.push("java".into());
-    before.extend(apache.before);
-    let launch = Launch { program: "sh".into(), before, after: apache.after };
-    let builder = settings(ServerProcess::launch(launch)).property("readonlymode.enabled", "true");
-    let builder = builder
-        .line("initLimit=10")
-        .line("syncLimit=5")
-        .line("tickTime=500")
-        .line("localSessionsEnabled=true");
-    let builder = ensemble.iter().fold(builder, |builder, line| builder.line(line));
-    block_in_place(|| builder.start()).expect("a server")
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "Zebu has no ensembles yet; ZOOKEEPER_CLASSPATH names Apache's"]
-async fn a_server_without_a_quorum_serves_reads() {
-    let address = || port::free_address().unwrap().port();
-    let ensemble: Vec<String> =
-        (1..=3).map(|number| format!("server.{number}=127.0.0.1:{}:{}", address(), address())).collect();
-    let first = member(1, &ensemble);
-    let servers = first.address().to_string();
-    let builder = Client::builder(&servers).unwrap().connection_timeout(Duration::from_secs(2));
-    builder.connect().await.expect_err("it wants a server that takes writes");
-
-    let builder = Client::builder(&servers).unwrap().connection_timeout(common::PATIENCE);
-    let client = builder.read_only(ReadOnlyServers::Accept).connect().await.unwrap();
-    assert_eq!(client.state(), SessionState::ReadOnly);
-    assert!(client.children("/").await.unwrap().names.contains(&"zookeeper".to_owned()));
-    let error = client.create("/n").await.unwrap_err();
-    assert_eq!(error.code(), Some(ErrorCode::NotReadOnly), "{error}");
-
-    // With a quorum the same client gets a session that takes writes, without being told anything.
-    let second = member(2, &ensemble);
-    client.update_servers(&format!("{servers},{}", second.address())).unwrap();
-    soon(
-        client
-            .states()
-            .wait_for(|status| matches!(status.state, SessionState::Connected | SessionState::Reconnected)),
-    )
-    .await
-    .unwrap();
-    soon(client.create("/n")).await.unwrap();
 }

@@ -6,59 +6,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rcgen::date_time_ymd;
+use rustls::pki_types::CertificateDer;
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
-use zebu_client::{Client, ConnectError, HostNames, SessionState, Tls, TlsConnector, TlsError};
-use zebu_testing::{ServerProcess, TestServer, port};
+use zebu_client::{Client, HostNames, SessionState, Tls, TlsError};
+use zebu_testing::TestServer;
 
+use common::authority::{Authority, Identity, connect, refused, trusting};
 use common::soon;
-
-/// Signs certificates.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-/// A certificate and its key, as PEM.
-struct Identity {
-    certificate: String,
-    key: String,
-    der: (CertificateDer<'static>, PrivateKeyDer<'static>),
-}
-
-impl Authority {
-    fn new() -> Authority {
-        let mut params = CertificateParams::new(Vec::new()).expect("no names are good names");
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(rcgen::DnType::CommonName, "authority of a test");
-        let key = KeyPair::generate().expect("a key");
-        Authority(CertifiedIssuer::self_signed(params, key).expect("a certificate"))
-    }
-
-    fn pem(&self) -> String {
-        self.0.pem()
-    }
-
-    fn issue(&self, name: &str) -> Identity {
-        self.issue_with(name, |_| {})
-    }
-
-    fn issue_with(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> Identity {
-        let mut params = CertificateParams::new([name.to_owned()]).expect("a name");
-        change(&mut params);
-        let key = KeyPair::generate().expect("a key");
-        let certificate = params.signed_by(&key, &self.0).expect("a certificate");
-        Identity {
-            certificate: certificate.pem(),
-            key: key.serialize_pem(),
-            der: (
-                certificate.der().clone(),
-                PrivateKeyDer::try_from(key.serialize_der()).expect("a key is a key"),
-            ),
-        }
-    }
-}
 
 /// What a terminator asks of clients.
 enum Clients {
@@ -106,24 +64,6 @@ async fn terminator(
 
 async fn simple(server: &TestServer, identity: Identity) -> SocketAddr {
     terminator(server.address(), identity, Clients::Anybody, rustls::ALL_VERSIONS).await
-}
-
-fn trusting(authority: &Authority) -> Tls {
-    Tls::new().trust_pem(authority.pem()).expect("a certificate")
-}
-
-async fn connect(address: &str, tls: TlsConnector) -> Result<Client, ConnectError> {
-    let builder =
-        Client::builder(address).expect("an address").connection_timeout(Duration::from_millis(500));
-    builder.tls(tls).connect().await
-}
-
-/// The text of an attempt that must fail, and where it must say that it was made.
-async fn refused(address: SocketAddr, tls: Tls) -> String {
-    let tls = tls.connector().expect("a connector");
-    let error = connect(&address.to_string(), tls).await.expect_err("nobody may connect").to_string();
-    assert!(error.contains(&format!("the last failure was {address}: ")), "{error}");
-    error
 }
 
 #[tokio::test]
@@ -261,53 +201,4 @@ fn what_cannot_be_used_is_named() {
     assert!(matches!(Tls::new().connector(), Err(TlsError::NobodyTrusted)));
     let tls = trusting(&authority).connector().expect("a connector");
     assert_eq!(format!("{tls:?}"), "TlsConnector { .. }");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "Zebu has no port for TLS yet; ZOOKEEPER_CLASSPATH names Apache's"]
-async fn a_session_with_a_secure_port() {
-    let (authority, people) = (Authority::new(), Authority::new());
-    let directory = tempfile::tempdir().expect("a directory");
-    let write = |name: &str, text: &str| {
-        let path = directory.path().join(name);
-        std::fs::write(&path, text).expect("written");
-        path.display().to_string()
-    };
-    let server = authority.issue("127.0.0.1");
-    let keys = write("server.pem", &format!("{}{}", server.key, server.certificate));
-    let trusted = write("people.pem", &people.pem());
-    let secure = port::free_address().expect("a free port");
-    let launch = common::own::apache().expect("ZOOKEEPER_CLASSPATH names Apache's jars");
-    let factory = "org.apache.zookeeper.server.NettyServerCnxnFactory";
-    let builder = common::own::settings(ServerProcess::launch(launch))
-        .property("zookeeper.serverCnxnFactory", factory)
-        .property("zookeeper.ssl.keyStore.location", keys)
-        .property("zookeeper.ssl.trustStore.location", trusted)
-        .line(format!("secureClientPort={}", secure.port()))
-        .line("secureClientPortAddress=127.0.0.1");
-    let apache = tokio::task::block_in_place(|| builder.start()).expect("a server");
-
-    let known = people.issue("somebody");
-    let tls = trusting(&authority).identity_pem(known.certificate, known.key).expect("an identity");
-    let patience = Duration::from_secs(30);
-    let builder = Client::builder(&secure.to_string()).expect("an address").connection_timeout(patience);
-    let client = builder.tls(tls.connector().expect("a connector")).connect().await.expect("a session");
-    client.create("/large").data(vec![b'x'; 500_000]).await.expect("created");
-    let reads: Vec<_> = (0..20).map(|_| client.get("/large").send()).collect();
-    for read in reads {
-        assert_eq!(soon(read).await.expect("read").data.len(), 500_000);
-    }
-
-    // The server demands a certificate, of somebody whom it knows.
-    refused(secure, trusting(&authority)).await;
-    let stranger = authority.issue("somebody");
-    let tls = trusting(&authority).identity_pem(stranger.certificate, stranger.key).expect("an identity");
-    refused(secure, tls).await;
-    let error = refused(apache.address(), trusting(&authority)).await;
-    assert!(error.contains("not its port for TLS") || error.contains("does not speak TLS"), "{error}");
-    // What a client says without TLS is not understood.
-    let builder = Client::builder(&secure.to_string()).expect("an address");
-    let error =
-        builder.connection_timeout(Duration::from_millis(500)).connect().await.expect_err("no session");
-    assert!(error.to_string().contains(&secure.to_string()), "{error}");
 }

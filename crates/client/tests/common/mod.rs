@@ -8,6 +8,7 @@
 //! | `ZOOKEEPER_CLASSPATH=jars` | for the others: Apache ZooKeeper from these jars |
 #![allow(dead_code, reason = "every test file uses its own part of this")]
 
+pub(crate) mod authority;
 pub(crate) mod own;
 pub(crate) mod proxy;
 

@@ -11,7 +11,7 @@ use super::PATIENCE;
 
 /// In the test or a process; a process blocks, so tests that use it need a runtime with several threads.
 pub(crate) enum Own {
-    Inside(TestServer),
+    Inside(Box<TestServer>),
     Process(ServerProcess),
 }
 
@@ -35,7 +35,7 @@ impl Own {
     pub(crate) async fn start() -> Own {
         let zebu = std::env::var_os("ZEBU").map(Launch::zebu);
         match apache().or(zebu) {
-            None => Own::Inside(TestServer::start().await.expect("a server")),
+            None => Own::Inside(Box::new(TestServer::start().await.expect("a server"))),
             Some(launch) => {
                 let builder = settings(ServerProcess::launch(launch));
                 Own::Process(block_in_place(|| builder.start()).expect("a server"))
