@@ -151,6 +151,8 @@ impl<C: Connector> Running<C> {
         let mut life = Life::Runs;
         // Before the calls that were lost end: whoever knows of their end sees the new number.
         self.driver.losses.store(self.driver.session.losses(), Ordering::Release);
+        // Before the state is told: whoever hears that the session is over sees no lease any more.
+        self.driver.lease.set(self.driver.session.lease_deadline());
         while let Some(action) = self.driver.session.poll_action() {
             if let Action::End = action {
                 life = Life::Over;
@@ -161,7 +163,6 @@ impl<C: Connector> Running<C> {
             self.driver.session.poll_write(now(), out);
             self.stage.start_write();
         }
-        self.driver.lease.set(self.driver.session.lease_deadline());
         life
     }
 
