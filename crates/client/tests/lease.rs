@@ -11,11 +11,14 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use zebu_client::Client;
 use zebu_testing::TestServer;
 
+/// A state that was told, and the lease at that moment.
+type Seen = (String, Option<Instant>);
+
 /// Looks at the lease from inside of the driver, at the moment at which it tells a state.
 #[derive(Clone, Default)]
 struct Witness {
     client: Arc<OnceLock<Client>>,
-    seen: Arc<Mutex<Vec<(String, Option<Instant>)>>>,
+    seen: Arc<Mutex<Vec<Seen>>>,
 }
 
 struct Text(String);
