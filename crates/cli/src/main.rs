@@ -8,6 +8,7 @@ mod console;
 mod logging;
 mod offline;
 mod pid_file;
+mod shell;
 
 use std::process::ExitCode;
 
@@ -29,6 +30,7 @@ Examples:
   zebu check conf/zoo.cfg             what would happen, without starting
   zebu start conf/zoo.cfg             in the background, as zkServer.sh does it
   zebu status conf/zoo.cfg
+  zebu shell -server localhost:2181 ls /    as zkCli.sh
   zebu log verify data/version-2/log.1
   zebu snapshot summary data/version-2/snapshot.0";
 
@@ -49,6 +51,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // `zebu -server host get /path`: the words of zkCli, without a command of ours.
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    if words.first().is_some_and(|word| shell::is_zkcli_option(word)) {
+        return shell::run(&words);
+    }
     match CommandLine::parse().command {
         Command::Serve(command) => command.run(),
         Command::Start(command) => command.run(),
