@@ -6,6 +6,7 @@ mod config_arguments;
 mod config_file;
 mod console;
 mod logging;
+mod monitor;
 mod offline;
 mod pid_file;
 mod shell;
@@ -30,7 +31,8 @@ Examples:
   zebu check conf/zoo.cfg             what would happen, without starting
   zebu start conf/zoo.cfg             in the background, as zkServer.sh does it
   zebu status conf/zoo.cfg
-  zebu shell -server localhost:2181 ls /    as zkCli.sh
+  zebu shell -server zk1:2181 ls /    as zkCli.sh
+  zebu stat zk1:2181,zk2:2181         how servers are, refreshed
   zebu log verify data/version-2/log.1
   zebu snapshot summary data/version-2/snapshot.0";
 
@@ -46,6 +48,7 @@ enum Command {
     Snapshot(commands::snapshot::Snapshot),
     Bench(commands::bench::Bench),
     Shell(commands::shell::Shell),
+    Stat(commands::stat::Stat),
     Completions(commands::completions::Completions),
     Version(commands::version::Version),
 }
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Snapshot(command) => command.run(),
         Command::Bench(command) => command.run(),
         Command::Shell(command) => command.run(),
+        Command::Stat(command) => command.run(),
         Command::Completions(command) => command.run(),
         Command::Version(command) => command.run(),
     }
