@@ -11,7 +11,7 @@ use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::history::DefaultHistory;
 use rustyline::validate::Validator;
-use rustyline::{Context, Editor, ExternalPrinter, Helper};
+use rustyline::{CompletionType, Config, Context, Editor, ExternalPrinter, Helper};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use zebu_client::Client;
@@ -44,7 +44,8 @@ impl Keyboard {
     pub(crate) fn start(
         client: CurrentClient,
     ) -> Result<(Keyboard, Box<dyn ExternalPrinter + Send>), ReadlineError> {
-        let mut editor: Editor<Completion, DefaultHistory> = Editor::new()?;
+        let config = Config::builder().completion_type(CompletionType::List).build();
+        let mut editor: Editor<Completion, DefaultHistory> = Editor::with_config(config)?;
         editor.set_helper(Some(Completion { client, runtime: Handle::current() }));
         let file = history_file();
         if let Some(file) = &file {

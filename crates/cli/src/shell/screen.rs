@@ -56,6 +56,11 @@ impl Screen {
         }
     }
 
+    /// Writes a line to standard error that is no failure.
+    pub(crate) fn note(&self, line: &str) {
+        let _ = std::io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+    }
+
     fn complain(&self, line: &str) {
         let colour = self.medium == Medium::Terminal && std::io::stderr().is_terminal();
         let line = if colour { format!("\x1b[31m{line}\x1b[0m\n") } else { format!("{line}\n") };

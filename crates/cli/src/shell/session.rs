@@ -99,7 +99,7 @@ impl Session {
 
     /// Says a line that is no answer.
     pub(crate) fn note(&self, line: impl AsRef<str>) {
-        self.screen.line(Stream::Error, line.as_ref());
+        self.screen.note(line.as_ref());
     }
 
     /// The prompt of the next command.
@@ -183,14 +183,14 @@ impl Session {
         match failure {
             Failure::NotFound => {
                 self.note(usage());
-                self.note(format!("Command not found: Command not found {name}"));
+                self.screen.line(Stream::Error, &format!("Command not found: Command not found {name}"));
                 self.status = NOT_FOUND;
             }
             Failure::Usage => {
                 let entry = table::find(name);
                 self.note(entry.map(Entry::usage).unwrap_or_default());
             }
-            Failure::NotConnected => self.note("Not connected"),
+            Failure::NotConnected => self.screen.line(Stream::Error, "Not connected"),
             Failure::Interrupted => {
                 self.note("interrupted");
                 self.status = INTERRUPTED;

@@ -230,7 +230,7 @@ mod tests {
         let shown = out(&data(Some(bytes), Spelling::Plain), Medium::Terminal);
         assert_eq!(shown, "a\\x1b[31m\\xff\\xc3\n\tb\\x0d\\x9b\n");
         assert_eq!(
-            render(&data(Some(bytes), Spelling::Plain), Medium::Plain, &TimeZone::UTC).out[..14],
+            render(&data(Some(bytes), Spelling::Plain), Medium::Plain, &TimeZone::UTC).out[..13],
             bytes[..]
         );
         let names = Reply::Children { path: "/".into(), names: vec!["\u{1b}x".into()], stat: None };
