@@ -1,8 +1,6 @@
 //! The shell from outside, against a server process: zkCli's commands in their new and older forms, what they
 //! print and how they end.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
-
 mod common;
 mod shell_common;
 

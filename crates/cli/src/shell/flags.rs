@@ -125,8 +125,7 @@ fn read_option(word: &str, known: &[Flag], given: &mut Given) -> Result<Option<&
     if word.starts_with("--") {
         return Err(unknown());
     }
-    let mut letters = body.char_indices();
-    while let Some((at, letter)) = letters.next() {
+    for (at, letter) in body.char_indices() {
         let flag = find(letter.encode_utf8(&mut [0; 4])).ok_or_else(unknown)?;
         let after = &body[at + letter.len_utf8()..];
         match flag.takes {

@@ -121,7 +121,7 @@ pub(crate) async fn write(
             for call in calls {
                 call.await.map_err(|error| {
                     Failure::text(format!(
-                        "{}; nodes before it were written",
+                        "{}; other nodes may have been written",
                         super::failure::error_text(&error, Some(&path))
                     ))
                 })?;
