@@ -286,3 +286,20 @@ fn deleteall_in_batches_and_one_by_one() {
     assert_eq!(shell.run(&["deleteall", "/t"]).error, "Node does not exist: /t\n");
     assert_eq!(shell.run(&["deleteall", "/", "-b", "x"]).status, 1);
 }
+
+#[test]
+fn failures_that_zkcli_hides_are_told() {
+    let shell = Shell::start();
+    shell.session("create /h\ncreate /h/x\ncreate /h/x/y\nsetAcl /h/x world:anyone:crw\n").expect_done();
+    let said = shell.run(&["deleteall", "/h"]);
+    let text = "Failed to delete some node(s) in the subtree!\n";
+    assert_eq!((said.status, said.error.as_str()), (1, text));
+    let said = shell.run(&["deleteall", "/h", "-b", "0"]);
+    assert_eq!((said.status, said.error.as_str()), (1, "Insufficient permission : /h/x/y\n"));
+    let said = shell.run(&["setAcl", "-R", "/h", "world:anyone:crwa"]);
+    assert_eq!((said.status, said.out.as_str()), (1, "KeeperErrorCode = NoAuth for /h/x\n"));
+    assert_eq!(shell.session("close\nls /\n").status, 1);
+    let said = shell.run(&["addauth", "nosuch", "x"]);
+    assert_eq!((said.status, said.error.as_str()), (1, "KeeperErrorCode = AuthFailed\n"));
+    assert!(said.events.last().unwrap().contains("state:AuthFailed type:None"), "{:?}", said.events);
+}

@@ -24,6 +24,8 @@ pub(crate) struct Connection {
     pub(crate) outside: Client,
     pub(crate) chroot: String,
     states: watch::Receiver<Status>,
+    /// The state and the number of the session that were told last.
+    told: (SessionState, u64),
 }
 
 impl Connection {
@@ -52,7 +54,14 @@ impl Connection {
             root => outside.namespaced(root).expect("the connection string was parsed with this chroot"),
         };
         let states = outside.states();
-        Ok(Connection { servers: servers.to_owned(), client, outside, chroot, states })
+        Ok(Connection {
+            servers: servers.to_owned(),
+            client,
+            outside,
+            chroot,
+            states,
+            told: (SessionState::Connecting, 0),
+        })
     }
 
     /// A path as the server knows it.
@@ -81,10 +90,11 @@ impl Connection {
 
     /// The newest change of the state that was not told yet.
     pub(crate) fn take_change(&mut self) -> Option<Event> {
-        match self.states.has_changed() {
-            Ok(true) => event_of(self.states.borrow_and_update().state),
-            Ok(false) | Err(_) => None,
-        }
+        // The value stays readable when the client is over; whether it has changed does not.
+        let status = self.states.borrow_and_update();
+        let now = (status.state, status.session.epoch);
+        drop(status);
+        if std::mem::replace(&mut self.told, now) == now { None } else { event_of(now.0) }
     }
 
     /// Waits for a change of the state; never returns once the session is over.

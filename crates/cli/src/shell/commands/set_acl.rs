@@ -4,7 +4,7 @@ use zebu_client::{ErrorCode, Version};
 
 use crate::shell::access;
 use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
-use crate::shell::failure::{Failure, Stream, code_text, error_text};
+use crate::shell::failure::{Failure, Stream, code_text, error_text, java_message};
 use crate::shell::flags::{Given, switch, value};
 use crate::shell::paths;
 use crate::shell::reply::Reply;
@@ -68,7 +68,9 @@ impl Command for SetAcl {
             let mut failed = Vec::new();
             for node in nodes {
                 if let Err(error) = client.set_acl(&node, acl.entries.clone()).version(self.version).await {
-                    failed.push((Stream::Out, error_text(&error, Some(&node))));
+                    let general = error.code().map(|code| java_message(code, Some(&node)));
+                    let text = general.unwrap_or_else(|| error_text(&error, Some(&node)));
+                    failed.push((Stream::Out, text));
                 }
             }
             if failed.is_empty() { Ok(Reply::Nothing) } else { Err(Failure::Said(failed)) }
