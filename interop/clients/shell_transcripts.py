@@ -280,29 +280,26 @@ def play(client, address, listed):
     lines = "".join(f"{command}\nget /mark-{number}\n" for number, command in enumerate(listed))
     done = subprocess.run([*client, "-server", address], input=lines.encode(), stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=PATIENCE)
-    outputs, events, output, left = [], [], [], 0
+    outputs, events, output = [], [], []
     for line in done.stdout.decode().splitlines():
-        # Without a session the marks are not answered by a server.
-        mark = f"Node does not exist: /mark-{len(outputs)}"
-        closed = line == "Not connected" and left
-        if line == mark or closed:
-            outputs.append(sorted(output) if listed[len(outputs)].startswith("whoami") else output)
+        command = listed[len(outputs)] if len(outputs) < len(listed) else ""
+        # Without a session the mark is answered with the same words as the command before it.
+        answered = output or command == "close"
+        closed = line == "Not connected" and answered and without_session(listed, len(outputs))
+        if line == f"Node does not exist: /mark-{len(outputs)}" or closed:
+            outputs.append(sorted(output) if command.startswith("whoami") else output)
             output = []
-            left = left - 1 if closed else 0
-            continue
-        if line.startswith("WatchedEvent "):
+        elif line.startswith("WatchedEvent "):
             events.append(masked(line, address))
         elif line and line != "WATCHER::":
             output.append(masked(line, address))
-        if len(outputs) < len(listed):
-            left = without_session(listed, len(outputs))
     return outputs, sorted(events), output
 
 
 def without_session(listed, number):
-    """How many commands from here on run between `close` and `connect`."""
+    """Whether the command runs between `close` and `connect`."""
     before = [command for command in listed[:number + 1] if command.split()[0] in ("close", "connect")]
-    return 1 if before and before[-1].startswith("close") else 0
+    return bool(before) and before[-1] == "close"
 
 
 def masked(line, address):
