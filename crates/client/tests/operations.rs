@@ -86,6 +86,10 @@ async fn data_and_versions() {
     client.sync("/a").await.unwrap();
     assert_eq!(client.create("/empty").await.unwrap().stat.data_length, 0);
     assert_eq!(client.get("/empty").await.unwrap().data, "");
+    client.create("/zero").data("").await.unwrap();
+    client.create("/null").await.unwrap();
+    let is_null = async |path| client.get(path).await.unwrap().is_null;
+    assert_eq!((is_null("/zero").await, is_null("/null").await), (false, true));
 }
 
 #[tokio::test]

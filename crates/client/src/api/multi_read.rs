@@ -128,10 +128,11 @@ impl MultiRead {
             results.push(match (kind, reply) {
                 (_, MultiReply::Error(code)) => Err(Error::from_code(code, OPERATION, path, &answer.server)),
                 (Kind::Data, MultiReply::GetData(response)) => {
+                    let is_null = response.data.is_none();
                     let data = response.data.map(|data| Bytes::copy_from_slice(&data)).unwrap_or_default();
                     let unpacked = self.client.compression.unpack(data);
                     let data = unpacked.map_err(|kind| Error::new(kind, OPERATION, path));
-                    data.map(|data| OneRead::Data(NodeData { data, stat: response.stat }))
+                    data.map(|data| OneRead::Data(NodeData { data, is_null, stat: response.stat }))
                 }
                 (Kind::Children, MultiReply::GetChildren(names)) => {
                     Ok(OneRead::Children(names.into_iter().map(String::from).collect()))
