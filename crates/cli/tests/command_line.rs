@@ -265,10 +265,20 @@ fn version_and_shell_and_completions() {
     let home = home("");
     let version = stdout(&zebu(home.path(), &["version"]));
     assert!(version.contains("\nApache ZooKeeper, version 3.9.5-zebu-"), "{version}");
-    let shell = zebu(home.path(), &["shell", "-server", "localhost:2181", "ls", "/"]);
-    assert_eq!(shell.status.code(), Some(1));
-    assert!(stderr(&shell).starts_with("zebu shell comes in a later version"));
-    assert!(stdout(&zebu(home.path(), &["completions", "bash"])).contains("_zebu()"));
+    for words in [&["shell", "-server", "a:b", "ls", "/"][..], &["-server", "a:b", "ls", "/"]] {
+        let shell = zebu(home.path(), words);
+        assert_eq!(shell.status.code(), Some(1));
+        assert_eq!(stdout(&shell), "Connecting to a:b\n");
+        assert!(stderr(&shell).contains("\"a:b\" in the connection string"), "{}", stderr(&shell));
+    }
+    let help = stdout(&zebu(home.path(), &["shell", "--help"]));
+    assert!(help.contains("-client-configuration FILE") && help.contains("Examples:"), "{help}");
+    for name in ["bash", "zsh", "fish"] {
+        let script = stdout(&zebu(home.path(), &["completions", name]));
+        for word in ["_zebu", "getAllChildrenNumber", "export", "stat"] {
+            assert!(script.contains(word), "{name}: {word}");
+        }
+    }
 }
 
 fn script(name: &str) -> PathBuf {
@@ -309,7 +319,7 @@ fn scripts_hand_over() {
     assert_eq!(foreground.status.code(), Some(2));
     let usage = run_script(&home, "zkServer.sh", &["upgrade"]);
     assert!(stderr(&usage).starts_with("Usage: ") && usage.status.code() == Some(0));
-    assert_eq!(run_script(&home, "zkCli.sh", &["-server", "x", "ls", "/"]).status.code(), Some(1));
+    assert_eq!(run_script(&home, "zkCli.sh", &["-server", "a:b", "ls", "/"]).status.code(), Some(1));
 }
 
 #[test]

@@ -31,6 +31,8 @@ enum Mode {
     Serving,
     /// What is on the way is finished, nothing new is begun.
     Stopping,
+    /// Nothing is finished.
+    Abandoned,
 }
 
 /// The core and what it talks to.
@@ -61,6 +63,9 @@ impl CoreThread {
             for urgent in delivery.urgent.drain(..) {
                 self.handle_urgent(urgent)?;
             }
+            if self.mode == Mode::Abandoned {
+                return Ok(());
+            }
             if self.node.has_committed() {
                 self.commit()?;
             }
@@ -85,6 +90,7 @@ impl CoreThread {
                 let _ = reply.send(report);
             }
             Urgent::Stop => self.mode = Mode::Stopping,
+            Urgent::Abandon => self.mode = Mode::Abandoned,
         }
         Ok(())
     }

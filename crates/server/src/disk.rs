@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -102,6 +103,9 @@ fn run(
         reason: error.to_string(),
     };
     while let Ok(first) = orders.recv() {
+        if shared.abandoned.load(Ordering::Acquire) {
+            return Ok(());
+        }
         let mut last = first.last;
         let mut transactions = 0;
         // What goes into the same file is one write.
@@ -135,6 +139,8 @@ fn run(
         }
         shared.inbox.push_urgent(Urgent::Persisted(last));
     }
-    log.close().map_err(failure)?;
+    if !shared.abandoned.load(Ordering::Acquire) {
+        log.close().map_err(failure)?;
+    }
     Ok(())
 }

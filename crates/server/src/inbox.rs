@@ -24,6 +24,8 @@ pub(crate) enum Urgent {
     Sessions(oneshot::Sender<SessionsReport>),
     /// Finish what is on the way, then end.
     Stop,
+    /// End now, whatever is on the way.
+    Abandon,
 }
 
 /// What the core tells about itself.

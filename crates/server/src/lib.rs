@@ -21,5 +21,5 @@ mod shared;
 mod snapshotter;
 mod words;
 
-pub use run::{Ready, run};
+pub use run::{Ready, Stop, run, run_until};
 pub use serve_error::ServeError;

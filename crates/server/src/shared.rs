@@ -27,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) connections: AtomicUsize,
     /// Set when the server stops: no new connection is served.
     pub(crate) stopping: AtomicBool,
+    /// Set when the server ends as if it were killed: what waits for the disk never gets there.
+    pub(crate) abandoned: AtomicBool,
     client_port: OnceLock<u16>,
     trace_mask: AtomicI64,
     replica: RwLock<Replica>,
@@ -46,6 +48,7 @@ impl Shared {
             metrics: Metrics::default(),
             connections: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
             client_port: OnceLock::new(),
             trace_mask: AtomicI64::new(TRACE_MASK_DEFAULT),
             replica: RwLock::new(replica),

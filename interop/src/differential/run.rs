@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use zebu_testing::{Launch, TestServer};
+use zebu_testing::{Launch, ServerProcess};
 
 use super::coverage::Coverage;
 use super::deviation::{self, Counts, TABLE};
@@ -113,8 +113,8 @@ fn run_seed(plan: &Plan, seed: u64, summary: &mut Summary) -> Result<Option<Stri
     Ok(None)
 }
 
-fn start(launch: &Launch, seed: u64, sync: Sync) -> Result<TestServer> {
-    let mut builder = TestServer::launch(launch.clone())
+fn start(launch: &Launch, seed: u64, sync: Sync) -> Result<ServerProcess> {
+    let mut builder = ServerProcess::launch(launch.clone())
         .property("zookeeper.extendedTypesEnabled", "true")
         .property("zookeeper.4lw.commands.whitelist", "*")
         .property("zookeeper.DigestAuthenticationProvider.superDigest", SUPER_DIGEST)

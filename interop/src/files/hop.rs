@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use zebu_proto::client::WriteRequest;
-use zebu_testing::{Launch, TestServer, four_letter};
+use zebu_testing::{Launch, ServerProcess, four_letter};
 
 use super::arrangement::{Arrangement, LogPlace, Sweeping};
 use super::doomed::Doomed;
@@ -76,7 +76,7 @@ pub(super) struct Totals {
 
 /// A directory on its way from server to server.
 pub(super) struct Journey {
-    server: TestServer,
+    server: ServerProcess,
     arrangement: Arrangement,
     seats: Seats,
     workload: Workload,

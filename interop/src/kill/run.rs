@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use zebu_proto::Acl;
 use zebu_proto::client::{CreateOp, CreateRequest, WriteRequest};
-use zebu_testing::{Launch, TestServer, four_letter};
+use zebu_testing::{Launch, ServerProcess, four_letter};
 
 use crate::client::Client;
 use crate::differential::{Random, SUPER_DIGEST};
@@ -50,7 +50,7 @@ struct Summary {
 /// Runs all cycles; the first fault is an error.
 pub(crate) fn run(plan: &Plan) -> Result<()> {
     let mut random = Random::new(plan.seed);
-    let mut server = TestServer::launch(plan.launch.clone())
+    let mut server = ServerProcess::launch(plan.launch.clone())
         .property("zookeeper.DigestAuthenticationProvider.superDigest", SUPER_DIGEST)
         // Snapshots and new logs all the time, so that a kill meets them.
         .property("zookeeper.snapCount", "300")
@@ -86,7 +86,7 @@ pub(crate) fn run(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-fn prepare(server: &TestServer, random: &mut Random) -> Result<Load> {
+fn prepare(server: &ServerProcess, random: &mut Random) -> Result<Load> {
     let mut client = Client::open(server.address(), CHECK_TIMEOUT_MS)?;
     let create = CreateRequest {
         op: CreateOp::Create,
@@ -103,7 +103,12 @@ fn prepare(server: &TestServer, random: &mut Random) -> Result<Load> {
 }
 
 /// Load, kill, start, check.
-fn play(server: &mut TestServer, load: &mut Load, random: &mut Random, summary: &mut Summary) -> Result<()> {
+fn play(
+    server: &mut ServerProcess,
+    load: &mut Load,
+    random: &mut Random,
+    summary: &mut Summary,
+) -> Result<()> {
     let delay = Duration::from_millis(10 + random.below(LOAD_MS) as u64);
     load.run_until_killed(server, delay)?;
     summary.under_load += delay;

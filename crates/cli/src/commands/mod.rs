@@ -9,6 +9,7 @@ pub(crate) mod serve;
 pub(crate) mod shell;
 pub(crate) mod snapshot;
 pub(crate) mod start;
+pub(crate) mod stat;
 pub(crate) mod status;
 pub(crate) mod stop;
 pub(crate) mod version;
