@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
-use zebu_testing::TestServer;
+use zebu_testing::ServerProcess;
 
 use super::common;
 
 /// A server, and a directory for files.
 pub(crate) struct Shell {
-    server: TestServer,
+    server: ServerProcess,
     home: TempDir,
 }
 
