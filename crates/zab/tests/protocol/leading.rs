@@ -1,0 +1,321 @@
+//! What learners may say to a leader.
+
+use zebu_proto::quorum::Packet;
+use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
+use zebu_proto::{ServerId, Zxid};
+use zebu_zab::{Action, CloseReason, Event, LinkId, LogRead, Serving};
+
+use crate::desk::{Desk, Disk, ME, entry, follower_info, recovered};
+
+const LAST: Zxid = Zxid::new(5, 7);
+
+fn ack(zxid: Zxid) -> Packet {
+    Packet::Ack { zxid }
+}
+
+fn accept(desk: &mut Desk, count: u64, greeting: Packet) -> LinkId {
+    let link = LinkId::accepted(count);
+    desk.handle(Event::Accepted { link });
+    desk.packet(link, greeting);
+    link
+}
+
+#[test]
+fn nobody_hears_of_an_epoch_before_the_leader_has_promised_it() {
+    let mut desk = Desk::elected(recovered(LAST, 5));
+    desk.disk = Disk::ByHand;
+    let link = accept(&mut desk, 1, follower_info(1, 8));
+    assert!(matches!(desk.actions[0], Action::SaveAcceptedEpoch { epoch: 9, .. }));
+    assert_eq!(desk.actions.len(), 1);
+    desk.finish_disk();
+    assert_eq!(
+        desk.take_sent(link),
+        [Packet::LeaderInfo { zxid: Zxid::new(9, 0), protocol: LEARNER_PROTOCOL }]
+    );
+}
+
+#[test]
+fn strangers_are_refused_and_raise_no_epoch() {
+    let mut desk = Desk::elected(recovered(LAST, 5));
+    for (count, server) in [(1, 77), (2, ME.0), (3, -5), (4, 9)] {
+        let link = accept(&mut desk, count, follower_info(server, 1_000_000));
+        assert_eq!(desk.closed(link), Some(CloseReason::UnknownServer(ServerId(server))));
+    }
+    let info = LearnerInfo { server: ServerId(1), protocol: LEARNER_PROTOCOL, config_version: 0 };
+    let link = accept(&mut desk, 5, Packet::ObserverInfo { accepted: Zxid::new(1_000_000, 0), info });
+    assert_eq!(desk.closed(link), Some(CloseReason::UnknownServer(ServerId(1))), "a voter does not observe");
+    accept(&mut desk, 6, follower_info(1, 5));
+    assert_eq!(desk.peer.status().accepted_epoch, 6);
+}
+
+#[test]
+fn wrong_greetings_end_the_connection() {
+    for (count, packet) in [ack(LAST), Packet::Sync, Packet::UpToDate].into_iter().enumerate() {
+        let mut desk = Desk::elected(recovered(LAST, 5));
+        let link = accept(&mut desk, count as u64, packet);
+        assert!(desk.closed(link).is_some());
+    }
+    let mut desk = Desk::elected(recovered(LAST, 5));
+    let info = LearnerInfo { server: ServerId(1), protocol: LEARNER_PROTOCOL, config_version: 7 };
+    let link = accept(&mut desk, 1, Packet::FollowerInfo { accepted: Zxid::ZERO, info });
+    assert_eq!(desk.closed(link), Some(CloseReason::NewerConfig(7)));
+}
+
+#[test]
+fn a_leader_does_not_lead_those_who_know_more() {
+    let mut desk = Desk::elected(recovered(LAST, 5));
+    let link = accept(&mut desk, 1, follower_info(1, 5));
+    desk.packet(link, Packet::AckEpoch { last: Zxid::new(5, 8), current_epoch: 5 });
+    let reason = CloseReason::AheadOfLeader { last: Zxid::new(5, 8), current_epoch: 5 };
+    assert_eq!(desk.closed(link), Some(reason));
+    assert_eq!(desk.peer.status().current_epoch, 5);
+}
+
+#[test]
+fn voices_that_do_not_count_make_no_quorum() {
+    for packet in [
+        Packet::AckEpoch { last: LAST, current_epoch: -1 },
+        Packet::AckEpoch { last: Zxid(-1), current_epoch: 5 },
+    ] {
+        let mut desk = Desk::elected(recovered(LAST, 5));
+        let link = accept(&mut desk, 1, follower_info(1, 5));
+        desk.packet(link, packet);
+        assert_eq!(desk.peer.status().current_epoch, 5, "the epoch is not adopted");
+        desk.wait(1001);
+        assert_eq!(desk.peer.status().leader, None, "and the leader gives up");
+    }
+}
+
+#[test]
+fn nothing_is_decided_before_a_quorum_has_the_history() {
+    let mut desk = Desk::elected(recovered(LAST, 5));
+    let link = accept(&mut desk, 1, follower_info(1, 5));
+    desk.packet(link, Packet::AckEpoch { last: LAST, current_epoch: 5 });
+    assert_eq!((desk.peer.serving(), desk.peer.next_zxid()), (None, None));
+    let sent = desk.take_sent(link);
+    assert!(
+        matches!(sent[..], [Packet::LeaderInfo { .. }, Packet::Diff { .. }, Packet::NewLeader { .. }]),
+        "{sent:?}"
+    );
+    desk.packet(link, ack(Zxid::new(6, 0)));
+    assert_eq!(desk.peer.serving(), Some(Serving::Leading { epoch: 6 }));
+    assert_eq!(desk.take_sent(link), [Packet::UpToDate]);
+    assert_eq!(desk.peer.next_zxid(), Some(Zxid::new(6, 1)));
+}
+
+#[test]
+fn the_own_disk_has_a_vote_like_any_other() {
+    let (mut desk, link) = Desk::established();
+    desk.disk = Disk::ByHand;
+    let zxid = desk.propose();
+    desk.packet(link, ack(zxid));
+    assert_eq!(desk.peer.status().committed, LAST, "one of three");
+    desk.finish_disk();
+    assert_eq!(desk.delivered(), [zxid]);
+    assert_eq!(desk.take_sent(link).last(), Some(&Packet::Commit { zxid }));
+}
+
+#[test]
+fn wrong_acknowledgements_end_the_connection_and_decide_nothing() {
+    for counter in [2, 3, 9] {
+        let (mut desk, link) = Desk::established();
+        desk.disk = Disk::ByHand;
+        desk.propose();
+        desk.propose();
+        desk.packet(link, ack(Zxid::new(6, counter)));
+        assert_eq!(desk.closed(link), Some(CloseReason::UnknownZxid(Zxid::new(6, counter))));
+        desk.finish_disk();
+        assert_eq!(desk.peer.status().committed, LAST);
+    }
+    let (mut desk, link) = Desk::established();
+    desk.disk = Disk::ByHand;
+    desk.propose();
+    desk.packet(link, ack(Zxid::new(5, 3)));
+    assert_eq!(desk.closed(link), None, "what was decided before may be acknowledged");
+    desk.packet(link, ack(Zxid::new(7, 1)));
+    assert_eq!(desk.closed(link), Some(CloseReason::UnknownZxid(Zxid::new(7, 1))));
+}
+
+#[test]
+fn no_commit_between_the_history_and_the_permission_to_serve() {
+    let (mut desk, link) = Desk::established();
+    let joiner = accept(&mut desk, 2, follower_info(3, 5));
+    desk.packet(joiner, Packet::AckEpoch { last: LAST, current_epoch: 5 });
+    desk.take_sent(joiner);
+    let zxid = desk.propose();
+    desk.packet(link, ack(zxid));
+    assert_eq!(desk.take_sent(joiner), [Packet::Proposal { zxid, entry: entry(zxid).bytes }]);
+    desk.packet(joiner, ack(zxid));
+    assert_eq!(desk.closed(joiner), None, "some acknowledge proposals first");
+    desk.packet(joiner, ack(Zxid::new(6, 0)));
+    assert_eq!(desk.take_sent(joiner), [Packet::UpToDate, Packet::Commit { zxid }]);
+}
+
+#[test]
+fn the_same_server_again_replaces_its_connection() {
+    let (mut desk, link) = Desk::established();
+    let again = accept(&mut desk, 2, follower_info(1, 6));
+    assert_eq!(desk.closed(link), Some(CloseReason::Replaced));
+    assert!(desk.actions.contains(&Action::LearnerLost { link }));
+    assert_eq!(desk.closed(again), None);
+}
+
+#[test]
+fn observers_have_no_vote() {
+    let (mut desk, link) = Desk::established();
+    desk.handle(Event::LinkDown { link });
+    let info = LearnerInfo { server: ServerId(9), protocol: LEARNER_PROTOCOL, config_version: 0 };
+    let observer = accept(&mut desk, 2, Packet::ObserverInfo { accepted: Zxid::new(6, 0), info });
+    desk.packet(observer, Packet::AckEpoch { last: LAST, current_epoch: 5 });
+    desk.packet(observer, ack(Zxid::new(6, 0)));
+    let zxid = desk.propose();
+    desk.packet(observer, ack(zxid));
+    assert_eq!(desk.peer.status().committed, LAST);
+    desk.wait(100);
+    assert_eq!(desk.peer.serving(), None, "nor do they make a quorum");
+}
+
+#[test]
+fn a_learner_that_is_far_behind_is_fed_from_the_log() {
+    let (mut desk, link) = Desk::established();
+    // Four transactions stay in memory.
+    for _ in 0..10 {
+        let zxid = desk.propose();
+        desk.packet(link, ack(zxid));
+    }
+    desk.actions.clear();
+    let behind = accept(&mut desk, 2, follower_info(3, 5));
+    desk.packet(behind, Packet::AckEpoch { last: Zxid::new(6, 2), current_epoch: 5 });
+    let up_to = Zxid::new(6, 6);
+    let asked = Action::ReadLog { link: behind, after: Zxid::new(6, 2), up_to };
+    assert_eq!(desk.actions.back(), Some(&asked));
+    let read = |from, to| LogRead::Entries((from..=to).map(|counter| entry(Zxid::new(6, counter))).collect());
+    desk.take_sent(behind);
+    desk.handle(Event::LogRead { link: behind, read: read(3, 4) });
+    let asked = Action::ReadLog { link: behind, after: Zxid::new(6, 4), up_to };
+    assert_eq!(desk.actions.back(), Some(&asked), "the rest of it");
+    desk.handle(Event::LogRead { link: behind, read: read(5, 6) });
+    let sent = desk.take_sent(behind);
+    let proposals: Vec<u32> = sent
+        .iter()
+        .filter_map(|packet| match packet {
+            Packet::Proposal { zxid, .. } => Some(zxid.counter()),
+            _ => None,
+        })
+        .collect();
+    assert!(matches!(sent[0], Packet::Diff { .. }));
+    assert_eq!(proposals, [3, 4, 5, 6, 7, 8, 9, 10]);
+    assert!(matches!(sent.last(), Some(Packet::NewLeader { .. })));
+}
+
+#[test]
+fn a_log_that_does_not_reach_back_makes_it_a_whole_state() {
+    let (mut desk, link) = Desk::established();
+    for _ in 0..10 {
+        let zxid = desk.propose();
+        desk.packet(link, ack(zxid));
+    }
+    let behind = accept(&mut desk, 2, follower_info(3, 5));
+    desk.packet(behind, Packet::AckEpoch { last: Zxid::new(6, 2), current_epoch: 5 });
+    desk.actions.clear();
+    desk.handle(Event::LogRead { link: behind, read: LogRead::Unavailable });
+    let zxid = Zxid::new(6, 10);
+    let snap = Action::Send { link: behind, packet: Packet::Snap { zxid } };
+    assert_eq!(desk.actions.make_contiguous(), [snap, Action::StreamSnapshot { link: behind, zxid }]);
+    desk.actions.clear();
+    // What is decided while the state is on its way comes behind it, and before the word that it is complete.
+    let next = desk.propose();
+    desk.packet(link, ack(next));
+    assert_eq!(desk.take_sent(behind), []);
+    desk.handle(Event::SnapshotSent { link: behind });
+    let sent = desk.take_sent(behind);
+    assert!(
+        matches!(sent[..], [Packet::Proposal { .. }, Packet::Commit { .. }, Packet::NewLeader { .. }]),
+        "{sent:?}"
+    );
+}
+
+#[test]
+fn an_answer_follows_the_commit_that_it_tells_of() {
+    let (mut desk, link) = Desk::established();
+    let zxid = desk.propose();
+    desk.take_sent(link);
+    let mut out = Vec::new();
+    desk.peer.answer_learner(link, zxid, Packet::Sync, &mut out);
+    assert_eq!(out, []);
+    desk.packet(link, ack(zxid));
+    assert_eq!(desk.take_sent(link), [Packet::Commit { zxid }, Packet::Sync]);
+}
+
+#[test]
+fn a_leader_without_a_quorum_steps_down() {
+    let (mut desk, link) = Desk::established();
+    desk.handle(Event::LinkDown { link });
+    desk.wait(60);
+    assert_eq!(desk.peer.serving(), None);
+    assert!(desk.actions.contains(&Action::StopServing));
+}
+
+#[test]
+fn a_leader_whose_disk_hangs_steps_down_and_does_not_vote_before_it_is_back() {
+    let (mut desk, link) = Desk::established();
+    desk.disk = Disk::ByHand;
+    desk.propose();
+    for _ in 0..8 {
+        desk.wait(100);
+        desk.packet(link, Packet::PingReply { zxid: LAST, touched: vec![] });
+    }
+    assert_eq!(desk.peer.serving(), None);
+    assert!(!desk.actions.iter().any(|action| matches!(action, Action::Notify { .. })));
+    desk.finish_disk();
+    assert!(desk.actions.iter().any(|action| matches!(action, Action::Notify { .. })));
+}
+
+#[test]
+fn a_learner_that_answers_but_does_not_log_is_cut_off() {
+    let (mut desk, link) = Desk::established();
+    desk.propose();
+    for _ in 0..8 {
+        desk.packet(link, Packet::PingReply { zxid: LAST, touched: vec![] });
+        desk.wait(100);
+    }
+    assert_eq!(desk.closed(link), Some(CloseReason::Silent));
+}
+
+#[test]
+fn a_stopping_leader_finishes_what_it_began() {
+    let (mut desk, link) = Desk::established();
+    let zxid = desk.propose();
+    let mut out = Vec::new();
+    desk.peer.hand_over(desk.now, &mut out);
+    assert_eq!((desk.peer.next_zxid(), desk.peer.has_handed_over()), (None, false));
+    desk.packet(link, ack(zxid));
+    assert_eq!(desk.delivered(), [zxid]);
+    assert!(desk.peer.has_handed_over());
+    assert!(desk.actions.contains(&Action::Send { link, packet: Packet::Commit { zxid } }));
+    desk.wait(5000);
+    assert_eq!(desk.peer.status().leader, None, "it takes no part in the election");
+}
+
+#[test]
+fn an_epoch_that_is_used_up_is_left_without_losing_anything() {
+    let last = Zxid::new(6, 0xffff_fffd);
+    let mut desk = Desk::elected(recovered(last, 5));
+    let link = accept(&mut desk, 1, follower_info(1, 5));
+    desk.packet(link, Packet::AckEpoch { last, current_epoch: 5 });
+    desk.packet(link, ack(Zxid::new(6, 0)));
+    let zxid = desk.propose();
+    assert_eq!(zxid.counter(), 0xffff_fffe);
+    assert_eq!(desk.peer.next_zxid(), None);
+    desk.packet(link, ack(zxid));
+    assert_eq!(desk.delivered(), [zxid]);
+    assert_eq!(desk.peer.serving(), None, "a new epoch is needed");
+}
+
+#[test]
+fn who_does_not_lead_closes_learners() {
+    let mut desk = Desk::new(recovered(LAST, 5), zebu_zab::Role::Voter);
+    let link = LinkId::accepted(1);
+    desk.handle(Event::Accepted { link });
+    assert_eq!(desk.closed(link), Some(CloseReason::NotLeading));
+}

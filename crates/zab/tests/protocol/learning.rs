@@ -1,0 +1,297 @@
+//! What a leader may say to a learner.
+
+use zebu_proto::Zxid;
+use zebu_proto::quorum::Packet;
+use zebu_proto::quorum::packet::LEARNER_PROTOCOL;
+use zebu_zab::{Action, CloseReason, Event, LinkId, Recovered, Role, Serving, Trust};
+
+use crate::desk::{Desk, Disk, proposal, recovered};
+
+const LAST: Zxid = Zxid::new(5, 7);
+
+fn leader_info(epoch: u32) -> Packet {
+    Packet::LeaderInfo { zxid: Zxid::new(epoch, 0), protocol: LEARNER_PROTOCOL }
+}
+
+fn new_leader(epoch: u32) -> Packet {
+    Packet::NewLeader { zxid: Zxid::new(epoch, 0), config: None }
+}
+
+fn ack(zxid: Zxid) -> Packet {
+    Packet::Ack { zxid }
+}
+
+/// Has promised epoch 6 and waits for the history.
+fn promised() -> (Desk, LinkId) {
+    let (mut desk, link) = Desk::learner(recovered(LAST, 5), Role::Voter);
+    desk.packet(link, leader_info(6));
+    assert_eq!(desk.take_sent(link), [Packet::AckEpoch { last: LAST, current_epoch: 5 }]);
+    (desk, link)
+}
+
+/// Serves in epoch 6 with nothing behind 5/7.
+fn serving() -> (Desk, LinkId) {
+    let (mut desk, link) = promised();
+    for packet in [Packet::Diff { zxid: LAST }, new_leader(6), Packet::UpToDate] {
+        desk.packet(link, packet);
+    }
+    assert!(matches!(desk.peer.serving(), Some(Serving::Following { epoch: 6, .. })));
+    desk.actions.clear();
+    (desk, link)
+}
+
+#[test]
+fn an_epoch_is_promised_after_the_disk_has_it() {
+    let (mut desk, link) = Desk::learner(recovered(LAST, 5), Role::Voter);
+    desk.disk = Disk::ByHand;
+    desk.packet(link, leader_info(6));
+    assert!(matches!(desk.actions[0], Action::SaveAcceptedEpoch { epoch: 6, .. }));
+    assert_eq!(desk.actions.len(), 1, "nothing is said before");
+    desk.finish_disk();
+    assert_eq!(desk.take_sent(link), [Packet::AckEpoch { last: LAST, current_epoch: 5 }]);
+}
+
+#[test]
+fn an_epoch_that_was_promised_before_does_not_count_and_an_older_one_is_refused() {
+    let found = Recovered { accepted_epoch: 6, ..recovered(LAST, 5) };
+    let (mut desk, link) = Desk::learner(found, Role::Voter);
+    desk.packet(link, leader_info(6));
+    assert_eq!(desk.take_sent(link), [Packet::AckEpoch { last: LAST, current_epoch: -1 }]);
+
+    let (mut desk, link) = Desk::learner(found, Role::Voter);
+    desk.packet(link, leader_info(5));
+    assert_eq!(desk.closed(link), Some(CloseReason::OldEpoch { proposed: 5, accepted: 6 }));
+    assert_eq!(desk.peer.status().accepted_epoch, 6);
+}
+
+#[test]
+fn the_history_is_durable_before_the_epoch_and_both_before_the_word() {
+    let (mut desk, link) = promised();
+    desk.disk = Disk::ByHand;
+    let next = Zxid::new(5, 8);
+    for packet in [Packet::Diff { zxid: next }, proposal(next), Packet::Commit { zxid: next }, new_leader(6)]
+    {
+        desk.packet(link, packet);
+    }
+    let order: Vec<_> = desk.actions.iter().collect();
+    assert!(
+        matches!(order[..], [Action::Append { .. }, Action::SaveCurrentEpoch { epoch: 6, .. }]),
+        "{order:?}"
+    );
+    desk.finish_disk();
+    assert_eq!(desk.delivered(), [], "it is not decided yet");
+    assert_eq!(desk.take_sent(link), [ack(Zxid::new(6, 0))]);
+    desk.packet(link, Packet::UpToDate);
+    assert_eq!(desk.delivered(), [next]);
+}
+
+#[test]
+fn proposals_are_acknowledged_when_durable_in_order_and_behind_the_history() {
+    let (mut desk, link) = promised();
+    desk.disk = Disk::ByHand;
+    let zxids = [1, 2].map(|counter| Zxid::new(6, counter));
+    // One of them comes before the leader's word, uncommitted; one behind it.
+    for packet in [Packet::Diff { zxid: LAST }, proposal(zxids[0]), new_leader(6), proposal(zxids[1])] {
+        desk.packet(link, packet);
+    }
+    desk.finish_disk();
+    assert_eq!(desk.take_sent(link), [ack(Zxid::new(6, 0)), ack(zxids[0]), ack(zxids[1])]);
+    desk.packet(link, Packet::UpToDate);
+    assert_eq!(desk.delivered(), []);
+    desk.packet(link, Packet::Commit { zxid: zxids[0] });
+    assert_eq!(desk.delivered(), [zxids[0]]);
+}
+
+#[test]
+fn a_commit_is_delivered_after_the_own_disk_has_it() {
+    let (mut desk, link) = serving();
+    desk.disk = Disk::ByHand;
+    let zxid = Zxid::new(6, 1);
+    desk.packet(link, proposal(zxid));
+    desk.packet(link, Packet::Commit { zxid });
+    desk.packet(link, Packet::Sync);
+    assert_eq!(desk.delivered(), []);
+    assert!(
+        !desk.actions.contains(&Action::FromLeader { packet: Packet::Sync }),
+        "a sync tells of the commit"
+    );
+    desk.finish_disk();
+    assert_eq!(desk.delivered(), [zxid]);
+    assert_eq!(desk.actions.back(), Some(&Action::FromLeader { packet: Packet::Sync }));
+}
+
+#[test]
+fn broken_broadcasts_end_the_connection() {
+    let zxid = Zxid::new;
+    let cases = [
+        (proposal(zxid(6, 2)), CloseReason::Gap { after: LAST, found: zxid(6, 2) }),
+        (proposal(zxid(5, 8)), CloseReason::Gap { after: LAST, found: zxid(5, 8) }),
+        (proposal(zxid(7, 1)), CloseReason::Gap { after: LAST, found: zxid(7, 1) }),
+        (Packet::Commit { zxid: zxid(6, 1) }, CloseReason::UnknownZxid(zxid(6, 1))),
+        (Packet::Commit { zxid: Zxid(i64::MAX) }, CloseReason::UnknownZxid(Zxid(i64::MAX))),
+        (
+            Packet::Inform { zxid: zxid(6, 1), entry: [].into() },
+            CloseReason::OutOfPlace { step: "following", packet: "INFORM" },
+        ),
+        (leader_info(7), CloseReason::OutOfPlace { step: "following", packet: "LEADERINFO" }),
+        (Packet::Snap { zxid: zxid(6, 1) }, CloseReason::OutOfPlace { step: "following", packet: "SNAP" }),
+    ];
+    for (packet, reason) in cases {
+        let (mut desk, link) = serving();
+        desk.packet(link, packet);
+        assert_eq!(desk.closed(link), Some(reason));
+        assert!(desk.actions.contains(&Action::StopServing));
+        desk.wait(100);
+        assert_eq!(desk.peer.status().leader, None, "it looks for a leader again");
+    }
+}
+
+#[test]
+fn a_gap_during_synchronisation_ends_the_connection() {
+    let (mut desk, link) = promised();
+    desk.packet(link, Packet::Diff { zxid: Zxid::new(5, 9) });
+    desk.packet(link, proposal(Zxid::new(5, 9)));
+    assert_eq!(desk.closed(link), Some(CloseReason::Gap { after: LAST, found: Zxid::new(5, 9) }));
+    assert_eq!(desk.peer.status().logged, LAST, "nothing was taken");
+}
+
+#[test]
+fn wrong_first_packets_end_the_connection() {
+    for packet in [new_leader(6), Packet::UpToDate, proposal(Zxid::new(5, 8)), Packet::Sync, ack(LAST)] {
+        let (mut desk, link) = promised();
+        desk.packet(link, packet);
+        assert!(matches!(desk.closed(link), Some(CloseReason::OutOfPlace { .. })));
+    }
+    let (mut desk, link) = promised();
+    desk.packet(link, Packet::Diff { zxid: LAST });
+    desk.packet(link, new_leader(7));
+    assert_eq!(desk.closed(link), Some(CloseReason::UnknownZxid(Zxid::new(7, 0))));
+}
+
+#[test]
+fn a_committed_transaction_is_never_truncated() {
+    let (mut desk, link) = serving();
+    let zxid = Zxid::new(6, 1);
+    desk.packet(link, proposal(zxid));
+    desk.packet(link, Packet::Commit { zxid });
+    desk.handle(Event::LinkDown { link });
+    desk.actions.clear();
+    for from in [1, 3] {
+        let state = if from == 3 {
+            zebu_proto::quorum::PeerState::Leading
+        } else {
+            zebu_proto::quorum::PeerState::Following
+        };
+        desk.notify(from, state, zebu_proto::ServerId(3));
+    }
+    let link = LinkId::dialed(2);
+    desk.handle(Event::Dialed { link });
+    desk.packet(link, leader_info(7));
+    desk.packet(link, Packet::Trunc { zxid: LAST });
+    assert_eq!(desk.closed(link), Some(CloseReason::TruncatesCommitted { to: LAST, committed: zxid }));
+}
+
+#[test]
+fn truncation_waits_for_the_disk_and_what_follows_waits_with_it() {
+    let (mut desk, link) = promised();
+    desk.disk = Disk::ByHand;
+    let to = Zxid::new(5, 5);
+    desk.packet(link, Packet::Trunc { zxid: to });
+    desk.packet(link, proposal(Zxid::new(6, 1)));
+    assert!(matches!(desk.actions.make_contiguous(), [Action::Truncate { .. }]));
+    desk.finish_disk();
+    assert_eq!(desk.peer.status().logged, Zxid::new(6, 1));
+    assert!(matches!(desk.actions.back(), Some(Action::Append { .. })));
+}
+
+#[test]
+fn a_server_that_cannot_truncate_starts_anew_and_does_not_vote() {
+    let (mut desk, link) = promised();
+    desk.disk = Disk::ByHand;
+    desk.packet(link, Packet::Trunc { zxid: Zxid::new(5, 5) });
+    let Some(Action::Truncate { io, .. }) = desk.actions.pop_front() else { panic!("it truncates") };
+    desk.handle(Event::TruncateRefused { io });
+    assert!(matches!(desk.actions.back(), Some(Action::SetAside { .. })));
+    desk.disk = Disk::Instant;
+    desk.finish_disk();
+    desk.wait(40);
+    let vote = desk.actions.iter().rev().find_map(|action| match action {
+        Action::Notify { notification, .. } => Some(notification.clone()),
+        _ => None,
+    });
+    assert_eq!(vote.unwrap().zxid, Zxid(-1), "everybody ignores such a vote");
+    assert_eq!(desk.peer.status().accepted_epoch, 6, "promises stay");
+}
+
+#[test]
+fn an_untrusted_server_is_trusted_again_once_it_has_a_history() {
+    let found = Recovered { trust: Trust::Untrusted, ..recovered(Zxid::ZERO, 5) };
+    let (mut desk, link) = Desk::learner(found, Role::Voter);
+    desk.packet(link, leader_info(6));
+    assert_eq!(desk.take_sent(link), [Packet::AckEpoch { last: Zxid(-1), current_epoch: 5 }]);
+    desk.packet(link, Packet::Snap { zxid: LAST });
+    desk.handle(Event::SnapshotReceived { link });
+    desk.packet(link, new_leader(6));
+    let marked = desk.actions.iter().position(|action| matches!(action, Action::MarkTrusted { .. }));
+    let word = desk.actions.iter().position(|action| matches!(action, Action::Send { .. }));
+    assert!(marked.unwrap() < word.unwrap());
+}
+
+#[test]
+fn a_state_reaches_the_disk_only_when_it_is_complete() {
+    let (mut desk, link) = promised();
+    desk.packet(link, Packet::Snap { zxid: Zxid::new(5, 20) });
+    desk.handle(Event::SnapshotReceived { link });
+    // The first is in the state already.
+    for counter in [19, 20, 21, 22] {
+        desk.packet(link, proposal(Zxid::new(5, counter)));
+    }
+    desk.packet(link, Packet::Commit { zxid: Zxid::new(5, 21) });
+    assert_eq!(desk.actions.len(), 0, "nothing is written");
+    desk.packet(link, new_leader(6));
+    let Some(Action::InstallSnapshot { tail, zxid, .. }) = desk.actions.pop_front() else {
+        panic!("installs")
+    };
+    assert_eq!((tail.len(), zxid), (1, Zxid::new(5, 21)));
+    assert!(matches!(desk.actions[0], Action::Append { .. }), "what is not committed goes to the log");
+    assert!(matches!(desk.actions[1], Action::SaveCurrentEpoch { .. }));
+    let zxids = [Zxid::new(6, 0), Zxid::new(5, 22)];
+    assert_eq!(desk.take_sent(link), zxids.map(ack));
+}
+
+#[test]
+fn an_interrupted_state_leaves_nothing_behind() {
+    let (mut desk, link) = promised();
+    desk.packet(link, Packet::Snap { zxid: Zxid::new(5, 20) });
+    desk.handle(Event::SnapshotReceived { link });
+    desk.packet(link, proposal(Zxid::new(5, 21)));
+    desk.handle(Event::LinkDown { link });
+    assert!(desk.actions.contains(&Action::DiscardSnapshot { link }));
+    assert_eq!((desk.peer.status().logged, desk.peer.status().current_epoch), (LAST, 5));
+}
+
+#[test]
+fn an_observer_takes_what_is_decided_and_acknowledges_nothing_else() {
+    let (mut desk, link) = Desk::learner(recovered(LAST, 5), Role::Observer);
+    desk.packet(link, leader_info(6));
+    for packet in [Packet::Diff { zxid: LAST }, new_leader(6), Packet::UpToDate] {
+        desk.packet(link, packet);
+    }
+    desk.actions.clear();
+    let zxid = Zxid::new(6, 1);
+    desk.packet(link, proposal(zxid));
+    desk.packet(link, Packet::Commit { zxid });
+    assert_eq!(desk.peer.status().logged, LAST, "proposals do not concern it");
+    desk.packet(link, Packet::Inform { zxid, entry: [1].into() });
+    assert_eq!(desk.delivered(), [zxid]);
+    assert_eq!(desk.take_sent(link), []);
+}
+
+#[test]
+fn a_silent_leader_is_left() {
+    let (mut desk, link) = serving();
+    desk.wait(499);
+    assert_eq!(desk.closed(link), None);
+    desk.wait(2);
+    assert_eq!(desk.closed(link), Some(CloseReason::Silent));
+}

@@ -1,0 +1,8 @@
+//! One member, and everything that others may say to it, right or wrong. What breaks the protocol costs the
+//! other side its connection, never this process; what must wait for the disk waits.
+
+#![allow(clippy::unwrap_used, reason = "a test says by panicking that it failed")]
+
+mod desk;
+mod leading;
+mod learning;
