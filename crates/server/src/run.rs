@@ -16,9 +16,11 @@ use crate::config::ServerConfig;
 use crate::core_thread::{CoreFailure, CoreThread};
 use crate::disk;
 use crate::inbox::Urgent;
+use crate::member_disk::MemberDisk;
 use crate::net::Listener;
+use crate::peers::Peers;
 use crate::purger;
-use crate::recovery::{self, Opened};
+use crate::recovery::{self, Opened, OpenedMember};
 use crate::serve_error::ServeError;
 use crate::settings;
 use crate::shared::Shared;
@@ -66,11 +68,21 @@ pub fn run_until(
 ) -> Result<(), ServeError> {
     let clock = Clock::start();
     let seed = random_seed()?;
-    let Opened { tree, log, snapshots, directories, origin, digest_mismatches, locks } =
+    let Opened { tree, log, member, snapshots, directories, origin, digest_mismatches, locks } =
         recovery::open(&config, seed)?;
     let replica = Replica::new(tree, settings::policy(&config), settings::enforcement(&config), seed);
-    let node = Node::new(settings::node_settings(&config, seed), &replica, clock.now());
-    let shared = Arc::new(Shared::new(config, clock, replica));
+    let node_settings = settings::node_settings(&config, seed);
+    let (node, member_disk) = match member {
+        None => (Node::new(node_settings, &replica, clock.now()), None),
+        Some(OpenedMember { epochs, recovered }) => {
+            let peer = settings::peer_settings(&config);
+            let node = Node::member(node_settings, peer, recovered, &replica, clock.now());
+            let directories = directories.clone();
+            (node, Some(MemberDisk { directories, epochs, snapshots: snapshots.clone() }))
+        }
+    };
+    let is_member = member_disk.is_some();
+    let shared = Arc::new(Shared::new(config, clock, replica, seed));
     shared.metrics.digest_mismatches.add(digest_mismatches);
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -89,12 +101,15 @@ pub fn run_until(
     shared.set_client_port(address.port());
 
     let cannot_start = "a thread cannot be started";
-    let (disk, disk_thread) = disk::start(shared.clone(), log).map_err(internal(cannot_start))?;
+    let peers = if is_member { Some(runtime.block_on(Peers::open(shared.clone()))?) } else { None };
+    let (disk, disk_thread) =
+        disk::start(shared.clone(), log, member_disk).map_err(internal(cannot_start))?;
+    let directories_of_core = directories.clone();
     let (snapshot_handle, snapshot_thread) =
         snapshotter::start(shared.clone(), snapshots).map_err(internal(cannot_start))?;
     let purging =
         purger::start(directories, &shared.config.storage, origin).map_err(internal(cannot_start))?;
-    let core = CoreThread::new(shared.clone(), node, disk, snapshot_handle);
+    let core = CoreThread::new(shared.clone(), node, disk, snapshot_handle, peers, directories_of_core);
     let (core_thread, core_ended) = start_core(core).map_err(internal(cannot_start))?;
 
     ready(&Ready { address });
