@@ -121,21 +121,6 @@ fn serve_refuses_a_bad_configuration_with_status_2() {
 }
 
 #[test]
-fn serve_refuses_an_ensemble() {
-    let home = home("");
-    let config = format!(
-        "dataDir={}\nclientPort=2181\ninitLimit=5\nsyncLimit=2\n\
-         server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n",
-        home.path().display()
-    );
-    std::fs::write(home.path().join("zoo.cfg"), config).unwrap();
-    std::fs::write(home.path().join("myid"), "1\n").unwrap();
-    let output = zebu(home.path(), &["serve", "zoo.cfg"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("this version of Zebu serves standalone only"), "{}", stderr(&output));
-}
-
-#[test]
 fn json_log() {
     let home = home("dataDir=/data\nclientPort=x\n");
     let output = zebu(home.path(), &["serve", "--log-format", "json", "zoo.cfg"]);

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use tracing::info;
 use zebu_node::Phase;
 use zebu_proto::{SessionId, Zxid};
+use zebu_tree::Tree;
 use zebu_zab::Serving;
 
 use crate::config::ServerConfig;
@@ -146,7 +147,7 @@ fn server(shared: &Shared) -> ServerReport {
     let (received, sent) = shared.stats.packets();
     let (zxid, node_count) = {
         let replica = shared.read();
-        (replica.last_zxid(), replica.tree().node_count() as u64)
+        (replica.last_zxid(), reported_nodes(replica.tree()))
     };
     ServerReport {
         latency: latency(shared),
@@ -158,6 +159,11 @@ fn server(shared: &Shared) -> ServerReport {
         mode: mode(shared).unwrap_or(Mode::Standalone),
         node_count,
     }
+}
+
+/// ZooKeeper knows the root under two names, and counts both.
+fn reported_nodes(tree: &Tree) -> u64 {
+    tree.node_count() as u64 + 1
 }
 
 fn connection_count(shared: &Shared) -> usize {
@@ -354,7 +360,7 @@ fn metrics(shared: &Shared, core: SessionsReport) -> Metrics {
             connections: connection_count(shared) as i64,
             outstanding_requests: shared.inbox.outstanding() as i64,
             uptime_ms: shared.clock.monotonic_ms(),
-            znode_count: tree.node_count() as i64,
+            znode_count: reported_nodes(tree) as i64,
             watch_count: replica.watches().len() as i64,
             ephemerals_count: tree.ephemerals_count() as i64,
             approximate_data_size: tree.approximate_data_size() as i64,
