@@ -39,7 +39,7 @@ enum Work {
     /// A batch; the number is a member's.
     Append(LogBatch, Option<IoId>),
     /// Something else that a member wants, with the state that came for it.
-    Other(DiskOrder, Option<Tree>),
+    Other(DiskOrder, Option<Box<Tree>>),
 }
 
 /// The core's end of the disk thread. The queue is bounded by the room in the core's inbox.
@@ -58,7 +58,7 @@ impl DiskHandle {
     pub(crate) fn order(&self, order: DiskOrder, received: Option<Tree>) {
         self.hand_over(match order {
             DiskOrder::Append { io, batch } => Work::Append(batch, Some(io)),
-            other => Work::Other(other, received),
+            other => Work::Other(other, received.map(Box::new)),
         });
     }
 
@@ -138,7 +138,7 @@ impl DiskThread {
             }
             match next {
                 Work::Append(batch, io) => self.append((batch, io), work)?,
-                Work::Other(order, received) => self.perform(order, received)?,
+                Work::Other(order, received) => self.perform(order, received.map(|tree| *tree))?,
             }
         }
         if !self.shared.abandoned.load(Ordering::Acquire)
