@@ -9,6 +9,7 @@ mod dump;
 mod files;
 mod kill;
 mod load;
+mod outcome;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -194,14 +195,14 @@ fn run_files(arguments: &FilesArguments) -> Result<ExitCode> {
         Some(binary) => Some(Launch::zebu(binary.canonicalize()?)),
         None => None,
     };
-    files::run(&files::Plan {
+    let ending = files::run(&files::Plan {
         zebu,
         apaches: arguments.apache.iter().map(|text| Edition::parse(text)).collect(),
         rounds: arguments.rounds,
         seed: arguments.seed,
         writes: arguments.writes,
     })?;
-    Ok(ExitCode::SUCCESS)
+    Ok(ending.into())
 }
 
 fn run_kill(arguments: &KillArguments) -> Result<ExitCode> {
@@ -209,6 +210,6 @@ fn run_kill(arguments: &KillArguments) -> Result<ExitCode> {
         Some(binary) => Launch::zebu(binary.canonicalize()?),
         None => Edition::parse(&arguments.apache).launch()?,
     };
-    kill::run(&kill::Plan { launch, cycles: arguments.cycles, seed: arguments.seed })?;
-    Ok(ExitCode::SUCCESS)
+    let plan = kill::Plan { launch, cycles: arguments.cycles, seed: arguments.seed };
+    Ok(kill::run(&plan)?.into())
 }
