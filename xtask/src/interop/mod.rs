@@ -14,6 +14,8 @@ mod apache;
 mod own_crate;
 mod pattern;
 mod program;
+#[cfg(test)]
+mod registries;
 mod report;
 mod results;
 mod script;
@@ -106,12 +108,14 @@ impl Run {
     }
 
     fn suite(&self, suite: &Suite) -> anyhow::Result<Report> {
+        let cache = program::cache()?;
         let call = Call {
             suite: &suite.name,
             peer: self.peer(),
             part: self.part,
             limit: suite.limit(self.part),
             shown: self.shown,
+            cache: &cache,
         };
         let is_given = matches!(self.target, Target::Given(_));
         if is_given && suite.server == Source::Own && suite.runs != Runner::ZkCli {
