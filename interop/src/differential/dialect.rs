@@ -92,3 +92,47 @@ impl Dialect {
         acl
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::generator::{Generator, Pairing};
+    use super::super::step::Action;
+    use super::*;
+
+    /// The operations of a long run that are sent alike to both servers.
+    fn operations(dialect: Dialect) -> Vec<i32> {
+        let mut generator = Generator::new(11, Pairing::ApacheAndZebu, dialect, None);
+        let mut operations = Vec::new();
+        for _ in 0..5_000 {
+            if let Action::Send { requests, .. } = generator.next().action {
+                operations.extend(requests.iter().map(|request| request.op));
+            }
+        }
+        operations
+    }
+
+    #[test]
+    fn what_3_9_changed_is_not_asked_of_3_8() {
+        let changed = [OpCode::AddWatch, OpCode::CheckWatches].map(OpCode::wire);
+        let (new, old) = (operations(Dialect::V3_9), operations(Dialect::V3_8));
+        for op in changed {
+            assert!(new.contains(&op), "{op} is never asked of 3.9");
+            assert!(!old.contains(&op), "{op} is asked of 3.8");
+        }
+        assert!(!Dialect::V3_8.unknown_codes().contains(&OpCode::Check.wire()));
+        assert!(old.contains(&OpCode::RemoveWatches.wire()) && old.contains(&OpCode::Multi.wire()));
+    }
+
+    #[test]
+    fn everybody_may_read_what_3_8_lets_everybody_ask_for() {
+        let none = Dialect::V3_8.acl(Some(Vec::new()));
+        assert_eq!(none, Some(Vec::new()), "no ACL is still refused");
+        assert_eq!(Dialect::V3_8.acl(None), None);
+        let mut open = Acl::open();
+        open[0].id = zebu_proto::Id::new("ip", "::1");
+        assert_eq!(Dialect::V3_9.acl(Some(open.clone())), Some(open.clone()));
+        assert_eq!(Dialect::V3_8.acl(Some(open)), Some(Vec::new()));
+        let read = Dialect::V3_8.acl(Some(Acl::open())).unwrap();
+        assert_eq!(read.last(), Acl::read_only().last());
+    }
+}
