@@ -254,7 +254,7 @@ fn remove_acl_races(requests: &mut Vec<Request>) {
     });
 }
 
-/// What an unexpected failure leaves behind in Apache is there or not, depending on how far the burst got.
+/// What such a request leaves behind in Apache for a while is there or not, depending on how far the burst got.
 /// Nothing may follow it.
 fn remove_residues(requests: &mut Vec<Request>) {
     let last = requests.pop();
@@ -296,5 +296,18 @@ mod tests {
                 assert!(requests[index + 1..].iter().all(|later| !later.guarded_by.contains(node)));
             }
         }
+    }
+
+    #[test]
+    fn nothing_follows_what_is_ephemeral_only_while_it_is_pending() {
+        let mut generator = Generator::new(3, Pairing::ApacheAndZebu, Dialect::V3_9, None);
+        let mut met = 0;
+        for _ in 0..5_000 {
+            let Action::Send { requests, .. } = generator.next().action else { continue };
+            let pending = |request: &Request| request.residue == Residue::PendingKind;
+            met += requests.iter().filter(|request| pending(request)).count();
+            assert!(requests.iter().rev().skip(1).all(|request| !pending(request)));
+        }
+        assert!(met > 0, "no such request is ever sent");
     }
 }

@@ -141,7 +141,12 @@ impl Requests<'_> {
     }
 
     fn alone(&mut self, part: Part) -> Request {
-        Request::write(part.op, part.what, vec![part.guarded_by], part.body)
+        let request = Request::write(part.op, part.what, vec![part.guarded_by], part.body);
+        match part.residue {
+            Residue::PendingKind => Request { residue: part.residue, ..request },
+            // Alone, it leaves nothing behind when it fails.
+            Residue::None | Residue::PendingChanges => request,
+        }
     }
 
     fn create(&mut self, op: OpCode) -> Part {
@@ -170,7 +175,10 @@ impl Requests<'_> {
             }
             _ => body,
         };
-        let residue = residue(&path, &acl);
+        let residue = match (op, flags) {
+            (OpCode::CreateContainer | OpCode::CreateTtl, 1 | 3) => Residue::PendingKind,
+            _ => residue(&path, &acl),
+        };
         Part { op, what, guarded_by: parent_of(&path), body, residue }
     }
 
@@ -258,7 +266,7 @@ impl Requests<'_> {
             body = body.multi_header(op.wire()).append(&part.body);
             what.push(format!("{op:?} {}", part.what));
             guarded_by.push(part.guarded_by);
-            if part.residue == Residue::PendingChanges {
+            if part.residue != Residue::None {
                 residue = part.residue;
             }
         }
