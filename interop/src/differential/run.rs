@@ -62,17 +62,21 @@ pub(crate) fn run(plan: &Plan) -> Result<Summary> {
     let mut summary = Summary::default();
     let started = Instant::now();
     println!("seeds {} to {}", plan.first_seed, plan.first_seed + plan.seeds - 1);
-    for seed in plan.first_seed..plan.first_seed + plan.seeds {
+    for run in 1..=plan.seeds {
+        let seed = plan.first_seed + run - 1;
         let before = (summary.requests, Instant::now());
         let difference = run_seed(plan, seed, &mut summary).with_context(|| format!("seed {seed}"))?;
         let took = before.1.elapsed();
         println!("seed {seed}: {} requests in {took:.1?}", summary.requests - before.0);
         match difference {
-            None => println!("ok seed {seed}"),
+            // The name is the same with every seed: results of different runs are compared by it.
+            None => println!("ok run {run}"),
             Some(difference) => {
                 summary.differences += 1;
                 println!("{difference}");
-                println!("not ok seed {seed}: the servers differ; the steps are in the lines before");
+                println!(
+                    "not ok run {run}: seed {seed}: the servers differ; the steps are in the lines before"
+                );
             }
         }
     }
