@@ -405,6 +405,24 @@ impl Requests<'_> {
 
 /// Whether a part of a multi with these fields fails by an unexpected exception.
 fn residue(path: &RawText, acl: &Option<Vec<Acl>>) -> Residue {
-    let null_id = acl.iter().flatten().any(|entry| entry.id.id.is_none());
-    if path.is_none() || null_id { Residue::PendingChanges } else { Residue::None }
+    let has_null = acl.iter().flatten().any(|entry| entry.id.id.is_none() || entry.id.scheme.is_none());
+    if path.is_none() || has_null { Residue::PendingChanges } else { Residue::None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_null_path_id_or_scheme_leaves_pending_changes_behind() {
+        let path: RawText = Some(b"/a".to_vec());
+        assert_eq!(residue(&path, &Some(Acl::open())), Residue::None);
+        assert_eq!(residue(&None, &None), Residue::PendingChanges);
+        let mut acl = Acl::open();
+        acl[0].id.scheme = None;
+        assert_eq!(residue(&path, &Some(acl)), Residue::PendingChanges);
+        let mut acl = Acl::open();
+        acl[0].id.id = None;
+        assert_eq!(residue(&path, &Some(acl)), Residue::PendingChanges);
+    }
 }
