@@ -58,6 +58,15 @@ pub(super) enum Leaving {
     KilledUnderLoad,
 }
 
+impl fmt::Display for Leaving {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Leaving::Asked => "stopped",
+            Leaving::KilledUnderLoad => "killed under load",
+        })
+    }
+}
+
 /// What the checks of a whole run found in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Totals {
