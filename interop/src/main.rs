@@ -6,6 +6,7 @@ mod bench;
 mod client;
 mod differential;
 mod dump;
+mod ensemble;
 mod files;
 mod kill;
 mod load;
@@ -40,6 +41,8 @@ enum Command {
     Files(FilesArguments),
     /// Kill Zebu under load, again and again, and ask for every acknowledged write after each restart
     Kill(KillArguments),
+    /// Break an ensemble of Zebu and Apache servers under load, again and again, and compare all members
+    Ensemble(ensemble::Arguments),
     /// Measure Apache and Zebu under the same load, one after the other, and print both
     Bench(bench::Arguments),
 }
@@ -149,6 +152,7 @@ fn main() -> Result<ExitCode> {
         Command::Differential(arguments) => run_differential(&arguments),
         Command::Files(arguments) => run_files(&arguments),
         Command::Kill(arguments) => run_kill(&arguments),
+        Command::Ensemble(arguments) => ensemble::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
     }
 }
