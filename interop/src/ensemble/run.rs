@@ -20,9 +20,9 @@ const WRITERS: usize = 4;
 /// What to run.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The zebu binary
+    /// The zebu binary; without it Apache ZooKeeper takes its place, and any fault is its own or this program's
     #[arg(long, value_name = "PATH")]
-    zebu: PathBuf,
+    zebu: Option<PathBuf>,
     /// Who the members are, in order: `zebu`, `latest`, `debian` or a version of Apache ZooKeeper
     #[arg(long, value_name = "MEMBER", value_delimiter = ',', default_values = ["zebu", "zebu", "zebu"])]
     members: Vec<String>,
@@ -34,18 +34,22 @@ pub(crate) struct Arguments {
     seed: u64,
 }
 
-fn launch(member: &str, zebu: &Path) -> Result<(String, Launch)> {
-    if member == "zebu" {
-        return Ok(("Zebu".to_owned(), Launch::zebu(zebu.canonicalize()?)));
-    }
-    let edition = Edition::parse(member);
+fn launch(member: &str, zebu: Option<&Path>) -> Result<(String, Launch)> {
+    let edition = match (member, zebu) {
+        ("zebu", Some(binary)) => return Ok(("Zebu".to_owned(), Launch::zebu(binary.canonicalize()?))),
+        ("zebu", None) => Edition::parse("latest"),
+        (apache, _) => Edition::parse(apache),
+    };
     Ok((edition.to_string(), edition.launch()?))
 }
 
 /// Runs it; the first thing that is wrong is an error.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let launches: Vec<_> =
-        arguments.members.iter().map(|member| launch(member, &arguments.zebu)).collect::<Result<_>>()?;
+    let launches: Vec<_> = arguments
+        .members
+        .iter()
+        .map(|member| launch(member, arguments.zebu.as_deref()))
+        .collect::<Result<_>>()?;
     let home = tempfile::Builder::new().prefix("zebu-ensemble").tempdir()?;
     let mut members = Members::new(home.path().to_owned(), launches)?;
     (0..members.len()).try_for_each(|index| members.start(index))?;
