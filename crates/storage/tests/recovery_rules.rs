@@ -16,7 +16,7 @@ use zebu_storage::format::snapshot::Encoder;
 use zebu_storage::model::{Crash, ModelDisk};
 use zebu_storage::recovery::{DigestSource, FuzzyEnd};
 use zebu_storage::{
-    Compression, Disk, EmptySnapshots, Missing, Progress, Recovered, RecoveryError, RecoveryOptions,
+    Compression, Disk, EmptySnapshots, LogOptions, LogWriter, Missing, Progress, Recovered, RecoveryError, RecoveryOptions,
     RecoveryTarget, Repair, Sections, recover,
 };
 
@@ -366,4 +366,30 @@ fn long_loads_report_progress() {
     };
     recover(&disk, &directories(), RecoveryOptions::default(), &mut chain, &mut progress).unwrap();
     assert_eq!(seen, [4096, 8192]);
+}
+
+/// The last entry of an epoch is damaged after the next epoch has begun in another log: the numbers show no hole.
+#[test]
+fn a_damaged_end_of_an_older_log_is_not_taken_for_a_torn_one() {
+    let disk = empty();
+    snapshot(&disk, 0);
+    let mut options = LogOptions::new(directories().logs(), directories().snapshots());
+    options.preallocate = 0;
+    let mut writer = LogWriter::open(disk.clone(), options, Zxid::ZERO).unwrap();
+    for zxid in [Zxid::new(1, 1), Zxid::new(1, 2), Zxid::new(2, 1)] {
+        let mut bytes = Vec::new();
+        append_entry(&entry(zxid, 9, b'l'), &mut bytes);
+        writer.append(zxid, zxid, &bytes).unwrap();
+        if zxid == Zxid::new(1, 2) {
+            writer.roll().unwrap();
+        }
+    }
+    writer.close().unwrap();
+    assert_eq!(last(&disk).unwrap(), Zxid::new(2, 1).0);
+    let path = log_path("log.100000001");
+    let mut bytes = disk.image()[&path].clone();
+    let at = bytes.len() - 10;
+    bytes[at] ^= 1;
+    disk.put(&path, &bytes);
+    assert!(matches!(last(&disk), Err(RecoveryError::DurableLost { .. })));
 }

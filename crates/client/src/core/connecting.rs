@@ -87,7 +87,8 @@ impl<T> Session<T> {
         let accepts = self.settings.read_only == ReadOnlyServers::Accept;
         self.input.clear();
         self.output.clear();
-        frames::connect(self.last_zxid, timeout_ms, id.0, &password, accepts, &mut self.output);
+        let seen = self.last_zxid.max(self.told_zxid);
+        frames::connect(seen, timeout_ms, id.0, &password, accepts, &mut self.output);
         self.phase = Phase::Handshake { link, deadline, asked, sent_at: now };
     }
 
@@ -230,6 +231,7 @@ impl<T> Session<T> {
         }
         self.held = None;
         self.last_zxid = 0;
+        self.told_zxid = 0;
         self.last_received = None;
         self.acknowledged = None;
         self.input.clear();

@@ -188,6 +188,7 @@ impl<T> Session<T> {
             self.actions.push_back(Action::Note(Note::UnknownEvent { kind: event.kind }));
             return;
         };
+        self.told_zxid = self.told_zxid.max(zxid);
         let watchers = self.watches.fire(kind, &path);
         let path: Arc<str> = path.into();
         for watcher in watchers {

@@ -54,7 +54,11 @@ pub struct Session<T> {
     pub(super) held: Option<Held>,
     pub(super) epoch: u64,
     pub(super) timeout: Duration,
+    /// The latest state that a reply has shown: watches are registered again from here.
     pub(super) last_zxid: i64,
+    /// The latest change that an event has told of. Others of the same change may still be on their way, so it
+    /// counts for the choice of a server only.
+    pub(super) told_zxid: i64,
     pub(super) last_xid: i32,
     pub(super) credentials: Vec<Credential<T>>,
     pub(super) queue: VecDeque<Waiting<T>>,
@@ -93,6 +97,7 @@ impl<T> Session<T> {
             held,
             epoch: 0,
             last_zxid: 0,
+            told_zxid: 0,
             last_xid: 0,
             credentials: Vec::new(),
             queue: VecDeque::new(),

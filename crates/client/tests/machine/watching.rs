@@ -188,3 +188,17 @@ fn a_server_that_cannot_remove_watches_is_asked_once() {
     rig.session.unwatch(rig.now, WatcherId(2));
     assert_eq!(rig.requests(), []);
 }
+
+/// Who was told of a change does not go to a server that has not seen it. Other events of the same change may
+/// have been on their way: watches are registered again from the last reply.
+#[test]
+fn an_event_counts_as_seen() {
+    let mut rig = Rig::connected();
+    rig.watch(1, WatchIntent::Data, "/data");
+    rig.watch(2, WatchIntent::Children, "/parent");
+    answer_all(&mut rig, 0);
+    rig.receive(&event(3, "/data", 9));
+    rig.lose();
+    assert_eq!(rig.accept().last_zxid_seen, 9);
+    assert_eq!(set_watches(&rig.requests()[0]).relative_zxid, 5);
+}

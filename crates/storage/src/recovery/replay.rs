@@ -236,7 +236,10 @@ impl<'a, D: Disk> Replay<'a, D> {
                 }
                 return Ok(());
             }
-            LogEnd::Torn(damage) => damage,
+            LogEnd::Torn(damage) => {
+                self.refuse_late_damage(log, &damage)?;
+                damage
+            }
             LogEnd::Damaged(damage, behind) => {
                 if place == Place::Older || !self.is_lost_write(log, &damage) {
                     return Err(RecoveryError::Damaged {
@@ -264,6 +267,21 @@ impl<'a, D: Disk> Replay<'a, D> {
             self.found.repairs.push(Repair::Cut { path: log.path.clone(), length: damage.at });
         }
         Ok(())
+    }
+
+    /// Whoever began a later log and noted it had cut a torn end of this one off before. An end that is torn now
+    /// was damaged since, and what it held may have been acknowledged: the next log may begin an epoch, so that
+    /// no hole in the numbers tells.
+    fn refuse_late_damage(&self, log: &LogFile, damage: &Damage) -> Result<(), RecoveryError> {
+        let Some(note) = self.note.filter(|note| note.log > log.name.zxid) else { return Ok(()) };
+        let logs = log.path.parent().unwrap_or(Path::new(""));
+        Err(RecoveryError::DurableLost {
+            path: log.path.clone(),
+            offset: damage.at,
+            noted: note.zxid,
+            last: self.found.last,
+            note: logs.join(crate::format::durable::NAME),
+        })
     }
 
     /// Whether valid entries behind damage are the rest of a batch that was never acknowledged: a disk may

@@ -122,6 +122,10 @@ impl Looking {
         settings: &ElectorSettings,
         round: &mut i64,
     ) -> Option<Candidate> {
+        if ballot.candidate.leader == settings.me && self.voice == Voice::Silent {
+            // They speak of the server that this one was before it forgot something.
+            return None;
+        }
         if ballot.round == *round {
             self.received.insert(from, ballot);
             if has_quorum(&self.received, &ballot, settings)

@@ -192,6 +192,29 @@ fn a_server_without_trusted_data_does_not_vote_but_joins() {
     assert_eq!(world.leader_of(3), Some((1, PeerState::Following)));
 }
 
+/// The followers of a leader that has lost its data, and is back before they have noticed, still name it.
+#[test]
+fn a_server_without_trusted_data_does_not_lead_because_others_follow_it() {
+    for (zxid, leads) in [(0x1_0000_0001, true), (-1, false)] {
+        let mut out = Vec::new();
+        let mut elector =
+            Elector::new(settings(3, Role::Voter, &[1, 2, 3]), standing(zxid, 1), 0, &mut out);
+        for from in [1, 2] {
+            let following = Notification {
+                state: PeerState::Following,
+                leader: ServerId(3),
+                zxid: Zxid(0x1_0000_0001),
+                round: 1,
+                epoch: 1,
+                version: NotificationVersion::V2,
+                config: None,
+            };
+            elector.handle(ServerId(from), &following, 1, &mut out);
+        }
+        assert_eq!(elector.state() == PeerState::Leading, leads);
+    }
+}
+
 #[test]
 fn when_the_leader_dies_the_others_look_in_a_later_round() {
     let mut world = World::new(vec![2]);

@@ -35,6 +35,15 @@ pub(crate) struct Learner {
     backlog: VecDeque<Packet>,
     /// Answers of the leader that are true once so much is delivered.
     answers: VecDeque<(Zxid, Packet)>,
+    contact: Contact,
+}
+
+/// Whether the connection to the leader is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Contact {
+    Held,
+    /// It went while the disk was changing the history. The role ends when history and disk are one again.
+    Lost,
 }
 
 /// How far it has come.
@@ -138,6 +147,7 @@ impl Learner {
             heard_ms: now_ms,
             backlog: VecDeque::new(),
             answers: VecDeque::new(),
+            contact: Contact::Held,
         }
     }
 
@@ -172,6 +182,10 @@ impl Learner {
             Event::Dialed { link } if link == self.link => {
                 self.heard_ms = now_ms;
                 self.greet(member, out);
+                Ok(())
+            }
+            Event::LinkDown { link } if link == self.link && self.is_blocked() => {
+                self.contact = Contact::Lost;
                 Ok(())
             }
             Event::DialFailed { link } | Event::LinkDown { link } if link == self.link => {
@@ -279,6 +293,13 @@ impl Learner {
         match &self.step {
             Step::Promising(promising) if member.disk.has_done(promising.io) => self.promised(member, out),
             Step::Truncating { io, .. } if member.disk.has_done(*io) => self.truncated(member),
+            Step::Installing { io, zxid, .. }
+                if self.contact == Contact::Lost && member.disk.has_done(*io) =>
+            {
+                // What came behind the state was never acknowledged.
+                member.installed(*zxid);
+                return Err(RoleEnd::LINK_LOST);
+            }
             Step::Installing { io, .. } if member.disk.has_done(*io) => self.installed(member, now_ms, out),
             Step::SettingAside { io } if member.disk.has_done(*io) => {
                 member.emptied();
@@ -287,6 +308,9 @@ impl Learner {
             Step::Accepting { io, .. } if member.disk.has_done(*io) => self.accepted(member, out),
             Step::Accepted { .. } | Step::Serving { .. } => self.acknowledge(member, out),
             _ => {}
+        }
+        if self.contact == Contact::Lost && !self.is_blocked() {
+            return Err(RoleEnd::LINK_LOST);
         }
         self.pass_answers(member, out);
         while !self.is_blocked()

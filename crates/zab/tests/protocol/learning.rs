@@ -1,7 +1,7 @@
 //! What a leader may say to a learner.
 
 use zebu_proto::Zxid;
-use zebu_proto::quorum::Packet;
+use zebu_proto::quorum::{Packet, PeerState};
 use zebu_proto::quorum::packet::LEARNER_PROTOCOL;
 use zebu_zab::{Action, CloseReason, Event, LinkId, Recovered, Role, Serving, Trust};
 
@@ -294,4 +294,33 @@ fn a_silent_leader_is_left() {
     assert_eq!(desk.closed(link), None);
     desk.wait(2);
     assert_eq!(desk.closed(link), Some(CloseReason::Silent));
+}
+
+/// The disk carries out what it was told, whether the leader is still there or not: the next vote must name what
+/// it has left.
+#[test]
+fn a_leader_that_goes_while_the_log_is_cut_does_not_leave_a_wrong_idea_of_it() {
+    let (mut desk, link) = promised();
+    desk.disk = Disk::ByHand;
+    desk.packet(link, Packet::Trunc { zxid: Zxid::new(5, 3) });
+    desk.handle(Event::LinkDown { link });
+    desk.finish_disk();
+    assert_eq!(desk.peer.status().logged, Zxid::new(5, 3));
+    assert_eq!(desk.peer.status().state, PeerState::Looking);
+}
+
+#[test]
+fn a_leader_that_goes_while_its_state_is_installed_does_not_leave_a_wrong_idea_of_it() {
+    let (mut desk, link) = promised();
+    desk.disk = Disk::ByHand;
+    let state = Zxid::new(5, 9);
+    desk.packet(link, Packet::Snap { zxid: state });
+    desk.handle(Event::SnapshotReceived { link });
+    desk.packet(link, new_leader(6));
+    desk.handle(Event::LinkDown { link });
+    let discarded = |action: &Action| matches!(action, Action::DiscardSnapshot { .. });
+    assert!(!desk.actions.iter().any(discarded), "the disk still needs it");
+    desk.finish_disk();
+    assert_eq!(desk.peer.status().logged, state);
+    assert_eq!(desk.peer.status().state, PeerState::Looking);
 }

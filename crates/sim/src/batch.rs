@@ -1,0 +1,167 @@
+//! Many seeds on a few threads: progress, a table of what was injected, and the first failures made short.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use zebu_sim::{Lines, Report, run_seed};
+
+use crate::say;
+
+/// How a batch runs.
+pub(crate) struct Options {
+    pub(crate) jobs: usize,
+    pub(crate) twice: bool,
+    pub(crate) keep_going: bool,
+}
+
+/// What all runs came to.
+#[derive(Default)]
+struct Total {
+    seeds: u64,
+    simulated: u64,
+    events: u64,
+    transactions: u64,
+    answered: u64,
+    watch_events: u64,
+    starts: u64,
+    leaders: u64,
+    snapshots: u64,
+    refused_starts: u64,
+    syncs: [u64; 3],
+    faults: BTreeMap<&'static str, u64>,
+    violations: Vec<(u64, &'static str, String)>,
+}
+
+impl Total {
+    fn add(&mut self, report: &Report) {
+        self.seeds += 1;
+        self.simulated += report.simulated;
+        self.events += report.counts.events;
+        self.transactions += report.transactions;
+        self.answered += report.answered;
+        self.watch_events += report.watch_events;
+        self.starts += report.counts.starts;
+        self.leaders += report.counts.leaders;
+        self.snapshots += report.counts.snapshots;
+        self.refused_starts += report.counts.refused_starts;
+        for (sum, count) in self.syncs.iter_mut().zip(report.counts.syncs) {
+            *sum += count;
+        }
+        for fault in &report.faults {
+            *self.faults.entry(fault).or_default() += 1;
+        }
+        if let Some(violation) = &report.violation {
+            self.violations.push((report.seed, violation.checker, violation.text.clone()));
+        }
+    }
+}
+
+/// Runs the seeds; false if a promise was broken.
+pub(crate) fn run(seeds: Range<u64>, options: &Options) -> bool {
+    // A panic of the code under test is caught and counted; its message is in the report.
+    std::panic::set_hook(Box::new(|_| {}));
+    let started = Instant::now();
+    let bar = ProgressBar::new(seeds.end.saturating_sub(seeds.start));
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} seeds, {per_sec}, {eta} left {msg}") {
+        bar.set_style(style);
+    }
+    let next = AtomicU64::new(seeds.start);
+    let stop = AtomicBool::new(false);
+    let total = Mutex::new(Total::default());
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        break;
+                    }
+                    let mut report = run_seed(seed);
+                    if options.twice && seed.is_multiple_of(100) {
+                        compare(&mut report);
+                    }
+                    let failed = report.violation.is_some();
+                    let mut total = total.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                    total.add(&report);
+                    bar.inc(1);
+                    if failed {
+                        bar.set_message(format!("{} violations", total.violations.len()));
+                        stop.store(!options.keep_going, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    bar.finish_and_clear();
+    let total = total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    table(&total, started.elapsed().as_secs_f64());
+    explain(&total);
+    total.violations.is_empty()
+}
+
+/// The same seed twice is the same run.
+fn compare(report: &mut Report) {
+    let again = run_seed(report.seed);
+    if report.violation.is_none() && again.hash != report.hash {
+        report.violation = Some(zebu_sim::Violation {
+            checker: "determinism",
+            text: format!("fingerprints {:016x} and {:016x}", report.hash, again.hash),
+        });
+    }
+}
+
+fn table(total: &Total, seconds: f64) {
+    say(&format!(
+        "{} seeds in {seconds:.1} s ({:.1} per second), {:.2} hours simulated ({:.0} times as fast as real)",
+        total.seeds,
+        total.seeds as f64 / seconds,
+        total.simulated as f64 / 3.6e9,
+        total.simulated as f64 / 1e6 / seconds
+    ));
+    say(&format!(
+        "{} events, {} transactions, {} answers, {} watch events, {} starts ({} with refused data), {} leaders, \
+         {} snapshots, DIFF {} TRUNC {} SNAP {}",
+        total.events,
+        total.transactions,
+        total.answered,
+        total.watch_events,
+        total.starts,
+        total.refused_starts,
+        total.leaders,
+        total.snapshots,
+        total.syncs[0],
+        total.syncs[1],
+        total.syncs[2]
+    ));
+    say("faults:");
+    for (fault, count) in &total.faults {
+        say(&format!("  {count:>9}  {fault}"));
+    }
+}
+
+/// Each checker that failed: how often, and its first seed with as few faults as it takes.
+fn explain(total: &Total) {
+    let mut by_checker: BTreeMap<&str, Vec<&(u64, &'static str, String)>> = BTreeMap::new();
+    for violation in &total.violations {
+        by_checker.entry(violation.1).or_default().push(violation);
+    }
+    for (checker, violations) in by_checker {
+        let seeds: Vec<String> = violations.iter().take(20).map(|it| it.0.to_string()).collect();
+        say(&format!("VIOLATION {checker}: {} seeds: {}", violations.len(), seeds.join(" ")));
+        let (seed, _, text) = violations[0];
+        say(&format!("  seed {seed}: {text}"));
+        let run = zebu_sim::shrink(*seed, checker, 150);
+        run.describe().iter().for_each(|line| say(&format!("  {line}")));
+        let report = run.run_caught(Lines::Kept);
+        const SHOWN: usize = 40;
+        let skipped = report.trace.len().saturating_sub(SHOWN);
+        report.trace.iter().skip(skipped).for_each(|line| say(&format!("    {line}")));
+        if let Some(violation) = report.violation {
+            say(&format!("  {}: {}", violation.checker, violation.text));
+        }
+    }
+}

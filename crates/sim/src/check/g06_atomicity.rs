@@ -1,0 +1,24 @@
+//! G6: a multi happens as a whole or not at all, and its answer says so: either every result is a success
+//! or every one is an error. That no state in between is ever shown is checked by G3 and G22.
+
+use zebu_client::core::Answer;
+use zebu_proto::Reader;
+use zebu_proto::client::{MultiReply, decode_multi_replies};
+
+use crate::history::{Verdict, Violation};
+use crate::operation::Operation;
+
+const NAME: &str = "g06_atomicity";
+
+pub(super) fn check_answer(operation: &Operation, answer: &Answer) -> Verdict {
+    let Operation::Multi(writes) = operation else { return Ok(()) };
+    if answer.code != 0 {
+        return Ok(());
+    }
+    let replies = decode_multi_replies(&mut Reader::new(&answer.body)).unwrap_or_default();
+    let errors = replies.iter().filter(|reply| matches!(reply, MultiReply::Error(_))).count();
+    if replies.len() == writes.len() && (errors == 0 || errors == replies.len()) {
+        return Ok(());
+    }
+    Err(Violation::new(NAME, format!("{writes:?} was answered {replies:?}")))
+}

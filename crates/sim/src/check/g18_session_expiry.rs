@@ -1,0 +1,29 @@
+//! G18: a session ends once, in one transaction that takes exactly its ephemeral nodes, and is never used
+//! again. The ledger compares the nodes; that a silent session ends at all is checked with G9.
+
+use zebu_proto::txn::Txn;
+
+use super::Judge;
+use crate::history::{Verdict, Violation};
+
+const NAME: &str = "g18_session_expiry";
+
+/// The last transaction changes nothing for a session that is over.
+pub(super) fn check_commit(judge: &Judge) -> Verdict {
+    let Some(last) = judge.ledger.entries().last() else { return Ok(()) };
+    let header = last.entry.header;
+    let Some(life) = judge.ledger.model.session(header.session) else { return Ok(()) };
+    let changes = match &last.entry.txn {
+        Txn::Error(_) | Txn::CloseSession(_) => false,
+        Txn::Multi(parts) => !parts.iter().any(|part| matches!(part.0, Txn::Error(_))),
+        _ => true,
+    };
+    if changes && life.closed.is_some_and(|closed| closed < header.zxid.0) {
+        let text = format!(
+            "{} changes something for session {:#x}, which is over: {:?}",
+            header.zxid, header.session.0, last.entry.txn
+        );
+        return Err(Violation::new(NAME, text));
+    }
+    Ok(())
+}

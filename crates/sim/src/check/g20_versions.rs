@@ -1,0 +1,22 @@
+//! G20: a write that names a version succeeds at that version only. The model decides; this is the plain
+//! statement beside it, from the answer alone.
+
+use zebu_client::core::Answer;
+use zebu_proto::{Jute, Reader, Stat};
+
+use crate::history::{Verdict, Violation};
+use crate::operation::{Operation, Write};
+
+const NAME: &str = "g20_versions";
+
+pub(super) fn check_answer(operation: &Operation, answer: &Answer) -> Verdict {
+    let Operation::Write(Write::Set { version, path, .. }) = operation else { return Ok(()) };
+    if answer.code != 0 || *version == -1 {
+        return Ok(());
+    }
+    let stat = Stat::decode(&mut Reader::new(&answer.body)).unwrap_or_default();
+    if stat.version == version + 1 {
+        return Ok(());
+    }
+    Err(Violation::new(NAME, format!("{path} was set at version {version} and has {} now", stat.version)))
+}

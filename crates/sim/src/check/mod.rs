@@ -1,0 +1,266 @@
+//! The judge: hears everything that members and clients show, and compares it with what is promised. One
+//! file per promise, named after it; the numbers are those of the guarantees in docs/reliability.md.
+
+mod g01_linearizable_writes;
+mod g02_client_order;
+mod g03_reads;
+mod g04_single_image;
+mod g05_read_your_writes;
+mod g06_atomicity;
+mod g07_durability;
+mod g08_no_resurrection;
+mod g10_sync;
+mod g11_one_shot;
+mod g12_event_before_data;
+mod g13_event_order;
+mod g14_watch_completeness;
+mod g16_watch_access;
+mod g17_session_liveness;
+mod g18_session_expiry;
+mod g20_versions;
+mod g21_sequence_names;
+mod g22_replica_equality;
+pub(crate) mod g09_timeliness;
+mod watches;
+mod zab_acknowledgements;
+mod zab_committed_durability;
+mod zab_leader_completeness;
+mod zab_leadership;
+mod zab_prefix_consistency;
+pub(crate) mod zab_recovered_log;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use zebu_client::core::Answer;
+use zebu_proto::SessionId;
+use zebu_proto::client::SetWatches;
+use zebu_proto::quorum::Packet;
+use zebu_tree::TreeOptions;
+use zebu_zab::Serving;
+
+use crate::history::{Call, End, Sent, Verdict, Violation};
+use crate::ledger::Ledger;
+use crate::operation::Operation;
+use crate::queue::Time;
+use crate::view::ServerView;
+
+/// What is known about a session.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionView {
+    pub(crate) client: usize,
+    pub(crate) timeout_ms: u64,
+    /// The latest transaction that it has seen in any reply or event.
+    pub(crate) seen: i64,
+    /// The latest of its own writes that was answered.
+    pub(crate) wrote: i64,
+    /// The number of the last write that was answered.
+    pub(crate) last_xid: i32,
+    /// The client asked for its end.
+    pub(crate) closing: bool,
+}
+
+/// Everything that is checked while a run goes on.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    pub(crate) now: Time,
+    pub(crate) voters: usize,
+    pub(crate) tick: Time,
+    pub(crate) calls: Vec<Call>,
+    pub(crate) ledger: Ledger,
+    pub(crate) servers: Vec<ServerView>,
+    pub(crate) sessions: BTreeMap<SessionId, SessionView>,
+    pub(crate) requests: BTreeMap<(SessionId, i32), usize>,
+    /// The latest transaction that any client has an answer for.
+    pub(crate) acked: i64,
+    /// Who led each epoch.
+    pub(crate) leaders: BTreeMap<u32, (usize, u32)>,
+    pub(crate) watches: watches::Watches,
+    pub(crate) quiet: g17_session_liveness::Quiet,
+    pub(crate) violation: Option<Violation>,
+    pub(crate) answered: u64,
+    pub(crate) events: u64,
+}
+
+impl Judge {
+    pub(crate) fn new(voters: usize, servers: usize, clients: usize, tick: Time, options: TreeOptions) -> Judge {
+        Judge {
+            now: 0,
+            voters,
+            tick,
+            calls: Vec::new(),
+            ledger: Ledger::new(options),
+            servers: (0..servers).map(|_| ServerView::default()).collect(),
+            sessions: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            acked: 0,
+            leaders: BTreeMap::new(),
+            watches: watches::Watches::default(),
+            quiet: g17_session_liveness::Quiet::new(servers, clients),
+            violation: None,
+            answered: 0,
+            events: 0,
+        }
+    }
+
+    /// Keeps the first violation: what follows one is seldom of interest.
+    pub(crate) fn note(&mut self, verdict: Verdict) {
+        if let Err(violation) = verdict {
+            self.violation.get_or_insert(violation);
+        }
+    }
+
+    /// A client makes a call; its number.
+    pub(crate) fn called(&mut self, client: usize, operation: Rc<Operation>) -> usize {
+        self.calls.push(Call {
+            client,
+            operation,
+            called_at: self.now,
+            acked_before: self.acked,
+            sent: None,
+            place: None,
+            end: None,
+        });
+        self.calls.len() - 1
+    }
+
+    /// A request leaves its client.
+    pub(crate) fn sent(&mut self, call: usize, session: SessionId, xid: i32) {
+        self.calls[call].sent = Some(Sent { session, xid, at: self.now });
+        self.requests.insert((session, xid), call);
+    }
+
+    /// A call ends without an answer.
+    pub(crate) fn failed(&mut self, call: usize, end: End) {
+        self.calls[call].end = Some(end);
+    }
+
+    /// A call is answered.
+    pub(crate) fn answered(&mut self, call: usize, answer: &Answer) {
+        self.answered += 1;
+        let verdict = self.check_answer(call, answer);
+        self.note(verdict);
+        let is_write = self.calls[call].operation.is_write();
+        let end =
+            End::Answered { at: self.now, zxid: answer.zxid, code: answer.code, body: answer.body.clone() };
+        self.calls[call].end = Some(end);
+        if is_write {
+            self.acked = self.acked.max(answer.zxid);
+        }
+    }
+
+    fn check_answer(&mut self, call: usize, answer: &Answer) -> Verdict {
+        let Some(sent) = self.calls[call].sent else { return Ok(()) };
+        let operation = self.calls[call].operation.clone();
+        if operation.is_write() {
+            g07_durability::check_acknowledged(self, call, answer)?;
+            g01_linearizable_writes::check_answer(self, call, answer)?;
+            g02_client_order::check_answer(self, sent, answer)?;
+            g20_versions::check_answer(&operation, answer)?;
+            g21_sequence_names::check_answer(self, &operation, answer)?;
+        } else {
+            g08_no_resurrection::check_seen(self, answer.zxid)?;
+            g03_reads::check_answer(self, call, answer)?;
+            g05_read_your_writes::check_answer(self, sent, answer)?;
+            g10_sync::check_answer(self, call, answer)?;
+        }
+        g06_atomicity::check_answer(&operation, answer)
+    }
+
+    /// A session began on a connection.
+    pub(crate) fn session_began(&mut self, client: usize, session: SessionId, timeout_ms: u64) {
+        let view = SessionView { client, timeout_ms, seen: 0, wrote: 0, last_xid: 0, closing: false };
+        self.sessions.entry(session).or_insert(view).timeout_ms = timeout_ms;
+        self.watches.connected(client);
+    }
+
+    pub(crate) fn session_closing(&mut self, session: SessionId) {
+        if let Some(view) = self.sessions.get_mut(&session) {
+            view.closing = true;
+        }
+    }
+
+    /// A frame with a zxid reached a client.
+    pub(crate) fn frame(&mut self, client: usize, session: SessionId, frame: &Frame) {
+        if matches!(frame.kind, FrameKind::Event { .. }) {
+            self.events += 1;
+        }
+        let verdict = g04_single_image::check_frame(self, session, frame)
+            .and_then(|()| watches::check_frame(self, client, session, frame));
+        self.note(verdict);
+    }
+
+    /// A connection of a client is over: what has not come does not come any more.
+    pub(crate) fn disconnected(&mut self, client: usize) {
+        self.quiet.disconnected(client);
+        let verdict = g14_watch_completeness::check_end(self, client);
+        self.note(verdict);
+    }
+
+    /// A client registers its watches again.
+    pub(crate) fn rewatching(&mut self, client: usize, xid: i32, set: SetWatches) {
+        self.watches.rewatching(client, xid, set);
+    }
+
+    /// A member holds this state now, and shows it to clients.
+    pub(crate) fn observed(&mut self, server: usize, last: i64, digest: i64) {
+        let verdict = zab_prefix_consistency::check_state(self, server, last)
+            .and_then(|()| g22_replica_equality::check_state(self, server, last, digest));
+        self.note(verdict);
+    }
+
+    /// A member adds to the history what nobody had before.
+    fn commit(&mut self, server: usize, zxid: i64, bytes: &Arc<[u8]>) -> Verdict {
+        zab_committed_durability::check_commit(self, server, zxid, bytes)?;
+        let requests = &self.requests;
+        let find = |entry: &zebu_proto::txn::TxnEntry| {
+            requests.get(&(entry.header.session, entry.header.cxid)).copied()
+        };
+        self.ledger.extend(zxid, bytes, &mut self.calls, find)?;
+        g02_client_order::check_commit(self)?;
+        g18_session_expiry::check_commit(self)?;
+        g17_session_liveness::check_commit(self)
+    }
+
+    /// A member begins to serve.
+    pub(crate) fn serving(&mut self, server: usize, incarnation: u32, serving: Serving, last: i64) {
+        if let Serving::Leading { epoch } = serving {
+            let verdict = zab_leadership::check_leader(self, server, incarnation, epoch)
+                .and_then(|()| zab_leader_completeness::check_leader(self, server, last));
+            self.note(verdict);
+        }
+    }
+
+    /// A member sends a packet.
+    pub(crate) fn packet_sent(&mut self, server: usize, packet: &Packet) {
+        let verdict = zab_acknowledgements::check_packet(self, server, packet);
+        self.note(verdict);
+    }
+
+    /// A member gets a packet.
+    pub(crate) fn packet_received(&mut self, server: usize, packet: &Packet) {
+        zab_acknowledgements::note_received(&mut self.servers[server], packet);
+    }
+
+    /// The end of a run: everything that can only be said of the whole.
+    pub(crate) fn finish(&mut self) {
+        let verdict = self.ledger.compare_all().and_then(|()| g07_durability::check_end(self));
+        self.note(verdict);
+    }
+}
+
+/// A frame that a client has received.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) zxid: i64,
+    pub(crate) kind: FrameKind,
+}
+
+/// What it is.
+#[derive(Debug)]
+pub(crate) enum FrameKind {
+    Reply { xid: i32, code: i32 },
+    Ping,
+    Event { kind: zebu_proto::client::EventType, path: Box<str> },
+}

@@ -1,0 +1,48 @@
+//! Acknowledgements are honest: who acknowledges a transaction, an epoch or a new leader has it on disk.
+
+use zebu_proto::Zxid;
+use zebu_proto::quorum::Packet;
+
+use super::Judge;
+use crate::history::{Verdict, Violation};
+use crate::view::ServerView;
+
+const NAME: &str = "zab_acknowledgements";
+
+/// Notes what a leader sends: everything before NEWLEADER belongs to the history that is acknowledged with it.
+pub(super) fn note_received(view: &mut ServerView, packet: &Packet) {
+    match packet {
+        Packet::Diff { .. } | Packet::Trunc { .. } => view.offered = 0,
+        Packet::Snap { zxid } | Packet::Proposal { zxid, .. } | Packet::Inform { zxid, .. } => {
+            view.offered = zxid.0;
+        }
+        Packet::NewLeader { .. } => view.initial = view.offered,
+        _ => {}
+    }
+}
+
+pub(super) fn check_packet(judge: &Judge, server: usize, packet: &Packet) -> Verdict {
+    let view = &judge.servers[server];
+    let fault = match packet {
+        Packet::Ack { zxid } if zxid.counter() != 0 => {
+            (view.durable < zxid.0).then(|| format!("its disk has confirmed only {}", Zxid(view.durable)))
+        }
+        Packet::Ack { zxid } => {
+            let epoch = i64::from(zxid.epoch());
+            if view.current_epoch != epoch {
+                Some(format!("its disk has confirmed only epoch {}", view.current_epoch))
+            } else {
+                (view.durable < view.initial).then(|| {
+                    format!("of the history up to {:#x} only {:#x} is on disk", view.initial, view.durable)
+                })
+            }
+        }
+        Packet::LeaderInfo { zxid, .. } => (view.accepted_epoch < i64::from(zxid.epoch()))
+            .then(|| format!("its disk has promised only epoch {}", view.accepted_epoch)),
+        _ => None,
+    };
+    match fault {
+        None => Ok(()),
+        Some(fault) => Err(Violation::new(NAME, format!("server {server} sends {packet:?}, but {fault}"))),
+    }
+}

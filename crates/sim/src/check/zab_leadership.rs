@@ -1,0 +1,18 @@
+//! Leadership: an epoch has one leader, and it leads once.
+
+use super::Judge;
+use crate::history::{Verdict, Violation};
+
+const NAME: &str = "zab_leadership";
+
+pub(super) fn check_leader(judge: &mut Judge, server: usize, incarnation: u32, epoch: u32) -> Verdict {
+    match judge.leaders.insert(epoch, (server, incarnation)) {
+        None => Ok(()),
+        Some((before, run)) => {
+            let text = format!(
+                "server {server} (run {incarnation}) leads epoch {epoch}, which server {before} (run {run}) has led"
+            );
+            Err(Violation::new(NAME, text))
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! A client: the shipped session machine with a workload, a socket and a pair of eyes on the wire.
+
+mod wire;
+mod workload;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use zebu_client::core::{LinkId, ServerAddress, Session, SessionPolicy, Settings, WatcherId};
+
+use crate::network::ConnectionId;
+use crate::operation::Path;
+use crate::queue::{MS, Time};
+use crate::random::Random;
+use crate::shape::Workload;
+
+pub(crate) use wire::{Received, Requested, Wire};
+pub(crate) use workload::Kind;
+
+/// Whether a client still asks for things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Zeal {
+    /// It makes calls as its workload says.
+    Busy,
+    /// It only waits for answers.
+    Idle,
+}
+
+/// The connection of a client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link {
+    pub(crate) link: LinkId,
+    pub(crate) connection: ConnectionId,
+    pub(crate) server: usize,
+}
+
+/// A client.
+pub(crate) struct Client {
+    pub(crate) session: Session<usize>,
+    pub(crate) link: Option<Link>,
+    pub(crate) wire: Wire,
+    /// Calls that the machine has taken and not sent yet, in order.
+    pub(crate) waiting: VecDeque<usize>,
+    pub(crate) wake_at: Option<Time>,
+    /// Nothing is read before this moment.
+    pub(crate) stalled_until: Time,
+    pub(crate) zeal: Zeal,
+    pub(crate) random: Random,
+    /// Names that were created with a counter, to be used again.
+    pub(crate) known: Vec<Path>,
+    pub(crate) outstanding: usize,
+    /// Calls that it may still make.
+    pub(crate) budget: u64,
+    pub(crate) watchers: u64,
+    /// What the session machine takes for the beginning of time.
+    epoch: Instant,
+}
+
+impl Client {
+    pub(crate) fn new(seed: u64, number: u64, servers: usize, workload: &Workload, now: Time) -> Client {
+        let epoch = Instant::now();
+        let mut random = Random::new(seed, 1000 + number);
+        let settings = Settings {
+            session_timeout: Duration::from_millis(workload.session_timeout_ms),
+            connection_timeout: Duration::from_millis(workload.session_timeout_ms * 4),
+            policy: SessionPolicy::Renew,
+            ..Settings::default()
+        };
+        let addresses: Vec<ServerAddress> = (0..servers).map(address_of).collect();
+        let session =
+            Session::new(settings, &addresses, random.draw(), epoch + Duration::from_micros(now));
+        Client {
+            session,
+            link: None,
+            wire: Wire::default(),
+            waiting: VecDeque::new(),
+            wake_at: None,
+            stalled_until: 0,
+            zeal: Zeal::Busy,
+            random,
+            known: Vec::new(),
+            outstanding: 0,
+            budget: workload.calls_max,
+            watchers: 0,
+            epoch,
+        }
+    }
+
+    /// A moment in the words of the session machine.
+    pub(crate) fn instant(&self, now: Time) -> Instant {
+        self.epoch + Duration::from_micros(now)
+    }
+
+    /// When the session machine wants to be woken.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let deadline = self.session.deadline()?;
+        Some(deadline.saturating_duration_since(self.epoch).as_micros() as Time)
+    }
+
+    pub(crate) fn watcher(&mut self) -> WatcherId {
+        self.watchers += 1;
+        WatcherId(self.watchers)
+    }
+
+    /// The negotiated timeout.
+    pub(crate) fn timeout_ms(&self) -> u64 {
+        self.session.status().session.timeout.as_millis() as u64
+    }
+}
+
+/// How a server is called.
+fn address_of(server: usize) -> ServerAddress {
+    ServerAddress { host: format!("s{server}").into(), port: 2181 }
+}
+
+/// Who is called that.
+pub(crate) fn server_of(address: &ServerAddress) -> Option<usize> {
+    address.host.strip_prefix('s')?.parse().ok()
+}
+
+/// The pause before the next burst of calls.
+pub(crate) fn pause(random: &mut Random, workload: &Workload) -> Time {
+    random.between(workload.pause / 2, workload.pause * 3 / 2).max(MS / 10)
+}

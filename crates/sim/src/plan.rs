@@ -1,0 +1,333 @@
+//! The faults of a run as data: drawn from the seed before the run begins, each with all that it needs, so
+//! that any of them can be left out and the rest stays the same. That is how a failure is made shorter.
+
+use std::fmt;
+
+use zebu_proto::quorum::Packet;
+
+use crate::network::Host;
+use crate::queue::{MS, Time};
+use crate::random::Random;
+use crate::shape::{FaultKind, Shape};
+
+/// A fault with its moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Planned {
+    pub(crate) at: Time,
+    pub(crate) fault: Fault,
+}
+
+/// What goes wrong.
+#[derive(Clone, Debug)]
+pub(crate) enum Fault {
+    /// The process ends; the machine stays.
+    Kill { server: usize, down: Time },
+    /// The machine loses its power: what was not synced is lost in part. `survives` decides what.
+    PowerLoss { servers: Vec<usize>, down: Time, survives: u64 },
+    /// The power fails after so many operations of the disk from now on.
+    PowerFailsInDiskWork { server: usize, operations: u64, down: Time, survives: u64 },
+    /// The process does nothing for a while; its clock goes on.
+    Pause { server: usize, lasts: Time },
+    /// The wall clock is wrong from now on.
+    ClockJump { server: usize, by_ms: i64 },
+    /// Directed paths that let nothing through.
+    Cut { name: FaultKind, paths: Vec<(Host, Host)>, lasts: Time },
+    /// Connections between two hosts break.
+    Reset { one: Host, other: Host },
+    /// Messages between two hosts take longer.
+    Slow { one: Host, other: Host, extra: Time, lasts: Time },
+    /// An operation of the disk fails, after so many that succeed.
+    DiskError { server: usize, operations: u64, down: Time },
+    /// Nothing can be written for a while.
+    DiskFull { server: usize, lasts: Time, down: Time },
+    /// Each sync takes so much longer.
+    SlowDisk { server: usize, extra: Time, lasts: Time },
+    /// No sync ends for a while.
+    DiskHangs { server: usize, lasts: Time },
+    /// The process ends, and a bit of a file changes before it comes back.
+    BitRot { server: usize, file: Rotten, place: u64, down: Time },
+    /// A server ends when it next sends or gets a packet of a kind, after so many of them.
+    Trap { on: Step, when: When, skip: u64, down: Time, survives: Option<u64> },
+    /// A client reads nothing for a while.
+    ClientStalls { client: usize, lasts: Time },
+    /// A client's process ends, and another one comes with a new session.
+    ClientVanishes { client: usize, farewell: bool },
+    /// A client breaks its connection, to go to another server.
+    ClientMoves { client: usize },
+}
+
+/// Stands for whoever leads when the fault comes.
+pub(crate) const LEADER: usize = usize::MAX;
+
+/// A step of recovery or of broadcast, by the packet that makes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Info,
+    LeaderInfo,
+    AckEpoch,
+    Diff,
+    Trunc,
+    Snap,
+    NewLeader,
+    AckNewLeader,
+    UpToDate,
+    Proposal,
+    Ack,
+    Commit,
+}
+
+impl Step {
+    pub(crate) const ALL: [Step; 12] = [
+        Step::Info,
+        Step::LeaderInfo,
+        Step::AckEpoch,
+        Step::Diff,
+        Step::Trunc,
+        Step::Snap,
+        Step::NewLeader,
+        Step::AckNewLeader,
+        Step::UpToDate,
+        Step::Proposal,
+        Step::Ack,
+        Step::Commit,
+    ];
+
+    /// The step that a packet makes.
+    pub(crate) fn of(packet: &Packet) -> Option<Step> {
+        Some(match packet {
+            Packet::FollowerInfo { .. } | Packet::ObserverInfo { .. } => Step::Info,
+            Packet::LeaderInfo { .. } => Step::LeaderInfo,
+            Packet::AckEpoch { .. } => Step::AckEpoch,
+            Packet::Diff { .. } => Step::Diff,
+            Packet::Trunc { .. } => Step::Trunc,
+            Packet::Snap { .. } => Step::Snap,
+            Packet::NewLeader { .. } => Step::NewLeader,
+            Packet::Ack { zxid } if zxid.counter() == 0 => Step::AckNewLeader,
+            Packet::Ack { .. } => Step::Ack,
+            Packet::UpToDate => Step::UpToDate,
+            Packet::Proposal { .. } | Packet::Inform { .. } => Step::Proposal,
+            Packet::Commit { .. } => Step::Commit,
+            _ => return None,
+        })
+    }
+}
+
+/// Which end of a packet is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    Sends,
+    Gets,
+}
+
+/// Where a bit changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rotten {
+    Log,
+    Snapshot,
+    Epoch,
+}
+
+impl Fault {
+    pub(crate) fn kind(&self) -> FaultKind {
+        match self {
+            Fault::Kill { .. } => FaultKind::Kill,
+            Fault::PowerLoss { servers, .. } if servers.len() > 1 => FaultKind::PowerLossOfAll,
+            Fault::PowerLoss { .. } => FaultKind::PowerLoss,
+            Fault::PowerFailsInDiskWork { .. } => FaultKind::PowerFailsInDiskWork,
+            Fault::Pause { .. } => FaultKind::Pause,
+            Fault::ClockJump { .. } => FaultKind::ClockJump,
+            Fault::Cut { name, .. } => *name,
+            Fault::Reset { .. } => FaultKind::Reset,
+            Fault::Slow { .. } => FaultKind::SlowPath,
+            Fault::DiskError { .. } => FaultKind::DiskError,
+            Fault::DiskFull { .. } => FaultKind::DiskFull,
+            Fault::SlowDisk { .. } => FaultKind::SlowDisk,
+            Fault::DiskHangs { .. } => FaultKind::DiskHangs,
+            Fault::BitRot { file: Rotten::Log, .. } => FaultKind::BitRotInLog,
+            Fault::BitRot { file: Rotten::Snapshot, .. } => FaultKind::BitRotInSnapshot,
+            Fault::BitRot { file: Rotten::Epoch, .. } => FaultKind::BitRotInEpochs,
+            Fault::Trap { .. } => FaultKind::EndsAtStep,
+            Fault::ClientStalls { .. } => FaultKind::ClientStalls,
+            Fault::ClientVanishes { .. } => FaultKind::ClientVanishes,
+            Fault::ClientMoves { .. } => FaultKind::ClientMoves,
+        }
+    }
+}
+
+impl fmt::Display for Planned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at {}.{:03} ms: {:?}", self.at / MS, self.at % MS, self.fault)
+    }
+}
+
+/// Draws the faults of a run.
+pub(crate) fn draw(shape: &Shape) -> Vec<Planned> {
+    let mut drawer = Drawer { shape, random: Random::new(shape.seed, 2), rotten: Vec::new() };
+    if shape.fault_rate == 0 || shape.fault_weights.iter().all(|&weight| weight == 0) {
+        return Vec::new();
+    }
+    let mut plan = Vec::new();
+    let ticks = shape.safety / shape.tick();
+    // The rate is per server and ten ticks.
+    let count = (ticks * shape.servers() as u64 * shape.fault_rate / 10_000).clamp(1, 80);
+    for _ in 0..count {
+        let kind = FaultKind::ALL[drawer.random.weighted(&shape.fault_weights)];
+        let at = drawer.random.below(shape.safety);
+        if let Some(fault) = drawer.draw(kind) {
+            plan.push(Planned { at, fault });
+        }
+    }
+    plan.sort_by_key(|planned| planned.at);
+    plan
+}
+
+struct Drawer<'a> {
+    shape: &'a Shape,
+    random: Random,
+    /// Servers whose disks rot: never so many that a majority could forget.
+    rotten: Vec<usize>,
+}
+
+impl Drawer<'_> {
+    /// From much less than a tick to longer than every limit.
+    fn lasts(&mut self) -> Time {
+        let tick = self.shape.tick();
+        self.random.skewed(tick / 10, tick * (self.shape.init_limit + self.shape.sync_limit))
+    }
+
+    fn server(&mut self) -> usize {
+        self.random.index(self.shape.servers())
+    }
+
+    /// Often the one that matters most. Cuts and rot name their servers in the plan.
+    fn victim(&mut self, kind: FaultKind) -> usize {
+        let server = self.server();
+        let named = matches!(
+            kind,
+            FaultKind::Halves
+                | FaultKind::Bridge
+                | FaultKind::BitRotInLog
+                | FaultKind::BitRotInSnapshot
+                | FaultKind::BitRotInEpochs
+        );
+        if self.random.permille(300) && !named { LEADER } else { server }
+    }
+
+    fn client(&mut self) -> usize {
+        self.random.index(self.shape.clients)
+    }
+
+    fn client_host(&mut self) -> Host {
+        Host(self.shape.servers() + self.random.index(self.shape.clients))
+    }
+
+    fn draw(&mut self, kind: FaultKind) -> Option<Fault> {
+        let (server, down) = (self.victim(kind), self.lasts());
+        let survives = self.random.draw();
+        let operations = self.random.below(30);
+        Some(match kind {
+            FaultKind::Kill => Fault::Kill { server, down },
+            FaultKind::PowerLoss => Fault::PowerLoss { servers: vec![server], down, survives },
+            FaultKind::PowerLossOfAll => {
+                Fault::PowerLoss { servers: (0..self.shape.servers()).collect(), down, survives }
+            }
+            FaultKind::PowerFailsInDiskWork => {
+                Fault::PowerFailsInDiskWork { server, operations, down, survives }
+            }
+            FaultKind::Pause => Fault::Pause { server, lasts: down },
+            FaultKind::ClockJump => {
+                let size = self.random.skewed(10, 3_600_000 * 24 * 365) as i64;
+                let by_ms = if self.random.permille(500) { size } else { -size };
+                Fault::ClockJump { server, by_ms }
+            }
+            FaultKind::Isolate
+            | FaultKind::Halves
+            | FaultKind::Bridge
+            | FaultKind::OneWay
+            | FaultKind::CutPair => Fault::Cut { name: kind, paths: self.paths(kind, server), lasts: down },
+            FaultKind::Reset => {
+                let other = if self.random.permille(500) { self.client_host() } else { Host(self.server()) };
+                Fault::Reset { one: Host(server), other }
+            }
+            FaultKind::SlowPath => {
+                let extra = self.random.skewed(MS, self.shape.tick() * 2);
+                Fault::Slow { one: Host(server), other: Host(self.server()), extra, lasts: down }
+            }
+            FaultKind::DiskError => Fault::DiskError { server, operations, down },
+            FaultKind::DiskFull => {
+                let lasts = self.lasts();
+                Fault::DiskFull { server, lasts, down }
+            }
+            FaultKind::SlowDisk => {
+                let extra = self.random.skewed(MS, self.shape.tick() * 3);
+                Fault::SlowDisk { server, extra, lasts: down }
+            }
+            FaultKind::DiskHangs => Fault::DiskHangs { server, lasts: down },
+            FaultKind::BitRotInLog | FaultKind::BitRotInSnapshot | FaultKind::BitRotInEpochs => {
+                return self.rot(kind, server, down);
+            }
+            FaultKind::EndsAtStep => Fault::Trap {
+                on: self.random.pick(&Step::ALL),
+                when: if self.random.permille(500) { When::Sends } else { When::Gets },
+                skip: if self.random.permille(700) { 0 } else { self.random.below(6) },
+                down,
+                survives: self.random.permille(500).then_some(survives),
+            },
+            FaultKind::ClientStalls => Fault::ClientStalls { client: self.client(), lasts: down },
+            FaultKind::ClientVanishes => {
+                Fault::ClientVanishes { client: self.client(), farewell: self.random.permille(500) }
+            }
+            FaultKind::ClientMoves => Fault::ClientMoves { client: self.client() },
+        })
+    }
+
+    fn rot(&mut self, kind: FaultKind, server: usize, down: Time) -> Option<Fault> {
+        let file = match kind {
+            FaultKind::BitRotInSnapshot => Rotten::Snapshot,
+            FaultKind::BitRotInEpochs => Rotten::Epoch,
+            _ => Rotten::Log,
+        };
+        if !self.rotten.contains(&server) {
+            let voters = self.rotten.iter().filter(|&&it| self.shape.is_voter(it)).count();
+            let allowed = self.shape.voters - self.shape.majority();
+            if self.shape.is_voter(server) && voters >= allowed {
+                return None;
+            }
+            self.rotten.push(server);
+        }
+        Some(Fault::BitRot { server, file, place: self.random.draw(), down })
+    }
+
+    fn paths(&mut self, kind: FaultKind, server: usize) -> Vec<(Host, Host)> {
+        let servers: Vec<usize> = (0..self.shape.servers()).collect();
+        let one = Host(server);
+        let mut order = servers.clone();
+        self.random.shuffle(&mut order);
+        let half = order.len() / 2;
+        let (left, right) = order.split_at(half);
+        let both = |a: usize, b: usize| [(Host(a), Host(b)), (Host(b), Host(a))];
+        let others = servers.iter().copied().filter(|&it| Host(it) != one);
+        match kind {
+            FaultKind::Isolate => others.flat_map(|it| both(one.0, it)).collect(),
+            FaultKind::Halves => {
+                left.iter().flat_map(|&a| right.iter().flat_map(move |&b| both(a, b))).collect()
+            }
+            FaultKind::Bridge => {
+                // The first of the right half sees everybody.
+                let right = right.get(1..).unwrap_or_default();
+                left.iter().flat_map(|&a| right.iter().flat_map(move |&b| both(a, b))).collect()
+            }
+            FaultKind::OneWay => {
+                let deaf = self.random.permille(500);
+                let path = |it| if deaf { (Host(it), one) } else { (one, Host(it)) };
+                let paths: Vec<_> = others.map(path).collect();
+                if self.random.permille(300) { paths.into_iter().take(1).collect() } else { paths }
+            }
+            _ => {
+                let to_client = self.random.permille(400);
+                let other = if to_client { self.client_host() } else { Host(self.server()) };
+                vec![(one, other), (other, one)]
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Chance, from a seed. Every part of a run has a stream of its own, so that a change in one part (a fault
+//! that is left out, say) disturbs the others as little as possible.
+
+/// Random numbers from a seed.
+#[derive(Clone, Debug)]
+pub(crate) struct Random(zebu_node::Random);
+
+impl Random {
+    /// The stream of a seed for one purpose.
+    pub(crate) fn new(seed: u64, purpose: u64) -> Random {
+        let mut mixer = zebu_node::Random::new(seed);
+        let mixed = mixer.draw() ^ purpose.wrapping_mul(0xd6e8_feb8_6659_fd93);
+        Random(zebu_node::Random::new(mixed))
+    }
+
+    pub(crate) fn draw(&mut self) -> u64 {
+        self.0.draw()
+    }
+
+    /// A number below `bound`; zero for an empty range.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0.below(bound)
+    }
+
+    /// A number from `low` up to, and including, `high`.
+    pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + self.below(high - low + 1)
+    }
+
+    /// An index of something with `count` items.
+    pub(crate) fn index(&mut self, count: usize) -> usize {
+        self.below(count as u64) as usize
+    }
+
+    /// True in so many of a thousand cases.
+    pub(crate) fn permille(&mut self, chance: u64) -> bool {
+        self.below(1000) < chance
+    }
+
+    /// One of the items.
+    pub(crate) fn pick<T: Copy>(&mut self, items: &[T]) -> T {
+        items[self.index(items.len())]
+    }
+
+    /// An index, with the chance that its weight gives it.
+    pub(crate) fn weighted(&mut self, weights: &[u64]) -> usize {
+        let mut at = self.below(weights.iter().sum());
+        for (index, &weight) in weights.iter().enumerate() {
+            if at < weight {
+                return index;
+            }
+            at -= weight;
+        }
+        weights.len() - 1
+    }
+
+    /// A number that is more often small than large: every order of magnitude is as likely.
+    pub(crate) fn skewed(&mut self, low: u64, high: u64) -> u64 {
+        let ratio = (high.max(1) as f64) / (low.max(1) as f64);
+        let drawn = low.max(1) as f64 * ratio.powf(self.0.fraction());
+        (drawn as u64).clamp(low, high)
+    }
+
+    /// Puts the items into an order of which all are equally likely.
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.index(last + 1));
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! A server of the simulated ensemble: the shipped brain, tree and storage, run by the mirror image of the
+//! real edge. It owns its process while it lives, its disk always.
+
+pub(crate) mod disk;
+pub(crate) mod process;
+pub(crate) mod snapshot;
+pub(crate) mod start;
+
+use zebu_storage::model::{Crash, ModelDisk};
+
+use crate::queue::Time;
+use disk::MoodyDisk;
+use process::Process;
+
+/// Whether a server runs.
+pub(crate) enum Life {
+    Up(Box<Process>),
+    /// The process is not there; the machine may be.
+    Down,
+}
+
+/// A machine with a disk and at most one process.
+pub(crate) struct Server {
+    pub(crate) life: Life,
+    pub(crate) disk: ModelDisk,
+    /// How often it was started.
+    pub(crate) incarnation: u32,
+    /// How wrong its wall clock is.
+    pub(crate) wall_offset_ms: i64,
+    /// Nothing is done before this moment.
+    pub(crate) paused_until: Time,
+    /// Each sync takes so much longer.
+    pub(crate) slow: Time,
+    /// No sync ends before this moment.
+    pub(crate) hung_until: Time,
+    /// Its disk has no space before this moment.
+    pub(crate) full_until: Time,
+    /// It is not started before this moment.
+    pub(crate) down_until: Time,
+    /// Cut off in the liveness phase: it stays down.
+    pub(crate) retired: bool,
+    /// Why its last start was refused.
+    pub(crate) refused: Option<String>,
+}
+
+impl Server {
+    pub(crate) fn new() -> Server {
+        Server {
+            life: Life::Down,
+            disk: ModelDisk::new(),
+            incarnation: 0,
+            wall_offset_ms: 0,
+            paused_until: 0,
+            slow: 0,
+            hung_until: 0,
+            full_until: 0,
+            down_until: 0,
+            retired: false,
+            refused: None,
+        }
+    }
+
+    pub(crate) fn process(&mut self) -> Option<&mut Process> {
+        match &mut self.life {
+            Life::Up(process) => Some(process),
+            Life::Down => None,
+        }
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        matches!(self.life, Life::Up(_))
+    }
+
+    /// The process ends. The disk keeps what the system has in its memory, synced or not.
+    pub(crate) fn end_process(&mut self) {
+        self.life = Life::Down;
+    }
+
+    /// The machine loses its power: of what was not synced, a part is lost.
+    pub(crate) fn lose_power(&mut self, survives: u64) {
+        self.life = Life::Down;
+        let crash = match survives % 8 {
+            0 => Crash::LoseAll,
+            1 => Crash::KeepAll,
+            2 => Crash::KeepFirst((survives >> 8) as usize % 20),
+            3 => Crash::LoseOnly((survives >> 8) as usize % 20),
+            4 => Crash::KeepOnly((survives >> 8) as usize % 20),
+            _ => Crash::Random(survives),
+        };
+        self.disk = self.disk.after(crash);
+    }
+
+    /// A disk for the next process.
+    pub(crate) fn moody_disk(&self, now: Time) -> MoodyDisk {
+        let disk = MoodyDisk::new(self.disk.clone());
+        disk.set_full(now < self.full_until);
+        disk
+    }
+}

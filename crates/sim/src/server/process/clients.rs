@@ -1,0 +1,150 @@
+//! Connections of clients: bytes in, bytes out, as the edge of the real server moves them.
+
+use zebu_node::{CloseReason, Event, Lane, LaneId, Phase};
+use zebu_proto::Reader;
+use zebu_proto::client::ConnectRequest;
+use zebu_proto::frame::{Framed, LENGTH_SIZE, peek};
+use zebu_tree::Credentials;
+
+use super::{Death, Process};
+use crate::core::Core;
+use crate::network::{ConnectionId, Message, Side};
+
+const FRAME_MAX: usize = 1 << 20;
+
+/// How far a conversation has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    First,
+    Connecting,
+    Serving,
+}
+
+/// A connection of a client.
+#[derive(Debug)]
+pub(crate) struct ClientConnection {
+    pub(crate) lane: LaneId,
+    stage: Stage,
+    input: Vec<u8>,
+}
+
+impl Process {
+    /// A client has connected.
+    pub(crate) fn accept_client(&mut self, connection: ConnectionId, core: &mut Core) {
+        let lane = LaneId(self.next_lane);
+        self.next_lane += 1;
+        let now = self.moment(core);
+        let address = std::net::IpAddr::from([127, 0, 0, 1]);
+        let credentials = Credentials::of_peer(address);
+        self.lanes.0.insert(lane, Lane::new(lane, credentials, now.wall_ms, now.monotonic_ms));
+        let stage = Stage::First;
+        self.clients.insert(connection, ClientConnection { lane, stage, input: Vec::new() });
+    }
+
+    /// Bytes of a client.
+    pub(crate) fn client_bytes(
+        &mut self,
+        connection: ConnectionId,
+        bytes: &[u8],
+        core: &mut Core,
+    ) -> Result<(), Death> {
+        if let Some(client) = self.clients.get_mut(&connection) {
+            client.input.extend_from_slice(bytes);
+        }
+        self.settle(core)
+    }
+
+    /// The connection of a client is gone.
+    pub(crate) fn client_gone(&mut self, connection: ConnectionId, core: &mut Core) -> Result<(), Death> {
+        self.forget_client(connection, core);
+        self.settle(core)
+    }
+
+    fn forget_client(&mut self, connection: ConnectionId, core: &mut Core) {
+        let Some(client) = self.clients.remove(&connection) else { return };
+        let Some(mut lane) = self.lanes.0.remove(&client.lane) else { return };
+        self.replica.forget_lane(&mut lane);
+        let session = lane.session.map(|session| session.id);
+        let event = Event::Disconnected { lane: client.lane, session, touched_ms: lane.touched_ms };
+        let now = self.moment(core);
+        self.node.handle(event, &self.replica, &mut self.lanes, now);
+    }
+
+    /// Takes requests for which there is room, sends what is to be sent, ends what is over. True if anything
+    /// was taken that may have consequences.
+    pub(super) fn pump_clients(&mut self, core: &mut Core) -> bool {
+        let connections: Vec<ConnectionId> = self.clients.keys().copied().collect();
+        let mut consequences = false;
+        for connection in connections {
+            consequences |= self.take_frames(connection, core);
+            consequences |= self.send_answers(connection, core);
+        }
+        consequences
+    }
+
+    fn take_frames(&mut self, connection: ConnectionId, core: &mut Core) -> bool {
+        let now = self.moment(core);
+        let Some(client) = self.clients.get_mut(&connection) else { return false };
+        let lane_id = client.lane;
+        let mut input = std::mem::take(&mut client.input);
+        let mut stage = client.stage;
+        let mut taken = 0;
+        while let Framed::Complete { length } = peek(&input[taken..], FRAME_MAX) {
+            let Some(lane) = self.lanes.0.get_mut(&lane_id) else { break };
+            if stage == Stage::Connecting && lane.phase == Phase::Serving {
+                stage = Stage::Serving;
+            }
+            let payload = &input[taken + LENGTH_SIZE..taken + LENGTH_SIZE + length];
+            match stage {
+                Stage::First => {
+                    stage = Stage::Connecting;
+                    lane.count_received();
+                    match ConnectRequest::decode(&mut Reader::new(payload)) {
+                        Ok(request) => {
+                            let event = Event::Connect { lane: lane_id, request };
+                            self.node.handle(event, &self.replica, &mut self.lanes, now);
+                        }
+                        Err(_) => lane.close(CloseReason::BadFrame),
+                    }
+                }
+                Stage::Connecting => break,
+                Stage::Serving if !lane.has_room() => break,
+                Stage::Serving => {
+                    if let Some(submission) = self.replica.receive(lane, payload, now.monotonic_ms) {
+                        self.node.handle(Event::Write(submission), &self.replica, &mut self.lanes, now);
+                    }
+                }
+            }
+            taken += LENGTH_SIZE + length;
+        }
+        input.drain(..taken);
+        if let Some(client) = self.clients.get_mut(&connection) {
+            client.input = input;
+            client.stage = stage;
+        }
+        taken > 0
+    }
+
+    fn send_answers(&mut self, connection: ConnectionId, core: &mut Core) -> bool {
+        let Some(client) = self.clients.get(&connection) else { return false };
+        let Some(lane) = self.lanes.0.get_mut(&client.lane) else { return false };
+        if lane.outbox_len() > 0 && core.network.has_room(connection, Side::Listener) {
+            let mut bytes = Vec::new();
+            let _ = lane.take_outbox(&mut bytes);
+            core.network.send(connection, Side::Listener, Message::Bytes(bytes), core.now, &mut core.queue);
+        }
+        let over = match lane.phase {
+            Phase::Closed(reason) => {
+                core.tell(format_args!("s{} closes a client: {reason:?}", self.server));
+                true
+            }
+            Phase::Draining => lane.is_drained(),
+            Phase::Handshake | Phase::Serving => false,
+        };
+        if over {
+            core.network.close(connection, Side::Listener, core.now, &mut core.queue);
+            self.forget_client(connection, core);
+        }
+        over
+    }
+}

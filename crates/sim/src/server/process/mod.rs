@@ -1,0 +1,181 @@
+//! A running server: the brain, its tree, its connections and what its disk is doing. Everything in here is
+//! lost when the process ends.
+
+mod clients;
+mod disk_work;
+mod orders;
+mod peers;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use zebu_node::{Lane, LaneId, Lanes, Moment, Node, Replica};
+use zebu_proto::Zxid;
+use zebu_storage::{Directories, Epochs, Locks, LogWriter};
+use zebu_zab::LinkId;
+
+use crate::core::Core;
+use crate::network::ConnectionId;
+use crate::queue::{Event, MS, Time};
+use crate::server::disk::{MoodyDisk, Power};
+use crate::server::snapshot::Snapshotting;
+
+pub(crate) use clients::ClientConnection;
+pub(crate) use disk_work::{Busy, Work};
+pub(crate) use peers::PeerLink;
+
+/// Why a process ends by itself.
+#[derive(Debug)]
+pub(crate) enum Death {
+    /// Its disk failed it.
+    Disk(String),
+    /// What was decided cannot be applied.
+    Commit(String),
+}
+
+/// The connections of clients.
+#[derive(Debug, Default)]
+pub(crate) struct LaneMap(pub(crate) BTreeMap<LaneId, Lane>);
+
+impl Lanes for LaneMap {
+    fn with<R>(&mut self, lane: LaneId, action: impl FnOnce(&mut Lane) -> R) -> Option<R> {
+        self.0.get_mut(&lane).map(action)
+    }
+}
+
+/// Whether the server is alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Membership {
+    Standalone,
+    Member,
+}
+
+/// Whether clients are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Service {
+    Open,
+    Closed,
+}
+
+/// A process.
+pub(crate) struct Process {
+    pub(crate) server: usize,
+    pub(crate) incarnation: u32,
+    pub(crate) membership: Membership,
+    pub(crate) service: Service,
+    /// When it leads, the epoch.
+    pub(crate) leads: Option<u32>,
+    pub(crate) wall_offset_ms: i64,
+    pub(crate) disk: MoodyDisk,
+    pub(crate) directories: Directories,
+    pub(crate) log: Option<LogWriter<MoodyDisk>>,
+    pub(crate) epochs: Option<Epochs>,
+    pub(crate) node: Node,
+    pub(crate) replica: Replica,
+    pub(crate) lanes: LaneMap,
+    pub(crate) clients: BTreeMap<ConnectionId, ClientConnection>,
+    pub(crate) next_lane: u64,
+    pub(crate) links: BTreeMap<LinkId, PeerLink>,
+    pub(crate) by_connection: BTreeMap<ConnectionId, LinkId>,
+    pub(crate) accepted_links: u64,
+    pub(crate) work: VecDeque<Work>,
+    pub(crate) busy: Option<Busy>,
+    pub(crate) work_number: u64,
+    pub(crate) snapshotting: Option<Snapshotting>,
+    pub(crate) snapshots: u64,
+    pub(crate) wake_at: Option<Time>,
+    /// The state that was compared last.
+    pub(crate) observed: Option<Zxid>,
+    pub(crate) locks: Locks<zebu_storage::model::ModelLock>,
+}
+
+/// The wall clock at the start of every run.
+const WALL_START_MS: i64 = 1_790_000_000_000;
+
+/// The monotonic clock of a machine that runs for a while already.
+const MONOTONIC_START_MS: i64 = 100_000;
+
+/// What the clocks of a server show.
+pub(crate) fn moment(now: Time, wall_offset_ms: i64) -> Moment {
+    let ms = (now / MS) as i64;
+    Moment { monotonic_ms: MONOTONIC_START_MS + ms, wall_ms: WALL_START_MS + ms + wall_offset_ms }
+}
+
+/// When a monotonic clock shows this.
+fn time_of(monotonic_ms: i64) -> Time {
+    (monotonic_ms.saturating_sub(MONOTONIC_START_MS)).max(0) as Time * MS
+}
+
+impl Process {
+    pub(crate) fn moment(&self, core: &Core) -> Moment {
+        moment(core.now, self.wall_offset_ms)
+    }
+
+    /// A deadline of the brain may have come.
+    pub(crate) fn wake(&mut self, core: &mut Core) -> Result<(), Death> {
+        self.wake_at = None;
+        let now = self.moment(core);
+        if self.node.next_deadline() <= now.monotonic_ms {
+            self.node.tick(&self.replica, &mut self.lanes, now);
+        }
+        self.settle(core)
+    }
+
+    /// Does everything that the brain wants done, until it wants nothing more.
+    pub(crate) fn settle(&mut self, core: &mut Core) -> Result<(), Death> {
+        loop {
+            self.commit(core)?;
+            let ordered = self.take_orders(core)?;
+            let read = self.pump_clients(core);
+            if !ordered && !read && !self.node.has_committed() {
+                break;
+            }
+        }
+        self.flush_links(core);
+        self.begin_work(core)?;
+        self.schedule_wake(core);
+        if self.disk.power() == Power::Off {
+            return Err(Death::Disk("the power is off".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Applies what is decided, and shows the result to the judge.
+    fn commit(&mut self, core: &mut Core) -> Result<(), Death> {
+        if !self.node.has_committed() {
+            return Ok(());
+        }
+        let now = self.moment(core);
+        self.node
+            .commit(&mut self.replica, &mut self.lanes, now)
+            .map_err(|error| Death::Commit(error.to_string()))?;
+        let _ = self.node.take_answered();
+        self.show_state(core);
+        Ok(())
+    }
+
+    /// The state that clients can see now.
+    pub(crate) fn show_state(&mut self, core: &mut Core) {
+        let last = self.replica.last_zxid();
+        if self.observed == Some(last) {
+            return;
+        }
+        self.observed = Some(last);
+        let digest = self.replica.tree().digest();
+        core.mix(last.0 as u64 ^ digest as u64);
+        core.tell(format_args!("s{} applied up to {last}", self.server));
+        core.judge.observed(self.server, last.0, digest);
+    }
+
+    fn schedule_wake(&mut self, core: &mut Core) {
+        let deadline = self.node.next_deadline();
+        if deadline == i64::MAX {
+            return;
+        }
+        // A deadline in the past would be tried again at once, for ever, if the brain did nothing about it.
+        let at = time_of(deadline).max(core.now + MS / 10);
+        if self.wake_at.is_none_or(|earlier| at < earlier) {
+            self.wake_at = Some(at);
+            core.push(at, Event::ServerWake { server: self.server, incarnation: self.incarnation });
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! What a seed draws before a run begins: how large the ensemble is, how fast everything is, what the
+//! clients do, and which faults come how often. Two seeds differ in kind, not only in order.
+
+use crate::network::Latency;
+use crate::queue::{MS, SECOND, Time};
+use crate::random::Random;
+
+/// How often each operation is asked for; zero never.
+#[derive(Clone, Debug)]
+pub(crate) struct Workload {
+    pub(crate) weights: Vec<u64>,
+    /// Calls of one client that are on their way at a time.
+    pub(crate) pipeline: usize,
+    /// Mean pause between two bursts of calls.
+    pub(crate) pause: Time,
+    /// Calls of one client in the phase with faults.
+    pub(crate) calls_max: u64,
+    /// Different names at the top.
+    pub(crate) names: u64,
+    /// How many of a thousand reads leave a watch.
+    pub(crate) watch_permille: u64,
+    /// Largest data.
+    pub(crate) data_max: u64,
+    pub(crate) session_timeout_ms: u64,
+}
+
+/// How the disks behave.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DiskShape {
+    /// How long a sync takes.
+    pub(crate) sync_low: Time,
+    pub(crate) sync_high: Time,
+    pub(crate) preallocate: u64,
+    pub(crate) size_max: Option<u64>,
+    pub(crate) snap_count: u64,
+}
+
+/// The kinds of faults; a seed has a weight for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum FaultKind {
+    Kill,
+    PowerLoss,
+    PowerLossOfAll,
+    PowerFailsInDiskWork,
+    Pause,
+    ClockJump,
+    Isolate,
+    Halves,
+    Bridge,
+    OneWay,
+    CutPair,
+    Reset,
+    SlowPath,
+    DiskError,
+    DiskFull,
+    SlowDisk,
+    DiskHangs,
+    BitRotInLog,
+    BitRotInSnapshot,
+    BitRotInEpochs,
+    EndsAtStep,
+    ClientStalls,
+    ClientVanishes,
+    ClientMoves,
+}
+
+impl FaultKind {
+    pub(crate) const ALL: [FaultKind; 24] = [
+        FaultKind::Kill,
+        FaultKind::PowerLoss,
+        FaultKind::PowerLossOfAll,
+        FaultKind::PowerFailsInDiskWork,
+        FaultKind::Pause,
+        FaultKind::ClockJump,
+        FaultKind::Isolate,
+        FaultKind::Halves,
+        FaultKind::Bridge,
+        FaultKind::OneWay,
+        FaultKind::CutPair,
+        FaultKind::Reset,
+        FaultKind::SlowPath,
+        FaultKind::DiskError,
+        FaultKind::DiskFull,
+        FaultKind::SlowDisk,
+        FaultKind::DiskHangs,
+        FaultKind::BitRotInLog,
+        FaultKind::BitRotInSnapshot,
+        FaultKind::BitRotInEpochs,
+        FaultKind::EndsAtStep,
+        FaultKind::ClientStalls,
+        FaultKind::ClientVanishes,
+        FaultKind::ClientMoves,
+    ];
+
+    /// As the table of injected faults names it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            FaultKind::Kill => "kill",
+            FaultKind::PowerLoss => "power loss",
+            FaultKind::PowerLossOfAll => "power loss of all",
+            FaultKind::PowerFailsInDiskWork => "power fails in disk work",
+            FaultKind::Pause => "pause",
+            FaultKind::ClockJump => "clock jump",
+            FaultKind::Isolate => "isolate one",
+            FaultKind::Halves => "partition in halves",
+            FaultKind::Bridge => "bridge",
+            FaultKind::OneWay => "one-way partition",
+            FaultKind::CutPair => "cut of a pair",
+            FaultKind::Reset => "connection reset",
+            FaultKind::SlowPath => "slow path",
+            FaultKind::DiskError => "disk error",
+            FaultKind::DiskFull => "disk full",
+            FaultKind::SlowDisk => "slow disk",
+            FaultKind::DiskHangs => "disk hangs",
+            FaultKind::BitRotInLog => "bit rot in a log",
+            FaultKind::BitRotInSnapshot => "bit rot in a snapshot",
+            FaultKind::BitRotInEpochs => "bit rot in an epoch file",
+            FaultKind::EndsAtStep => "end at a step of the protocol",
+            FaultKind::ClientStalls => "client stalls",
+            FaultKind::ClientVanishes => "client vanishes",
+            FaultKind::ClientMoves => "client moves",
+        }
+    }
+}
+
+/// Everything that is fixed for a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    pub(crate) seed: u64,
+    pub(crate) voters: usize,
+    pub(crate) observers: usize,
+    pub(crate) clients: usize,
+    pub(crate) tick_ms: u64,
+    pub(crate) init_limit: u64,
+    pub(crate) sync_limit: u64,
+    /// Transactions that stay in memory for learners: small, so that every kind of sync happens.
+    pub(crate) history_entries: usize,
+    pub(crate) latency: Latency,
+    pub(crate) disk: DiskShape,
+    pub(crate) workload: Workload,
+    /// How long faults come.
+    pub(crate) safety: Time,
+    /// Faults per server and second, times a thousand.
+    pub(crate) fault_rate: u64,
+    pub(crate) fault_weights: Vec<u64>,
+}
+
+impl Shape {
+    pub(crate) fn draw(seed: u64) -> Shape {
+        let mut random = Random::new(seed, 1);
+        let voters = 1 + random.weighted(&[8, 5, 45, 5, 25, 3, 9]);
+        let observers = if voters > 1 { random.weighted(&[70, 20, 10]) } else { 0 };
+        let tick_ms = random.pick(&[100, 100, 200, 200, 500, 1000, 2000]);
+        Shape {
+            seed,
+            voters,
+            observers,
+            clients: random.between(1, 6) as usize,
+            tick_ms,
+            init_limit: random.between(5, 12),
+            sync_limit: random.between(3, 6),
+            history_entries: random.skewed(2, 500) as usize,
+            latency: draw_latency(&mut random, tick_ms),
+            disk: draw_disk(&mut random),
+            workload: draw_workload(&mut random, tick_ms),
+            safety: random.between(30, 100) * tick_ms * MS,
+            fault_rate: if random.permille(80) { 0 } else { random.skewed(100, 3000) },
+            fault_weights: draw_faults(&mut random),
+        }
+    }
+
+    pub(crate) fn servers(&self) -> usize {
+        self.voters + self.observers
+    }
+
+    pub(crate) fn is_voter(&self, server: usize) -> bool {
+        server < self.voters
+    }
+
+    /// How many voters decide.
+    pub(crate) fn majority(&self) -> usize {
+        self.voters / 2 + 1
+    }
+
+    pub(crate) fn tick(&self) -> Time {
+        self.tick_ms * MS
+    }
+
+    /// After this long without faults, a majority has to serve, and everything is answered.
+    pub(crate) fn patience(&self) -> Time {
+        let elections = 6 * (self.init_limit + self.sync_limit) * self.tick();
+        let sessions = 4 * self.workload.session_timeout_ms * MS;
+        elections + sessions + 20 * SECOND
+    }
+}
+
+fn draw_latency(random: &mut Random, tick_ms: u64) -> Latency {
+    let low = random.skewed(50, 2 * MS);
+    let high = low + random.skewed(50, tick_ms * MS / 20);
+    Latency { low, high, straggler_permille: random.pick(&[0, 0, 5, 50]) }
+}
+
+fn draw_disk(random: &mut Random) -> DiskShape {
+    let sync_low = random.skewed(50, 5 * MS);
+    DiskShape {
+        sync_low,
+        sync_high: sync_low + random.skewed(50, 20 * MS),
+        preallocate: random.pick(&[0, 0, 4096, 16384]),
+        size_max: random.pick(&[None, None, Some(2000), Some(20_000)]),
+        snap_count: random.skewed(6, 1000),
+    }
+}
+
+fn draw_workload(random: &mut Random, tick_ms: u64) -> Workload {
+    let mut weights: Vec<u64> = Vec::new();
+    for _ in 0..crate::client::Kind::ALL.len() {
+        // A third of the operations is left out, the others differ by a factor of up to twenty.
+        weights.push(if random.permille(330) { 0 } else { random.between(1, 20) });
+    }
+    // Something has to be created for the rest to mean anything.
+    weights[0] = weights[0].max(3);
+    let least_timeout_ms = 2 * tick_ms;
+    Workload {
+        weights,
+        pipeline: random.pick(&[1, 1, 2, 4, 16]),
+        pause: random.skewed(tick_ms * MS / 10, tick_ms * MS * 2),
+        calls_max: random.skewed(20, 600),
+        names: random.between(1, 6),
+        watch_permille: random.pick(&[0, 100, 500, 900]),
+        data_max: random.pick(&[8, 40, 40, 2000]),
+        session_timeout_ms: random.between(least_timeout_ms, 10 * tick_ms),
+    }
+}
+
+fn draw_faults(random: &mut Random) -> Vec<u64> {
+    FaultKind::ALL.iter().map(|_| if random.permille(500) { 0 } else { random.between(1, 10) }).collect()
+}

@@ -1,0 +1,280 @@
+//! Faults of the plan as they come and go.
+
+use zebu_storage::model::Crash;
+
+use super::{Phase, World};
+use crate::core::Trap;
+use crate::network::{Farewell, Host, Side};
+use crate::plan::{Fault, LEADER, Rotten};
+use crate::queue::Event;
+
+impl World {
+    /// The fault with the leader of the moment in its place. The end of a fault must mean the same server.
+    fn resolved(&mut self, index: usize) -> Fault {
+        let found = self.servers.iter_mut().position(|it| it.process().is_some_and(|it| it.leads.is_some()));
+        let leader = found.unwrap_or(0);
+        let host = |host: &mut Host| {
+            if host.0 == LEADER {
+                host.0 = leader;
+            }
+        };
+        let fault = &mut self.plan[index].fault;
+        match fault {
+            Fault::Kill { server, .. }
+            | Fault::PowerFailsInDiskWork { server, .. }
+            | Fault::Pause { server, .. }
+            | Fault::ClockJump { server, .. }
+            | Fault::DiskError { server, .. }
+            | Fault::DiskFull { server, .. }
+            | Fault::SlowDisk { server, .. }
+            | Fault::DiskHangs { server, .. }
+            | Fault::BitRot { server, .. } => {
+                if *server == LEADER {
+                    *server = leader;
+                }
+            }
+            Fault::PowerLoss { servers, .. } => {
+                servers.iter_mut().filter(|it| **it == LEADER).for_each(|it| *it = leader);
+            }
+            Fault::Cut { paths, .. } => {
+                for (from, to) in paths.iter_mut() {
+                    host(from);
+                    host(to);
+                }
+                paths.retain(|(from, to)| from != to);
+            }
+            Fault::Reset { one, other } | Fault::Slow { one, other, .. } => {
+                host(one);
+                host(other);
+            }
+            Fault::Trap { .. }
+            | Fault::ClientStalls { .. }
+            | Fault::ClientVanishes { .. }
+            | Fault::ClientMoves { .. } => {}
+        }
+        fault.clone()
+    }
+
+    /// A server has made a step at which it was to end.
+    pub(super) fn spring_traps(&mut self) {
+        for (server, index) in std::mem::take(&mut self.core.sprung) {
+            if let Fault::Trap { down, survives, .. } = self.plan[index].fault {
+                self.core.tell(format_args!("TRAP of s{server}"));
+                match survives {
+                    None => self.kill(server, down),
+                    Some(survives) => self.lose_power(server, down, survives),
+                }
+            }
+        }
+    }
+
+    /// A fault begins.
+    pub(super) fn inject(&mut self, index: usize) {
+        if self.phase != Phase::Safety {
+            return;
+        }
+        let fault = self.resolved(index);
+        self.core.tell(format_args!("FAULT {fault:?}"));
+        self.injected.push(fault.kind());
+        self.core.mix(index as u64);
+        let now = self.core.now;
+        match fault {
+            Fault::Kill { server, down } => self.kill(server, down),
+            Fault::PowerLoss { servers, down, survives } => {
+                for server in servers {
+                    self.lose_power(server, down, survives.rotate_left(server as u32));
+                }
+            }
+            Fault::PowerFailsInDiskWork { server, operations, .. } => {
+                if let Some(process) = self.servers[server].process() {
+                    process.disk.power_off_after(operations);
+                }
+            }
+            Fault::Pause { server, lasts } => {
+                let machine = &mut self.servers[server];
+                machine.paused_until = machine.paused_until.max(now + lasts);
+                self.core.judge.quiet.disturb_server(server, now + lasts);
+            }
+            Fault::ClockJump { server, by_ms } => {
+                let machine = &mut self.servers[server];
+                machine.wall_offset_ms = machine.wall_offset_ms.saturating_add(by_ms);
+                let offset = machine.wall_offset_ms;
+                if let Some(process) = machine.process() {
+                    process.wall_offset_ms = offset;
+                }
+            }
+            Fault::Cut { paths, lasts, .. } => {
+                for (from, to) in paths {
+                    self.core.network.cut(from, to);
+                    self.disturb(from, now + lasts);
+                    self.disturb(to, now + lasts);
+                }
+                self.core.push(now + lasts, Event::FaultEnds { index });
+            }
+            Fault::Reset { one, other } => {
+                self.disturb(one, now);
+                self.disturb(other, now);
+                for connection in self.core.network.between(one, other) {
+                    self.core.network.reset(connection, now, &mut self.core.queue);
+                }
+            }
+            Fault::Slow { one, other, extra, lasts } => {
+                for (from, to) in [(one, other), (other, one)] {
+                    self.core.network.slow_down(from, to, extra);
+                    self.disturb(from, now + lasts + extra);
+                }
+                self.core.push(now + lasts, Event::FaultEnds { index });
+            }
+            Fault::DiskError { server, operations, .. } => {
+                if let Some(process) = self.servers[server].process() {
+                    process.disk.fail_after(operations);
+                }
+            }
+            other => self.inject_rest(index, other),
+        }
+    }
+
+    fn inject_rest(&mut self, index: usize, fault: Fault) {
+        let now = self.core.now;
+        match fault {
+            Fault::DiskFull { server, lasts, .. } => {
+                self.servers[server].full_until = now + lasts;
+                if let Some(process) = self.servers[server].process() {
+                    process.disk.set_full(true);
+                }
+                self.core.push(now + lasts, Event::FaultEnds { index });
+            }
+            Fault::SlowDisk { server, extra, lasts } => {
+                self.servers[server].slow += extra;
+                self.core.judge.quiet.disturb_server(server, now + lasts + extra);
+                self.core.push(now + lasts, Event::FaultEnds { index });
+            }
+            Fault::DiskHangs { server, lasts } => {
+                let machine = &mut self.servers[server];
+                machine.hung_until = machine.hung_until.max(now + lasts);
+                self.core.judge.quiet.disturb_server(server, now + lasts);
+            }
+            Fault::BitRot { server, file, place, down } => self.rot(server, file, place, down),
+            Fault::ClientStalls { client, lasts } => {
+                let it = &mut self.clients[client];
+                it.stalled_until = it.stalled_until.max(now + lasts);
+                self.core.judge.quiet.disturb_client(client, now + lasts);
+            }
+            Fault::Trap { on, when, skip, .. } => self.core.traps.push(Trap { on, when, skip, index }),
+            Fault::ClientVanishes { client, farewell } => self.replace_client(client, farewell),
+            Fault::ClientMoves { client } => {
+                let it = &mut self.clients[client];
+                if let Some(link) = it.link.take() {
+                    let instant = it.instant(now);
+                    self.core.network.close(link.connection, Side::Dialer, now, &mut self.core.queue);
+                    self.clients[client].session.lost(instant, link.link, "moves");
+                    self.core.judge.disconnected(client);
+                    self.drive(client);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn disturb(&mut self, host: Host, until: u64) {
+        if host.0 < self.servers.len() {
+            self.core.judge.quiet.disturb_server(host.0, until);
+        } else {
+            self.core.judge.quiet.disturb_client(host.0 - self.servers.len(), until);
+        }
+    }
+
+    /// A fault ends by itself.
+    pub(super) fn end_fault(&mut self, index: usize) {
+        let now = self.core.now;
+        match self.plan[index].fault.clone() {
+            Fault::Cut { paths, .. } => {
+                // The second phase has healed what it wants healed, and keeps the rest.
+                if self.phase == Phase::Safety {
+                    for (from, to) in paths {
+                        self.core.network.heal(from, to, now, &mut self.core.queue);
+                    }
+                }
+            }
+            Fault::Slow { one, other, extra, .. } => {
+                self.core.network.speed_up(one, other, extra);
+                self.core.network.speed_up(other, one, extra);
+            }
+            Fault::DiskFull { server, .. } => {
+                if self.servers[server].full_until <= now
+                    && let Some(process) = self.servers[server].process()
+                {
+                    process.disk.set_full(false);
+                }
+            }
+            Fault::SlowDisk { server, extra, .. } => {
+                let machine = &mut self.servers[server];
+                machine.slow = machine.slow.saturating_sub(extra);
+            }
+            _ => {}
+        }
+    }
+
+    /// The process ends, and one bit changes before it comes back. Everything had reached the disk before: a bit
+    /// that changes in what a power failure may have cut short anyway cannot be told from that.
+    fn rot(&mut self, server: usize, file: Rotten, place: u64, down: u64) {
+        self.kill(server, down);
+        let machine = &mut self.servers[server];
+        machine.disk = machine.disk.after(Crash::KeepAll);
+        let prefixes: &[&str] = match file {
+            Rotten::Log => &["log."],
+            Rotten::Snapshot => &["snapshot."],
+            Rotten::Epoch => &["currentEpoch", "acceptedEpoch"],
+        };
+        let image = machine.disk.image();
+        let is_meant = |path: &std::path::Path| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            prefixes.iter().any(|prefix| name.starts_with(prefix))
+        };
+        let meant: Vec<_> = image.iter().filter(|(path, bytes)| is_meant(path) && !bytes.is_empty()).collect();
+        if meant.is_empty() {
+            return;
+        }
+        let (path, bytes) = meant[place as usize % meant.len()];
+        let mut bytes = bytes.clone();
+        let at = (place >> 16) as usize % bytes.len();
+        bytes[at] ^= 1 << (place >> 8 & 7);
+        machine.disk.put(path, &bytes);
+        let view = &mut self.core.judge.servers[server];
+        view.rotten = true;
+        view.forgotten = view.forgotten.max(view.durable);
+        self.core.judge.servers[server].promises_rotten |= file == Rotten::Epoch;
+        self.core.tell(format_args!("s{server}: bit rot in {} at {at}", path.display()));
+    }
+
+    /// A client's process ends; another one takes its place.
+    fn replace_client(&mut self, client: usize, farewell: bool) {
+        let now = self.core.now;
+        let host = self.client_host(client);
+        if farewell {
+            let it = &mut self.clients[client];
+            let instant = it.instant(now);
+            it.session.close(instant, usize::MAX);
+            self.drive(client);
+        }
+        let session = self.clients[client].session.status().session.id;
+        // Its session ends sooner or later, and rightly so.
+        self.core.judge.session_closing(session);
+        self.core.network.host_down(host, Farewell::Close, now, &mut self.core.queue);
+        for call in 0..self.core.judge.calls.len() {
+            let it = &mut self.core.judge.calls[call];
+            if it.client == client && it.end.is_none() {
+                it.end = Some(crate::history::End::Failed {
+                    at: now,
+                    cause: zebu_client::core::Cause::Closed,
+                    delivery: zebu_client::core::Delivery::Sent,
+                });
+            }
+        }
+        self.core.judge.disconnected(client);
+        let zeal = self.clients[client].zeal;
+        self.clients[client] = self.new_client();
+        self.clients[client].zeal = zeal;
+        self.drive(client);
+    }
+}
