@@ -33,6 +33,7 @@ Examples:
   zebu status conf/zoo.cfg
   zebu shell -server zk1:2181 ls /    as zkCli.sh
   zebu stat zk1:2181,zk2:2181         how servers are, refreshed
+  zebu dev                            three servers on this machine, for trying things out
   zebu log verify data/version-2/log.1
   zebu snapshot summary data/version-2/snapshot.0";
 
@@ -49,6 +50,7 @@ enum Command {
     Bench(commands::bench::Bench),
     Shell(commands::shell::Shell),
     Stat(commands::stat::Stat),
+    Dev(commands::dev::Dev),
     Completions(commands::completions::Completions),
     Version(commands::version::Version),
 }
@@ -72,6 +74,7 @@ fn main() -> ExitCode {
         Command::Bench(command) => command.run(),
         Command::Shell(command) => command.run(),
         Command::Stat(command) => command.run(),
+        Command::Dev(command) => command.run(),
         Command::Completions(command) => command.run(),
         Command::Version(command) => command.run(),
     }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -100,7 +101,8 @@ impl Ensemble {
     }
 
     fn logs(&self) -> String {
-        let log = |index| fs::read_to_string(self.home.path().join(format!("log{index}"))).unwrap_or_default();
+        let log =
+            |index| fs::read_to_string(self.home.path().join(format!("log{index}"))).unwrap_or_default();
         (0..self.clients.len()).map(|index| format!("server {index}:\n{}", log(index))).collect()
     }
 
@@ -222,4 +224,43 @@ fn a_member_without_data_takes_the_whole_state() {
         assert_eq!(client.children("/").await.unwrap().names.len(), 701);
         client.close().await.unwrap();
     });
+}
+
+/// The ports follow a free one, and may be taken: then another one is tried.
+fn dev(home: &TempDir) -> (Child, Vec<String>) {
+    for _ in 0..10 {
+        let port = port::free_address().unwrap().port() % 20_000 + 30_000;
+        let mut child = Command::new(env!("CARGO_BIN_EXE_zebu"))
+            .args(["dev", "--servers", "3", "--port", &port.to_string(), "--directory"])
+            .arg(home.path().join("dev"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = Vec::new();
+        for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+            let line = line.unwrap();
+            let (ended, leads) = (line.contains("has ended"), line.ends_with(": leader"));
+            lines.push(line);
+            if leads {
+                return (child, lines);
+            }
+            if ended {
+                break;
+            }
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    panic!("no free ports for a local ensemble");
+}
+
+#[test]
+fn a_local_ensemble_in_one_command() {
+    let home = TempDir::new().unwrap();
+    let (mut child, lines) = dev(&home);
+    assert!(lines[0].starts_with("connect with: zebu -server 127.0.0.1:"), "{lines:?}");
+    let status = Command::new("kill").arg(child.id().to_string()).status().unwrap();
+    assert!(status.success());
+    assert!(child.wait().unwrap().success());
 }

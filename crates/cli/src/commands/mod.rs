@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod dev;
 pub(crate) mod log;
 pub(crate) mod restart;
 pub(crate) mod serve;
