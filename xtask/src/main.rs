@@ -10,6 +10,7 @@ mod bench;
 mod checks;
 mod crash_states;
 mod interop;
+mod mutants;
 mod step;
 mod tidy;
 
@@ -32,6 +33,8 @@ enum Chore {
     Interop(interop::Arguments),
     /// Power failures at every moment, each state recovered and judged
     CrashStates(crash_states::Arguments),
+    /// Known bugs put back into a copy of the project: the simulator has to find each of them
+    Mutants(mutants::Arguments),
     /// Apache ZooKeeper and Zebu under the same load, one after the other
     Bench(bench::Arguments),
 }
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Chore::Tidy => tidy::run(),
         Chore::Interop(arguments) => interop::run(&arguments),
         Chore::CrashStates(arguments) => crash_states::look(&arguments),
+        Chore::Mutants(arguments) => mutants::run(&arguments),
         Chore::Bench(arguments) => bench::run(&arguments),
     };
     match result {

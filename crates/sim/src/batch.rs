@@ -16,6 +16,7 @@ pub(crate) struct Options {
     pub(crate) jobs: usize,
     pub(crate) twice: bool,
     pub(crate) keep_going: bool,
+    pub(crate) brief: bool,
 }
 
 /// What all runs came to.
@@ -66,7 +67,8 @@ pub(crate) fn run(seeds: Range<u64>, options: &Options) -> bool {
     std::panic::set_hook(Box::new(|_| {}));
     let started = Instant::now();
     let bar = ProgressBar::new(seeds.end.saturating_sub(seeds.start));
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} seeds, {per_sec}, {eta} left {msg}") {
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} seeds, {per_sec}, {eta} left {msg}")
+    {
         bar.set_style(style);
     }
     let next = AtomicU64::new(seeds.start);
@@ -98,9 +100,21 @@ pub(crate) fn run(seeds: Range<u64>, options: &Options) -> bool {
     });
     bar.finish_and_clear();
     let total = total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    table(&total, started.elapsed().as_secs_f64());
-    explain(&total);
+    if options.brief {
+        brief(&total);
+    } else {
+        table(&total, started.elapsed().as_secs_f64());
+        explain(&total);
+    }
     total.violations.is_empty()
+}
+
+/// `caught`, the lowest seed, the checker, how many seeds were run; or `survived` and how many.
+fn brief(total: &Total) {
+    match total.violations.iter().min_by_key(|(seed, ..)| *seed) {
+        Some((seed, checker, _)) => say(&format!("caught {seed} {checker} {}", total.seeds)),
+        None => say(&format!("survived {}", total.seeds)),
+    }
 }
 
 /// The same seed twice is the same run.

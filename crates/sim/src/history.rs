@@ -2,19 +2,15 @@
 
 use std::rc::Rc;
 
-use bytes::Bytes;
-use zebu_client::core::{Cause, Delivery};
 use zebu_proto::SessionId;
 
 use crate::operation::Operation;
-use crate::queue::Time;
 
 /// A call of a client.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) client: usize,
     pub(crate) operation: Rc<Operation>,
-    pub(crate) called_at: Time,
     /// The latest transaction that any client had an answer for when this call was made.
     pub(crate) acked_before: i64,
     /// Set when the request leaves.
@@ -28,15 +24,13 @@ pub(crate) struct Call {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) session: SessionId,
-    pub(crate) xid: i32,
-    pub(crate) at: Time,
 }
 
 /// How a call ended.
 #[derive(Clone, Debug)]
 pub(crate) enum End {
-    Answered { at: Time, zxid: i64, code: i32, body: Bytes },
-    Failed { at: Time, cause: Cause, delivery: Delivery },
+    Answered { zxid: i64, code: i32 },
+    Failed,
 }
 
 /// A promise that was broken.

@@ -25,6 +25,14 @@ pub(crate) struct Committed {
     pub(crate) effects: Vec<Effect>,
 }
 
+/// Whether a transaction is a refusal of the whole session: it has gone on elsewhere, or it is over.
+pub(crate) fn is_refused_with_session(txn: &Txn) -> bool {
+    let expired = Txn::error(ErrorCode::SessionExpired);
+    is_refused_as_moved(txn)
+        || *txn == expired
+        || matches!(txn, Txn::Multi(parts) if parts.first().is_some_and(|part| part.0 == expired))
+}
+
 /// Whether a request came over the old connection of a session that has moved: it is refused without a look at
 /// the tree.
 pub(crate) fn is_refused_as_moved(txn: &Txn) -> bool {
@@ -85,6 +93,12 @@ impl Ledger {
         if zxid == 0 { Some(self.initial_digest) } else { self.get(zxid).map(|entry| entry.digest) }
     }
 
+    /// The last transaction before a place; zero if there is none.
+    pub(crate) fn before(&self, zxid: i64) -> i64 {
+        let count = self.entries.partition_point(|entry| entry.zxid < zxid);
+        self.entries[..count].last().map_or(0, |entry| entry.zxid)
+    }
+
     /// The transaction that follows another one.
     pub(crate) fn after(&self, zxid: i64) -> Option<&Committed> {
         let index = self.entries.partition_point(|entry| entry.zxid <= zxid);
@@ -135,7 +149,8 @@ impl Ledger {
             next.epoch() > last.epoch() && next.counter() == 1
         };
         if !follows || entry.header.zxid != next {
-            let text = format!("{next} was committed behind {last}, and says that it is {}", entry.header.zxid);
+            let text =
+                format!("{next} was committed behind {last}, and says that it is {}", entry.header.zxid);
             return Err(Violation::new(ORDER, text));
         }
         Ok(())
@@ -151,15 +166,15 @@ impl Ledger {
                     let text = format!("{zxid} opens session {:#x} a second time", header.session.0);
                     return Err(Violation::new(G18, text));
                 }
-                self.model.open_session(header.session, zxid.0);
+                self.model.open_session(header.session);
             }
             (Txn::CloseSession(named), _) => {
-                let mut named: Vec<Path> =
-                    named.iter().flatten().map(|path| Path::from(&**path)).collect();
+                let mut named: Vec<Path> = named.iter().flatten().map(|path| Path::from(&**path)).collect();
                 named.sort();
                 let gone = self.model.close_session(place);
                 if gone != named {
-                    let text = format!("{zxid} ends session {:#x}: {named:?} go, {gone:?} should", place.session.0);
+                    let text =
+                        format!("{zxid} ends session {:#x}: {named:?} go, {gone:?} should", place.session.0);
                     return Err(Violation::new(G18, text));
                 }
             }

@@ -29,6 +29,9 @@ struct Arguments {
     /// Runs every hundredth seed twice and compares the fingerprints.
     #[arg(long)]
     twice: bool,
+    /// One line about the first violation, for programs.
+    #[arg(long)]
+    brief: bool,
     /// Goes on behind a violation and counts them.
     #[arg(long)]
     keep_going: bool,
@@ -43,18 +46,17 @@ fn range(text: &str) -> Result<Range<u64>, String> {
 
 fn main() -> std::process::ExitCode {
     let arguments = Arguments::parse();
-    let passed = match (arguments.seed, &arguments.seeds) {
-        (Some(seed), _) => one(seed, &arguments),
-        (None, Some(seeds)) => batch::run(seeds.clone(), &batch::Options {
-            jobs: arguments.jobs.max(1),
-            twice: arguments.twice,
-            keep_going: arguments.keep_going,
-        }),
-        (None, None) => batch::run(0..1000, &batch::Options {
-            jobs: arguments.jobs.max(1),
-            twice: arguments.twice,
-            keep_going: arguments.keep_going,
-        }),
+    let passed = match arguments.seed {
+        Some(seed) => one(seed, &arguments),
+        None => batch::run(
+            arguments.seeds.clone().unwrap_or(0..1000),
+            &batch::Options {
+                jobs: arguments.jobs.max(1),
+                twice: arguments.twice,
+                keep_going: arguments.keep_going,
+                brief: arguments.brief,
+            },
+        ),
     };
     if passed { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE }
 }

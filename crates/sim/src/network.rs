@@ -372,8 +372,7 @@ impl Network {
 
     /// All connections between two hosts.
     pub(crate) fn between(&self, one: Host, other: Host) -> Vec<ConnectionId> {
-        let is_between =
-            |it: &Connection| it.hosts == [one, other] || it.hosts == [other, one];
+        let is_between = |it: &Connection| it.hosts == [one, other] || it.hosts == [other, one];
         self.connections.iter().filter(|(_, it)| is_between(it)).map(|(&id, _)| id).collect()
     }
 

@@ -52,8 +52,6 @@ pub(crate) enum Operation {
     Read { read: Read, watch: bool },
     AddWatch { path: Path, mode: AddWatchMode },
     Sync(Path),
-    /// The end of a session, which the session machine sends by itself.
-    Close,
 }
 
 impl Write {
@@ -107,13 +105,12 @@ impl Operation {
             },
             Operation::AddWatch { .. } => OpCode::AddWatch,
             Operation::Sync(_) => OpCode::Sync,
-            Operation::Close => OpCode::CloseSession,
         }
     }
 
     /// Whether it becomes a transaction.
     pub(crate) fn is_write(&self) -> bool {
-        matches!(self, Operation::Write(_) | Operation::Multi(_) | Operation::Close)
+        matches!(self, Operation::Write(_) | Operation::Multi(_))
     }
 
     /// The watch that it leaves, with its path.
@@ -158,7 +155,6 @@ impl Operation {
                 mode.wire().encode(out);
             }
             Operation::Sync(path) => Box::<str>::from(&**path).encode(out),
-            Operation::Close => {}
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) enum Fault {
     /// The machine loses its power: what was not synced is lost in part. `survives` decides what.
     PowerLoss { servers: Vec<usize>, down: Time, survives: u64 },
     /// The power fails after so many operations of the disk from now on.
-    PowerFailsInDiskWork { server: usize, operations: u64, down: Time, survives: u64 },
+    PowerFailsInDiskWork { server: usize, operations: u64 },
     /// The process does nothing for a while; its clock goes on.
     Pause { server: usize, lasts: Time },
     /// The wall clock is wrong from now on.
@@ -37,9 +37,9 @@ pub(crate) enum Fault {
     /// Messages between two hosts take longer.
     Slow { one: Host, other: Host, extra: Time, lasts: Time },
     /// An operation of the disk fails, after so many that succeed.
-    DiskError { server: usize, operations: u64, down: Time },
+    DiskError { server: usize, operations: u64 },
     /// Nothing can be written for a while.
-    DiskFull { server: usize, lasts: Time, down: Time },
+    DiskFull { server: usize, lasts: Time },
     /// Each sync takes so much longer.
     SlowDisk { server: usize, extra: Time, lasts: Time },
     /// No sync ends for a while.
@@ -231,9 +231,7 @@ impl Drawer<'_> {
             FaultKind::PowerLossOfAll => {
                 Fault::PowerLoss { servers: (0..self.shape.servers()).collect(), down, survives }
             }
-            FaultKind::PowerFailsInDiskWork => {
-                Fault::PowerFailsInDiskWork { server, operations, down, survives }
-            }
+            FaultKind::PowerFailsInDiskWork => Fault::PowerFailsInDiskWork { server, operations },
             FaultKind::Pause => Fault::Pause { server, lasts: down },
             FaultKind::ClockJump => {
                 let size = self.random.skewed(10, 3_600_000 * 24 * 365) as i64;
@@ -253,10 +251,10 @@ impl Drawer<'_> {
                 let extra = self.random.skewed(MS, self.shape.tick() * 2);
                 Fault::Slow { one: Host(server), other: Host(self.server()), extra, lasts: down }
             }
-            FaultKind::DiskError => Fault::DiskError { server, operations, down },
+            FaultKind::DiskError => Fault::DiskError { server, operations },
             FaultKind::DiskFull => {
                 let lasts = self.lasts();
-                Fault::DiskFull { server, lasts, down }
+                Fault::DiskFull { server, lasts }
             }
             FaultKind::SlowDisk => {
                 let extra = self.random.skewed(MS, self.shape.tick() * 3);

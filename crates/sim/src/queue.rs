@@ -97,8 +97,4 @@ impl Queue {
     pub(crate) fn pop(&mut self) -> Option<(Time, Event)> {
         self.heap.pop().map(|Reverse(entry)| (entry.at, entry.event))
     }
-
-    pub(crate) fn next_at(&self) -> Option<Time> {
-        self.heap.peek().map(|Reverse(entry)| entry.at)
-    }
 }

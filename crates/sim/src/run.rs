@@ -135,7 +135,8 @@ pub fn shrink(seed: u64, checker: &str, tries: usize) -> Run {
             plan.drain(at..(at + size).min(plan.len()));
             let candidate = Run { seed, plan };
             left -= 1;
-            let fails = candidate.run_caught(Lines::Dropped).violation.is_some_and(|it| it.checker == checker);
+            let fails =
+                candidate.run_caught(Lines::Dropped).violation.is_some_and(|it| it.checker == checker);
             if fails {
                 best = candidate;
                 shrunk = true;

@@ -26,9 +26,6 @@ pub(crate) struct ServerView {
     pub(crate) forgotten: i64,
     /// Its whole history is being replaced: a crash leaves the old one or the new one.
     pub(crate) replacing: bool,
-    /// What it has promised was changed to something that can be read: it may be waiting for an epoch that is far
-    /// away, and nothing that it does can tell.
-    pub(crate) promises_rotten: bool,
 }
 
 impl ServerView {
@@ -52,6 +49,7 @@ impl ServerView {
     /// A whole state takes the place of everything.
     pub(crate) fn install(&mut self, zxid: i64) {
         self.replacing = false;
+        self.rotten = false;
         self.log.clear();
         self.compared = 0;
         self.base = zxid;

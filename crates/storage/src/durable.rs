@@ -40,6 +40,16 @@ pub fn lower<D: Disk>(disk: &D, logs: &Path, end: Option<(Zxid, u64)>, zxid: Zxi
     replace_file(disk, logs, NAME, TEMPORARY_NAME, &note.encode_file()).during("write", &logs.join(NAME))
 }
 
+/// Raises the note to what a recovery has found and made durable: a power failure may have lost the last notes,
+/// and what they protected must not stay without. `end` is the log that holds the last transaction, and where it
+/// ends there. A directory without a note stays without. Durable when it returns.
+pub fn raise<D: Disk>(disk: &D, logs: &Path, end: (Zxid, u64), zxid: Zxid) -> Result<(), IoFailure> {
+    let Some(note) = read_note(disk, logs)?.filter(|note| note.zxid < zxid) else { return Ok(()) };
+    let (log, offset) = end;
+    let note = DurableNote { sequence: note.sequence.wrapping_add(1), log, offset, zxid };
+    replace_file(disk, logs, NAME, TEMPORARY_NAME, &note.encode_file()).during("write", &logs.join(NAME))
+}
+
 /// Writes notes.
 #[derive(Debug)]
 pub struct DurableFile<F> {

@@ -393,3 +393,26 @@ fn a_damaged_end_of_an_older_log_is_not_taken_for_a_torn_one() {
     disk.put(&path, &bytes);
     assert!(matches!(last(&disk), Err(RecoveryError::DurableLost { .. })));
 }
+
+/// A power failure may lose the last notes. What recovery finds and accepts is noted again, so that damage that
+/// comes later is not taken for a torn end.
+#[test]
+fn what_recovery_has_found_is_noted() {
+    let disk = empty();
+    snapshot(&disk, 0);
+    let mut options = LogOptions::new(directories().logs(), directories().snapshots());
+    options.preallocate = 0;
+    let mut writer = LogWriter::open(disk.clone(), options, Zxid::ZERO).unwrap();
+    let mut bytes = Vec::new();
+    append_entry(&entry(Zxid(1), 9, b'l'), &mut bytes);
+    writer.append(Zxid(1), Zxid(1), &bytes).unwrap();
+    writer.sync().unwrap();
+    let disk = disk.after(Crash::LoseAll);
+    assert_eq!(last(&disk).unwrap(), 1);
+    let path = log_path("log.1");
+    let mut bytes = disk.image()[&path].clone();
+    let at = bytes.len() - 10;
+    bytes[at] ^= 1;
+    disk.put(&path, &bytes);
+    assert!(matches!(last(&disk), Err(RecoveryError::DurableLost { .. })));
+}

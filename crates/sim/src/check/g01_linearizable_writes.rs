@@ -72,7 +72,6 @@ fn expected_answer(operation: &Operation, effects: &[Effect]) -> Said {
             };
             Said::Each((0..writes.len()).map(each).collect())
         }
-        Operation::Close => Said::Nothing,
         _ => match effects.first() {
             Some(Effect::Error(code)) => Said::Error(code.wire()),
             Some(Effect::Created { path, answer: CreateOp::Create, .. }) => Said::Path(path.to_string()),
@@ -109,9 +108,8 @@ fn found_answer(operation: &Operation, answer: &Answer) -> Said {
         Operation::Write(Write::Create { op: CreateOp::Create, .. }) => {
             Box::<str>::decode(reader).map(|path| Said::Path(path.into()))
         }
-        Operation::Write(Write::Create { .. }) => {
-            Box::<str>::decode(reader).and_then(|path| Ok(Said::PathAndStat(path.into(), Stat::decode(reader)?)))
-        }
+        Operation::Write(Write::Create { .. }) => Box::<str>::decode(reader)
+            .and_then(|path| Ok(Said::PathAndStat(path.into(), Stat::decode(reader)?))),
         Operation::Write(Write::Set { .. } | Write::SetAcl { .. }) => Stat::decode(reader).map(Said::Stat),
         _ => Ok(Said::Nothing),
     };

@@ -5,7 +5,7 @@ use zebu_client::core::Answer;
 
 use super::Judge;
 use crate::history::{Sent, Verdict, Violation};
-use crate::ledger::is_refused_as_moved;
+use crate::ledger::is_refused_with_session;
 
 const NAME: &str = "g02_client_order";
 
@@ -20,14 +20,14 @@ pub(super) fn check_commit(judge: &mut Judge) -> Verdict {
     let Some(last) = judge.ledger.entries().last() else { return Ok(()) };
     let header = last.entry.header;
     // What comes late over an old connection has no effect.
-    if last.call.is_none() || is_refused_as_moved(&last.entry.txn) {
+    if last.call.is_none() || is_refused_with_session(&last.entry.txn) {
         return Ok(());
     }
     let Some(session) = judge.sessions.get_mut(&header.session) else { return Ok(()) };
     if header.cxid <= session.last_xid {
         let text = format!(
-            "request {} of session {:#x} was carried out at {}, behind request {}",
-            header.cxid, header.session.0, header.zxid, session.last_xid
+            "request {} of session {:#x} was carried out at {}, behind request {}: {:?}",
+            header.cxid, header.session.0, header.zxid, session.last_xid, last.entry.txn
         );
         return Err(Violation::new(NAME, text));
     }

@@ -22,10 +22,7 @@ pub(super) fn check_answer(judge: &Judge, index: usize, answer: &Answer) -> Verd
     if expected == found {
         return Ok(());
     }
-    let text = format!(
-        "{read:?} was answered {found:?} at {:#x}, where it is {expected:?}",
-        answer.zxid
-    );
+    let text = format!("{read:?} was answered {found:?} at {:#x}, where it is {expected:?}", answer.zxid);
     Err(Violation::new(NAME, text))
 }
 

@@ -21,7 +21,7 @@ pub(super) fn check_acknowledged(judge: &Judge, index: usize, answer: &Answer) -
 /// What had no effect must have none later either.
 pub(super) fn check_end(judge: &Judge) -> Verdict {
     for call in &judge.calls {
-        let Some(End::Answered { zxid, code, .. }) = &call.end else { continue };
+        let Some(End::Answered { zxid, code }) = &call.end else { continue };
         if !call.operation.is_write() || has_no_place(*code) {
             continue;
         }

@@ -10,6 +10,7 @@ const NAME: &str = "g11_one_shot";
 /// An event that no watch of the connection asked for.
 pub(super) fn check_surplus(model: &Model, (zxid, kind, path): &Told) -> Verdict {
     let happened: Vec<_> = model.changes(zxid - 1, *zxid).iter().filter(|it| it.1 == *path).collect();
-    let text = format!("{kind:?} of {path} at {zxid:#x} was sent to nobody's wish; what happened: {happened:?}");
+    let text =
+        format!("{kind:?} of {path} at {zxid:#x} was sent to nobody's wish; what happened: {happened:?}");
     Err(Violation::new(NAME, text))
 }

@@ -1,6 +1,7 @@
 //! G18: a session ends once, in one transaction that takes exactly its ephemeral nodes, and is never used
 //! again. The ledger compares the nodes; that a silent session ends at all is checked with G9.
 
+use zebu_proto::SessionId;
 use zebu_proto::txn::Txn;
 
 use super::Judge;
@@ -26,4 +27,10 @@ pub(super) fn check_commit(judge: &Judge) -> Verdict {
         return Err(Violation::new(NAME, text));
     }
     Ok(())
+}
+
+/// Sessions that nobody has spoken for longer than their timeouts, and that are still there.
+pub(crate) fn left(sessions: &[SessionId]) -> Violation {
+    let shown: Vec<String> = sessions.iter().map(|session| format!("{:#x}", session.0)).collect();
+    Violation::new(NAME, format!("sessions that nobody holds did not expire: {}", shown.join(", ")))
 }

@@ -12,6 +12,8 @@ pub(super) fn check_state(judge: &Judge, server: usize, last: i64, digest: i64) 
             let text = format!("server {server} hashes to {digest:#x} at {last:#x}, not to {expected:#x}");
             Err(Violation::new(NAME, text))
         }
-        None => Err(Violation::new(NAME, format!("server {server} is at {last:#x}, which was never committed"))),
+        None => {
+            Err(Violation::new(NAME, format!("server {server} is at {last:#x}, which was never committed")))
+        }
     }
 }

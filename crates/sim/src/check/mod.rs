@@ -9,6 +9,7 @@ mod g05_read_your_writes;
 mod g06_atomicity;
 mod g07_durability;
 mod g08_no_resurrection;
+pub(crate) mod g09_timeliness;
 mod g10_sync;
 mod g11_one_shot;
 mod g12_event_before_data;
@@ -16,11 +17,10 @@ mod g13_event_order;
 mod g14_watch_completeness;
 mod g16_watch_access;
 mod g17_session_liveness;
-mod g18_session_expiry;
+pub(crate) mod g18_session_expiry;
 mod g20_versions;
 mod g21_sequence_names;
 mod g22_replica_equality;
-pub(crate) mod g09_timeliness;
 mod watches;
 mod zab_acknowledgements;
 mod zab_committed_durability;
@@ -84,7 +84,13 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
-    pub(crate) fn new(voters: usize, servers: usize, clients: usize, tick: Time, options: TreeOptions) -> Judge {
+    pub(crate) fn new(
+        voters: usize,
+        servers: usize,
+        clients: usize,
+        tick: Time,
+        options: TreeOptions,
+    ) -> Judge {
         Judge {
             now: 0,
             voters,
@@ -116,7 +122,6 @@ impl Judge {
         self.calls.push(Call {
             client,
             operation,
-            called_at: self.now,
             acked_before: self.acked,
             sent: None,
             place: None,
@@ -127,13 +132,13 @@ impl Judge {
 
     /// A request leaves its client.
     pub(crate) fn sent(&mut self, call: usize, session: SessionId, xid: i32) {
-        self.calls[call].sent = Some(Sent { session, xid, at: self.now });
+        self.calls[call].sent = Some(Sent { session });
         self.requests.insert((session, xid), call);
     }
 
     /// A call ends without an answer.
-    pub(crate) fn failed(&mut self, call: usize, end: End) {
-        self.calls[call].end = Some(end);
+    pub(crate) fn failed(&mut self, call: usize) {
+        self.calls[call].end = Some(End::Failed);
     }
 
     /// A call is answered.
@@ -142,9 +147,7 @@ impl Judge {
         let verdict = self.check_answer(call, answer);
         self.note(verdict);
         let is_write = self.calls[call].operation.is_write();
-        let end =
-            End::Answered { at: self.now, zxid: answer.zxid, code: answer.code, body: answer.body.clone() };
-        self.calls[call].end = Some(end);
+        self.calls[call].end = Some(End::Answered { zxid: answer.zxid, code: answer.code });
         if is_write {
             self.acked = self.acked.max(answer.zxid);
         }
@@ -227,7 +230,7 @@ impl Judge {
     pub(crate) fn serving(&mut self, server: usize, incarnation: u32, serving: Serving, last: i64) {
         if let Serving::Leading { epoch } = serving {
             let verdict = zab_leadership::check_leader(self, server, incarnation, epoch)
-                .and_then(|()| zab_leader_completeness::check_leader(self, server, last));
+                .and_then(|()| zab_leader_completeness::check_leader(self, server, epoch, last));
             self.note(verdict);
         }
     }
@@ -236,6 +239,27 @@ impl Judge {
     pub(crate) fn packet_sent(&mut self, server: usize, packet: &Packet) {
         let verdict = zab_acknowledgements::check_packet(self, server, packet);
         self.note(verdict);
+    }
+
+    /// A whole state takes the place of a member's log.
+    pub(crate) fn installed(&mut self, server: usize, zxid: i64) {
+        let undecided = self.undecided(zxid);
+        let decided = self.ledger.last();
+        let view = &mut self.servers[server];
+        view.install(zxid);
+        if !undecided.is_empty() {
+            view.base = decided;
+            view.log = undecided;
+        }
+    }
+
+    /// What a state holds beyond what is decided: a leader that does not serve yet may send such a one. The
+    /// transactions are in the log of whoever has them.
+    pub(crate) fn undecided(&self, zxid: i64) -> Vec<(i64, Arc<[u8]>)> {
+        let decided = self.ledger.last();
+        let donor = self.servers.iter().find(|view| zxid > decided && view.entry(zxid).is_some());
+        let is_meant = |(it, _): &&(i64, Arc<[u8]>)| *it > decided && *it <= zxid;
+        donor.map(|view| view.log.iter().filter(is_meant).cloned().collect()).unwrap_or_default()
     }
 
     /// A member gets a packet.

@@ -92,10 +92,9 @@ impl Account {
             let is_above = |watched: &Path| {
                 &**watched == "/" || path.strip_prefix(&**watched).is_some_and(|rest| rest.starts_with('/'))
             };
-            concerned |= self
-                .armed
-                .iter()
-                .any(|((table, watched), since)| *table == Table::Recursive && *since < zxid && is_above(watched));
+            concerned |= self.armed.iter().any(|((table, watched), since)| {
+                *table == Table::Recursive && *since < zxid && is_above(watched)
+            });
         }
         concerned
     }

@@ -1,12 +1,15 @@
-//! Completeness of leaders: who begins to lead holds everything that was ever committed.
+//! Completeness of leaders: who begins to lead holds everything that was committed in earlier epochs. What later
+//! leaders have decided it need not know: it may be told of its own quorum long after that has gone on.
+
+use zebu_proto::Zxid;
 
 use super::Judge;
 use crate::history::{Verdict, Violation};
 
 const NAME: &str = "zab_leader_completeness";
 
-pub(super) fn check_leader(judge: &Judge, server: usize, last: i64) -> Verdict {
-    let committed = judge.ledger.last();
+pub(super) fn check_leader(judge: &Judge, server: usize, epoch: u32, last: i64) -> Verdict {
+    let committed = judge.ledger.before(Zxid::new(epoch, 0).0);
     if last >= committed {
         return Ok(());
     }

@@ -16,7 +16,7 @@ pub(super) fn check_state(judge: &mut Judge, server: usize, last: i64) -> Verdic
             judge.commit(server, zxid, &bytes)?;
         } else {
             let known = judge.ledger.get(zxid);
-            if !known.is_some_and(|known| known.bytes == bytes) {
+            if known.is_none_or(|known| known.bytes != bytes) {
                 let text = format!("server {server} has applied another {zxid:#x} than the others");
                 return Err(Violation::new(NAME, text));
             }

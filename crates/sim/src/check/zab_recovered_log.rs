@@ -26,7 +26,8 @@ pub(crate) fn check(server: usize, view: &ServerView, base: i64, found: &[(i64, 
         }
         let index = found.binary_search_by_key(zxid, |(zxid, _)| *zxid);
         if !index.is_ok_and(|index| found[index].1 == *bytes) {
-            let text = format!("server {server} had {zxid:#x} on disk, but does not find it after its restart");
+            let text =
+                format!("server {server} had {zxid:#x} on disk, but does not find it after its restart");
             return Err(Violation::new(NAME, text));
         }
     }

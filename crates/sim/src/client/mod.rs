@@ -67,8 +67,7 @@ impl Client {
             ..Settings::default()
         };
         let addresses: Vec<ServerAddress> = (0..servers).map(address_of).collect();
-        let session =
-            Session::new(settings, &addresses, random.draw(), epoch + Duration::from_micros(now));
+        let session = Session::new(settings, &addresses, random.draw(), epoch + Duration::from_micros(now));
         Client {
             session,
             link: None,

@@ -1,9 +1,7 @@
 //! Eyes on a client's connection: which requests leave and which frames come, in the order of the wire.
 
 use zebu_proto::client::read::ReadRequest;
-use zebu_proto::client::{
-    EventType, ReplyHeader, Request, RequestHeader, SetWatches, WatcherEvent,
-};
+use zebu_proto::client::{EventType, ReplyHeader, Request, RequestHeader, SetWatches, WatcherEvent};
 use zebu_proto::frame::{Framed, LENGTH_SIZE, peek};
 use zebu_proto::{Jute, OpCode, Reader, Xid};
 

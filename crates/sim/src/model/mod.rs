@@ -82,7 +82,6 @@ pub(crate) struct Model {
 /// When a session was there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SessionLife {
-    pub(crate) created: i64,
     pub(crate) closed: Option<i64>,
 }
 

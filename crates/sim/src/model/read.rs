@@ -35,9 +35,8 @@ impl Model {
             Read::Children(path) => {
                 readable(path).map(|node| Expected::Names(node.children.iter().cloned().collect()))
             }
-            Read::ChildrenAndStat(path) => readable(path).map(|node| {
-                Expected::NamesAndStat(node.children.iter().cloned().collect(), node.stat())
-            }),
+            Read::ChildrenAndStat(path) => readable(path)
+                .map(|node| Expected::NamesAndStat(node.children.iter().cloned().collect(), node.stat())),
             Read::Acl(path) => node(path).and_then(|node| {
                 let may = Permissions::READ | Permissions::ADMIN;
                 if node.permissions & may == 0 {

@@ -23,10 +23,22 @@ pub(crate) enum Change {
 pub(crate) enum Effect {
     /// Nothing.
     Error(ErrorCode),
-    Created { path: Path, stat: Stat, answer: CreateOp },
-    Deleted { path: Path },
-    Set { path: Path, stat: Stat },
-    AclSet { path: Path, stat: Stat },
+    Created {
+        path: Path,
+        stat: Stat,
+        answer: CreateOp,
+    },
+    Deleted {
+        path: Path,
+    },
+    Set {
+        path: Path,
+        stat: Stat,
+    },
+    AclSet {
+        path: Path,
+        stat: Stat,
+    },
     Checked,
 }
 
@@ -206,12 +218,7 @@ impl Model {
         effects
     }
 
-    fn commit(
-        &mut self,
-        zxid: i64,
-        changed: BTreeMap<Path, Option<Rc<Node>>>,
-        events: Vec<(Path, Change)>,
-    ) {
+    fn commit(&mut self, zxid: i64, changed: BTreeMap<Path, Option<Rc<Node>>>, events: Vec<(Path, Change)>) {
         for (path, node) in changed {
             self.nodes.entry(path).or_default().push((zxid, node));
         }
@@ -219,8 +226,8 @@ impl Model {
     }
 
     /// A session begins.
-    pub(crate) fn open_session(&mut self, session: SessionId, zxid: i64) {
-        self.sessions.insert(session, SessionLife { created: zxid, closed: None });
+    pub(crate) fn open_session(&mut self, session: SessionId) {
+        self.sessions.insert(session, SessionLife { closed: None });
     }
 
     /// A session ends; what went with it.

@@ -18,8 +18,6 @@ struct Mood {
     power_off_after: Option<u64>,
     power: Power,
     full: bool,
-    /// Faults that were met, for the count.
-    met: u64,
 }
 
 /// Whether the machine has power.
@@ -59,7 +57,6 @@ fn pass(mood: &RefCell<Mood>, space: Space) -> io::Result<()> {
     if let Some(left) = &mut mood.power_off_after {
         if *left == 0 {
             mood.power = Power::Off;
-            mood.met += 1;
             return Err(io::Error::other("the power is off"));
         }
         *left -= 1;
@@ -67,13 +64,11 @@ fn pass(mood: &RefCell<Mood>, space: Space) -> io::Result<()> {
     if let Some(left) = &mut mood.error_after {
         if *left == 0 {
             mood.error_after = None;
-            mood.met += 1;
             return Err(io::Error::other("an error of the disk"));
         }
         *left -= 1;
     }
     if mood.full && space == Space::Takes {
-        mood.met += 1;
         return Err(io::ErrorKind::StorageFull.into());
     }
     Ok(())
@@ -82,11 +77,6 @@ fn pass(mood: &RefCell<Mood>, space: Space) -> io::Result<()> {
 impl MoodyDisk {
     pub(crate) fn new(model: ModelDisk) -> MoodyDisk {
         MoodyDisk { model, mood: Rc::default() }
-    }
-
-    /// The bytes.
-    pub(crate) fn model(&self) -> &ModelDisk {
-        &self.model
     }
 
     pub(crate) fn fail_after(&self, operations: u64) {

@@ -30,7 +30,7 @@ pub(crate) struct Server {
     /// Nothing is done before this moment.
     pub(crate) paused_until: Time,
     /// Each sync takes so much longer.
-    pub(crate) slow: Time,
+    slow: Time,
     /// No sync ends before this moment.
     pub(crate) hung_until: Time,
     /// Its disk has no space before this moment.
@@ -39,8 +39,6 @@ pub(crate) struct Server {
     pub(crate) down_until: Time,
     /// Cut off in the liveness phase: it stays down.
     pub(crate) retired: bool,
-    /// Why its last start was refused.
-    pub(crate) refused: Option<String>,
 }
 
 impl Server {
@@ -56,7 +54,6 @@ impl Server {
             full_until: 0,
             down_until: 0,
             retired: false,
-            refused: None,
         }
     }
 
@@ -64,6 +61,26 @@ impl Server {
         match &mut self.life {
             Life::Up(process) => Some(process),
             Life::Down => None,
+        }
+    }
+
+    /// How long its syncs take beyond the usual.
+    pub(crate) fn slow(&self) -> Time {
+        self.slow
+    }
+
+    pub(crate) fn slow_down(&mut self, extra: Time) {
+        self.set_slow(self.slow + extra);
+    }
+
+    pub(crate) fn speed_up(&mut self, extra: Time) {
+        self.set_slow(self.slow.saturating_sub(extra));
+    }
+
+    fn set_slow(&mut self, slow: Time) {
+        self.slow = slow;
+        if let Some(process) = self.process() {
+            process.slow = slow;
         }
     }
 

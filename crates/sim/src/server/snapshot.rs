@@ -66,7 +66,10 @@ impl Process {
                 let sections =
                     Sections::DigestAndLastZxid { zxid: last, digest: tree.digest(), last_zxid: last };
                 let written = snapshotting.writer.finish(sections).is_ok();
-                core.tell(format_args!("s{} wrote a snapshot of {}: {written}", self.server, snapshotting.zxid));
+                core.tell(format_args!(
+                    "s{} wrote a snapshot of {}: {written}",
+                    self.server, snapshotting.zxid
+                ));
                 if written {
                     core.counts.snapshots += 1;
                     let _ = purge(&self.disk, &self.directories, 3);

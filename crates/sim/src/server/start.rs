@@ -101,7 +101,13 @@ fn failed(error: impl std::fmt::Display) -> Death {
 }
 
 /// Starts a server; an error of the disk ends the attempt.
-pub(crate) fn start(server: usize, incarnation: u32, disk: MoodyDisk, wall_offset_ms: i64, core: &mut Core) -> Result<Process, Death> {
+pub(crate) fn start(
+    server: usize,
+    incarnation: u32,
+    disk: MoodyDisk,
+    wall_offset_ms: i64,
+    core: &mut Core,
+) -> Result<Process, Death> {
     let directories = directories();
     let locks = directories.open(&disk, Missing::Create, "zebu").map_err(failed)?;
     let is_member = core.shape.servers() > 1;
@@ -110,14 +116,21 @@ pub(crate) fn start(server: usize, incarnation: u32, disk: MoodyDisk, wall_offse
     let log = open_log(&disk, &directories, &tree, &core.shape).map_err(failed)?;
     let verdict = zab_recovered_log::check(server, &core.judge.servers[server], opened.base, &opened.found);
     core.judge.note(verdict);
+    let mut known = core.judge.undecided(opened.base);
+    let decided = core.judge.ledger.last();
     let view = &mut core.judge.servers[server];
-    view.base = opened.base;
-    view.log = opened.found;
+    view.base = if known.is_empty() { opened.base } else { decided };
+    known.extend(opened.found);
+    view.log = known;
     view.durable = last;
     view.compared = 0;
     view.replacing = false;
     let mut trust = opened.trust;
-    let epochs = if is_member { Some(load_epochs(server, &disk, &directories, last, &mut trust, core)?) } else { None };
+    let epochs = if is_member {
+        Some(load_epochs(server, &disk, &directories, last, &mut trust, core)?)
+    } else {
+        None
+    };
     let now = moment(core.now, wall_offset_ms);
     let replica = Replica::new(tree, Policy::default(), Enforcement::Off, 3);
     let settings = node_settings(server, incarnation, &core.shape);
@@ -154,6 +167,7 @@ pub(crate) fn start(server: usize, incarnation: u32, disk: MoodyDisk, wall_offse
         links: BTreeMap::new(),
         by_connection: BTreeMap::new(),
         accepted_links: 0,
+        received: BTreeMap::new(),
         work: VecDeque::new(),
         busy: None,
         work_number: 0,
@@ -161,7 +175,8 @@ pub(crate) fn start(server: usize, incarnation: u32, disk: MoodyDisk, wall_offse
         snapshots: 0,
         wake_at: None,
         observed: None,
-        locks,
+        slow: 0,
+        _locks: locks,
     };
     if !is_member {
         // A server that is alone has decided everything that is in its log.
@@ -172,7 +187,13 @@ pub(crate) fn start(server: usize, incarnation: u32, disk: MoodyDisk, wall_offse
 }
 
 /// Recovers; a member whose data is damaged goes on empty and untrusted.
-fn open(server: usize, disk: &MoodyDisk, directories: &Directories, is_member: bool, core: &mut Core) -> Result<Opened, Death> {
+fn open(
+    server: usize,
+    disk: &MoodyDisk,
+    directories: &Directories,
+    is_member: bool,
+    core: &mut Core,
+) -> Result<Opened, Death> {
     let options = if is_member { RecoveryOptions::member() } else { RecoveryOptions::default() };
     let attempt = || {
         let mut witness = Witness { restore: Restore::new(tree_options()), found: Vec::new() };
@@ -297,8 +318,8 @@ pub(crate) fn begin_snapshot(
 pub(crate) fn encode_state(tree: &Tree) -> Vec<u8> {
     let sessions: Vec<_> = tree.sessions().iter().map(|(&id, &timeout_ms)| (id, timeout_ms)).collect();
     let acls: Vec<_> = tree.acl_table().map(|(id, acl)| (id, &acl[..])).collect();
-    let mut encoder = Encoder::begin(Vec::new(), sessions.into_iter(), acls.into_iter())
-        .expect("memory takes everything");
+    let mut encoder =
+        Encoder::begin(Vec::new(), sessions.into_iter(), acls.into_iter()).expect("memory takes everything");
     let mut walker = tree.walker();
     while walker.next_slice(tree, usize::MAX, &mut |path, data, acl, stat| {
         encoder.node(path, data, acl, stat).expect("memory takes everything");

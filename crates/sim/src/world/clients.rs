@@ -7,7 +7,6 @@ use zebu_proto::{Jute, OpCode, Reader};
 
 use super::{Phase, World};
 use crate::client::{Client, Link, Received, Requested, Wire, Zeal, pause, server_of};
-use crate::history::End;
 use crate::network::{ConnectionId, Host, Message, Port, Side};
 use crate::operation::{Operation, Path, Write};
 use crate::queue::{Accepted, Event};
@@ -77,7 +76,6 @@ impl World {
     }
 
     fn client_call_ends(&mut self, client: usize, call: usize, outcome: zebu_client::core::Outcome) {
-        let at = self.core.now;
         let it = &mut self.clients[client];
         it.outstanding = it.outstanding.saturating_sub(1);
         // The end of a session has no call.
@@ -103,10 +101,12 @@ impl World {
                 }
             }
             Err(failure) => {
-                self.core.tell(format_args!("c{client} call {call} fails: {}, {:?}", failure.cause, failure.delivery));
+                self.core.tell(format_args!(
+                    "c{client} call {call} fails: {}, {:?}",
+                    failure.cause, failure.delivery
+                ));
                 self.clients[client].waiting.retain(|it| *it != call);
-                let end = End::Failed { at, cause: failure.cause, delivery: failure.delivery };
-                self.core.judge.failed(call, end);
+                self.core.judge.failed(call);
             }
         }
     }
@@ -137,12 +137,19 @@ impl World {
                 Requested::Connect | Requested::Own => {}
             }
         }
-        self.core.network.send(link.connection, Side::Dialer, Message::Bytes(bytes), now, &mut self.core.queue);
+        self.core.network.send(
+            link.connection,
+            Side::Dialer,
+            Message::Bytes(bytes),
+            now,
+            &mut self.core.queue,
+        );
     }
 
     pub(super) fn client_dialed(&mut self, connection: ConnectionId, accepted: Accepted) {
         let now = self.core.now;
-        let found = self.clients.iter().position(|it| it.link.is_some_and(|link| link.connection == connection));
+        let found =
+            self.clients.iter().position(|it| it.link.is_some_and(|link| link.connection == connection));
         let Some(client) = found else {
             // Nobody waits for it any more.
             return self.core.network.close(connection, Side::Dialer, now, &mut self.core.queue);

@@ -209,7 +209,9 @@ impl World {
                     self.client_receives(host - self.servers.len(), connection, message);
                 } else if port == Some(Port::Client) {
                     if let crate::network::Message::Bytes(bytes) = message {
-                        self.with_process(host, |process, core| process.client_bytes(connection, &bytes, core));
+                        self.with_process(host, |process, core| {
+                            process.client_bytes(connection, &bytes, core)
+                        });
                     }
                 } else {
                     self.with_process(host, |process, core| process.peer_message(connection, message, core));
@@ -249,7 +251,9 @@ impl World {
                 process.accept_client(connection, core);
                 Ok(())
             }),
-            Some(Port::Quorum) => self.with_process(host, |process, core| process.accept_peer(connection, core)),
+            Some(Port::Quorum) => {
+                self.with_process(host, |process, core| process.accept_peer(connection, core))
+            }
             None => {}
         }
     }

@@ -1,11 +1,14 @@
 //! The phases of a run, and what has to be true at their ends.
 
+use zebu_proto::SessionId;
+
 use super::{Phase, World};
 use crate::check::g09_timeliness::late;
+use crate::check::g18_session_expiry;
 use crate::client::Zeal;
 use crate::history::End;
 use crate::network::{Farewell, Host};
-use crate::queue::Event;
+use crate::queue::{Event, Time};
 use crate::server::process::Service;
 
 impl World {
@@ -26,6 +29,10 @@ impl World {
                     let text = format!("not caught up in time: {}", behind.join("; "));
                     self.core.judge.note(Err(late(text)));
                 }
+                let left = self.forgotten_sessions();
+                if !left.is_empty() {
+                    self.core.judge.note(Err(g18_session_expiry::left(&left)));
+                }
                 self.phase = Phase::Over;
             }
             Phase::Over => {}
@@ -45,7 +52,7 @@ impl World {
                 }
             }
             Phase::Convergence => {
-                if self.behind().is_empty() {
+                if self.behind().is_empty() && self.forgotten_sessions().is_empty() {
                     self.phase = Phase::Over;
                 }
             }
@@ -67,7 +74,7 @@ impl World {
         for server in 0..self.servers.len() {
             let is_healed = self.healed.contains(&server);
             let machine = &mut self.servers[server];
-            machine.slow = 0;
+            machine.speed_up(Time::MAX);
             machine.hung_until = 0;
             machine.full_until = 0;
             machine.paused_until = machine.paused_until.min(now);
@@ -127,7 +134,7 @@ impl World {
             let last = self.core.judge.calls.iter().rfind(mine);
             match last.and_then(|call| call.end.clone()) {
                 Some(End::Answered { .. }) => {}
-                Some(End::Failed { .. }) => {
+                Some(End::Failed) => {
                     waiting.push(format!("client {client} has lost its last call"));
                     if self.clients[client].outstanding == 0 && self.core.now < self.phase_ends {
                         self.last_calls(client);
@@ -146,11 +153,17 @@ impl World {
         self.core.push(self.phase_ends, Event::NextPhase);
     }
 
+    /// Sessions that are open although no client holds them.
+    fn forgotten_sessions(&self) -> Vec<SessionId> {
+        let is_held = |session: &SessionId| {
+            self.clients.iter().any(|client| client.session.status().session.id == *session)
+        };
+        self.core.judge.ledger.model.open_sessions().filter(|session| !is_held(session)).collect()
+    }
+
     /// Servers of the healed majority that do not serve, or do not hold everything.
     fn behind(&mut self) -> Vec<String> {
         let last = self.core.judge.ledger.last();
-        // A promise that was changed on disk can reach others and keep any of them away until the ensemble gets there.
-        let promises_rotten = self.core.judge.servers.iter().any(|view| view.promises_rotten);
         let mut behind = Vec::new();
         for &server in &self.healed {
             let Some(process) = self.servers[server].process() else {
@@ -159,9 +172,6 @@ impl World {
             };
             let applied = process.replica.last_zxid();
             if process.service == Service::Closed {
-                if promises_rotten {
-                    continue;
-                }
                 behind.push(format!("server {server} does not serve: {:?}", process.node.status()));
             } else if applied.0 != last {
                 behind.push(format!("server {server} is at {applied}, not at {last:#x}"));

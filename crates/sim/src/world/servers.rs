@@ -29,7 +29,7 @@ impl World {
 
     /// A process ends by itself; it is started again after a while.
     fn dies(&mut self, server: usize, death: &Death) {
-        self.core.tell(format_args!("s{server} dies: {death:?}"));
+        self.core.tell(format_args!("s{server} dies: {death}"));
         let power = self.servers[server].process().map_or(Power::On, |process| process.disk.power());
         if let Death::Commit(reason) = death {
             let text = format!("server {server} cannot go on: {reason}");
@@ -96,10 +96,12 @@ impl World {
         self.core.counts.starts += 1;
         self.core.tell(format_args!("s{server} starts"));
         match start::start(server, incarnation, disk, wall, &mut self.core) {
-            Ok(process) => self.servers[server].life = Life::Up(Box::new(process)),
+            Ok(mut process) => {
+                process.slow = self.servers[server].slow();
+                self.servers[server].life = Life::Up(Box::new(process));
+            }
             Err(death) => {
-                self.core.tell(format_args!("s{server} does not start: {death:?}"));
-                self.servers[server].refused = Some(format!("{death:?}"));
+                self.core.tell(format_args!("s{server} does not start: {death}"));
                 self.restart_later(server, self.core.shape.tick() * 3);
             }
         }

@@ -17,7 +17,7 @@ use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 
 use crate::directory::Directories;
 use crate::disk::Disk;
-use crate::durable::read_note;
+use crate::durable::{self, read_note};
 use crate::failure::During;
 use crate::format::durable::DurableNote;
 use crate::format::names::{compression_of, parse_snapshot};
@@ -288,6 +288,9 @@ pub fn recover<D: Disk>(
         let mut read = replayed.read;
         read.extend(base.snapshot.iter().map(|snapshot| snapshot.path.clone()));
         perform(disk, directories, &repairs, &read)?;
+        if let Some(end) = replayed.end {
+            durable::raise(disk, &directories.logs(), end, replayed.last)?;
+        }
     }
     Ok(Recovered {
         last_zxid: replayed.last,

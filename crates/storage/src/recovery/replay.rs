@@ -44,6 +44,8 @@ enum Comparing {
 /// What the replay came to.
 pub(super) struct Replayed {
     pub(super) last: Zxid,
+    /// The log that holds it, and where it ends there; `None` if it is in the snapshot alone.
+    pub(super) end: Option<(Zxid, u64)>,
     pub(super) applied: u64,
     pub(super) repeated: u64,
     pub(super) dropped: Vec<DroppedTail>,
@@ -73,6 +75,7 @@ impl<'a, D: Disk> Replay<'a, D> {
     ) -> Replay<'a, D> {
         let found = Replayed {
             last: base.zxid,
+            end: None,
             applied: 0,
             repeated: 0,
             dropped: Vec::new(),
@@ -135,6 +138,9 @@ impl<'a, D: Disk> Replay<'a, D> {
             match scanner.next_entry().during("read", path)? {
                 Scanned::Entry(entry) => {
                     self.entry(path, &entry)?;
+                    if payload_zxid(entry.payload) == Some(self.found.last) {
+                        self.found.end = Some((log.name.zxid, entry.end));
+                    }
                     entries += 1;
                     if entries.is_multiple_of(4096) {
                         let (bytes, zxid) = (entry.end, self.found.last);

@@ -24,12 +24,7 @@ pub(crate) enum Work {
 #[derive(Debug)]
 pub(crate) enum Busy {
     /// Batches are written and wait for their sync.
-    Syncing {
-        number: u64,
-        last: Zxid,
-        io: Option<IoId>,
-        snapshot: bool,
-    },
+    Syncing { number: u64, last: Zxid, io: Option<IoId>, snapshot: bool },
     /// Something else, to be done when its time is over.
     Working { number: u64, order: DiskOrder },
 }
@@ -63,7 +58,7 @@ impl Process {
         };
         self.busy = Some(busy);
         let (low, high) = (core.shape.disk.sync_low, core.shape.disk.sync_high);
-        let took = core.disk_random.between(low, high);
+        let took = core.disk_random.between(low, high) + self.slow;
         let event = Event::DiskDone { server: self.server, incarnation: self.incarnation, work: number };
         core.push(core.now + took, event);
         Ok(())

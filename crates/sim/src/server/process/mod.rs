@@ -7,6 +7,7 @@ mod orders;
 mod peers;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 
 use zebu_node::{Lane, LaneId, Lanes, Moment, Node, Replica};
 use zebu_proto::Zxid;
@@ -30,6 +31,14 @@ pub(crate) enum Death {
     Disk(String),
     /// What was decided cannot be applied.
     Commit(String),
+}
+
+impl fmt::Display for Death {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Death::Disk(reason) | Death::Commit(reason) => f.write_str(reason),
+        }
+    }
 }
 
 /// The connections of clients.
@@ -77,15 +86,19 @@ pub(crate) struct Process {
     pub(crate) links: BTreeMap<LinkId, PeerLink>,
     pub(crate) by_connection: BTreeMap<ConnectionId, LinkId>,
     pub(crate) accepted_links: u64,
+    /// States that are here as a whole, with the transaction that their SNAP packet named.
+    pub(crate) received: BTreeMap<LinkId, (Zxid, Vec<u8>)>,
     pub(crate) work: VecDeque<Work>,
     pub(crate) busy: Option<Busy>,
     pub(crate) work_number: u64,
     pub(crate) snapshotting: Option<Snapshotting>,
     pub(crate) snapshots: u64,
     pub(crate) wake_at: Option<Time>,
+    /// Each sync takes so much longer.
+    pub(crate) slow: Time,
     /// The state that was compared last.
     pub(crate) observed: Option<Zxid>,
-    pub(crate) locks: Locks<zebu_storage::model::ModelLock>,
+    pub(crate) _locks: Locks<zebu_storage::model::ModelLock>,
 }
 
 /// The wall clock at the start of every run.

@@ -3,8 +3,7 @@
 use zebu_node::{DiskOrder, Order};
 use zebu_proto::Zxid;
 use zebu_storage::{
-    Compression, Receiving, RecoveryOptions, Sections, TruncateError, recover, set_aside, truncate,
-    trust,
+    Compression, Receiving, RecoveryOptions, Sections, TruncateError, recover, set_aside, truncate, trust,
 };
 use zebu_tree::{Tree, WalkProgress};
 use zebu_zab::{Event as PeerEvent, IoId, Serving};
@@ -62,9 +61,7 @@ impl Process {
             Order::StreamSnapshot { link, zxid } => self.stream_state(link, zxid, core),
             Order::ReadLog { link, after, up_to } => self.read_log(link, after, up_to, core),
             Order::DiscardSnapshot { link } => {
-                if let Some(link) = self.links.get_mut(&link) {
-                    link.received = None;
-                }
+                self.received.remove(&link);
             }
             Order::Disk(order) => self.work.push_back(Work::Order(order)),
             Order::Serve(serving) => self.serve(serving, core),
@@ -105,7 +102,7 @@ impl Process {
             DiskOrder::Append { .. } => {}
             DiskOrder::Truncate { io, to } => return self.truncate(io, to, core),
             DiskOrder::InstallSnapshot { io, link, tail, zxid } => {
-                let state = self.links.get_mut(&link).and_then(|link| link.received.take());
+                let state = self.received.remove(&link);
                 let Some((from, bytes)) = state else {
                     return Err(failed("a state was to be installed that did not come"));
                 };
@@ -131,7 +128,6 @@ impl Process {
             }
             DiskOrder::MarkTrusted { io } => {
                 trust::settle(&self.disk, &self.directories.snapshots()).map_err(failed)?;
-                core.judge.servers[self.server].rotten = false;
                 self.persisted(io, core);
             }
             DiskOrder::SaveAcceptedEpoch { io, epoch } => {
@@ -147,7 +143,6 @@ impl Process {
                 }
                 let view = &mut core.judge.servers[self.server];
                 view.current_epoch = i64::from(epoch);
-                view.rotten = false;
                 self.persisted(io, core);
             }
         }
@@ -198,8 +193,8 @@ impl Process {
         core.judge.servers[self.server].replacing = true;
         let replaced = self.log.as_ref().map_or(Zxid::ZERO, |log| log.written());
         self.log = None;
-        let mut receiving =
-            Receiving::begin(self.disk.clone(), &self.directories, zxid, Compression::Plain).map_err(failed)?;
+        let mut receiving = Receiving::begin(self.disk.clone(), &self.directories, zxid, Compression::Plain)
+            .map_err(failed)?;
         tree.sessions().iter().for_each(|(&id, &timeout_ms)| receiving.session(id, timeout_ms));
         tree.acl_table().for_each(|(id, acl)| receiving.acl(id, acl.to_vec()));
         let mut walker = tree.walker();
@@ -214,9 +209,8 @@ impl Process {
         let sections = Sections::DigestAndLastZxid { zxid, digest: tree.digest(), last_zxid: zxid };
         receiving.finish(sections).map_err(failed)?.commit(replaced).map_err(failed)?;
         let options = log_options(&self.directories, &core.shape);
-        self.log =
-            Some(zebu_storage::LogWriter::open(self.disk.clone(), options, zxid).map_err(failed)?);
-        core.judge.servers[self.server].install(zxid.0);
+        self.log = Some(zebu_storage::LogWriter::open(self.disk.clone(), options, zxid).map_err(failed)?);
+        core.judge.installed(self.server, zxid.0);
         self.replica.replace_tree(tree);
         self.observed = None;
         Ok(())

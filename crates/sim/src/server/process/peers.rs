@@ -31,8 +31,6 @@ pub(crate) struct PeerLink {
     outgoing: VecDeque<Outgoing>,
     /// A state that comes in, with the transaction that its SNAP packet named.
     incoming: Option<(Zxid, Vec<u8>)>,
-    /// A state that is here as a whole.
-    pub(super) received: Option<(Zxid, Vec<u8>)>,
 }
 
 /// Bytes of a state that travel together.
@@ -51,7 +49,7 @@ impl Process {
     fn add_link(&mut self, link: LinkId, connection: ConnectionId, side: Side) {
         let outgoing = VecDeque::new();
         self.by_connection.insert(connection, link);
-        self.links.insert(link, PeerLink { connection, side, outgoing, incoming: None, received: None });
+        self.links.insert(link, PeerLink { connection, side, outgoing, incoming: None });
     }
 
     /// A learner has connected.
@@ -152,7 +150,7 @@ impl Process {
             Message::StateEnd(bytes) => {
                 if let Some((zxid, mut state)) = link.incoming.take() {
                     state.extend_from_slice(&bytes);
-                    link.received = Some((zxid, state));
+                    self.received.insert(id, (zxid, state));
                     self.peer_event(PeerEvent::SnapshotReceived { link: id }, core);
                 }
             }

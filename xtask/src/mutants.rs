@@ -1,0 +1,203 @@
+//! `mutants`: known bugs are put back, one at a time, into a copy of the project, and the simulator has to find
+//! each of them. The shipped crates hold no switch for any of them; a bug is a patch file beside the simulator.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+
+use crate::step::{cargo, project_root, target_directory};
+
+/// Which bugs, and how long each is looked for.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Names, or beginnings of names, such as M01; all if there is none
+    names: Vec<String>,
+    /// Seeds after which a bug counts as not found
+    #[arg(long, default_value_t = 20_000)]
+    seeds: u64,
+    /// Seeds that run at a time
+    #[arg(long, default_value_t = 2)]
+    jobs: u64,
+}
+
+/// A bug.
+struct Mutant {
+    name: String,
+    patch: PathBuf,
+    what: String,
+    origin: String,
+    expects: String,
+}
+
+/// What became of it.
+enum Fate {
+    Caught { seed: u64, checker: String, seeds: u64 },
+    Survived { seeds: u64 },
+}
+
+const BEGIN: &str = "<!-- mutants: written by `cargo xtask mutants` -->";
+const END: &str = "<!-- end of mutants -->";
+
+/// Looks for every bug that is meant; fails if one is not found.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let mutants = mutants(&arguments.names)?;
+    let copy = target_directory().join("mutants");
+    copy_project(&copy)?;
+    let mut rows = Vec::new();
+    for mutant in &mutants {
+        let started = Instant::now();
+        let fate = look_for(mutant, &copy, arguments)?;
+        let row = match &fate {
+            Fate::Caught { seed, checker, seeds } => {
+                format!("caught by {checker} with seed {seed} after {seeds} seeds")
+            }
+            Fate::Survived { seeds } => format!("NOT CAUGHT in {seeds} seeds"),
+        };
+        println!("{:<32} {row} ({:.0} s)", mutant.name, started.elapsed().as_secs_f64());
+        rows.push((mutant, fate));
+    }
+    if arguments.names.is_empty() {
+        write_table(&rows)?;
+    }
+    let survivors: Vec<&str> = rows
+        .iter()
+        .filter(|(_, fate)| matches!(fate, Fate::Survived { .. }))
+        .map(|(mutant, _)| mutant.name.as_str())
+        .collect();
+    if !survivors.is_empty() {
+        bail!("{} of {} bugs were not found: {}", survivors.len(), rows.len(), survivors.join(", "));
+    }
+    Ok(())
+}
+
+/// The patches that are meant, in the order of their names.
+fn mutants(names: &[String]) -> anyhow::Result<Vec<Mutant>> {
+    let directory = project_root().join("crates/sim/mutants");
+    let mut mutants = Vec::new();
+    for entry in
+        std::fs::read_dir(&directory).with_context(|| format!("cannot list {}", directory.display()))?
+    {
+        let patch = entry?.path();
+        let name = patch.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let meant = names.is_empty() || names.iter().any(|wanted| name.starts_with(wanted.as_str()));
+        if meant && patch.extension().is_some_and(|extension| extension == "patch") {
+            let text = std::fs::read_to_string(&patch)?;
+            let mut comments = text.lines().filter_map(|line| line.strip_prefix("# "));
+            let what = comments.next().unwrap_or_default().to_owned();
+            let field = |name: &str| {
+                let line = text.lines().find_map(|line| line.strip_prefix(&format!("# {name}: ")));
+                line.unwrap_or_default().to_owned()
+            };
+            mutants.push(Mutant { name, what, origin: field("origin"), expects: field("expects"), patch });
+        }
+    }
+    mutants.sort_by(|a, b| a.name.cmp(&b.name));
+    if mutants.is_empty() {
+        bail!("no patch in {} has such a name", directory.display());
+    }
+    Ok(mutants)
+}
+
+/// Copies what git knows, so that a build there sees the same project. Unchanged files keep their times.
+fn copy_project(copy: &Path) -> anyhow::Result<()> {
+    let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(project_root()).output()?;
+    for name in String::from_utf8_lossy(&listed.stdout).split('\0').filter(|name| !name.is_empty()) {
+        copy_file(&project_root().join(name), &copy.join(name))?;
+    }
+    Ok(())
+}
+
+fn copy_file(from: &Path, to: &Path) -> anyhow::Result<()> {
+    // Removed since the last commit, or a directory of another project.
+    let Ok(bytes) = std::fs::read(from) else { return Ok(()) };
+    if std::fs::read(to).is_ok_and(|before| before == bytes) {
+        return Ok(());
+    }
+    if let Some(parent) = to.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    std::fs::write(to, bytes).with_context(|| format!("cannot write {}", to.display()))
+}
+
+fn look_for(mutant: &Mutant, copy: &Path, arguments: &Arguments) -> anyhow::Result<Fate> {
+    patch(mutant, copy, &[])?;
+    let fate = build(copy).and_then(|program| simulate(&program, arguments));
+    patch(mutant, copy, &["--reverse"])?;
+    fate.with_context(|| mutant.name.clone())
+}
+
+fn patch(mutant: &Mutant, copy: &Path, options: &[&str]) -> anyhow::Result<()> {
+    let status = Command::new("patch")
+        .args(["-p1", "--silent", "--no-backup-if-mismatch", "--input"])
+        .arg(&mutant.patch)
+        .args(options)
+        .current_dir(copy)
+        .status()
+        .context("cannot start patch")?;
+    if !status.success() {
+        bail!("{} does not fit any more: write it anew for the code as it is", mutant.patch.display());
+    }
+    Ok(())
+}
+
+/// Builds the simulator of the copy. It is run for seconds only, so the build is the quick one.
+fn build(copy: &Path) -> anyhow::Result<PathBuf> {
+    let target = copy.join("target");
+    let status = cargo(&["build", "--quiet", "--release", "--package", "zebu-sim"])
+        .current_dir(copy)
+        .env("CARGO_TARGET_DIR", &target)
+        .env("CARGO_PROFILE_RELEASE_LTO", "off")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+        .env("RUSTFLAGS", "--allow warnings")
+        .status()?;
+    if !status.success() {
+        bail!("the project does not build with this bug");
+    }
+    Ok(target.join("release/zebu-sim"))
+}
+
+fn simulate(program: &Path, arguments: &Arguments) -> anyhow::Result<Fate> {
+    let output = Command::new(program)
+        .args(["--brief", "--seeds", &format!("0..{}", arguments.seeds)])
+        .args(["--jobs", &arguments.jobs.to_string()])
+        .output()
+        .with_context(|| format!("cannot start {}", program.display()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    match words[..] {
+        ["caught", seed, checker, seeds] => {
+            Ok(Fate::Caught { seed: seed.parse()?, checker: checker.to_owned(), seeds: seeds.parse()? })
+        }
+        ["survived", seeds] => Ok(Fate::Survived { seeds: seeds.parse()? }),
+        _ => bail!("the simulator said {text:?}"),
+    }
+}
+
+/// Puts the table into its place in docs/reliability.md.
+fn write_table(rows: &[(&Mutant, Fate)]) -> anyhow::Result<()> {
+    let path = project_root().join("docs/reliability.md");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let (before, rest) =
+        text.split_once(BEGIN).with_context(|| format!("{} has no {BEGIN}", path.display()))?;
+    let (_, after) = rest.split_once(END).with_context(|| format!("{} has no {END}", path.display()))?;
+    let mut table = String::from("| Bug | What | Origin | Expected | Caught by | Seed | Seeds run |\n");
+    table.push_str("| --- | --- | --- | --- | --- | --- | --- |\n");
+    for (mutant, fate) in rows {
+        let Mutant { name, what, origin, expects, .. } = mutant;
+        let number = name.split('-').next().unwrap_or(name);
+        match fate {
+            Fate::Caught { seed, checker, seeds } => writeln!(
+                table,
+                "| {number} | {what} | {origin} | {expects} | `{checker}` | {seed} | {seeds} |"
+            )?,
+            Fate::Survived { seeds } => {
+                writeln!(table, "| {number} | {what} | {origin} | {expects} | **not caught** | | {seeds} |")?;
+            }
+        }
+    }
+    std::fs::write(&path, format!("{before}{BEGIN}\n\n{table}\n{END}{after}"))?;
+    Ok(())
+}
