@@ -25,12 +25,14 @@
 //! - Each failure is passed on; nothing dies silently in the background.
 
 mod connection;
+mod election;
 mod error;
 mod hold;
 mod line;
 mod lock;
 mod unique_id;
 
+pub use election::*;
 pub use error::RecipeError;
 pub use hold::{
     Fenced, FencingToken, Held, Holding, LossReason, Terms, WhenSuspended, fenced_out, run_while_held,

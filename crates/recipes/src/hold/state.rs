@@ -68,7 +68,7 @@ impl Watched {
         let task = tokio::spawn(async move {
             let reason = tokio::select! {
                 reason = watched.session_lost() => reason,
-                reason = watched.node_lost() => reason,
+                reason = watched.node_lost() => watched.judge().unwrap_or(reason),
             };
             watched.end(reason);
         });
@@ -193,7 +193,12 @@ impl Holding {
                     return Some(LossReason::Suspended);
                 }
             }
-            SessionState::Connected | SessionState::ReadOnly | SessionState::Reconnected => {}
+            SessionState::Connected | SessionState::ReadOnly | SessionState::Reconnected => {
+                // A session that is being closed has no lease any more.
+                if self.state.client.lease_deadline().is_none() {
+                    return Some(LossReason::Closed);
+                }
+            }
         }
         match self.lease_deadline() {
             Some(deadline) if Instant::now() < deadline => None,

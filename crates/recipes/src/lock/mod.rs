@@ -16,3 +16,6 @@ pub use read_write::{ReadGuard, RwLock, WriteGuard};
 pub use semaphore::{Permit, Semaphore};
 pub use semaphore_mutex::{SemaphoreMutex, SemaphoreMutexGuard};
 pub use simple::{SimpleLock, SimpleLockGuard};
+
+pub(crate) use hold::Hold;
+pub(crate) use mutex::contenders;

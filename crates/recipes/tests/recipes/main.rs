@@ -4,6 +4,7 @@
 mod fault;
 mod rig;
 
+mod elections;
 mod lock_contention;
 mod locks;
 mod mutex;
