@@ -1,8 +1,6 @@
 //! The one error of this crate. Trouble with the connection is not an error here: recipes go on when a server
 //! can be reached again, and an expired session makes them start over where that is safe.
 
-use std::time::Duration;
-
 use crate::hold::LossReason;
 
 /// Why a recipe could not do what it was asked for.
@@ -31,14 +29,6 @@ pub enum RecipeError {
         /// Why.
         reason: LossReason,
     },
-    /// It did not happen in the time that was given.
-    #[error("{what} did not happen within {patience:?}")]
-    TimedOut {
-        /// What was waited for.
-        what: String,
-        /// The time that was given.
-        patience: Duration,
-    },
     /// Arguments that contradict each other or the state of the recipe's nodes.
     #[error("{0}")]
     Invalid(String),
@@ -49,6 +39,14 @@ pub enum RecipeError {
         path: String,
         /// What should be there.
         expected: &'static str,
+    },
+    /// Others were faster every time.
+    #[error("{path}: others were faster {attempts} times in a row; use a lock or try again later")]
+    Contended {
+        /// The node.
+        path: String,
+        /// How often it was tried.
+        attempts: u32,
     },
     /// A write was sent, no answer came, and whether it was carried out cannot be found out.
     #[error("{what} at {path} was sent and may have been carried out; it cannot be found out whether it was")]

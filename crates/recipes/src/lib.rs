@@ -24,6 +24,7 @@
 //!   languages can share them. Contenders of a layout that would not count ours are refused.
 //! - Each failure is passed on; nothing dies silently in the background.
 
+mod barrier;
 mod connection;
 mod election;
 mod error;
@@ -31,13 +32,16 @@ mod hold;
 mod line;
 mod lock;
 mod unique_id;
+mod value;
 
+pub use barrier::*;
 pub use election::*;
 pub use error::RecipeError;
 pub use hold::{
     Fenced, FencingToken, Held, Holding, LossReason, Terms, WhenSuspended, fenced_out, run_while_held,
 };
 pub use lock::*;
+pub use value::*;
 
 /// The page for users is compiled as a test.
 #[cfg(doctest)]

@@ -7,4 +7,4 @@ mod wait;
 
 pub(crate) use naming::{IdStyle, Kind, Naming, compare};
 pub(crate) use ticket::{Broom, Ticket};
-pub(crate) use wait::{Line, Patience, step_out};
+pub(crate) use wait::{Line, Patience, step_out, watch_node};

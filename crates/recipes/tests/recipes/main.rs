@@ -4,8 +4,10 @@
 mod fault;
 mod rig;
 
+mod barriers;
 mod elections;
 mod lock_contention;
 mod locks;
 mod mutex;
 mod simple_lock;
+mod values;
