@@ -1,0 +1,13 @@
+//! The recipes against a server, with a fault at every request that they make.
+#![allow(clippy::print_stdout, reason = "a failing test says where it was")]
+
+mod fault;
+mod rig;
+
+mod barriers;
+mod elections;
+mod lock_contention;
+mod locks;
+mod mutex;
+mod simple_lock;
+mod values;
