@@ -197,8 +197,7 @@ fn a_server_without_trusted_data_does_not_vote_but_joins() {
 fn a_server_without_trusted_data_does_not_lead_because_others_follow_it() {
     for (zxid, leads) in [(0x1_0000_0001, true), (-1, false)] {
         let mut out = Vec::new();
-        let mut elector =
-            Elector::new(settings(3, Role::Voter, &[1, 2, 3]), standing(zxid, 1), 0, &mut out);
+        let mut elector = Elector::new(settings(3, Role::Voter, &[1, 2, 3]), standing(zxid, 1), 0, &mut out);
         for from in [1, 2] {
             let following = Notification {
                 state: PeerState::Following,

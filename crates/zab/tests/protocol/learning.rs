@@ -1,8 +1,8 @@
 //! What a leader may say to a learner.
 
 use zebu_proto::Zxid;
-use zebu_proto::quorum::{Packet, PeerState};
 use zebu_proto::quorum::packet::LEARNER_PROTOCOL;
+use zebu_proto::quorum::{Packet, PeerState};
 use zebu_zab::{Action, CloseReason, Event, LinkId, Recovered, Role, Serving, Trust};
 
 use crate::desk::{Desk, Disk, proposal, recovered};
