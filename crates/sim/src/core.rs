@@ -22,6 +22,8 @@ pub(crate) struct Core {
     pub(crate) disk_random: Random,
     pub(crate) trace: Trace,
     pub(crate) counts: Counts,
+    /// Bytes change on their way: then nothing is promised but that nobody panics.
+    pub(crate) garble: Option<Random>,
     /// Steps that are waited for, and those that were made: the server and the fault.
     pub(crate) traps: Vec<Trap>,
     pub(crate) sprung: Vec<(usize, usize)>,
@@ -86,6 +88,7 @@ impl Core {
             disk_random,
             trace,
             counts: Counts::default(),
+            garble: None,
             traps: Vec::new(),
             sprung: Vec::new(),
             hash: 0,
@@ -97,6 +100,20 @@ impl Core {
     pub(crate) fn tell(&mut self, text: fmt::Arguments<'_>) {
         if let Some(lines) = &mut self.trace.lines {
             lines.push(format!("{:>9}.{:03} {text}", self.now / MS, self.now % MS));
+        }
+    }
+
+    /// Changes a byte of some messages, if that is what the run is about.
+    pub(crate) fn garble(&mut self, bytes: &mut [u8]) {
+        const PERMILLE: u64 = 30;
+        if let Some(random) = &mut self.garble
+            && !bytes.is_empty()
+            && random.permille(PERMILLE)
+        {
+            let at = random.index(bytes.len());
+            // Small fields are where meaning is: the last bytes of numbers, counts and codes.
+            let to = if random.permille(500) { random.draw() as u8 } else { bytes[at].wrapping_add(1) };
+            bytes[at] = to;
         }
     }
 

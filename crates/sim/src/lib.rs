@@ -25,5 +25,5 @@ mod world;
 
 pub use crate::core::Counts;
 pub use history::Violation;
-pub use run::{Lines, Report, Run, run_seed, shrink};
+pub use run::{Lines, Report, Run, run_garbled, run_seed, shrink};
 pub use script::run_script;

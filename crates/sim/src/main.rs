@@ -29,6 +29,9 @@ struct Arguments {
     /// Runs every hundredth seed twice and compares the fingerprints.
     #[arg(long)]
     twice: bool,
+    /// Lets bytes change on their way and looks for panics alone.
+    #[arg(long, requires = "seeds")]
+    garbled: bool,
     /// One line about the first violation, for programs.
     #[arg(long)]
     brief: bool,
@@ -48,6 +51,7 @@ fn main() -> std::process::ExitCode {
     let arguments = Arguments::parse();
     let passed = match arguments.seed {
         Some(seed) => one(seed, &arguments),
+        None if arguments.garbled => garbled(arguments.seeds.clone().unwrap_or(0..1000)),
         None => batch::run(
             arguments.seeds.clone().unwrap_or(0..1000),
             &batch::Options {
@@ -65,6 +69,17 @@ fn main() -> std::process::ExitCode {
 fn say(line: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+fn garbled(seeds: Range<u64>) -> bool {
+    let mut passed = true;
+    for seed in seeds {
+        if std::panic::catch_unwind(|| zebu_sim::run_garbled(seed)).is_err() {
+            say(&format!("PANIC with seed {seed}"));
+            passed = false;
+        }
+    }
+    passed
 }
 
 fn one(seed: u64, arguments: &Arguments) -> bool {

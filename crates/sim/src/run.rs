@@ -117,6 +117,15 @@ impl Run {
     }
 }
 
+/// Runs a seed while bytes change on their way between members and from clients. Nothing is promised then, except
+/// that no server panics. Returns how many events it had.
+pub fn run_garbled(seed: u64) -> u64 {
+    let shape = Shape::draw(seed);
+    let mut world = World::new(shape, Vec::new(), Trace::default());
+    world.garble();
+    world.run().counts.events
+}
+
 /// Runs a seed with all its faults.
 pub fn run_seed(seed: u64) -> Report {
     Run::new(seed).run_caught(Lines::Dropped)

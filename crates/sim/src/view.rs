@@ -22,6 +22,8 @@ pub(crate) struct ServerView {
     pub(crate) initial: i64,
     /// Something on its disk was changed behind its back: it need not have what it had.
     pub(crate) rotten: bool,
+    /// It knows that it may lack something: it has no voice before it was brought up to date.
+    pub(crate) untrusted: bool,
     /// What it had on disk before it was changed behind its back: it counted when it was decided.
     pub(crate) forgotten: i64,
     /// Its whole history is being replaced: a crash leaves the old one or the new one.

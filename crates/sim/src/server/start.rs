@@ -131,6 +131,7 @@ pub(crate) fn start(
     } else {
         None
     };
+    core.judge.servers[server].untrusted = trust == Trust::Untrusted;
     let now = moment(core.now, wall_offset_ms);
     let replica = Replica::new(tree, Policy::default(), Enforcement::Off, 3);
     let settings = node_settings(server, incarnation, &core.shape);

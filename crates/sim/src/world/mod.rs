@@ -104,9 +104,20 @@ impl World {
         self.core.push(self.phase_ends, Event::NextPhase);
     }
 
-    /// Runs to the end, or to the first violation.
+    /// Lets bytes change on their way.
+    pub(crate) fn garble(&mut self) {
+        self.core.garble = Some(Random::new(self.core.shape.seed, 6));
+    }
+
+    /// Runs to the end, or to the first violation. With garbled bytes promises are broken, and it goes on.
     pub(crate) fn run(mut self) -> Outcome {
-        while self.phase != Phase::Over && self.core.judge.violation.is_none() {
+        while self.phase != Phase::Over {
+            if self.core.garble.is_some() {
+                self.core.judge.violation = None;
+            }
+            if self.core.judge.violation.is_some() {
+                break;
+            }
             let Some((at, event)) = self.core.queue.pop() else { break };
             self.core.now = at;
             self.core.judge.now = at;
@@ -158,7 +169,7 @@ impl World {
                     self.dial_answered(connection, dialer, Accepted::No);
                 }
             }
-            Event::Notification { from, to, bytes } => {
+            Event::Notification { from, to, mut bytes } => {
                 if self.core.network.is_cut(Host(from), Host(to)) {
                     return;
                 }
@@ -166,6 +177,7 @@ impl World {
                     return self.core.push(at, Event::Notification { from, to, bytes });
                 }
                 self.core.mix_bytes(&bytes);
+                self.core.garble(&mut bytes);
                 self.with_process(to, |process, core| process.notified(from, &bytes, core));
             }
             Event::ServerWake { .. } | Event::DiskDone { .. } | Event::SnapshotStep { .. } => {
@@ -208,7 +220,8 @@ impl World {
                 if host >= self.servers.len() {
                     self.client_receives(host - self.servers.len(), connection, message);
                 } else if port == Some(Port::Client) {
-                    if let crate::network::Message::Bytes(bytes) = message {
+                    if let crate::network::Message::Bytes(mut bytes) = message {
+                        self.core.garble(&mut bytes);
                         self.with_process(host, |process, core| {
                             process.client_bytes(connection, &bytes, core)
                         });

@@ -107,7 +107,11 @@ impl World {
         let mut voters: Vec<usize> = (0..shape.voters).collect();
         self.random.shuffle(&mut voters);
         // Those that may have forgotten something do not count before they were brought up to date.
-        voters.sort_by_key(|&voter| self.core.judge.servers[voter].rotten);
+        let doubtful = |voter: usize| {
+            let view = &self.core.judge.servers[voter];
+            view.rotten || view.untrusted
+        };
+        voters.sort_by_key(|&voter| doubtful(voter));
         let extra = self.random.index(shape.voters - shape.majority() + 1);
         voters.truncate(shape.majority() + extra);
         for observer in shape.voters..shape.servers() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use zebu_node::{AfterAppend, DiskOrder, LogBatch};
 use zebu_proto::Zxid;
+use zebu_storage::format::log::payload_zxid;
 use zebu_zab::IoId;
 
 use super::{Death, Membership, Process};
@@ -139,10 +140,8 @@ fn entries(framed: &[u8]) -> Vec<(i64, Arc<[u8]>)> {
         let length = u32::from_be_bytes(length) as usize;
         let start = CHECKSUM + LENGTH;
         let payload: Arc<[u8]> = rest[start..start + length].into();
-        let mut zxid = [0; 8];
-        // Behind the session and the client's number.
-        zxid.copy_from_slice(&payload[12..20]);
-        entries.push((i64::from_be_bytes(zxid), payload));
+        let zxid = payload_zxid(&payload).unwrap_or(Zxid::ZERO);
+        entries.push((zxid.0, payload));
         rest = &rest[start + length + END..];
     }
     entries

@@ -122,12 +122,14 @@ impl Process {
                 self.log = Some(open_log(&self.disk, &self.directories, &tree, &core.shape).map_err(failed)?);
                 core.judge.servers[self.server].install(0);
                 core.judge.servers[self.server].rotten = true;
+                core.judge.servers[self.server].untrusted = true;
                 self.replica.replace_tree(tree);
                 self.observed = None;
                 self.persisted(io, core);
             }
             DiskOrder::MarkTrusted { io } => {
                 trust::settle(&self.disk, &self.directories.snapshots()).map_err(failed)?;
+                core.judge.servers[self.server].untrusted = false;
                 self.persisted(io, core);
             }
             DiskOrder::SaveAcceptedEpoch { io, epoch } => {
@@ -143,6 +145,7 @@ impl Process {
                 }
                 let view = &mut core.judge.servers[self.server];
                 view.current_epoch = i64::from(epoch);
+                view.untrusted = false;
                 self.persisted(io, core);
             }
         }

@@ -129,9 +129,13 @@ impl Process {
         let Some(&id) = self.by_connection.get(&connection) else { return Ok(()) };
         let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
         match message {
-            Message::Packet(bytes) => {
-                let packet = Packet::decode(&mut Reader::new(&bytes))
-                    .map_err(|error| Death::Commit(format!("a packet of our own cannot be read: {error}")))?;
+            Message::Packet(mut bytes) => {
+                core.garble(&mut bytes);
+                let Ok(packet) = Packet::decode(&mut Reader::new(&bytes)) else {
+                    let (connection, side) = (link.connection, link.side);
+                    core.network.close(connection, side, core.now, &mut core.queue);
+                    return self.peer_gone(connection, core);
+                };
                 if let Packet::Snap { zxid } = packet {
                     link.incoming = Some((zxid, Vec::new()));
                 }
