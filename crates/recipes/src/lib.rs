@@ -31,6 +31,8 @@ mod error;
 mod hold;
 mod line;
 mod lock;
+mod once;
+mod queue;
 mod unique_id;
 mod value;
 
@@ -41,6 +43,7 @@ pub use hold::{
     Fenced, FencingToken, Held, Holding, LossReason, Terms, WhenSuspended, fenced_out, run_while_held,
 };
 pub use lock::*;
+pub use queue::*;
 pub use value::*;
 
 /// The page for users is compiled as a test.

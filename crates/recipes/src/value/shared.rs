@@ -125,7 +125,7 @@ impl SharedValue {
         value: impl Into<Bytes>,
     ) -> Result<bool, RecipeError> {
         let written = self.writer.write(Basis::Version(previous.version), &value.into()).await?;
-        Ok(matches!(written, Written::Yes(_)))
+        Ok(matches!(written, Written::Yes))
     }
 }
 

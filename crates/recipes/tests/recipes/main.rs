@@ -9,5 +9,6 @@ mod elections;
 mod lock_contention;
 mod locks;
 mod mutex;
+mod queues;
 mod simple_lock;
 mod values;
