@@ -25,6 +25,7 @@
 //! - Each failure is passed on; nothing dies silently in the background.
 
 mod barrier;
+mod cache;
 mod connection;
 mod election;
 mod error;
@@ -37,6 +38,7 @@ mod unique_id;
 mod value;
 
 pub use barrier::*;
+pub use cache::*;
 pub use election::*;
 pub use error::RecipeError;
 pub use hold::{

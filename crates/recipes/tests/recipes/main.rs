@@ -5,6 +5,7 @@ mod fault;
 mod rig;
 
 mod barriers;
+mod caches;
 mod elections;
 mod lock_contention;
 mod locks;
