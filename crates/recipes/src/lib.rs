@@ -25,22 +25,27 @@
 //! - Each failure is passed on; nothing dies silently in the background.
 
 mod barrier;
+mod cache;
 mod connection;
 mod election;
 mod error;
 mod hold;
 mod line;
 mod lock;
+mod once;
+mod queue;
 mod unique_id;
 mod value;
 
 pub use barrier::*;
+pub use cache::*;
 pub use election::*;
 pub use error::RecipeError;
 pub use hold::{
     Fenced, FencingToken, Held, Holding, LossReason, Terms, WhenSuspended, fenced_out, run_while_held,
 };
 pub use lock::*;
+pub use queue::*;
 pub use value::*;
 
 /// The page for users is compiled as a test.

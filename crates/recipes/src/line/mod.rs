@@ -5,6 +5,6 @@ mod naming;
 mod ticket;
 mod wait;
 
-pub(crate) use naming::{IdStyle, Kind, Naming, compare};
+pub(crate) use naming::{IdStyle, Kind, Naming};
 pub(crate) use ticket::{Broom, Ticket};
 pub(crate) use wait::{Line, Patience, step_out, watch_node};

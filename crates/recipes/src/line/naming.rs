@@ -76,11 +76,6 @@ pub(crate) const fn comes_before(left: i32, right: i32) -> bool {
     right.wrapping_sub(left) > 0
 }
 
-/// The same as an order.
-pub(crate) fn compare(left: i32, right: i32) -> std::cmp::Ordering {
-    0.cmp(&right.wrapping_sub(left))
-}
-
 impl Naming {
     pub(crate) const fn marker(&self, kind: Kind) -> &'static str {
         match kind {

@@ -13,7 +13,7 @@ use super::layout::LockLayout;
 use crate::connection::{persist, present};
 use crate::error::RecipeError;
 use crate::hold::{Fenced, Held, Holding, REVOKE, Terms};
-use crate::line::{Kind, Line, Patience, compare};
+use crate::line::{Kind, Line, Patience};
 
 /// A lock that one holder at a time has, in the order of their coming.
 ///
@@ -254,7 +254,9 @@ pub(crate) async fn contenders(line: &Line) -> Result<Vec<Contender>, RecipeErro
     let listed = persist(client, || client.children(&line.directory).retry(Retry::Never)).await;
     let names = present(listed)?.map_or_else(Vec::new, |list| list.names);
     let mut numbered: Vec<_> = names.iter().filter_map(|name| line.naming.parse(name)).collect();
-    numbered.sort_by(|left, right| compare(left.sequence, right.sequence));
+    // By the distance from one of them: numbers wrap.
+    let base = numbered.first().map_or(0, |one| one.sequence);
+    numbered.sort_by_key(|one| one.sequence.wrapping_sub(base));
     let mut contenders = Vec::with_capacity(numbered.len());
     for one in numbered {
         let path = path::join(&line.directory, one.name);

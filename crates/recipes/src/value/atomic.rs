@@ -156,7 +156,7 @@ impl AtomicValue {
             let (basis, before) = self.read().await?;
             let Some(after) = change(&before)? else { return Ok(Some(Contended::Unwanted)) };
             match self.writer.write(basis, &after).await? {
-                Written::Yes(_) => return Ok(Some(Contended::Done(Updated { before, after }))),
+                Written::Yes => return Ok(Some(Contended::Done(Updated { before, after }))),
                 Written::Conflict => {}
             }
         }

@@ -110,6 +110,17 @@ impl SharedValue {
         self.failure.get().cloned()
     }
 
+    /// The node's path.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Reads the value from a server now, instead of waiting for its news.
+    pub async fn fetch(&self) -> Result<Versioned<Bytes>, RecipeError> {
+        let read = || self.client.get(&self.path).retry(Retry::Never);
+        Ok(versioned(persist(&self.client, read).await?))
+    }
+
     /// Writes the value, whatever is there.
     pub async fn set(&self, value: impl Into<Bytes>) -> Result<(), RecipeError> {
         let value = value.into();
@@ -125,7 +136,7 @@ impl SharedValue {
         value: impl Into<Bytes>,
     ) -> Result<bool, RecipeError> {
         let written = self.writer.write(Basis::Version(previous.version), &value.into()).await?;
-        Ok(matches!(written, Written::Yes(_)))
+        Ok(matches!(written, Written::Yes))
     }
 }
 

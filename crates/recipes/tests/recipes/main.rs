@@ -5,9 +5,11 @@ mod fault;
 mod rig;
 
 mod barriers;
+mod caches;
 mod elections;
 mod lock_contention;
 mod locks;
 mod mutex;
+mod queues;
 mod simple_lock;
 mod values;
