@@ -16,8 +16,8 @@ use zebu_storage::format::snapshot::Encoder;
 use zebu_storage::model::{Crash, ModelDisk};
 use zebu_storage::recovery::{DigestSource, FuzzyEnd};
 use zebu_storage::{
-    Compression, Disk, EmptySnapshots, LogOptions, LogWriter, Missing, Progress, Recovered, RecoveryError, RecoveryOptions,
-    RecoveryTarget, Repair, Sections, recover,
+    Compression, Disk, EmptySnapshots, LogOptions, LogWriter, Missing, Progress, Recovered, RecoveryError,
+    RecoveryOptions, RecoveryTarget, Repair, Sections, recover,
 };
 
 fn empty() -> ModelDisk {

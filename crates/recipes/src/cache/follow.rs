@@ -292,7 +292,7 @@ impl Follower {
 
     /// Puts a node that was read into the cache; its children, as far as they have to be read.
     fn take(&self, path: &str, found: Read, descent: Descent) -> Vec<String> {
-        let Read { node: NodeData { data, stat }, children, .. } = found;
+        let Read { node: NodeData { data, stat, .. }, children, .. } = found;
         let node = CachedNode { path: path.to_owned(), data, stat };
         let mut children: BTreeSet<String> = children.iter().map(|name| path::join(path, name)).collect();
         self.shared.change(|nodes| {
