@@ -10,7 +10,6 @@ use super::state::Holding;
 use super::terms::{FencingToken, LossReason};
 
 /// Something that is held: a lock, a lease, leadership.
-#[allow(async_fn_in_trait, reason = "the futures are Send because every type in them is")]
 pub trait Held {
     /// What is known of the hold.
     fn holding(&self) -> &Holding;

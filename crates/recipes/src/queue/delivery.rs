@@ -39,7 +39,8 @@ impl Delivery {
     }
 
     /// Removes the item and its lock, in one transaction. Fails if the lock was lost; the item is then
-    /// somebody else's, or waits for somebody.
+    /// somebody else's, or waits for somebody. An item that is gone when an answer was lost with the session
+    /// counts as finished: whoever removed it had finished it.
     pub async fn finish(self) -> Result<(), RecipeError> {
         let client = &self.queue.client;
         let item = path::join(&self.queue.path, &self.entry.name);
@@ -52,6 +53,10 @@ impl Delivery {
         let mut unknown = false;
         loop {
             if client.session().id != self.hold.holding().session() {
+                // The session ended, perhaps after the item was removed and before we heard of it.
+                if unknown && !self.is_there(&item).await? {
+                    break;
+                }
                 return Err(lost(LossReason::SessionExpired));
             }
             let mut transaction = client.transaction();
@@ -72,6 +77,15 @@ impl Delivery {
         }
         self.hold.dissolve();
         Ok(())
+    }
+
+    async fn is_there(&self, item: &str) -> Result<bool, RecipeError> {
+        let client = &self.queue.client;
+        let found = persist(client, || async {
+            client.sync(item).retry(Retry::Never).await?;
+            client.exists(item).retry(Retry::Never).await
+        });
+        Ok(found.await?.is_some())
     }
 
     /// Lets somebody else have the item, at once.

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use zebu_recipes::{Held, LossReason, Queue, QueueOrder, RecipeError};
 
-use crate::fault::Fault;
-use crate::rig::{BREAKS, Rig, at_every_step, children, client, server, soon, until_children};
+use crate::fault::{Fault, Plan};
+use crate::rig::{BREAKS, Rig, at_every_step, children, client, faulty_client, server, soon, until_children};
 
 const ORDERS: [QueueOrder; 4] =
     [QueueOrder::Simple, QueueOrder::Fifo, QueueOrder::Priority, QueueOrder::Kazoo];
@@ -75,6 +75,25 @@ async fn a_session_may_end_at_every_request_of_a_delivery() {
         assert!(children(&rig.other, &path).await.is_empty());
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_ends_with_the_answer_to_finish_leaves_no_doubt() {
+    let server = server().await;
+    let plan = Plan::new(Fault::CutAfter);
+    let (one, two) = (faulty_client(&server, &plan).await, client(&server).await);
+    let queue = Queue::new(&one, "/q", QueueOrder::Simple);
+    Queue::new(&two, "/q", QueueOrder::Simple).push("a").await.expect("pushed");
+    let delivery = queue.lease().await.expect("an item");
+    assert_eq!(delivery.verify().await, Ok(()), "the watch over the lock is set");
+    plan.arm(1);
+    let session = one.session().id;
+    // The removal is carried out, its answer is lost, and the session cannot come back.
+    let finishing = tokio::spawn(delivery.finish());
+    soon(plan.fires()).await;
+    until_children(&two, "/q", 0).await;
+    server.expire(session).await.expect("expired");
+    soon(finishing).await.expect("no panic").expect("it is finished");
 }
 
 #[tokio::test(flavor = "multi_thread")]
