@@ -25,6 +25,10 @@ struct Ensemble {
 
 impl Ensemble {
     fn start(count: usize) -> Ensemble {
+        Ensemble::start_with(count, "initLimit=20")
+    }
+
+    fn start_with(count: usize, line: &str) -> Ensemble {
         let home = TempDir::new().unwrap();
         let mut addresses = Vec::new();
         while addresses.len() < 3 * count {
@@ -45,7 +49,7 @@ impl Ensemble {
             fs::create_dir(&data).unwrap();
             fs::write(data.join("myid"), format!("{}\n", index + 1)).unwrap();
             let text = format!(
-                "tickTime=500\ninitLimit=20\nsyncLimit=10\ndataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\n\
+                "tickTime=500\n{line}\nsyncLimit=10\ndataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\n\
                  4lw.commands.whitelist=*\nadmin.enableServer=false\n{members}",
                 data.display(),
                 client.port()
@@ -224,6 +228,20 @@ fn a_member_without_data_takes_the_whole_state() {
         assert_eq!(client.children("/").await.unwrap().names.len(), 701);
         client.close().await.unwrap();
     });
+}
+
+/// Those who come too early to a new leader are sent away and come again. Whoever waited for the end of a limit
+/// would wait for an hour here.
+#[test]
+fn a_killed_leader_is_replaced_soon() {
+    let mut ensemble = Ensemble::start_with(3, "initLimit=7200");
+    for _ in 0..4 {
+        let leader = ensemble.await_leader(3);
+        ensemble.kill(leader);
+        ensemble.await_leader(2);
+        ensemble.run(leader);
+    }
+    ensemble.await_leader(3);
 }
 
 /// The ports follow a free one, and may be taken: then another one is tried.

@@ -54,8 +54,7 @@ impl Links {
                         continue;
                     }
                     let link = LinkId::accepted(self.accepted.fetch_add(1, Relaxed) + 1);
-                    self.tell(Event::Accepted { link });
-                    self.start(link, stream);
+                    self.start(link, stream, Event::Accepted { link });
                 }
                 Err(error) => {
                     warn!(%error, "a learner could not be accepted; trying again");
@@ -70,8 +69,7 @@ impl Links {
         tokio::spawn(async move {
             match links.book.connect(to, Port::Quorum).await {
                 Ok(stream) => {
-                    links.start(link, stream);
-                    links.tell(Event::Dialed { link });
+                    links.start(link, stream, Event::Dialed { link });
                 }
                 Err(error) => {
                     debug!(server = to.0, %error, "a leader cannot be reached");
@@ -113,9 +111,12 @@ impl Links {
         }
     }
 
-    fn start(self: &Arc<Self>, link: LinkId, stream: TcpStream) {
+    /// The brain hears of a link before anything comes from it, and when it can be closed already: its answer may
+    /// be a close.
+    fn start(self: &Arc<Self>, link: LinkId, stream: TcpStream, news: Event) {
         let (outgoing, waiting) = unbounded_channel();
         self.open().insert(link, outgoing);
+        self.tell(news);
         tokio::spawn(link::run(link, stream, waiting, self.clone(), self.shared.clone()));
     }
 
