@@ -1,7 +1,7 @@
 //! `mutants`: known bugs are put back, one at a time, into a copy of the project, and the simulator has to find
 //! each of them. The shipped crates hold no switch for any of them; a bug is a patch file beside the simulator.
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -59,9 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         println!("{:<32} {row} ({:.0} s)", mutant.name, started.elapsed().as_secs_f64());
         rows.push((mutant, fate));
     }
-    if arguments.names.is_empty() {
-        write_table(&rows)?;
-    }
+    write_table(&rows)?;
     let survivors: Vec<&str> = rows
         .iter()
         .filter(|(_, fate)| matches!(fate, Fate::Survived { .. }))
@@ -182,22 +180,36 @@ fn write_table(rows: &[(&Mutant, Fate)]) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let (before, rest) =
         text.split_once(BEGIN).with_context(|| format!("{} has no {BEGIN}", path.display()))?;
-    let (_, after) = rest.split_once(END).with_context(|| format!("{} has no {END}", path.display()))?;
+    let (old, after) = rest.split_once(END).with_context(|| format!("{} has no {END}", path.display()))?;
+    // Rows of bugs that were not looked for this time stay.
+    let mut lines: BTreeMap<String, String> = old
+        .lines()
+        .filter(|line| line.starts_with("| M"))
+        .map(|line| (line.split(' ').nth(1).unwrap_or_default().to_owned(), line.to_owned()))
+        .collect();
+    for (mutant, fate) in rows {
+        let number = mutant.name.split('-').next().unwrap_or(&mutant.name).to_owned();
+        let line = row(&number, mutant, fate);
+        lines.insert(number, line);
+    }
     let mut table = String::from("| Bug | What | Origin | Expected | Caught by | Seed | Seeds run |\n");
     table.push_str("| --- | --- | --- | --- | --- | --- | --- |\n");
-    for (mutant, fate) in rows {
-        let Mutant { name, what, origin, expects, .. } = mutant;
-        let number = name.split('-').next().unwrap_or(name);
-        match fate {
-            Fate::Caught { seed, checker, seeds } => writeln!(
-                table,
-                "| {number} | {what} | {origin} | {expects} | `{checker}` | {seed} | {seeds} |"
-            )?,
-            Fate::Survived { seeds } => {
-                writeln!(table, "| {number} | {what} | {origin} | {expects} | **not caught** | | {seeds} |")?;
-            }
-        }
+    for line in lines.values() {
+        table.push_str(line);
+        table.push('\n');
     }
     std::fs::write(&path, format!("{before}{BEGIN}\n\n{table}\n{END}{after}"))?;
     Ok(())
+}
+
+fn row(number: &str, mutant: &Mutant, fate: &Fate) -> String {
+    let Mutant { what, origin, expects, .. } = mutant;
+    match fate {
+        Fate::Caught { seed, checker, seeds } => {
+            format!("| {number} | {what} | {origin} | {expects} | `{checker}` | {seed} | {seeds} |")
+        }
+        Fate::Survived { seeds } => {
+            format!("| {number} | {what} | {origin} | {expects} | **not caught** | | {seeds} |")
+        }
+    }
 }

@@ -17,6 +17,9 @@ pub(crate) struct ServerView {
     /// The epochs that the disk has confirmed.
     pub(crate) accepted_epoch: i64,
     pub(crate) current_epoch: i64,
+    /// The epoch that a leader has proposed last, and the last one for which this voice was counted.
+    pub(crate) proposed_epoch: i64,
+    pub(crate) counted_epoch: i64,
     /// The last transaction that a leader has sent, and the last one of the history that a new leader named.
     pub(crate) offered: i64,
     pub(crate) initial: i64,

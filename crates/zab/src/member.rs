@@ -19,6 +19,8 @@ pub(crate) struct Member {
     pub(crate) accepted_epoch: i64,
     pub(crate) current_epoch: i64,
     pub(crate) trust: Trust,
+    /// When this work is done, the disk may be relied on again, whatever the role is by then.
+    trusting: Option<IoId>,
     /// The last transaction that is known to be committed.
     committed: Zxid,
     /// The last transaction that was handed out.
@@ -33,6 +35,7 @@ impl Member {
             accepted_epoch: recovered.accepted_epoch,
             current_epoch: recovered.current_epoch,
             trust: recovered.trust,
+            trusting: None,
             committed: Zxid::ZERO,
             delivered: recovered.last,
             settings,
@@ -85,6 +88,7 @@ impl Member {
     pub(crate) fn mark_trusted(&mut self, now_ms: i64, out: &mut Vec<Action>) -> IoId {
         let io = self.disk.order(now_ms);
         out.push(Action::MarkTrusted { io });
+        self.trusting = Some(io);
         io
     }
 
@@ -102,6 +106,10 @@ impl Member {
     /// The disk has done some work.
     pub(crate) fn persisted(&mut self, io: IoId, out: &mut Vec<Action>) {
         self.disk.persisted(io);
+        if self.trusting.is_some_and(|io| self.disk.has_done(io)) {
+            self.trusting = None;
+            self.trust = Trust::Trusted;
+        }
         self.deliver(out);
     }
 
@@ -142,5 +150,6 @@ impl Member {
         self.installed(Zxid::ZERO);
         self.committed = Zxid::ZERO;
         self.trust = Trust::Untrusted;
+        self.trusting = None;
     }
 }

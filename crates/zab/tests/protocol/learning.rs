@@ -324,3 +324,23 @@ fn a_leader_that_goes_while_its_state_is_installed_does_not_leave_a_wrong_idea_o
     assert_eq!(desk.peer.status().logged, state);
     assert_eq!(desk.peer.status().state, PeerState::Looking);
 }
+
+/// The mark of a server without trusted data goes when the disk has done so, not when the leader is still there.
+#[test]
+fn a_leader_that_goes_while_the_mark_is_removed_does_not_leave_a_silent_server() {
+    let found = Recovered { trust: Trust::Untrusted, ..recovered(LAST, 5) };
+    let (mut desk, link) = Desk::learner(found, Role::Voter);
+    desk.packet(link, leader_info(6));
+    desk.disk = Disk::ByHand;
+    for packet in [Packet::Diff { zxid: LAST }, new_leader(6)] {
+        desk.packet(link, packet);
+    }
+    desk.handle(Event::LinkDown { link });
+    desk.finish_disk();
+    desk.wait(1000);
+    let votes = |action: &Action| match action {
+        Action::Notify { notification, .. } => Some(notification.zxid),
+        _ => None,
+    };
+    assert_eq!(desk.actions.iter().rev().find_map(votes), Some(LAST));
+}
