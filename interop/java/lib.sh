@@ -3,11 +3,17 @@
 
 set -u
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-made=${CARGO_TARGET_DIR:-$project/target}/interop
+made=${INTEROP_CACHE:-${CARGO_TARGET_DIR:-$project/target}/interop}
 mkdir -p "$made"
 
 could_not_run() {
     echo "could not run: $*" >&2
+    exit 1
+}
+
+# unreachable WHAT: something could not be fetched.
+unreachable() {
+    echo "unreachable $*"
     exit 1
 }
 
@@ -19,9 +25,16 @@ fetch_jars() {
         mkdir -p "$directory"
         mvn --quiet --batch-mode --file "$2" dependency:copy-dependencies \
             "-DoutputDirectory=$directory/jars" -DincludeScope=runtime >"$directory/maven.log" 2>&1 ||
-            could_not_run "Maven cannot fetch what $2 names; see $directory/maven.log"
+            unreachable "Maven's repository, or a package in it: $(grep -m 1 ERROR "$directory/maven.log")"
         cp "$2" "$directory/complete"
     fi
+}
+
+# say_version WORDS NAME ARTIFACT: what runs, by the jar that was fetched.
+say_version() {
+    local jar
+    jar=$(basename "$(echo "$made/$2/jars/$3"-[0-9]*.jar)" .jar)
+    echo "version $1 ${jar#"$3-"}"
 }
 
 # compile NAME SOURCE...: into $made/NAME/classes, against the jars of NAME.

@@ -5,6 +5,7 @@
 [ $# -eq 1 ] || could_not_run "usage: $0 HOST:PORT"
 here=$project/interop/java
 fetch_jars curator "$here/curator/pom.xml"
+say_version "Curator" curator curator-framework
 compile curator "$here"/common/*.java "$here"/curator/src/*.java
 exec java -Xmx384m -XX:+UseSerialGC "-Dlogback.configurationFile=$here/logback.xml" -Dfile.encoding=UTF-8 \
     ${ZEBU_INTEROP_ONLY:+"-Donly=$ZEBU_INTEROP_ONLY"} \

@@ -2,9 +2,9 @@
 """Kazoo's own test suite, unmodified, as it comes with the package.
 
 The suite starts its servers with the command `java`. Against Zebu the program of that name beside this file is put
-first in PATH; against Apache it is the real one. Each of its clusters has one server.
+first in PATH; against Apache it is the real one. Each of its clusters has one server, or as many as --servers says.
 
-    suite.py [PYTEST-WORD…]    words for pytest replace the selection: suite.py -k lock
+    suite.py [--servers N] [PYTEST-WORD…]    words for pytest replace the selection: suite.py -k lock
 """
 
 import os
@@ -26,7 +26,7 @@ TEST_LIMIT_SECONDS = 120
 ALONE = "test_sasl.py"
 ALONE_LIMIT_SECONDS = 30
 # The ports that one server of the suite uses, counted from its first.
-PORTS_OF_A_SERVER = range(5)
+PORTS_OF_A_SERVER = 5
 
 
 def is_free(port):
@@ -38,12 +38,12 @@ def is_free(port):
         return True
 
 
-def first_port():
+def first_port(servers):
     """The suite counts up from a fixed port; find a place where it fits, below the ports of outgoing connections."""
     for base in range(20000, 32000, 10):
-        if all(is_free(base + offset) for offset in PORTS_OF_A_SERVER):
+        if all(is_free(base + offset) for offset in range(servers * PORTS_OF_A_SERVER)):
             return base
-    environment.fail("not ok start: no five free ports between 20000 and 32000")
+    environment.fail("not ok start: not enough free ports between 20000 and 32000")
 
 
 def quick_selection(tests):
@@ -52,11 +52,11 @@ def quick_selection(tests):
     return [f"{tests}/{name}" for name in names]
 
 
-def variables(peer, work):
+def variables(peer, work, servers):
     """The environment of pytest."""
     wanted = {
-        "ZOOKEEPER_CLUSTER_SIZE": "1",
-        "ZOOKEEPER_PORT_OFFSET": str(first_port()),
+        "ZOOKEEPER_CLUSTER_SIZE": str(servers),
+        "ZOOKEEPER_PORT_OFFSET": str(first_port(servers)),
         "KAZOO_SERVER_LOG": str(work / "server.log"),
         # The suite leaves directories behind; here they vanish with the run.
         "TMPDIR": str(work),
@@ -102,11 +102,11 @@ def print_results(report):
 class Suite:
     """The installed tests, and how pytest is called on them."""
 
-    def __init__(self, work):
+    def __init__(self, work, servers):
         self.interpreter = environment.python()
         self.work = work
         self.report = work / "junit.xml"
-        self.variables = variables(os.environ.get("INTEROP_PEER", "zebu"), work)
+        self.variables = variables(os.environ.get("INTEROP_PEER", "zebu"), work, servers)
         where = [self.interpreter, "-c", "import kazoo.tests; print(kazoo.tests.__path__[0])"]
         self.tests = pathlib.Path(subprocess.run(where, check=True, capture_output=True, text=True).stdout.strip())
 
@@ -166,9 +166,14 @@ def main():
     # An end by signal must unwind, so that no server and no directory stays.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="zebu-kazoo-", ignore_cleanup_errors=True) as directory:
-        suite = Suite(pathlib.Path(directory))
-        if len(sys.argv) > 1:
-            suite.run_many([*sys.argv[1:], str(suite.tests)])
+        words = sys.argv[1:]
+        servers = 1
+        if words[:1] == ["--servers"]:
+            servers = int(words[1])
+            words = words[2:]
+        suite = Suite(pathlib.Path(directory), servers)
+        if words:
+            suite.run_many([*words, str(suite.tests)])
         elif environment.required("INTEROP_PART") == "full":
             suite.run_many([f"--ignore={suite.tests}/{ALONE}", str(suite.tests)])
             suite.run_alone()

@@ -6,12 +6,15 @@ mod bench;
 mod client;
 mod differential;
 mod dump;
+mod ensemble;
 mod files;
 mod kill;
 mod load;
+mod outcome;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
@@ -19,7 +22,7 @@ use zebu_testing::Launch;
 use zebu_testing::vectors::{self, Order, Release, Servers};
 
 use crate::apache::Edition;
-use crate::differential::{Pairing, Plan, Sync};
+use crate::differential::{Deviations, Dialect, Pairing, Plan, Sync};
 
 #[derive(Parser)]
 #[command(name = "zebu-interop", about = "Zebu against Apache ZooKeeper")]
@@ -38,6 +41,8 @@ enum Command {
     Files(FilesArguments),
     /// Kill Zebu under load, again and again, and ask for every acknowledged write after each restart
     Kill(KillArguments),
+    /// Break an ensemble of Zebu and Apache servers under load, again and again, and compare all members
+    Ensemble(ensemble::Arguments),
     /// Measure Apache and Zebu under the same load, one after the other, and print both
     Bench(bench::Arguments),
 }
@@ -92,8 +97,8 @@ struct DifferentialArguments {
     /// The second Apache, if it is not to be the same
     #[arg(long, requires = "apache_vs_apache", value_name = "EDITION")]
     other: Option<String>,
-    /// First seed
-    #[arg(long, default_value_t = 1)]
+    /// First seed; `new` takes one that no run before has had, from the clock
+    #[arg(long, default_value = "1", value_parser = first_seed)]
     seed: u64,
     /// How many seeds, counted up from the first; each runs on fresh servers
     #[arg(long, default_value_t = 1)]
@@ -107,6 +112,9 @@ struct DifferentialArguments {
     /// Print what was met: replies by operation and error, events by type
     #[arg(long)]
     coverage: bool,
+    /// Fail if a row of the table of deviations is never met: it has outlived its reason, or the run is short
+    #[arg(long)]
+    every_deviation: bool,
     /// Let the servers sync their logs to disk, as in production
     #[arg(long)]
     force_sync: bool,
@@ -128,12 +136,23 @@ struct VectorsArguments {
     only: Option<String>,
 }
 
+fn first_seed(text: &str) -> Result<u64, String> {
+    match text {
+        "new" => SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map(|since| since.as_secs())
+            .map_err(|error| error.to_string()),
+        number => number.parse().map_err(|_| format!("{number:?} is neither a number nor `new`")),
+    }
+}
+
 fn main() -> Result<ExitCode> {
     match Cli::parse().command {
         Command::Vectors(arguments) => run_vectors(&arguments),
         Command::Differential(arguments) => run_differential(&arguments),
         Command::Files(arguments) => run_files(&arguments),
         Command::Kill(arguments) => run_kill(&arguments),
+        Command::Ensemble(arguments) => ensemble::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
     }
 }
@@ -164,7 +183,8 @@ fn run_vectors(arguments: &VectorsArguments) -> Result<ExitCode> {
 }
 
 fn run_differential(arguments: &DifferentialArguments) -> Result<ExitCode> {
-    let left = Edition::parse(&arguments.apache).launch()?;
+    let reference = Edition::parse(&arguments.apache);
+    let left = reference.launch()?;
     let (right, pairing) = match &arguments.zebu {
         Some(binary) => (Launch::zebu(binary.canonicalize()?), Pairing::ApacheAndZebu),
         None => {
@@ -176,12 +196,15 @@ fn run_differential(arguments: &DifferentialArguments) -> Result<ExitCode> {
         left,
         right,
         pairing,
+        dialect: Dialect::of(reference.release()),
+        deviations: if arguments.every_deviation { Deviations::MustOccur } else { Deviations::MayOccur },
         first_seed: arguments.seed,
         seeds: arguments.seeds,
         requests: arguments.requests,
         restart_every: arguments.restart_every.filter(|steps| *steps > 0),
         sync: if arguments.force_sync { Sync::Forced } else { Sync::Relaxed },
     };
+    println!("version {}", reference.version());
     let summary = differential::run(&plan)?;
     if arguments.coverage {
         print!("{}", summary.coverage);
@@ -194,14 +217,14 @@ fn run_files(arguments: &FilesArguments) -> Result<ExitCode> {
         Some(binary) => Some(Launch::zebu(binary.canonicalize()?)),
         None => None,
     };
-    files::run(&files::Plan {
+    let ending = files::run(&files::Plan {
         zebu,
         apaches: arguments.apache.iter().map(|text| Edition::parse(text)).collect(),
         rounds: arguments.rounds,
         seed: arguments.seed,
         writes: arguments.writes,
     })?;
-    Ok(ExitCode::SUCCESS)
+    Ok(ending.into())
 }
 
 fn run_kill(arguments: &KillArguments) -> Result<ExitCode> {
@@ -209,6 +232,6 @@ fn run_kill(arguments: &KillArguments) -> Result<ExitCode> {
         Some(binary) => Launch::zebu(binary.canonicalize()?),
         None => Edition::parse(&arguments.apache).launch()?,
     };
-    kill::run(&kill::Plan { launch, cycles: arguments.cycles, seed: arguments.seed })?;
-    Ok(ExitCode::SUCCESS)
+    let plan = kill::Plan { launch, cycles: arguments.cycles, seed: arguments.seed };
+    Ok(kill::run(&plan)?.into())
 }

@@ -6,17 +6,20 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/server.sh"
 clickhouse=$made/clickhouse
 if [ ! -e "$clickhouse/complete" ]; then
-    packages=$(apt-get install -s --no-install-recommends clickhouse-server clickhouse-client 2>/dev/null | awk '/^Inst/ { print $2 }')
-    [ -n "$packages" ] || could_not_run "Debian has no package clickhouse-server here"
     mkdir -p "$clickhouse/debs" "$clickhouse/root"
+    packages=$(apt-get install -s --no-install-recommends clickhouse-server clickhouse-client 2>"$clickhouse/apt.log" | awk '/^Inst/ { print $2 }')
+    [ -n "$packages" ] || unreachable "a Debian with clickhouse-server, or its list of packages: $(tail -1 "$clickhouse/apt.log")"
     # shellcheck disable=SC2086 # the packages are words
     (cd "$clickhouse/debs" && apt-get download $packages) >"$clickhouse/apt.log" 2>&1 ||
-        could_not_run "apt-get cannot fetch ClickHouse; see $clickhouse/apt.log"
+        unreachable "Debian's packages of ClickHouse: $(tail -1 "$clickhouse/apt.log")"
     for package in "$clickhouse"/debs/*.deb; do
         dpkg -x "$package" "$clickhouse/root" || could_not_run "cannot unpack $package"
     done
     touch "$clickhouse/complete"
 fi
+deb=$(basename "$(echo "$clickhouse"/debs/clickhouse-server_*.deb)")
+version=${deb#clickhouse-server_}
+echo "version ClickHouse ${version%%+*}"
 libraries=$(find "$clickhouse/root" -name '*.so*' -printf '%h\n' | sort -u | tr '\n' ':')
 open_scratch clickhouse
 system_pids=

@@ -4,6 +4,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../java/lib.sh"
 . "$here/server.sh"
 fetch_jars dubbo "$here/dubbo/pom.xml"
+say_version "Apache Dubbo" dubbo dubbo
 compile dubbo "$here"/../java/common/*.java "$here"/dubbo/src/*.java
 open_scratch dubbo
 start_server

@@ -4,6 +4,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../java/lib.sh"
 . "$here/server.sh"
 fetch_jars hadoop "$here/hadoop/pom.xml"
+say_version "Apache Hadoop" hadoop hadoop-common
 compile hadoop "$here"/../java/common/*.java "$here"/hadoop/src/*.java
 open_scratch hadoop
 start_server

@@ -4,6 +4,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../java/lib.sh"
 . "$here/server.sh"
 fetch_jars hbase "$here/hbase/pom.xml"
+say_version "Apache HBase" hbase hbase-server
 compile hbase "$here"/hbase/src/*.java
 open_scratch hbase
 rows=5000

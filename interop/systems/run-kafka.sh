@@ -5,6 +5,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../java/lib.sh"
 . "$here/server.sh"
 fetch_jars kafka "$here/kafka/pom.xml"
+say_version "Apache Kafka (ZooKeeper mode)" kafka kafka_2.13
 compile kafka "$here"/kafka/src/*.java
 open_scratch kafka
 records=10000

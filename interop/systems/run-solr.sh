@@ -4,6 +4,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../java/lib.sh"
 . "$here/server.sh"
 fetch_jars solr "$here/solr/pom.xml"
+say_version "Apache Solr" solr solr-core
 compile solr "$here"/solr/src/*.java
 open_scratch solr
 documents=2000

@@ -6,8 +6,10 @@ mod config_arguments;
 mod config_file;
 mod console;
 mod logging;
+mod monitor;
 mod offline;
 mod pid_file;
+mod shell;
 
 use std::process::ExitCode;
 
@@ -29,6 +31,9 @@ Examples:
   zebu check conf/zoo.cfg             what would happen, without starting
   zebu start conf/zoo.cfg             in the background, as zkServer.sh does it
   zebu status conf/zoo.cfg
+  zebu shell -server zk1:2181 ls /    as zkCli.sh
+  zebu stat zk1:2181,zk2:2181         how servers are, refreshed
+  zebu dev                            three servers on this machine, for trying things out
   zebu log verify data/version-2/log.1
   zebu snapshot summary data/version-2/snapshot.0";
 
@@ -44,11 +49,19 @@ enum Command {
     Snapshot(commands::snapshot::Snapshot),
     Bench(commands::bench::Bench),
     Shell(commands::shell::Shell),
+    Stat(commands::stat::Stat),
+    Dev(commands::dev::Dev),
     Completions(commands::completions::Completions),
     Version(commands::version::Version),
 }
 
 fn main() -> ExitCode {
+    // `zebu -server host get /path`: the words of zkCli, without a command of ours.
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    if words.first().is_some_and(|word| shell::is_zkcli_option(word)) {
+        return shell::run(&words);
+    }
     match CommandLine::parse().command {
         Command::Serve(command) => command.run(),
         Command::Start(command) => command.run(),
@@ -60,6 +73,8 @@ fn main() -> ExitCode {
         Command::Snapshot(command) => command.run(),
         Command::Bench(command) => command.run(),
         Command::Shell(command) => command.run(),
+        Command::Stat(command) => command.run(),
+        Command::Dev(command) => command.run(),
         Command::Completions(command) => command.run(),
         Command::Version(command) => command.run(),
     }

@@ -11,7 +11,7 @@ use zebu_proto::client::multi::{MULTI_END, MultiHeader};
 use zebu_proto::jute::{encode_bytes, encode_count};
 use zebu_proto::{Acl, ErrorCode, Jute, OpCode, SessionId, Xid};
 use zebu_testing::raw::new_session_request;
-use zebu_testing::{RawClient, Received, Session, TestServer};
+use zebu_testing::{RawClient, Received, ServerProcess, Session};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -22,7 +22,7 @@ struct Witness {
 }
 
 impl Witness {
-    fn new(server: &TestServer) -> Witness {
+    fn new(server: &ServerProcess) -> Witness {
         let (mut client, session) = open(server);
         create(&mut client, "/witness", b"before");
         done(&mut client, OpCode::Create, create_body("/witness/here", b"", Acl::open(), 1));
@@ -394,7 +394,7 @@ fn sasl_that_is_not_configured_is_answered() {
 
 #[test]
 fn words_that_are_not_for_everyone() {
-    let plain = TestServer::builder(env!("CARGO_BIN_EXE_zebu")).start().unwrap();
+    let plain = ServerProcess::builder(env!("CARGO_BIN_EXE_zebu")).start().unwrap();
     let mut witness = Witness::new(&plain);
     for word in ["ruok", "wchp", "wchc", "dump", "cons", "envi", "stmk"] {
         let answer = zebu_testing::four_letter::ask(plain.address(), word, PATIENCE).unwrap();

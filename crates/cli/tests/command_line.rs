@@ -121,21 +121,6 @@ fn serve_refuses_a_bad_configuration_with_status_2() {
 }
 
 #[test]
-fn serve_refuses_an_ensemble() {
-    let home = home("");
-    let config = format!(
-        "dataDir={}\nclientPort=2181\ninitLimit=5\nsyncLimit=2\n\
-         server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n",
-        home.path().display()
-    );
-    std::fs::write(home.path().join("zoo.cfg"), config).unwrap();
-    std::fs::write(home.path().join("myid"), "1\n").unwrap();
-    let output = zebu(home.path(), &["serve", "zoo.cfg"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("this version of Zebu serves standalone only"), "{}", stderr(&output));
-}
-
-#[test]
 fn json_log() {
     let home = home("dataDir=/data\nclientPort=x\n");
     let output = zebu(home.path(), &["serve", "--log-format", "json", "zoo.cfg"]);
@@ -265,10 +250,20 @@ fn version_and_shell_and_completions() {
     let home = home("");
     let version = stdout(&zebu(home.path(), &["version"]));
     assert!(version.contains("\nApache ZooKeeper, version 3.9.5-zebu-"), "{version}");
-    let shell = zebu(home.path(), &["shell", "-server", "localhost:2181", "ls", "/"]);
-    assert_eq!(shell.status.code(), Some(1));
-    assert!(stderr(&shell).starts_with("zebu shell comes in a later version"));
-    assert!(stdout(&zebu(home.path(), &["completions", "bash"])).contains("_zebu()"));
+    for words in [&["shell", "-server", "a:b", "ls", "/"][..], &["-server", "a:b", "ls", "/"]] {
+        let shell = zebu(home.path(), words);
+        assert_eq!(shell.status.code(), Some(1));
+        assert_eq!(stdout(&shell), "Connecting to a:b\n");
+        assert!(stderr(&shell).contains("\"a:b\" in the connection string"), "{}", stderr(&shell));
+    }
+    let help = stdout(&zebu(home.path(), &["shell", "--help"]));
+    assert!(help.contains("-client-configuration FILE") && help.contains("Examples:"), "{help}");
+    for name in ["bash", "zsh", "fish"] {
+        let script = stdout(&zebu(home.path(), &["completions", name]));
+        for word in ["_zebu", "getAllChildrenNumber", "export", "stat"] {
+            assert!(script.contains(word), "{name}: {word}");
+        }
+    }
 }
 
 fn script(name: &str) -> PathBuf {
@@ -309,7 +304,7 @@ fn scripts_hand_over() {
     assert_eq!(foreground.status.code(), Some(2));
     let usage = run_script(&home, "zkServer.sh", &["upgrade"]);
     assert!(stderr(&usage).starts_with("Usage: ") && usage.status.code() == Some(0));
-    assert_eq!(run_script(&home, "zkCli.sh", &["-server", "x", "ls", "/"]).status.code(), Some(1));
+    assert_eq!(run_script(&home, "zkCli.sh", &["-server", "a:b", "ls", "/"]).status.code(), Some(1));
 }
 
 #[test]

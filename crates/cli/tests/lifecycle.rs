@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use zebu_proto::{Acl, ErrorCode, OpCode, StatPersisted, Zxid};
-use zebu_testing::{RawClient, TestServer, four_letter, port};
+use zebu_testing::{RawClient, ServerProcess, four_letter, port};
 
 const ZEBU: &str = env!("CARGO_BIN_EXE_zebu");
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -250,7 +250,7 @@ fn the_background_commands_work_as_the_scripts_do() {
     assert_eq!(zebu("status").0, Some(1));
 }
 
-fn open_with_timeout(server: &TestServer, timeout_ms: i32) -> (RawClient, i64) {
+fn open_with_timeout(server: &ServerProcess, timeout_ms: i32) -> (RawClient, i64) {
     let mut request = zebu_testing::raw::new_session_request();
     request.timeout_ms = timeout_ms;
     let mut client = RawClient::connect(server.address()).expect("a connection");

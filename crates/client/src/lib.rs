@@ -42,7 +42,7 @@ pub use crate::core::{
     Cause, ConnectStringError, EventKind, ReadOnlyServers, ServerAddress, ServerList, SessionCredentials,
     SessionInfo, SessionPolicy, SessionState, Status, WatchEvent,
 };
-pub use crate::net::{Connector, TcpConnector};
+pub use crate::net::{Connector, HostNames, TcpConnector, Tls, TlsConnector, TlsError};
 
 #[cfg(test)]
 mod tests {

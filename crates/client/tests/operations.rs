@@ -13,7 +13,7 @@ use zebu_client::{
 
 #[tokio::test]
 async fn nodes_of_every_mode() {
-    let server = Server::start();
+    let server = Server::start().await;
     let client = server.client().await;
     let session = client.session().id.0;
 
@@ -52,7 +52,7 @@ async fn nodes_of_every_mode() {
 
 #[tokio::test]
 async fn data_and_versions() {
-    let server = Server::start();
+    let server = Server::start().await;
     let client = server.client().await;
     client.create("/a").data("one").await.unwrap();
     let stat = client.set("/a", "two").await.unwrap();
@@ -86,11 +86,15 @@ async fn data_and_versions() {
     client.sync("/a").await.unwrap();
     assert_eq!(client.create("/empty").await.unwrap().stat.data_length, 0);
     assert_eq!(client.get("/empty").await.unwrap().data, "");
+    client.create("/zero").data("").await.unwrap();
+    client.create("/null").await.unwrap();
+    let is_null = async |path| client.get(path).await.unwrap().is_null;
+    assert_eq!((is_null("/zero").await, is_null("/null").await), (false, true));
 }
 
 #[tokio::test]
 async fn what_cannot_be_sent_is_refused_here() {
-    let server = Server::start();
+    let server = Server::start().await;
     let client = server.client().await;
     for path in ["", "a", "/a/", "/a//b", "/a/../b"] {
         let error = client.get(path).await.unwrap_err();
@@ -104,7 +108,7 @@ async fn what_cannot_be_sent_is_refused_here() {
 
 #[tokio::test]
 async fn parents_trees_and_second_thoughts() {
-    let server = Server::start();
+    let server = Server::start().await;
     let client = server.client().await;
     let made = client.create("/a/b/c/d").data("x").parents(Parents::Persistent).await.unwrap();
     assert_eq!(made.path, "/a/b/c/d");
@@ -138,7 +142,7 @@ async fn parents_trees_and_second_thoughts() {
 
 #[tokio::test]
 async fn protected_names_are_curators() {
-    let server = Server::start();
+    let server = Server::start().await;
     let client = server.client().await;
     let lock = client.create("/lock-").ephemeral().sequential().protected().await.unwrap();
     assert!(zebu_client::is_protected(&lock.path), "{}", lock.path);
@@ -151,7 +155,7 @@ async fn protected_names_are_curators() {
 
 #[tokio::test]
 async fn transactions() {
-    let server = Server::start();
+    let server = Server::start().await;
     let client = server.client().await;
     client.create("/a").await.unwrap();
     let mut transaction = client.transaction();
@@ -187,7 +191,7 @@ async fn transactions() {
 
 #[tokio::test]
 async fn several_reads_in_one() {
-    let server = Server::start();
+    let server = Server::start().await;
     let client = server.client().await;
     client.create("/a").data("x").await.unwrap();
     client.create("/a/b").await.unwrap();
@@ -206,7 +210,7 @@ async fn several_reads_in_one() {
 
 #[tokio::test]
 async fn access_is_controlled() {
-    let server = Server::start();
+    let server = Server::start().await;
     let owner = server.client().await;
     owner.add_auth("digest", "user:secret").await.unwrap();
     let identities = owner.who_am_i().await.unwrap();
@@ -234,7 +238,7 @@ async fn access_is_controlled() {
 
 #[tokio::test]
 async fn chroots_hide_what_is_outside() {
-    let server = Server::start();
+    let server = Server::start().await;
     let outside = server.client().await;
     outside.create("/inner").await.unwrap();
     let root = format!("{}/inner", outside.root());
@@ -262,7 +266,7 @@ async fn chroots_hide_what_is_outside() {
 
 #[tokio::test]
 async fn compressed_data_is_gzip() {
-    let server = Server::start();
+    let server = Server::start().await;
     let client = server.client().await;
     let text = "word ".repeat(1000);
     client.create("/a").data(text.clone()).compression(Compression::Gzip).await.unwrap();
@@ -282,7 +286,7 @@ async fn compressed_data_is_gzip() {
 
 #[tokio::test]
 async fn quotas_are_kept_as_zookeepers_tools_keep_them() {
-    let server = Server::start();
+    let server = Server::start().await;
     let client = server.client().await;
     client.create("/q").data("12345").await.unwrap();
     client.create("/q/r").data("67").await.unwrap();
@@ -301,7 +305,7 @@ async fn quotas_are_kept_as_zookeepers_tools_keep_them() {
 
 #[tokio::test]
 async fn a_standalone_server_has_a_configuration_and_no_reconfiguration() {
-    let server = Server::start();
+    let server = Server::start().await;
     let client = server.client().await;
     let config = client.config().await.unwrap();
     assert_eq!(config.connection_string(), None);
@@ -313,7 +317,7 @@ async fn a_standalone_server_has_a_configuration_and_no_reconfiguration() {
 
 #[tokio::test]
 async fn thousands_of_calls_in_flight_are_answered_in_order() {
-    let server = Server::start();
+    let server = Server::start().await;
     let client = server.client().await;
     client.create("/counter").data("").await.unwrap();
     let sets: Vec<_> = (0..5000).map(|n| client.set("/counter", n.to_string()).send()).collect();
@@ -334,7 +338,7 @@ async fn thousands_of_calls_in_flight_are_answered_in_order() {
 
 #[tokio::test]
 async fn dropped_futures_harm_nobody() {
-    let server = Server::start();
+    let server = Server::start().await;
     let client = server.client().await;
     client.create("/a").data("x").await.unwrap();
     for round in 0..200 {

@@ -6,15 +6,10 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::proxy::{Proxy, Wire};
-use common::{Server, own_root, soon};
+use common::{Server, own_root, soon, until};
 use zebu_client::{
-    Cause, Client, ConnectError, ErrorCode, ErrorKind, Proof, Retry, SessionPolicy, SessionState, Status,
+    Cause, Client, ConnectError, ErrorCode, ErrorKind, Proof, Retry, SessionPolicy, SessionState,
 };
-
-async fn until(client: &Client, state: SessionState) -> Status {
-    let mut states = client.states();
-    soon(states.wait_for(|status| status.state == state)).await.unwrap().clone()
-}
 
 async fn through(server: &Server) -> (Proxy, Client) {
     let proxy = Proxy::start(server.address()).await;
@@ -26,7 +21,7 @@ async fn through(server: &Server) -> (Proxy, Client) {
 
 #[tokio::test]
 async fn a_session_survives_its_connection() {
-    let server = Server::start();
+    let server = Server::start().await;
     let (proxy, client) = through(&server).await;
     client.create("/e").ephemeral().await.unwrap();
     let before = client.session();
@@ -49,7 +44,7 @@ async fn a_session_survives_its_connection() {
 
 #[tokio::test]
 async fn an_expired_session_is_told_and_replaced() {
-    let server = Server::start();
+    let server = Server::start().await;
     let (proxy, client) = through(&server).await;
     client.create("/e").ephemeral().await.unwrap();
     let credentials = client.credentials().await.unwrap();
@@ -71,7 +66,7 @@ async fn an_expired_session_is_told_and_replaced() {
 
 #[tokio::test]
 async fn a_terminal_session_ends_the_client() {
-    let server = Server::start();
+    let server = Server::start().await;
     let proxy = Proxy::start(server.address()).await;
     let builder = Client::builder(&proxy.address().to_string()).unwrap();
     let client = builder.session_policy(SessionPolicy::Terminal).connect().await.unwrap();
@@ -92,7 +87,7 @@ async fn a_terminal_session_ends_the_client() {
 
 #[tokio::test]
 async fn a_lost_answer_is_an_unknown_outcome() {
-    let server = Server::start();
+    let server = Server::start().await;
     let (mut proxy, client) = through(&server).await;
     client.create("/a").data("0").await.unwrap();
     for round in 1..=3 {
@@ -113,7 +108,7 @@ async fn a_lost_answer_is_an_unknown_outcome() {
 
 #[tokio::test]
 async fn a_protected_create_survives_a_lost_answer() {
-    let server = Server::start();
+    let server = Server::start().await;
     let (mut proxy, client) = through(&server).await;
     let mut found = 0;
     for _ in 0..5 {
@@ -136,7 +131,7 @@ async fn a_protected_create_survives_a_lost_answer() {
 
 #[tokio::test]
 async fn a_guaranteed_delete_is_done_in_the_end() {
-    let server = Server::start();
+    let server = Server::start().await;
     let proxy = Proxy::start(server.address()).await;
     let builder = Client::builder(&proxy.address().to_string()).unwrap();
     let client = builder.connection_timeout(Duration::from_millis(300)).connect().await.unwrap();
@@ -155,7 +150,7 @@ async fn a_guaranteed_delete_is_done_in_the_end() {
 
 #[tokio::test]
 async fn closing_ends_the_session_at_once() {
-    let server = Server::start();
+    let server = Server::start().await;
     let client = server.client().await;
     let other = server.builder().connect().await.unwrap().namespaced(client.root()).unwrap();
     client.create("/e").ephemeral().await.unwrap();
@@ -179,7 +174,7 @@ async fn closing_ends_the_session_at_once() {
 
 #[tokio::test]
 async fn a_refused_credential_ends_the_client() {
-    let server = Server::start();
+    let server = Server::start().await;
     let client = server.builder().connect().await.unwrap();
     let error = soon(client.add_auth("nonsense", "x")).await.unwrap_err();
     assert!(error.is_session_fatal(), "{error}");
@@ -190,7 +185,7 @@ async fn a_refused_credential_ends_the_client() {
 
 #[tokio::test]
 async fn credentials_come_back_with_the_connection() {
-    let server = Server::start();
+    let server = Server::start().await;
     let (proxy, client) = through(&server).await;
     client.add_auth("digest", "user:secret").await.unwrap();
     let acl = vec![zebu_client::Acl::new(31, "auth", "")];
@@ -206,7 +201,7 @@ async fn credentials_come_back_with_the_connection() {
 
 #[tokio::test]
 async fn a_new_list_of_servers_loses_no_call() {
-    let server = Server::start();
+    let server = Server::start().await;
     let (first, client) = through(&server).await;
     let second = Proxy::start(server.address()).await;
     client.create("/a").await.unwrap();
@@ -227,7 +222,7 @@ async fn a_new_list_of_servers_loses_no_call() {
 
 #[tokio::test]
 async fn dead_servers_are_passed_over() {
-    let server = Server::start();
+    let server = Server::start().await;
     let dead = Proxy::start(server.address()).await;
     dead.set(Wire::Cut);
     let text = format!("{},{},localhost:{}", dead.address(), dead.address(), server.address().port());

@@ -5,6 +5,7 @@ mod common;
 
 use std::time::Duration;
 
+use common::own::Own;
 use common::proxy::{Proxy, Wire};
 use common::{Server, own_root, soon};
 use zebu_client::{Client, EventKind, Retry, SessionState, WatchMode, WatchStream};
@@ -16,7 +17,7 @@ async fn next(events: &mut WatchStream) -> (EventKind, String) {
 
 #[tokio::test]
 async fn one_shot_watches_fire_once() {
-    let server = Server::start();
+    let server = Server::start().await;
     let client = server.client().await;
     let (missing, created) = client.exists("/a").watched().await.unwrap();
     assert_eq!(missing, None);
@@ -42,7 +43,7 @@ async fn one_shot_watches_fire_once() {
 
 #[tokio::test]
 async fn persistent_watches_go_on() {
-    let server = Server::start();
+    let server = Server::start().await;
     let client = server.client().await;
     client.create("/a").await.unwrap();
     let mut node = client.watch("/a", WatchMode::Node).await.unwrap();
@@ -67,15 +68,14 @@ async fn persistent_watches_go_on() {
     assert_eq!(soon(node.next()).await, None);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_watch_is_removed_from_the_server() {
-    let server = Server::start();
-    let client = server.client().await;
+    // Whoever else watches on a shared server must not be counted.
+    let server = Own::start().await;
+    let client = server.builder().connect().await.unwrap();
     client.create("/a").await.unwrap();
     let before = server.monitored("watch_count");
-    // Whoever else watches on a shared server must not be counted.
-    let own = std::env::var_os("ZEBU_TEST_SERVER").is_none();
-    let expect = |more: i64| assert!(!own || server.monitored("watch_count") == before + more, "{more}");
+    let expect = |more: i64| assert_eq!(server.monitored("watch_count"), before + more);
     let (_, data) = client.get("/a").watched().await.unwrap();
     let (_, same) = client.exists("/a").watched().await.unwrap();
     let (_, children) = client.children("/a").watched().await.unwrap();
@@ -116,7 +116,7 @@ async fn behind_a_proxy(server: &Server) -> (Proxy, Client, Client) {
 
 #[tokio::test]
 async fn watches_survive_a_lost_connection() {
-    let server = Server::start();
+    let server = Server::start().await;
     let (proxy, client, other) = behind_a_proxy(&server).await;
     for path in ["/changed", "/quiet", "/parent", "/deleted", "/tree"] {
         client.create(path).await.unwrap();
@@ -159,7 +159,7 @@ async fn watches_survive_a_lost_connection() {
 
 #[tokio::test]
 async fn persistent_watches_move_to_a_new_session() {
-    let server = Server::start();
+    let server = Server::start().await;
     let (proxy, client, other) = behind_a_proxy(&server).await;
     client.create("/a").await.unwrap();
     let (_, once) = client.get("/a").watched().await.unwrap();
@@ -180,7 +180,7 @@ async fn persistent_watches_move_to_a_new_session() {
 
 #[tokio::test]
 async fn many_watches_are_registered_again() {
-    let server = Server::start();
+    let server = Server::start().await;
     let (proxy, client, other) = behind_a_proxy(&server).await;
     let long = "x".repeat(100);
     let paths: Vec<_> = (0..5000).map(|n| format!("/{long}{n}")).collect();

@@ -4,15 +4,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use zebu_node::{AfterAppend, CommitError, Event, Node};
+use tracing::info;
+use zebu_node::{AfterAppend, CommitError, DiskOrder, Event, Node, Order};
+use zebu_storage::Directories;
 
 use crate::disk::{DiskFailure, DiskHandle};
 use crate::inbox::{Delivery, SessionsReport, Urgent};
-use crate::shared::Shared;
+use crate::peers::Peers;
+use crate::shared::{Shared, Standing};
 use crate::snapshotter::SnapshotHandle;
 
 /// How long the core sleeps at most, so that a clock that jumps cannot make it oversleep.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
+
+/// How long a member that stops tries to hand over.
+const HAND_OVER_MAX_MS: i64 = 1000;
 
 /// What ends the core other than a wish to stop.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +36,12 @@ pub(crate) enum CoreFailure {
 enum Mode {
     Serving,
     /// What is on the way is finished, nothing new is begun.
-    Stopping,
+    Stopping {
+        /// A member that cannot hand over by then just goes.
+        until_ms: i64,
+    },
+    /// Nothing is finished.
+    Abandoned,
 }
 
 /// The core and what it talks to.
@@ -39,6 +50,9 @@ pub(crate) struct CoreThread {
     node: Node,
     disk: DiskHandle,
     snapshots: SnapshotHandle,
+    /// The other members, if there are any.
+    peers: Option<Peers>,
+    directories: Directories,
     mode: Mode,
 }
 
@@ -48,33 +62,86 @@ impl CoreThread {
         node: Node,
         disk: DiskHandle,
         snapshots: SnapshotHandle,
+        peers: Option<Peers>,
+        directories: Directories,
     ) -> CoreThread {
-        CoreThread { shared, node, disk, snapshots, mode: Mode::Serving }
+        CoreThread { shared, node, disk, snapshots, peers, directories, mode: Mode::Serving }
     }
 
     /// Runs until it is told to stop, or until it cannot go on.
     pub(crate) fn run(mut self) -> Result<(), CoreFailure> {
         let mut delivery = Delivery::default();
+        self.carry_out();
         loop {
             let sleep = self.shared.clock.until(self.node.next_deadline()).min(SLEEP_MAX);
             self.shared.inbox.take(&mut delivery, sleep);
-            for urgent in delivery.urgent.drain(..) {
-                self.handle_urgent(urgent)?;
+            self.handle_all_urgent(&mut delivery)?;
+            if self.mode == Mode::Abandoned {
+                return Ok(());
             }
-            if self.node.has_committed() {
-                self.commit()?;
-            }
+            self.commit_all()?;
             self.handle_events(&mut delivery);
+            self.commit_all()?;
             self.log();
-            if self.mode == Mode::Stopping && self.node.in_flight() == 0 {
+            self.carry_out();
+            if self.has_stopped() {
                 return Ok(());
             }
         }
     }
 
+    /// Whether nothing is left to be done by a server that stops. One that cannot hand over is not waited for
+    /// long: to stop at any moment is safe.
+    fn has_stopped(&self) -> bool {
+        match self.mode {
+            Mode::Serving | Mode::Abandoned => false,
+            Mode::Stopping { until_ms } => {
+                let finished = self.node.in_flight() == 0 && self.node.has_handed_over();
+                finished || (self.peers.is_some() && self.shared.clock.monotonic_ms() >= until_ms)
+            }
+        }
+    }
+
+    /// In their order; what other members say is taken together.
+    fn handle_all_urgent(&mut self, delivery: &mut Delivery) -> Result<(), CoreFailure> {
+        let mut said = Vec::new();
+        for urgent in delivery.urgent.drain(..) {
+            match urgent {
+                Urgent::Peer(event) => said.push(event),
+                other => {
+                    self.hear(&mut said);
+                    self.handle_urgent(other)?;
+                }
+            }
+        }
+        self.hear(&mut said);
+        Ok(())
+    }
+
+    /// Takes what other members have said.
+    fn hear(&mut self, said: &mut Vec<zebu_zab::Event>) {
+        if said.is_empty() {
+            return;
+        }
+        let now = self.shared.clock.now();
+        let mut lanes = self.shared.lanes.batch();
+        let replica = self.shared.read();
+        for event in said.drain(..) {
+            self.node.handle_peer(event, &replica, &mut lanes, now);
+        }
+        drop(replica);
+        lanes.ring();
+        self.shared.inbox.release(self.node.take_answered());
+    }
+
     fn handle_urgent(&mut self, urgent: Urgent) -> Result<(), CoreFailure> {
         match urgent {
             Urgent::Persisted(zxid) => self.node.persisted(zxid),
+            Urgent::Peer(event) => self.hear(&mut vec![event]),
+            Urgent::Replaced { io, tree } => {
+                self.shared.replace_tree(*tree);
+                self.hear(&mut vec![zebu_zab::Event::Persisted { io }]);
+            }
             Urgent::DiskFailed(failure) => return Err(failure.into()),
             Urgent::Sessions(reply) => {
                 let report = SessionsReport {
@@ -84,9 +151,64 @@ impl CoreThread {
                 // Whoever asked may be gone.
                 let _ = reply.send(report);
             }
-            Urgent::Stop => self.mode = Mode::Stopping,
+            Urgent::Stop => self.begin_to_stop(),
+            Urgent::Abandon => self.mode = Mode::Abandoned,
         }
         Ok(())
+    }
+
+    fn begin_to_stop(&mut self) {
+        let now = self.shared.clock.now();
+        self.mode = Mode::Stopping { until_ms: now.monotonic_ms + HAND_OVER_MAX_MS };
+        let mut lanes = self.shared.lanes.batch();
+        let replica = self.shared.read();
+        self.node.hand_over(&replica, &mut lanes, now);
+        drop(replica);
+        lanes.ring();
+    }
+
+    fn commit_all(&mut self) -> Result<(), CoreFailure> {
+        while self.node.has_committed() {
+            self.commit()?;
+        }
+        Ok(())
+    }
+
+    /// Does what a member wants: most of it is for others.
+    fn carry_out(&mut self) {
+        let Some(peers) = &self.peers else { return };
+        let mut orders = Vec::new();
+        self.node.take_orders(&mut orders);
+        for order in orders {
+            match peers.perform(order) {
+                None => {}
+                Some(Order::Disk(order)) => {
+                    let received = match &order {
+                        DiskOrder::InstallSnapshot { link, .. } => peers.take_received(*link),
+                        DiskOrder::Append { batch, .. } => {
+                            if batch.after == AfterAppend::RollAndSnapshot {
+                                self.snapshots.request();
+                            }
+                            None
+                        }
+                        _ => None,
+                    };
+                    self.disk.order(order, received);
+                }
+                Some(Order::ReadLog { link, after, up_to }) => {
+                    peers.read_log(&self.shared, &self.directories, link, after, up_to);
+                }
+                Some(Order::Serve(serving)) => {
+                    info!(?serving, "this member serves");
+                    self.shared.set_standing(Standing::Serving(serving));
+                }
+                Some(Order::StopServing) => {
+                    info!("this member serves no more");
+                    self.shared.set_standing(Standing::NotServing);
+                }
+                Some(other) => unreachable!("{other:?} is for the network"),
+            }
+        }
     }
 
     /// Applies everything that the disk has under one exclusive lock.
@@ -108,9 +230,8 @@ impl CoreThread {
         if delivery.events.is_empty() && !due {
             return;
         }
-        if self.mode == Mode::Stopping {
+        if let Mode::Stopping { .. } = self.mode {
             delivery.events.clear();
-            return;
         }
         let mut lanes = self.shared.lanes.batch();
         let replica = self.shared.read();

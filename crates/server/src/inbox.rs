@@ -10,6 +10,7 @@ use tokio::sync::{Semaphore, oneshot};
 use zebu_node::session::TrackerReport;
 use zebu_node::{Event, Submission};
 use zebu_proto::Zxid;
+use zebu_tree::Tree;
 
 use crate::disk::DiskFailure;
 
@@ -18,12 +19,23 @@ use crate::disk::DiskFailure;
 pub(crate) enum Urgent {
     /// The log has everything up to here.
     Persisted(Zxid),
+    /// Another member said something, or a link or the disk has news for agreement.
+    Peer(zebu_zab::Event),
+    /// The disk has put another state in the place of the present one.
+    Replaced {
+        /// The work that it has done.
+        io: zebu_zab::IoId,
+        /// The state.
+        tree: Box<Tree>,
+    },
     /// The log cannot be written any more.
     DiskFailed(DiskFailure),
     /// Somebody wants to see the sessions.
     Sessions(oneshot::Sender<SessionsReport>),
     /// Finish what is on the way, then end.
     Stop,
+    /// End now, whatever is on the way.
+    Abandon,
 }
 
 /// What the core tells about itself.
@@ -58,6 +70,19 @@ impl Inbox {
     pub(crate) fn push_urgent(&self, urgent: Urgent) {
         self.lock().urgent.push(urgent);
         self.arrived.notify_one();
+    }
+
+    /// Puts in several at once.
+    pub(crate) fn push_all_urgent(&self, urgent: Vec<Urgent>) {
+        if !urgent.is_empty() {
+            self.lock().urgent.extend(urgent);
+            self.arrived.notify_one();
+        }
+    }
+
+    /// How much waits that is looked at before any client.
+    pub(crate) fn urgent_len(&self) -> usize {
+        self.lock().urgent.len()
     }
 
     /// For events whose number is bounded by the number of connections.

@@ -10,8 +10,10 @@ pub mod four_letter;
 mod inbox;
 mod lanes;
 mod large_requests;
+mod member_disk;
 mod metrics;
 mod net;
+mod peers;
 mod purger;
 mod recovery;
 mod run;
@@ -21,5 +23,5 @@ mod shared;
 mod snapshotter;
 mod words;
 
-pub use run::{Ready, run};
+pub use run::{Ready, Stop, run, run_until};
 pub use serve_error::ServeError;

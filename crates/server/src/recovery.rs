@@ -7,8 +7,9 @@ use tracing::{error, info, warn};
 use zebu_node::Restore;
 use zebu_storage::disk::Disk;
 use zebu_storage::{
-    Compression, Directories, DirectoryError, EmptySnapshots, FileDisk, ForceSync, Locks, LogOptions,
-    LogWriter, Missing, Progress, Recovered, RecoveryOptions, Sections, recover,
+    Compression, Directories, DirectoryError, EmptySnapshots, Epochs, FileDisk, ForceSync, Locks, LogOptions,
+    LogWriter, Missing, Progress, Recovered, RecoveryError, RecoveryOptions, Sections, Trust, recover,
+    set_aside,
 };
 use zebu_tree::{Tree, WalkProgress};
 
@@ -30,13 +31,22 @@ const ORPHAN_TIMEOUT_MS: i32 = 1;
 /// A data directory that this process owns.
 pub(crate) struct Opened {
     pub(crate) tree: Tree,
-    pub(crate) log: LogWriter<FileDisk>,
+    /// None for a member that has lost everything: its log begins with what the others send.
+    pub(crate) log: Option<LogWriter<FileDisk>>,
+    /// What a member brings into its ensemble.
+    pub(crate) member: Option<OpenedMember>,
     pub(crate) snapshots: SnapshotStore,
     pub(crate) directories: Directories,
     pub(crate) origin: Origin,
     /// Digests in the files that were not those of the tree.
     pub(crate) digest_mismatches: u64,
     pub(crate) locks: Locks<<FileDisk as Disk>::Lock>,
+}
+
+/// What a member finds beside its state.
+pub(crate) struct OpenedMember {
+    pub(crate) epochs: Epochs,
+    pub(crate) recovered: zebu_zab::Recovered,
 }
 
 pub(crate) fn open(config: &ServerConfig, hash_seed: u64) -> Result<Opened, ServeError> {
@@ -47,29 +57,17 @@ pub(crate) fn open(config: &ServerConfig, hash_seed: u64) -> Result<Opened, Serv
     let holder = format!("zebu {}, process {}", env!("CARGO_PKG_VERSION"), std::process::id());
     let locks = directories.open(&disk, missing, &holder).map_err(|error| unusable(storage, &error))?;
 
-    let mut restore = Restore::new(settings::tree_options(config, hash_seed));
-    let empty_snapshots =
-        if storage.trust_empty_snapshot { EmptySnapshots::Trust } else { EmptySnapshots::Refuse };
-    let options = RecoveryOptions { empty_snapshots, ..RecoveryOptions::default() };
+    let is_member = config.membership.is_ensemble();
     let mut reporter = Reporter::new();
-    let recovered =
-        recover(&disk, &directories, options, &mut restore, &mut |progress| reporter.report(&progress))
-            .map_err(|error| ServeError::DataDirectory {
-                path: storage.data_dir.clone(),
-                reason: error.to_string(),
-            })?;
-    let mut tree = restore.finish();
+    let (recovered, mut tree) = load(config, &directories, hash_seed, &mut reporter)?;
     tell(&recovered, &tree, reporter.started.elapsed());
-    let orphans = tree.adopt_orphaned_ephemerals(ORPHAN_TIMEOUT_MS);
-    if !orphans.is_empty() {
-        warn!(
-            sessions = orphans.len(),
-            "ephemeral nodes of sessions that do not exist; they will be removed"
-        );
+    if !is_member {
+        adopt_orphans(&mut tree);
     }
-
     let snapshots = SnapshotStore::new(disk, &directories, storage);
-    if recovered.snapshot.is_none() {
+    let member = if is_member { Some(open_member(storage, &directories, &recovered)?) } else { None };
+    let lost = member.as_ref().is_some_and(|member| member.recovered.trust == zebu_zab::Trust::Untrusted);
+    if recovered.snapshot.is_none() && !lost {
         if recovered.applied == 0 {
             Origin::mark(directories.data_root()).map_err(|error| ServeError::DataDirectory {
                 path: storage.data_dir.clone(),
@@ -85,14 +83,99 @@ pub(crate) fn open(config: &ServerConfig, hash_seed: u64) -> Result<Opened, Serv
     if !storage.force_sync {
         warn!("forceSync=no: a power failure can lose writes that were acknowledged");
     }
-    let log = LogWriter::open(FileDisk, log_options(storage, &directories), recovered.last_zxid)
-        .map_err(|error| ServeError::DataDirectory { path: directories.logs(), reason: error.to_string() })?;
+    let log = if recovered.snapshot.is_none() && lost {
+        // Apache would trust a directory with a snapshot.
+        None
+    } else {
+        let log = LogWriter::open(FileDisk, log_options(storage, &directories), recovered.last_zxid);
+        Some(log.map_err(|error| ServeError::DataDirectory {
+            path: directories.logs(),
+            reason: error.to_string(),
+        })?)
+    };
     let origin = Origin::of(directories.data_root());
     let digest_mismatches = recovered.digests.mismatched;
-    Ok(Opened { tree, log, snapshots, directories, origin, digest_mismatches, locks })
+    Ok(Opened { tree, log, member, snapshots, directories, origin, digest_mismatches, locks })
 }
 
-fn log_options(storage: &StorageConfig, directories: &Directories) -> LogOptions {
+/// Reads the files. A member whose files are damaged puts them aside and begins anew: the others have it all.
+fn load(
+    config: &ServerConfig,
+    directories: &Directories,
+    hash_seed: u64,
+    reporter: &mut Reporter,
+) -> Result<(Recovered, Tree), ServeError> {
+    let storage = &config.storage;
+    let is_member = config.membership.is_ensemble();
+    let mut options = if is_member { RecoveryOptions::member() } else { RecoveryOptions::default() };
+    if storage.trust_empty_snapshot {
+        options.empty_snapshots = EmptySnapshots::Trust;
+    }
+    let mut attempt = || {
+        let mut restore = Restore::new(settings::tree_options(config, hash_seed));
+        recover(&FileDisk, directories, options, &mut restore, &mut |progress| reporter.report(&progress))
+            .map(|recovered| (recovered, restore.finish()))
+    };
+    let unusable = |reason: String| ServeError::DataDirectory { path: storage.data_dir.clone(), reason };
+    match attempt() {
+        Ok(loaded) => Ok(loaded),
+        Err(error) if !is_member || matches!(error, RecoveryError::Io(_)) => Err(unusable(error.to_string())),
+        Err(error) => {
+            let number =
+                set_aside(&FileDisk, directories).map_err(|failure| unusable(failure.to_string()))?;
+            error!(
+                %error, number,
+                "the files of this member are damaged; they were set aside, and the others will send everything. Until \
+                 then it does not vote"
+            );
+            attempt().map_err(|error| unusable(error.to_string()))
+        }
+    }
+}
+
+fn adopt_orphans(tree: &mut Tree) {
+    let orphans = tree.adopt_orphaned_ephemerals(ORPHAN_TIMEOUT_MS);
+    if !orphans.is_empty() {
+        warn!(
+            sessions = orphans.len(),
+            "ephemeral nodes of sessions that do not exist; they will be removed"
+        );
+    }
+}
+
+/// The promises of a member, and whether its history may be relied on.
+fn open_member(
+    storage: &StorageConfig,
+    directories: &Directories,
+    recovered: &Recovered,
+) -> Result<OpenedMember, ServeError> {
+    let unusable = |reason: String| ServeError::DataDirectory { path: storage.data_dir.clone(), reason };
+    let last = recovered.last_zxid;
+    let mut trust = match recovered.trust {
+        Trust::Trusted => zebu_zab::Trust::Trusted,
+        Trust::Untrusted => zebu_zab::Trust::Untrusted,
+    };
+    let epochs = match Epochs::load(&FileDisk, directories.snapshots(), last) {
+        Ok(epochs) => epochs,
+        Err(error) if error.is_io() => return Err(unusable(error.to_string())),
+        Err(error) => {
+            error!(%error, "the epochs of this member are damaged; it does not vote before the others have brought it up to date");
+            trust = zebu_zab::Trust::Untrusted;
+            Epochs::salvage(&FileDisk, directories.snapshots(), last)
+                .map_err(|error| unusable(error.to_string()))?
+        }
+    };
+    let recovered = zebu_zab::Recovered {
+        last,
+        proven: recovered.snapshot.as_ref().map_or(zebu_proto::Zxid::ZERO, |snapshot| snapshot.zxid),
+        accepted_epoch: epochs.accepted(),
+        current_epoch: epochs.current(),
+        trust,
+    };
+    Ok(OpenedMember { epochs, recovered })
+}
+
+pub(crate) fn log_options(storage: &StorageConfig, directories: &Directories) -> LogOptions {
     let mut options = LogOptions::new(directories.logs(), directories.snapshots());
     options.preallocate = storage.preallocation.0.min(PREALLOCATE_MAX);
     options.size_max = storage.txn_log_size_limit.map(|ByteCount(bytes)| bytes);
@@ -101,7 +184,10 @@ fn log_options(storage: &StorageConfig, directories: &Directories) -> LogOptions
 }
 
 /// Before anybody is served: in one piece.
-fn write_first_snapshot(tree: &Tree, snapshots: &SnapshotStore) -> Result<(), zebu_storage::SnapshotError> {
+pub(crate) fn write_first_snapshot(
+    tree: &Tree,
+    snapshots: &SnapshotStore,
+) -> Result<(), zebu_storage::SnapshotError> {
     let mut writer = snapshots.begin(
         tree.last_zxid(),
         tree.sessions().iter().map(|(&id, &timeout_ms)| (id, timeout_ms)).collect(),

@@ -16,9 +16,11 @@ use crate::config::ServerConfig;
 use crate::core_thread::{CoreFailure, CoreThread};
 use crate::disk;
 use crate::inbox::Urgent;
+use crate::member_disk::MemberDisk;
 use crate::net::Listener;
+use crate::peers::Peers;
 use crate::purger;
-use crate::recovery::{self, Opened};
+use crate::recovery::{self, Opened, OpenedMember};
 use crate::serve_error::ServeError;
 use crate::settings;
 use crate::shared::Shared;
@@ -34,19 +36,53 @@ pub struct Ready {
     pub address: SocketAddr,
 }
 
+/// How a server is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// What was begun is finished and answered; files are closed.
+    Finish,
+    /// As if the process were killed: connections break, nothing more is answered, and what is not in the log
+    /// yet never gets there.
+    Abandon,
+}
+
 /// Serves with this configuration until the process receives SIGTERM or SIGINT. `ready` is called when
 /// clients can connect.
 ///
 /// # Errors
 /// Says what stopped the server from starting or made it give up; the caller turns it into an exit code.
 pub fn run(config: ServerConfig, ready: impl FnOnce(&Ready)) -> Result<(), ServeError> {
+    run_until(config, ready, asked_to_stop())
+}
+
+/// Serves with this configuration until `stop` resolves; for a server inside another program, such as a test.
+/// It needs a thread of its own: it returns when everything of the server has ended, so that the next one can
+/// have the directory.
+///
+/// # Errors
+/// See [`run`].
+pub fn run_until(
+    config: ServerConfig,
+    ready: impl FnOnce(&Ready),
+    stop: impl Future<Output = Stop>,
+) -> Result<(), ServeError> {
     let clock = Clock::start();
     let seed = random_seed()?;
-    let Opened { tree, log, snapshots, directories, origin, digest_mismatches, locks } =
+    let Opened { tree, log, member, snapshots, directories, origin, digest_mismatches, locks } =
         recovery::open(&config, seed)?;
     let replica = Replica::new(tree, settings::policy(&config), settings::enforcement(&config), seed);
-    let node = Node::new(settings::node_settings(&config, seed), &replica, clock.now());
-    let shared = Arc::new(Shared::new(config, clock, replica));
+    let node_settings = settings::node_settings(&config, seed);
+    let (node, member_disk) = match member {
+        None => (Node::new(node_settings, &replica, clock.now()), None),
+        Some(OpenedMember { epochs, recovered }) => {
+            let peer = settings::peer_settings(&config);
+            let node = Node::member(node_settings, peer, recovered, &replica, clock.now());
+            let directories = directories.clone();
+            (node, Some(MemberDisk { directories, epochs, snapshots: snapshots.clone() }))
+        }
+    };
+    let is_member = member_disk.is_some();
+    let shared = Arc::new(Shared::new(config, clock, replica, seed));
     shared.metrics.digest_mismatches.add(digest_mismatches);
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -65,16 +101,19 @@ pub fn run(config: ServerConfig, ready: impl FnOnce(&Ready)) -> Result<(), Serve
     shared.set_client_port(address.port());
 
     let cannot_start = "a thread cannot be started";
-    let (disk, disk_thread) = disk::start(shared.clone(), log).map_err(internal(cannot_start))?;
+    let peers = if is_member { Some(runtime.block_on(Peers::open(shared.clone()))?) } else { None };
+    let (disk, disk_thread) =
+        disk::start(shared.clone(), log, member_disk).map_err(internal(cannot_start))?;
+    let directories_of_core = directories.clone();
     let (snapshot_handle, snapshot_thread) =
         snapshotter::start(shared.clone(), snapshots).map_err(internal(cannot_start))?;
     let purging =
         purger::start(directories, &shared.config.storage, origin).map_err(internal(cannot_start))?;
-    let core = CoreThread::new(shared.clone(), node, disk, snapshot_handle);
+    let core = CoreThread::new(shared.clone(), node, disk, snapshot_handle, peers, directories_of_core);
     let (core_thread, core_ended) = start_core(core).map_err(internal(cannot_start))?;
 
     ready(&Ready { address });
-    let ended = runtime.block_on(serve(shared, listener, core_ended));
+    let ended = runtime.block_on(serve(shared, listener, core_ended, stop));
     runtime.shutdown_background();
     let core_result = core_thread.join();
     // The core held the handles of both; they finish what they have and end.
@@ -117,15 +156,25 @@ fn start_core(core: CoreThread) -> std::io::Result<(JoinHandle<()>, CoreEnded)> 
     Ok((thread, receiver))
 }
 
-async fn serve(shared: Arc<Shared>, listener: Listener, mut core_ended: CoreEnded) -> Ended {
+async fn serve(
+    shared: Arc<Shared>,
+    listener: Listener,
+    mut core_ended: CoreEnded,
+    stop: impl Future<Output = Stop>,
+) -> Ended {
     let accepting = tokio::spawn(listener.run());
-    tokio::select! {
-        () = asked_to_stop() => {}
+    let stop = tokio::select! {
+        stop = stop => stop,
         result = &mut core_ended => return ended(result),
-    }
-    info!("stopping: finishing what was begun");
+    };
     shared.stopping.store(true, Ordering::Release);
     accepting.abort();
+    if stop == Stop::Abandon {
+        shared.abandoned.store(true, Ordering::Release);
+        shared.inbox.push_urgent(Urgent::Abandon);
+        return ended(core_ended.await);
+    }
+    info!("stopping: finishing what was begun");
     shared.inbox.push_urgent(Urgent::Stop);
     let result = ended(core_ended.await);
     say_goodbye(&shared).await;
@@ -155,7 +204,7 @@ fn ended(result: Result<Result<(), CoreFailure>, oneshot::error::RecvError>) -> 
 }
 
 /// SIGTERM or SIGINT, whichever comes first.
-async fn asked_to_stop() {
+async fn asked_to_stop() -> Stop {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
@@ -166,6 +215,7 @@ async fn asked_to_stop() {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
+    Stop::Finish
 }
 
 fn internal(what: &'static str) -> impl Fn(std::io::Error) -> ServeError {

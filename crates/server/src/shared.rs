@@ -1,9 +1,13 @@
 //! What every part of the edge can see.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use zebu_node::{Replica, ServerStats};
+use zebu_tree::Tree;
 
 use crate::clock::Clock;
 use crate::config::ServerConfig;
@@ -12,6 +16,17 @@ use crate::lanes::LaneRegistry;
 use crate::large_requests::LargeRequests;
 use crate::metrics::Metrics;
 use crate::words::TRACE_MASK_DEFAULT;
+
+/// What a server does for clients, for reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It has no peers.
+    Standalone,
+    /// Its ensemble has no leader, or it has not caught up.
+    NotServing,
+    /// It takes part.
+    Serving(zebu_zab::Serving),
+}
 
 /// The server, seen from a connection.
 #[derive(Debug)]
@@ -27,13 +42,22 @@ pub(crate) struct Shared {
     pub(crate) connections: AtomicUsize,
     /// Set when the server stops: no new connection is served.
     pub(crate) stopping: AtomicBool,
+    /// Set when the server ends as if it were killed: what waits for the disk never gets there.
+    pub(crate) abandoned: AtomicBool,
+    /// Seed of the hash tables.
+    pub(crate) hash_seed: u64,
     client_port: OnceLock<u16>,
+    /// How often the whole state was replaced.
+    generation: AtomicU64,
+    standing: Mutex<Standing>,
     trace_mask: AtomicI64,
     replica: RwLock<Replica>,
 }
 
 impl Shared {
-    pub(crate) fn new(config: ServerConfig, clock: Clock, replica: Replica) -> Shared {
+    pub(crate) fn new(config: ServerConfig, clock: Clock, replica: Replica, hash_seed: u64) -> Shared {
+        let standing =
+            if config.membership.is_ensemble() { Standing::NotServing } else { Standing::Standalone };
         let throttled = config.request_throttle.max_requests.unwrap_or(u32::MAX);
         let room = config.limits.global_outstanding_limit.min(throttled).max(1);
         Shared {
@@ -46,7 +70,11 @@ impl Shared {
             metrics: Metrics::default(),
             connections: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
+            hash_seed,
             client_port: OnceLock::new(),
+            generation: AtomicU64::new(0),
+            standing: Mutex::new(standing),
             trace_mask: AtomicI64::new(TRACE_MASK_DEFAULT),
             replica: RwLock::new(replica),
         }
@@ -68,6 +96,27 @@ impl Shared {
 
     pub(crate) fn set_trace_mask(&self, mask: i64) {
         self.trace_mask.store(mask, Relaxed);
+    }
+
+    /// How often the whole state was replaced; a walk over a state ends when that changes.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Acquire)
+    }
+
+    /// Puts another state in the place of the present one.
+    pub(crate) fn replace_tree(&self, tree: Tree) {
+        let mut replica = self.write();
+        replica.replace_tree(tree);
+        self.generation.fetch_add(1, Release);
+    }
+
+    /// What this server is in its ensemble.
+    pub(crate) fn standing(&self) -> Standing {
+        *self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_standing(&self, standing: Standing) {
+        *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = standing;
     }
 
     /// The replica for reading. Never poisoned: only the core writes, and its panic ends the process.

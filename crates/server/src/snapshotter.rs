@@ -88,7 +88,8 @@ fn run(shared: &Shared, store: &SnapshotStore, wishes: &Receiver<()>) {
     while wishes.recv().is_ok() {
         let started = Instant::now();
         match write_snapshot(shared, store, SLICE_PAUSE) {
-            Ok(zxid) => {
+            Ok(None) => info!("a snapshot was given up: another state took the place of this one"),
+            Ok(Some(zxid)) => {
                 let took_ms = started.elapsed().as_millis() as u64;
                 shared.metrics.snapshot_ms.add(took_ms);
                 info!(%zxid, took_ms, "snapshot written");
@@ -114,7 +115,8 @@ pub(crate) fn write_snapshot(
     shared: &Shared,
     store: &SnapshotStore,
     pause: Duration,
-) -> Result<Zxid, SnapshotError> {
+) -> Result<Option<Zxid>, SnapshotError> {
+    let generation = shared.generation();
     let (zxid, sessions, acls, mut walker) = {
         let replica = shared.read();
         let tree = replica.tree();
@@ -127,6 +129,11 @@ pub(crate) fn write_snapshot(
     loop {
         let (progress, digest_zxid, digest) = {
             let replica = shared.read();
+            if shared.generation() != generation {
+                drop(replica);
+                writer.abandon()?;
+                return Ok(None);
+            }
             let tree = replica.tree();
             let progress = walker.next_slice(tree, SLICE_NODES, &mut |path, data, acl, stat| {
                 slice.push(Copied { path: path.into(), data: data.map(Box::from), acl, stat: *stat });
@@ -140,7 +147,7 @@ pub(crate) fn write_snapshot(
             WalkProgress::More => std::thread::sleep(pause),
             WalkProgress::Done => {
                 writer.finish(store.sections(digest_zxid, digest, digest_zxid))?;
-                return Ok(zxid);
+                return Ok(Some(zxid));
             }
         }
     }

@@ -11,6 +11,8 @@ use tokio::time::timeout;
 use tracing::info;
 use zebu_node::Phase;
 use zebu_proto::{SessionId, Zxid};
+use zebu_tree::Tree;
+use zebu_zab::Serving;
 
 use crate::config::ServerConfig;
 use crate::four_letter::{
@@ -20,7 +22,7 @@ use crate::four_letter::{
 };
 use crate::inbox::{SessionsReport, Urgent};
 use crate::lanes::LaneCell;
-use crate::shared::Shared;
+use crate::shared::{Shared, Standing};
 
 /// Bytes after a word that are read and thrown away before the connection is closed.
 const DISCARD_BYTES_MAX: usize = 64 * 1024;
@@ -46,9 +48,9 @@ pub(crate) async fn answer(
         return render_not_allowed(word);
     }
     info!(peer = %cell.peer, word = word.name(), "four-letter word");
-    if shared.stopping.load(std::sync::atomic::Ordering::Acquire)
-        && let Some(text) = render_not_serving(word)
-    {
+    let serves = !shared.stopping.load(std::sync::atomic::Ordering::Acquire)
+        && shared.standing() != Standing::NotServing;
+    if !serves && let Some(text) = render_not_serving(word) {
         return text;
     }
     match report(word, stream, rest, shared).await {
@@ -89,7 +91,7 @@ async fn report(
         Word::Dirs => Report::Directories(directory_sizes(&shared.config)),
         Word::Envi => Report::Machine(machine()),
         Word::Dump => Report::Sessions(dump(shared, ask_core(shared).await?)),
-        Word::Mntr => Report::Monitor(Mode::Standalone, metrics(shared, ask_core(shared).await?)),
+        Word::Mntr => Report::Monitor(mode(shared)?, metrics(shared, ask_core(shared).await?)),
         Word::Wchs => Report::WatchSummary(watch_summary(shared)),
         Word::Wchc => Report::WatchesBySession(watches_by_session(shared)),
         Word::Wchp => Report::WatchesByPath(watches_by_path(shared)),
@@ -130,11 +132,22 @@ async fn ask_core(shared: &Shared) -> Option<SessionsReport> {
     report.await.ok()
 }
 
+/// What this server is; `None` if it serves nobody.
+fn mode(shared: &Shared) -> Option<Mode> {
+    match shared.standing() {
+        Standing::Standalone => Some(Mode::Standalone),
+        Standing::NotServing => None,
+        Standing::Serving(Serving::Leading { .. }) => Some(Mode::Leader),
+        Standing::Serving(Serving::Following { .. }) => Some(Mode::Follower),
+        Standing::Serving(Serving::Observing { .. }) => Some(Mode::Observer),
+    }
+}
+
 fn server(shared: &Shared) -> ServerReport {
     let (received, sent) = shared.stats.packets();
     let (zxid, node_count) = {
         let replica = shared.read();
-        (replica.last_zxid(), replica.tree().node_count() as u64)
+        (replica.last_zxid(), reported_nodes(replica.tree()))
     };
     ServerReport {
         latency: latency(shared),
@@ -143,9 +156,14 @@ fn server(shared: &Shared) -> ServerReport {
         connections: connection_count(shared) as u64,
         outstanding: shared.inbox.outstanding() as u64,
         zxid,
-        mode: Mode::Standalone,
+        mode: mode(shared).unwrap_or(Mode::Standalone),
         node_count,
     }
+}
+
+/// ZooKeeper knows the root under two names, and counts both.
+fn reported_nodes(tree: &Tree) -> u64 {
+    tree.node_count() as u64 + 1
 }
 
 fn connection_count(shared: &Shared) -> usize {
@@ -342,7 +360,7 @@ fn metrics(shared: &Shared, core: SessionsReport) -> Metrics {
             connections: connection_count(shared) as i64,
             outstanding_requests: shared.inbox.outstanding() as i64,
             uptime_ms: shared.clock.monotonic_ms(),
-            znode_count: tree.node_count() as i64,
+            znode_count: reported_nodes(tree) as i64,
             watch_count: replica.watches().len() as i64,
             ephemerals_count: tree.ephemerals_count() as i64,
             approximate_data_size: tree.approximate_data_size() as i64,

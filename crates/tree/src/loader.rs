@@ -7,7 +7,6 @@ use zebu_proto::{Acl, Buffer, SessionId, StatPersisted, Zxid};
 use crate::acl_table::{AclSlot, AclTable};
 use crate::node::NodeId;
 use crate::options::TreeOptions;
-use crate::owner::Lifetime;
 use crate::path;
 use crate::tree::Tree;
 
@@ -31,14 +30,6 @@ pub enum LoadError {
     BadPath {
         /// What stands there.
         path: Box<str>,
-    },
-    /// An owner with an extended type that this release does not know.
-    #[error("node {path:?} has owner {owner:#x}, a type of a newer release; upgrade this server first")]
-    UnknownType {
-        /// The node.
-        path: Box<str>,
-        /// Its owner.
-        owner: i64,
     },
 }
 
@@ -79,7 +70,8 @@ impl TreeLoader {
         self.acls.entry(id).or_insert_with(|| tree.acls.load(id, list));
     }
 
-    /// A node, after its parent; "" is the root.
+    /// A node, after its parent; "" is the root. One whose owner has a type that is not known stays until somebody
+    /// deletes it: a transaction can make such a node, and what a tree can hold it must be able to load.
     pub fn node(
         &mut self,
         path: &str,
@@ -87,10 +79,6 @@ impl TreeLoader {
         acl_id: i64,
         stat: &StatPersisted,
     ) -> Result<(), LoadError> {
-        let owner = stat.ephemeral_owner;
-        if self.tree.lifetime(owner) == Lifetime::Unknown {
-            return Err(LoadError::UnknownType { path: path.into(), owner });
-        }
         let acl = self.acl_slot(acl_id);
         if path.is_empty() {
             return self.root(data, acl, stat);

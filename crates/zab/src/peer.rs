@@ -2,7 +2,7 @@
 //! member; a role ends with the connections that it had, and the next election begins only when the disk has
 //! finished, so that a vote names exactly what a restart would find.
 
-use zebu_proto::quorum::{Packet, PeerState};
+use zebu_proto::quorum::{Notification, Packet, PeerState};
 use zebu_proto::{ServerId, Zxid};
 
 use crate::action::{Action, CloseReason, Serving};
@@ -103,8 +103,9 @@ impl Peer {
             (_, Event::Notification { from, notification }) => {
                 let mut ballots = Vec::new();
                 self.elector.handle(from, &notification, now_ms, &mut ballots);
+                let deserted = self.is_deserted_by(from, &notification);
                 self.election(ballots, now_ms, out);
-                Ok(())
+                if deserted { Err(RoleEnd::LINK_LOST) } else { Ok(()) }
             }
             (Role::Leading(leader), event) => leader.handle(event, &mut self.member, now_ms, out),
             (_, Event::Accepted { link }) => {
@@ -229,6 +230,20 @@ impl Peer {
             Role::Leading(leader) => leader.serving(),
             Role::Learning(learner) => learner.serving(&self.member),
             Role::Settling { .. } | Role::Looking | Role::Retired => None,
+        }
+    }
+
+    /// Whether this leader waits for somebody who has begun a later election, and will not come: without him
+    /// there is no quorum, and waiting for the end of the limit would help nobody.
+    fn is_deserted_by(&self, from: ServerId, notification: &Notification) -> bool {
+        match &self.role {
+            Role::Leading(leader) => {
+                notification.state == PeerState::Looking
+                    && notification.round > self.elector.round()
+                    && self.member.settings.quorum.is_voter(from)
+                    && leader.misses(from, &self.member)
+            }
+            Role::Settling { .. } | Role::Looking | Role::Learning(_) | Role::Retired => false,
         }
     }
 

@@ -34,6 +34,16 @@ const NAMES: &[&str] = &[
     "jackson-annotations",
 ];
 
+/// Its number, from the second name that the package gives to the file: `zookeeper-3.8.0.jar`.
+pub(super) fn version() -> String {
+    let names = std::fs::read_dir(JARS).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let number = names.filter_map(|name| {
+        let number = name.to_str()?.strip_prefix("zookeeper-")?.strip_suffix(".jar")?;
+        number.starts_with(|first: char| first.is_ascii_digit()).then(|| number.to_owned())
+    });
+    number.max().unwrap_or_else(|| "of the distribution".to_owned())
+}
+
 pub(super) fn class_path() -> Result<OsString> {
     let jar = |name: &&str| -> PathBuf { Path::new(JARS).join(format!("{name}.jar")) };
     if !jar(&"zookeeper").exists() {

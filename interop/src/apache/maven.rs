@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 /// The newest release of the line that Zebu follows.
 pub(super) const NEWEST: &str = "3.9.5";
@@ -61,12 +61,13 @@ fn fetch(version: &str, directory: &Path, jars: &Path, pom_text: &str) -> Result
     maven.args(["--quiet", "--batch-mode", "--file"]).arg(&pom).arg("dependency:copy-dependencies");
     maven.arg(format!("-DoutputDirectory={}", jars.display())).arg("-DincludeScope=runtime");
     let output = maven.output().context("run mvn; Maven must be installed to fetch Apache ZooKeeper")?;
-    ensure!(
-        output.status.success(),
-        "mvn could not fetch ZooKeeper {version}: {}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let said = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        // The word by which a run tells a registry out of reach from a fault.
+        let first = said.lines().find(|line| line.contains("ERROR")).unwrap_or("mvn said nothing");
+        println!("unreachable Maven's repository, or ZooKeeper {version} in it: {first}");
+        bail!("mvn could not fetch ZooKeeper {version}: {said}{}", String::from_utf8_lossy(&output.stderr));
+    }
     Ok(())
 }
 

@@ -32,6 +32,15 @@ impl Edition {
         }
     }
 
+    /// Its name and number, for the table of results.
+    pub(crate) fn version(&self) -> String {
+        let number = match self {
+            Edition::Maven(version) => version.clone(),
+            Edition::Debian => debian::version(),
+        };
+        format!("Apache ZooKeeper {number}")
+    }
+
     /// Which recorded exchanges hold for it.
     pub(crate) fn release(&self) -> Release {
         match self {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use zebu_testing::{Launch, TestServer, TestServerBuilder};
+use zebu_testing::{Launch, ServerProcess, ServerProcessBuilder};
 
 use super::files;
 use crate::apache::Edition;
@@ -58,15 +58,15 @@ impl Contender {
     }
 
     /// A server on a directory of its own, started.
-    pub(crate) fn start(&self, properties: &[(&str, &str)]) -> Result<TestServer> {
-        let builder: TestServerBuilder = TestServer::launch(self.launch.clone());
+    pub(crate) fn start(&self, properties: &[(&str, &str)]) -> Result<ServerProcess> {
+        let builder: ServerProcessBuilder = ServerProcess::launch(self.launch.clone());
         let builder =
             properties.iter().fold(builder, |builder, (name, value)| builder.property(*name, *value));
         builder.start().with_context(|| format!("start {}", self.name))
     }
 
     /// A server on a copy of the files in `data`, not yet started.
-    pub(crate) fn on_copy_of(&self, data: &Path, properties: &[(&str, &str)]) -> Result<TestServer> {
+    pub(crate) fn on_copy_of(&self, data: &Path, properties: &[(&str, &str)]) -> Result<ServerProcess> {
         let mut server = self.start(properties)?;
         server.stop()?;
         files::replace(&server.data_dir(), data)?;
@@ -75,6 +75,6 @@ impl Contender {
 }
 
 /// The process of a server that runs.
-pub(crate) fn process(server: &TestServer) -> Result<u32> {
+pub(crate) fn process(server: &ServerProcess) -> Result<u32> {
     server.id().context("the server does not run")
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use tokio::runtime::Runtime;
 use zebu_bench::{Nodes, ProcessUsage};
-use zebu_testing::TestServer;
+use zebu_testing::ServerProcess;
 
 use super::contender::{Contender, Name, process};
 use super::heap;
@@ -31,7 +31,7 @@ pub(crate) fn nodes(leaves: usize) -> Nodes {
 /// A stopped server with the tree in its files.
 pub(crate) struct Forest {
     pub(crate) by: Name,
-    server: TestServer,
+    server: ServerProcess,
     pub(crate) filling: Filling,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn of(name: Name, server: &TestServer) -> Result<Memory> {
+    pub(crate) fn of(name: Name, server: &ServerProcess) -> Result<Memory> {
         let process = process(server)?;
         // Before the collection, which may give memory back.
         let resident_bytes = ProcessUsage::of(process).read()?.resident_bytes;
@@ -128,7 +128,7 @@ impl Forest {
 }
 
 /// Starts a server and says how long it took until it answered `srvr`.
-pub(crate) fn timed_start(server: &mut TestServer) -> Result<Duration> {
+pub(crate) fn timed_start(server: &mut ServerProcess) -> Result<Duration> {
     let started = Instant::now();
     server.start()?;
     Ok(started.elapsed())

@@ -8,7 +8,7 @@ use anyhow::Result;
 use serde::Serialize;
 use tokio::runtime::Runtime;
 use zebu_bench::{Load, Mix, Nodes, Pace, Report};
-use zebu_testing::TestServer;
+use zebu_testing::ServerProcess;
 
 use super::contender::{Contender, Name, process};
 use super::files;
@@ -127,7 +127,7 @@ fn measure(
     })
 }
 
-fn group(plan: &Plan, server: &TestServer, nodes: &Nodes, mix: &str, rate: u32) -> Result<Load> {
+fn group(plan: &Plan, server: &ServerProcess, nodes: &Nodes, mix: &str, rate: u32) -> Result<Load> {
     Ok(Load {
         servers: vec![server.address().to_string()],
         sessions: SESSIONS,

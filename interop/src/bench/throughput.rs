@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde::Serialize;
 use tokio::runtime::Runtime;
 use zebu_bench::{Load, Mix, Nodes, Pace, Report};
-use zebu_testing::TestServer;
+use zebu_testing::ServerProcess;
 
 use super::contender::{Contender, Name, process};
 use super::machine::load_average;
@@ -140,7 +140,7 @@ pub(crate) fn run(plan: &Plan, contenders: &[Contender; 2], runtime: &Runtime) -
 
 fn measure(
     scenario: &Scenario,
-    server: &TestServer,
+    server: &ServerProcess,
     warm_up: Duration,
     duration: Duration,
     runtime: &Runtime,

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use zebu_proto::OpCode;
 
+use super::dialect::Dialect;
 use super::observed::{Observed, ReplyBody};
 use super::random::Random;
 use super::request::{Body, Request};
@@ -53,6 +54,11 @@ const SUPPLEMENTARY_TEXT: Deviation = Deviation {
              Zebu sends UTF-8",
 };
 
+const EVENT_ZXID: Deviation = Deviation {
+    id: "event-zxid",
+    reason: "watch events: 3.8 sends the zxid -1, 3.9 and Zebu that of the transaction",
+};
+
 /// All rows.
 pub(crate) const TABLE: &[Deviation] = &[
     DELETE_CONTAINER,
@@ -62,7 +68,15 @@ pub(crate) const TABLE: &[Deviation] = &[
     MULTI_READ_ERROR_BODY,
     WRONG_PASSWORD,
     SUPPLEMENTARY_TEXT,
+    EVENT_ZXID,
 ];
+
+impl Deviation {
+    /// Whether this reference and Zebu can differ so.
+    pub(crate) fn is_for(&self, dialect: Dialect) -> bool {
+        self.id != EVENT_ZXID.id || dialect == Dialect::V3_8
+    }
+}
 
 /// How often each row was met.
 pub(crate) type Counts = BTreeMap<&'static str, usize>;
@@ -107,7 +121,10 @@ fn create_ttl(path: &Option<Vec<u8>>, flags: i32, ttl: i64) -> Request {
 }
 
 /// The row that allows this difference between two observations, if there is one.
-pub(crate) fn allowing(left: &Observed, right: &Observed) -> Option<&'static str> {
+pub(crate) fn allowing(dialect: Dialect, left: &Observed, right: &Observed) -> Option<&'static str> {
+    if dialect == Dialect::V3_8 && *left == without_zxid(right) {
+        return Some(EVENT_ZXID.id);
+    }
     if (left, right) == (&Observed::Closed, &Observed::Undisturbed) {
         return Some(WRONG_PASSWORD.id);
     }
@@ -119,6 +136,14 @@ pub(crate) fn allowing(left: &Observed, right: &Observed) -> Option<&'static str
     let refused = left.op == OpCode::MultiRead.wire() && left.err != 0;
     let only_left = left.body != ReplyBody::Empty && right.body == ReplyBody::Empty;
     (same_header && refused && only_left).then_some(MULTI_READ_ERROR_BODY.id)
+}
+
+/// An event as 3.8 sends it.
+fn without_zxid(observed: &Observed) -> Observed {
+    match observed.clone() {
+        Observed::Event { kind, state, path, .. } => Observed::Event { zxid: -1, kind, state, path },
+        other => other,
+    }
 }
 
 /// A text as it reads after Apache has sent it.

@@ -2,6 +2,7 @@
 
 mod coverage;
 mod deviation;
+mod dialect;
 mod generator;
 mod observed;
 mod peer;
@@ -12,7 +13,8 @@ mod run;
 mod step;
 mod vocabulary;
 
+pub(crate) use dialect::Dialect;
 pub(crate) use generator::Pairing;
 pub(crate) use random::Random;
-pub(crate) use run::{Plan, Sync, run};
+pub(crate) use run::{Deviations, Plan, Sync, run};
 pub(crate) use vocabulary::{SUPER_DIGEST, SUPER_USER};

@@ -8,7 +8,7 @@ use zebu_proto::client::ConnectResponse;
 use zebu_proto::client::connect::ReadOnlyField;
 use zebu_proto::{OpCode, Reader, SessionId, Xid};
 use zebu_testing::raw::new_session_request;
-use zebu_testing::{RawClient, Received, Session, TestServer, four_letter};
+use zebu_testing::{RawClient, Received, ServerProcess, Session, four_letter};
 
 use super::observed::{Observed, Translation};
 use super::request::Request;
@@ -41,7 +41,7 @@ struct Seat {
 #[derive(Debug)]
 pub(crate) struct Peer {
     side: Side,
-    server: TestServer,
+    server: ServerProcess,
     seats: [Seat; SESSIONS],
     translation: Translation,
     /// The connection that a step has opened.
@@ -49,7 +49,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn new(side: Side, server: TestServer) -> Result<Peer> {
+    pub(crate) fn new(side: Side, server: ServerProcess) -> Result<Peer> {
         let base = four_letter::last_zxid(server.address(), PATIENCE)?.0;
         let seats = Default::default();
         Ok(Peer { side, server, seats, translation: Translation::from(base), newcomer: None })

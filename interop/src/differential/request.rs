@@ -21,9 +21,12 @@ pub(crate) enum Residue {
     /// Nothing.
     None,
     /// Pending changes that never happen. A multi whose part fails by an unexpected exception (a null path,
-    /// a null id in an ACL) is answered MARSHALLINGERROR, but what its earlier parts had prepared is not
+    /// a null in an ACL) is answered MARSHALLINGERROR, but what its earlier parts had prepared is not
     /// taken back: writes that follow closely see nodes and counters that do not exist.
     PendingChanges,
+    /// As long as the create is on its way its node is ephemeral and has no children; once applied it is a container or
+    /// has a TTL, and may have some.
+    PendingKind,
 }
 
 /// One request.

@@ -3,6 +3,7 @@
 
 use zebu_proto::{Acl, OpCode};
 
+use super::dialect::Dialect;
 use super::random::Random;
 use super::request::{Body, Request, Residue, node_of, parent_of, show, show_acl};
 use super::vocabulary::{self, RawText, is_deadly};
@@ -16,6 +17,8 @@ pub(crate) struct Requests<'a> {
     pub(crate) zxid: i64,
     /// What is being drawn now.
     pub(crate) mood: Mood,
+    /// What the reference understands as Zebu does.
+    pub(crate) dialect: Dialect,
 }
 
 /// How likely a request is to be refused.
@@ -25,6 +28,8 @@ pub(crate) enum Mood {
     Wild,
     /// This path, any version, open ACLs: a multi of several parts seldom succeeds otherwise.
     Calm(String),
+    /// Any part of a multi that a server can read and understand.
+    Sound,
 }
 
 /// Lists of a multi that succeed if the node is there, or if it is not.
@@ -51,7 +56,7 @@ impl Requests<'_> {
     /// Any request that leaves the connection open and is answered in order.
     pub(crate) fn any(&mut self) -> Request {
         let mut request = self.whole();
-        if self.random.per_mille(25) && !request.body.is_empty() {
+        if self.random.per_mille(25) && !request.body.is_empty() && self.dialect.may_be_cut(&request) {
             let length = self.random.below(request.body.len());
             request.body.truncate(length);
             request.what = format!("{} cut to {length} bytes", request.what);
@@ -91,7 +96,7 @@ impl Requests<'_> {
             (20, CheckWatches),
             (12, WhoAmI),
         ]);
-        match op {
+        match self.dialect.operation(op) {
             Create | Create2 | CreateContainer | CreateTtl => {
                 let part = self.create(op);
                 self.alone(part)
@@ -109,33 +114,39 @@ impl Requests<'_> {
             Reconfig => self.reconfig(),
             MultiRead => self.multi_read(),
             SetWatches | SetWatches2 => self.set_watches(op),
-            _ => self.read(op),
+            read => self.read(read),
         }
     }
 
     fn path(&mut self) -> RawText {
         match &self.mood {
             Mood::Wild => vocabulary::path(self.random, self.known),
+            Mood::Sound => Some(vocabulary::plain_path(self.random).into_bytes()),
             Mood::Calm(path) => Some(path.clone().into_bytes()),
         }
     }
 
     fn version(&mut self) -> i32 {
         match self.mood {
-            Mood::Wild => vocabulary::version(self.random),
+            Mood::Wild | Mood::Sound => vocabulary::version(self.random),
             Mood::Calm(_) => -1,
         }
     }
 
     fn acl(&mut self) -> Option<Vec<Acl>> {
         match self.mood {
-            Mood::Wild => vocabulary::acl(self.random),
-            Mood::Calm(_) => Some(Acl::open()),
+            Mood::Wild => self.dialect.acl(vocabulary::acl(self.random)),
+            Mood::Calm(_) | Mood::Sound => Some(Acl::open()),
         }
     }
 
     fn alone(&mut self, part: Part) -> Request {
-        Request::write(part.op, part.what, vec![part.guarded_by], part.body)
+        let request = Request::write(part.op, part.what, vec![part.guarded_by], part.body);
+        match part.residue {
+            Residue::PendingKind => Request { residue: part.residue, ..request },
+            // Alone, it leaves nothing behind when it fails.
+            Residue::None | Residue::PendingChanges => request,
+        }
     }
 
     fn create(&mut self, op: OpCode) -> Part {
@@ -154,6 +165,7 @@ impl Requests<'_> {
             _ if self.mood != Mood::Wild => *self.random.pick(&[0, 1]),
             _ => self.random.weighted(&[(50, 0), (22, 1), (16, 2), (12, 3)]),
         };
+        let flags = if ends_counting(&path) { without_ephemeral(flags) } else { flags };
         let body = Body::default().text(&path).text(&data).acl(&acl).int(flags);
         let mut what = format!("{} flags {flags} acl {}", show(&path), show_acl(&acl));
         let body = match op {
@@ -164,7 +176,10 @@ impl Requests<'_> {
             }
             _ => body,
         };
-        let residue = residue(&path, &acl);
+        let residue = match (op, flags) {
+            (OpCode::CreateContainer | OpCode::CreateTtl, 1 | 3) => Residue::PendingKind,
+            _ => residue(&path, &acl),
+        };
         Part { op, what, guarded_by: parent_of(&path), body, residue }
     }
 
@@ -231,11 +246,13 @@ impl Requests<'_> {
             self.random.pick::<&[OpCode]>(CALM_MULTIS).to_vec()
         } else {
             let count = self.random.weighted(&[(3, 0), (20, 1), (30, 2), (25, 3), (12, 4), (10, 6)]);
+            self.mood = if self.dialect.has_odd_parts() { Mood::Wild } else { Mood::Sound };
             (0..count).map(|_| self.multi_op()).collect()
         };
         let mut body = Body::default();
         let (mut what, mut guarded_by, mut residue) = (Vec::new(), Vec::new(), Residue::None);
         for op in ops {
+            let op = self.dialect.part(op);
             let part = match op {
                 OpCode::Delete => self.delete(),
                 OpCode::SetData => self.set_data(),
@@ -250,7 +267,7 @@ impl Requests<'_> {
             body = body.multi_header(op.wire()).append(&part.body);
             what.push(format!("{op:?} {}", part.what));
             guarded_by.push(part.guarded_by);
-            if part.residue == Residue::PendingChanges {
+            if part.residue != Residue::None {
                 residue = part.residue;
             }
         }
@@ -308,8 +325,9 @@ impl Requests<'_> {
         let lists = if op == OpCode::SetWatches { 3 } else { 5 };
         let mut body = Body::default().long(since);
         let mut what = format!("since {since}");
-        for _ in 0..lists {
-            let count = self.random.weighted(&[(40, 0), (30, 1), (20, 2), (10, 4)]);
+        for list in 0..lists {
+            let weights = [(40, 0), (30, 1), (20, 2), (10, 4)];
+            let count = if list < self.dialect.watch_lists() { self.random.weighted(&weights) } else { 0 };
             let paths = (0..count).map(|_| self.path()).collect();
             let paths: Option<Vec<RawText>> = if self.random.per_mille(8) { None } else { Some(paths) };
             what.push_str(&match &paths {
@@ -341,8 +359,7 @@ impl Requests<'_> {
                 Request::read(op, format!("{} mode {mode}", show(&path)), body.text(&path).int(mode))
             }
             OpCode::RemoveWatches | OpCode::CheckWatches => {
-                let kinds = [(20, 1), (20, 2), (20, 3), (20, 4), (20, 5), (1, 0), (1, 6), (1, -1)];
-                let kind = self.random.weighted(&kinds);
+                let kind = self.random.weighted(self.dialect.watch_kinds());
                 Request::read(op, format!("{} type {kind}", show(&path)), body.text(&path).int(kind))
             }
             _ => {
@@ -387,8 +404,56 @@ impl Requests<'_> {
     }
 }
 
+/// Whether usage below a quota is counted no longer once this node is deleted. If it were ephemeral, it would depend on
+/// the order of a hash set whether the other nodes of its session are counted off before.
+fn ends_counting(path: &RawText) -> bool {
+    path.as_ref().is_some_and(|path| path.starts_with(b"/zookeeper/quota"))
+}
+
+fn without_ephemeral(flags: i32) -> i32 {
+    match flags {
+        1 => 0,
+        3 => 2,
+        other => other,
+    }
+}
+
 /// Whether a part of a multi with these fields fails by an unexpected exception.
 fn residue(path: &RawText, acl: &Option<Vec<Acl>>) -> Residue {
-    let null_id = acl.iter().flatten().any(|entry| entry.id.id.is_none());
-    if path.is_none() || null_id { Residue::PendingChanges } else { Residue::None }
+    let has_null = acl.iter().flatten().any(|entry| entry.id.id.is_none() || entry.id.scheme.is_none());
+    if path.is_none() || has_null { Residue::PendingChanges } else { Residue::None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_quota_is_ephemeral() {
+        let mut random = Random::new(5);
+        let mut requests =
+            Requests { random: &mut random, known: &[], zxid: 0, mood: Mood::Wild, dialect: Dialect::V3_9 };
+        let mut met = 0;
+        for _ in 0..20_000 {
+            let what = requests.create(OpCode::Create).what;
+            let is_quota = what.starts_with("\"/zookeeper/quota");
+            met += usize::from(is_quota);
+            let is_ephemeral = what.contains(" flags 1 ") || what.contains(" flags 3 ");
+            assert!(!is_quota || !is_ephemeral, "{what}");
+        }
+        assert!(met > 0, "no quota is ever made");
+    }
+
+    #[test]
+    fn a_null_path_id_or_scheme_leaves_pending_changes_behind() {
+        let path: RawText = Some(b"/a".to_vec());
+        assert_eq!(residue(&path, &Some(Acl::open())), Residue::None);
+        assert_eq!(residue(&None, &None), Residue::PendingChanges);
+        let mut acl = Acl::open();
+        acl[0].id.scheme = None;
+        assert_eq!(residue(&path, &Some(acl)), Residue::PendingChanges);
+        let mut acl = Acl::open();
+        acl[0].id.id = None;
+        assert_eq!(residue(&path, &Some(acl)), Residue::PendingChanges);
+    }
 }

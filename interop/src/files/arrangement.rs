@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use zebu_testing::{Launch, TestServer, TestServerBuilder};
+use zebu_testing::{Launch, ServerProcess, ServerProcessBuilder};
 
 use crate::differential::{Random, SUPER_DIGEST};
 
@@ -45,8 +45,8 @@ impl Arrangement {
     }
 
     /// A server with these settings.
-    pub(super) fn builder(&self, launch: Launch) -> TestServerBuilder {
-        let mut builder = TestServer::launch(launch)
+    pub(super) fn builder(&self, launch: Launch) -> ServerProcessBuilder {
+        let mut builder = ServerProcess::launch(launch)
             .property("zookeeper.extendedTypesEnabled", "true")
             .property("zookeeper.4lw.commands.whitelist", "*")
             .property("zookeeper.DigestAuthenticationProvider.superDigest", SUPER_DIGEST)
@@ -65,7 +65,7 @@ impl Arrangement {
 
 impl Sweeping {
     /// What the next start of `server` does with containers and TTL nodes.
-    pub(super) fn set(self, server: &mut TestServer) {
+    pub(super) fn set(self, server: &mut ServerProcess) {
         let interval_ms = match self {
             Sweeping::On => "300",
             Sweeping::Off => "86400000",

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use zebu_proto::client::WriteRequest;
-use zebu_testing::{Launch, TestServer, four_letter};
+use zebu_testing::{Launch, ServerProcess, four_letter};
 
 use super::arrangement::{Arrangement, LogPlace, Sweeping};
 use super::doomed::Doomed;
@@ -58,6 +58,15 @@ pub(super) enum Leaving {
     KilledUnderLoad,
 }
 
+impl fmt::Display for Leaving {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Leaving::Asked => "stopped",
+            Leaving::KilledUnderLoad => "killed under load",
+        })
+    }
+}
+
 /// What the checks of a whole run found in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Totals {
@@ -76,7 +85,7 @@ pub(super) struct Totals {
 
 /// A directory on its way from server to server.
 pub(super) struct Journey {
-    server: TestServer,
+    server: ServerProcess,
     arrangement: Arrangement,
     seats: Seats,
     workload: Workload,

@@ -10,6 +10,7 @@ use super::arrangement::{Arrangement, Sweeping};
 use super::hop::{Host, Journey, Leaving, Totals};
 use crate::apache::Edition;
 use crate::differential::Random;
+use crate::outcome::{self, Ending};
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -24,8 +25,8 @@ pub(crate) struct Plan {
     pub(crate) writes: usize,
 }
 
-/// Runs all rounds; the first fault is an error.
-pub(crate) fn run(plan: &Plan) -> Result<()> {
+/// Runs all rounds, a line for each thing that was checked; the first fault ends it.
+pub(crate) fn run(plan: &Plan) -> Result<Ending> {
     let route = route(plan)?;
     let names: Vec<String> = route.iter().map(Host::to_string).collect();
     println!("route: {}", names.join(" -> "));
@@ -34,11 +35,15 @@ pub(crate) fn run(plan: &Plan) -> Result<()> {
     for round in 0..plan.rounds {
         let seed = plan.seed + round;
         let started = Instant::now();
-        run_round(plan, &route, seed, &mut totals, &mut counts).with_context(|| format!("seed {seed}"))?;
+        let ending = run_round(plan, &route, seed, &mut totals, &mut counts)
+            .with_context(|| format!("seed {seed}"))?;
+        if ending == Ending::Bad {
+            return Ok(ending);
+        }
         println!("round {} (seed {seed}): {:.1?}", round + 1, started.elapsed());
     }
     print_totals(plan, &totals, &counts);
-    Ok(())
+    Ok(Ending::Good)
 }
 
 /// Zebu, the first Apache, Zebu, the second, and so on back to Zebu. Without Zebu every Apache comes twice
@@ -60,7 +65,7 @@ fn run_round(
     seed: u64,
     totals: &mut Totals,
     counts: &mut BTreeMap<String, (usize, usize)>,
-) -> Result<()> {
+) -> Result<Ending> {
     let mut random = Random::new(seed);
     let arrangement = Arrangement::of_round(seed, &mut random);
     println!("seed {seed}: {arrangement}");
@@ -70,16 +75,20 @@ fn run_round(
     for (index, host) in route.iter().enumerate() {
         let leaving = if random.percent(50) { Leaving::KilledUnderLoad } else { Leaving::Asked };
         let sweeping = if index == sweeping_at { Sweeping::On } else { Sweeping::Off };
-        journey
-            .stay(host, leaving, sweeping, plan.writes, &mut random, totals)
-            .with_context(|| format!("the servers wrote:\n{}", journey.output_tail()))
-            .with_context(|| format!("stay {} with {host}, to be left {leaving:?}", index + 1))?;
+        let name = format!("seed {seed}, stay {} with {host}, {leaving}", index + 1);
+        if let Err(fault) = journey.stay(host, leaving, sweeping, plan.writes, &mut random, totals) {
+            println!("the servers wrote:\n{}", journey.output_tail());
+            return Ok(outcome::not_ok(&name, &fault));
+        }
+        outcome::ok(&name);
         if let Host::Zebu(_) = host
             && let Some(edition) = plan.apaches.get(index % plan.apaches.len())
         {
-            journey
-                .read_with_tools(edition, leaving, totals)
-                .with_context(|| format!("after stay {} with {host}, left {leaving:?}", index + 1))?;
+            let name = format!("seed {seed}, files after stay {} read by tools of {edition}", index + 1);
+            if let Err(fault) = journey.read_with_tools(edition, leaving, totals) {
+                return Ok(outcome::not_ok(&name, &fault));
+            }
+            outcome::ok(&name);
         }
     }
     for (name, (good, bad)) in &journey.workload().counts {
@@ -87,7 +96,12 @@ fn run_round(
         count.0 += good;
         count.1 += bad;
     }
-    journey.finish(&route[route.len() - 1], totals)
+    let host = &route[route.len() - 1];
+    let name = format!("seed {seed}, last start with {host}");
+    Ok(match journey.finish(host, totals) {
+        Ok(()) => outcome::ok(&name),
+        Err(fault) => outcome::not_ok(&name, &fault),
+    })
 }
 
 fn print_totals(plan: &Plan, totals: &Totals, counts: &BTreeMap<String, (usize, usize)>) {

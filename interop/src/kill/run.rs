@@ -3,15 +3,16 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use zebu_proto::Acl;
 use zebu_proto::client::{CreateOp, CreateRequest, WriteRequest};
-use zebu_testing::{Launch, TestServer, four_letter};
+use zebu_testing::{Launch, ServerProcess, four_letter};
 
 use crate::client::Client;
 use crate::differential::{Random, SUPER_DIGEST};
 use crate::dump::Dump;
 use crate::load::Load;
+use crate::outcome::{self, Ending};
 
 /// Writers, each with a session and a directory of its own.
 const WRITERS: usize = 4;
@@ -47,10 +48,11 @@ struct Summary {
     slowest_start: Duration,
 }
 
-/// Runs all cycles; the first fault is an error.
-pub(crate) fn run(plan: &Plan) -> Result<()> {
+/// Runs all cycles, a line for each; the first fault ends it. Says how many went well.
+pub(crate) fn run(plan: &Plan) -> Result<Ending> {
+    println!("seed {}", plan.seed);
     let mut random = Random::new(plan.seed);
-    let mut server = TestServer::launch(plan.launch.clone())
+    let mut server = ServerProcess::launch(plan.launch.clone())
         .property("zookeeper.DigestAuthenticationProvider.superDigest", SUPER_DIGEST)
         // Snapshots and new logs all the time, so that a kill meets them.
         .property("zookeeper.snapCount", "300")
@@ -61,9 +63,12 @@ pub(crate) fn run(plan: &Plan) -> Result<()> {
     let mut summary = Summary::default();
     let mut shown = (0, Duration::ZERO);
     for cycle in 1..=plan.cycles {
-        play(&mut server, &mut load, &mut random, &mut summary)
-            .with_context(|| format!("cycle {cycle} of seed {}", plan.seed))
-            .with_context(|| format!("the server wrote:\n{}", tail(&server.output())))?;
+        let name = format!("cycle {cycle}");
+        if let Err(fault) = play(&mut server, &mut load, &mut random, &mut summary) {
+            println!("the server wrote:\n{}", tail(&server.output()));
+            return Ok(outcome::not_ok(&name, &fault.context(format!("seed {}", plan.seed))));
+        }
+        outcome::ok(&name);
         summary.cycles += 1;
         if cycle % 10 == 0 || cycle == plan.cycles {
             let acknowledged = load.acknowledged();
@@ -83,10 +88,10 @@ pub(crate) fn run(plan: &Plan) -> Result<()> {
         summary.sessions,
         summary.slowest_start
     );
-    Ok(())
+    Ok(Ending::Good)
 }
 
-fn prepare(server: &TestServer, random: &mut Random) -> Result<Load> {
+fn prepare(server: &ServerProcess, random: &mut Random) -> Result<Load> {
     let mut client = Client::open(server.address(), CHECK_TIMEOUT_MS)?;
     let create = CreateRequest {
         op: CreateOp::Create,
@@ -103,7 +108,12 @@ fn prepare(server: &TestServer, random: &mut Random) -> Result<Load> {
 }
 
 /// Load, kill, start, check.
-fn play(server: &mut TestServer, load: &mut Load, random: &mut Random, summary: &mut Summary) -> Result<()> {
+fn play(
+    server: &mut ServerProcess,
+    load: &mut Load,
+    random: &mut Random,
+    summary: &mut Summary,
+) -> Result<()> {
     let delay = Duration::from_millis(10 + random.below(LOAD_MS) as u64);
     load.run_until_killed(server, delay)?;
     summary.under_load += delay;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use zebu_proto::client::WriteRequest;
 use zebu_proto::client::reply::GetDataResponse;
 use zebu_proto::{Jute, OpCode, Reader};
-use zebu_testing::TestServer;
+use zebu_testing::ServerProcess;
 
 use super::writer::{TIMEOUT_MS, Writer};
 use crate::client::Client;
@@ -62,7 +62,7 @@ impl Load {
     }
 
     /// Lets everybody write, and kills the server after `delay`.
-    pub(crate) fn run_until_killed(&mut self, server: &mut TestServer, delay: Duration) -> Result<()> {
+    pub(crate) fn run_until_killed(&mut self, server: &mut ServerProcess, delay: Duration) -> Result<()> {
         let address = server.address();
         let mut clients = Vec::new();
         for writer in &self.writers {

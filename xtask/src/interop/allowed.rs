@@ -2,7 +2,7 @@
 //! A failure that is not listed fails the run; a listed one that does not occur any more fails it too.
 
 use anyhow::Context;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::Part;
 use super::pattern::matches;
@@ -13,7 +13,7 @@ use crate::step::project_root;
 const FILE: &str = "interop/allowed.toml";
 
 /// One line of the list.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Deviation {
     pub(crate) suite: String,
@@ -37,16 +37,17 @@ struct List {
 }
 
 /// What a suite is worth after the list was looked at.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 pub(crate) struct Judgement {
-    pub(crate) passed: usize,
+    /// By name: which of them pass with another server too is asked later.
+    pub(crate) passed: Vec<String>,
     pub(crate) failures: Vec<String>,
     pub(crate) skipped: Vec<String>,
     pub(crate) allowed: Vec<Allowed>,
 }
 
 /// A listed deviation that occurred.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
 pub(crate) struct Allowed {
     pub(crate) deviation: Deviation,
     /// The tests that failed because of it.
@@ -89,7 +90,7 @@ pub(crate) fn judge(suite: &str, report: Report, list: &[Deviation], peer: Peer,
         match (test.verdict, entry) {
             (Verdict::Failed(_), Some(entry)) => entry.tests.push(test.name),
             (Verdict::Failed(reason), None) => judgement.failures.push(format!("{}: {reason}", test.name)),
-            (Verdict::Passed, None) => judgement.passed += 1,
+            (Verdict::Passed, None) => judgement.passed.push(test.name),
             (Verdict::Passed, Some(entry)) => {
                 let pattern = &entry.deviation.test;
                 let text = format!("{}: passes, but {FILE} allows it to fail ({pattern})", test.name);
@@ -107,7 +108,7 @@ pub(crate) fn judge(suite: &str, report: Report, list: &[Deviation], peer: Peer,
     entries.retain(|entry| !entry.tests.is_empty());
     judgement.allowed = entries;
     judgement.failures.extend(report.broken);
-    if judgement.passed == 0 && judgement.failures.is_empty() {
+    if judgement.passed.is_empty() && judgement.failures.is_empty() {
         judgement.failures.push("no test passed".to_owned());
     }
     judgement
@@ -145,7 +146,7 @@ mod tests {
         let lines =
             ["ok a", "not ok TestSSL.x: refused", "not ok TestThree: one", "not ok b: late", "skip c: old"];
         let judgement = judged(&lines, Peer::Zebu, Part::Full);
-        assert_eq!(judgement.passed, 1);
+        assert_eq!(judgement.passed, ["a"]);
         assert_eq!(judgement.failures, ["b: late"]);
         assert_eq!(judgement.skipped, ["c: old"]);
         assert_eq!(judgement.allowed_count(), 2);

@@ -14,7 +14,10 @@ mod apache;
 mod own_crate;
 mod pattern;
 mod program;
+#[cfg(test)]
+mod registries;
 mod report;
+mod results;
 mod script;
 mod server;
 mod suites;
@@ -23,9 +26,9 @@ mod zkcli;
 
 use program::Call;
 use report::Report;
+use results::Outcome;
 use server::{Peer, RunningServer, Target};
 use suites::{Runner, Source, Suite};
-use table::Row;
 
 /// What to run, and against which server.
 #[derive(clap::Args)]
@@ -35,8 +38,9 @@ pub(crate) struct Arguments {
     /// Run all of each suite, not only the quick part
     #[arg(long)]
     full: bool,
-    /// Write the table into docs/compatibility.md
-    #[arg(long, requires = "full", conflicts_with_all = ["names", "apache", "server"])]
+    /// Write the table of the newest full result of every suite into docs/compatibility.md; without --full
+    /// nothing runs before
+    #[arg(long, conflicts_with = "server")]
     write_table: bool,
     /// Name the suites and end
     #[arg(long)]
@@ -104,12 +108,14 @@ impl Run {
     }
 
     fn suite(&self, suite: &Suite) -> anyhow::Result<Report> {
+        let cache = program::cache()?;
         let call = Call {
             suite: &suite.name,
             peer: self.peer(),
             part: self.part,
             limit: suite.limit(self.part),
             shown: self.shown,
+            cache: &cache,
         };
         let is_given = matches!(self.target, Target::Given(_));
         if is_given && suite.server == Source::Own && suite.runs != Runner::ZkCli {
@@ -141,7 +147,23 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         available.iter().for_each(|suite| println!("{}", suite.name));
         return Ok(());
     }
-    let chosen = suites::choose(&arguments.names, &available, run.part)?;
+    let has_failed = if arguments.write_table && run.part == Part::Quick {
+        false
+    } else {
+        run_suites(&run, &arguments.names, &available)?
+    };
+    if arguments.write_table {
+        table::write_document(&results::newest(&available)?)?;
+    }
+    if has_failed {
+        bail!("interop: a suite failed");
+    }
+    Ok(())
+}
+
+/// Runs them, keeps the results of full runs, prints the table and says whether one failed.
+fn run_suites(run: &Run, names: &[String], available: &[Suite]) -> anyhow::Result<bool> {
+    let chosen = suites::choose(names, available, run.part)?;
     let deviations = allowed::read()?;
     for entry in &deviations {
         if !available.iter().any(|suite| suite.name == entry.suite) {
@@ -151,7 +173,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if run.target == Target::Started(Peer::Zebu) {
         run_step("build", &mut cargo(&["build", "--release", "--package", "zebu"]))?;
     }
-    let mut rows = Vec::new();
+    let mut outcomes = Vec::new();
     for suite in &chosen {
         println!("== {} ({}) against {}", suite.name, run.part.word(), run.peer());
         let started = Instant::now();
@@ -159,17 +181,21 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let version = report.version.take().or_else(|| suite.version.clone()).unwrap_or_default();
         let own_deviations = std::mem::take(&mut report.deviations);
         let judgement = allowed::judge(&suite.name, report, &deviations, run.peer(), run.part);
-        let took = started.elapsed();
-        let row = Row { suite: suite.name.clone(), version, judgement, own_deviations, took };
-        println!("{}", row.line());
-        rows.push(row);
+        let outcome = Outcome {
+            suite: suite.name.clone(),
+            peer: run.peer(),
+            day: results::today(),
+            version,
+            judgement,
+            own_deviations,
+            took: started.elapsed(),
+        };
+        println!("{}", outcome.line());
+        if run.part == Part::Full && matches!(run.target, Target::Started(_)) {
+            results::keep(&outcome)?;
+        }
+        outcomes.push(outcome);
     }
-    print!("{}", table::render(&rows));
-    if arguments.write_table {
-        table::write_document(&rows)?;
-    }
-    if rows.iter().any(Row::has_failed) {
-        bail!("interop: a suite failed");
-    }
-    Ok(())
+    print!("{}", table::render(&outcomes));
+    Ok(outcomes.iter().any(Outcome::has_failed))
 }

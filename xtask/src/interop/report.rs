@@ -1,5 +1,7 @@
 //! What a suite said: its tests by name, each with a verdict. Whether a failure is allowed is not decided here.
 
+use serde::{Deserialize, Serialize};
+
 /// How a test ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -15,14 +17,22 @@ pub(crate) struct Test {
     pub(crate) verdict: Verdict,
 }
 
+/// A difference that a suite's own reviewed list allows.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
+pub(crate) struct OwnDeviation {
+    pub(crate) name: String,
+    pub(crate) times: u64,
+    pub(crate) reason: String,
+}
+
 /// All that a suite said.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
     /// What ran, such as `kazoo 2.11.0`.
     pub(crate) version: Option<String>,
     pub(crate) tests: Vec<Test>,
-    /// Differences that the suite's own reviewed list allows, each with its reason.
-    pub(crate) deviations: Vec<(String, String)>,
+    /// Differences that the suite's own reviewed list allows.
+    pub(crate) deviations: Vec<OwnDeviation>,
     /// Why the suite did not run to its end. Silence must not look like success.
     pub(crate) broken: Vec<String>,
 }
@@ -58,8 +68,9 @@ impl Report {
             self.version = Some(version.trim().to_owned());
         } else if let Some(rest) = line.trim_start().strip_prefix("known deviation ") {
             let (name, reason) = name_and_reason(rest);
-            if !reason.starts_with("0 times") {
-                self.deviations.push((name, reason));
+            let (times, reason) = times_and_reason(&reason);
+            if times > 0 {
+                self.deviations.push(OwnDeviation { name, times, reason });
             }
         } else if line.starts_with("unreachable ") {
             self.broken.push(line.trim().to_owned());
@@ -70,6 +81,14 @@ impl Report {
 fn name_and_reason(text: &str) -> (String, String) {
     let (name, reason) = text.split_once(": ").unwrap_or((text.trim_end_matches(':'), "no reason was given"));
     (name.trim().to_owned(), reason.trim().to_owned())
+}
+
+/// `3 times (why)`; without a number it occurred once.
+fn times_and_reason(text: &str) -> (u64, String) {
+    let counted = text.split_once(" times (").and_then(|(times, rest)| {
+        Some((times.parse().ok()?, rest.strip_suffix(')').unwrap_or(rest).to_owned()))
+    });
+    counted.unwrap_or((1, text.to_owned()))
 }
 
 #[cfg(test)]
@@ -85,7 +104,8 @@ mod tests {
             "not ok watch: late: by 3 s",
             "not ok silent",
             "skip restart: no",
-            "  known deviation null-acl: 3 times (safe)",
+            "  known deviation null-acl: 3 times (safe (so far))",
+            "known deviation uncounted: 3 reasons",
             "  known deviation not-met: 0 times (safe)",
             "okay then",
             "17 checks passed",
@@ -102,7 +122,13 @@ mod tests {
         ];
         assert_eq!(verdicts, expected);
         assert_eq!(report.version.as_deref(), Some("kazoo 2.11.0"));
-        assert_eq!(report.deviations, [("null-acl".to_owned(), "3 times (safe)".to_owned())]);
+        let deviation = |name: &str, times, reason: &str| OwnDeviation {
+            name: name.to_owned(),
+            times,
+            reason: reason.to_owned(),
+        };
+        let expected = [deviation("null-acl", 3, "safe (so far)"), deviation("uncounted", 1, "3 reasons")];
+        assert_eq!(report.deviations, expected);
         assert_eq!(report.broken, [""; 0]);
     }
 

@@ -1,100 +1,81 @@
-//! The end of a run: a line per suite, the table that a reader sees last, and the same as Markdown for the documents.
+//! The end of a run: the table that a reader sees last, and the same as Markdown for the documents.
 
 use std::fmt::Write;
 use std::fs;
-use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 
 use super::allowed::Judgement;
+use super::results::{Outcome, Pair};
 use crate::step::project_root;
 
 const DOCUMENT: &str = "docs/compatibility.md";
 const BEGIN: &str = "<!-- begin: written by cargo xtask interop --full --write-table -->";
 const END: &str = "<!-- end -->";
 
-/// A suite's line.
-pub(crate) struct Row {
-    pub(crate) suite: String,
-    pub(crate) version: String,
-    pub(crate) judgement: Judgement,
-    /// Differences that the suite's own reviewed list allows.
-    pub(crate) own_deviations: Vec<(String, String)>,
-    pub(crate) took: Duration,
-}
-
-impl Row {
-    /// Whether the suite fails the run.
-    pub(crate) fn has_failed(&self) -> bool {
-        !self.judgement.failures.is_empty()
-    }
-
-    /// The line that is printed when the suite has ended.
-    pub(crate) fn line(&self) -> String {
-        let verdict = if self.has_failed() { "FAILED" } else { "ok" };
-        let Judgement { passed, failures, skipped, .. } = &self.judgement;
-        format!(
-            "{}: {verdict}, {passed} passed, {} failed, {} allowed to fail, {} skipped, {:.0} s",
-            self.suite,
-            failures.len(),
-            self.judgement.allowed_count(),
-            skipped.len(),
-            self.took.as_secs_f64()
-        )
-    }
-}
-
 /// The closing table with every failure and every allowed deviation.
-pub(crate) fn render(rows: &[Row]) -> String {
+pub(crate) fn render(outcomes: &[Outcome]) -> String {
     let mut out = String::new();
     let mut line = |text: String| {
         out.push_str(text.trim_end());
         out.push('\n');
     };
+    let width = outcomes.iter().map(|outcome| outcome.suite.len()).max().unwrap_or(0).max("suite".len());
     line(format!(
-        "{:<14} {:>6} {:>7} {:>7} {:>8} {:>8}  version",
+        "{:<width$} {:>6} {:>7} {:>7} {:>8} {:>8}  version",
         "suite", "run", "passed", "failed", "allowed", "skipped"
     ));
-    for row in rows {
-        let Judgement { passed, failures, skipped, .. } = &row.judgement;
-        let allowed = row.judgement.allowed_count();
-        let run = passed + failures.len() + allowed;
+    for outcome in outcomes {
+        let Judgement { passed, failures, skipped, .. } = &outcome.judgement;
+        let (passed, failed) = (passed.len(), failures.len());
+        let allowed = outcome.judgement.allowed_count();
+        let run = passed + failed + allowed;
         line(format!(
-            "{:<14} {run:>6} {passed:>7} {:>7} {allowed:>8} {:>8}  {}",
-            row.suite,
-            failures.len(),
+            "{:<width$} {run:>6} {passed:>7} {failed:>7} {allowed:>8} {:>8}  {}",
+            outcome.suite,
             skipped.len(),
-            row.version
+            outcome.version
         ));
     }
-    for row in rows {
-        for text in &row.judgement.skipped {
-            line(format!("skipped  {}: {text}", row.suite));
+    for outcome in outcomes {
+        for text in &outcome.judgement.skipped {
+            line(format!("skipped  {}: {text}", outcome.suite));
         }
-        for allowed in &row.judgement.allowed {
+        for allowed in &outcome.judgement.allowed {
             for test in &allowed.tests {
-                line(format!("allowed  {}: {test}: {}", row.suite, allowed.deviation.reason));
+                line(format!("allowed  {}: {test}: {}", outcome.suite, allowed.deviation.reason));
             }
         }
-        for (name, reason) in &row.own_deviations {
-            line(format!("allowed  {}: {name}: {reason}", row.suite));
+        for own in &outcome.own_deviations {
+            line(format!("allowed  {}: {}, {} times: {}", outcome.suite, own.name, own.times, own.reason));
         }
     }
-    for row in rows {
-        for failure in &row.judgement.failures {
-            line(format!("FAILED   {}: {failure}", row.suite));
+    for outcome in outcomes {
+        for failure in &outcome.judgement.failures {
+            line(format!("FAILED   {}: {failure}", outcome.suite));
         }
     }
     out
 }
 
-/// Puts the table of a full run into the document.
-pub(crate) fn write_document(rows: &[Row]) -> anyhow::Result<()> {
+/// Puts the table of full runs into the document. What passes with Apache only is an error, after that.
+pub(crate) fn write_document(pairs: &[Pair]) -> anyhow::Result<()> {
     let path = project_root().join(DOCUMENT);
     let text = fs::read_to_string(&path).with_context(|| format!("read {DOCUMENT}"))?;
-    fs::write(&path, replaced(&text, &markdown(rows))?).with_context(|| format!("write {DOCUMENT}"))?;
+    fs::write(&path, replaced(&text, &markdown(pairs))?).with_context(|| format!("write {DOCUMENT}"))?;
     println!("wrote the table into {DOCUMENT}");
+    let only: Vec<String> = pairs.iter().flat_map(only_with_apache).collect();
+    if !only.is_empty() {
+        bail!(
+            "passes with Apache ZooKeeper, not with Zebu, and is not allowed to fail:\n{}",
+            only.join("\n")
+        );
+    }
     Ok(())
+}
+
+fn only_with_apache(pair: &Pair) -> impl Iterator<Item = String> {
+    pair.only_with_apache().into_iter().map(|test| format!("`{}`: {test}", pair.zebu.suite))
 }
 
 fn replaced(document: &str, table: &str) -> anyhow::Result<String> {
@@ -104,35 +85,34 @@ fn replaced(document: &str, table: &str) -> anyhow::Result<String> {
     Ok(format!("{}{BEGIN}\n{table}{}", &document[..begin], &document[end..]))
 }
 
-fn markdown(rows: &[Row]) -> String {
+fn markdown(pairs: &[Pair]) -> String {
     let mut out = String::from(
-        "| Suite | Version | Passed | Failed | Allowed deviations | Skipped |\n|---|---|---|---|---|---|\n",
+        "| Suite | Version | Passed | Failed | Allowed deviations | Skipped | Passed with Apache |\n\
+         |---|---|---|---|---|---|---|\n",
     );
-    for row in rows {
-        let Judgement { passed, failures, skipped, .. } = &row.judgement;
-        writeln!(
-            out,
-            "| `{}` | {} | {passed} | {} | {} | {} |",
-            row.suite,
-            row.version,
+    let mut line = |text: String| {
+        out.push_str(&text);
+        out.push('\n');
+    };
+    for Pair { zebu, apache } in pairs {
+        let Judgement { passed, failures, skipped, .. } = &zebu.judgement;
+        line(format!(
+            "| `{}` | {} | {} | {} | {} | {} | {} |",
+            zebu.suite,
+            zebu.version,
+            passed.len(),
             failures.len(),
-            row.judgement.allowed_count() + row.own_deviations.len(),
-            skipped.len()
-        )
-        .expect("writing to a String");
+            zebu.judgement.allowed_count() + zebu.own_deviations.len(),
+            skipped.len(),
+            apache.as_ref().map_or("not run".to_owned(), with_apache)
+        ));
     }
-    let mut reasons = String::new();
-    for row in rows {
-        for allowed in &row.judgement.allowed {
-            let tests = allowed.tests.len();
-            let deviation = &allowed.deviation;
-            writeln!(reasons, "| `{}` | `{}` | {tests} | {} |", row.suite, deviation.test, deviation.reason)
-                .expect("writing to a String");
-        }
-        for (name, reason) in &row.own_deviations {
-            writeln!(reasons, "| `{}` | `{name}` | | {reason} |", row.suite).expect("writing to a String");
-        }
-    }
+    let outcomes = || pairs.iter().flat_map(|pair| std::iter::once(&pair.zebu).chain(&pair.apache));
+    let oldest = outcomes().map(|outcome| &*outcome.day).min().unwrap_or_default();
+    let newest = outcomes().map(|outcome| &*outcome.day).max().unwrap_or_default();
+    let days = if oldest == newest { newest.to_owned() } else { format!("{oldest} to {newest}") };
+    line(format!("\nEach row is the newest full run of its suite ({days}). {}", comparison(pairs)));
+    let reasons = reasons(pairs);
     if !reasons.is_empty() {
         out.push_str("\nThe allowed deviations:\n\n| Suite | Test | Times | Reason |\n|---|---|---|---|\n");
         out.push_str(&reasons);
@@ -140,35 +120,60 @@ fn markdown(rows: &[Row]) -> String {
     out
 }
 
+fn with_apache(apache: &Outcome) -> String {
+    let Judgement { passed, failures, .. } = &apache.judgement;
+    let run = passed.len() + failures.len() + apache.judgement.allowed_count();
+    if run == passed.len() { format!("{run}") } else { format!("{} of {run}", passed.len()) }
+}
+
+fn comparison(pairs: &[Pair]) -> String {
+    let only: Vec<String> = pairs.iter().flat_map(only_with_apache).collect();
+    if only.is_empty() {
+        let text =
+            "Every test that passes with Apache ZooKeeper passes with Zebu or is an allowed deviation.";
+        return text.to_owned();
+    }
+    format!("These pass with Apache ZooKeeper only: {}.", only.join("; "))
+}
+
+fn reasons(pairs: &[Pair]) -> String {
+    let mut out = String::new();
+    // Suites of one kind share their list: a row each would say the same several times.
+    let mut own: Vec<(&str, &str, Vec<String>, u64)> = Vec::new();
+    for Pair { zebu, .. } in pairs {
+        for allowed in &zebu.judgement.allowed {
+            let (tests, deviation) = (allowed.tests.len(), &allowed.deviation);
+            let (test, reason) = (&deviation.test, &deviation.reason);
+            writeln!(out, "| `{}` | `{test}` | {tests} | {reason} |", zebu.suite)
+                .expect("writing to a String");
+        }
+        for deviation in &zebu.own_deviations {
+            let suite = format!("`{}`", zebu.suite);
+            match own.iter_mut().find(|row| (row.0, row.1) == (&*deviation.name, &*deviation.reason)) {
+                Some(row) => {
+                    row.2.push(suite);
+                    row.3 += deviation.times;
+                }
+                None => own.push((&deviation.name, &deviation.reason, vec![suite], deviation.times)),
+            }
+        }
+    }
+    for (name, reason, suites, times) in own {
+        writeln!(out, "| {} | `{name}` | {times} | {reason} |", suites.join(", "))
+            .expect("writing to a String");
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::allowed::{Allowed, Deviation};
+    use super::super::results::tests::outcome;
     use super::super::server::Peer;
     use super::*;
 
-    fn row() -> Row {
-        let deviation = Deviation {
-            suite: "kazoo".to_owned(),
-            test: "TestSSL*".to_owned(),
-            reason: "no TLS yet".to_owned(),
-            peers: vec![Peer::Zebu],
-        };
-        let allowed =
-            vec![Allowed { deviation, tests: vec!["TestSSL.a".to_owned(), "TestSSL.b".to_owned()] }];
-        let judgement = Judgement {
-            passed: 3,
-            failures: vec!["lock: late".to_owned()],
-            skipped: vec!["old: no".to_owned()],
-            allowed,
-        };
-        let own_deviations = vec![("null-acl".to_owned(), "3 times (safe)".to_owned())];
-        let (suite, version) = ("kazoo".to_owned(), "kazoo 2".to_owned());
-        Row { suite, version, judgement, own_deviations, took: Duration::from_secs(2) }
-    }
-
     #[test]
     fn the_table_counts_and_names() {
-        let text = render(&[row()]);
+        let text = render(&[outcome(Peer::Zebu)]);
         let lines: Vec<&str> = text.lines().collect();
         let figures: Vec<_> = lines[1].split_whitespace().collect();
         assert_eq!(figures, ["kazoo", "6", "3", "1", "2", "1", "kazoo", "2"]);
@@ -176,11 +181,10 @@ mod tests {
             "skipped  kazoo: old: no",
             "allowed  kazoo: TestSSL.a: no TLS yet",
             "allowed  kazoo: TestSSL.b: no TLS yet",
-            "allowed  kazoo: null-acl: 3 times (safe)",
+            "allowed  kazoo: null-acl, 3 times: safe",
             "FAILED   kazoo: lock: late",
         ];
         assert_eq!(lines[2..], expected);
-        assert_eq!(row().line(), "kazoo: FAILED, 3 passed, 1 failed, 2 allowed to fail, 1 skipped, 2 s");
     }
 
     #[test]
@@ -189,8 +193,33 @@ mod tests {
         let text = replaced(&document, "new\n").unwrap();
         assert_eq!(text, format!("# Title\n\n{BEGIN}\nnew\n{END}\n\nmore\n"));
         assert!(replaced("# Title\n", "new\n").is_err());
-        let table = markdown(&[row()]);
-        assert!(table.contains("| `kazoo` | kazoo 2 | 3 | 1 | 3 | 1 |"), "{table}");
-        assert!(table.contains("| `kazoo` | `TestSSL*` | 2 | no TLS yet |"), "{table}");
+    }
+
+    #[test]
+    fn the_document_has_both_servers_beside_each_other() {
+        let other = Outcome { suite: "kazoo-suite".to_owned(), ..outcome(Peer::Zebu) };
+        let table = markdown(&[
+            Pair { zebu: outcome(Peer::Zebu), apache: None },
+            Pair { zebu: other, apache: Some(outcome(Peer::Apache)) },
+        ]);
+        for line in [
+            "| `kazoo` | kazoo 2 | 3 | 1 | 3 | 1 | not run |",
+            "| `kazoo-suite` | kazoo 2 | 3 | 1 | 3 | 1 | 3 of 6 |",
+            "| `kazoo` | `TestSSL*` | 2 | no TLS yet |",
+            "| `kazoo`, `kazoo-suite` | `null-acl` | 6 | safe |",
+        ] {
+            assert!(table.lines().any(|other| other == line), "{line} in\n{table}");
+        }
+        assert!(
+            table.contains("(2026-03-31). Every test that passes with Apache ZooKeeper passes with Zebu")
+        );
+    }
+
+    #[test]
+    fn the_document_names_what_passes_with_apache_only() {
+        let mut apache = outcome(Peer::Apache);
+        apache.judgement.passed.push("lock".to_owned());
+        let table = markdown(&[Pair { zebu: outcome(Peer::Zebu), apache: Some(apache) }]);
+        assert!(table.contains("These pass with Apache ZooKeeper only: `kazoo`: lock."), "{table}");
     }
 }

@@ -23,7 +23,13 @@ impl Completions {
     /// Prints the script.
     pub(crate) fn run(self) -> ExitCode {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut crate::CommandLine::command(), "zebu", &mut script);
+        // The shell reads its words itself; here its commands are spelled out.
+        let mut command = crate::CommandLine::command().mut_subcommand("shell", |shell| {
+            let commands =
+                crate::shell::command_list().map(|(name, about)| clap::Command::new(name).about(about));
+            shell.subcommands(commands).disable_help_subcommand(true)
+        });
+        clap_complete::generate(self.shell, &mut command, "zebu", &mut script);
         let _ = std::io::stdout().write_all(&script);
         ExitCode::SUCCESS
     }

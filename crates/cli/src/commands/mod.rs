@@ -3,12 +3,14 @@
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod dev;
 pub(crate) mod log;
 pub(crate) mod restart;
 pub(crate) mod serve;
 pub(crate) mod shell;
 pub(crate) mod snapshot;
 pub(crate) mod start;
+pub(crate) mod stat;
 pub(crate) mod status;
 pub(crate) mod stop;
 pub(crate) mod version;

@@ -1,29 +1,42 @@
-//! `zebu shell`: a place held for the interactive client.
+//! `zebu shell`: hands its words over to the shell, which reads them as zkCli would.
 
 use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::console::complain;
+use crate::shell;
 
-/// Interactive client (comes in a later version)
+/// Work with a server: zkCli's commands and more, one at a time or in a session
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Example:
-  zebu shell -server localhost:2181 ls /    (not yet; use a ZooKeeper client meanwhile)")]
+Examples:
+  zebu shell                                       a session with localhost:2181
+  zebu shell -server zk1:2181,zk2:2181/apps        other servers, paths below /apps
+  zebu shell -server zk1:2181 get -s /config       one command; the exit status tells
+  zebu shell --json ls /                           the answer as JSON
+  zebu -server zk1:2181 get /config                the same words as zkCli.sh takes
+  echo 'ls /' | zebu shell                         commands from a file or a pipe
+
+Options in front of the command:
+  -server HOST:PORT[,HOST:PORT]...[/CHROOT]   [localhost:2181]
+  -timeout MILLISECONDS                       session timeout [30000]
+  -r                                          a read-only server will do
+  -waitforconnection                          wait for a connection before the first command
+  -client-configuration FILE                  properties of the client
+  -q, --quiet                                 answers only, without what zkCli says besides
+  --json                                      answers as JSON, one object per line
+
+zebu shell help lists the commands, zebu shell help COMMAND explains one.
+Exit status: 0 done, 1 refused or failed, 2 unreadable client configuration, 127 no such command.")]
 pub(crate) struct Shell {
-    /// What zkCli.sh takes
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    /// What zkCli.sh takes: options, then perhaps a command
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS AND COMMAND")]
     arguments: Vec<String>,
 }
 
 impl Shell {
-    /// Says that it does not exist yet.
+    /// Runs the shell.
     pub(crate) fn run(self) -> ExitCode {
-        let Shell { arguments: _ } = self;
-        complain(
-            "zebu shell comes in a later version; until then any ZooKeeper client works, zkCli.sh included",
-        );
-        ExitCode::FAILURE
+        shell::run(&self.arguments)
     }
 }

@@ -22,3 +22,8 @@ impl Version {
         ExitCode::SUCCESS
     }
 }
+
+/// The release that Zebu stands for, and its own version, as zkCli would write it.
+pub(crate) fn compatible_version() -> String {
+    format!("{COMPATIBLE_RELEASE}-zebu-{ZEBU_VERSION}, built on {}", build_date())
+}

@@ -4,13 +4,13 @@
 use zebu_proto::client::{ReplyHeader, WatcherEvent};
 use zebu_proto::jute::{encode_bytes, encode_count};
 use zebu_proto::{Acl, ErrorCode, Jute, OpCode};
-use zebu_testing::{RawClient, Session, TestServer, TestServerBuilder};
+use zebu_testing::{RawClient, ServerProcess, ServerProcessBuilder, Session};
 
-pub(crate) fn server() -> TestServerBuilder {
-    TestServer::builder(env!("CARGO_BIN_EXE_zebu")).property("zookeeper.4lw.commands.whitelist", "*")
+pub(crate) fn server() -> ServerProcessBuilder {
+    ServerProcess::builder(env!("CARGO_BIN_EXE_zebu")).property("zookeeper.4lw.commands.whitelist", "*")
 }
 
-pub(crate) fn open(server: &TestServer) -> (RawClient, Session) {
+pub(crate) fn open(server: &ServerProcess) -> (RawClient, Session) {
     RawClient::open(server.address()).expect("a new session")
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn create(client: &mut RawClient, path: &str, data: &[u8]) {
 }
 
 /// A value of the `mntr` word.
-pub(crate) fn monitored(server: &TestServer, key: &str) -> i64 {
+pub(crate) fn monitored(server: &ServerProcess, key: &str) -> i64 {
     let text = zebu_testing::four_letter::ask(server.address(), "mntr", std::time::Duration::from_secs(5))
         .expect("mntr answers");
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("zk_{key}\t")));
@@ -104,7 +104,7 @@ pub(crate) fn monitored(server: &TestServer, key: &str) -> i64 {
 }
 
 /// Resident memory of the server in KiB.
-pub(crate) fn resident_kib(server: &TestServer) -> u64 {
+pub(crate) fn resident_kib(server: &ServerProcess) -> u64 {
     let id = server.id().expect("the server runs");
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).expect("the system tells");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a resident size");

@@ -33,12 +33,14 @@ pub struct SetAcl {
 impl Client {
     /// Reads a node's access control list.
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// # client.create("/config").await?;
     /// for entry in client.get_acl("/config").await?.entries {
     ///     println!("{:?} may {:#07b}", entry.id, entry.perms);
     /// }
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub fn get_acl(&self, path: &str) -> GetAcl {
         GetAcl { client: self.clone(), path: path.to_owned(), retry: self.retry.clone() }
@@ -46,14 +48,16 @@ impl Client {
 
     /// Replaces a node's access control list.
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// # client.create("/config").await?;
     /// use zebu_client::{Acl, Permissions, digest_id};
     ///
     /// let owner = Acl::new(Permissions::ALL, "digest", digest_id("user", "secret"));
     /// let reader = Acl::new(Permissions::READ, "world", "anyone");
     /// client.set_acl("/config", vec![owner, reader]).await?;
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub fn set_acl(&self, path: &str, acl: impl Into<Vec<Acl>>) -> SetAcl {
         SetAcl {

@@ -15,7 +15,7 @@ use super::retry::{Retry, RetryPolicy};
 use crate::core::{
     Random, ReadOnlyServers, ServerList, Session, SessionCredentials, SessionPolicy, Settings,
 };
-use crate::net::{Command, Connector, Driver, Lease, TcpConnector, Ticket};
+use crate::net::{Command, Connector, Driver, Lease, TcpConnector, Ticket, TlsConnector, Trouble};
 
 /// The largest request that servers accept unless they are configured otherwise.
 const REQUEST_LIMIT: usize = 0xfffff;
@@ -32,6 +32,7 @@ pub struct ClientBuilder {
     request_limit: usize,
     in_flight_limit: u32,
     seed: Option<u64>,
+    tls: Option<TlsConnector>,
 }
 
 impl ClientBuilder {
@@ -46,6 +47,7 @@ impl ClientBuilder {
             request_limit: REQUEST_LIMIT,
             in_flight_limit: 1 << 16,
             seed: None,
+            tls: None,
         }
     }
 
@@ -81,6 +83,21 @@ impl ClientBuilder {
     }
 
     /// A credential for every connection.
+    ///
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let servers = server.connect_string();
+    /// use zebu_client::{Acl, Client, Permissions, digest_id};
+    ///
+    /// let client = Client::builder(&servers)?
+    ///     .auth("digest", "user:secret")
+    ///     .default_acl([Acl::new(Permissions::ALL, "digest", digest_id("user", "secret"))])
+    ///     .connect()
+    ///     .await?;
+    /// client.create("/private").await?;
+    /// # assert!(Client::connect(&servers).await?.get("/private").await.is_err());
+    /// # Ok(()) });
+    /// ```
     pub fn auth(mut self, scheme: &str, secret: impl Into<Bytes>) -> ClientBuilder {
         self.credentials.push((scheme.into(), secret.into()));
         self
@@ -99,6 +116,18 @@ impl ClientBuilder {
     }
 
     /// Compression of all data that is written; compressed data is recognised when it is read.
+    ///
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let servers = server.connect_string();
+    /// use zebu_client::{Client, Compression};
+    ///
+    /// let client = Client::builder(&servers)?.compression(Compression::Gzip).connect().await?;
+    /// client.create("/large").data("word ".repeat(1000)).await?;
+    /// let node = client.get("/large").await?;
+    /// assert!(node.data.len() == 5000 && node.stat.data_length < 100);
+    /// # Ok(()) });
+    /// ```
     pub fn compression(mut self, compression: Compression) -> ClientBuilder {
         self.compression = compression;
         self
@@ -122,6 +151,12 @@ impl ClientBuilder {
         self
     }
 
+    /// Connects over TLS; see [`Tls`](crate::Tls) for an example.
+    pub fn tls(mut self, connector: TlsConnector) -> ClientBuilder {
+        self.tls = Some(connector);
+        self
+    }
+
     /// Fixes the order of servers, all jitter and the names of protected nodes. For tests: two clients with
     /// the same seed choose the same names.
     pub fn seed(mut self, seed: u64) -> ClientBuilder {
@@ -129,23 +164,26 @@ impl ClientBuilder {
         self
     }
 
-    /// Connects over TCP and waits for the session, for at most the connection timeout.
+    /// Connects over TCP, or over TLS if it was [asked for](ClientBuilder::tls), and waits for the session,
+    /// for at most the connection timeout.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = zebu_client::Client::builder("zk1,zk2,zk3")?.connect().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn connect(self) -> Result<Client, ConnectError> {
-        self.connect_with(TcpConnector).await
+        let (patience, servers) = (self.settings.connection_timeout, self.servers.to_string());
+        within(patience, servers, self.start()).await
     }
 
     /// Connects over streams of another kind.
     pub async fn connect_with(self, connector: impl Connector) -> Result<Client, ConnectError> {
         let (patience, servers) = (self.settings.connection_timeout, self.servers.to_string());
-        let client = self.start_with(connector);
-        match tokio::time::timeout(patience, client.ready()).await {
-            Ok(ready) => ready?,
-            Err(_) => return Err(ConnectError::Timeout { patience, servers }),
-        };
-        Ok(client)
+        within(patience, servers, self.start_with(connector)).await
     }
 
-    /// Returns at once and connects over TCP in the background. Needs a tokio runtime.
+    /// Returns at once and connects over TCP or TLS in the background. Needs a tokio runtime.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -153,8 +191,11 @@ impl ClientBuilder {
     /// client.ready().await?;
     /// # Ok(()) }
     /// ```
-    pub fn start(self) -> Client {
-        self.start_with(TcpConnector)
+    pub fn start(mut self) -> Client {
+        match self.tls.take() {
+            Some(connector) => self.start_with(connector),
+            None => self.start_with(TcpConnector),
+        }
     }
 
     /// Returns at once and connects in the background over streams of another kind.
@@ -166,6 +207,7 @@ impl ClientBuilder {
         let (status, status_receiver) = watch::channel(session.status());
         let lease = Arc::new(Lease::new(now));
         let losses = Arc::new(AtomicU64::new(0));
+        let trouble = Arc::new(Trouble::default());
         for (scheme, secret) in self.credentials {
             // The receiver lives in this function: sending cannot fail.
             let _ = commands.send(Command::AddAuth { scheme, secret, ticket: Ticket::nobody() });
@@ -177,6 +219,7 @@ impl ClientBuilder {
             status,
             lease: lease.clone(),
             losses: losses.clone(),
+            trouble: trouble.clone(),
             random: Random::new(random.bits()),
         };
         tokio::spawn(driver.run());
@@ -188,6 +231,7 @@ impl ClientBuilder {
             status: status_receiver,
             lease,
             losses,
+            trouble,
             watcher_ids: AtomicU64::new(1),
             random: Mutex::new(random),
             janitor: Janitor::default(),
@@ -203,6 +247,18 @@ impl ClientBuilder {
             compression: self.compression,
         }
     }
+}
+
+/// Waits for the session of a client that was started.
+async fn within(patience: Duration, servers: String, client: Client) -> Result<Client, ConnectError> {
+    match tokio::time::timeout(patience, client.ready()).await {
+        Ok(ready) => ready?,
+        Err(_) => {
+            let last = client.shared.trouble.last().unwrap_or_else(|| "no answer".into());
+            return Err(ConnectError::Timeout { patience, servers, last });
+        }
+    };
+    Ok(client)
 }
 
 /// A seed from the operating system; from the address of a fresh allocation if it has none to give, which

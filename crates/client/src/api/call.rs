@@ -147,7 +147,10 @@ impl Client {
         };
         match receiver.await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(failure)) => Err(Error::from_failure(failure, call.operation, &call.path)),
+            Ok(Err(failure)) => {
+                let trouble = (failure.cause == Cause::NotConnected).then(|| self.shared.trouble.last());
+                Err(Error::from_failure(failure, call.operation, &call.path).because(trouble.flatten()))
+            }
             // The driver went without an answer: the runtime is shutting down, or it panicked.
             Err(_) => {
                 let failure = Failure { cause: Cause::Closed, delivery: Delivery::Sent, server: None };

@@ -28,12 +28,16 @@ pub struct Children {
 impl Client {
     /// Lists the names of a node's children, in no order.
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// # client.create("/members").await?;
+    /// # let other = client.clone();
+    /// # tokio::spawn(async move { other.sync("/").await?; other.create("/members/a").await });
     /// let (children, changed) = client.children("/members").watched().await?;
     /// println!("{:?}", children.names);
     /// println!("{:?}", changed.await.kind);
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub fn children(&self, path: &str) -> Children {
         Children { client: self.clone(), path: path.to_owned(), retry: self.retry.clone() }

@@ -17,7 +17,7 @@ use super::retry::RetryPolicy;
 use crate::core::{
     ConnectStringError, Random, ServerList, SessionCredentials, SessionInfo, SessionState, Status, WatcherId,
 };
-use crate::net::{Command, Lease, Ticket};
+use crate::net::{Command, Lease, Ticket, Trouble};
 use crate::path;
 
 /// What all clones share.
@@ -30,6 +30,7 @@ pub(crate) struct Shared {
     pub(crate) status: watch::Receiver<Status>,
     pub(crate) lease: Arc<Lease>,
     pub(crate) losses: Arc<AtomicU64>,
+    pub(crate) trouble: Arc<Trouble>,
     pub(crate) watcher_ids: AtomicU64,
     pub(crate) random: Mutex<Random>,
     pub(crate) janitor: Janitor,
@@ -96,6 +97,16 @@ pub struct CloseReport {
 
 impl Client {
     /// Connects with the defaults; the string is `host:port,host:port/chroot`.
+    ///
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let servers = server.connect_string();
+    /// use zebu_client::{Client, SessionState};
+    ///
+    /// let client = Client::connect(&servers).await?; // "zk1:2181,zk2:2181,zk3:2181"
+    /// assert_eq!(client.state(), SessionState::Connected);
+    /// # Ok(()) });
+    /// ```
     pub async fn connect(servers: &str) -> Result<Client, ConnectError> {
         Client::builder(servers)?.connect().await
     }
@@ -121,12 +132,13 @@ impl Client {
 
     /// The same session, seen from a node: paths start there, as with a chroot in the connection string.
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
     /// let shop = client.namespaced("/apps/shop")?;
     /// shop.ensure_path("/").await?;
     /// shop.create("/cart").await?; // /apps/shop/cart
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub fn namespaced(&self, root: &str) -> Result<Client, Error> {
         let full = self.resolve("namespace", root)?;
@@ -149,6 +161,14 @@ impl Client {
     }
 
     /// The session: its id, its number, the agreed timeout and the server.
+    ///
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// let session = client.session();
+    /// println!("session {} of {:?} on {:?}", session.id, session.timeout, session.server);
+    /// # Ok(()) });
+    /// ```
     pub fn session(&self) -> SessionInfo {
         self.shared.status.borrow().session.clone()
     }
@@ -170,11 +190,12 @@ impl Client {
 
     /// Waits until calls are answered.
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
     /// let session = client.ready().await?;
     /// println!("session {} on {:?}", session.id, session.server);
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub async fn ready(&self) -> Result<SessionInfo, Error> {
         let mut states = self.states();
@@ -191,12 +212,35 @@ impl Client {
     /// sent, plus the session timeout. On the monotonic clock; `None` without a session.
     ///
     /// Who holds a lock through an ephemeral node holds it at least until then, whatever the network does.
+    ///
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// use std::time::Instant;
+    ///
+    /// if client.lease_deadline().is_some_and(|deadline| Instant::now() < deadline) {
+    ///     println!("nobody else can hold what this session holds");
+    /// }
+    /// # Ok(()) });
+    /// ```
     pub fn lease_deadline(&self) -> Option<Instant> {
         self.shared.lease.deadline()
     }
 
     /// What another process needs to take this session over with
     /// [`ClientBuilder::resume`](super::ClientBuilder::resume).
+    ///
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// # let servers = server.connect_string();
+    /// use zebu_client::Client;
+    ///
+    /// let credentials = client.credentials().await.expect("there is a session");
+    /// let heir = Client::builder(&servers)?.resume(credentials).connect().await?;
+    /// assert_eq!(heir.session().id, client.session().id);
+    /// # Ok(()) });
+    /// ```
     pub async fn credentials(&self) -> Option<SessionCredentials> {
         let (sender, receiver) = oneshot::channel();
         self.shared.commands.send(Command::Credentials(sender)).ok()?;
@@ -206,10 +250,11 @@ impl Client {
     /// Takes another list of servers. Connections move, with the probability that spreads all clients
     /// evenly over the new list; calls in flight are answered before. A chroot must not change.
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
     /// client.update_servers("zk1,zk2,zk3,zk4,zk5")?;
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub fn update_servers(&self, servers: &str) -> Result<(), ConnectStringError> {
         let list: ServerList = servers.parse()?;
@@ -220,6 +265,15 @@ impl Client {
 
     /// Ends the session: calls made before are answered, ephemeral nodes go at once, what the client still
     /// had to clean up is cleaned up if a server can be reached.
+    ///
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// let report = client.close().await?;
+    /// assert!(report.confirmed && report.left_behind == 0);
+    /// # Ok(()) });
+    /// ```
+    #[tracing::instrument(level = "debug", skip_all)]
     pub async fn close(self) -> Result<CloseReport, Error> {
         let left_behind = self.shared.janitor.drain(self.shared.connection_timeout).await;
         let (ticket, receiver) = Ticket::new(None);
@@ -232,11 +286,13 @@ impl Client {
 
     /// Adds a credential to this and every later connection of the session. A refused one ends the client.
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
-    /// client.add_auth("digest", "user:secret").await?;
-    /// # Ok(()) }
     /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// client.add_auth("digest", "user:secret").await?;
+    /// # Ok(()) });
+    /// ```
+    #[tracing::instrument(level = "debug", skip_all, fields(scheme = %scheme))]
     pub async fn add_auth(&self, scheme: &str, secret: impl Into<bytes::Bytes>) -> Result<(), Error> {
         let call = Call::new("add auth", scheme, OpCode::Auth);
         let (ticket, receiver) = Ticket::new(None);
@@ -260,12 +316,14 @@ pub enum ConnectError {
     #[error(transparent)]
     ConnectString(#[from] ConnectStringError),
     /// No server opened a session in time.
-    #[error("no session within {patience:?}; the servers are {servers}")]
+    #[error("no session within {patience:?}; the servers are {servers}; the last failure was {last}")]
     Timeout {
         /// The connection timeout.
         patience: Duration,
         /// The connection string.
         servers: String,
+        /// The server of the last attempt that failed, and why it did.
+        last: Arc<str>,
     },
     /// The session ended before it began.
     #[error(transparent)]

@@ -79,8 +79,12 @@ pub struct Create {
 impl Client {
     /// Creates a node. Without options: persistent, without data, with the client's ACL.
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// # for parent in ["/queue", "/cache", "/locks"] {
+    /// #     client.create(parent).await?;
+    /// # }
     /// use std::time::Duration;
     /// use zebu_client::Parents;
     ///
@@ -91,7 +95,7 @@ impl Client {
     /// client.create("/cache/x").ttl(Duration::from_secs(60)).await?;
     /// // Safe to lose the answer of: the node's name carries an id that it is found by.
     /// let lock = client.create("/locks/lock-").ephemeral().sequential().protected().await?;
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub fn create(&self, path: &str) -> Create {
         Create {
@@ -111,11 +115,13 @@ impl Client {
 
     /// Makes a node and all that is missing above it, and is content if it is there already.
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
-    /// client.ensure_path("/apps/shop/locks").await?;
-    /// # Ok(()) }
     /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// client.ensure_path("/apps/shop/locks").await?;
+    /// # Ok(()) });
+    /// ```
+    #[tracing::instrument(level = "debug", skip_all, fields(path = %path))]
     pub async fn ensure_path(&self, path: &str) -> Result<(), Error> {
         let full = self.resolve("ensure path", path)?;
         let outside = Client { root: "".into(), ..self.clone() };

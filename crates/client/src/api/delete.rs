@@ -59,13 +59,17 @@ pub struct Delete {
 impl Client {
     /// Deletes a node without children.
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// # client.create("/config").await?;
+    /// # client.ensure_path("/apps/old/deep").await?;
+    /// # client.ensure_path("/locks/lock-0000000007").await?;
     /// client.delete("/config").await?;
     /// client.delete("/apps/old").recursive().quiet().await?;
     /// // An unlock that must not get lost: it is repeated in the background until it is done.
     /// client.delete("/locks/lock-0000000007").guaranteed().await?;
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub fn delete(&self, path: &str) -> Delete {
         Delete {

@@ -83,6 +83,24 @@ impl EnsembleConfig {
 impl Client {
     /// Reads the membership of the ensemble. A standalone server has none.
     ///
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// match client.config().await?.connection_string() {
+    ///     Some(servers) => println!("clients can use {servers}"),
+    ///     None => println!("a single server"),
+    /// }
+    /// # Ok(()) });
+    /// ```
+    #[tracing::instrument(level = "debug", skip_all)]
+    pub async fn config(&self) -> Result<EnsembleConfig, Error> {
+        let call = config_call(false);
+        let answer = self.run(&call, self.start(&call), self.retry.clone(), Repeat::Always).await?;
+        read_config(&call, &answer)
+    }
+
+    /// Reads the membership and leaves a watch that fires when it changes.
+    ///
     /// ```no_run
     /// # async fn example(client: zebu_client::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// let (config, changed) = client.watch_config().await?;
@@ -92,13 +110,7 @@ impl Client {
     /// }
     /// # Ok(()) }
     /// ```
-    pub async fn config(&self) -> Result<EnsembleConfig, Error> {
-        let call = config_call(false);
-        let answer = self.run(&call, self.start(&call), self.retry.clone(), Repeat::Always).await?;
-        read_config(&call, &answer)
-    }
-
-    /// Reads the membership and leaves a watch that fires when it changes.
+    #[tracing::instrument(level = "debug", skip_all)]
     pub async fn watch_config(&self) -> Result<(EnsembleConfig, OneshotWatcher), Error> {
         let mut call = config_call(true);
         let (end, registration) = WatchEnd::new(self, WatchIntent::Data, CONFIG_PATH);

@@ -52,28 +52,31 @@ struct Context {
     operation: &'static str,
     path: Box<str>,
     server: Option<Arc<str>>,
+    /// The last attempt to connect, where there was no connection.
+    trouble: Option<Arc<str>>,
 }
 
 /// A call that failed.
 ///
 /// ```
-/// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+/// # zebu_testing::with_server(async |server| {
+/// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
 /// use zebu_client::ErrorCode;
 ///
 /// match client.set("/counter", "8").await {
 ///     Ok(_) => {}
 ///     Err(error) if error.code() == Some(ErrorCode::NoNode) => println!("no counter yet"),
 ///     Err(error) if error.is_ambiguous() => println!("read it back: {error}"),
-///     Err(error) => return Err(error),
+///     Err(error) => return Err(error.into()),
 /// }
-/// # Ok(()) }
+/// # Ok(()) });
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error(Box<Context>);
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, operation: &'static str, path: &str) -> Error {
-        Error(Box::new(Context { kind, operation, path: path.into(), server: None }))
+        Error(Box::new(Context { kind, operation, path: path.into(), server: None, trouble: None }))
     }
 
     pub(crate) fn from_failure(failure: Failure, operation: &'static str, path: &str) -> Error {
@@ -81,16 +84,27 @@ impl Error {
             Delivery::NotSent => ErrorKind::NotSent(failure.cause),
             Delivery::Sent => ErrorKind::Ambiguous(failure.cause),
         };
-        Error(Box::new(Context { kind, operation, path: path.into(), server: failure.server }))
+        Error(Box::new(Context { kind, operation, path: path.into(), server: failure.server, trouble: None }))
     }
 
     pub(crate) fn from_code(code: i32, operation: &'static str, path: &str, server: &Arc<str>) -> Error {
         let kind = ErrorCode::from_wire(code).map_or(ErrorKind::UnknownCode(code), ErrorKind::Server);
-        Error(Box::new(Context { kind, operation, path: path.into(), server: Some(server.clone()) }))
+        Error(Box::new(Context {
+            kind,
+            operation,
+            path: path.into(),
+            server: Some(server.clone()),
+            trouble: None,
+        }))
     }
 
     pub(crate) fn at(mut self, server: &Arc<str>) -> Error {
         self.0.server = Some(server.clone());
+        self
+    }
+
+    pub(crate) fn because(mut self, trouble: Option<Arc<str>>) -> Error {
+        self.0.trouble = trouble;
         self
     }
 
@@ -175,9 +189,10 @@ impl fmt::Display for Error {
             ErrorKind::BadCompression(what) => write!(f, ": the data does not decompress: {what}")?,
             ErrorKind::Transaction { index, code } => write!(f, ": operation {index} failed: {code}")?,
         }
-        match &context.server {
-            Some(server) => write!(f, " (server {server})"),
-            None => Ok(()),
+        match (&context.server, &context.trouble) {
+            (Some(server), _) => write!(f, " (server {server})"),
+            (None, Some(trouble)) => write!(f, " (the last failure was {trouble})"),
+            (None, None) => Ok(()),
         }
     }
 }

@@ -26,8 +26,10 @@ pub struct Exists {
 impl Client {
     /// Asks for a node's bookkeeping; `None` if there is no such node.
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// # client.create("/config").await?;
     /// match client.exists("/config").await? {
     ///     Some(stat) => println!("version {}", stat.version),
     ///     None => println!("not there"),
@@ -37,7 +39,7 @@ impl Client {
     /// if stat.is_none() {
     ///     println!("{:?}", changed.await.kind);
     /// }
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub fn exists(&self, path: &str) -> Exists {
         Exists { client: self.clone(), path: path.to_owned(), retry: self.retry.clone() }

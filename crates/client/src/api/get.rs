@@ -29,11 +29,13 @@ pub struct Get {
 impl Client {
     /// Reads a node's data.
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// # client.create("/config").await?;
     /// let node = client.get("/config").await?;
     /// println!("{} bytes, version {}", node.data.len(), node.stat.version);
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub fn get(&self, path: &str) -> Get {
         let (compression, retry) = (self.compression, self.retry.clone());
@@ -61,7 +63,7 @@ impl Get {
         let node = call.decode(answer, |reader| read_node(reader, answer))?;
         let unpacked = self.compression.unpack(node.data);
         let data = unpacked.map_err(|kind| call.error(kind).at(&answer.server))?;
-        Ok(NodeData { data, stat: node.stat })
+        Ok(NodeData { data, is_null: node.is_null, stat: node.stat })
     }
 
     fn begin(self) -> Pending<NodeData> {
@@ -82,9 +84,12 @@ impl Get {
 
 /// The data is a part of the frame: it is not copied.
 pub(crate) fn read_node(reader: &mut Reader<'_>, answer: &Answer) -> Result<NodeData, DecodeError> {
-    let length = reader.buffer()?.map_or(0, <[u8]>::len);
+    let (is_null, length) = match reader.buffer()? {
+        Some(data) => (false, data.len()),
+        None => (true, 0),
+    };
     let end = reader.position();
-    Ok(NodeData { data: answer.body.slice(end - length..end), stat: Stat::decode(reader)? })
+    Ok(NodeData { data: answer.body.slice(end - length..end), is_null, stat: Stat::decode(reader)? })
 }
 
 /// A read of a node's data that leaves a watch; see [`Get::watched`].

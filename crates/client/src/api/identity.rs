@@ -13,13 +13,15 @@ use crate::path;
 impl Client {
     /// Lists the credentials of the connection (servers from 3.7).
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
     /// for identity in client.who_am_i().await? {
     ///     println!("{}: {}", identity.scheme, identity.user);
     /// }
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
+    #[tracing::instrument(level = "debug", skip_all)]
     pub async fn who_am_i(&self) -> Result<Vec<Identity>, Error> {
         let call = Call::new("who am i", "", OpCode::WhoAmI);
         let answer = self.run(&call, self.start(&call), self.retry.clone(), Repeat::Always).await?;
@@ -33,11 +35,14 @@ impl Client {
 
     /// Lists this session's ephemeral nodes whose paths start with `prefix` (servers from 3.6).
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
-    /// println!("{:?}", client.ephemerals("/members").await?);
-    /// # Ok(()) }
     /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// # client.ensure_path("/members").await?;
+    /// println!("{:?}", client.ephemerals("/members").await?);
+    /// # Ok(()) });
+    /// ```
+    #[tracing::instrument(level = "debug", skip_all, fields(prefix = %prefix))]
     pub async fn ephemerals(&self, prefix: &str) -> Result<Vec<String>, Error> {
         let full = self.resolve("ephemerals", prefix)?;
         let call = Call::new("ephemerals", prefix, OpCode::GetEphemerals).body(|out| put_path(&full, out));
@@ -48,11 +53,14 @@ impl Client {
 
     /// Counts the nodes below a node, at all depths (servers from 3.6).
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
-    /// println!("{} nodes", client.count_descendants("/apps").await?);
-    /// # Ok(()) }
     /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// # client.ensure_path("/apps").await?;
+    /// println!("{} nodes", client.count_descendants("/apps").await?);
+    /// # Ok(()) });
+    /// ```
+    #[tracing::instrument(level = "debug", skip_all, fields(path = %path))]
     pub async fn count_descendants(&self, path: &str) -> Result<u32, Error> {
         let full = self.resolve("count descendants", path)?;
         let op = OpCode::GetAllChildrenNumber;

@@ -51,15 +51,18 @@ pub struct MultiRead {
 impl Client {
     /// Puts several reads into one request (servers from 3.6). Each succeeds or fails by itself.
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// # client.create("/config").await?;
+    /// # client.create("/members").await?;
     /// let mut reads = client.multi_read();
     /// let config = reads.get("/config");
     /// let members = reads.children("/members");
     /// let results = reads.await?;
     /// println!("{:?}", results.data(config)?.data);
     /// println!("{:?}", results.children(members)?);
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub fn multi_read(&self) -> MultiRead {
         MultiRead { client: self.clone(), reads: Vec::new(), retry: self.retry.clone() }
@@ -125,10 +128,11 @@ impl MultiRead {
             results.push(match (kind, reply) {
                 (_, MultiReply::Error(code)) => Err(Error::from_code(code, OPERATION, path, &answer.server)),
                 (Kind::Data, MultiReply::GetData(response)) => {
+                    let is_null = response.data.is_none();
                     let data = response.data.map(|data| Bytes::copy_from_slice(&data)).unwrap_or_default();
                     let unpacked = self.client.compression.unpack(data);
                     let data = unpacked.map_err(|kind| Error::new(kind, OPERATION, path));
-                    data.map(|data| OneRead::Data(NodeData { data, stat: response.stat }))
+                    data.map(|data| OneRead::Data(NodeData { data, is_null, stat: response.stat }))
                 }
                 (Kind::Children, MultiReply::GetChildren(names)) => {
                     Ok(OneRead::Children(names.into_iter().map(String::from).collect()))

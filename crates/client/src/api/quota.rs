@@ -90,8 +90,10 @@ impl Client {
 
     /// Reads the quota of a node; `None` if it has none of its own.
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// # client.create("/apps").await?;
     /// use zebu_client::QuotaLimits;
     ///
     /// client.set_quota("/apps", QuotaLimits { count: Some(1000), ..QuotaLimits::default() }).await?;
@@ -99,8 +101,9 @@ impl Client {
     ///     println!("{} of {:?} nodes", quota.usage.count, quota.limits.count);
     /// }
     /// client.delete_quota("/apps").await?;
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
+    #[tracing::instrument(level = "debug", skip_all, fields(path = %path))]
     pub async fn quota(&self, path: &str) -> Result<Option<Quota>, Error> {
         let (outside, node) = self.quota_view(path)?;
         let limits = outside.get(&format!("{node}/zookeeper_limits")).send();
@@ -124,6 +127,7 @@ impl Client {
     }
 
     /// Sets the quota of a node. Servers refuse nothing unless `zookeeper.enforceQuota=true`.
+    #[tracing::instrument(level = "debug", skip_all, fields(path = %path))]
     pub async fn set_quota(&self, path: &str, limits: QuotaLimits) -> Result<(), Error> {
         let (outside, node) = self.quota_view(path)?;
         let create = |name: &str, text: String| {
@@ -140,6 +144,7 @@ impl Client {
     }
 
     /// Removes the quota of a node; a node without one is fine.
+    #[tracing::instrument(level = "debug", skip_all, fields(path = %path))]
     pub async fn delete_quota(&self, path: &str) -> Result<(), Error> {
         let (outside, node) = self.quota_view(path)?;
         outside.delete(&format!("{node}/zookeeper_limits")).quiet().await?;

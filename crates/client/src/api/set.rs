@@ -32,13 +32,15 @@ pub struct Set {
 impl Client {
     /// Replaces a node's data.
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// # client.create("/config").await?;
     /// use zebu_client::Version;
     ///
     /// let stat = client.set("/config", "v2").await?;
     /// client.set("/config", "v3").version(Version::Exactly(stat.version)).await?;
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub fn set(&self, path: &str, data: impl Into<Bytes>) -> Set {
         Set {

@@ -24,14 +24,16 @@ impl Client {
     /// Lets this client's later reads see everything that was committed before. The path only names the
     /// call in logs.
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// # client.create("/config").await?;
     /// // Both are sent at once; the read is carried out after the sync.
     /// let synced = client.sync("/config").send();
     /// let node = client.get("/config").send();
     /// synced.await?;
     /// println!("{:?}", node.await?.data);
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub fn sync(&self, path: &str) -> Sync {
         Sync { client: self.clone(), path: path.to_owned(), retry: self.retry.clone() }

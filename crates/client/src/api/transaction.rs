@@ -115,8 +115,15 @@ pub struct Transaction {
 impl Client {
     /// Puts several writes together: all are carried out or none.
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// # client.create("/lock").await?;
+    /// # for value in ["1", "2", "3"] {
+    /// #     client.set("/lock", value).await?;
+    /// # }
+    /// # client.create("/counter").await?;
+    /// # client.ensure_path("/jobs/6").await?;
     /// use zebu_client::{CreateSpec, Version};
     ///
     /// let mut transaction = client.transaction();
@@ -126,7 +133,7 @@ impl Client {
     /// transaction.delete("/jobs/6", Version::Any);
     /// let results = transaction.await?;
     /// println!("{} and {}", results.get(created).path, results.get(set).version);
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub fn transaction(&self) -> Transaction {
         let retry = self.retry.clone();

@@ -30,6 +30,8 @@ impl Version {
 pub struct NodeData {
     /// The data; a node without any has none of length zero.
     pub data: Bytes,
+    /// Whether the node has no data at all; servers tell that apart from data of length zero.
+    pub is_null: bool,
     /// The bookkeeping.
     pub stat: Stat,
 }

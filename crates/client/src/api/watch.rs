@@ -69,13 +69,17 @@ impl Drop for WatchEnd {
 /// It survives lost connections; what happened meanwhile is reported after the reconnect. With the session
 /// it ends in [`EventKind::WatchLost`].
 ///
-/// ```no_run
-/// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+/// ```
+/// # zebu_testing::with_server(async |server| {
+/// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+/// # client.create("/config").await?;
+/// # let other = client.clone();
+/// # tokio::spawn(async move { other.sync("/").await?; other.set("/config", "v2").await });
 /// let (node, changed) = client.get("/config").watched().await?;
 /// println!("{:?}", node.data);
 /// let event = changed.await;
 /// println!("{:?} {}", event.kind, event.path);
-/// # Ok(()) }
+/// # Ok(()) });
 /// ```
 #[derive(Debug)]
 #[must_use = "dropping it removes the watch"]
@@ -113,8 +117,12 @@ pub enum WatchMode {
 /// After a reconnect, after a new session and when too many events have waited, [`EventKind::Resynced`]
 /// says that events may be missing: read again, then go on.
 ///
-/// ```no_run
-/// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+/// ```
+/// # zebu_testing::with_server(async |server| {
+/// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+/// # client.create("/apps").await?;
+/// # let other = client.clone();
+/// # tokio::spawn(async move { other.sync("/").await?; other.create("/apps/last").await });
 /// use zebu_client::{EventKind, WatchMode};
 ///
 /// let mut events = client.watch("/apps", WatchMode::Tree).await?;
@@ -123,8 +131,9 @@ pub enum WatchMode {
 ///         EventKind::Resynced => println!("read everything again"),
 ///         kind => println!("{kind:?} {}", event.path),
 ///     }
+/// #   break;
 /// }
-/// # Ok(()) }
+/// # Ok(()) });
 /// ```
 #[derive(Debug)]
 #[must_use = "dropping it removes the watch"]
@@ -162,13 +171,17 @@ impl Client {
     /// Servers from 3.6 to 3.8 keep one watch per node and client: there, a read with a watch on a node
     /// that is watched persistently turns the persistent watch into a one-shot one.
     ///
-    /// ```no_run
-    /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// # client.create("/config").await?;
+    /// # let other = client.clone();
+    /// # tokio::spawn(async move { other.sync("/").await?; other.set("/config", "v2").await });
     /// use zebu_client::WatchMode;
     ///
     /// let mut events = client.watch("/config", WatchMode::Node).await?;
     /// println!("{:?}", events.next().await);
-    /// # Ok(()) }
+    /// # Ok(()) });
     /// ```
     pub fn watch(&self, path: &str, mode: WatchMode) -> AddWatch {
         AddWatch { client: self.clone(), path: path.to_owned(), mode, retry: self.retry.clone() }

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use zebu_proto::client::ConnectResponse;
 use zebu_proto::client::connect::ReadOnlyField;
-use zebu_proto::{Reader, SessionId};
+use zebu_proto::client::{ConnectResponse, ReplyHeader};
+use zebu_proto::{DecodeError, ErrorCode, Jute, Reader, SessionId};
 
 use super::action::{Action, Note};
 use super::connect_string::ServerAddress;
@@ -30,6 +30,21 @@ const REWATCH_BYTES: usize = 128 << 10;
 
 /// First pause of the search for a read-write server; it doubles.
 const SEARCH_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a first frame means that is no connect response. A read-only server without local sessions answers
+/// a new session with the bare header of a reply.
+fn refusal(payload: &[u8], error: &DecodeError) -> String {
+    let mut reader = Reader::new(payload);
+    match ReplyHeader::decode(&mut reader) {
+        Ok(header) if header.xid == 0 && header.err != 0 && reader.rest().is_empty() => {
+            match ErrorCode::from_wire(header.err) {
+                Some(code) => format!("the server refused a new session: {code}"),
+                None => format!("the server refused a new session with error {}", header.err),
+            }
+        }
+        Ok(_) | Err(_) => format!("connect response: {error}"),
+    }
+}
 
 impl<T> Session<T> {
     /// Chooses the next server and the moment of the attempt.
@@ -90,7 +105,7 @@ impl<T> Session<T> {
         let (link, asked, sent_at) = (link.clone(), *asked, *sent_at);
         let response = match ConnectResponse::decode(&mut Reader::new(payload)) {
             Ok(response) => response,
-            Err(error) => return self.broken(now, &format!("connect response: {error}")),
+            Err(error) => return self.broken(now, &refusal(payload, &error)),
         };
         let accepted = response.timeout_ms > 0 && response.session_id != 0;
         match (accepted, asked) {

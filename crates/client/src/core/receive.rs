@@ -16,6 +16,14 @@ use super::request::{Answer, WatchIntent, WatchRegistration};
 use super::session::{Removal, Session};
 use super::watch_table::{EventKind, WatchEvent, WatchKind};
 
+/// What an impossible length means. An alert of TLS begins with 21 3.
+fn refusal(length: i32) -> String {
+    match length.to_be_bytes() {
+        [21, 3, ..] => "the server speaks TLS on this port".to_owned(),
+        _ => format!("a frame of {length} bytes"),
+    }
+}
+
 impl<T> Session<T> {
     /// Takes bytes of the stream.
     pub fn received(&mut self, now: Instant, link: LinkId, bytes: &[u8]) {
@@ -38,7 +46,7 @@ impl<T> Session<T> {
                 }
                 Next::Nothing => break,
                 Next::Refused(length) => {
-                    return self.broken(now, &format!("a frame of {length} bytes"));
+                    return self.broken(now, &refusal(length));
                 }
             }
         }

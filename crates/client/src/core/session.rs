@@ -145,7 +145,14 @@ impl<T> Session<T> {
     /// Until when no server can have expired the session: the last request that was answered was sent this
     /// long ago at least, and a server counts from when it received it.
     pub fn lease_deadline(&self) -> Option<Instant> {
-        self.acknowledged.map(|sent_at| sent_at + self.timeout)
+        match self.phase {
+            // A server may end it at any moment, or has ended it.
+            Phase::Connected { use_: Use::Closing { .. }, .. } | Phase::Ended(_) => None,
+            Phase::Connected { .. }
+            | Phase::Waiting { .. }
+            | Phase::Opening { .. }
+            | Phase::Handshake { .. } => self.acknowledged.map(|sent_at| sent_at + self.timeout),
+        }
     }
 
     /// Takes a call. Its end comes as [`Action::Complete`], exactly once.

@@ -15,6 +15,7 @@ use super::inbox::Inbox;
 use super::lease::Lease;
 use super::probe;
 use super::stage::{Happened, Stage};
+use super::trouble::Trouble;
 use crate::core::{Action, LinkId, Note, Random, ServerAddress, Session, SessionState, Status, WatcherId};
 
 /// Commands that are taken at once; they leave in one write.
@@ -46,6 +47,7 @@ pub(crate) struct Driver<C: Connector> {
     pub(crate) lease: Arc<Lease>,
     /// Shows [`Session::losses`] to callers.
     pub(crate) losses: Arc<AtomicU64>,
+    pub(crate) trouble: Arc<Trouble>,
     pub(crate) random: Random,
 }
 
@@ -149,6 +151,8 @@ impl<C: Connector> Running<C> {
         let mut life = Life::Runs;
         // Before the calls that were lost end: whoever knows of their end sees the new number.
         self.driver.losses.store(self.driver.session.losses(), Ordering::Release);
+        // Before the state is told: whoever hears that the session is over sees no lease any more.
+        self.driver.lease.set(self.driver.session.lease_deadline());
         while let Some(action) = self.driver.session.poll_action() {
             if let Action::End = action {
                 life = Life::Over;
@@ -159,7 +163,6 @@ impl<C: Connector> Running<C> {
             self.driver.session.poll_write(now(), out);
             self.stage.start_write();
         }
-        self.driver.lease.set(self.driver.session.lease_deadline());
         life
     }
 
@@ -195,7 +198,12 @@ impl<C: Connector> Running<C> {
                     (server, takes_writes)
                 });
             }
-            Action::Note(note) => log_note(&note),
+            Action::Note(note) => {
+                if let Note::LinkLost { server, reason } = &note {
+                    self.driver.trouble.set(server, reason);
+                }
+                log_note(&note);
+            }
             Action::End => {}
         }
     }

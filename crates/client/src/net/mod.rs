@@ -8,9 +8,13 @@ mod inbox;
 mod lease;
 mod probe;
 mod stage;
+mod tls;
+mod trouble;
 
 pub(crate) use command::{Command, Ticket};
 pub use connector::{Connector, TcpConnector};
 pub(crate) use driver::Driver;
 pub(crate) use inbox::Inbox;
 pub(crate) use lease::Lease;
+pub use tls::{HostNames, Tls, TlsConnector, TlsError};
+pub(crate) use trouble::Trouble;

@@ -73,7 +73,10 @@ async fn forward(
     mut wire: watch::Receiver<Wire>,
     count: watch::Sender<usize>,
 ) {
-    if *wire.borrow_and_update() == Wire::Cut {
+    // As it was when this connection last looked: an answer that came while it was deaf stays unheard, even if
+    // the wire is whole again by now.
+    let mut seen = *wire.borrow_and_update();
+    if seen == Wire::Cut {
         return;
     }
     let Ok(mut server) = TcpStream::connect(server).await else { return };
@@ -82,8 +85,8 @@ async fn forward(
         tokio::select! {
             // A snap is seen even if the wire is whole again: any change ends a connection, except deafness.
             changed = wire.changed() => {
-                let deaf = *wire.borrow_and_update() == Wire::Deaf;
-                if changed.is_err() || !deaf {
+                seen = *wire.borrow_and_update();
+                if changed.is_err() || seen != Wire::Deaf {
                     return;
                 }
             }
@@ -95,7 +98,8 @@ async fn forward(
             },
             read = server.read(&mut down) => match read {
                 Ok(length @ 1..) => {
-                    let deaf = *wire.borrow() == Wire::Deaf;
+                    // A change that was not looked at yet may be deafness: look first.
+                    let deaf = seen == Wire::Deaf || wire.has_changed().unwrap_or(true);
                     if !deaf && client.write_all(&down[..length]).await.is_err() {
                         return;
                     }

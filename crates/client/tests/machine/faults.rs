@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use zebu_client::core::{Cause, Delivery, Request, SessionState};
+use zebu_client::core::{Cause, Delivery, Note, Request, SessionState};
 use zebu_proto::OpCode;
 
 use crate::rig::{Rig, TIMEOUT, event, reply};
@@ -241,6 +241,22 @@ fn a_wrong_handshake_is_no_session() {
         rig.accept();
         assert_eq!(rig.state(), SessionState::Connected);
     }
+}
+
+#[test]
+fn a_refusal_instead_of_a_handshake_is_named() {
+    let mut rig = Rig::new("a:1", |_| {});
+    rig.open();
+    // Apache's read-only servers without local sessions answer a new session like this.
+    rig.receive(&reply(0, 2, -119, b""));
+    let reason = "the server refused a new session: NotReadOnly (-119)".into();
+    assert_eq!(rig.notes, [Note::LinkLost { server: "a:1".into(), reason }]);
+    rig.pass(Duration::from_secs(2));
+    rig.open();
+    // A port of TLS answers with an alert.
+    rig.receive(&[21, 3, 3, 0, 2, 2, 10]);
+    let reason = "the server speaks TLS on this port".into();
+    assert_eq!(rig.notes[1..], [Note::LinkLost { server: "a:1".into(), reason }]);
 }
 
 #[test]

@@ -245,6 +245,19 @@ fn closing_answers_what_came_before() {
 }
 
 #[test]
+fn a_session_that_is_being_closed_has_no_lease() {
+    let mut rig = Rig::connected();
+    assert!(rig.session.lease_deadline().is_some());
+    rig.session.close(rig.now, 1);
+    // From here on a server may have ended it.
+    assert_eq!(rig.session.lease_deadline(), None);
+    let sent = rig.requests();
+    rig.reply(sent[0].xid, 5, 0, b"");
+    assert!(rig.over);
+    assert_eq!(rig.session.lease_deadline(), None);
+}
+
+#[test]
 fn closing_does_not_wait_for_ever() {
     let mut rig = Rig::connected();
     rig.session.close(rig.now, 50);

@@ -2,6 +2,7 @@
 //! sessions wherever a schedule says so.
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
+mod each_fault;
 mod model;
 mod scenarios;
 mod schedules;

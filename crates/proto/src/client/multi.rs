@@ -166,13 +166,18 @@ fn decode_read_path(reader: &mut Reader<'_>) -> Result<Box<str>, MultiError> {
 /// The flags may turn a create into a container; a TTL cannot be given here.
 fn decode_create(op: CreateOp, reader: &mut Reader<'_>) -> Result<CreateRequest, MultiError> {
     let mut create = CreateRequest::decode(op, reader)?;
-    let mode = CreateMode::from_flags(create.flags).filter(|mode| !mode.has_ttl());
-    match mode {
-        None => return Err(MultiError::Undecodable),
-        Some(CreateMode::Container) => create.op = CreateOp::Container,
-        Some(_) => {}
+    // The order is ZooKeeper's, and the zxid depends on it: impossible flags, then a null ACL, then a missing TTL.
+    let mode = CreateMode::from_flags(create.flags).ok_or(MultiError::Undecodable)?;
+    if create.acl.is_none() {
+        return Err(MultiError::NullAcl);
     }
-    if create.acl.is_none() { Err(MultiError::NullAcl) } else { Ok(create) }
+    if mode.has_ttl() {
+        return Err(MultiError::Undecodable);
+    }
+    if mode == CreateMode::Container {
+        create.op = CreateOp::Container;
+    }
+    Ok(create)
 }
 
 /// With flags that ask for no TTL the record is what the flags say, and the TTL is dropped.
@@ -235,7 +240,12 @@ mod tests {
         );
         assert_eq!(decode(&[create(CreateOp::Create, 5, open.clone())]), Err(MultiError::Undecodable));
         assert_eq!(decode(&[create(CreateOp::Create, 9, open.clone())]), Err(MultiError::Undecodable));
-        assert_eq!(decode(&[create(CreateOp::Create, 0, None)]), Err(MultiError::NullAcl));
+        for flags in 0..=6 {
+            assert_eq!(decode(&[create(CreateOp::Create, flags, None)]), Err(MultiError::NullAcl), "{flags}");
+        }
+        for flags in [7, -1, 100] {
+            assert_eq!(decode(&[create(CreateOp::Create, flags, None)]), Err(MultiError::Undecodable));
+        }
         assert_eq!(decode(&[create(CreateOp::Ttl, 9, None)]), Ok(vec![create(CreateOp::Create, 9, None)]));
         assert_eq!(decode(&[]), Ok(vec![]));
     }

@@ -4,10 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::ensemble::Shape;
 use super::listen::{client_address, listen};
 use super::load::Surroundings;
-use super::membership::Membership;
+use super::membership::{Membership, Shape};
 use super::protection;
 use super::reader::{MAX, Reader, Unit, parse_number};
 use super::server_config::{

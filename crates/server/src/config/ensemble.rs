@@ -9,7 +9,7 @@ use zebu_proto::ServerId;
 use super::findings::Origin;
 use super::load::Surroundings;
 use super::member_line::{Addresses, parse_member, parse_role};
-use super::membership::{Membership, QuorumRule, Role};
+use super::membership::{Membership, QuorumRule, Role, Shape};
 use super::properties;
 use super::protection;
 use super::reader::{Reader, Unit};
@@ -19,15 +19,6 @@ use super::sources::Setting;
 const MAX_ID_WITH_TTL: i64 = 254;
 /// The id becomes the top byte of session ids.
 const MAX_ID: i64 = 255;
-
-/// What the configuration describes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
-    /// One server without peers.
-    Standalone,
-    /// A member of an ensemble.
-    Ensemble,
-}
 
 /// Reads everything about the ensemble.
 pub(super) fn read_membership(
@@ -55,6 +46,7 @@ pub(super) fn read_membership(
     read_quorum_rule(reader, &lines, &mut membership);
     read_my_id(reader, data_dir, surroundings, &mut membership);
     let shape = decide_shape(reader, &membership);
+    membership.shape = shape;
     if shape == Shape::Ensemble {
         check_ensemble(reader, data_dir, &membership);
     }
@@ -317,8 +309,10 @@ fn check_ensemble(reader: &mut Reader<'_>, data_dir: &Path, membership: &Members
         }
         Some(_) => {}
     }
-    let text = "this describes an ensemble; this version of Zebu serves standalone only and does not start";
-    reader.findings.error(&origin, text);
+    if let QuorumRule::Oracle(path) = &membership.quorum {
+        let text = format!("oraclePath {} has no effect: this version asks no oracle", path.display());
+        reader.findings.error(&origin, text);
+    }
 }
 
 fn warn_about_role(reader: &mut Reader<'_>, membership: &Membership) {

@@ -34,6 +34,8 @@ pub struct Membership {
     pub leader_serves: bool,
     /// `cnxTimeout`: election connect timeout.
     pub election_connect_timeout: Duration,
+    /// Whether this describes an ensemble.
+    pub shape: Shape,
     /// `peerType` of this server, when the file says it.
     pub peer_type: Option<Role>,
 }
@@ -53,9 +55,27 @@ impl Default for Membership {
             version: 0,
             leader_serves: true,
             election_connect_timeout: Duration::from_secs(5),
+            shape: Shape::Standalone,
             peer_type: None,
         }
     }
+}
+
+impl Membership {
+    /// Whether this describes an ensemble.
+    pub fn is_ensemble(&self) -> bool {
+        self.shape == Shape::Ensemble
+    }
+}
+
+/// What a configuration describes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Shape {
+    /// One server without peers.
+    #[default]
+    Standalone,
+    /// A member of an ensemble.
+    Ensemble,
 }
 
 /// One `server.N` line.

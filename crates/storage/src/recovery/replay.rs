@@ -36,6 +36,9 @@ enum Comparing {
     Entries,
     /// That of the snapshot, when this transaction has been applied; until then the state is a mixture.
     SnapshotAt(Zxid, i64),
+    /// That of the next entry: it decides whether the state really differed from the snapshot's digest. Apache changes
+    /// nodes before it notes the digest, so a snapshot that ends in between has a node of the transaction behind.
+    Confirming(DigestMismatch),
 }
 
 /// What the replay came to.
@@ -95,7 +98,7 @@ impl<'a, D: Disk> Replay<'a, D> {
             return;
         }
         if digest.zxid == snapshot.zxid {
-            self.compare(digest.zxid, DigestSource::Snapshot, digest.digest);
+            self.compare_snapshot(digest.zxid, digest.digest);
         } else {
             self.comparing = Comparing::SnapshotAt(digest.zxid, digest.digest);
         }
@@ -107,6 +110,9 @@ impl<'a, D: Disk> Replay<'a, D> {
             let place = if index + 1 == files.len() { Place::Newest } else { Place::Older };
             self.read_log(file, place)?;
             self.found.read.push(file.path.clone());
+        }
+        if let Comparing::Confirming(mismatch) = self.comparing {
+            self.report(mismatch);
         }
         Ok(self.found)
     }
@@ -179,26 +185,46 @@ impl<'a, D: Disk> Replay<'a, D> {
             Comparing::SnapshotAt(at, digest) => {
                 self.comparing = Comparing::Entries;
                 if zxid == at {
-                    self.compare(zxid, DigestSource::Snapshot, digest);
+                    self.compare_snapshot(zxid, digest);
                 }
             }
-            Comparing::Entries => {
+            Comparing::Entries | Comparing::Confirming(_) => {
                 if let Some(digest) = entry.digest.filter(|digest| digest.version == DIGEST_VERSION) {
-                    self.compare(zxid, DigestSource::Log, digest.tree_digest);
+                    self.compare_log(zxid, digest.tree_digest);
                 }
             }
         }
     }
 
-    fn compare(&mut self, zxid: Zxid, source: DigestSource, expected: i64) {
-        let Some(found) = self.target.digest() else { return };
+    fn compare_snapshot(&mut self, zxid: Zxid, expected: i64) {
+        if let Some(mismatch) = self.compare(zxid, DigestSource::Snapshot, expected) {
+            self.comparing = Comparing::Confirming(mismatch);
+        }
+    }
+
+    fn compare_log(&mut self, zxid: Zxid, expected: i64) {
+        let Some(mismatch) = self.compare(zxid, DigestSource::Log, expected) else {
+            self.comparing = Comparing::Entries;
+            return;
+        };
+        if let Comparing::Confirming(earlier) = self.comparing {
+            self.comparing = Comparing::Entries;
+            self.report(earlier);
+        }
+        self.report(mismatch);
+    }
+
+    fn compare(&mut self, zxid: Zxid, source: DigestSource, expected: i64) -> Option<DigestMismatch> {
+        let found = self.target.digest()?;
+        self.found.digests.compared += 1;
+        (found != expected).then_some(DigestMismatch { zxid, source, expected, found })
+    }
+
+    fn report(&mut self, mismatch: DigestMismatch) {
         let report = &mut self.found.digests;
-        report.compared += 1;
-        if found != expected {
-            report.mismatched += 1;
-            if report.first.len() < MISMATCHES_MAX {
-                report.first.push(DigestMismatch { zxid, source, expected, found });
-            }
+        report.mismatched += 1;
+        if report.first.len() < MISMATCHES_MAX {
+            report.first.push(mismatch);
         }
     }
 

@@ -16,7 +16,7 @@ use super::format::{Step, Vector};
 use super::{Release, Servers, VectorFileError, compare, load};
 use crate::four_letter;
 use crate::raw::{Message, RawClient, Received, Session};
-use crate::server::ServerError;
+use crate::server_process::ServerError;
 
 /// How long a frame or a close may take.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::config::Config;
-use crate::server::{Launch, ServerError, TestServer};
+use crate::server_process::{Launch, ServerError, ServerProcess};
 
 /// Starts servers when they are first needed.
 #[derive(Debug)]
 pub struct Servers {
     launch: Launch,
-    running: BTreeMap<Config, TestServer>,
+    running: BTreeMap<Config, ServerProcess>,
 }
 
 impl Servers {
@@ -29,7 +29,7 @@ impl Servers {
             return Ok(server.address());
         }
         self.running.remove(&config);
-        let mut builder = TestServer::launch(self.launch.clone());
+        let mut builder = ServerProcess::launch(self.launch.clone());
         for (name, value) in config.properties() {
             builder = builder.property(*name, *value);
         }

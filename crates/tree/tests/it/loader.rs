@@ -1,5 +1,6 @@
 //! Trees from snapshots.
 
+use zebu_proto::txn::{CreateTxn, Txn, TxnHeader};
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 use zebu_tree::{LoadError, Tree, TreeLoader};
 
@@ -34,10 +35,24 @@ fn what_is_refused() {
     for path in ["/", "a", "/a/", "//a"] {
         assert_eq!(loader.node(path, None, -1, &zero()), Err(LoadError::BadPath { path: path.into() }));
     }
-    let owner = 0xff00_0100_0000_0000_u64 as i64;
-    let stat = StatPersisted { ephemeral_owner: owner, ..zero() };
-    let unknown = Err(LoadError::UnknownType { path: "/u".into(), owner });
-    assert_eq!(loader.node("/u", None, -1, &stat), unknown);
+}
+
+/// A session that calls itself -1 can own a node; whoever snapshots that must be able to start again.
+#[test]
+fn an_owner_of_unknown_type_is_no_damage() {
+    let mut tree = Tree::new(options());
+    let header = TxnHeader { session: SessionId(-1), cxid: 0, zxid: Zxid(1), time_ms: 0 };
+    let create = CreateTxn {
+        path: "/a".into(),
+        data: None,
+        acl: Some(Acl::open()),
+        ephemeral: true,
+        parent_cversion: 1,
+    };
+    tree.apply(&header, &Txn::Create(create), &mut |_| {});
+    let again = reload(&tree);
+    assert_eq!(again.digest(), tree.digest());
+    assert!(again.node("/a").is_some());
 }
 
 #[test]

@@ -156,12 +156,15 @@ impl Elector {
         now_ms: i64,
         out: &mut Vec<Action>,
     ) {
+        let asks = notification.state == PeerState::Looking;
         if !self.settings.quorum.is_voter(from) {
-            // Observers and servers that are in no configuration learn the leader this way.
-            out.push(self.answer(from));
+            // Observers and servers that are in no configuration learn the leader this way. One that has a leader
+            // does not ask: it would be answered, answer in turn, and so on for ever.
+            if asks {
+                out.push(self.answer(from));
+            }
             return;
         }
-        let asks = notification.state == PeerState::Looking;
         match &self.state {
             State::Settled(_) if asks => out.push(self.answer(from)),
             State::Settled(_) => {}

@@ -260,6 +260,20 @@ fn settled_servers_answer_and_stay() {
     assert!(matches!(out.pop(), Some(Action::Send { to: ServerId(77), .. })), "strangers are answered too");
 }
 
+/// Each of them would answer the other for ever.
+#[test]
+fn an_observer_that_has_a_leader_is_not_answered() {
+    let mut out = Vec::new();
+    let mut elector = Elector::new(settings(1, Role::Voter, &[1, 2, 3]), standing(5, 1), 0, &mut out);
+    out.clear();
+    let vote = Candidate { leader: ServerId(3), zxid: Zxid(5), epoch: 1 };
+    let own = settings(9, Role::Observer, &[1, 2, 3]);
+    elector.handle(ServerId(9), &notification(&own, PeerState::Observing, vote, 1), 10, &mut out);
+    assert_eq!(out, []);
+    elector.handle(ServerId(9), &notification(&own, PeerState::Looking, vote, 1), 10, &mut out);
+    assert_eq!(out.len(), 1);
+}
+
 #[test]
 fn votes_for_strangers_are_not_counted() {
     let mut out = Vec::new();

@@ -81,6 +81,21 @@ impl Leader {
         }
     }
 
+    /// Whether a server is not here, and those who are here are no quorum yet.
+    pub(crate) fn misses(&self, server: ServerId, member: &Member) -> bool {
+        if matches!(self.step, Step::Established { .. } | Step::HandingOver { .. }) {
+            return false;
+        }
+        let mut here: BTreeSet<ServerId> = self
+            .learners
+            .values()
+            .filter_map(|learner| learner.step.identity())
+            .map(|identity| identity.server)
+            .collect();
+        here.insert(member.settings.me);
+        !here.contains(&server) && !member.settings.quorum.is_quorum(&here)
+    }
+
     /// All connections, to be closed when the role ends.
     pub(crate) fn links(&self) -> impl Iterator<Item = LinkId> + '_ {
         self.learners.keys().copied()

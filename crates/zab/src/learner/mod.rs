@@ -179,7 +179,9 @@ impl Learner {
         out: &mut Vec<Action>,
     ) -> Result<(), RoleEnd> {
         match event {
-            Event::Dialed { link } if link == self.link => {
+            Event::Dialed { link }
+                if link == self.link && matches!(self.step, Step::Dialing(Dialing::Waiting)) =>
+            {
                 self.heard_ms = now_ms;
                 self.greet(member, out);
                 Ok(())

@@ -1,7 +1,8 @@
 //! What learners may say to a leader.
 
-use zebu_proto::quorum::Packet;
+use zebu_proto::quorum::election::NotificationVersion;
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
+use zebu_proto::quorum::{Notification, Packet, PeerState};
 use zebu_proto::{ServerId, Zxid};
 use zebu_zab::{Action, CloseReason, Event, LinkId, LogRead, Serving};
 
@@ -318,4 +319,29 @@ fn who_does_not_lead_closes_learners() {
     let link = LinkId::accepted(1);
     desk.handle(Event::Accepted { link });
     assert_eq!(desk.closed(link), Some(CloseReason::NotLeading));
+}
+
+/// Its vote of the election that made this one the leader has a smaller round, and changes nothing.
+#[test]
+fn a_leader_whose_voter_elects_again_does_not_wait_for_him() {
+    let vote = |desk: &mut Desk, round| {
+        let notification = Notification {
+            state: PeerState::Looking,
+            leader: ServerId(1),
+            zxid: Zxid::new(5, 6),
+            round,
+            epoch: 5,
+            version: NotificationVersion::V2,
+            config: None,
+        };
+        desk.handle(Event::Notification { from: ServerId(1), notification });
+        desk.peer.status().leader
+    };
+    let mut desk = Desk::elected(recovered(LAST, 5));
+    assert_eq!(vote(&mut desk, 1), Some(ME));
+    assert_eq!(vote(&mut desk, 2), None, "he will not come");
+
+    let mut desk = Desk::elected(recovered(LAST, 5));
+    accept(&mut desk, 1, follower_info(3, 5));
+    assert_eq!(vote(&mut desk, 2), Some(ME), "another one has come");
 }

@@ -78,27 +78,27 @@ impl Launch {
 
 /// What a server is to be started with.
 #[derive(Clone, Debug)]
-pub struct TestServerBuilder {
+pub struct ServerProcessBuilder {
     launch: Launch,
     properties: Vec<(String, String)>,
     lines: Vec<String>,
 }
 
-impl TestServerBuilder {
+impl ServerProcessBuilder {
     /// A property, given as `-Dname=value`.
-    pub fn property(mut self, name: impl Into<String>, value: impl Into<String>) -> TestServerBuilder {
+    pub fn property(mut self, name: impl Into<String>, value: impl Into<String>) -> ServerProcessBuilder {
         self.properties.push((name.into(), value.into()));
         self
     }
 
     /// A line of zoo.cfg after those that every server gets.
-    pub fn line(mut self, line: impl Into<String>) -> TestServerBuilder {
+    pub fn line(mut self, line: impl Into<String>) -> ServerProcessBuilder {
         self.lines.push(line.into());
         self
     }
 
     /// Starts the server and waits until it serves.
-    pub fn start(self) -> Result<TestServer, ServerError> {
+    pub fn start(self) -> Result<ServerProcess, ServerError> {
         let directory = TempDir::new().map_err(|source| failed("make a directory for a server", source))?;
         let address = port::free_address().map_err(|source| failed("find a free port", source))?;
         let data = directory.path().join("data");
@@ -116,7 +116,7 @@ impl TestServerBuilder {
         }
         let config = directory.path().join("zoo.cfg");
         fs::write(&config, text).map_err(|source| failed("write zoo.cfg", source))?;
-        let mut server = TestServer { settings: self, address, directory, child: None };
+        let mut server = ServerProcess { settings: self, address, directory, child: None };
         server.start()?;
         Ok(server)
     }
@@ -124,22 +124,22 @@ impl TestServerBuilder {
 
 /// A running (or stopped) server of a test.
 #[derive(Debug)]
-pub struct TestServer {
-    settings: TestServerBuilder,
+pub struct ServerProcess {
+    settings: ServerProcessBuilder,
     address: SocketAddr,
     directory: TempDir,
     child: Option<Child>,
 }
 
-impl TestServer {
+impl ServerProcess {
     /// Prepares a Zebu server; `binary` is the path of the `zebu` program.
-    pub fn builder(binary: impl Into<PathBuf>) -> TestServerBuilder {
-        TestServer::launch(Launch::zebu(binary))
+    pub fn builder(binary: impl Into<PathBuf>) -> ServerProcessBuilder {
+        ServerProcess::launch(Launch::zebu(binary))
     }
 
     /// Prepares any server that takes a zoo.cfg.
-    pub fn launch(launch: Launch) -> TestServerBuilder {
-        TestServerBuilder { launch, properties: Vec::new(), lines: Vec::new() }
+    pub fn launch(launch: Launch) -> ServerProcessBuilder {
+        ServerProcessBuilder { launch, properties: Vec::new(), lines: Vec::new() }
     }
 
     /// Where it listens for clients.
@@ -179,7 +179,7 @@ impl TestServer {
             .unwrap_or_default()
     }
 
-    /// Starts it again on the same directory and port, after [`TestServer::stop`] or [`TestServer::kill`].
+    /// Starts it again on the same directory and port, after [`ServerProcess::stop`] or [`ServerProcess::kill`].
     pub fn start(&mut self) -> Result<(), ServerError> {
         if self.child.is_some() {
             return Ok(());
@@ -303,7 +303,7 @@ impl TestServer {
     }
 }
 
-impl Drop for TestServer {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // Nothing can be done about a failure here; the process may be gone already.
         let _ = self.kill();
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn a_server_that_ends_is_reported_with_its_output() {
         let launch = shell("echo this is why; exit 3");
-        let error = TestServer::launch(launch).property("a", "b").start().unwrap_err();
+        let error = ServerProcess::launch(launch).property("a", "b").start().unwrap_err();
         let ServerError::Ended { status, output, .. } = error else { panic!("{error}") };
         assert_eq!(status.code(), Some(3));
         assert_eq!(output, "this is why");
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn a_program_that_does_not_exist_is_named() {
-        let error = TestServer::builder("/no/such/zebu").start().unwrap_err();
+        let error = ServerProcess::builder("/no/such/zebu").start().unwrap_err();
         assert!(error.to_string().contains("/no/such/zebu"), "{error}");
     }
 
@@ -341,7 +341,7 @@ mod tests {
     fn properties_stand_before_the_configuration() {
         // With `sh -c`, what follows the script are its arguments, from zero.
         let launch = shell("echo \"$0\" \"$1\"; grep -c tickTime=2000 \"$2\"; exit 1");
-        let builder = TestServer::launch(launch).property("a.b", "c").property("d", "e=f").line("x=y");
+        let builder = ServerProcess::launch(launch).property("a.b", "c").property("d", "e=f").line("x=y");
         let ServerError::Ended { output, .. } = builder.start().unwrap_err() else {
             panic!("it cannot serve")
         };

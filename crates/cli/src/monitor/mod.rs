@@ -1,0 +1,74 @@
+//! A look at servers again and again, by their four-letter words: no session, no right to read anything.
+
+mod sample;
+mod view;
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use crate::console::{begin, say};
+use sample::Sample;
+use view::Row;
+
+/// How often to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Looks {
+    Once,
+    Every(Duration),
+}
+
+/// The form of what is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Table,
+    Json,
+}
+
+/// Looks and shows, until it is stopped. True if every server served at the last look.
+pub(crate) fn run(addresses: &[String], looks: Looks, form: Form) -> bool {
+    let mut before: Vec<Option<Sample>> = vec![None; addresses.len()];
+    loop {
+        let started = Instant::now();
+        let rows = look(addresses, &mut before);
+        show(&rows, looks, form);
+        match looks {
+            Looks::Once => return rows.iter().all(|row| row.state.is_ok()),
+            Looks::Every(pause) => std::thread::sleep(pause.saturating_sub(started.elapsed())),
+        }
+    }
+}
+
+/// Asks all servers at once: a slow one does not hold up the others.
+fn look(addresses: &[String], before: &mut [Option<Sample>]) -> Vec<Row> {
+    let answers: Vec<Result<Sample, String>> = std::thread::scope(|scope| {
+        let asked: Vec<_> = addresses.iter().map(|address| scope.spawn(|| sample::take(address))).collect();
+        asked
+            .into_iter()
+            .map(|one| one.join().unwrap_or_else(|_| Err("the question failed".to_owned())))
+            .collect()
+    });
+    let rows = addresses.iter().zip(answers).zip(before);
+    rows.map(|((address, state), last)| {
+        let rate = state.as_ref().ok().zip(last.as_ref()).and_then(|(now, last)| view::rate(last, now));
+        *last = state.as_ref().ok().cloned();
+        Row { address: address.clone(), state, rate }
+    })
+    .collect()
+}
+
+fn show(rows: &[Row], looks: Looks, form: Form) {
+    let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    if form == Form::Json {
+        say(view::json(rows, &now).to_string());
+        return;
+    }
+    match looks {
+        Looks::Once => begin(&view::table(rows)),
+        Looks::Every(_) if std::io::stdout().is_terminal() => {
+            begin(&format!("\x1b[H\x1b[J{now}  (Ctrl-C ends)\n\n{}", view::table(rows)));
+        }
+        Looks::Every(_) => begin(&format!("{now}\n{}\n", view::table(rows))),
+    }
+}

@@ -1,0 +1,124 @@
+//! What one server says of itself, from the words `srvr` and, where it is allowed, `mntr`.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+/// How long a server may take to answer.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// No answer of these words is longer.
+const ANSWER_LIMIT: u64 = 256 * 1024;
+
+/// The numbers of one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sample {
+    pub(crate) at: Instant,
+    pub(crate) mode: String,
+    pub(crate) version: String,
+    pub(crate) zxid: String,
+    pub(crate) connections: u64,
+    pub(crate) outstanding: u64,
+    /// Packets since the start.
+    pub(crate) received: u64,
+    /// Milliseconds: least, average, most.
+    pub(crate) latency: (String, String, String),
+    pub(crate) nodes: u64,
+    /// Only `mntr` tells.
+    pub(crate) watches: Option<u64>,
+}
+
+/// Asks a server.
+pub(crate) fn take(address: &str) -> Result<Sample, String> {
+    let srvr = ask(address, "srvr").map_err(|error| error.to_string())?;
+    let mut sample = parse_srvr(&srvr, Instant::now())?;
+    sample.watches = ask(address, "mntr").ok().and_then(|text| mntr_number(&text, "zk_watch_count"));
+    Ok(sample)
+}
+
+fn ask(address: &str, word: &str) -> io::Result<String> {
+    let mut last = io::Error::from(io::ErrorKind::NotFound);
+    for address in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, TIMEOUT).and_then(|stream| converse(stream, word)) {
+            Ok(answer) => return Ok(answer),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn converse(mut stream: TcpStream, word: &str) -> io::Result<String> {
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.write_all(word.as_bytes())?;
+    stream.shutdown(Shutdown::Write)?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_LIMIT).read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+fn parse_srvr(text: &str, at: Instant) -> Result<Sample, String> {
+    let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+    let number = |key: &str| value(key).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let Some(mode) = value("Mode:") else {
+        let first = text.lines().next().unwrap_or("it closed the connection");
+        return Err(format!("not serving: {}", first.trim()));
+    };
+    let latency = value("Latency min/avg/max:").unwrap_or_default();
+    let mut parts = latency.split('/').map(str::to_owned);
+    let mut part = || parts.next().unwrap_or_default();
+    Ok(Sample {
+        at,
+        mode: mode.to_owned(),
+        version: value("Zookeeper version:")
+            .unwrap_or_default()
+            .split([' ', ','])
+            .next()
+            .unwrap_or("")
+            .to_owned(),
+        zxid: value("Zxid:").unwrap_or_default().to_owned(),
+        connections: number("Connections:"),
+        outstanding: number("Outstanding:"),
+        received: number("Received:"),
+        latency: (part(), part(), part()),
+        nodes: number("Node count:"),
+        watches: None,
+    })
+}
+
+fn mntr_number(text: &str, key: &str) -> Option<u64> {
+    let value = text.lines().filter_map(|line| line.split_once('\t')).find(|(name, _)| *name == key)?.1;
+    value.trim().parse().ok()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) const SRVR: &str = "Zookeeper version: 3.9.5-abc, built on 2026-02-11 20:18 UTC\n\
+        Latency min/avg/max: 0/1.5/12\nReceived: 1000\nSent: 999\nConnections: 3\nOutstanding: 2\n\
+        Zxid: 0x1f\nMode: standalone\nNode count: 42\n";
+
+    #[test]
+    fn the_answer_is_read() {
+        let sample = parse_srvr(SRVR, Instant::now()).unwrap();
+        assert_eq!((sample.mode.as_str(), sample.zxid.as_str()), ("standalone", "0x1f"));
+        assert_eq!(sample.version, "3.9.5-abc");
+        assert_eq!((sample.connections, sample.outstanding, sample.received, sample.nodes), (3, 2, 1000, 42));
+        assert_eq!(sample.latency, ("0".into(), "1.5".into(), "12".into()));
+    }
+
+    #[test]
+    fn what_does_not_serve_says_so() {
+        let error = parse_srvr("This ZooKeeper instance is not currently serving requests\n", Instant::now());
+        assert!(error.unwrap_err().starts_with("not serving: This ZooKeeper"));
+        assert_eq!(parse_srvr("", Instant::now()).unwrap_err(), "not serving: it closed the connection");
+    }
+
+    #[test]
+    fn watches_come_from_mntr() {
+        assert_eq!(mntr_number("zk_version\t3\nzk_watch_count\t17\n", "zk_watch_count"), Some(17));
+        assert_eq!(
+            mntr_number("mntr is not executed because it is not in the whitelist.", "zk_watch_count"),
+            None
+        );
+    }
+}

@@ -1,0 +1,72 @@
+//! `import`: an exported subtree back into a server, at its old place or another.
+
+use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::failure::Failure;
+use crate::shell::flags::{Given, switch};
+use crate::shell::paths;
+use crate::shell::reply::{Reply, Tally};
+use crate::shell::session::Session;
+use crate::shell::subtree::{self, Existing, Writing};
+use crate::shell::subtree_file;
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "import",
+    syntax: "[--overwrite] [--dry-run] file [path]",
+    about: "Writes an exported subtree to a server, at its old place or at another path",
+    examples: &["import apps.json", "import apps.json /copy", "import --dry-run --overwrite apps.json"],
+    origin: Origin::Zebu,
+    needs: Needs::Session,
+    flags: &[
+        switch("overwrite", "Replace data and ACL of nodes that are there already"),
+        switch("dry-run", "Only say what would be done"),
+    ],
+    parse,
+};
+
+struct Import {
+    file: String,
+    target: Option<String>,
+    existing: Existing,
+    writing: Writing,
+}
+
+fn parse(given: &Given) -> Parsed {
+    Ok(Box::new(Import {
+        file: given.word(0).ok_or(Failure::Usage)?.to_owned(),
+        target: given.word(1).map(str::to_owned),
+        existing: if given.has("overwrite") { Existing::Overwrite } else { Existing::Refuse },
+        writing: if given.has("dry-run") { Writing::DryRun } else { Writing::Really },
+    }))
+}
+
+impl Command for Import {
+    fn run<'a>(&'a self, session: &'a mut Session) -> Running<'a> {
+        Box::pin(async move {
+            let text = std::fs::read_to_string(&self.file)
+                .map_err(|error| Failure::text(format!("cannot read {}: {error}", self.file)))?;
+            let tree = subtree_file::read(&text)
+                .map_err(|error| Failure::text(format!("{}: {error}", self.file)))?;
+            let target = self.target.as_ref().unwrap_or(&tree.root);
+            paths::check(target)?;
+            let tally = subtree::write(&session.client()?, &tree, target, self.existing, self.writing).await;
+            let tally = tally.map_err(|failure| with_hint(failure, self.existing))?;
+            let verb = match self.writing {
+                Writing::Really => "imported",
+                Writing::DryRun => "would be imported",
+            };
+            Ok(Reply::Tally(Tally { verb, ..tally }))
+        })
+    }
+}
+
+fn with_hint(failure: Failure, existing: Existing) -> Failure {
+    match (failure, existing) {
+        (Failure::Said(mut lines), Existing::Refuse) => {
+            for (_, line) in lines.iter_mut().filter(|(_, line)| line.ends_with("nothing was written")) {
+                line.push_str(" (--overwrite replaces them)");
+            }
+            Failure::Said(lines)
+        }
+        (other, _) => other,
+    }
+}

@@ -1,0 +1,98 @@
+//! `ls`: the children of a node, or the whole subtree. `ls2` is its older form with the stat.
+
+use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::failure::Failure;
+use crate::shell::flags::{Given, switch};
+use crate::shell::paths;
+use crate::shell::reply::Reply;
+use crate::shell::session::Session;
+use crate::shell::walk::{self, Depth};
+use crate::shell::watches::WatchKind;
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "ls",
+    syntax: "[-s] [-w] [-R] path",
+    about: "Lists the children of a node",
+    examples: &["ls /", "ls -s /apps", "ls -R /apps", "ls -w /members", "ls --json /apps"],
+    origin: Origin::ZkCli,
+    needs: Needs::Session,
+    flags: &[
+        switch("s", "Print znode stats additionally"),
+        switch("w", "Watch for changes of the children"),
+        switch("R", "List everything below, one path per line"),
+    ],
+    parse: |given| parse(given, given.has("s")),
+};
+
+pub(crate) const WITH_STAT: Entry = Entry {
+    name: "ls2",
+    syntax: "path [watch]",
+    about: "Lists the children of a node with its stat; the older form of ls -s",
+    examples: &["ls2 /apps"],
+    origin: Origin::Unlisted,
+    flags: &[],
+    parse: |given| parse(given, true),
+    ..ENTRY
+};
+
+struct Ls {
+    path: String,
+    with_stat: bool,
+    watch: bool,
+    recursive: bool,
+    old_form: bool,
+}
+
+fn parse(given: &Given, with_stat: bool) -> Parsed {
+    let path = given.word(0).ok_or(Failure::Usage)?.to_owned();
+    let old_form = given.words.len() > 1;
+    let watch = given.has("w") || old_form;
+    Ok(Box::new(Ls { path, with_stat, watch, recursive: given.has("R"), old_form }))
+}
+
+impl Command for Ls {
+    fn run<'a>(&'a self, session: &'a mut Session) -> Running<'a> {
+        Box::pin(async move {
+            if self.old_form {
+                session.note("'ls path [watch]' has been deprecated. Please use 'ls [-w] path' instead.");
+            }
+            paths::check(&self.path)?;
+            match self.recursive {
+                true => self.list_all(session).await,
+                false => self.list(session).await,
+            }
+        })
+    }
+}
+
+impl Ls {
+    async fn list(&self, session: &mut Session) -> Result<Reply, Failure> {
+        let client = session.client()?;
+        let mut list = if self.watch {
+            let (list, watcher) = client.children(&self.path).watched().await?;
+            session.watches.keep(WatchKind::Children, &self.path, watcher);
+            list
+        } else {
+            client.children(&self.path).await?
+        };
+        list.names.sort_unstable();
+        let stat = self.with_stat.then_some(list.stat);
+        Ok(Reply::Children { path: self.path.clone(), names: list.names, stat })
+    }
+
+    async fn list_all(&self, session: &mut Session) -> Result<Reply, Failure> {
+        let client = session.client()?;
+        let tree = if self.watch {
+            let (_, root) = client.get(&self.path).watched().await?;
+            session.watches.keep(WatchKind::Data, &self.path, root);
+            let (tree, watchers) = walk::list_watched(&client, &self.path).await?;
+            for (node, watcher) in watchers {
+                session.watches.keep(WatchKind::Children, &node, watcher);
+            }
+            tree
+        } else {
+            walk::list(&client, &self.path, Depth::All).await?
+        };
+        Ok(Reply::Paths(tree.children_then_descent()))
+    }
+}

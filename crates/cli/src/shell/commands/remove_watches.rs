@@ -1,0 +1,60 @@
+//! `removewatches`: takes back the watches of this session on a node.
+
+use zebu_client::ErrorCode;
+
+use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::failure::{Failure, code_text};
+use crate::shell::flags::{Given, switch};
+use crate::shell::paths;
+use crate::shell::reply::Reply;
+use crate::shell::session::Session;
+use crate::shell::watches::WatchKind;
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "removewatches",
+    syntax: "path [-c|-d|-a] [-l]",
+    about: "Takes back the watches of this session on a node",
+    examples: &["removewatches /config", "removewatches /apps -c"],
+    origin: Origin::ZkCli,
+    needs: Needs::Session,
+    flags: &[
+        switch("c", "Watches for children"),
+        switch("d", "Watches for data"),
+        switch("p", "Persistent watches"),
+        switch("r", "Persistent recursive watches"),
+        switch("a", "All of them"),
+        switch("l", "Also if no server can be reached"),
+    ],
+    parse,
+};
+
+struct RemoveWatches {
+    path: String,
+    kinds: &'static [WatchKind],
+}
+
+fn parse(given: &Given) -> Parsed {
+    let path = given.word(0).ok_or(Failure::Usage)?.to_owned();
+    let kinds: &'static [WatchKind] = match given.one_of(&["c", "d", "p", "r", "a"])? {
+        Some("c") => &[WatchKind::Children],
+        Some("d") => &[WatchKind::Data, WatchKind::Exists],
+        Some("p") => &[WatchKind::Node],
+        Some("r") => &[WatchKind::Tree],
+        Some(_) | None => {
+            &[WatchKind::Children, WatchKind::Data, WatchKind::Exists, WatchKind::Node, WatchKind::Tree]
+        }
+    };
+    Ok(Box::new(RemoveWatches { path, kinds }))
+}
+
+impl Command for RemoveWatches {
+    fn run<'a>(&'a self, session: &'a mut Session) -> Running<'a> {
+        Box::pin(async move {
+            paths::check(&self.path)?;
+            match session.watches.remove(&self.path, self.kinds) {
+                true => Ok(Reply::Nothing),
+                false => Err(Failure::text(code_text(ErrorCode::NoWatcher, Some(&self.path)))),
+            }
+        })
+    }
+}

@@ -1,0 +1,156 @@
+//! The words behind `zebu shell`: zkCli's options, a few of our own, then perhaps one command. Nothing is
+//! opened here.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Servers if none are named.
+const DEFAULT_SERVERS: &str = "localhost:2181";
+const DEFAULT_TIMEOUT_MS: u64 = 30_000;
+
+/// The form of answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Text,
+    Json,
+}
+
+/// Whether the shell says what zkCli says besides answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Chatter {
+    AsZkCli,
+    /// Answers and errors only.
+    None,
+}
+
+/// Whether servers without a quorum will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadOnly {
+    Refuse,
+    Accept,
+}
+
+/// When the first command may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begin {
+    AtOnce,
+    Connected,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Invocation {
+    pub(crate) servers: String,
+    pub(crate) timeout: Duration,
+    pub(crate) read_only: ReadOnly,
+    pub(crate) begin: Begin,
+    pub(crate) client_configuration: Option<PathBuf>,
+    pub(crate) form: Form,
+    pub(crate) chatter: Chatter,
+    /// One command to run; none is a session.
+    pub(crate) command: Vec<String>,
+    /// What is wrong with the options; the shell goes on without them, as zkCli does.
+    pub(crate) complaint: Option<String>,
+}
+
+impl Default for Invocation {
+    fn default() -> Invocation {
+        Invocation {
+            servers: DEFAULT_SERVERS.to_owned(),
+            timeout: Duration::from_millis(DEFAULT_TIMEOUT_MS),
+            read_only: ReadOnly::Refuse,
+            begin: Begin::AtOnce,
+            client_configuration: None,
+            form: Form::Text,
+            chatter: Chatter::AsZkCli,
+            command: Vec::new(),
+            complaint: None,
+        }
+    }
+}
+
+/// Whether a command line without a command of ours begins as zkCli's does.
+pub(crate) fn is_zkcli_option(word: &str) -> bool {
+    matches!(word, "-server" | "-timeout" | "-r" | "-waitforconnection" | "-client-configuration")
+}
+
+/// Reads the words. Unknown words with a dash are passed over; the first word without one begins the command.
+pub(crate) fn parse(words: &[String]) -> Result<Invocation, String> {
+    let mut invocation = Invocation::default();
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        match word.as_str() {
+            "-r" => invocation.read_only = ReadOnly::Accept,
+            "-waitforconnection" => invocation.begin = Begin::Connected,
+            "--json" => {
+                invocation.form = Form::Json;
+                invocation.chatter = Chatter::None;
+            }
+            "-q" | "--quiet" => invocation.chatter = Chatter::None,
+            "-server" | "--server" | "-timeout" | "--timeout" | "-client-configuration" => {
+                let Some(value) = rest.next() else {
+                    invocation.complaint = Some(format!("Error: no argument found for option {word}"));
+                    return Ok(invocation);
+                };
+                take_value(&mut invocation, word.trim_start_matches('-'), value)?;
+            }
+            option if option.starts_with('-') => {}
+            command => {
+                invocation.command.push(command.to_owned());
+                invocation.command.extend(rest.by_ref().cloned());
+            }
+        }
+    }
+    Ok(invocation)
+}
+
+fn take_value(invocation: &mut Invocation, option: &str, value: &str) -> Result<(), String> {
+    match option {
+        "server" => invocation.servers = value.to_owned(),
+        "timeout" => {
+            let milliseconds =
+                value.parse::<u64>().ok().filter(|number| (1..=i32::MAX as u64).contains(number));
+            let milliseconds = milliseconds
+                .ok_or_else(|| format!("-timeout takes a number of milliseconds, not {value:?}"))?;
+            invocation.timeout = Duration::from_millis(milliseconds);
+        }
+        _ => invocation.client_configuration = Some(PathBuf::from(value)),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Invocation {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        parse(&words).unwrap()
+    }
+
+    #[test]
+    fn options_then_a_command() {
+        let read_one = read("-server a:1,b:2/x -timeout 5000 -r -waitforconnection get -s /a");
+        assert_eq!(read_one.servers, "a:1,b:2/x");
+        assert_eq!(read_one.timeout, Duration::from_secs(5));
+        assert_eq!((read_one.read_only, read_one.begin), (ReadOnly::Accept, Begin::Connected));
+        assert_eq!(read_one.command, ["get", "-s", "/a"]);
+        assert_eq!(read(""), Invocation::default());
+    }
+
+    #[test]
+    fn unknown_options_are_passed_over_and_a_missing_value_is_said() {
+        let lenient = read("-secure -server h:1 ls /");
+        assert_eq!((lenient.servers.as_str(), lenient.command.len()), ("h:1", 2));
+        let cut = read("-timeout");
+        assert_eq!(cut.complaint.as_deref(), Some("Error: no argument found for option -timeout"));
+        assert!(parse(&["-timeout".to_owned(), "soon".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn json_means_answers_only() {
+        let json = read("--json ls /");
+        assert_eq!((json.form, json.chatter), (Form::Json, Chatter::None));
+        assert_eq!(read("-q ls /").chatter, Chatter::None);
+    }
+}

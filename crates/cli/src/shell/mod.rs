@@ -1,0 +1,196 @@
+//! The shell: takes what zkCli takes and prints what it prints, and more where people look. Words become a
+//! command, the command becomes an answer, the answer becomes text or JSON; each step is a room of its own.
+
+mod access;
+mod client_configuration;
+mod command;
+mod commands;
+mod completion;
+mod connection;
+mod editor;
+mod failure;
+mod flags;
+mod hexdump;
+mod history;
+mod invocation;
+mod json;
+mod paths;
+mod quota;
+mod reply;
+mod screen;
+mod session;
+mod subtree;
+mod subtree_file;
+mod table;
+mod text;
+mod version;
+mod walk;
+mod watches;
+mod words;
+
+use std::io::{BufRead, IsTerminal};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::console::{complain, say};
+use client_configuration::{ClientConfiguration, ConfigurationError};
+use editor::{CurrentClient, Keyboard, Typed};
+use invocation::{Begin, Chatter, Invocation};
+use session::{Session, Turn};
+
+pub(crate) use invocation::is_zkcli_option;
+
+/// How long the end of the session may take when the shell ends.
+const GOODBYE: Duration = Duration::from_secs(2);
+/// Lines of standard input that are read ahead.
+const READ_AHEAD: usize = 64;
+
+/// The commands with what they do, for help and completion scripts.
+pub(crate) fn command_list() -> impl Iterator<Item = (&'static str, &'static str)> {
+    table::sorted().map(|entry| (entry.name, entry.about))
+}
+
+/// Runs the shell with the words behind `zebu shell`.
+pub(crate) fn run(words: &[String]) -> ExitCode {
+    let invocation = match invocation::parse(words) {
+        Ok(invocation) => invocation,
+        Err(reason) => {
+            complain(reason);
+            return ExitCode::FAILURE;
+        }
+    };
+    if let Some(complaint) = &invocation.complaint {
+        complain(complaint);
+    }
+    let configuration = match invocation.client_configuration.as_deref().map(ClientConfiguration::read) {
+        None => ClientConfiguration::default(),
+        Some(Ok(configuration)) => configuration,
+        Some(Err(error)) => {
+            complain(error.to_string());
+            return ExitCode::from(match error {
+                ConfigurationError::Unreadable { .. } => 2,
+                ConfigurationError::NotBuilt { .. } | ConfigurationError::NotANumber { .. } => 1,
+            });
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            complain(format!("cannot start: {error}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    let status = runtime.block_on(serve(invocation, configuration));
+    // A thread may still wait for a key or for standard input.
+    runtime.shutdown_background();
+    ExitCode::from(status)
+}
+
+async fn serve(invocation: Invocation, configuration: ClientConfiguration) -> u8 {
+    let (servers, command) = (invocation.servers.clone(), invocation.command.clone());
+    let (begin, chatter, timeout) = (invocation.begin, invocation.chatter, invocation.timeout);
+    let mut session = Session::new(invocation, configuration);
+    if chatter == Chatter::AsZkCli {
+        say(format!("Connecting to {servers}"));
+    }
+    if let Err(error) = session.connect(&servers).await {
+        complain(error.to_string());
+        return 1;
+    }
+    if begin == Begin::Connected && !is_connected_within(&session, timeout).await {
+        complain(format!("KeeperErrorCode = ConnectionLoss: no server of {servers} within {timeout:?}"));
+        return 1;
+    }
+    if !command.is_empty() {
+        session.history.add(&command.join(" "));
+        session.run_words(command).await;
+    } else if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
+        interact(&mut session).await;
+    } else {
+        if chatter == Chatter::AsZkCli {
+            say("Welcome to ZooKeeper!\nJLine support is disabled");
+        }
+        read_commands(&mut session).await;
+    }
+    session.events = session::Events::Hidden;
+    let _ = tokio::time::timeout(GOODBYE, session.disconnect()).await;
+    session.status
+}
+
+async fn is_connected_within(session: &Session, patience: Duration) -> bool {
+    let Ok(client) = session.client() else { return false };
+    matches!(tokio::time::timeout(patience, client.ready()).await, Ok(Ok(_)))
+}
+
+/// Commands from a file or a pipe, until it ends.
+async fn read_commands(session: &mut Session) {
+    let (sender, mut lines) = mpsc::channel(READ_AHEAD);
+    std::thread::spawn(move || {
+        let mut input = std::io::stdin().lock();
+        let mut line = Vec::new();
+        while let Ok(1..) = input.read_until(b'\n', &mut line) {
+            let text = String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned();
+            line.clear();
+            if sender.blocking_send(text).is_err() {
+                return;
+            }
+        }
+    });
+    loop {
+        let line = tokio::select! {
+            biased;
+            line = lines.recv() => line,
+            () = session.wait_for_event() => continue,
+        };
+        let Some(line) = line else { return };
+        if session.run_line(&line).await == Turn::Quit {
+            return;
+        }
+    }
+}
+
+/// Commands from a person.
+async fn interact(session: &mut Session) {
+    let current: CurrentClient = Arc::new(Mutex::new(None));
+    let mut keyboard = match Keyboard::start(current.clone()) {
+        Ok((keyboard, printer)) => {
+            session.screen.print_above_the_line(printer);
+            keyboard
+        }
+        Err(error) => {
+            complain(format!("cannot edit lines here ({error}); reading them as they come"));
+            return read_commands(session).await;
+        }
+    };
+    if session.invocation.chatter == Chatter::AsZkCli {
+        say(
+            "Welcome to ZooKeeper!\nJLine support is enabled (help lists the commands, the tab key completes)",
+        );
+    }
+    // The first prompt should tell how it stands; a server that answers does so at once.
+    is_connected_within(session, Duration::from_millis(500)).await;
+    session.show_events();
+    loop {
+        *current.lock().unwrap_or_else(PoisonError::into_inner) = session.client().ok();
+        keyboard.ask(session.prompt());
+        let typed = loop {
+            tokio::select! {
+                typed = keyboard.typed.recv() => break typed,
+                () = session.wait_for_event() => {}
+            }
+        };
+        match typed {
+            Some(Typed::Line(line)) => {
+                if session.run_line(&line).await == Turn::Quit {
+                    return;
+                }
+            }
+            Some(Typed::Nothing) => {}
+            Some(Typed::End) | None => return,
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Answers as text, in zkCli's layout where it has one. Pure: bytes in, bytes out. On a terminal nothing
+//! that a node holds can act as a control sequence; elsewhere data is written as it is.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use zebu_client::{Acl, Stat};
+
+use super::hexdump;
+use super::reply::{Branch, Event, Reply, Spelling, Tally};
+use crate::offline::{count, permissions};
+
+/// What the text is written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Medium {
+    /// A file or a pipe: the bytes of a node are written as they are.
+    Plain,
+    /// A terminal: control characters are spelled out, and colours help.
+    Terminal,
+}
+
+/// What is written where.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) out: Vec<u8>,
+    pub(crate) error: Vec<u8>,
+}
+
+/// An answer as text.
+pub(crate) fn render(reply: &Reply, medium: Medium, zone: &TimeZone) -> Written {
+    let mut out = String::new();
+    let stat_lines =
+        |stat: &Option<Stat>| stat.as_ref().map(|stat| stat_block(stat, zone)).unwrap_or_default();
+    match reply {
+        Reply::Nothing | Reply::Quit | Reply::Again(_) => {}
+        Reply::Created(path) => {
+            // zkCli reports it there; scripts may read it there.
+            return Written { out: Vec::new(), error: format!("Created {}\n", shown(path, medium)).into() };
+        }
+        Reply::Data { data, stat, with_stat, spelling, .. } => {
+            let mut out = data_line(data.as_deref(), *spelling, medium);
+            if *with_stat {
+                out.extend(stat_block(stat, zone).bytes());
+            }
+            return Written { out, error: Vec::new() };
+        }
+        Reply::Line(line) => out = format!("{line}\n"),
+        Reply::Children { names, stat, .. } => {
+            out = format!("[{}]\n{}", shown(&names.join(", "), medium), stat_lines(stat));
+        }
+        Reply::Paths(paths) => paths.iter().for_each(|path| out += &format!("{}\n", shown(path, medium))),
+        Reply::Ephemerals(paths) => out = format!("[{}]\n", shown(&paths.join(", "), medium)),
+        Reply::Stat { stat, .. } => out = stat_block(stat, zone),
+        Reply::Written { stat, .. } => out = stat_lines(stat),
+        Reply::Acl { entries, stat, .. } => {
+            entries.iter().for_each(|entry| out += &acl_lines(entry));
+            out += &stat_lines(stat);
+        }
+        Reply::Count { number, .. } => out = format!("{number}\n"),
+        Reply::Identities(identities) => {
+            out = "Auth scheme: User\n".to_owned();
+            identities.iter().for_each(|id| out += &format!("{}: {}\n", id.scheme, id.user));
+        }
+        Reply::Quota { path, limits, usage } => {
+            out = format!("Output quota for {path} {}\n", limits.limits_text());
+            out += &format!("Output stat for {path} {}\n", usage.usage_text());
+        }
+        Reply::Config { heading, text, stat } => {
+            out = heading.map(|heading| format!("{heading}\n")).unwrap_or_default();
+            out += &format!("{}\n{}", shown(text, medium), stat_lines(stat));
+        }
+        Reply::ClientConfig { version, addresses } => out = format!("{version} {}\n", addresses.join(",")),
+        Reply::History(entries) => {
+            entries.iter().for_each(|(number, line)| out += &format!("{number} - {line}\n"));
+        }
+        Reply::Tree(root) => tree_lines(root, "", medium, &mut out),
+        Reply::Tally(tally) => {
+            return Written { out: Vec::new(), error: tally_line(tally).into_bytes() };
+        }
+    }
+    Written { out: out.into_bytes(), error: Vec::new() }
+}
+
+fn data_line(data: Option<&[u8]>, spelling: Spelling, medium: Medium) -> Vec<u8> {
+    let bytes = data.unwrap_or(b"null");
+    let mut line = match spelling {
+        Spelling::Base64 => STANDARD.encode(bytes).into_bytes(),
+        Spelling::HexDump => hexdump::table(bytes).into_bytes(),
+        Spelling::Plain => match medium {
+            Medium::Plain => bytes.to_vec(),
+            Medium::Terminal => safe(bytes).into_bytes(),
+        },
+    };
+    line.push(b'\n');
+    line
+}
+
+/// Data that a terminal may see: text with its line ends and tabs, everything else spelled as `\x1b`.
+pub(crate) fn safe(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '\n' | '\t' => text.push(character),
+                control if control.is_control() => text.push_str(&format!("\\x{:02x}", u32::from(control))),
+                other => text.push(other),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| text.push_str(&format!("\\x{byte:02x}")));
+    }
+    text
+}
+
+/// Text of a node (a path, a name) on its way to a medium.
+fn shown(text: &str, medium: Medium) -> String {
+    match medium {
+        Medium::Plain => text.to_owned(),
+        Medium::Terminal => safe(text.as_bytes()),
+    }
+}
+
+/// The eleven lines of a stat.
+pub(crate) fn stat_block(stat: &Stat, zone: &TimeZone) -> String {
+    let hex = |number: i64| format!("{:#x}", number.cast_unsigned());
+    format!(
+        "cZxid = {}\nctime = {}\nmZxid = {}\nmtime = {}\npZxid = {}\ncversion = {}\ndataVersion = {}\n\
+         aclVersion = {}\nephemeralOwner = {}\ndataLength = {}\nnumChildren = {}\n",
+        hex(stat.czxid),
+        date(stat.ctime, zone),
+        hex(stat.mzxid),
+        date(stat.mtime, zone),
+        hex(stat.pzxid),
+        stat.cversion,
+        stat.version,
+        stat.aversion,
+        hex(stat.ephemeral_owner),
+        stat.data_length,
+        stat.num_children,
+    )
+}
+
+fn date(milliseconds: i64, zone: &TimeZone) -> String {
+    match Timestamp::from_millisecond(milliseconds) {
+        Ok(time) => time.to_zoned(zone.clone()).strftime("%a %b %d %H:%M:%S %Z %Y").to_string(),
+        Err(_) => format!("{milliseconds}ms"),
+    }
+}
+
+fn acl_lines(entry: &Acl) -> String {
+    let part = |text: &Option<Box<str>>| text.as_deref().unwrap_or("null").to_owned();
+    format!("'{},'{}\n: {}\n", part(&entry.id.scheme), part(&entry.id.id), permissions(entry.perms))
+}
+
+fn tree_lines(branch: &Branch, indent: &str, medium: Medium, out: &mut String) {
+    let note = branch.note.as_ref().map(|note| format!("  {note}")).unwrap_or_default();
+    let more = if branch.cut { " …" } else { "" };
+    let name = shown(&branch.name, medium);
+    match medium {
+        Medium::Plain => out.push_str(&format!("{name}{note}{more}\n")),
+        Medium::Terminal => out.push_str(&format!("\x1b[1m{name}\x1b[0m\x1b[2m{note}\x1b[0m{more}\n")),
+    }
+    let last = branch.children.len().saturating_sub(1);
+    for (index, child) in branch.children.iter().enumerate() {
+        let (here, below) = if index == last { ("└── ", "    ") } else { ("├── ", "│   ") };
+        out.push_str(&format!("{indent}{here}"));
+        tree_lines(child, &format!("{indent}{below}"), medium, out);
+    }
+}
+
+fn tally_line(tally: &Tally) -> String {
+    let total = tally.created + tally.overwritten;
+    let mut line =
+        format!("{} {}, {}", count(total, "node", "nodes"), tally.verb, count(tally.bytes, "byte", "bytes"));
+    if tally.overwritten > 0 {
+        line.push_str(&format!(", {} of them overwritten", tally.overwritten));
+    }
+    if tally.skipped_ephemerals > 0 {
+        let skipped = count(tally.skipped_ephemerals, "ephemeral node", "ephemeral nodes");
+        line.push_str(&format!(", {skipped} left out"));
+    }
+    line.push('\n');
+    line
+}
+
+/// A watch event, as zkCli prints it between answers.
+pub(crate) fn event(event: &Event) -> String {
+    let path = event.path.as_deref().unwrap_or("null");
+    format!(
+        "\nWATCHER::\n\nWatchedEvent state:{} type:{} path:{path} zxid: {}\n",
+        event.state, event.kind, event.zxid
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn out(reply: &Reply, medium: Medium) -> String {
+        let written = render(reply, medium, &TimeZone::UTC);
+        assert_eq!(written.error, b"");
+        String::from_utf8_lossy(&written.out).into_owned()
+    }
+
+    fn data(data: Option<&[u8]>, spelling: Spelling) -> Reply {
+        let data = data.map(<[u8]>::to_vec);
+        Reply::Data { path: "/a".to_owned(), data, stat: Stat::default(), with_stat: false, spelling }
+    }
+
+    #[test]
+    fn the_stat_block() {
+        let stat = Stat { czxid: 0x1_0000_0002, ctime: 1_700_000_000_123, aversion: -1, ..Stat::default() };
+        let text = stat_block(&stat, &TimeZone::UTC);
+        assert!(text.starts_with("cZxid = 0x100000002\nctime = Tue Nov 14 22:13:20 UTC 2023\nmZxid = 0x0\n"));
+        assert!(text.ends_with("aclVersion = -1\nephemeralOwner = 0x0\ndataLength = 0\nnumChildren = 0\n"));
+        assert_eq!(text.lines().count(), 11);
+    }
+
+    #[test]
+    fn data_in_its_spellings() {
+        assert_eq!(out(&data(Some(b"hi"), Spelling::Plain), Medium::Plain), "hi\n");
+        assert_eq!(out(&data(None, Spelling::Plain), Medium::Plain), "null\n");
+        assert_eq!(out(&data(None, Spelling::Base64), Medium::Plain), "bnVsbA==\n");
+        assert_eq!(out(&data(Some(b""), Spelling::HexDump), Medium::Plain), "\n");
+    }
+
+    #[test]
+    fn a_terminal_never_sees_control_sequences() {
+        let bytes = b"a\x1b[31m\xff\xc3\n\tb\r\x9b";
+        let shown = out(&data(Some(bytes), Spelling::Plain), Medium::Terminal);
+        assert_eq!(shown, "a\\x1b[31m\\xff\\xc3\n\tb\\x0d\\x9b\n");
+        assert_eq!(
+            render(&data(Some(bytes), Spelling::Plain), Medium::Plain, &TimeZone::UTC).out[..13],
+            bytes[..]
+        );
+        let names = Reply::Children { path: "/".into(), names: vec!["\u{1b}x".into()], stat: None };
+        assert_eq!(out(&names, Medium::Terminal), "[\\x1bx]\n");
+    }
+
+    #[test]
+    fn created_is_reported_beside_the_results() {
+        let written = render(&Reply::Created("/a".to_owned()), Medium::Plain, &TimeZone::UTC);
+        assert_eq!(written, Written { out: Vec::new(), error: b"Created /a\n".to_vec() });
+    }
+
+    #[test]
+    fn trees_are_drawn() {
+        let leaf = |name: &str| Branch { name: name.into(), note: None, cut: false, children: Vec::new() };
+        let b = Branch { children: vec![leaf("c")], note: Some("3 bytes".into()), ..leaf("b") };
+        let root = Branch { children: vec![b, Branch { cut: true, ..leaf("d") }], ..leaf("/a") };
+        assert_eq!(out(&Reply::Tree(root), Medium::Plain), "/a\n├── b  3 bytes\n│   └── c\n└── d …\n");
+    }
+
+    #[test]
+    fn events() {
+        let shown = event(&Event { state: "SyncConnected", kind: "None", path: None, zxid: -1 });
+        assert_eq!(shown, "\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null zxid: -1\n");
+    }
+}

@@ -1,0 +1,286 @@
+//! Ensembles of real server processes: they choose a leader, answer alike, and lose nothing that was
+//! acknowledged, whoever is killed.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use zebu_client::Client;
+use zebu_testing::{four_letter, port};
+
+/// How long an ensemble may take to get somewhere. Far more than it needs: it decides nothing.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Ensemble {
+    home: TempDir,
+    clients: Vec<SocketAddr>,
+    children: Vec<Option<Child>>,
+}
+
+impl Ensemble {
+    fn start(count: usize) -> Ensemble {
+        Ensemble::start_with(count, "initLimit=20")
+    }
+
+    fn start_with(count: usize, line: &str) -> Ensemble {
+        let home = TempDir::new().unwrap();
+        let mut addresses = Vec::new();
+        while addresses.len() < 3 * count {
+            let address = port::free_address().unwrap();
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        let members: String = (0..count)
+            .map(|index| {
+                let [quorum, election] = [addresses[3 * index + 1], addresses[3 * index + 2]];
+                format!("server.{}=127.0.0.1:{}:{}\n", index + 1, quorum.port(), election.port())
+            })
+            .collect();
+        let clients: Vec<SocketAddr> = (0..count).map(|index| addresses[3 * index]).collect();
+        for (index, client) in clients.iter().enumerate() {
+            let data = home.path().join(format!("data{index}"));
+            fs::create_dir(&data).unwrap();
+            fs::write(data.join("myid"), format!("{}\n", index + 1)).unwrap();
+            let text = format!(
+                "tickTime=500\n{line}\nsyncLimit=10\ndataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\n\
+                 4lw.commands.whitelist=*\nadmin.enableServer=false\n{members}",
+                data.display(),
+                client.port()
+            );
+            fs::write(home.path().join(format!("zoo{index}.cfg")), text).unwrap();
+        }
+        let children = (0..count).map(|_| None).collect();
+        let mut ensemble = Ensemble { home, clients, children };
+        (0..count).for_each(|index| ensemble.run(index));
+        ensemble
+    }
+
+    fn data(&self, index: usize) -> PathBuf {
+        self.home.path().join(format!("data{index}"))
+    }
+
+    fn run(&mut self, index: usize) {
+        let log = fs::File::create(self.home.path().join(format!("log{index}"))).unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_zebu"))
+            .arg("serve")
+            .arg(self.home.path().join(format!("zoo{index}.cfg")))
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        self.children[index] = Some(child);
+    }
+
+    fn kill(&mut self, index: usize) {
+        let mut child = self.children[index].take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    fn mode(&self, index: usize) -> Option<String> {
+        let text = four_letter::ask(self.clients[index], "srvr", Duration::from_secs(5)).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("Mode: ").map(str::to_owned))
+    }
+
+    /// Waits until so many serve, one of them as the leader; returns him.
+    fn await_leader(&self, serving: usize) -> usize {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let modes: Vec<_> = (0..self.clients.len()).map(|index| self.mode(index)).collect();
+            let leaders: Vec<usize> =
+                (0..modes.len()).filter(|&index| modes[index].as_deref() == Some("leader")).collect();
+            if leaders.len() == 1 && modes.iter().flatten().count() == serving {
+                return leaders[0];
+            }
+            assert!(Instant::now() < deadline, "no leader among {modes:?}\n{}", self.logs());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn logs(&self) -> String {
+        let log =
+            |index| fs::read_to_string(self.home.path().join(format!("log{index}"))).unwrap_or_default();
+        (0..self.clients.len()).map(|index| format!("server {index}:\n{}", log(index))).collect()
+    }
+
+    async fn client(&self, servers: &[usize]) -> Client {
+        let list: Vec<String> = servers.iter().map(|&index| self.clients[index].to_string()).collect();
+        Client::connect(&list.join(",")).await.unwrap()
+    }
+}
+
+impl Drop for Ensemble {
+    fn drop(&mut self) {
+        for child in self.children.iter_mut().flatten() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn block_on(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(test);
+}
+
+#[test]
+fn writes_through_every_member_are_seen_by_all() {
+    let ensemble = Ensemble::start(3);
+    ensemble.await_leader(3);
+    // The root counts twice, as in ZooKeeper.
+    let srvr = four_letter::ask(ensemble.clients[0], "srvr", PATIENCE).unwrap();
+    assert!(srvr.contains("Node count: 5\n"), "{srvr}");
+    block_on(async {
+        for index in 0..3 {
+            let client = ensemble.client(&[index]).await;
+            client.create(&format!("/from-{index}")).data(&b"x"[..]).await.unwrap();
+            client.close().await.unwrap();
+        }
+        for index in 0..3 {
+            let client = ensemble.client(&[index]).await;
+            client.sync("/").await.unwrap();
+            for other in 0..3 {
+                assert_eq!(client.get(&format!("/from-{other}")).await.unwrap().data.as_ref(), b"x");
+            }
+            client.close().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_killed_leader_is_replaced_and_catches_up() {
+    let mut ensemble = Ensemble::start(3);
+    let leader = ensemble.await_leader(3);
+    block_on(async {
+        let client = ensemble.client(&[0, 1, 2]).await;
+        client.create("/before").data(&b"1"[..]).await.unwrap();
+        client.close().await.unwrap();
+    });
+    ensemble.kill(leader);
+    let rest: Vec<usize> = (0..3).filter(|&index| index != leader).collect();
+    let next = ensemble.await_leader(2);
+    assert_ne!(next, leader);
+    block_on(async {
+        let client = ensemble.client(&rest).await;
+        assert_eq!(client.get("/before").await.unwrap().data.as_ref(), b"1");
+        client.create("/after").data(&b"2"[..]).await.unwrap();
+        client.close().await.unwrap();
+    });
+    ensemble.run(leader);
+    ensemble.await_leader(3);
+    block_on(async {
+        let client = ensemble.client(&[leader]).await;
+        client.sync("/").await.unwrap();
+        assert_eq!(client.get("/after").await.unwrap().data.as_ref(), b"2");
+        client.close().await.unwrap();
+    });
+}
+
+#[test]
+fn all_killed_at_once_lose_nothing() {
+    let mut ensemble = Ensemble::start(3);
+    ensemble.await_leader(3);
+    block_on(async {
+        let client = ensemble.client(&[0, 1, 2]).await;
+        for number in 0..50 {
+            client.create(&format!("/n{number}")).data(&b"x"[..]).await.unwrap();
+        }
+        // No farewell: the server knows nothing of the end of this client.
+        drop(client);
+    });
+    (0..3).for_each(|index| ensemble.kill(index));
+    (0..3).for_each(|index| ensemble.run(index));
+    ensemble.await_leader(3);
+    block_on(async {
+        let client = ensemble.client(&[0, 1, 2]).await;
+        for number in 0..50 {
+            client.get(&format!("/n{number}")).await.unwrap();
+        }
+        client.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_member_without_data_takes_the_whole_state() {
+    let mut ensemble = Ensemble::start(3);
+    let leader = ensemble.await_leader(3);
+    let follower = (leader + 1) % 3;
+    ensemble.kill(follower);
+    block_on(async {
+        let client = ensemble.client(&[leader]).await;
+        for number in 0..700 {
+            client.create(&format!("/n{number}")).data(&b"x"[..]).await.unwrap();
+        }
+        client.close().await.unwrap();
+    });
+    fs::remove_dir_all(ensemble.data(follower).join("version-2")).unwrap();
+    ensemble.run(follower);
+    ensemble.await_leader(3);
+    block_on(async {
+        let client = ensemble.client(&[follower]).await;
+        client.sync("/").await.unwrap();
+        assert_eq!(client.children("/").await.unwrap().names.len(), 701);
+        client.close().await.unwrap();
+    });
+}
+
+/// Those who come too early to a new leader are sent away and come again. Whoever waited for the end of a limit
+/// would wait for an hour here.
+#[test]
+fn a_killed_leader_is_replaced_soon() {
+    let mut ensemble = Ensemble::start_with(3, "initLimit=7200");
+    for _ in 0..4 {
+        let leader = ensemble.await_leader(3);
+        ensemble.kill(leader);
+        ensemble.await_leader(2);
+        ensemble.run(leader);
+    }
+    ensemble.await_leader(3);
+}
+
+/// The ports follow a free one, and may be taken: then another one is tried.
+fn dev(home: &TempDir) -> (Child, Vec<String>) {
+    for _ in 0..10 {
+        // Below the ports that the system gives to others.
+        let port = port::free_address().unwrap().port() % 18_000 + 10_000;
+        let mut child = Command::new(env!("CARGO_BIN_EXE_zebu"))
+            .args(["dev", "--servers", "3", "--port", &port.to_string(), "--directory"])
+            .arg(home.path().join("dev"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = Vec::new();
+        for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+            let line = line.unwrap();
+            let (ended, leads) = (line.contains("has ended"), line.ends_with(": leader"));
+            lines.push(line);
+            if leads {
+                return (child, lines);
+            }
+            if ended {
+                break;
+            }
+        }
+        // Its servers end with it if it is told; if it were killed, they would stay.
+        let _ = Command::new("kill").arg(child.id().to_string()).status();
+        let _ = child.wait();
+    }
+    panic!("no free ports for a local ensemble");
+}
+
+#[test]
+fn a_local_ensemble_in_one_command() {
+    let home = TempDir::new().unwrap();
+    let (mut child, lines) = dev(&home);
+    assert!(lines[0].starts_with("connect with: zebu -server 127.0.0.1:"), "{lines:?}");
+    let status = Command::new("kill").arg(child.id().to_string()).status().unwrap();
+    assert!(status.success());
+    assert!(child.wait().unwrap().success());
+}

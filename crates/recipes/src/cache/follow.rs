@@ -1,0 +1,400 @@
+//! How a cache follows the tree: by one persistent watch, or by a watch per node. Every event only means
+//! "read this again".
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+use zebu_client::{
+    Client, Error, ErrorCode, EventKind, NodeData, OneshotWatcher, Retry, WatchEvent, WatchMode, WatchStream,
+    path,
+};
+
+use super::changes::Change;
+use super::mirror::{CacheWatching, Reach, Shared};
+use super::store::{CachedNode, below, put, remove};
+use crate::connection::{persist, present};
+use crate::error::RecipeError;
+
+/// Reads that are in flight at once.
+const BATCH: usize = 128;
+
+/// Nodes that one cache may hold.
+const NODES_MAX: usize = 1_000_000;
+
+pub(super) struct Follower {
+    client: Client,
+    root: String,
+    reach: Reach,
+    watching: CacheWatching,
+    shared: Arc<Shared>,
+    synced: watch::Sender<bool>,
+}
+
+/// Where news comes from.
+enum News {
+    Persistent(WatchStream),
+    PerNode(Watches),
+}
+
+/// The watches on single nodes: one task for each node, whose result is its path.
+#[derive(Default)]
+struct Watches {
+    tasks: JoinSet<String>,
+    of: BTreeMap<String, AbortHandle>,
+}
+
+impl Watches {
+    /// Watches a node; an older watch on it goes.
+    fn set(&mut self, path: &str, changed: impl Future<Output = ()> + Send + 'static) {
+        let own = path.to_owned();
+        let task = self.tasks.spawn(async move {
+            changed.await;
+            own
+        });
+        if let Some(old) = self.of.insert(path.to_owned(), task) {
+            old.abort();
+        }
+    }
+
+    async fn next(&mut self) -> Dirty {
+        match self.tasks.join_next().await {
+            Some(Ok(path)) => {
+                self.of.remove(&path);
+                Dirty::Node(path)
+            }
+            // One that was replaced.
+            Some(Err(error)) if error.is_cancelled() => Dirty::Nothing,
+            // There is always a watch, on the root at least.
+            Some(Err(_)) | None => Dirty::Lost,
+        }
+    }
+}
+
+/// Which children of a node that was read are read too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Descent {
+    All,
+    /// Those that the cache does not have: the others report themselves.
+    New,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wanted {
+    Data,
+    DataAndChildren,
+}
+
+/// Whether watches are left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leave {
+    Watches,
+    Nothing,
+}
+
+/// What was read of a node.
+struct Read {
+    node: NodeData,
+    children: Vec<String>,
+    watchers: Vec<OneshotWatcher>,
+}
+
+type ReadResult = Result<Option<Read>, Error>;
+
+impl Follower {
+    pub(super) fn new(
+        client: &Client,
+        root: &str,
+        reach: Reach,
+        watching: CacheWatching,
+        shared: Arc<Shared>,
+        synced: watch::Sender<bool>,
+    ) -> Follower {
+        Follower { client: client.clone(), root: root.to_owned(), reach, watching, shared, synced }
+    }
+
+    pub(super) async fn run(&self) -> Result<Infallible, RecipeError> {
+        loop {
+            let mut news = self.open().await?;
+            self.read_from(&mut news, vec![self.root.clone()], Descent::All).await?;
+            self.complete();
+            self.follow(&mut news).await?;
+        }
+    }
+
+    /// Until the watches are lost.
+    async fn follow(&self, news: &mut News) -> Result<(), RecipeError> {
+        let mut states = self.client.states();
+        let mut epoch = self.client.session().epoch;
+        loop {
+            let dirty = tokio::select! {
+                dirty = next(news) => dirty,
+                changed = states.changed() => {
+                    if changed.is_err() {
+                        self.client.ready().await?;
+                    }
+                    let status = states.borrow_and_update().clone();
+                    if !status.state.is_connected() {
+                        self.stale();
+                        continue;
+                    }
+                    // One-shot watches survive a reconnect and report what was missed, but not a new session.
+                    let renewed = std::mem::replace(&mut epoch, status.session.epoch) != status.session.epoch;
+                    match news {
+                        News::PerNode(_) if renewed => return Ok(()),
+                        News::PerNode(_) => Dirty::All,
+                        News::Persistent(_) => continue,
+                    }
+                }
+            };
+            match dirty {
+                Dirty::Nothing => {}
+                Dirty::Gone(path) if self.is_inside(&path) => {
+                    self.shared.change(|nodes| remove(nodes, &path))
+                }
+                Dirty::Node(path) if self.is_inside(&path) => {
+                    self.read_from(news, vec![path], Descent::New).await?
+                }
+                Dirty::Gone(_) | Dirty::Node(_) => {}
+                Dirty::All => {
+                    self.stale();
+                    self.read_from(news, vec![self.root.clone()], Descent::All).await?;
+                    self.complete();
+                }
+                Dirty::Lost => {
+                    self.stale();
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn stale(&self) {
+        if self.synced.send_replace(false) {
+            self.shared.tell(Change::Stale);
+        }
+    }
+
+    fn complete(&self) {
+        // In this order: who has waited for it and listens from then on does not hear of it again.
+        if !*self.synced.borrow() {
+            self.shared.tell(Change::Synced);
+            self.synced.send_replace(true);
+        }
+    }
+
+    async fn open(&self) -> Result<News, RecipeError> {
+        if self.watching == CacheWatching::PerNode {
+            return Ok(News::PerNode(Watches::default()));
+        }
+        let mode = if self.reach == Reach::Node { WatchMode::Node } else { WatchMode::Tree };
+        match persist(&self.client, || self.client.watch(&self.root, mode).retry(Retry::Never)).await {
+            Ok(stream) => Ok(News::Persistent(stream)),
+            Err(error) if error.code() == Some(ErrorCode::Unimplemented) => {
+                tracing::info!(root = %self.root, "the server has no persistent watches; one per node is used");
+                Ok(News::PerNode(Watches::default()))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn depth(&self, path: &str) -> Option<usize> {
+        let rest = match &*self.root {
+            "/" => path,
+            root => path.strip_prefix(root)?,
+        };
+        match rest {
+            "" | "/" => Some(0),
+            rest if rest.starts_with('/') => Some(rest.matches('/').count()),
+            _ => None,
+        }
+    }
+
+    fn is_inside(&self, path: &str) -> bool {
+        match (self.depth(path), self.reach) {
+            (Some(0), _) | (Some(1), Reach::Children) | (Some(_), Reach::Tree) => true,
+            (Some(_) | None, _) => false,
+        }
+    }
+
+    fn wanted(&self, path: &str) -> Wanted {
+        match self.reach {
+            Reach::Children if self.depth(path) == Some(0) => Wanted::DataAndChildren,
+            Reach::Node | Reach::Children => Wanted::Data,
+            Reach::Tree => Wanted::DataAndChildren,
+        }
+    }
+
+    /// Reads these nodes and all below them, and forgets what is not there.
+    async fn read_from(
+        &self,
+        news: &mut News,
+        mut todo: Vec<String>,
+        descent: Descent,
+    ) -> Result<(), RecipeError> {
+        while !todo.is_empty() {
+            let rest = todo.split_off(todo.len().min(BATCH));
+            let mut found = self.read_batch(news, &todo, descent).await?;
+            todo = rest;
+            todo.append(&mut found);
+            let known = self.shared.nodes().len();
+            if known + todo.len() > NODES_MAX {
+                let root = &self.root;
+                let what = format!("{root} has more than {NODES_MAX} nodes below it; follow a smaller part");
+                return Err(RecipeError::Invalid(what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads nodes together; the children that have to be read next.
+    async fn read_batch(
+        &self,
+        news: &mut News,
+        paths: &[String],
+        descent: Descent,
+    ) -> Result<Vec<String>, RecipeError> {
+        let leave = match news {
+            News::Persistent(_) => Leave::Nothing,
+            News::PerNode(_) => Leave::Watches,
+        };
+        let mut reads: JoinSet<(usize, ReadResult)> = JoinSet::new();
+        for (index, path) in paths.iter().enumerate() {
+            let (client, path, wanted) = (self.client.clone(), path.clone(), self.wanted(path));
+            reads.spawn(async move { (index, read(&client, &path, wanted, leave).await) });
+        }
+        let mut results: Vec<_> = paths.iter().map(|_| None).collect();
+        while let Some(done) = reads.join_next().await {
+            let (index, result) =
+                done.map_err(|error| RecipeError::Invalid(format!("a read ended: {error}")))?;
+            results[index] = result?;
+        }
+        let mut next = Vec::new();
+        for (path, result) in paths.iter().zip(results) {
+            match result {
+                Some(mut found) => {
+                    watch_all(news, path, std::mem::take(&mut found.watchers));
+                    next.append(&mut self.take(path, found, descent));
+                }
+                None => {
+                    self.shared.change(|nodes| remove(nodes, path));
+                    if *path == self.root {
+                        self.watch_for_root(news).await?;
+                    }
+                }
+            }
+        }
+        Ok(next)
+    }
+
+    /// Puts a node that was read into the cache; its children, as far as they have to be read.
+    fn take(&self, path: &str, found: Read, descent: Descent) -> Vec<String> {
+        let Read { node: NodeData { data, stat, .. }, children, .. } = found;
+        let node = CachedNode { path: path.to_owned(), data, stat };
+        let mut children: BTreeSet<String> = children.iter().map(|name| path::join(path, name)).collect();
+        self.shared.change(|nodes| {
+            let mut changes = put(nodes, node);
+            if self.wanted(path) == Wanted::DataAndChildren {
+                let stale = |child: &&String| path::parent(child) == Some(path) && !children.contains(*child);
+                let gone: Vec<String> =
+                    below(nodes, path).map(|(child, _)| child).filter(stale).cloned().collect();
+                gone.iter().for_each(|child| changes.append(&mut remove(nodes, child)));
+            }
+            if descent == Descent::New {
+                children.retain(|child| !nodes.contains_key(child));
+            }
+            changes
+        });
+        children.into_iter().collect()
+    }
+
+    /// A watch per node cannot see a root that is not there.
+    async fn watch_for_root(&self, news: &mut News) -> Result<(), RecipeError> {
+        let News::PerNode(watches) = news else { return Ok(()) };
+        let ask = || self.client.exists(&self.root).retry(Retry::Never).watched();
+        let (stat, changed) = persist(&self.client, ask).await?;
+        watches.set(&self.root, async move {
+            if stat.is_none() {
+                changed.await;
+            }
+        });
+        Ok(())
+    }
+}
+
+/// What an event means for the cache.
+enum Dirty {
+    Nothing,
+    Node(String),
+    Gone(String),
+    All,
+    Lost,
+}
+
+async fn next(news: &mut News) -> Dirty {
+    match news {
+        News::Persistent(stream) => match stream.next().await {
+            Some(event) => judge(event),
+            None => Dirty::Lost,
+        },
+        News::PerNode(watches) => watches.next().await,
+    }
+}
+
+fn judge(event: WatchEvent) -> Dirty {
+    match event.kind {
+        EventKind::NodeCreated | EventKind::NodeDataChanged => Dirty::Node(event.path.to_string()),
+        EventKind::NodeDeleted => Dirty::Gone(event.path.to_string()),
+        // The child's own event says it, or it is of no interest.
+        EventKind::NodeChildrenChanged => Dirty::Nothing,
+        EventKind::Resynced => Dirty::All,
+        EventKind::WatchLost => Dirty::Lost,
+    }
+}
+
+fn watch_all(news: &mut News, path: &str, watchers: Vec<OneshotWatcher>) {
+    let News::PerNode(watches) = news else { return };
+    let mut watchers = watchers.into_iter();
+    let Some(data) = watchers.next() else { return };
+    // One read sets all watches of a node again: the first that fires ends the other.
+    match watchers.next() {
+        Some(children) => watches.set(path, async move {
+            tokio::select! {
+                _ = data => {}
+                _ = children => {}
+            }
+        }),
+        None => watches.set(path, async move { drop(data.await) }),
+    }
+}
+
+/// Reads a node and, if wanted, its children; `None` if it is not there.
+async fn read(client: &Client, path: &str, wanted: Wanted, leave: Leave) -> ReadResult {
+    let result = persist(client, || async {
+        let mut watchers = Vec::new();
+        let node = match leave {
+            Leave::Nothing => client.get(path).retry(Retry::Never).await?,
+            Leave::Watches => {
+                let (node, watcher) = client.get(path).retry(Retry::Never).watched().await?;
+                watchers.push(watcher);
+                node
+            }
+        };
+        let children = match (wanted, leave) {
+            (Wanted::Data, _) => Vec::new(),
+            (Wanted::DataAndChildren, Leave::Nothing) => {
+                client.children(path).retry(Retry::Never).await?.names
+            }
+            (Wanted::DataAndChildren, Leave::Watches) => {
+                let (list, watcher) = client.children(path).retry(Retry::Never).watched().await?;
+                watchers.push(watcher);
+                list.names
+            }
+        };
+        Ok(Read { node, children, watchers })
+    });
+    present(result.await)
+}

@@ -1,0 +1,174 @@
+//! The wait for one's turn. Every wake-up only means "look again": the decision is always made on a fresh
+//! list, and only for a node that the present session owns.
+
+use std::time::{Duration, Instant as StdInstant};
+
+use bytes::Bytes;
+use tokio::time::Instant;
+use zebu_client::{Client, Compression, Error, ErrorCode, OneshotWatcher, Retry, path};
+
+use super::naming::{Kind, Naming, Place};
+use super::ticket::Ticket;
+use crate::connection::{before, persist, present};
+use crate::error::RecipeError;
+use crate::hold::Terms;
+
+/// How long the answer to the delete of a node is waited for when its owner has given up.
+const STEP_OUT: Duration = Duration::from_secs(1);
+
+/// How long somebody is ready to wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    /// Not at all: if somebody is before us, that is the answer.
+    None,
+    /// Until then.
+    Until(Instant),
+    /// Until it comes.
+    Endless,
+}
+
+impl Patience {
+    pub(crate) fn of(duration: Duration) -> Patience {
+        match Instant::now().checked_add(duration) {
+            Some(deadline) => Patience::Until(deadline),
+            None => Patience::Endless,
+        }
+    }
+
+    pub(crate) fn deadline(self) -> Option<Instant> {
+        match self {
+            Patience::Until(deadline) => Some(deadline),
+            Patience::None | Patience::Endless => None,
+        }
+    }
+}
+
+/// A line that one can stand in.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    pub(crate) client: Client,
+    pub(crate) directory: String,
+    pub(crate) naming: Naming,
+    pub(crate) data: Bytes,
+    pub(crate) terms: Terms,
+}
+
+/// What one look at the line has shown.
+enum Look {
+    Turn,
+    Wait(OneshotWatcher),
+    Again,
+    /// The node is gone or belongs to a former session.
+    Gone,
+    Refused,
+}
+
+impl Line {
+    /// Takes a place and waits until it is the first; `None` if that does not happen in time. Nothing is left
+    /// behind then, nor when the future is dropped.
+    pub(crate) async fn stand(&self, kind: Kind, patience: Patience) -> Result<Option<Ticket>, RecipeError> {
+        let deadline = patience.deadline();
+        loop {
+            let take = Ticket::take(&self.client, &self.directory, &self.naming, kind, &self.data);
+            let Some(ticket) = before(deadline, take).await else { return Ok(None) };
+            match self.wait_with(ticket?, patience).await? {
+                Outcome::Turn(ticket) => return Ok(Some(ticket)),
+                Outcome::TooLate => return Ok(None),
+                Outcome::StartOver => {}
+            }
+        }
+    }
+
+    /// Waits with a node that stands in the line.
+    async fn wait_with(&self, ticket: Ticket, patience: Patience) -> Result<Outcome, RecipeError> {
+        let deadline = patience.deadline();
+        loop {
+            match before(deadline, self.look(&ticket, patience)).await {
+                Some(Ok(Look::Turn)) => return Ok(Outcome::Turn(ticket)),
+                Some(Ok(Look::Again)) => {}
+                Some(Ok(Look::Gone)) => {
+                    ticket.forget();
+                    return Ok(Outcome::StartOver);
+                }
+                Some(Ok(Look::Wait(watcher))) => {
+                    if before(deadline, watcher).await.is_none() {
+                        step_out(ticket).await;
+                        return Ok(Outcome::TooLate);
+                    }
+                }
+                Some(Ok(Look::Refused)) | None => {
+                    step_out(ticket).await;
+                    return Ok(Outcome::TooLate);
+                }
+                Some(Err(error)) => {
+                    step_out(ticket).await;
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    async fn look(&self, ticket: &Ticket, patience: Patience) -> Result<Look, RecipeError> {
+        let client = &self.client;
+        let listed = persist(client, || client.children(&self.directory).retry(Retry::Never)).await;
+        let Some(list) = present(listed)? else { return Ok(Look::Gone) };
+        // Asked for after the answer: a session that ended before it cannot be taken for the present one.
+        if !ticket.is_of_this_session() {
+            return Ok(Look::Gone);
+        }
+        match self.naming.place(&list.names, ticket.name()) {
+            Place::First if self.is_leased() => Ok(Look::Turn),
+            Place::First => Ok(Look::Again),
+            Place::Missing => Ok(Look::Gone),
+            Place::Conflict(child) => {
+                let (directory, child) = (self.directory.clone(), child.to_owned());
+                Err(RecipeError::LayoutConflict { directory, child })
+            }
+            Place::Behind(name) if name.starts_with(ticket.mark()) => {
+                // Our own create, carried out after we had given it up.
+                let ghost = path::join(&self.directory, name);
+                persist(client, || client.delete(&ghost).quiet().retry(Retry::Never)).await?;
+                Ok(Look::Again)
+            }
+            Place::Behind(_) if matches!(patience, Patience::None) => Ok(Look::Refused),
+            Place::Behind(name) => {
+                let watched = watch_node(client, &path::join(&self.directory, name)).await?;
+                Ok(watched.map_or(Look::Again, Look::Wait))
+            }
+        }
+    }
+
+    /// Whether the lease is long enough to begin with.
+    fn is_leased(&self) -> bool {
+        let margin = self.terms.margin_of(self.client.session().timeout);
+        let deadline = self.client.lease_deadline().and_then(|deadline| deadline.checked_sub(margin));
+        deadline.is_some_and(|deadline| StdInstant::now() < deadline)
+    }
+}
+
+enum Outcome {
+    Turn(Ticket),
+    TooLate,
+    StartOver,
+}
+
+/// Leaves the line, and waits for it only for a moment: what takes longer is done in the background.
+pub(crate) async fn step_out(ticket: Ticket) {
+    // An error means that the client is over, and the node with it.
+    let _ = tokio::time::timeout(STEP_OUT, ticket.give_back()).await;
+}
+
+/// Watches a node until it changes or goes; `None` if it is gone already. By a read of its data: a question
+/// for a missing node would leave a watch behind on the server.
+pub(crate) async fn watch_node(client: &Client, path: &str) -> Result<Option<OneshotWatcher>, Error> {
+    let read =
+        persist(client, || client.get(path).compression(Compression::None).retry(Retry::Never).watched());
+    match present(read.await) {
+        Ok(found) => Ok(found.map(|(_, watcher)| watcher)),
+        Err(error) if error.code() == Some(ErrorCode::NoAuth) => {
+            let asked = persist(client, || client.exists(path).retry(Retry::Never).watched()).await?;
+            Ok(asked.0.map(|_| asked.1))
+        }
+        Err(error) => Err(error),
+    }
+}

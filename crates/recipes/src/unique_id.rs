@@ -1,0 +1,42 @@
+//! 128 random bits as text: what tells the nodes of one caller from those of all others.
+
+/// An id in the two forms that are in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UniqueId(u128);
+
+impl UniqueId {
+    /// A new version 4 UUID.
+    pub(crate) fn new() -> UniqueId {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).expect("the system has randomness; without it nothing here is safe");
+        let bits = u128::from_be_bytes(bytes);
+        UniqueId((bits & !(0xf << 76) & !(0b11 << 62)) | (0x4 << 76) | (0b10 << 62))
+    }
+
+    /// Eight, four, four, four and twelve digits with dashes.
+    pub(crate) fn dashed(self) -> String {
+        let hex = self.hex();
+        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    }
+
+    /// Thirty-two digits.
+    pub(crate) fn hex(self) -> String {
+        format!("{:032x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_are_those_of_a_version_4_uuid() {
+        let id = UniqueId::new();
+        let (dashed, hex) = (id.dashed(), id.hex());
+        assert_eq!((dashed.len(), hex.len()), (36, 32));
+        assert_eq!(dashed.replace('-', ""), hex);
+        assert_eq!(&dashed[14..15], "4");
+        assert!("89ab".contains(&dashed[19..20]));
+        assert_ne!(id, UniqueId::new());
+    }
+}

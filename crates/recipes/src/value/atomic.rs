@@ -1,0 +1,300 @@
+//! A value that many change at once: optimistically first, and under a lock if that takes too long.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use zebu_client::{Client, Retry};
+
+use super::writer::{Basis, Writer, Written};
+use crate::connection::{persist, present};
+use crate::error::RecipeError;
+use crate::lock::Mutex;
+
+/// Optimistic attempts before a lock is taken or the call gives up.
+const ATTEMPTS: u32 = 30;
+
+/// Attempts under the lock: others may still write without it.
+const ATTEMPTS_UNDER_LOCK: u32 = 100;
+
+/// The longest pause after a conflict.
+const PAUSE_MAX: Duration = Duration::from_millis(50);
+
+/// A change that was carried out, once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Updated<T> {
+    /// What was there.
+    pub before: T,
+    /// What is there now.
+    pub after: T,
+}
+
+/// Bytes that are changed by reading, computing and writing under the condition that nobody else did
+/// meanwhile; the base of Curator's `DistributedAtomicValue`.
+///
+/// ```text
+/// /state                                         persistent: the value
+/// /state-writer-53345f9894234e0ca7b59f819e3ec2e1 ephemeral: the number of this handle's last write
+/// ```
+///
+/// ```
+/// # zebu_testing::with_server(async |server| {
+/// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+/// use zebu_recipes::AtomicValue;
+///
+/// let state = AtomicValue::new(&client, "/state");
+/// let updated = state.update(|old| [&old[..], b"x"].concat().into()).await?;
+/// assert_eq!((&updated.before[..], &updated.after[..]), (&b""[..], &b"x"[..]));
+/// assert!(state.compare_and_set(b"x", "y").await?);
+/// assert_eq!(&state.get().await?[..], b"y");
+/// # Ok(()) });
+/// ```
+///
+/// **Connection lost.** Every write also sets a node of the handle's own, in one transaction. After a lost
+/// answer that node tells whether the write was carried out, so that no change is made twice. **Session
+/// lost.** That node goes with the session. If an answer was lost with it, and the value does not tell either,
+/// the call fails with [`Unknown`](RecipeError::Unknown). **Crash.** The value is as it was written last.
+///
+/// A handle writes one change at a time; clones are the same handle.
+#[derive(Clone, Debug)]
+pub struct AtomicValue {
+    client: Client,
+    path: String,
+    writer: Arc<Writer>,
+    lock: Option<Mutex>,
+    attempts: u32,
+}
+
+impl AtomicValue {
+    /// A value in this node, which is made by the first write. Nothing is sent yet.
+    pub fn new(client: &Client, path: &str) -> AtomicValue {
+        let writer = Arc::new(Writer::new(client, path));
+        AtomicValue { client: client.clone(), path: path.to_owned(), writer, lock: None, attempts: ATTEMPTS }
+    }
+
+    /// Takes this lock when a number of optimistic attempts have met conflicts, so that those who use it do
+    /// not disturb each other any more.
+    pub fn promote_to(mut self, lock: Mutex) -> AtomicValue {
+        self.lock = Some(lock);
+        self
+    }
+
+    /// How many optimistic attempts are made; 30 unless told otherwise.
+    pub fn attempts(mut self, attempts: u32) -> AtomicValue {
+        self.attempts = attempts.max(1);
+        self
+    }
+
+    /// The value; empty if there is none. Another server may have a newer one; `sync` the client if it
+    /// matters.
+    pub async fn get(&self) -> Result<Bytes, RecipeError> {
+        Ok(self.read().await?.1)
+    }
+
+    /// Writes what `change` makes of the value; it is called again after each conflict.
+    pub async fn update(
+        &self,
+        mut change: impl FnMut(&Bytes) -> Bytes + Send,
+    ) -> Result<Updated<Bytes>, RecipeError> {
+        let mut try_change = |old: &Bytes| Ok(Some(change(old)));
+        match self.try_update(&mut try_change).await? {
+            Some(updated) => Ok(updated),
+            None => Err(RecipeError::Invalid("a change without a value".to_owned())),
+        }
+    }
+
+    /// Writes if the value is this one; `false` if it is another.
+    pub async fn compare_and_set(&self, expected: &[u8], new: impl Into<Bytes>) -> Result<bool, RecipeError> {
+        let new = new.into();
+        let mut change = |old: &Bytes| Ok((old == expected).then(|| new.clone()));
+        Ok(self.try_update(&mut change).await?.is_some())
+    }
+
+    /// Writes the value, whatever was there.
+    pub async fn set(&self, new: impl Into<Bytes>) -> Result<Updated<Bytes>, RecipeError> {
+        let new = new.into();
+        self.update(move |_| new.clone()).await
+    }
+
+    async fn read(&self) -> Result<(Basis, Bytes), RecipeError> {
+        let read = persist(&self.client, || self.client.get(&self.path).retry(Retry::Never)).await;
+        Ok(match present(read)? {
+            Some(node) => (Basis::Version(node.stat.version), node.data),
+            None => (Basis::Absent, Bytes::new()),
+        })
+    }
+
+    /// Writes what `change` makes of the value, or nothing if it makes nothing.
+    pub(super) async fn try_update(
+        &self,
+        change: &mut (dyn FnMut(&Bytes) -> Result<Option<Bytes>, RecipeError> + Send),
+    ) -> Result<Option<Updated<Bytes>>, RecipeError> {
+        if let Some(result) = self.contend(self.attempts, change).await? {
+            return Ok(result.into_value());
+        }
+        if let Some(lock) = &self.lock {
+            let guard = lock.acquire().await?;
+            let result = self.contend(ATTEMPTS_UNDER_LOCK, change).await;
+            guard.release().await?;
+            if let Some(result) = result? {
+                return Ok(result.into_value());
+            }
+        }
+        Err(RecipeError::Contended { path: self.path.clone(), attempts: self.attempts })
+    }
+
+    /// `None` if every attempt met a conflict.
+    async fn contend(
+        &self,
+        attempts: u32,
+        change: &mut (dyn FnMut(&Bytes) -> Result<Option<Bytes>, RecipeError> + Send),
+    ) -> Result<Option<Contended>, RecipeError> {
+        for attempt in 0..attempts {
+            if attempt > 0 {
+                tokio::time::sleep(pause(attempt)).await;
+            }
+            let (basis, before) = self.read().await?;
+            let Some(after) = change(&before)? else { return Ok(Some(Contended::Unwanted)) };
+            match self.writer.write(basis, &after).await? {
+                Written::Yes => return Ok(Some(Contended::Done(Updated { before, after }))),
+                Written::Conflict => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+enum Contended {
+    Done(Updated<Bytes>),
+    Unwanted,
+}
+
+impl Contended {
+    fn into_value(self) -> Option<Updated<Bytes>> {
+        match self {
+            Contended::Done(updated) => Some(updated),
+            Contended::Unwanted => None,
+        }
+    }
+}
+
+/// Grows with the number of conflicts, and is spread by chance.
+fn pause(attempt: u32) -> Duration {
+    let mut byte = [0];
+    // Without chance the pauses are all the longest: slower, not wrong.
+    let share = getrandom::fill(&mut byte).map_or(255, |()| byte[0]);
+    Duration::from_millis(1)
+        .saturating_mul(1 << attempt.min(8))
+        .min(PAUSE_MAX)
+        .mul_f64(f64::from(share) / 255.0)
+}
+
+/// A 64-bit number that many change at once; shared with Curator's `DistributedAtomicLong`.
+///
+/// ```text
+/// /counter                                       persistent: eight bytes, the highest first
+/// /counter-writer-53345f9894234e0ca7b59f819e3e…  ephemeral: the number of this handle's last write
+/// ```
+///
+/// ```
+/// # zebu_testing::with_server(async |server| {
+/// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+/// use zebu_recipes::{AtomicLong, Mutex};
+///
+/// let counter = AtomicLong::new(&client, "/counter").promote_to(Mutex::new(&client, "/counter-lock"));
+/// assert_eq!(counter.add(5).await?.after, 5);
+/// assert_eq!(counter.subtract(2).await?.before, 5);
+/// assert!(counter.compare_and_set(3, 10).await?);
+/// assert_eq!(counter.get().await?, 10);
+/// # Ok(()) });
+/// ```
+///
+/// Every change is made exactly once; what happens when the connection or the session is lost stands at
+/// [`AtomicValue`]. A change that would overflow is refused.
+#[derive(Clone, Debug)]
+pub struct AtomicLong {
+    value: AtomicValue,
+}
+
+impl AtomicLong {
+    /// A number in this node; zero if there is none. Nothing is sent yet.
+    pub fn new(client: &Client, path: &str) -> AtomicLong {
+        AtomicLong { value: AtomicValue::new(client, path) }
+    }
+
+    /// See [`AtomicValue::promote_to`].
+    pub fn promote_to(mut self, lock: Mutex) -> AtomicLong {
+        self.value = self.value.promote_to(lock);
+        self
+    }
+
+    /// See [`AtomicValue::attempts`].
+    pub fn attempts(mut self, attempts: u32) -> AtomicLong {
+        self.value = self.value.attempts(attempts);
+        self
+    }
+
+    /// The number; see [`AtomicValue::get`].
+    pub async fn get(&self) -> Result<i64, RecipeError> {
+        self.decode(&self.value.get().await?)
+    }
+
+    /// Adds to it.
+    pub async fn add(&self, delta: i64) -> Result<Updated<i64>, RecipeError> {
+        self.change(|old| old.checked_add(delta)).await
+    }
+
+    /// Subtracts from it.
+    pub async fn subtract(&self, delta: i64) -> Result<Updated<i64>, RecipeError> {
+        self.change(|old| old.checked_sub(delta)).await
+    }
+
+    /// Adds one.
+    pub async fn increment(&self) -> Result<Updated<i64>, RecipeError> {
+        self.add(1).await
+    }
+
+    /// Subtracts one.
+    pub async fn decrement(&self) -> Result<Updated<i64>, RecipeError> {
+        self.subtract(1).await
+    }
+
+    /// Writes the number, whatever was there.
+    pub async fn set(&self, new: i64) -> Result<Updated<i64>, RecipeError> {
+        self.change(|_| Some(new)).await
+    }
+
+    /// Writes the number if it is the expected one; `false` if it is another.
+    pub async fn compare_and_set(&self, expected: i64, new: i64) -> Result<bool, RecipeError> {
+        let mut change = |old: &Bytes| Ok((self.decode(old)? == expected).then(|| encode(new)));
+        Ok(self.value.try_update(&mut change).await?.is_some())
+    }
+
+    async fn change(
+        &self,
+        mut change: impl FnMut(i64) -> Option<i64> + Send,
+    ) -> Result<Updated<i64>, RecipeError> {
+        let path = &self.value.path;
+        let mut write = |old: &Bytes| {
+            let old = self.decode(old)?;
+            let overflow = || RecipeError::Invalid(format!("{path} is {old}; the change would overflow"));
+            Ok(Some(encode(change(old).ok_or_else(overflow)?)))
+        };
+        let updated = self.value.try_update(&mut write).await?;
+        let updated = updated.ok_or_else(|| RecipeError::Invalid("a change without a value".to_owned()))?;
+        Ok(Updated { before: self.decode(&updated.before)?, after: self.decode(&updated.after)? })
+    }
+
+    fn decode(&self, data: &Bytes) -> Result<i64, RecipeError> {
+        let wrong =
+            || RecipeError::BadData { path: self.value.path.clone(), expected: "a number of eight bytes" };
+        match data.len() {
+            0 => Ok(0),
+            _ => Ok(i64::from_be_bytes(data[..].try_into().map_err(|_| wrong())?)),
+        }
+    }
+}
+
+fn encode(number: i64) -> Bytes {
+    Bytes::copy_from_slice(&number.to_be_bytes())
+}

@@ -1,0 +1,274 @@
+//! Caches: equal to the tree in the end, whatever happens on the way, and every change told.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use zebu_client::Client;
+use zebu_recipes::{Cache, CacheWatching, CachedNode, Change, Changes, Config, Reach, RecipeError};
+
+use crate::rig::{client, server, soon};
+
+const WATCHINGS: [CacheWatching; 2] = [CacheWatching::Persistent, CacheWatching::PerNode];
+
+/// What the changes add up to.
+#[derive(Default)]
+struct Told(BTreeMap<String, CachedNode>);
+
+impl Told {
+    fn hear(&mut self, change: Change) {
+        match change {
+            Change::Created(node) => {
+                assert!(self.0.insert(node.path.clone(), (*node).clone()).is_none(), "created twice");
+            }
+            Change::Updated { old, new } => {
+                let before = self.0.insert(new.path.clone(), (*new).clone()).expect("known");
+                assert_eq!((before.stat.mzxid, old.stat.czxid), (old.stat.mzxid, new.stat.czxid));
+            }
+            Change::Deleted(node) => {
+                self.0.remove(&node.path).expect("known");
+            }
+            Change::Stale | Change::Synced => {}
+            Change::Missed(_) => panic!("a reader that reads misses nothing"),
+        }
+    }
+
+    /// Hears changes until these are the nodes.
+    async fn until(&mut self, changes: &mut Changes, wanted: &[(&str, &str)]) {
+        let wanted: BTreeMap<_, _> = wanted.iter().map(|(path, data)| (*path, data.as_bytes())).collect();
+        soon(async {
+            loop {
+                let now: BTreeMap<_, _> =
+                    self.0.iter().map(|(path, node)| (&**path, &node.data[..])).collect();
+                if now == wanted {
+                    return;
+                }
+                self.hear(changes.next().await.expect("the cache lives"));
+            }
+        })
+        .await;
+    }
+}
+
+async fn make(client: &Client, nodes: &[(&str, &str)]) {
+    for (path, data) in nodes {
+        client.create(path).data(data.to_string()).await.expect("created");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cache_follows_the_tree_as_far_as_it_reaches() {
+    for watching in WATCHINGS {
+        for (reach, seen) in [(Reach::Node, 1), (Reach::Children, 3), (Reach::Tree, 4)] {
+            let server = server().await;
+            let (one, two) = (client(&server).await, client(&server).await);
+            make(&two, &[("/r", "0"), ("/r/a", "1"), ("/r/b", "2"), ("/r/a/x", "3"), ("/other", "9")]).await;
+            let cache = Cache::start_with(&one, "/r", reach, watching);
+            soon(cache.synced()).await.expect("synced");
+            assert!(cache.is_synced());
+            let (nodes, mut changes) = cache.watch_from_here();
+            assert_eq!(nodes.len(), seen, "{reach:?}");
+            let mut told = Told::default();
+            nodes.into_iter().for_each(|node| told.hear(Change::Created(node)));
+            two.set("/r", "0'").await.expect("set");
+            two.set("/r/a/x", "3'").await.expect("set");
+            two.create("/r/c").data("4").await.expect("created");
+            two.set("/r/c", "5").await.expect("set");
+            two.delete("/r/b").await.expect("deleted");
+            two.create("/r/c/y").data("6").await.expect("created");
+            let all = [("/r", "0'"), ("/r/a", "1"), ("/r/c", "5"), ("/r/a/x", "3'"), ("/r/c/y", "6")];
+            let wanted = match reach {
+                Reach::Node => &all[..1],
+                Reach::Children => &all[..3],
+                Reach::Tree => &all[..],
+            };
+            told.until(&mut changes, wanted).await;
+            let children: Vec<_> = cache.children("/r").iter().map(|node| node.path.clone()).collect();
+            assert_eq!(children, if reach == Reach::Node { &[][..] } else { &["/r/a", "/r/c"] });
+            assert_eq!(cache.get("/r").expect("there").data, "0'");
+            assert_eq!(cache.snapshot().len(), wanted.len());
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_missed_is_told_after_every_kind_of_loss() {
+    for watching in WATCHINGS {
+        let server = server().await;
+        let (one, two) = (client(&server).await, client(&server).await);
+        make(&two, &[("/r", ""), ("/r/kept", "1"), ("/r/changed", "1"), ("/r/gone", "1"), ("/r/again", "1")])
+            .await;
+        let cache = Cache::start_with(&one, "/r", Reach::Tree, watching);
+        soon(cache.synced()).await.expect("synced");
+        let (nodes, mut changes) = cache.watch_from_here();
+        let mut told = Told::default();
+        nodes.into_iter().for_each(|node| told.hear(Change::Created(node)));
+        for (round, loss) in ["cut", "expire", "kill"].into_iter().enumerate() {
+            let mark = format!("{loss}-{round}");
+            // Written while the cache hears nothing.
+            server.pause(one.session().id).await;
+            two.set("/r/changed", mark.clone()).await.expect("set");
+            two.delete("/r/again").await.expect("deleted");
+            two.create("/r/again").data("1").await.expect("created");
+            two.delete("/r/gone").await.expect("deleted");
+            two.create("/r/gone").data(mark.clone()).await.expect("created");
+            match loss {
+                "cut" => server.cut(one.session().id),
+                "expire" => server.expire(one.session().id).await.expect("expired"),
+                _ => {
+                    server.kill().await.expect("killed");
+                    server.restart().await.expect("started again");
+                }
+            }
+            server.resume(one.session().id).await;
+            let again = told.0["/r/again"].stat.czxid;
+            let wanted = [
+                ("/r", ""),
+                ("/r/again", "1"),
+                ("/r/changed", &*mark),
+                ("/r/gone", &*mark),
+                ("/r/kept", "1"),
+            ];
+            told.until(&mut changes, &wanted).await;
+            // The same data under the same version, and still another node.
+            soon(async {
+                while told.0["/r/again"].stat.czxid == again {
+                    let change = changes.next().await.expect("the cache lives");
+                    told.hear(change);
+                    if !told.0.contains_key("/r/again") {
+                        told.hear(changes.next().await.expect("the cache lives"));
+                    }
+                }
+            })
+            .await;
+            soon(cache.synced()).await.expect("synced again");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_connection_is_told_as_stale_and_its_return_as_synced() {
+    for watching in WATCHINGS {
+        let server = server().await;
+        let one = client(&server).await;
+        make(&one, &[("/r", "")]).await;
+        let cache = Cache::start_with(&one, "/r", Reach::Tree, watching);
+        soon(cache.synced()).await.expect("synced");
+        let mut changes = cache.changes();
+        server.kill().await.expect("killed");
+        assert_eq!(soon(changes.next()).await, Some(Change::Stale));
+        assert!(!cache.is_synced() && cache.get("/r").is_some());
+        server.restart().await.expect("started again");
+        assert_eq!(soon(changes.next()).await, Some(Change::Synced));
+        one.close().await.expect("closed");
+        soon(async { while changes.next().await.is_some() {} }).await;
+        assert!(matches!(cache.failure(), Some(RecipeError::Client(_))));
+        assert!(cache.synced().await.is_err());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_root_may_be_missing_and_come_and_go() {
+    for watching in WATCHINGS {
+        let server = server().await;
+        let one = client(&server).await;
+        let cache = Cache::start_with(&one, "/r", Reach::Tree, watching);
+        soon(cache.synced()).await.expect("nothing is complete too");
+        let (nodes, mut changes) = cache.watch_from_here();
+        assert!(nodes.is_empty());
+        let mut told = Told::default();
+        for round in ["1", "2"] {
+            make(&one, &[("/r", round), ("/r/a", ""), ("/r/a/b", round)]).await;
+            told.until(&mut changes, &[("/r", round), ("/r/a", ""), ("/r/a/b", round)]).await;
+            one.delete("/r").recursive().await.expect("deleted");
+            told.until(&mut changes, &[]).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cache_is_equal_to_the_tree_after_a_storm() {
+    for watching in WATCHINGS {
+        let server = server().await;
+        let (one, two) = (client(&server).await, client(&server).await);
+        make(&two, &[("/r", "")]).await;
+        let cache = Cache::start_with(&one, "/r", Reach::Tree, watching);
+        let mut state = 7_u32;
+        for round in 0..300 {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let node = format!("/r/{}", (state >> 16) % 6);
+            let child = format!("{node}/{}", (state >> 24) % 3);
+            // Some of them fail: there is no parent, or there is one already.
+            let _ = match (state >> 8) % 5 {
+                0 => two.create(&node).await.map(drop),
+                1 => two.create(&child).data(round.to_string()).await.map(drop),
+                2 => two.set(&child, round.to_string()).await.map(drop),
+                3 => two.delete(&child).await,
+                _ => two.delete(&node).recursive().await,
+            };
+            if round % 60 == 30 {
+                server.cut(one.session().id);
+            }
+        }
+        two.create("/r/end").await.expect("created");
+        soon(async {
+            while cache.get("/r/end").is_none() || !cache.is_synced() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
+        let mut todo = vec!["/r".to_owned()];
+        let mut real = BTreeMap::new();
+        while let Some(path) = todo.pop() {
+            let node = two.get(&path).await.expect("there");
+            let list = two.children(&path).await.expect("there");
+            todo.extend(list.names.iter().map(|name| format!("{path}/{name}")));
+            real.insert(path, (node.data, node.stat.czxid, node.stat.mzxid));
+        }
+        let seen: BTreeMap<_, _> = cache
+            .snapshot()
+            .iter()
+            .map(|node| (node.path.clone(), (node.data.clone(), node.stat.czxid, node.stat.mzxid)))
+            .collect();
+        assert_eq!(seen, real, "{watching:?}");
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Settings {
+    workers: u32,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_keeps_the_last_good_value() {
+    let server = server().await;
+    let (one, two) = (client(&server).await, client(&server).await);
+    let config = Config::start(&one, "/c/settings", &Settings { workers: 1 }).await.expect("started");
+    let same = Config::start(&two, "/c/settings", &Settings { workers: 99 }).await.expect("started");
+    assert_eq!(same.current().value.value.workers, 1);
+    let mut readings = config.readings();
+    let (left, right) = tokio::join!(
+        async {
+            for _ in 0..5 {
+                config.update(|settings| settings.workers += 1).await.expect("updated");
+            }
+        },
+        async {
+            for _ in 0..5 {
+                same.update(|settings| settings.workers += 1).await.expect("updated");
+            }
+        }
+    );
+    let ((), ()) = (left, right);
+    soon(readings.wait_for(|reading| reading.value.value.workers == 11)).await.expect("followed");
+    two.set("/c/settings", r#"{"workers":"many"}"#).await.expect("set");
+    soon(readings.wait_for(|reading| reading.problem.is_some())).await.expect("followed");
+    assert_eq!(config.current().value.value, Settings { workers: 11 });
+    assert!(matches!(config.update(|_| ()).await, Err(RecipeError::Invalid(_))), "nothing to begin with");
+    let refused = Config::<Settings>::start(&two, "/c/settings", &Settings { workers: 1 }).await;
+    assert!(matches!(refused, Err(RecipeError::Invalid(_))));
+    server.expire(one.session().id).await.expect("expired");
+    two.set("/c/settings", r#"{"workers":3}"#).await.expect("set");
+    soon(readings.wait_for(|reading| reading.value.value.workers == 3)).await.expect("followed");
+    assert!(config.current().problem.is_none() && config.failure().is_none());
+}

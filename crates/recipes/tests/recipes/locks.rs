@@ -1,0 +1,245 @@
+//! Read-write locks, semaphores and several locks at once.
+
+use std::time::Duration;
+
+use zebu_recipes::{
+    Fenced, Held, LossReason, Mutex, RecipeError, RwLock, RwLockLayout, Semaphore, SemaphoreMutex,
+    acquire_all, acquire_all_within,
+};
+
+use crate::fault::Fault;
+use crate::rig::{BREAKS, Rig, at_every_step, children, client, server, soon, until_children};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_may_break_at_every_request_of_a_downgrade() {
+    for layout in [RwLockLayout::Curator, RwLockLayout::Kazoo] {
+        at_every_step(&BREAKS, &[""], async |rig: &Rig| {
+            let lock = RwLock::new(&rig.victim, &rig.path).layout(layout);
+            let writer = lock.write().await.expect("the lock");
+            let rival = RwLock::new(&rig.other, &rig.path).layout(layout);
+            let waiting = tokio::spawn(async move { rival.write().await });
+            until_children(&rig.other, &rig.path, 2).await;
+            let token = writer.token();
+            let reader = writer.downgrade().await.expect("a reader");
+            assert_eq!(reader.token(), token, "less than that of the writer behind it");
+            assert_eq!(reader.verify().await, Ok(()));
+            assert!(!waiting.is_finished(), "nobody gets in between");
+            reader.release().await.expect("released");
+            let next = waiting.await.expect("no panic").expect("the lock");
+            assert!(next.token() > token);
+            next.release().await.expect("released");
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_may_end_at_every_request_of_a_downgrade() {
+    at_every_step(&[Fault::Expire], &[""], async |rig: &Rig| {
+        let lock = RwLock::new(&rig.victim, &rig.path);
+        let writer = lock.write().await.expect("the lock");
+        match writer.downgrade().await {
+            Ok(reader) => {
+                if reader.verify().await.is_err() {
+                    assert!(rig.plan.has_fired());
+                }
+                reader.release().await.expect("released");
+            }
+            Err(RecipeError::Lost { reason, .. }) => {
+                assert!(matches!(reason, LossReason::SessionExpired | LossReason::NodeDeleted), "{reason}");
+            }
+            Err(error) => panic!("{error}"),
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_downgrade_may_be_dropped_at_every_request() {
+    at_every_step(&[Fault::Hold], &[""], async |rig: &Rig| {
+        let lock = RwLock::new(&rig.victim, &rig.path);
+        let whole = async {
+            let writer = lock.write().await.expect("the lock");
+            writer.downgrade().await.expect("a reader").release().await.expect("released");
+        };
+        tokio::select! {
+            () = whole => {}
+            () = rig.plan.fires() => {}
+        }
+        rig.plan.go_on();
+        rig.victim.sync("/").await.expect("the connection lives");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_share_and_do_not_overtake_writers() {
+    let server = server().await;
+    let client = client(&server).await;
+    for layout in [RwLockLayout::Curator, RwLockLayout::Kazoo] {
+        let lock = RwLock::new(&client, &format!("/{layout:?}")).layout(layout);
+        let one = lock.read().await.expect("read");
+        let two = lock.try_read().await.expect("an answer").expect("read");
+        assert!(lock.try_write().await.expect("an answer").is_none());
+        assert!(lock.write_within(Duration::from_millis(20)).await.expect("an answer").is_none());
+        let writing = lock.clone();
+        let writer = tokio::spawn(async move { writing.write().await });
+        until_children(&client, &format!("/{layout:?}"), 3).await;
+        assert!(lock.try_read().await.expect("an answer").is_none(), "writers do not starve");
+        assert!(lock.read_within(Duration::from_millis(20)).await.expect("an answer").is_none());
+        one.release().await.expect("released");
+        assert!(!writer.is_finished());
+        two.release().await.expect("released");
+        let writer = soon(writer).await.expect("no panic").expect("write");
+        assert_eq!(lock.contenders().await.expect("a list").len(), 1);
+        writer.release().await.expect("released");
+        assert_eq!(children(&client, &format!("/{layout:?}")).await.len(), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_downgrade_of_a_lost_lock_fails() {
+    let server = server().await;
+    let client = client(&server).await;
+    let writer = RwLock::new(&client, "/other").write().await.expect("write");
+    let reader = writer.downgrade().await.expect("a reader");
+    reader.transaction().await.expect("a transaction can be bound to the reader's node");
+    let writer = RwLock::new(&client, "/lock").write().await.expect("write");
+    server.expire(client.session().id).await.expect("expired");
+    soon(writer.lost()).await;
+    match writer.downgrade().await {
+        Err(RecipeError::Lost { reason, .. }) => assert_eq!(reason, LossReason::SessionExpired),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_may_break_at_every_request_of_a_semaphore() {
+    at_every_step(&BREAKS, &["/leases", "/locks"], async |rig: &Rig| {
+        let other = Semaphore::new(&rig.other, &rig.path, 2);
+        let first = other.acquire().await.expect("a permit");
+        let semaphore = Semaphore::new(&rig.victim, &rig.path, 2);
+        let second = semaphore.acquire().await.expect("a permit");
+        assert_eq!(other.taken().await.expect("a number"), 2);
+        assert!(semaphore.try_acquire().await.expect("an answer").is_none());
+        assert_eq!(other.taken().await.expect("a number"), 2);
+        let waiting = tokio::spawn(async move { semaphore.acquire().await });
+        until_children(&rig.other, &format!("{}/leases", rig.path), 3).await;
+        first.release().await.expect("released");
+        let third = waiting.await.expect("no panic").expect("a permit");
+        assert_eq!((second.verify().await, third.verify().await), (Ok(()), Ok(())));
+        second.release().await.expect("released");
+        third.release().await.expect("released");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_may_end_at_every_request_of_a_semaphore() {
+    at_every_step(&[Fault::Expire], &["/leases", "/locks"], async |rig: &Rig| {
+        let semaphore = Semaphore::new(&rig.victim, &rig.path, 1);
+        let permit = semaphore.acquire().await.expect("a permit");
+        let good = permit.verify().await;
+        assert!(good.is_ok() || rig.plan.has_fired());
+        permit.release().await.expect("released");
+        let other = Semaphore::new(&rig.other, &rig.path, 1).acquire().await.expect("a permit");
+        other.release().await.expect("released");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_for_a_permit_may_be_dropped_at_every_request() {
+    at_every_step(&[Fault::Hold], &["/leases", "/locks"], async |rig: &Rig| {
+        let semaphore = Semaphore::new(&rig.victim, &rig.path, 2);
+        tokio::select! {
+            permits = semaphore.acquire_many(2) => drop(permits.expect("permits")),
+            () = rig.plan.fires() => {}
+        }
+        rig.plan.go_on();
+        rig.victim.sync("/").await.expect("the connection lives");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn permits_are_bounded_in_number_and_time() {
+    let server = server().await;
+    let client = client(&server).await;
+    let semaphore = Semaphore::new(&client, "/limit", 2);
+    assert!(matches!(semaphore.acquire_many(3).await, Err(RecipeError::Invalid(_))));
+    client.ensure_path("/limit/leases/hello").await.expect("created");
+    let both = semaphore.acquire_many(2).await.expect("permits");
+    let patience = Duration::from_millis(30);
+    assert!(semaphore.acquire_within(patience).await.expect("an answer").is_none());
+    assert!(semaphore.acquire_many_within(2, patience).await.expect("an answer").is_none());
+    assert_eq!(semaphore.taken().await.expect("a number"), 2);
+    assert_eq!(children(&client, "/limit/locks").await.len(), 0);
+    drop(both);
+    until_children(&client, "/limit/leases", 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_semaphore_mutex_is_not_reentrant() {
+    let server = server().await;
+    let client = client(&server).await;
+    let mutex = SemaphoreMutex::new(&client, "/lock").identity("me");
+    let guard = mutex.acquire().await.expect("the lock");
+    assert_eq!(&client.get(guard.path()).await.expect("a node").data[..], b"me");
+    assert!(mutex.acquire_within(Duration::from_millis(20)).await.expect("an answer").is_none());
+    let token = guard.token();
+    guard.release().await.expect("released");
+    let again = mutex.try_acquire().await.expect("an answer").expect("the lock");
+    assert!(again.token() > token);
+    again.release().await.expect("released");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_locks_are_taken_in_one_order() {
+    let server = server().await;
+    let (one, two) = (client(&server).await, client(&server).await);
+    let mut tasks = Vec::new();
+    for number in 0..6 {
+        let client = if number % 2 == 0 { &one } else { &two };
+        let (a, b) = (Mutex::new(client, "/a"), Mutex::new(client, "/b"));
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..5 {
+                // In opposite orders: one after the other, this would end in a circle.
+                let locks = if number % 2 == 0 { [&a, &b] } else { [&b, &a] };
+                let guard = acquire_all(&locks).await.expect("both");
+                assert_eq!(guard.guards()[0].path().split('/').nth(1), Some("a"));
+                assert_eq!(guard.check(), Ok(()));
+                guard.release().await.expect("released");
+            }
+        }));
+    }
+    for task in tasks {
+        soon(task).await.expect("no panic");
+    }
+    let a = Mutex::new(&one, "/a");
+    assert!(matches!(acquire_all(&[&a, &a]).await, Err(RecipeError::Invalid(_))));
+    let b = Mutex::new(&one, "/b").acquire().await.expect("the lock");
+    let both = [&a, &Mutex::new(&one, "/b")];
+    assert!(acquire_all_within(&both, Duration::from_millis(30)).await.expect("an answer").is_none());
+    assert_eq!(children(&one, "/a").await.len(), 0, "what was taken is given back");
+    b.release().await.expect("released");
+    let guard = acquire_all(&both).await.expect("both");
+    let mut transaction = one.transaction();
+    guard.fence(&mut transaction);
+    assert_eq!(transaction.len(), 2);
+    one.delete(guard.guards()[1].path()).await.expect("deleted");
+    assert_eq!(soon(guard.lost()).await, LossReason::NodeDeleted);
+    assert!(transaction.await.is_err());
+    guard.release().await.expect("released");
+    until_children(&one, "/a", 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_may_break_at_every_request_for_several_locks() {
+    at_every_step(&BREAKS, &["/a", "/b"], async |rig: &Rig| {
+        let (a, b) = (format!("{}/a", rig.path), format!("{}/b", rig.path));
+        let (a, b) = (Mutex::new(&rig.victim, &a), Mutex::new(&rig.victim, &b));
+        acquire_all(&[&b, &a]).await.expect("both").release().await.expect("released");
+    })
+    .await;
+}

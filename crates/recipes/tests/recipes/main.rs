@@ -1,0 +1,15 @@
+//! The recipes against a server, with a fault at every request that they make.
+#![allow(clippy::print_stdout, reason = "a failing test says where it was")]
+
+mod fault;
+mod rig;
+
+mod barriers;
+mod caches;
+mod elections;
+mod lock_contention;
+mod locks;
+mod mutex;
+mod queues;
+mod simple_lock;
+mod values;

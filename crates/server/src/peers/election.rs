@@ -1,0 +1,291 @@
+//! The election port. There is one connection between two members, the one that the larger id has made; each
+//! member has one place for what is to be said to each other one, and what is newer replaces what is older.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{sleep, timeout};
+use tracing::{debug, warn};
+use zebu_proto::quorum::election::{ADDRESS_BYTES_MAX, NOTIFICATION_BYTES_MAX};
+use zebu_proto::quorum::{InitialMessage, Notification};
+use zebu_proto::{Reader, ServerId};
+use zebu_zab::Event;
+
+use super::address_book::{AddressBook, Port};
+use crate::inbox::Urgent;
+use crate::shared::Shared;
+
+/// Wait between attempts to reach a member, and after a failed accept.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// How long a connection may take to say who it is.
+const INTRODUCTION_MAX: Duration = Duration::from_secs(5);
+
+/// What is to be said to a member.
+#[derive(Debug, Default)]
+struct Slot {
+    unsent: Option<Arc<[u8]>>,
+    last: Option<Arc<[u8]>>,
+}
+
+/// One other member.
+#[derive(Debug)]
+struct Correspondent {
+    slot: Mutex<Slot>,
+    changed: Notify,
+    arrivals: mpsc::UnboundedSender<Arrival>,
+}
+
+/// What came from a member.
+#[derive(Debug)]
+enum Arrival {
+    /// A connection that is to be used.
+    Connection(TcpStream),
+    /// It wants to be called: its id is the smaller one.
+    CallBack,
+}
+
+/// How a connection ended.
+enum Ended {
+    Lost,
+    Replaced(TcpStream),
+    CallBack,
+}
+
+/// The election port and the connections to all members.
+#[derive(Debug)]
+pub(super) struct Election {
+    correspondents: Arc<BTreeMap<ServerId, Arc<Correspondent>>>,
+}
+
+impl Election {
+    pub(super) fn start(shared: Arc<Shared>, book: Arc<AddressBook>, listener: TcpListener) -> Election {
+        let mut correspondents = BTreeMap::new();
+        for id in book.others() {
+            let (arrivals, received) = mpsc::unbounded_channel();
+            let correspondent =
+                Arc::new(Correspondent { slot: Mutex::default(), changed: Notify::new(), arrivals });
+            correspondents.insert(id, correspondent.clone());
+            let desk = Desk { id, correspondent, shared: shared.clone(), book: book.clone() };
+            tokio::spawn(desk.run(received));
+        }
+        let election = Election { correspondents: Arc::new(correspondents) };
+        tokio::spawn(accept(listener, book.me, election.correspondents.clone()));
+        election
+    }
+
+    /// Says something to a member; what was not said yet is replaced.
+    pub(super) fn send(&self, to: ServerId, notification: &Notification) {
+        if let Some(correspondent) = self.correspondents.get(&to) {
+            let mut bytes = Vec::new();
+            notification.encode(&mut bytes);
+            correspondent.slot().unsent = Some(bytes.into());
+            correspondent.changed.notify_one();
+        }
+    }
+}
+
+impl Correspondent {
+    fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next(&self) -> Option<Arc<[u8]>> {
+        let mut slot = self.slot();
+        let message = slot.unsent.take()?;
+        slot.last = Some(message.clone());
+        Some(message)
+    }
+}
+
+/// Keeps the connection to one member.
+struct Desk {
+    id: ServerId,
+    correspondent: Arc<Correspondent>,
+    shared: Arc<Shared>,
+    book: Arc<AddressBook>,
+}
+
+impl Desk {
+    async fn run(self, mut arrivals: mpsc::UnboundedReceiver<Arrival>) {
+        let mut next = None;
+        loop {
+            let stream = match next.take() {
+                Some(stream) => stream,
+                None => match self.await_connection(&mut arrivals).await {
+                    Some(stream) => stream,
+                    None => return,
+                },
+            };
+            match self.converse(stream, &mut arrivals).await {
+                Ended::Lost => sleep(RETRY).await,
+                Ended::Replaced(stream) => next = Some(stream),
+                Ended::CallBack => next = self.call().await,
+            }
+        }
+    }
+
+    /// Waits until there is something to say, or until the member has come by itself.
+    async fn await_connection(&self, arrivals: &mut mpsc::UnboundedReceiver<Arrival>) -> Option<TcpStream> {
+        loop {
+            let waiting = self.correspondent.slot().unsent.is_some();
+            if !waiting {
+                tokio::select! {
+                    arrival = arrivals.recv() => match arrival? {
+                        Arrival::Connection(stream) => return Some(stream),
+                        Arrival::CallBack => {}
+                    },
+                    () = self.correspondent.changed.notified() => {}
+                }
+            }
+            if let Some(stream) = self.call().await {
+                return Some(stream);
+            }
+            // The member answers with a call of its own if its id is the larger one.
+            tokio::select! {
+                arrival = arrivals.recv() => match arrival? {
+                    Arrival::Connection(stream) => return Some(stream),
+                    Arrival::CallBack => {}
+                },
+                () = sleep(RETRY) => {}
+            }
+        }
+    }
+
+    /// Calls the member. The call of the smaller id only tells the other one to call back.
+    async fn call(&self) -> Option<TcpStream> {
+        let attempt = async {
+            let mut stream = self.book.connect(self.id, Port::Election).await?;
+            let mut bytes = Vec::new();
+            let addresses = vec![self.book.own_election_text()];
+            InitialMessage { server: self.book.me, addresses }.encode(&mut bytes);
+            // In one piece: some releases read the address with a single read.
+            stream.write_all(&bytes).await?;
+            io::Result::Ok(stream)
+        };
+        match attempt.await {
+            Ok(stream) if self.book.me > self.id => Some(stream),
+            Ok(_) => None,
+            Err(error) => {
+                debug!(server = self.id.0, %error, "a member cannot be reached on its election port");
+                None
+            }
+        }
+    }
+
+    async fn converse(&self, stream: TcpStream, arrivals: &mut mpsc::UnboundedReceiver<Arrival>) -> Ended {
+        let (reader, mut writer) = stream.into_split();
+        let listening = listen(self.id, reader, self.shared.clone());
+        tokio::pin!(listening);
+        let first = {
+            let mut slot = self.correspondent.slot();
+            let first = slot.unsent.take().or_else(|| slot.last.clone());
+            slot.last.clone_from(&first);
+            first
+        };
+        let mut message = first;
+        loop {
+            if let Some(bytes) = message.take() {
+                if writer.write_all(&bytes).await.is_err() {
+                    self.correspondent.slot().unsent.get_or_insert(bytes);
+                    return Ended::Lost;
+                }
+            } else {
+                tokio::select! {
+                    result = &mut listening => {
+                        if let Err(error) = result {
+                            debug!(server = self.id.0, %error, "an election connection has ended");
+                        }
+                        return Ended::Lost;
+                    }
+                    arrival = arrivals.recv() => return match arrival {
+                        Some(Arrival::Connection(stream)) => Ended::Replaced(stream),
+                        Some(Arrival::CallBack) => Ended::CallBack,
+                        None => Ended::Lost,
+                    },
+                    () = self.correspondent.changed.notified() => {}
+                }
+            }
+            message = self.correspondent.next();
+        }
+    }
+}
+
+/// Takes votes from a connection until it ends.
+async fn listen(from: ServerId, mut reader: OwnedReadHalf, shared: Arc<Shared>) -> io::Result<()> {
+    loop {
+        let length = reader.read_i32().await?;
+        let length =
+            usize::try_from(length).ok().filter(|length| (1..=NOTIFICATION_BYTES_MAX).contains(length));
+        let Some(length) = length else { return Err(io::ErrorKind::InvalidData.into()) };
+        let mut payload = vec![0; length];
+        reader.read_exact(&mut payload).await?;
+        match Notification::decode(&payload) {
+            Ok(notification) => {
+                shared.inbox.push_urgent(Urgent::Peer(Event::Notification { from, notification }));
+            }
+            Err(error) => debug!(server = from.0, %error, "a vote that cannot be read is ignored"),
+        }
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    me: ServerId,
+    correspondents: Arc<BTreeMap<ServerId, Arc<Correspondent>>>,
+) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, from)) => {
+                let correspondents = correspondents.clone();
+                tokio::spawn(async move {
+                    let introduced = timeout(INTRODUCTION_MAX, introduce(stream)).await;
+                    let Ok(Ok((server, stream))) = introduced else {
+                        debug!(%from, "somebody on the election port did not say who it is");
+                        return;
+                    };
+                    match correspondents.get(&server) {
+                        None => {
+                            warn!(%from, server = server.0, "a server that is not in the configuration was refused")
+                        }
+                        Some(member) => {
+                            let arrival =
+                                if server > me { Arrival::Connection(stream) } else { Arrival::CallBack };
+                            // The desk lives as long as the process.
+                            let _ = member.arrivals.send(arrival);
+                        }
+                    }
+                });
+            }
+            Err(error) => {
+                warn!(%error, "an election connection could not be accepted; trying again");
+                sleep(RETRY).await;
+            }
+        }
+    }
+}
+
+/// Reads who connects.
+async fn introduce(mut stream: TcpStream) -> io::Result<(ServerId, TcpStream)> {
+    stream.set_nodelay(true)?;
+    let mut bytes = vec![0; 8];
+    stream.read_exact(&mut bytes).await?;
+    if bytes[0] & 0x80 != 0 {
+        bytes.resize(20, 0);
+        stream.read_exact(&mut bytes[8..]).await?;
+        let length = i32::from_be_bytes([bytes[16], bytes[17], bytes[18], bytes[19]]);
+        let length = usize::try_from(length).ok().filter(|length| *length <= ADDRESS_BYTES_MAX);
+        let Some(length) = length else { return Err(io::ErrorKind::InvalidData.into()) };
+        bytes.resize(20 + length, 0);
+        stream.read_exact(&mut bytes[20..]).await?;
+    }
+    let message = InitialMessage::decode(&mut Reader::new(&bytes));
+    let message = message.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+    Ok((message.server, stream))
+}

@@ -1,0 +1,178 @@
+//! One link: packets back to back in both directions, and now and then a whole state between them.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{sleep, timeout};
+use tracing::debug;
+use zebu_proto::Reader;
+use zebu_proto::jute::DecodeError;
+use zebu_proto::quorum::Packet;
+use zebu_proto::quorum::measure::{Measured, measure_packet};
+use zebu_zab::{Event, LinkId, weight};
+
+use super::links::Links;
+use super::state_stream::{Progress, Receiver, Sender};
+use crate::inbox::Urgent;
+use crate::shared::Shared;
+
+/// Bytes that are gathered for one write.
+const WRITE_BYTES: usize = 256 << 10;
+
+/// Bytes that are read at a time.
+const READ_BYTES: usize = 64 << 10;
+
+/// Events of other members that may wait for the core before the network is read on.
+const BACKLOG_MAX: usize = 10_000;
+
+/// How long a link that is closed here may take to send what it has.
+const FAREWELL_MAX: Duration = Duration::from_secs(1);
+
+/// Room for a packet's own fields around a request or a transaction.
+const FIELD_MARGIN: usize = 1 << 20;
+
+/// What is to be sent.
+#[derive(Debug)]
+pub(super) enum Outgoing {
+    Packet(Packet),
+    /// The whole state, as it is when its turn comes.
+    State,
+}
+
+/// Serves a link until one side ends it.
+pub(super) async fn run(
+    link: LinkId,
+    stream: TcpStream,
+    mut waiting: UnboundedReceiver<Outgoing>,
+    links: Arc<Links>,
+    shared: Arc<Shared>,
+) {
+    let (reader, writer) = stream.into_split();
+    let reading = read(link, reader, &links, &shared);
+    let writing = write(link, writer, &mut waiting, &links, &shared);
+    tokio::pin!(reading);
+    tokio::pin!(writing);
+    let result = tokio::select! {
+        result = &mut reading => result,
+        // Closed from here: everything is written, or does not get through.
+        result = &mut writing => result,
+    };
+    if let Err(error) = result {
+        debug!(link = link.0, %error, "a link to another member has ended");
+    }
+    links.ended(link);
+}
+
+async fn write(
+    link: LinkId,
+    mut writer: OwnedWriteHalf,
+    waiting: &mut UnboundedReceiver<Outgoing>,
+    links: &Links,
+    shared: &Shared,
+) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    while let Some(first) = waiting.recv().await {
+        let mut next = Some(first);
+        let mut sent = 0;
+        let mut state = None;
+        while let Some(outgoing) = next.take() {
+            match outgoing {
+                Outgoing::Packet(packet) => {
+                    sent += weight(&packet);
+                    packet.encode(&mut bytes);
+                }
+                Outgoing::State => state = Some(()),
+            }
+            if state.is_none() && bytes.len() < WRITE_BYTES {
+                next = waiting.try_recv().ok();
+            }
+        }
+        if waiting.is_closed() {
+            // Nobody waits for room on a link that is closed, and nobody waits for the link for long.
+            let farewell = timeout(FAREWELL_MAX, writer.write_all(&bytes)).await;
+            farewell.unwrap_or(Err(io::ErrorKind::TimedOut.into()))?;
+        } else {
+            writer.write_all(&bytes).await?;
+        }
+        bytes.clear();
+        if sent > 0 {
+            links.tell(Event::Sent { link, weight: sent });
+        }
+        if state.is_some() {
+            send_state(&mut writer, shared).await?;
+            links.tell(Event::SnapshotSent { link });
+        }
+    }
+    writer.shutdown().await
+}
+
+async fn send_state(writer: &mut OwnedWriteHalf, shared: &Shared) -> io::Result<()> {
+    let mut sender = Sender::begin(shared);
+    let mut bytes = Vec::new();
+    loop {
+        let progress = sender.next_slice(shared, &mut bytes)?;
+        writer.write_all(&bytes).await?;
+        bytes.clear();
+        if progress == Progress::Done {
+            return Ok(());
+        }
+    }
+}
+
+async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &Shared) -> io::Result<()> {
+    let field_max = shared.config.limits.jute_max_buffer as usize + FIELD_MARGIN;
+    let mut buffer: Vec<u8> = Vec::new();
+    let mut start = 0;
+    let mut receiver: Option<Receiver> = None;
+    loop {
+        while shared.inbox.urgent_len() > BACKLOG_MAX {
+            sleep(Duration::from_millis(1)).await;
+        }
+        buffer.drain(..start);
+        start = 0;
+        buffer.reserve(READ_BYTES);
+        if reader.read_buf(&mut buffer).await? == 0 {
+            return Ok(());
+        }
+        let mut events = Vec::new();
+        loop {
+            if let Some(receiving) = &mut receiver {
+                let (used, tree) = receiving.feed(&buffer[start..])?;
+                start += used;
+                let Some(tree) = tree else { break };
+                receiver = None;
+                links.keep_received(link, tree);
+                events.push(Urgent::Peer(Event::SnapshotReceived { link }));
+            }
+            let Some((packet, length)) = next_packet(&buffer[start..], field_max)? else { break };
+            start += length;
+            let Some(packet) = packet else { continue };
+            if let Packet::Snap { zxid } = packet {
+                receiver = Some(Receiver::new(shared, zxid));
+            }
+            events.push(Urgent::Peer(Event::Packet { link, packet }));
+        }
+        shared.inbox.push_all_urgent(events);
+    }
+}
+
+/// The packet at the front, if it is there as a whole. A packet of a kind that is not known is skipped, as
+/// members of other releases do.
+fn next_packet(bytes: &[u8], field_max: usize) -> io::Result<Option<(Option<Packet>, usize)>> {
+    let invalid = |error: DecodeError| io::Error::new(io::ErrorKind::InvalidData, error);
+    let length = match measure_packet(bytes, field_max) {
+        Measured::Complete { length } => length,
+        Measured::Partial => return Ok(None),
+        Measured::Refused(error) => return Err(invalid(error)),
+    };
+    match Packet::decode(&mut Reader::new(&bytes[..length])) {
+        Ok(packet) => Ok(Some((Some(packet), length))),
+        Err(DecodeError::Unknown { .. }) => Ok(Some((None, length))),
+        Err(error) => Err(invalid(error)),
+    }
+}

@@ -1,0 +1,137 @@
+//! All links between this server and other members: who is at the other end is the brain's business, here they
+//! have numbers.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::time::sleep;
+use tracing::{debug, warn};
+use zebu_proto::ServerId;
+use zebu_proto::quorum::Packet;
+use zebu_tree::Tree;
+use zebu_zab::{Event, LinkId};
+
+use super::address_book::{AddressBook, Port};
+use super::link::{self, Outgoing};
+use crate::inbox::Urgent;
+use crate::shared::Shared;
+
+/// Wait after a failed accept.
+const RETRY: Duration = Duration::from_millis(100);
+
+#[derive(Debug)]
+pub(super) struct Links {
+    shared: Arc<Shared>,
+    book: Arc<AddressBook>,
+    /// What waits on a link is bounded by the brain, which is told when something has left.
+    open: Mutex<BTreeMap<LinkId, UnboundedSender<Outgoing>>>,
+    received: Mutex<BTreeMap<LinkId, Tree>>,
+    accepted: AtomicU64,
+}
+
+impl Links {
+    pub(super) fn new(shared: Arc<Shared>, book: Arc<AddressBook>) -> Links {
+        Links {
+            shared,
+            book,
+            open: Mutex::default(),
+            received: Mutex::default(),
+            accepted: AtomicU64::new(0),
+        }
+    }
+
+    /// Accepts learners; whether this server leads them is the brain's business.
+    pub(super) async fn listen(self: Arc<Self>, listener: TcpListener) {
+        loop {
+            match listener.accept().await {
+                Ok((stream, from)) => {
+                    if let Err(error) = stream.set_nodelay(true) {
+                        debug!(%from, %error, "a learner was gone before it was heard");
+                        continue;
+                    }
+                    let link = LinkId::accepted(self.accepted.fetch_add(1, Relaxed) + 1);
+                    self.start(link, stream, Event::Accepted { link });
+                }
+                Err(error) => {
+                    warn!(%error, "a learner could not be accepted; trying again");
+                    sleep(RETRY).await;
+                }
+            }
+        }
+    }
+
+    pub(super) fn dial(self: &Arc<Self>, link: LinkId, to: ServerId) {
+        let links = self.clone();
+        tokio::spawn(async move {
+            match links.book.connect(to, Port::Quorum).await {
+                Ok(stream) => {
+                    links.start(link, stream, Event::Dialed { link });
+                }
+                Err(error) => {
+                    debug!(server = to.0, %error, "a leader cannot be reached");
+                    links.tell(Event::DialFailed { link });
+                }
+            }
+        });
+    }
+
+    pub(super) fn send(&self, link: LinkId, packet: Packet) {
+        self.put(link, Outgoing::Packet(packet));
+    }
+
+    pub(super) fn stream(&self, link: LinkId) {
+        self.put(link, Outgoing::State);
+    }
+
+    /// What was sent before still leaves.
+    pub(super) fn close(&self, link: LinkId) {
+        self.open().remove(&link);
+    }
+
+    pub(super) fn take_received(&self, link: LinkId) -> Option<Tree> {
+        self.received().remove(&link)
+    }
+
+    pub(super) fn keep_received(&self, link: LinkId, tree: Tree) {
+        self.received().insert(link, tree);
+    }
+
+    pub(super) fn tell(&self, event: Event) {
+        self.shared.inbox.push_urgent(Urgent::Peer(event));
+    }
+
+    /// A link has ended by itself.
+    pub(super) fn ended(&self, link: LinkId) {
+        if self.open().remove(&link).is_some() {
+            self.tell(Event::LinkDown { link });
+        }
+    }
+
+    /// The brain hears of a link before anything comes from it, and when it can be closed already: its answer may
+    /// be a close.
+    fn start(self: &Arc<Self>, link: LinkId, stream: TcpStream, news: Event) {
+        let (outgoing, waiting) = unbounded_channel();
+        self.open().insert(link, outgoing);
+        self.tell(news);
+        tokio::spawn(link::run(link, stream, waiting, self.clone(), self.shared.clone()));
+    }
+
+    fn put(&self, link: LinkId, outgoing: Outgoing) {
+        if let Some(open) = self.open().get(&link) {
+            // If the link has ended, its end is on its way to the brain.
+            let _ = open.send(outgoing);
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, BTreeMap<LinkId, UnboundedSender<Outgoing>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn received(&self) -> MutexGuard<'_, BTreeMap<LinkId, Tree>> {
+        self.received.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,38 @@
+//! All targets.
+
+mod client_library;
+mod configuration;
+mod conversation;
+mod credentials;
+mod election;
+mod files;
+mod peer;
+mod requests;
+
+use crate::corpus::{self, Side};
+
+/// Something that takes bytes from strangers.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// Its name.
+    pub name: &'static str,
+    /// What is fed.
+    pub run: fn(&[u8]),
+    /// Real inputs.
+    pub corpus: fn() -> Vec<Vec<u8>>,
+}
+
+/// All of them.
+pub const TARGETS: [Target; 11] = [
+    Target { name: "requests", run: requests::run, corpus: || corpus::client_frames(Side::Client) },
+    Target { name: "conversation", run: conversation::run, corpus: conversation::corpus },
+    Target { name: "client_library", run: client_library::run, corpus: client_library::corpus },
+    Target { name: "election", run: election::run, corpus: || corpus::quorum_messages("election") },
+    Target { name: "packets", run: peer::packets, corpus: || corpus::quorum_messages("learner") },
+    Target { name: "peer", run: peer::run, corpus: peer::corpus },
+    Target { name: "log", run: files::log, corpus: || corpus::files("log.") },
+    Target { name: "snapshot", run: files::snapshot, corpus: || corpus::files("snapshot.") },
+    Target { name: "stream", run: files::stream, corpus: files::streams },
+    Target { name: "configuration", run: configuration::run, corpus: configuration::corpus },
+    Target { name: "credentials", run: credentials::run, corpus: credentials::corpus },
+];

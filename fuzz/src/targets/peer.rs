@@ -1,0 +1,274 @@
+//! A member of an ensemble hears anything, as leader and as learner. It closes connections; it does not fall
+//! over, and it keeps its promises.
+
+use std::collections::BTreeSet;
+
+use zebu_proto::quorum::measure::{Measured, measure_packet};
+use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
+use zebu_proto::quorum::{Notification, Packet};
+use zebu_proto::{Reader, ServerId, Zxid};
+use zebu_zab::{
+    Action, Entry, Event, HistoryLimits, IoId, LinkId, LogRead, Peer, PeerSettings, QuorumRule, Recovered,
+    Role, Trust, weight,
+};
+
+use crate::bits::Bits;
+use crate::corpus;
+
+/// Bytes as packets: measured, read, written and read again.
+pub(super) fn packets(data: &[u8]) {
+    let mut rest = data;
+    while let Measured::Complete { length } = measure_packet(rest, 1 << 20) {
+        if let Ok(packet) = Packet::decode(&mut Reader::new(&rest[..length])) {
+            let mut bytes = Vec::new();
+            packet.encode(&mut bytes);
+            assert_eq!(measure_packet(&bytes, 1 << 20), Measured::Complete { length: bytes.len() });
+            assert_eq!(Packet::decode(&mut Reader::new(&bytes)).as_ref(), Ok(&packet));
+        }
+        rest = &rest[length..];
+    }
+}
+
+struct Rig {
+    peer: Peer,
+    now_ms: i64,
+    io: Option<IoId>,
+    dialed: Option<LinkId>,
+    accepted: u64,
+    last: Zxid,
+    delivered: Zxid,
+    promised: i64,
+}
+
+fn settings(role: Role) -> PeerSettings {
+    let observers = match role {
+        Role::Voter => BTreeSet::from([ServerId(9)]),
+        Role::Observer => BTreeSet::from([ServerId(2), ServerId(9)]),
+    };
+    PeerSettings {
+        me: ServerId(2),
+        role,
+        quorum: QuorumRule::majority(if role == Role::Voter { [1, 2, 3] } else { [1, 3, 4] }.map(ServerId)),
+        observers,
+        config: "version=0".into(),
+        config_version: 0,
+        tick_ms: 100,
+        init_limit: 10,
+        sync_limit: 5,
+        resend_ms_min: 20,
+        resend_ms_max: 200,
+        finalize_ms: 20,
+        retry_ms: 30,
+        history: HistoryLimits { entries: 3, bytes: 1000 },
+        window: 500,
+    }
+}
+
+impl Rig {
+    fn new(role: Role) -> Rig {
+        let last = Zxid::new(1, 3);
+        let recovered = Recovered {
+            last,
+            proven: Zxid::ZERO,
+            accepted_epoch: 1,
+            current_epoch: 1,
+            trust: Trust::Trusted,
+        };
+        let mut out = Vec::new();
+        let peer = Peer::new(settings(role), recovered, 0, &mut out);
+        let mut rig =
+            Rig { peer, now_ms: 0, io: None, dialed: None, accepted: 0, last, delivered: last, promised: 1 };
+        rig.perform(out);
+        rig
+    }
+
+    fn handle(&mut self, event: Event) {
+        let mut out = Vec::new();
+        self.peer.handle(event, self.now_ms, &mut out);
+        self.perform(out);
+    }
+
+    fn perform(&mut self, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Dial { link, .. } => self.dialed = Some(link),
+                Action::Send { link, packet } => self.handle(Event::Sent { link, weight: weight(&packet) }),
+                Action::StreamSnapshot { link, .. } => self.handle(Event::SnapshotSent { link }),
+                Action::ReadLog { link, .. } => {
+                    self.handle(Event::LogRead { link, read: LogRead::Unavailable })
+                }
+                Action::Append { io, entry } => {
+                    assert!(entry.zxid > self.last, "the log grows");
+                    self.last = entry.zxid;
+                    self.io = Some(io);
+                }
+                Action::Truncate { io, to } => {
+                    assert!(to >= self.peer.status().committed, "what is committed stays");
+                    if to > self.last {
+                        self.handle(Event::TruncateRefused { io });
+                    } else {
+                        self.last = to;
+                        self.delivered = self.delivered.min(to);
+                        self.io = Some(io);
+                    }
+                }
+                Action::InstallSnapshot { io, zxid, .. } => {
+                    (self.last, self.delivered) = (zxid, zxid);
+                    self.io = Some(io);
+                }
+                Action::SetAside { io } => {
+                    (self.last, self.delivered) = (Zxid::ZERO, Zxid::ZERO);
+                    self.io = Some(io);
+                }
+                Action::SaveAcceptedEpoch { io, epoch } => {
+                    assert!(i64::from(epoch) > self.promised, "a promise is never taken back");
+                    self.promised = i64::from(epoch);
+                    self.io = Some(io);
+                }
+                Action::SaveCurrentEpoch { io, epoch } => {
+                    assert!(i64::from(epoch) <= self.promised, "an epoch is promised before it is accepted");
+                    self.io = Some(io);
+                }
+                Action::MarkTrusted { io } => self.io = Some(io),
+                Action::Deliver(entry) => {
+                    assert!(entry.zxid > self.delivered, "transactions are delivered in order");
+                    self.delivered = entry.zxid;
+                }
+                Action::Notify { .. }
+                | Action::Close { .. }
+                | Action::DiscardSnapshot { .. }
+                | Action::Serve(_)
+                | Action::StopServing
+                | Action::FromLearner { .. }
+                | Action::LearnerLost { .. }
+                | Action::FromLeader { .. } => {}
+            }
+        }
+    }
+
+    fn link(&self, bits: &mut Bits<'_>) -> LinkId {
+        match self.dialed {
+            Some(link) if bits.below(3) > 0 => link,
+            _ => LinkId::accepted(u64::from(bits.below(4))),
+        }
+    }
+
+    fn wait(&mut self, ms: i64) {
+        self.now_ms += ms;
+        let mut out = Vec::new();
+        self.peer.timeout(self.now_ms, &mut out);
+        self.perform(out);
+    }
+}
+
+pub(super) fn run(data: &[u8]) {
+    let mut bits = Bits::new(data);
+    let mut rig = Rig::new(if bits.below(4) == 0 { Role::Observer } else { Role::Voter });
+    while !bits.is_empty() {
+        match bits.below(10) {
+            0 => rig.wait(i64::from(bits.byte()) * 10),
+            1 => {
+                if let Some(io) = rig.io.take() {
+                    rig.handle(Event::Persisted { io });
+                }
+            }
+            2 => {
+                rig.accepted += 1;
+                let link = LinkId::accepted(rig.accepted % 4);
+                rig.handle(Event::Accepted { link });
+            }
+            3 => {
+                if let Some(link) = rig.dialed {
+                    rig.handle(Event::Dialed { link });
+                }
+            }
+            4 => {
+                let link = rig.link(&mut bits);
+                rig.handle(Event::LinkDown { link });
+            }
+            5 => {
+                let link = rig.link(&mut bits);
+                rig.handle(Event::SnapshotReceived { link });
+            }
+            6 => {
+                let length = usize::from(bits.byte());
+                if let Ok(notification) = Notification::decode(bits.take(length)) {
+                    let from = ServerId(i64::from(bits.below(5)));
+                    rig.handle(Event::Notification { from, notification });
+                }
+            }
+            7 => {
+                if let Some(zxid) = rig.peer.next_zxid() {
+                    let mut out = Vec::new();
+                    rig.peer.propose(Entry { zxid, bytes: [1].into() }, rig.now_ms, &mut out);
+                    rig.perform(out);
+                }
+            }
+            8 => {
+                let link = rig.link(&mut bits);
+                let packet = small_packet(&mut bits);
+                rig.handle(Event::Packet { link, packet });
+            }
+            _ => {
+                let link = rig.link(&mut bits);
+                let length = usize::from(bits.short());
+                if let Ok(packet) = Packet::decode(&mut Reader::new(bits.take(length))) {
+                    rig.handle(Event::Packet { link, packet });
+                }
+            }
+        }
+    }
+}
+
+/// A packet about small numbers: the ones that have a meaning here.
+fn small_packet(bits: &mut Bits<'_>) -> Packet {
+    let zxid = Zxid::new(u32::from(bits.below(4)), u32::from(bits.below(8)));
+    let entry = [7].into();
+    let info = LearnerInfo {
+        server: ServerId(i64::from(bits.below(10))),
+        protocol: LEARNER_PROTOCOL,
+        config_version: 0,
+    };
+    match bits.below(16) {
+        0 => Packet::Proposal { zxid, entry },
+        1 | 2 => Packet::Ack { zxid },
+        3 => Packet::Commit { zxid },
+        4 => Packet::Inform { zxid, entry },
+        5 => Packet::NewLeader { zxid, config: None },
+        6 => Packet::FollowerInfo { accepted: zxid, info },
+        7 => Packet::ObserverInfo { accepted: zxid, info },
+        8 => Packet::UpToDate,
+        9 => Packet::Diff { zxid },
+        10 => Packet::Trunc { zxid },
+        11 => Packet::Snap { zxid },
+        12 => Packet::LeaderInfo { zxid, protocol: LEARNER_PROTOCOL },
+        13 => Packet::AckEpoch { last: zxid, current_epoch: i32::from(bits.below(4)) - 1 },
+        14 => Packet::Sync,
+        _ => Packet::PingReply { zxid, touched: Vec::new() },
+    }
+}
+
+/// Recorded votes and packets, each behind the choice that feeds it.
+pub(super) fn corpus() -> Vec<Vec<u8>> {
+    let mut inputs = Vec::new();
+    let votes = corpus::quorum_messages("election");
+    let packets = corpus::quorum_messages("learner");
+    for (index, chunk) in packets.chunks(6).enumerate() {
+        let mut input = vec![1];
+        for vote in votes.iter().cycle().skip(index).take(3) {
+            let payload = vote.get(4..).unwrap_or_default();
+            input.extend_from_slice(&[6, payload.len().min(255) as u8]);
+            input.extend_from_slice(&payload[..payload.len().min(255)]);
+            input.push(index as u8);
+        }
+        input.extend_from_slice(&[0, 5, 2, 3]);
+        for packet in chunk {
+            input.extend_from_slice(&[9, 1]);
+            input.extend_from_slice(&(packet.len().min(65_535) as u16).to_be_bytes());
+            input.extend_from_slice(&packet[..packet.len().min(65_535)]);
+            input.push(1);
+        }
+        inputs.push(input);
+    }
+    inputs
+}
