@@ -45,6 +45,8 @@ enum Command {
     Ensemble(ensemble::Arguments),
     /// Measure Apache and Zebu under the same load, one after the other, and print both
     Bench(bench::Arguments),
+    /// Answer every frame on a free port with a constant: the server that nobody can be faster than
+    Echo,
 }
 
 #[derive(Args)]
@@ -154,6 +156,7 @@ fn main() -> Result<ExitCode> {
         Command::Kill(arguments) => run_kill(&arguments),
         Command::Ensemble(arguments) => ensemble::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Echo => bench::serve_echo().map(|()| ExitCode::SUCCESS),
     }
 }
 
