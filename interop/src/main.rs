@@ -7,10 +7,13 @@ mod client;
 mod differential;
 mod dump;
 mod ensemble;
+mod failover;
 mod files;
 mod kill;
 mod load;
 mod outcome;
+mod steady;
+mod trio;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,6 +46,8 @@ enum Command {
     Kill(KillArguments),
     /// Break an ensemble of Zebu and Apache servers under load, again and again, and compare all members
     Ensemble(ensemble::Arguments),
+    /// Take the leader of an ensemble away under load, Apache's and Zebu's in turn, and time the outage
+    Failover(failover::Arguments),
     /// Measure Apache and Zebu under the same load, one after the other, and print both
     Bench(bench::Arguments),
 }
@@ -153,6 +158,7 @@ fn main() -> Result<ExitCode> {
         Command::Files(arguments) => run_files(&arguments),
         Command::Kill(arguments) => run_kill(&arguments),
         Command::Ensemble(arguments) => ensemble::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Failover(arguments) => failover::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
     }
 }

@@ -23,7 +23,9 @@ use tokio::runtime::Runtime;
 
 use contender::Contender;
 use forest::{Filling, Forest};
-use machine::Machine;
+pub(crate) use machine::Machine;
+pub(crate) use middle::median;
+pub(crate) use table::{Table, figure};
 
 /// What is compared, and how long.
 #[derive(Args)]
