@@ -9,6 +9,7 @@ mod dump;
 mod ensemble;
 mod failover;
 mod files;
+mod heavy;
 mod kill;
 mod load;
 mod outcome;
@@ -48,6 +49,8 @@ enum Command {
     Ensemble(ensemble::Arguments),
     /// Take the leader of an ensemble away under load, Apache's and Zebu's in turn, and time the outage
     Failover(failover::Arguments),
+    /// Put much on an ensemble: a member that needs the whole of a large tree, or a flood of clients
+    Heavy(heavy::Arguments),
     /// Measure Apache and Zebu under the same load, one after the other, and print both
     Bench(bench::Arguments),
 }
@@ -159,6 +162,7 @@ fn main() -> Result<ExitCode> {
         Command::Kill(arguments) => run_kill(&arguments),
         Command::Ensemble(arguments) => ensemble::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Failover(arguments) => failover::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Heavy(arguments) => heavy::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
     }
 }

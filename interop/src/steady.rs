@@ -17,7 +17,7 @@ use zebu_testing::{RawClient, Session};
 const RETRY: Duration = Duration::from_millis(2);
 
 /// How long an answer may take before the next server is tried.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long no server at all may be found.
 const PATIENCE_IN_ALL: Duration = Duration::from_secs(120);
@@ -58,7 +58,7 @@ pub(crate) struct Writers {
 }
 
 impl Writers {
-    pub(crate) fn start(servers: &[SocketAddr], count: usize, pace: Pace) -> Writers {
+    pub(crate) fn start(servers: &[SocketAddr], count: usize, pace: Pace, timeout_ms: i32) -> Writers {
         let stop = Arc::new(AtomicBool::new(false));
         let acknowledged = Arc::new(Mutex::new(Vec::new()));
         let threads = (0..count)
@@ -68,6 +68,7 @@ impl Writers {
                     server: number,
                     path: format!("/writer{number}"),
                     pace,
+                    timeout_ms,
                     session: None,
                     fate: Fate::default(),
                 };
@@ -100,6 +101,7 @@ struct Writer {
     server: usize,
     path: String,
     pace: Pace,
+    timeout_ms: i32,
     session: Option<Session>,
     fate: Fate,
 }
@@ -158,7 +160,8 @@ impl Writer {
     fn attempt(&mut self, address: SocketAddr) -> Result<RawClient> {
         let mut client = RawClient::connect(address)?;
         client.set_patience(PATIENCE);
-        let request = self.session.as_ref().map_or_else(new_session_request, Session::resume_request);
+        let mut request = self.session.as_ref().map_or_else(new_session_request, Session::resume_request);
+        request.timeout_ms = self.timeout_ms;
         let response = client.handshake(&request)?;
         if response.session_id == 0 {
             self.fate.expired += 1;

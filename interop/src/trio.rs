@@ -22,7 +22,6 @@ struct Member {
     launch: Launch,
     address: SocketAddr,
     config: PathBuf,
-    data: PathBuf,
     log: PathBuf,
     child: Option<Child>,
 }
@@ -64,7 +63,7 @@ impl Trio {
                 address.port()
             );
             fs::write(&config, text)?;
-            members.push(Member { launch, address, config, data, log, child: None });
+            members.push(Member { launch, address, config, log, child: None });
         }
         Ok(Trio { members, _home: home })
     }
@@ -99,17 +98,8 @@ impl Trio {
         self.members.iter().map(|member| member.address).collect()
     }
 
-    /// Where a server keeps its history.
-    pub(crate) fn history(&self, index: usize) -> PathBuf {
-        self.members[index].data.join("version-2")
-    }
-
     pub(crate) fn log(&self, index: usize) -> &Path {
         &self.members[index].log
-    }
-
-    pub(crate) fn set_launch(&mut self, index: usize, launch: Launch) {
-        self.members[index].launch = launch;
     }
 
     /// Sends SIGKILL and does not wait; returns the moment before.

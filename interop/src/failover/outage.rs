@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use zebu_testing::four_letter;
+use zebu_testing::raw::SESSION_TIMEOUT_MS;
 
 use crate::steady::{Acknowledged, Pace, Writers};
 use crate::trio::{SERVERS, Trio, mode_in};
@@ -67,7 +68,7 @@ impl fmt::Display for Outage {
 pub(super) fn measure(trio: &mut Trio, end: End, writers: usize, warm_up: Duration) -> Result<Outage> {
     trio.await_service()?;
     let leader = trio.leader()?;
-    let load = Writers::start(&trio.addresses(), writers, Pace::Unbounded);
+    let load = Writers::start(&trio.addresses(), writers, Pace::Unbounded, SESSION_TIMEOUT_MS);
     std::thread::sleep(warm_up);
     let before = load.acknowledged().len();
     let at = match end {

@@ -204,6 +204,10 @@ impl Learner {
                 }
                 self.packet(packet, member, now_ms, out)
             }
+            Event::SnapshotMoves { link } if link == self.link => {
+                self.heard_ms = now_ms;
+                Ok(())
+            }
             Event::SnapshotReceived { link } if link == self.link => {
                 self.heard_ms = now_ms;
                 self.snapshot_received()
