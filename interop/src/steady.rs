@@ -30,6 +30,9 @@ pub(crate) struct Acknowledged {
     /// When it was sent, or with a fixed pace when it was due.
     pub(crate) sent: Instant,
     pub(crate) answered: Instant,
+    /// The writer, and which of its connections it was.
+    pub(crate) writer: usize,
+    pub(crate) connection: usize,
 }
 
 /// How a writer fared.
@@ -64,6 +67,7 @@ impl Writers {
         let threads = (0..count)
             .map(|number| {
                 let writer = Writer {
+                    number,
                     servers: servers.to_vec(),
                     server: number,
                     path: format!("/writer{number}"),
@@ -97,6 +101,7 @@ impl Writers {
 }
 
 struct Writer {
+    number: usize,
     servers: Vec<SocketAddr>,
     server: usize,
     path: String,
@@ -119,7 +124,12 @@ impl Writer {
             }
             match self.write(&mut client) {
                 Ok(()) => {
-                    let write = Acknowledged { sent: due, answered: Instant::now() };
+                    let write = Acknowledged {
+                        sent: due,
+                        answered: Instant::now(),
+                        writer: self.number,
+                        connection: self.fate.lost,
+                    };
                     acknowledged.lock().unwrap_or_else(PoisonError::into_inner).push(write);
                 }
                 Err(_) => {

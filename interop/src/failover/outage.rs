@@ -1,5 +1,6 @@
 //! One outage: the leader of a loaded ensemble goes, and writes are watched until they succeed again.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -42,9 +43,9 @@ impl fmt::Display for End {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outage {
     pub(super) end: End,
-    /// Until the first write behind the gap was acknowledged.
+    /// Until the first writer that had lost its connection had an answer again.
     pub(super) writes_ms: f64,
-    /// Until as many writes were acknowledged behind the gap as there are writers.
+    /// Until all of them had.
     pub(super) all_writers_ms: f64,
     /// Until somebody else said that it leads and serves.
     pub(super) leader_ms: f64,
@@ -84,12 +85,12 @@ pub(super) fn measure(trio: &mut Trio, end: End, writers: usize, warm_up: Durati
     trio.reap(leader)?;
     trio.start(leader)?;
     trio.await_service()?;
-    let resumed = behind_the_gap(&acknowledged, at);
-    ensure!(resumed.len() >= writers, "after {WATCHED:?} writes had not come back");
+    let back = came_back(&acknowledged, at);
+    ensure!(back.len() == writers, "after {WATCHED:?} only {} of {writers} writers were back", back.len());
     Ok(Outage {
         end,
-        writes_ms: millis(resumed[0].answered - at),
-        all_writers_ms: millis(resumed[writers - 1].answered - at),
+        writes_ms: millis(back[0] - at),
+        all_writers_ms: millis(back[writers - 1] - at),
         leader_ms,
         rate: before as f64 / warm_up.as_secs_f64(),
         expired: fates.iter().map(|fate| fate.expired).sum(),
@@ -109,18 +110,15 @@ fn await_leader(others: &[SocketAddr], at: Instant) -> Result<Duration> {
     None.context("nobody else leads")
 }
 
-/// The writes behind the longest time without any, of those that were answered after the signal.
-fn behind_the_gap(acknowledged: &[Acknowledged], at: Instant) -> &[Acknowledged] {
-    let first = acknowledged.partition_point(|write| write.answered < at);
-    let gap = |index: usize| {
-        let previous = match index.checked_sub(1) {
-            Some(previous) => acknowledged[previous].answered.max(at),
-            None => at,
-        };
-        acknowledged[index].answered - previous
-    };
-    let end = (first..acknowledged.len()).max_by_key(|&index| gap(index));
-    end.map_or(&[], |index| &acknowledged[index..])
+/// When each writer had its first answer on a connection that it made after the signal, soonest first.
+fn came_back(acknowledged: &[Acknowledged], at: Instant) -> Vec<Instant> {
+    let mut first: BTreeMap<usize, Instant> = BTreeMap::new();
+    for write in acknowledged.iter().filter(|write| write.answered >= at && write.connection > 0) {
+        first.entry(write.writer).or_insert(write.answered);
+    }
+    let mut all: Vec<Instant> = first.into_values().collect();
+    all.sort();
+    all
 }
 
 fn millis(duration: Duration) -> f64 {
@@ -134,10 +132,12 @@ mod tests {
     #[test]
     fn what_the_dying_leader_still_answers_does_not_count() {
         let at = Instant::now();
-        let write = |ms: u64| Acknowledged { sent: at, answered: at + Duration::from_millis(ms) };
-        let writes = [write(1), write(2), write(200), write(201)];
-        assert_eq!(behind_the_gap(&writes, at).len(), 2);
-        assert_eq!(behind_the_gap(&writes[2..], at).len(), 2);
-        assert_eq!(behind_the_gap(&[], at).len(), 0);
+        let write = |writer, connection, ms: u64| {
+            let answered = at + Duration::from_millis(ms);
+            Acknowledged { sent: at, answered, writer, connection }
+        };
+        let writes = [write(1, 0, 1), write(2, 0, 2), write(2, 1, 200), write(1, 1, 201), write(1, 1, 202)];
+        let after: Vec<Duration> = came_back(&writes, at).into_iter().map(|back| back - at).collect();
+        assert_eq!(after, [200, 201].map(Duration::from_millis));
     }
 }

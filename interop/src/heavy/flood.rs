@@ -1,7 +1,7 @@
 //! A flood: many clients send as much as they can to all members. Nobody may lose the leader, a connection or a
 //! session because of it.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -28,9 +28,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// What to run.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The zebu binary
-    #[arg(long, value_name = "PATH")]
-    zebu: PathBuf,
     /// The members: `zebu`, or an edition of Apache ZooKeeper
     #[arg(long, default_value = "zebu", value_name = "KIND")]
     members: String,
@@ -49,8 +46,8 @@ pub(crate) struct Arguments {
 }
 
 /// Runs it.
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let launch = launch(&arguments.members, &arguments.zebu)?;
+pub(crate) fn run(arguments: &Arguments, zebu: &Path) -> Result<()> {
+    let launch = launch(&arguments.members, zebu)?;
     let mut trio = Trio::new([launch.clone(), launch.clone(), launch], "")?;
     println!("{}", Machine::look());
     trio.start_all()?;

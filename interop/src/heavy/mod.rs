@@ -4,7 +4,7 @@
 mod flood;
 mod snap;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -17,6 +17,9 @@ use crate::steady::Acknowledged;
 /// What to run.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
+    /// The zebu binary
+    #[arg(long, value_name = "PATH", global = true)]
+    zebu: Option<PathBuf>,
     #[command(subcommand)]
     trial: Trial,
 }
@@ -31,9 +34,10 @@ enum Trial {
 
 /// Runs it.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let zebu = arguments.zebu.as_ref().context("--zebu names no binary")?;
     match &arguments.trial {
-        Trial::Snap(arguments) => snap::run(arguments),
-        Trial::Flood(arguments) => flood::run(arguments),
+        Trial::Snap(arguments) => snap::run(arguments, zebu),
+        Trial::Flood(arguments) => flood::run(arguments, zebu),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -40,9 +40,6 @@ const WRITERS: usize = 20;
 /// What to run.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The zebu binary
-    #[arg(long, value_name = "PATH")]
-    zebu: PathBuf,
     /// The two that have the tree: `zebu`, or an edition of Apache ZooKeeper
     #[arg(long, default_value = "zebu", value_name = "KIND")]
     leaders: String,
@@ -58,9 +55,9 @@ pub(crate) struct Arguments {
 }
 
 /// Runs it.
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let leaders = launch(&arguments.leaders, &arguments.zebu)?;
-    let joins = launch(&arguments.joins, &arguments.zebu)?;
+pub(crate) fn run(arguments: &Arguments, zebu: &Path) -> Result<()> {
+    let leaders = launch(&arguments.leaders, zebu)?;
+    let joins = launch(&arguments.joins, zebu)?;
     let mut trio = Trio::new([joins, leaders.clone(), leaders], "")?;
     println!("{}", Machine::look());
     trio.start(1)?;

@@ -117,6 +117,10 @@ impl Looking {
         };
         if votes_again {
             self.vote_for_proposal(settings, *round, out);
+        } else if settings.role == Role::Voter && self.proposal.beats(&ballot.candidate) {
+            // It began to look only now: what was said to it before went to somebody who had a leader.
+            let message = notification(settings, PeerState::Looking, self.proposal, *round);
+            out.push(Action::Send { to: from, notification: message });
         }
         self.received.insert(from, ballot);
         if self.lost == Some(from) {

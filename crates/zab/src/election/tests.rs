@@ -167,6 +167,21 @@ fn a_server_that_comes_back_finds_the_leader_even_with_a_better_id() {
     assert_eq!(world.leader_of(3), Some((2, PeerState::Following)));
 }
 
+/// By then the first one sends its vote only once a minute.
+#[test]
+fn a_member_that_comes_late_is_not_kept_waiting() {
+    for late in [1, 3] {
+        let mut world = World::new(vec![2]);
+        world.add(settings(2, Role::Voter, &[1, 2, 3]), standing(5, 1));
+        world.run();
+        world.now_ms = 600_000;
+        world.add(settings(late, Role::Voter, &[1, 2, 3]), standing(5, 1));
+        world.run();
+        assert_eq!(world.decisions.len(), 2);
+        assert!(world.now_ms - 600_000 < 250, "{late} waited {} ms", world.now_ms - 600_000);
+    }
+}
+
 #[test]
 fn observers_learn_the_leader_and_are_never_elected() {
     let mut world = World::new(vec![2, 5]);
@@ -274,6 +289,23 @@ fn a_lost_leader_is_not_waited_for() {
         assert_eq!(world.leader_of(2), Some((2, PeerState::Leading)));
         assert!(took_ms.contains(&(world.now_ms - 10_000)), "{lost:?} decided at {}", world.now_ms);
     }
+}
+
+/// The first vote of the better one came while the other one still had a leader.
+#[test]
+fn who_begins_to_look_later_hears_of_the_better_candidate_at_once() {
+    let mut out = Vec::new();
+    let mut elector = Elector::new(settings(2, Role::Voter, &[1, 2, 3]), standing(5, 1), 0, &mut out);
+    out.clear();
+    let own = settings(1, Role::Voter, &[1, 2, 3]);
+    let worse = Candidate { leader: ServerId(1), zxid: Zxid(5), epoch: 1 };
+    elector.handle(ServerId(1), &notification(&own, PeerState::Looking, worse, 1), 1, &mut out);
+    let better = Candidate { leader: ServerId(2), zxid: Zxid(5), epoch: 1 };
+    let answer = notification(&own, PeerState::Looking, better, 1);
+    assert_eq!(out, [Action::Send { to: ServerId(1), notification: answer.clone() }]);
+    out.clear();
+    elector.handle(ServerId(1), &answer, 2, &mut out);
+    assert_eq!(out, [], "who says the same needs no answer");
 }
 
 /// It may have the longest history, and the others may just not have heard of it.
