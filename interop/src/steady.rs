@@ -142,8 +142,11 @@ impl Writer {
     }
 
     fn write(&self, client: &mut RawClient) -> Result<()> {
-        let request =
-            SetDataRequest { path: Some(self.path.as_str().into()), data: Some([7; 100].into()), version: -1 };
+        let request = SetDataRequest {
+            path: Some(self.path.as_str().into()),
+            data: Some([7; 100].into()),
+            version: -1,
+        };
         let (_, header, _) = client.call(OpCode::SetData, |out| request.encode(out))?;
         if header.err != 0 {
             bail!("a write was answered {}", header.err);

@@ -146,7 +146,8 @@ impl Trio {
     /// A value that `mntr` reports.
     pub(crate) fn mntr(&self, index: usize, key: &str) -> Option<String> {
         let text = four_letter::ask(self.address(index), "mntr", WORD_PATIENCE).ok()?;
-        text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('\t').map(|value| value.trim().to_owned()))
+        text.lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix('\t').map(|value| value.trim().to_owned()))
     }
 
     pub(crate) fn mode(&self, index: usize) -> Option<String> {

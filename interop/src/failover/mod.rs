@@ -84,7 +84,8 @@ fn contender(name: &'static str, launch: &Launch) -> Result<Contender> {
 }
 
 fn report(contenders: &[Contender], arguments: &Arguments) -> Result<()> {
-    let mut table = Table::new(["leader", "server", "writes again ms", "all writers ms", "new leader ms", "at most ms"]);
+    let mut table =
+        Table::new(["leader", "server", "writes again ms", "all writers ms", "new leader ms", "at most ms"]);
     let mut killed = Vec::new();
     let mut handed_over = 0.0;
     for end in [End::Killed, End::Asked] {
@@ -107,7 +108,8 @@ fn report(contenders: &[Contender], arguments: &Arguments) -> Result<()> {
             }
         }
     }
-    let expired: usize = contenders.iter().flat_map(|contender| &contender.outages).map(|one| one.expired).sum();
+    let expired: usize =
+        contenders.iter().flat_map(|contender| &contender.outages).map(|one| one.expired).sum();
     print!("{table}");
     println!("{expired} sessions expired");
     if let [apache, zebu] = killed[..] {

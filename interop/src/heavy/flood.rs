@@ -81,7 +81,9 @@ pub(crate) fn run(arguments: &Arguments, zebu: &Path) -> Result<()> {
     let after = roles(&trio)?;
     let lost: usize = fates.iter().map(|fate| fate.lost).sum();
     let expired: usize = fates.iter().map(|fate| fate.expired).sum();
-    println!("roles and epoch before {before:?}, after {after:?}; {lost} connections lost, {expired} sessions expired");
+    println!(
+        "roles and epoch before {before:?}, after {after:?}; {lost} connections lost, {expired} sessions expired"
+    );
     ensure!(before == after, "there was an election");
     ensure!(lost == 0 && expired == 0, "sessions suffered");
     ensure!(report.errors == 0, "requests failed");

@@ -67,7 +67,8 @@ pub(crate) fn run(arguments: &Arguments, zebu: &Path) -> Result<()> {
     let leader = trio.leader()?;
     let epoch = epoch(&trio, leader)?;
     let gap = Duration::from_secs(1) * WRITERS as u32 / arguments.rate.max(1);
-    let load = Writers::start(&[trio.address(1), trio.address(2)], WRITERS, Pace::Every(gap), SESSION_TIMEOUT_MS);
+    let load =
+        Writers::start(&[trio.address(1), trio.address(2)], WRITERS, Pace::Every(gap), SESSION_TIMEOUT_MS);
     let (before, quiet) = watch(&trio, leader, Until::Passed(AROUND))?;
     let split = load.acknowledged().len();
     let calm = trio.resident(leader)?;
@@ -86,7 +87,10 @@ pub(crate) fn run(arguments: &Arguments, zebu: &Path) -> Result<()> {
         during >> 20,
         growth >> 20
     );
-    ensure!(fates.iter().all(|fate| fate.lost == 0 && fate.expired == 0), "writers were disturbed: {fates:?}");
+    ensure!(
+        fates.iter().all(|fate| fate.lost == 0 && fate.expired == 0),
+        "writers were disturbed: {fates:?}"
+    );
     ensure!(trio.leader()? == leader, "another server leads");
     ensure!(self::epoch(&trio, leader)? == epoch, "there was an election");
     let states = fs::read_to_string(trio.log(leader))?.matches("sending the whole state").count();
@@ -161,7 +165,11 @@ fn compare(trio: &Trio, arguments: &Arguments) -> Result<()> {
         ensure!(wrong.is_none(), "member {} and the new one differ at {wrong:?}", index + 1);
         ensure!(common(one) > 0, "no digest of member {} can be compared", index + 1);
     }
-    println!("ok {} nodes everywhere, {} digests compared", counts[0].as_deref().unwrap_or(""), common(&all[1]));
+    println!(
+        "ok {} nodes everywhere, {} digests compared",
+        counts[0].as_deref().unwrap_or(""),
+        common(&all[1])
+    );
     // An Apache server that joins under load counts about one for each writer, behind leaders of either kind; the
     // digests above say that it has the right tree all the same.
     let counted = |index: &usize| *index != JOINS || arguments.joins == "zebu";

@@ -110,13 +110,7 @@ impl Elector {
 
     /// Looks for a leader again, in a new round. If the connection to a leader broke, that is `lost`: the election
     /// need not wait for what it has to say.
-    pub fn look(
-        &mut self,
-        standing: Standing,
-        lost: Option<ServerId>,
-        now_ms: i64,
-        out: &mut Vec<Action>,
-    ) {
+    pub fn look(&mut self, standing: Standing, lost: Option<ServerId>, now_ms: i64, out: &mut Vec<Action>) {
         self.round += 1;
         let looking = Looking::new(&self.settings, standing, lost, now_ms);
         self.state = State::Looking(looking);

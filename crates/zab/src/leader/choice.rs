@@ -49,7 +49,11 @@ pub(super) fn choose(history: &History, decided: Zxid, last: Zxid) -> Choice {
 
 /// How many transactions are between the two at least: how many an earlier epoch had is not known.
 fn missing_at_least(last: Zxid, floor: Zxid) -> u32 {
-    if last.epoch() == floor.epoch() { floor.counter().saturating_sub(last.counter()) } else { floor.counter() }
+    if last.epoch() == floor.epoch() {
+        floor.counter().saturating_sub(last.counter())
+    } else {
+        floor.counter()
+    }
 }
 
 /// Inside one epoch every log is a prefix of its leader's, so a learner that went further has what was before.
