@@ -49,6 +49,8 @@ pub(super) struct Outage {
     pub(super) all_writers_ms: f64,
     /// Until somebody else said that it leads and serves.
     pub(super) leader_ms: f64,
+    /// From the start of the server that went until all serve again.
+    pub(super) rejoined_ms: f64,
     /// Writes per second before.
     pub(super) rate: f64,
     pub(super) expired: usize,
@@ -58,9 +60,9 @@ impl fmt::Display for Outage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}: writes again after {:.0} ms, of all writers after {:.0} ms; new leader after {:.0} ms \
-             ({:.0} writes/s before)",
-            self.end, self.writes_ms, self.all_writers_ms, self.leader_ms, self.rate
+            "{}: writes again after {:.0} ms, of all writers after {:.0} ms; new leader after {:.0} ms; \
+             started again, it serves after {:.0} ms ({:.0} writes/s before)",
+            self.end, self.writes_ms, self.all_writers_ms, self.leader_ms, self.rejoined_ms, self.rate
         )
     }
 }
@@ -84,7 +86,7 @@ pub(super) fn measure(trio: &mut Trio, end: End, writers: usize, warm_up: Durati
     let fates = load.finish()?;
     trio.reap(leader)?;
     trio.start(leader)?;
-    trio.await_service()?;
+    let rejoined_ms = millis(trio.await_service()?);
     let back = came_back(&acknowledged, at);
     ensure!(back.len() == writers, "after {WATCHED:?} only {} of {writers} writers were back", back.len());
     Ok(Outage {
@@ -92,6 +94,7 @@ pub(super) fn measure(trio: &mut Trio, end: End, writers: usize, warm_up: Durati
         writes_ms: millis(back[0] - at),
         all_writers_ms: millis(back[writers - 1] - at),
         leader_ms,
+        rejoined_ms,
         rate: before as f64 / warm_up.as_secs_f64(),
         expired: fates.iter().map(|fate| fate.expired).sum(),
     })
