@@ -7,10 +7,14 @@ mod client;
 mod differential;
 mod dump;
 mod ensemble;
+mod failover;
 mod files;
+mod heavy;
 mod kill;
 mod load;
 mod outcome;
+mod steady;
+mod trio;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,6 +47,10 @@ enum Command {
     Kill(KillArguments),
     /// Break an ensemble of Zebu and Apache servers under load, again and again, and compare all members
     Ensemble(ensemble::Arguments),
+    /// Take the leader of an ensemble away under load, Apache's and Zebu's in turn, and time the outage
+    Failover(failover::Arguments),
+    /// Put much on an ensemble: a member that needs the whole of a large tree, or a flood of clients
+    Heavy(heavy::Arguments),
     /// Measure Apache and Zebu under the same load, one after the other, and print both
     Bench(bench::Arguments),
     /// Answer every frame on a free port with a constant: the server that nobody can be faster than
@@ -155,6 +163,8 @@ fn main() -> Result<ExitCode> {
         Command::Files(arguments) => run_files(&arguments),
         Command::Kill(arguments) => run_kill(&arguments),
         Command::Ensemble(arguments) => ensemble::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Failover(arguments) => failover::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Heavy(arguments) => heavy::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Echo => bench::serve_echo().map(|()| ExitCode::SUCCESS),
     }

@@ -30,7 +30,11 @@ pub struct Peer {
 #[derive(Debug)]
 enum Role {
     /// Waits for the disk, or for a moment, before it looks for a leader.
-    Settling { until_ms: i64 },
+    Settling {
+        until_ms: i64,
+        /// The leader whose connection broke.
+        lost: Option<ServerId>,
+    },
     /// Looks for a leader.
     Looking,
     /// Was elected.
@@ -140,7 +144,7 @@ impl Peer {
     /// When [`Peer::timeout`] has something to do.
     pub fn next_deadline(&self) -> i64 {
         match &self.role {
-            Role::Settling { until_ms } if self.member.disk.is_idle() => *until_ms,
+            Role::Settling { until_ms, .. } if self.member.disk.is_idle() => *until_ms,
             Role::Settling { .. } | Role::Retired => i64::MAX,
             Role::Looking => self.elector.next_deadline().unwrap_or(i64::MAX),
             Role::Leading(leader) => leader.deadline(),
@@ -290,13 +294,13 @@ impl Peer {
             self.elector.established(i64::from(epoch));
         }
         self.member.trim();
-        if let Role::Settling { until_ms } = self.role
+        if let Role::Settling { until_ms, lost } = self.role
             && until_ms <= now_ms
             && self.member.disk.is_idle()
         {
             self.role = Role::Looking;
             let mut ballots = Vec::new();
-            self.elector.look(self.member.standing(), now_ms, &mut ballots);
+            self.elector.look(self.member.standing(), lost, now_ms, &mut ballots);
             self.election(ballots, now_ms, out);
         }
     }
@@ -318,11 +322,16 @@ impl Peer {
             }
             Role::Settling { .. } | Role::Looking | Role::Retired => {}
         }
+        let lost = match &self.role {
+            Role::Learning(learner) => Some(learner.leader()),
+            Role::Settling { .. } | Role::Looking | Role::Leading(_) | Role::Retired => None,
+        };
         self.role = match (self.stopping, end.pause) {
             (Stopping::Asked, _) => Role::Retired,
-            (Stopping::No, Pause::None) => Role::Settling { until_ms: now_ms },
+            (Stopping::No, Pause::None) => Role::Settling { until_ms: now_ms, lost },
+            // The leader is there; the two did not get on.
             (Stopping::No, Pause::Retry) => {
-                Role::Settling { until_ms: now_ms + self.member.settings.retry_ms }
+                Role::Settling { until_ms: now_ms + self.member.settings.retry_ms, lost: None }
             }
         };
     }

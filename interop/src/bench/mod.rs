@@ -26,7 +26,9 @@ use tokio::runtime::Runtime;
 pub(crate) use ceiling::serve as serve_echo;
 use contender::Contender;
 use forest::{Filling, Forest};
-use machine::Machine;
+pub(crate) use machine::Machine;
+pub(crate) use middle::median;
+pub(crate) use table::{Table, figure};
 
 /// What is compared, and how long.
 #[derive(Args)]

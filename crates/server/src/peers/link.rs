@@ -2,13 +2,13 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tracing::debug;
 use zebu_proto::Reader;
 use zebu_proto::jute::DecodeError;
@@ -27,8 +27,8 @@ const WRITE_BYTES: usize = 256 << 10;
 /// Bytes that are read at a time.
 const READ_BYTES: usize = 64 << 10;
 
-/// Events of other members that may wait for the core before the network is read on.
-const BACKLOG_MAX: usize = 10_000;
+/// How often the brain hears that a state is on its way. Far more often than it loses patience.
+const SIGN_OF_LIFE: Duration = Duration::from_millis(200);
 
 /// How long a link that is closed here may take to send what it has.
 const FAREWELL_MAX: Duration = Duration::from_secs(1);
@@ -104,23 +104,38 @@ async fn write(
             links.tell(Event::Sent { link, weight: sent });
         }
         if state.is_some() {
-            send_state(&mut writer, shared).await?;
+            send_state(link, &mut writer, links, shared).await?;
             links.tell(Event::SnapshotSent { link });
         }
     }
     writer.shutdown().await
 }
 
-async fn send_state(writer: &mut OwnedWriteHalf, shared: &Shared) -> io::Result<()> {
+async fn send_state(
+    link: LinkId,
+    writer: &mut OwnedWriteHalf,
+    links: &Links,
+    shared: &Shared,
+) -> io::Result<()> {
     let mut sender = Sender::begin(shared);
     let mut bytes = Vec::new();
+    let mut told = Instant::now();
     loop {
         let progress = sender.next_slice(shared, &mut bytes)?;
         writer.write_all(&bytes).await?;
         bytes.clear();
+        tell_that_it_moves(link, links, &mut told);
         if progress == Progress::Done {
             return Ok(());
         }
+    }
+}
+
+/// Says now and then that a state is on its way.
+fn tell_that_it_moves(link: LinkId, links: &Links, told: &mut Instant) {
+    if told.elapsed() >= SIGN_OF_LIFE {
+        *told = Instant::now();
+        links.tell(Event::SnapshotMoves { link });
     }
 }
 
@@ -129,10 +144,9 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
     let mut buffer: Vec<u8> = Vec::new();
     let mut start = 0;
     let mut receiver: Option<Receiver> = None;
+    let mut told = Instant::now();
     loop {
-        while shared.inbox.urgent_len() > BACKLOG_MAX {
-            sleep(Duration::from_millis(1)).await;
-        }
+        shared.inbox.urgent_room().await;
         buffer.drain(..start);
         start = 0;
         buffer.reserve(READ_BYTES);
@@ -144,6 +158,7 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
             if let Some(receiving) = &mut receiver {
                 let (used, tree) = receiving.feed(&buffer[start..])?;
                 start += used;
+                tell_that_it_moves(link, links, &mut told);
                 let Some(tree) = tree else { break };
                 receiver = None;
                 links.keep_received(link, tree);

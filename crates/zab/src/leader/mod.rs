@@ -145,6 +145,11 @@ impl Leader {
                 self.pump(link, member, out);
                 return self.finish_hand_over(member);
             }
+            Event::SnapshotMoves { link } => {
+                if let Some(learner) = self.learners.get_mut(&link) {
+                    learner.heard_ms = now_ms;
+                }
+            }
             Event::SnapshotSent { link } => {
                 if let Some(learner) = self.learners.get_mut(&link) {
                     learner.heard_ms = now_ms;

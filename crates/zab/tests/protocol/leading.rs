@@ -236,6 +236,26 @@ fn a_log_that_does_not_reach_back_makes_it_a_whole_state() {
     );
 }
 
+/// A large state takes longer than any limit. As long as it moves, nobody gives up.
+#[test]
+fn a_state_that_moves_is_waited_for() {
+    for (sign, stays) in [(true, true), (false, false)] {
+        let (mut desk, link) = Desk::established();
+        let behind = accept(&mut desk, 2, follower_info(3, 5));
+        desk.packet(behind, Packet::AckEpoch { last: Zxid(-1), current_epoch: 5 });
+        assert!(desk.actions.iter().any(|action| matches!(action, Action::StreamSnapshot { .. })));
+        for _ in 0..30 {
+            desk.wait(50);
+            desk.packet(link, Packet::PingReply { zxid: Zxid::ZERO, touched: vec![] });
+            if sign {
+                desk.handle(Event::SnapshotMoves { link: behind });
+            }
+        }
+        let closed = desk.actions.iter().any(|action| matches!(action, Action::Close { .. }));
+        assert_eq!(closed, !stays);
+    }
+}
+
 #[test]
 fn an_answer_follows_the_commit_that_it_tells_of() {
     let (mut desk, link) = Desk::established();

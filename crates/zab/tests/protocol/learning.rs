@@ -237,6 +237,20 @@ fn an_untrusted_server_is_trusted_again_once_it_has_a_history() {
     assert!(marked.unwrap() < word.unwrap());
 }
 
+/// A large state takes longer than any limit. As long as it moves, nobody gives up.
+#[test]
+fn a_state_that_comes_is_waited_for() {
+    let (mut desk, link) = promised();
+    desk.packet(link, Packet::Snap { zxid: Zxid::new(5, 20) });
+    for _ in 0..30 {
+        desk.wait(500);
+        desk.handle(Event::SnapshotMoves { link });
+    }
+    assert_eq!(desk.actions.len(), 0);
+    desk.wait(1000);
+    assert!(desk.actions.iter().any(|action| matches!(action, Action::Close { .. })), "it has stopped");
+}
+
 #[test]
 fn a_state_reaches_the_disk_only_when_it_is_complete() {
     let (mut desk, link) = promised();
