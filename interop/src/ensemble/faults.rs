@@ -5,10 +5,10 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::Result;
+use zebu_testing::network::Flow;
 
 use super::load::Load;
 use super::members::{Members, Signal};
-use super::network::Flow;
 use super::plan::Fault;
 use crate::differential::Random;
 

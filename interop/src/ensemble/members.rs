@@ -8,11 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use zebu_testing::network::{Content, Network, Ports};
 use zebu_testing::{Launch, four_letter};
 
 use super::disk::{SmallDisk, TRIGGER_VARIABLE, build_library};
-use super::network::{Content, Network};
-use super::ports::Ports;
 
 /// How long an ensemble may take to get a leader back. Far more than it needs.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -84,7 +83,7 @@ impl Members {
     pub(super) fn new(home: &Path, launches: Vec<(String, Launch)>) -> Result<Members> {
         let count = launches.len();
         let network = Network::new(count)?;
-        let mut ports = Ports::new();
+        let mut ports = Ports::default();
         let own: Vec<Own> = (0..count)
             .map(|_| Ok(Own { client: ports.free()?, quorum: ports.free()?, election: ports.free()? }))
             .collect::<Result<_>>()?;
@@ -274,7 +273,7 @@ fn connect_members(network: &Network, ports: &mut Ports, own: &[Own]) -> Result<
         let mut row = Vec::new();
         for to in 0..count {
             let way = || {
-                Ok::<_, anyhow::Error>(Way {
+                Ok::<_, std::io::Error>(Way {
                     quorum: network.listen(ports)?,
                     election: network.listen(ports)?,
                 })

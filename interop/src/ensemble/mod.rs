@@ -7,9 +7,7 @@ mod faults;
 mod history;
 mod load;
 mod members;
-mod network;
 mod plan;
-mod ports;
 mod run;
 
 pub(crate) use run::{Arguments, run};

@@ -1,22 +1,23 @@
-//! The network between members, and between clients and members: a proxy in this process for every ordered
+//! The network between the members of an ensemble, and between clients and members: a proxy in this process for every ordered
 //! pair. It knows who talks to whom, because each host is told ports of its own for every other one.
 //!
 //! It changes one thing: a member that calls another one for an election says where it can be called back, and
 //! that is replaced by the place where the other one reaches it through the network.
+
+mod ports;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::Result;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-use super::ports::Ports;
+pub use ports::Ports;
 
 /// Bytes that are moved at once.
 const PIECE: usize = 16 << 10;
@@ -26,8 +27,9 @@ const ADDRESS_MAX: usize = 4096;
 
 /// What becomes of the bytes on a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Flow {
+pub enum Flow {
     #[default]
+    /// They pass.
     Free,
     /// They come late.
     Late(Duration),
@@ -98,52 +100,66 @@ impl Shared {
 
 /// The network. Members are the hosts from zero; all clients together are the last host.
 #[derive(Debug)]
-pub(super) struct Network {
+pub struct Network {
     shared: Arc<Shared>,
-    runtime: Runtime,
+    /// Only taken when the network goes.
+    runtime: Option<Runtime>,
 }
 
-/// Where an election is called back.
+impl Drop for Network {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // It may be dropped inside of another runtime, where nobody may wait.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// What passes through a port.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Content {
+pub enum Content {
     /// Bytes pass as they are.
     Plain,
     /// The first message names an address, which becomes this one.
-    Election { called_back_at: SocketAddr },
+    Election {
+        /// Where the called one finds the caller.
+        called_back_at: SocketAddr,
+    },
 }
 
 impl Network {
-    pub(super) fn new(members: usize) -> Result<Network> {
+    /// A network in which everything passes. Its ports are opened by [`Network::listen`].
+    pub fn new(members: usize) -> io::Result<Network> {
         let hosts = members + 1;
         let (changes, _) = watch::channel(0);
         let paths = Mutex::new(vec![Path::default(); hosts * hosts]);
         let shared = Arc::new(Shared { hosts, paths, changes });
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        Ok(Network { shared, runtime })
+        Ok(Network { shared, runtime: Some(runtime) })
     }
 
     /// The host that all clients are.
-    pub(super) fn clients(&self) -> usize {
+    pub fn clients(&self) -> usize {
         self.shared.hosts - 1
     }
 
-    /// Opens a port at which `from` finds `to`; the second value starts it, when everything is known.
-    pub(super) fn listen(&self, ports: &mut Ports) -> Result<(SocketAddr, std::net::TcpListener)> {
+    /// Opens a port at which one host will find another; see [`Network::serve`].
+    pub fn listen(&self, ports: &mut Ports) -> io::Result<(SocketAddr, std::net::TcpListener)> {
         let (address, listener) = ports.open()?;
         listener.set_nonblocking(true)?;
         Ok((address, listener))
     }
 
-    /// Serves such a port.
-    pub(super) fn serve(
+    /// Serves a port at which `from` finds `to`, which really listens at `target`.
+    pub fn serve(
         &self,
         listener: std::net::TcpListener,
         (from, to): (usize, usize),
         target: SocketAddr,
         content: Content,
     ) {
-        let shared = self.shared.clone();
-        self.runtime.spawn(async move {
+        let (shared, Some(runtime)) = (self.shared.clone(), &self.runtime) else { return };
+        runtime.spawn(async move {
             let Ok(listener) = TcpListener::from_std(listener) else { return };
             loop {
                 // A listener that fails for a moment (no descriptors) is asked again.
@@ -160,24 +176,25 @@ impl Network {
         });
     }
 
-    pub(super) fn set(&self, from: usize, to: usize, flow: Flow) {
+    /// Decides what becomes of the bytes from one host to another.
+    pub fn set(&self, from: usize, to: usize, flow: Flow) {
         self.shared.change(from, to, |path| path.flow = flow);
     }
 
     /// Ends all connections between two hosts, now.
-    pub(super) fn cut(&self, one: usize, other: usize) {
+    pub fn cut(&self, one: usize, other: usize) {
         for (from, to) in [(one, other), (other, one)] {
             self.shared.change(from, to, |path| path.cuts += 1);
         }
     }
 
     /// Ends connections in the middle of what is said, whenever so many bytes have passed on the path.
-    pub(super) fn reset_every(&self, from: usize, to: usize, bytes: u64) {
+    pub fn reset_every(&self, from: usize, to: usize, bytes: u64) {
         self.shared.change(from, to, |path| (path.reset_every, path.passed) = (Some(bytes), 0));
     }
 
     /// Everything passes again.
-    pub(super) fn heal(&self) {
+    pub fn heal(&self) {
         for from in 0..self.shared.hosts {
             for to in 0..self.shared.hosts {
                 self.shared.change(from, to, |path| {
