@@ -260,7 +260,26 @@ impl Members {
         (0..self.len()).try_for_each(|index| self.signal(index, Signal::Terminate))
     }
 
-    pub(super) fn logs(&self) -> String {
+    /// Ends all members and copies their files to where they stay, away from file systems that go.
+    pub(super) fn keep_files(&mut self, home: &Path) -> Result<()> {
+        self.kill_all();
+        for (index, member) in self.members.iter().enumerate() {
+            let kept = home.join(format!("kept{}", index + 1));
+            let status = Command::new("cp").arg("-a").arg(&member.data).arg(&kept).status()?;
+            ensure!(status.success(), "{} was not copied to {}", member.data.display(), kept.display());
+        }
+        Ok(())
+    }
+
+    fn kill_all(&mut self) {
+        for mut child in self.members.iter_mut().filter_map(|member| member.child.take()) {
+            // It may be gone already, which is what is wanted.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    fn logs(&self) -> String {
         self.members.iter().map(|member| member.log.display().to_string()).collect::<Vec<_>>().join(", ")
     }
 }
@@ -318,10 +337,6 @@ fn configuration(data: &Path, client: SocketAddr, lines: &str) -> String {
 
 impl Drop for Members {
     fn drop(&mut self) {
-        for child in self.members.iter_mut().filter_map(|member| member.child.as_mut()) {
-            // It may be gone already, which is what is wanted.
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        self.kill_all();
     }
 }

@@ -9,5 +9,7 @@ mod load;
 mod members;
 mod plan;
 mod run;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use run::{Arguments, run};

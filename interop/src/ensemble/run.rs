@@ -74,17 +74,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 fn run_in(home: &Path, launches: Vec<(String, Launch)>, arguments: &Arguments) -> Result<()> {
     let mut members = Members::new(home, launches)?;
+    let result = load_and_break(&mut members, arguments);
+    if result.is_err() || arguments.keep {
+        members.keep_files(home)?;
+    }
+    result
+}
+
+fn load_and_break(members: &mut Members, arguments: &Arguments) -> Result<()> {
     (0..members.len()).try_for_each(|index| members.start(index))?;
     members.await_service()?;
     let mut load = Load::start(members.public_addresses(), arguments.seed);
     load.await_writes()?;
     let started = Instant::now();
-    let (tallies, stubborn) = break_it(&mut members, &load, arguments)?;
+    let (tallies, stubborn) = break_it(members, &load, arguments)?;
     let took = started.elapsed();
     load.settle()?;
     println!("ok every client could write in the end");
-    let judgement = look_and_judge(&mut members, &mut load)?;
-    print_tables(&members, &tallies, stubborn, took, &judgement);
+    let judgement = look_and_judge(members, &mut load)?;
+    print_tables(members, &tallies, stubborn, took, &judgement);
     Ok(())
 }
 

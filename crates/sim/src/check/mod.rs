@@ -286,14 +286,14 @@ impl Judge {
 }
 
 /// A frame that a client has received.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) zxid: i64,
     pub(crate) kind: FrameKind,
 }
 
 /// What it is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum FrameKind {
     Reply { xid: i32, code: i32 },
     Ping,

@@ -9,14 +9,14 @@ use crate::operation::Operation;
 
 /// One thing that happened at a client. All records of a run stand in one list: something that a client
 /// heard before another one spoke has to come first in it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Record {
     pub(super) client: usize,
     pub(super) what: What,
 }
 
 /// What happened.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum What {
     /// A call is made; calls have numbers of their own at each client.
     Called {
