@@ -32,6 +32,9 @@ pub(crate) struct Arguments {
     /// Decides which
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Only kinds of faults whose names have this in them
+    #[arg(long, value_name = "WORDS")]
+    only: Option<String>,
     /// Leaves files and logs of the members where they are
     #[arg(long)]
     keep: bool,
@@ -106,8 +109,15 @@ fn break_it(
     if !can_be_full {
         println!("no file system may be mounted here: no disk gets full");
     }
-    let kinds = Fault::ALL.into_iter().filter(|fault| can_be_full || *fault != Fault::FullDisk);
-    let mut plan = Plan::new(kinds.collect());
+    let is_meant =
+        |fault: &Fault| arguments.only.as_ref().is_none_or(|words| fault.to_string().contains(words));
+    let kinds: Vec<Fault> = Fault::ALL
+        .into_iter()
+        .filter(|fault| can_be_full || *fault != Fault::FullDisk)
+        .filter(is_meant)
+        .collect();
+    ensure!(!kinds.is_empty(), "no kind of fault has that in its name");
+    let mut plan = Plan::new(kinds);
     let mut tallies: BTreeMap<Fault, Tally> = BTreeMap::new();
     let (started, mut stubborn) = (Instant::now(), 0);
     for number in 1..=arguments.faults {
