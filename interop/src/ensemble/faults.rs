@@ -56,6 +56,11 @@ impl Hand<'_> {
             | Fault::ClientsCut
             | Fault::ClientsStalled => {
                 self.disturb_network(fault, leader, follower);
+                // A misfortune seldom comes alone.
+                if self.random.percent(25) {
+                    self.wait(100, 1000);
+                    self.end_and_start(&[anyone], Signal::Kill)?;
+                }
                 self.wait(500, 4500);
                 self.members.network.heal();
                 Ok(())
