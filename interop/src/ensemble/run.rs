@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use zebu_sim::live::{Judgement, judge};
+use zebu_sim::live::{Broken, Judgement, judge};
 use zebu_testing::Launch;
 
 use super::faults::Hand;
@@ -16,6 +16,9 @@ use super::members::{Members, TICK_MS};
 use super::plan::{Fault, Plan};
 use crate::apache::Edition;
 use crate::differential::Random;
+
+/// Records that are kept of what came before a broken promise.
+const RECORDS_SHOWN: usize = 5000;
 
 /// What to run.
 #[derive(Args, Debug)]
@@ -77,14 +80,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 fn run_in(home: &Path, launches: Vec<(String, Launch)>, arguments: &Arguments) -> Result<()> {
     let mut members = Members::new(home, launches)?;
-    let result = load_and_break(&mut members, arguments);
+    let result = load_and_break(home, &mut members, arguments);
     if result.is_err() || arguments.keep {
         members.keep_files(home)?;
     }
     result
 }
 
-fn load_and_break(members: &mut Members, arguments: &Arguments) -> Result<()> {
+fn load_and_break(home: &Path, members: &mut Members, arguments: &Arguments) -> Result<()> {
     (0..members.len()).try_for_each(|index| members.start(index))?;
     members.await_service()?;
     let mut load = Load::start(members.public_addresses(), arguments.seed);
@@ -94,7 +97,7 @@ fn load_and_break(members: &mut Members, arguments: &Arguments) -> Result<()> {
     let took = started.elapsed();
     load.settle()?;
     println!("ok every client could write in the end");
-    let judgement = look_and_judge(members, &mut load)?;
+    let judgement = look_and_judge(home, members, &mut load)?;
     print_tables(members, &tallies, stubborn, took, &judgement);
     Ok(())
 }
@@ -145,7 +148,7 @@ fn break_it(
 
 /// Reads everything from every member twice: while all sessions live, and when all of them are over. Then the
 /// members are stopped, and everything that clients have said and heard is compared with their logs.
-fn look_and_judge(members: &mut Members, load: &mut Load) -> Result<Judgement> {
+fn look_and_judge(home: &Path, members: &mut Members, load: &mut Load) -> Result<Judgement> {
     for index in 0..members.len() {
         let nodes = load.read_everything(members.address(index))?;
         println!("ok member {} ({}) was read: {nodes} nodes", index + 1, members.name(index));
@@ -165,9 +168,15 @@ fn look_and_judge(members: &mut Members, load: &mut Load) -> Result<Judgement> {
     members.stop()?;
     let directories: Vec<&Path> = (0..members.len()).map(|index| members.data(index)).collect();
     let history = history::read(&directories)?;
-    match judge(load.take_records(), &history, &digests, TICK_MS) {
+    let records = load.take_records();
+    match judge(&records, &history, &digests, TICK_MS) {
         Ok(judgement) => Ok(judgement),
-        Err(violation) => bail!("{}: {}", violation.checker, violation.text),
+        Err(Broken { violation, at }) => {
+            let shown = &records[at.saturating_sub(RECORDS_SHOWN)..records.len().min(at + 1)];
+            let lines: Vec<String> = shown.iter().map(|record| format!("{record:?}\n")).collect();
+            std::fs::write(home.join("records"), lines.concat())?;
+            bail!("{}: {}; the file records has what clients saw before", violation.checker, violation.text)
+        }
     }
 }
 

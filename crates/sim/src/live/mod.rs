@@ -11,4 +11,4 @@ mod workload;
 
 pub use player::{Order, Player};
 pub use record::Record;
-pub use replay::{Judgement, Transaction, judge};
+pub use replay::{Broken, Judgement, Transaction, judge};

@@ -47,6 +47,15 @@ pub struct Judgement {
     pub digests: usize,
 }
 
+/// A promise that was broken.
+#[derive(Clone, Debug)]
+pub struct Broken {
+    /// Which, and what was seen.
+    pub violation: Violation,
+    /// The number of the record that showed it; beyond the last one if the end of the run did.
+    pub at: usize,
+}
+
 struct Replay<'a> {
     judge: Judge,
     history: &'a [Transaction],
@@ -65,11 +74,11 @@ struct Replay<'a> {
 /// # Errors
 /// The first promise that was broken.
 pub fn judge(
-    records: Vec<Record>,
+    records: &[Record],
     history: &[Transaction],
     digests: &[(usize, i64, i64)],
     tick_ms: u64,
-) -> Result<Judgement, Violation> {
+) -> Result<Judgement, Broken> {
     let clients = records.iter().map(|record| record.client + 1).max().unwrap_or(0);
     let mut replay = Replay {
         judge: Judge::new(0, 0, clients, tick_ms * MS, tree_options()),
@@ -80,11 +89,11 @@ pub fn judge(
         tick_ms,
         judgement: Judgement { transactions: history.len(), ..Judgement::default() },
     };
-    for record in records {
-        replay.hear(record)?;
+    for (at, record) in records.iter().enumerate() {
+        replay.hear(record.clone()).map_err(|violation| Broken { violation, at })?;
     }
-    replay.enter_up_to(i64::MAX)?;
-    replay.finish(digests)?;
+    let verdict = replay.enter_up_to(i64::MAX).and_then(|()| replay.finish(digests));
+    verdict.map_err(|violation| Broken { violation, at: records.len() })?;
     let Replay { judge, mut judgement, .. } = replay;
     judgement.calls = judge.calls.len();
     judgement.answered = judge.answered;
