@@ -151,7 +151,7 @@ impl Replay<'_> {
     /// The state that a zxid stands for. A leader may name the beginning of its epoch before there is a
     /// transaction in it: that is the end of what was before.
     fn shown(&self, zxid: i64) -> i64 {
-        if zxid > 0 && Zxid(zxid).counter() == 0 { self.judge.ledger.last() } else { zxid }
+        if zxid > 0 && Zxid(zxid).counter() == 0 { self.judge.ledger.before(zxid) } else { zxid }
     }
 
     fn enter_up_to(&mut self, zxid: i64) -> Verdict {
