@@ -6,7 +6,7 @@ use zebu_proto::Permissions;
 use crate::client::{Drawer, Kind};
 use crate::operation::{Operation, Path, Write};
 use crate::random::Random;
-use crate::shape::Workload;
+use crate::shape::{Shape, Workload};
 
 /// Names with a counter that a client keeps.
 const KNOWN_MAX: usize = 6;
@@ -35,16 +35,12 @@ fn weight(kind: Kind) -> u64 {
 
 impl Wishes {
     pub(super) fn new(seed: u64, client: usize) -> Wishes {
-        let workload = Workload {
-            weights: Kind::ALL.map(weight).to_vec(),
-            pipeline: 0,
-            pause: 0,
-            calls_max: 0,
-            names: 6,
-            watch_permille: 250,
-            data_max: 60,
-            session_timeout_ms: 0,
-        };
+        // Drawn as for a simulated client; what decides about names and kinds is fixed.
+        let mut workload = Shape::draw(seed).workload;
+        workload.weights = Kind::ALL.map(weight).to_vec();
+        workload.names = 6;
+        workload.watch_permille = 250;
+        workload.data_max = 60;
         Wishes { workload, random: Random::new(seed, client as u64), known: Vec::new() }
     }
 
