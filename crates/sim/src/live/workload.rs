@@ -2,6 +2,7 @@
 //! servers have made are deleted again, so that a run of hours has a small tree.
 
 use zebu_proto::Permissions;
+use zebu_proto::client::CreateOp;
 
 use crate::client::{Drawer, Kind};
 use crate::operation::{Operation, Path, Write};
@@ -55,7 +56,10 @@ impl Wishes {
         let mut operation = drawer.operation(kind);
         match &mut operation {
             Operation::Write(write) => open(write),
-            Operation::Multi(writes) => writes.iter_mut().for_each(open),
+            Operation::Multi(writes) => {
+                writes.iter_mut().for_each(open);
+                writes.iter_mut().for_each(answer_briefly);
+            }
             Operation::Read { .. } | Operation::AddWatch { .. } | Operation::Sync(_) => {}
         }
         operation
@@ -71,5 +75,12 @@ impl Wishes {
 fn open(write: &mut Write) {
     if let Write::Create { permissions, .. } = write {
         *permissions = Permissions::ALL;
+    }
+}
+
+/// Older releases answer a create2 in a multi as a create, and a leader that has regard for them writes it as one.
+fn answer_briefly(write: &mut Write) {
+    if let Write::Create { op, .. } = write {
+        *op = CreateOp::Create;
     }
 }
