@@ -226,6 +226,17 @@ impl Judge {
         g17_session_liveness::check_commit(self)
     }
 
+    /// The next transaction of a history that real members have written.
+    pub(crate) fn replayed(&mut self, zxid: i64, bytes: &Arc<[u8]>) -> Verdict {
+        let requests = &self.requests;
+        let find = |entry: &zebu_proto::txn::TxnEntry| {
+            requests.get(&(entry.header.session, entry.header.cxid)).copied()
+        };
+        self.ledger.extend(zxid, bytes, &mut self.calls, find)?;
+        g02_client_order::check_commit(self)?;
+        g18_session_expiry::check_commit(self)
+    }
+
     /// A member begins to serve.
     pub(crate) fn serving(&mut self, server: usize, incarnation: u32, serving: Serving, last: i64) {
         if let Serving::Leading { epoch } = serving {
@@ -275,14 +286,14 @@ impl Judge {
 }
 
 /// A frame that a client has received.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) zxid: i64,
     pub(crate) kind: FrameKind,
 }
 
 /// What it is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum FrameKind {
     Reply { xid: i32, code: i32 },
     Ping,
