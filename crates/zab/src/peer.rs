@@ -237,16 +237,19 @@ impl Peer {
         }
     }
 
-    /// Whether this leader waits for somebody who has begun a later election, and will not come: without him
-    /// there is no quorum, and waiting for the end of the limit would help nobody.
-    fn is_deserted_by(&self, from: ServerId, notification: &Notification) -> bool {
-        match &self.role {
-            Role::Leading(leader) => {
-                notification.state == PeerState::Looking
-                    && notification.round > self.elector.round()
-                    && self.member.settings.quorum.is_voter(from)
-                    && leader.misses(from, &self.member)
-            }
+    /// Whether this leader waits for somebody who has begun a later election or has another leader, and will not
+    /// come: without him there is no quorum, and waiting for the end of the limit would help nobody.
+    fn is_deserted_by(&mut self, from: ServerId, notification: &Notification) -> bool {
+        let Peer { role, member, elector, .. } = self;
+        match role {
+            Role::Leading(leader) if member.settings.quorum.is_voter(from) => match notification.state {
+                PeerState::Looking => notification.round > elector.round() && leader.misses(from, member),
+                PeerState::Following if notification.leader != member.settings.me => {
+                    leader.loses([from, notification.leader], member)
+                }
+                PeerState::Following | PeerState::Leading | PeerState::Observing => false,
+            },
+            Role::Leading(_) => false,
             Role::Settling { .. } | Role::Looking | Role::Learning(_) | Role::Retired => false,
         }
     }

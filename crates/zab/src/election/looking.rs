@@ -159,6 +159,15 @@ impl Looking {
         None
     }
 
+    /// Who else voted and has not said since that it has a leader.
+    pub(super) fn others_looking(&self, me: ServerId) -> Vec<ServerId> {
+        let other = |(server, ballot): (&ServerId, &Ballot)| {
+            let looks = ballot.state == PeerState::Looking && !self.settled.contains_key(server);
+            (looks && *server != me).then_some(*server)
+        };
+        self.received.iter().filter_map(other).collect()
+    }
+
     /// Starts or ends the moment of silence that follows agreement. Every ballot makes it begin anew. It is for
     /// those who have not been heard: when all have said the same, nobody better can come.
     pub(super) fn consider(&mut self, settings: &ElectorSettings, round: i64, now_ms: i64) {

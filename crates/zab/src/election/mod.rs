@@ -201,7 +201,12 @@ impl Elector {
             PeerState::Observing => None,
         });
         if let Some(vote) = joined.flatten() {
+            let misled = self
+                .with_looking(|looking, settings, _| looking.others_looking(settings.me))
+                .unwrap_or_default();
             self.settle(vote, out);
+            // They have this server's vote for somebody else, and might wait for it as his follower.
+            out.extend(misled.into_iter().map(|server| self.answer(server)));
         }
     }
 

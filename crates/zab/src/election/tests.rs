@@ -308,6 +308,29 @@ fn who_begins_to_look_later_hears_of_the_better_candidate_at_once() {
     assert_eq!(out, [], "who says the same needs no answer");
 }
 
+/// Else he who has its vote would wait for it as a leader.
+#[test]
+fn who_finds_a_leader_tells_those_who_have_its_vote() {
+    let mut out = Vec::new();
+    let mut elector = Elector::new(settings(1, Role::Voter, &[1, 2, 3, 4, 5]), standing(5, 1), 0, &mut out);
+    let other = settings(9, Role::Voter, &[1, 2, 3, 4, 5]);
+    let better = Candidate { leader: ServerId(2), zxid: Zxid(5), epoch: 1 };
+    elector.handle(ServerId(2), &notification(&other, PeerState::Looking, better, 1), 1, &mut out);
+    let found = Candidate { leader: ServerId(5), zxid: Zxid(5), epoch: 1 };
+    for (from, state) in [(3, PeerState::Following), (4, PeerState::Following), (5, PeerState::Leading)] {
+        out.clear();
+        elector.handle(ServerId(from), &notification(&other, state, found, 7), 2, &mut out);
+    }
+    let told = notification(&other, PeerState::Following, found, 7);
+    assert_eq!(
+        out,
+        [
+            Action::Decided(Decision { leader: ServerId(5), state: PeerState::Following }),
+            Action::Send { to: ServerId(2), notification: told },
+        ]
+    );
+}
+
 /// It may have the longest history, and the others may just not have heard of it.
 #[test]
 fn a_lost_leader_that_votes_is_waited_for_again() {

@@ -30,6 +30,8 @@ const LAST_COUNTER: u32 = 0xffff_fffe;
 pub(crate) struct Leader {
     step: Step,
     learners: BTreeMap<LinkId, LearnerLink>,
+    /// Servers that have another leader, or are one. Not asked for any more once this one is established.
+    elsewhere: BTreeSet<ServerId>,
     next_beat_ms: i64,
 }
 
@@ -68,6 +70,7 @@ impl Leader {
         let mut leader = Leader {
             step: Step::Gathering { promised, until_ms: now_ms + limit_ms(member) },
             learners: BTreeMap::new(),
+            elsewhere: BTreeSet::new(),
             next_beat_ms: now_ms + member.settings.tick_ms / 2,
         };
         leader.choose_epoch(member, now_ms, out)?;
@@ -94,6 +97,17 @@ impl Leader {
             .collect();
         here.insert(member.settings.me);
         !here.contains(&server) && !member.settings.quorum.is_quorum(&here)
+    }
+
+    /// Takes note that these servers follow another leader, or are one. Returns whether this one cannot be
+    /// established without them.
+    pub(crate) fn loses(&mut self, servers: [ServerId; 2], member: &Member) -> bool {
+        if matches!(self.step, Step::Established { .. } | Step::HandingOver { .. }) {
+            return false;
+        }
+        self.elsewhere.extend(servers);
+        let left = member.settings.quorum.voters().filter(|voter| !self.elsewhere.contains(voter)).collect();
+        !member.settings.quorum.is_quorum(&left)
     }
 
     /// All connections, to be closed when the role ends.

@@ -365,3 +365,24 @@ fn a_leader_whose_voter_elects_again_does_not_wait_for_him() {
     accept(&mut desk, 1, follower_info(3, 5));
     assert_eq!(vote(&mut desk, 2), Some(ME), "another one has come");
 }
+
+/// Two who looked at once: one voted for this server and then found that there is a leader.
+#[test]
+fn a_leader_whose_voter_follows_another_one_does_not_wait_for_him() {
+    let follow = |desk: &mut Desk, leader| {
+        let notification = Notification {
+            state: PeerState::Following,
+            leader,
+            zxid: Zxid::new(5, 6),
+            round: 1,
+            epoch: 5,
+            version: NotificationVersion::V2,
+            config: None,
+        };
+        desk.handle(Event::Notification { from: ServerId(1), notification });
+        desk.peer.status().leader
+    };
+    let mut desk = Desk::elected(recovered(LAST, 5));
+    assert_eq!(follow(&mut desk, ME), Some(ME), "he is on his way");
+    assert_eq!(follow(&mut desk, ServerId(3)), None, "neither he nor his leader will come");
+}
