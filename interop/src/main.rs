@@ -10,6 +10,7 @@ mod ensemble;
 mod files;
 mod kill;
 mod load;
+mod mixed;
 mod outcome;
 
 use std::path::PathBuf;
@@ -43,6 +44,8 @@ enum Command {
     Kill(KillArguments),
     /// Break an ensemble of Zebu and Apache servers under load, again and again, and compare all members
     Ensemble(ensemble::Arguments),
+    /// Bring about every kind of synchronisation between Apache and Zebu, and migrate an ensemble under load
+    Mixed(mixed::Arguments),
     /// Measure Apache and Zebu under the same load, one after the other, and print both
     Bench(bench::Arguments),
 }
@@ -153,6 +156,7 @@ fn main() -> Result<ExitCode> {
         Command::Files(arguments) => run_files(&arguments),
         Command::Kill(arguments) => run_kill(&arguments),
         Command::Ensemble(arguments) => ensemble::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Mixed(arguments) => Ok(mixed::run(&arguments)?.into()),
         Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
     }
 }

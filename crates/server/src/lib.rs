@@ -11,6 +11,7 @@ mod inbox;
 mod lanes;
 mod large_requests;
 mod member_disk;
+mod member_words;
 mod metrics;
 mod net;
 mod peers;

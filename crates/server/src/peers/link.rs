@@ -18,6 +18,7 @@ use zebu_zab::{Event, LinkId, weight};
 
 use super::links::Links;
 use super::state_stream::{Progress, Receiver, Sender};
+use super::sync_report;
 use crate::inbox::Urgent;
 use crate::shared::Shared;
 
@@ -152,6 +153,7 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
             let Some((packet, length)) = next_packet(&buffer[start..], field_max)? else { break };
             start += length;
             let Some(packet) = packet else { continue };
+            sync_report::received(link, &packet);
             if let Packet::Snap { zxid } = packet {
                 receiver = Some(Receiver::new(shared, zxid));
             }
