@@ -73,6 +73,8 @@ fn check_as_json() {
     let value: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     let expected = serde_json::json!({
         "starts": false,
+        "obstacles": [],
+        "remarks": [],
         "errors": [{
             "place": "zoo.cfg:2",
             "text": "clientPort = \"x\" is not valid; allowed: 0 to 65535 (a TCP port)",

@@ -39,6 +39,14 @@ pub(crate) fn add_metrics(shared: &Shared, learners: &[LearnerStatus], metrics: 
     if !membership.is_ensemble() {
         return;
     }
+    let Standing::Serving(serving) = shared.standing() else { return };
+    let epoch = match serving {
+        Serving::Leading { epoch } | Serving::Following { epoch, .. } | Serving::Observing { epoch, .. } => {
+            epoch
+        }
+    };
+    // Apache does not tell; whoever looks at an ensemble wants to know.
+    metrics.integer("epoch", i64::from(epoch));
     let edge = &shared.metrics;
     let voters = membership.members.values().filter(|member| member.role == Role::Participant).count();
     metrics.integer("quorum_size", voters as i64);

@@ -182,7 +182,8 @@ impl Fleet {
                 "-Dzookeeper.snapshotSizeFactor=-1".to_owned(),
                 format!("-Dlogback.configurationFile={}", self.home.join("logback.xml").display()),
                 "-Dorg.slf4j.simpleLogger.defaultLogLevel=info".to_owned(),
-                "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.quorum.LearnerHandler=debug".to_owned(),
+                "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.quorum.LearnerHandler=debug"
+                    .to_owned(),
             ],
         }
     }

@@ -51,8 +51,7 @@ impl Writer {
         }
         client.create(&format!("{directory}/counter")).data("0").await?;
         let (stop, acknowledged) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        let task =
-            tokio::spawn(write(client.clone(), directory.clone(), stop.clone(), acknowledged.clone()));
+        let task = tokio::spawn(write(client.clone(), directory.clone(), stop.clone(), acknowledged.clone()));
         Ok(Writer { directory, client, session: session.id, stop, acknowledged, task })
     }
 

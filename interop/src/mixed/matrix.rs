@@ -70,7 +70,7 @@ impl<'a> Matrix<'a> {
             ("agree on everything", Self::agree),
         ];
         for (what, step) in steps {
-            let name = format!("{}: {what}", self.release);
+            let name = format!("{} {what}", self.release);
             if let Err(fault) = step(self) {
                 println!("{}", self.fleet.last_words());
                 outcome::not_ok(&name, &fault);
@@ -86,7 +86,7 @@ impl<'a> Matrix<'a> {
         for part in [Part::Follower, Part::Observer, Part::Leader] {
             for kind in Kind::ALL {
                 let count = self.table.count(&self.release, part, kind);
-                let name = format!("{}: Zebu as {} and {kind}", self.release, part.word());
+                let name = format!("{} Zebu as {} and {kind}", self.release, part.word());
                 if count > 0 {
                     outcome::ok(&name);
                 } else {

@@ -44,7 +44,7 @@ async fn roll(fleet: &mut Fleet, edition: &Edition, apache: &Server, tested: &Se
     for next in [tested, apache] {
         for index in order(fleet)? {
             step += 1;
-            let name = format!("{}: migration step {step}", edition.number());
+            let name = format!("{} migration step {step}", edition.number());
             match change_hands(fleet, index, next, &writers).await {
                 Ok(row) => {
                     println!("  step {step}: {row}");
@@ -57,7 +57,7 @@ async fn roll(fleet: &mut Fleet, edition: &Edition, apache: &Server, tested: &Se
             }
         }
     }
-    let name = format!("{}: nothing is lost after the migration", edition.number());
+    let name = format!("{} nothing is lost after the migration", edition.number());
     match conclude(fleet, writers).await {
         Ok(row) => {
             println!("  {row}");

@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
 fn show_poison(arguments: &Arguments) -> Result<()> {
     let edition = Edition::parse("latest");
     let home = Home::new(arguments, "poison")?;
-    let name = format!("{}: sent to Apache itself, what does not decode stops it", edition.number());
+    let name = format!("{} sent to Apache itself, what does not decode stops it", edition.number());
     match matrix::poison_is_poison(&home.path, &edition)? {
         true => outcome::ok(&name),
         false => outcome::not_ok(&name, &anyhow::anyhow!("Apache went on; the test shows nothing any more")),

@@ -138,8 +138,7 @@ fn conf() {
         server_id: 0,
         member: None,
     };
-    let standalone =
-        "clientPort=2181\nsecureClientPort=-1\ndataDir=/data/version-2\ndataDirSize=67108880\n\
+    let standalone = "clientPort=2181\nsecureClientPort=-1\ndataDir=/data/version-2\ndataDirSize=67108880\n\
          dataLogDir=/log/version-2\ndataLogSize=5\ntickTime=2000\nmaxClientCnxns=0\nminSessionTimeout=4000\n\
          maxSessionTimeout=40000\nclientPortListenBacklog=-1\nserverId=0\n";
     assert_eq!(render(&Report::Settings(settings.clone())), standalone);
