@@ -125,9 +125,12 @@ impl Run {
             Runner::Crate(name) => own_crate::run(name, suite, &call),
             Runner::ZkCli => zkcli::run(&self.target, self.shown),
             Runner::Program(path) => {
-                let command = Command::new(project_root().join(path));
+                let mut command = Command::new(project_root().join(path));
                 match suite.server {
-                    Source::Own => program::run(command, None, &call),
+                    Source::Own => {
+                        command.args(suite.arguments(self.part));
+                        program::run(command, None, &call)
+                    }
                     Source::Given => {
                         let mut server = RunningServer::start(&self.target)?;
                         let report = program::run(command, Some(&mut server), &call);
