@@ -154,6 +154,49 @@ fn writes_through_every_member_are_seen_by_all() {
 }
 
 #[test]
+fn status_and_words_show_the_ensemble() {
+    let mut ensemble = Ensemble::start(3);
+    let leader = ensemble.await_leader(3);
+    block_on(async {
+        let client = ensemble.client(&[leader]).await;
+        client.create("/x").await.unwrap();
+        client.close().await.unwrap();
+    });
+    let list: Vec<String> = ensemble.clients.iter().map(ToString::to_string).collect();
+    let status = || {
+        let output = Command::new(env!("CARGO_BIN_EXE_zebu"))
+            .args(["status", "--json", &list.join(",")])
+            .output()
+            .unwrap();
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), value)
+    };
+    let deadline = Instant::now() + PATIENCE;
+    // The leader may serve a moment before its second follower does.
+    while status().1["servers"][leader]["synced_followers"] != 2 {
+        assert!(Instant::now() < deadline, "{}", status().1);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let (code, value) = status();
+    assert_eq!((code, &value["healthy"]), (Some(0), &true.into()), "{value}");
+    let server = &value["servers"][leader];
+    assert_eq!((&server["mode"], &server["epoch"]), (&"leader".into(), &1.into()), "{value}");
+    let ask = |index: usize, word| four_letter::ask(ensemble.clients[index], word, PATIENCE).unwrap();
+    let monitor = ask(leader, "mntr");
+    for line in ["zk_peer_state\tleading - broadcast\n", "zk_learners\t2\n", "zk_quorum_size\t3\n"] {
+        assert!(monitor.contains(line), "{monitor}");
+    }
+    assert!(!ask(leader, "srvr").contains("Proposal sizes last/min/max: -1/"), "{}", ask(leader, "srvr"));
+    let follower = (leader + 1) % 3;
+    assert!(ask(follower, "mntr").contains("zk_peer_state\tfollowing - broadcast\n"));
+    assert!(!ask(follower, "srvr").contains("Proposal sizes"));
+    assert!(ask(follower, "conf").contains("membership: \nserver.1=127.0.0.1:"));
+    ensemble.kill(follower);
+    let (code, value) = status();
+    assert_eq!((code, &value["reason"]), (Some(1), &"1 of 3 servers do not serve".into()), "{value}");
+}
+
+#[test]
 fn a_killed_leader_is_replaced_and_catches_up() {
     let mut ensemble = Ensemble::start(3);
     let leader = ensemble.await_leader(3);
