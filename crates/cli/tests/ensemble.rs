@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
+#[path = "common/falsify.rs"]
+mod falsify;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -194,6 +197,32 @@ fn status_and_words_show_the_ensemble() {
     ensemble.kill(follower);
     let (code, value) = status();
     assert_eq!((code, &value["reason"]), (Some(1), &"1 of 3 servers do not serve".into()), "{value}");
+}
+
+#[test]
+fn a_wrong_digest_from_the_leader_is_counted() {
+    let mut ensemble = Ensemble::start(3);
+    let leader = ensemble.await_leader(3);
+    let behind = (leader + 1) % 3;
+    let others: Vec<usize> = (0..3).filter(|&index| index != behind).collect();
+    block_on(async {
+        let client = ensemble.client(&others).await;
+        client.create("/a").await.unwrap();
+        ensemble.kill(behind);
+        client.create("/b").await.unwrap();
+        client.create("/c").await.unwrap();
+    });
+    for &index in &others {
+        ensemble.kill(index);
+        let files = fs::read_dir(ensemble.data(index).join("version-2")).unwrap();
+        let logs = files.map(|file| file.unwrap().path());
+        let log = logs.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("log.")).max();
+        falsify::falsify_last_digest(&log.unwrap());
+    }
+    (0..3).for_each(|index| ensemble.run(index));
+    ensemble.await_leader(3);
+    let monitor = four_letter::ask(ensemble.clients[behind], "mntr", PATIENCE).unwrap();
+    assert!(monitor.contains("zk_digest_mismatches_count\t1\n"), "{monitor}\n{}", ensemble.logs());
 }
 
 #[test]
