@@ -424,7 +424,7 @@ fn unknown_keys_get_a_suggestion_and_do_not_stop_the_start() {
         "zoo.cfg:6: connectionMaxTokens is unknown and has no effect; \
          did you mean connection_throttle_tokens?",
         "zoo.cfg:7: something.else is unknown and has no effect",
-        "zoo.cfg:9: MaxClientCnxns is unknown and has no effect; did you mean maxClientCnxns?",
+        "zoo.cfg:8: MaxClientCnxns is unknown and has no effect; did you mean maxClientCnxns?",
     ]);
     assert_eq!(case.config().listen.max_connections_per_address, Some(60));
 }
@@ -457,7 +457,7 @@ fn keys_without_effect_are_noted() {
         "zoo.cfg:4: keys for a Java machine have no effect: nio.numWorkerThreads, serverCnxnFactory",
         "zoo.cfg:6: admin.enableServer has no effect: this version has no AdminServer",
         "zoo.cfg:7: maxResponseCacheSize has no effect: answers are not cached, they are cheap to build",
-        "zoo.cfg:9: jute.maxbuffer is applied; \
+        "zoo.cfg:8: jute.maxbuffer is applied; \
          ZooKeeper would ignore it in this file (it wants -Djute.maxbuffer)",
         "zoo.cfg:9: metricsProvider.httpPort has no effect: \
          this version has no metrics exporter; use the word mntr",
@@ -483,7 +483,7 @@ fn missing_protection_stops_the_start() {
         "zoo.cfg:5: ssl.keyStore.location",
         "zoo.cfg:6: ssl.keyStore.password",
         "zoo.cfg:7: authProvider.1",
-        "zoo.cfg:9: sslQuorum",
+        "zoo.cfg:8: sslQuorum",
         "zoo.cfg:9: quorum.auth.enableSasl",
         "zoo.cfg:10: requireClientAuthScheme",
         "zoo.cfg:11: client.portUnification",
@@ -622,7 +622,7 @@ fn groups_and_weights() {
         "zoo.cfg:6: Server 1 is in multiple groups",
         "zoo.cfg:6: group.2 = \"1:x\" is not valid; allowed: server numbers separated by colons, as in 1:2:3",
         "zoo.cfg:7: weight.1 = \"z\" is not valid; allowed: a whole number",
-        "zoo.cfg:9: groupie is not valid; allowed: group.N and weight.N",
+        "zoo.cfg:8: groupie is not valid; allowed: group.N and weight.N",
     ]);
     with_base("server.1=a:1:2\nweight.1=1\n").errors(&["zoo.cfg:5: Server 1 is not in a group"]);
 }
