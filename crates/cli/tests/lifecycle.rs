@@ -157,6 +157,28 @@ fn a_second_server_on_the_same_directory_is_refused() {
 }
 
 #[test]
+fn while_another_has_its_port_a_server_touches_no_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = directory.path().join("version-2");
+    std::fs::create_dir(&files).unwrap();
+    // As a ZooKeeper that runs leaves it for a moment: the last record is not whole yet.
+    let mut torn = b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0".to_vec();
+    torn.extend([0, 0, 0, 0, 1, 2, 3, 4, 0, 0, 0, 40, 1, 1, 1]);
+    std::fs::write(files.join("log.1"), &torn).unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = directory.path().join("zoo.cfg");
+    let port = listener.local_addr().unwrap().port();
+    let text =
+        format!("dataDir={}\nclientPortAddress=127.0.0.1\nclientPort={port}\n", directory.path().display());
+    std::fs::write(&config, text).unwrap();
+    let output = Command::new(ZEBU).arg("serve").arg(&config).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let names: Vec<_> = std::fs::read_dir(&files).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["log.1"]);
+    assert_eq!(std::fs::read(files.join("log.1")).unwrap(), torn);
+}
+
+#[test]
 fn sigterm_ends_it_with_status_zero() {
     let directory = tempfile::tempdir().unwrap();
     let address = port::free_address().unwrap();

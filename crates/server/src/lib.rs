@@ -15,6 +15,7 @@ mod member_words;
 mod metrics;
 mod net;
 mod peers;
+mod port_probe;
 mod purger;
 mod recovery;
 mod run;
