@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use super::agree;
 use super::fleet::{Fleet, Server, Signal, Vote};
 use super::load::{self, Writer};
-use super::seen;
+use super::seen::{self, Kind};
 use crate::apache::Edition;
 use crate::outcome;
 
@@ -89,6 +89,11 @@ async fn change_hands(fleet: &mut Fleet, index: usize, next: &Server, writers: &
     fleet.start(index)?;
     let (_, took) = fleet.await_service()?;
     tokio::time::sleep(STAY).await;
+    let seen = seen::received(fleet, index, mark)?;
+    if seen.of(Kind::Snap) > 0 && !next.is_zebu() {
+        let count = fleet.excuse_digests(index)?;
+        println!("  server {} counted {count} wrong digests while it took the whole state", index + 1);
+    }
     let new_mode = fleet.mode(index).context("the new server does not serve")?;
     let visitor = load::visit(&fleet.address(index).to_string()).await?;
     for writer in writers {
@@ -98,7 +103,6 @@ async fn change_hands(fleet: &mut Fleet, index: usize, next: &Server, writers: &
     agree::no_mismatches(fleet)?;
     let after: usize = writers.iter().map(Writer::acknowledged).sum();
     ensure!(after > before, "nothing was written meanwhile");
-    let seen = seen::received(fleet, index, mark)?;
     Ok(format!(
         "server {} ({mode}): {old} -> {} ({new_mode}), brought up to date by {seen}, serves after {:.1} s; \
          {} writes acknowledged meanwhile, all {} sessions kept",
