@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use zebu_proto::client::WriteRequest;
-use zebu_proto::{Jute, OpCode, Text};
+use zebu_proto::{Jute, OpCode, Text, Zxid};
 
 use super::fleet::Fleet;
 use super::writes::SESSION_MS;
@@ -72,17 +72,16 @@ pub(super) fn no_mismatches(fleet: &Fleet) -> Result<()> {
 
 /// Every digest that two members have of the same transaction is the same; says how many.
 fn common_digests(fleet: &Fleet) -> Result<usize> {
-    let mut known: BTreeMap<String, (usize, String)> = BTreeMap::new();
+    let mut known: BTreeMap<Zxid, (usize, String)> = BTreeMap::new();
     let mut common = 0;
     for index in (0..fleet.len()).filter(|&index| fleet.is_up(index)) {
-        let text = fleet.ask(index, "hash")?;
-        for (zxid, digest) in text.lines().filter_map(|line| line.split_once(": ")) {
-            match known.get(zxid) {
-                None => drop(known.insert(zxid.to_owned(), (index, digest.to_owned()))),
+        for (zxid, digest) in fleet.digests(index)? {
+            match known.get(&zxid) {
+                None => drop(known.insert(zxid, (index, digest))),
                 Some((other, expected)) => {
                     common += 1;
                     ensure!(
-                        expected == digest,
+                        *expected == digest,
                         "at {zxid} member {} has the digest {expected} and member {} has {digest}",
                         other + 1,
                         index + 1

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use zebu_proto::Zxid;
 use zebu_testing::{Launch, four_letter, port};
 
 use crate::apache::Edition;
@@ -76,9 +77,17 @@ struct Seat {
     data: PathBuf,
     log: PathBuf,
     child: Option<Child>,
-    /// Wrong digests that its server counted by itself while it took a whole state.
-    excused: u64,
+    excused: Excused,
 }
+
+/// Wrong digests that a server counted by itself while it took a whole state, and up to which transaction.
+#[derive(Clone, Copy, Debug)]
+struct Excused {
+    count: u64,
+    up_to: Zxid,
+}
+
+const NOTHING_EXCUSED: Excused = Excused { count: 0, up_to: Zxid::ZERO };
 
 /// All seats. They are counted from 0; the number in `myid` is one more.
 pub(super) struct Fleet {
@@ -121,7 +130,7 @@ impl Fleet {
             );
             fs::write(&config, text)?;
             let log = home.join(format!("log{number}"));
-            seats.push(Seat { server, address, config, data, log, child: None, excused: 0 });
+            seats.push(Seat { server, address, config, data, log, child: None, excused: NOTHING_EXCUSED });
         }
         Ok(Fleet { home: home.to_owned(), seats })
     }
@@ -172,7 +181,7 @@ impl Fleet {
             .spawn()
             .with_context(|| format!("start {}", seat.server.name()))?;
         seat.child = Some(child);
-        seat.excused = 0;
+        seat.excused = NOTHING_EXCUSED;
         Ok(())
     }
 
@@ -181,13 +190,25 @@ impl Fleet {
     /// is no fault; what it counts from now on is.
     pub(super) fn excuse_digests(&mut self, index: usize) -> Result<u64> {
         let count = self.digest_mismatches(index)?;
-        self.seats[index].excused = count;
+        let up_to = four_letter::last_zxid(self.address(index), WORD_PATIENCE)?;
+        self.seats[index].excused = Excused { count, up_to };
         Ok(count)
     }
 
     /// Wrong digests that a member has counted and is not excused for.
     pub(super) fn unexcused_digests(&self, index: usize) -> Result<u64> {
-        Ok(self.digest_mismatches(index)?.saturating_sub(self.seats[index].excused))
+        Ok(self.digest_mismatches(index)?.saturating_sub(self.seats[index].excused.count))
+    }
+
+    /// The digests of a member by transaction, without those that it is excused for.
+    pub(super) fn digests(&self, index: usize) -> Result<BTreeMap<Zxid, String>> {
+        let up_to = self.seats[index].excused.up_to;
+        let pair = |line: &str| {
+            let (zxid, digest) = line.split_once(": ")?;
+            Some((Zxid(i64::from_str_radix(zxid, 16).ok()?), digest.to_owned()))
+        };
+        let digests = self.ask(index, "hash")?;
+        Ok(digests.lines().filter_map(pair).filter(|(zxid, _)| *zxid > up_to).collect())
     }
 
     fn digest_mismatches(&self, index: usize) -> Result<u64> {
