@@ -2,6 +2,7 @@
 //! brought about in each of these roles and counted as both sides tell it.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use zebu_proto::client::WriteRequest;
@@ -25,6 +26,9 @@ const OBSERVER: usize = 3;
 /// Fewer than a leader keeps in memory, and more.
 const FEW: usize = 24;
 const MANY: usize = 800;
+
+/// Enough that a whole state is not sent at once.
+const LARGE: usize = 20_000;
 
 /// One release, from the start to the last comparison.
 pub(super) struct Matrix<'a> {
@@ -59,13 +63,14 @@ impl<'a> Matrix<'a> {
     /// All steps; the first fault ends it.
     pub(super) fn run(&mut self) -> Result<()> {
         type Step<'a> = (&'static str, fn(&mut Matrix<'a>) -> Result<()>);
-        let steps: [Step<'a>; 8] = [
+        let steps: [Step<'a>; 9] = [
             ("join an ensemble that has a history", Self::join),
             ("take a DIFF", Self::take_diff),
             ("take a SNAP", Self::take_snapshot),
             ("keep what does not decode from Apache", Self::keep_poison),
             ("send a TRUNC", Self::send_truncate),
             ("send DIFFs and a SNAP", Self::send_diff_and_snapshot),
+            ("send a SNAP under load", Self::send_snapshot_under_load),
             ("take a TRUNC", Self::take_truncate),
             ("agree on everything", Self::agree),
         ];
@@ -158,6 +163,34 @@ impl<'a> Matrix<'a> {
         self.teach(FIRST, Kind::Snap)
     }
 
+    /// The state changes while it is sent, and no digest is wrong because of it.
+    fn send_snapshot_under_load(&mut self) -> Result<()> {
+        if !self.tested.is_zebu() {
+            // Apache's learners count wrong digests then.
+            return Ok(());
+        }
+        self.write(TESTED, LARGE)?;
+        self.kill(&[FIRST])?;
+        self.fleet.empty(FIRST)?;
+        let (stop, address) = (AtomicBool::new(false), self.fleet.address(TESTED));
+        let load = || -> Result<()> {
+            let mut writes = Writes::beside();
+            while !stop.load(Ordering::Acquire) {
+                writes.write(address, FEW)?;
+            }
+            Ok(())
+        };
+        let (taught, loaded) = std::thread::scope(|scope| {
+            let load = scope.spawn(load);
+            let taught = self.bring_up(FIRST, Kind::Snap);
+            stop.store(true, Ordering::Release);
+            (taught, load.join())
+        });
+        taught?;
+        loaded.map_err(|_| anyhow::anyhow!("the load panicked"))??;
+        self.settle()
+    }
+
     /// Zebu leads, logs what nobody else has, and finds Apache in its place when it comes back. The observer has
     /// been a participant and shares its fate: from informs alone nobody has more than the leader.
     fn take_truncate(&mut self) -> Result<()> {
@@ -219,6 +252,11 @@ impl<'a> Matrix<'a> {
 
     /// Apache comes back under the tested server and must be brought up to date in this way.
     fn teach(&mut self, member: usize, kind: Kind) -> Result<()> {
+        self.bring_up(member, kind)?;
+        self.settle()
+    }
+
+    fn bring_up(&mut self, member: usize, kind: Kind) -> Result<()> {
         ensure!(self.leader()? == TESTED, "Zebu does not lead");
         let (mark, learned) = (self.fleet.log_mark(TESTED), self.fleet.log_mark(member));
         self.fleet.start(member)?;
@@ -229,7 +267,7 @@ impl<'a> Matrix<'a> {
         let sent = seen::sent(&self.fleet, TESTED, mark)?;
         ensure!(sent.of(kind) > 0, "Zebu sent {sent}, not a {kind}");
         self.table.add(&self.release, Part::Leader, &sent);
-        self.settle()
+        Ok(())
     }
 
     /// The leader tells the same story.

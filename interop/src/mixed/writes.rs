@@ -21,6 +21,11 @@ pub(super) struct Writes {
 }
 
 impl Writes {
+    /// With numbers far away from those of others.
+    pub(super) fn beside() -> Writes {
+        Writes { next: 1_000_000 }
+    }
+
     /// Writes through one member and waits for all answers.
     pub(super) fn write(&mut self, address: SocketAddr, count: usize) -> Result<()> {
         let mut client = Client::open(address, SESSION_MS)?;

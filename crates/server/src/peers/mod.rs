@@ -2,6 +2,7 @@
 //! its learners. It carries what the brain says and brings what the others say; it decides nothing.
 
 mod address_book;
+mod behind_state;
 mod election;
 mod link;
 mod links;
