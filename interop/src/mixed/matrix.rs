@@ -28,7 +28,7 @@ const FEW: usize = 24;
 const MANY: usize = 800;
 
 /// Enough that a whole state is not sent at once.
-const LARGE: usize = 20_000;
+const LARGE: usize = 8_000;
 
 /// One release, from the start to the last comparison.
 pub(super) struct Matrix<'a> {
@@ -169,17 +169,12 @@ impl<'a> Matrix<'a> {
             // Apache's learners count wrong digests then.
             return Ok(());
         }
-        self.write(TESTED, LARGE)?;
+        Writes::make_large(self.fleet.address(TESTED), LARGE)?;
+        self.fleet.await_equal_zxids()?;
         self.kill(&[FIRST])?;
         self.fleet.empty(FIRST)?;
         let (stop, address) = (AtomicBool::new(false), self.fleet.address(TESTED));
-        let load = || -> Result<()> {
-            let mut writes = Writes::beside();
-            while !stop.load(Ordering::Acquire) {
-                writes.write(address, FEW)?;
-            }
-            Ok(())
-        };
+        let load = || Writes::change_large(address, LARGE, || !stop.load(Ordering::Acquire));
         let (taught, loaded) = std::thread::scope(|scope| {
             let load = scope.spawn(load);
             let taught = self.bring_up(FIRST, Kind::Snap);

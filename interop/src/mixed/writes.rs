@@ -14,6 +14,9 @@ pub(super) const SESSION_MS: i32 = 60_000;
 /// Requests that are sent before the answers are read.
 const IN_FLIGHT: usize = 100;
 
+/// Bytes of a large node.
+const LARGE_DATA: usize = 4096;
+
 /// Makes numbers for names, so that no two steps write the same node.
 #[derive(Debug, Default)]
 pub(super) struct Writes {
@@ -21,25 +24,33 @@ pub(super) struct Writes {
 }
 
 impl Writes {
-    /// With numbers far away from those of others.
-    pub(super) fn beside() -> Writes {
-        Writes { next: 1_000_000 }
-    }
-
     /// Writes through one member and waits for all answers.
     pub(super) fn write(&mut self, address: SocketAddr, count: usize) -> Result<()> {
-        let mut client = Client::open(address, SESSION_MS)?;
         let requests: Vec<WriteRequest> = (0..count).map(|_| self.next_request()).collect();
-        for batch in requests.chunks(IN_FLIGHT) {
-            batch.iter().for_each(|request| client.queue_write(request));
-            client.flush()?;
-            for request in batch {
-                let (header, _) = client.reply()?;
-                let expected = if fails(request) { ErrorCode::NoNode.wire() } else { 0 };
-                ensure!(header.err == expected, "{request:?} was answered {header:?}");
-            }
+        send(address, &requests)
+    }
+
+    /// Makes nodes with so much data that a whole state takes its time.
+    pub(super) fn make_large(address: SocketAddr, count: usize) -> Result<()> {
+        let data = "x".repeat(LARGE_DATA);
+        let make = |number| WriteRequest::Create(create(&format!("/large{number}"), 0, &data));
+        let requests: Vec<WriteRequest> = (0..count).map(make).collect();
+        send(address, &requests)
+    }
+
+    /// Changes all of these nodes, as long as it is told to go on.
+    pub(super) fn change_large(address: SocketAddr, count: usize, goes_on: impl Fn() -> bool) -> Result<()> {
+        let change = |number: usize| {
+            let path = Some(format!("/large{}", number % count).into());
+            let data = format!("{number:LARGE_DATA$}").into_bytes();
+            WriteRequest::SetData(SetDataRequest { path, data: Some(data.into()), version: -1 })
+        };
+        let mut first = 0;
+        while goes_on() {
+            let requests: Vec<WriteRequest> = (first..first + IN_FLIGHT).map(change).collect();
+            send(address, &requests)?;
+            first += IN_FLIGHT;
         }
-        client.write(&WriteRequest::CloseSession)?;
         Ok(())
     }
 
@@ -66,6 +77,22 @@ impl Writes {
             _ => WriteRequest::Create(create(&path, 0, &"x".repeat(number % 300))),
         }
     }
+}
+
+/// Sends requests with many in flight, and checks every answer.
+fn send(address: SocketAddr, requests: &[WriteRequest]) -> Result<()> {
+    let mut client = Client::open(address, SESSION_MS)?;
+    for batch in requests.chunks(IN_FLIGHT) {
+        batch.iter().for_each(|request| client.queue_write(request));
+        client.flush()?;
+        for request in batch {
+            let (header, _) = client.reply()?;
+            let expected = if fails(request) { ErrorCode::NoNode.wire() } else { 0 };
+            ensure!(header.err == expected, "{request:?} was answered {header:?}");
+        }
+    }
+    client.write(&WriteRequest::CloseSession)?;
+    Ok(())
 }
 
 const NOWHERE: &str = "/nowhere";
