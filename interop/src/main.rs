@@ -12,6 +12,7 @@ mod files;
 mod heavy;
 mod kill;
 mod load;
+mod mixed;
 mod outcome;
 mod steady;
 mod trio;
@@ -51,6 +52,8 @@ enum Command {
     Failover(failover::Arguments),
     /// Put much on an ensemble: a member that needs the whole of a large tree, or a flood of clients
     Heavy(heavy::Arguments),
+    /// Bring about every kind of synchronisation between Apache and Zebu, and migrate an ensemble under load
+    Mixed(mixed::Arguments),
     /// Measure Apache and Zebu under the same load, one after the other, and print both
     Bench(bench::Arguments),
     /// Answer every frame on a free port with a constant: the server that nobody can be faster than
@@ -165,6 +168,7 @@ fn main() -> Result<ExitCode> {
         Command::Ensemble(arguments) => ensemble::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Failover(arguments) => failover::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Heavy(arguments) => heavy::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Mixed(arguments) => Ok(mixed::run(&arguments)?.into()),
         Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Echo => bench::serve_echo().map(|()| ExitCode::SUCCESS),
     }

@@ -11,6 +11,7 @@ use zebu_node::session::TrackerReport;
 use zebu_node::{Event, Submission};
 use zebu_proto::Zxid;
 use zebu_tree::Tree;
+use zebu_zab::LearnerStatus;
 
 use crate::disk::DiskFailure;
 
@@ -46,6 +47,10 @@ pub(crate) enum Urgent {
 pub(crate) struct SessionsReport {
     pub(crate) tracker: TrackerReport,
     pub(crate) drop_probability: f64,
+    /// Transactions of the ensemble that did not lead to the tree that the leader had.
+    pub(crate) digest_mismatches: u64,
+    /// If it leads: its learners.
+    pub(crate) learners: Vec<LearnerStatus>,
 }
 
 /// What the core takes out in one go.

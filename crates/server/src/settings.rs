@@ -163,7 +163,7 @@ fn quorum_rule(membership: &Membership, voters: impl Iterator<Item = ServerId>) 
 }
 
 /// The membership as members tell it each other.
-fn config_text(membership: &Membership) -> String {
+pub(crate) fn config_text(membership: &Membership) -> String {
     let host = |host: &str| if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     let mut text = String::new();
     for (id, member) in &membership.members {

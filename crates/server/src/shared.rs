@@ -49,7 +49,8 @@ pub(crate) struct Shared {
     client_port: OnceLock<u16>,
     /// How often the whole state was replaced.
     generation: AtomicU64,
-    standing: Mutex<Standing>,
+    /// With the moment at which it began.
+    standing: Mutex<(Standing, i64)>,
     trace_mask: AtomicI64,
     replica: RwLock<Replica>,
 }
@@ -74,7 +75,7 @@ impl Shared {
             hash_seed,
             client_port: OnceLock::new(),
             generation: AtomicU64::new(0),
-            standing: Mutex::new(standing),
+            standing: Mutex::new((standing, 0)),
             trace_mask: AtomicI64::new(TRACE_MASK_DEFAULT),
             replica: RwLock::new(replica),
         }
@@ -112,11 +113,18 @@ impl Shared {
 
     /// What this server is in its ensemble.
     pub(crate) fn standing(&self) -> Standing {
-        *self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// For how long it has been that.
+    pub(crate) fn standing_ms(&self) -> i64 {
+        let (_, since_ms) = *self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.clock.monotonic_ms() - since_ms
     }
 
     pub(crate) fn set_standing(&self, standing: Standing) {
-        *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = standing;
+        let since_ms = self.clock.monotonic_ms();
+        *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = (standing, since_ms);
     }
 
     /// The replica for reading. Never poisoned: only the core writes, and its panic ends the process.

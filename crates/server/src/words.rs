@@ -22,6 +22,7 @@ use crate::four_letter::{
 };
 use crate::inbox::{SessionsReport, Urgent};
 use crate::lanes::LaneCell;
+use crate::member_words;
 use crate::shared::{Shared, Standing};
 
 /// Bytes after a word that are read and thrown away before the connection is closed.
@@ -158,6 +159,7 @@ fn server(shared: &Shared) -> ServerReport {
         zxid,
         mode: mode(shared).unwrap_or(Mode::Standalone),
         node_count,
+        proposals: member_words::proposals(shared),
     }
 }
 
@@ -228,6 +230,7 @@ fn settings(config: &ServerConfig, client_port: Option<u16>) -> SettingsReport {
         max_session_timeout_ms: config.sessions.max_timeout.as_millis() as u64,
         backlog: config.listen.backlog,
         server_id: config.server_id().map_or(0, |id| id.0),
+        member: member_words::settings(config),
     }
 }
 
@@ -386,10 +389,13 @@ fn metrics(shared: &Shared, core: SessionsReport) -> Metrics {
         ("large_requests_rejected", &edge.large_requests_rejected),
         ("commit_count", &edge.commits),
         ("snapshot_error_count", &edge.snapshot_errors),
-        ("digest_mismatches_count", &edge.digest_mismatches),
     ] {
         metrics.integer(name, counter.get() as i64);
     }
+    // In the files at the start, and in what the ensemble has decided since.
+    let mismatches = edge.digest_mismatches.get() + core.digest_mismatches;
+    metrics.integer("digest_mismatches_count", mismatches as i64);
+    member_words::add_metrics(shared, &core.learners, &mut metrics);
     for (name, summary) in [
         ("fsynctime", &edge.fsync_ms),
         ("sync_processor_batch_size", &edge.sync_batch),

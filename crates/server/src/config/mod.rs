@@ -11,6 +11,7 @@ mod listen;
 pub mod load;
 mod member_line;
 pub mod membership;
+mod mixed;
 mod nearest;
 pub mod properties;
 mod protection;

@@ -10,14 +10,16 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 use tracing::debug;
-use zebu_proto::Reader;
 use zebu_proto::jute::DecodeError;
 use zebu_proto::quorum::Packet;
 use zebu_proto::quorum::measure::{Measured, measure_packet};
+use zebu_proto::{Reader, Zxid};
 use zebu_zab::{Event, LinkId, weight};
 
+use super::behind_state::without_early_digest;
 use super::links::Links;
 use super::state_stream::{Progress, Receiver, Sender};
+use super::sync_report;
 use crate::inbox::Urgent;
 use crate::shared::Shared;
 
@@ -76,6 +78,8 @@ async fn write(
     shared: &Shared,
 ) -> io::Result<()> {
     let mut bytes = Vec::new();
+    // The last transaction whose effects may be in a state that was sent.
+    let mut state_end = Zxid(i64::MIN);
     while let Some(first) = waiting.recv().await {
         let mut next = Some(first);
         let mut sent = 0;
@@ -84,7 +88,7 @@ async fn write(
             match outgoing {
                 Outgoing::Packet(packet) => {
                     sent += weight(&packet);
-                    packet.encode(&mut bytes);
+                    without_early_digest(packet, state_end).encode(&mut bytes);
                 }
                 Outgoing::State => state = Some(()),
             }
@@ -105,6 +109,7 @@ async fn write(
         }
         if state.is_some() {
             send_state(link, &mut writer, links, shared).await?;
+            state_end = shared.read().last_zxid();
             links.tell(Event::SnapshotSent { link });
         }
     }
@@ -167,6 +172,7 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
             let Some((packet, length)) = next_packet(&buffer[start..], field_max)? else { break };
             start += length;
             let Some(packet) = packet else { continue };
+            sync_report::received(link, &packet);
             if let Packet::Snap { zxid } = packet {
                 receiver = Some(Receiver::new(shared, zxid));
             }
