@@ -16,7 +16,7 @@ use zebu_tree::{DigestMode, Policy, Tree, TreeOptions, TtlNodes, WalkProgress};
 use zebu_zab::{HistoryLimits, PeerSettings, QuorumRule, Role, Trust};
 
 use super::disk::MoodyDisk;
-use super::process::{Death, LaneMap, Membership, Process, Service, moment};
+use super::process::{Death, Inbox, LaneMap, Membership, Process, Service, moment};
 use crate::check::zab_recovered_log;
 use crate::core::Core;
 use crate::history::Violation;
@@ -165,6 +165,7 @@ pub(crate) fn start(
         lanes: LaneMap::default(),
         clients: BTreeMap::new(),
         next_lane: 1,
+        inbox: Inbox::default(),
         links: BTreeMap::new(),
         by_connection: BTreeMap::new(),
         accepted_links: 0,
@@ -183,7 +184,7 @@ pub(crate) fn start(
         // A server that is alone has decided everything that is in its log.
         process.show_state(core);
     }
-    process.settle(core)?;
+    process.take_turn(core)?;
     Ok(process)
 }
 
@@ -393,5 +394,6 @@ fn peer_settings(server: usize, shape: &Shape) -> PeerSettings {
         retry_ms: tick_ms / 4,
         history: HistoryLimits { entries: shape.history_entries, bytes: 1 << 20 },
         window: 4000,
+        last_counter: shape.last_counter,
     }
 }

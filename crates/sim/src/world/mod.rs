@@ -180,7 +180,10 @@ impl World {
                 self.core.garble(&mut bytes);
                 self.with_process(to, |process, core| process.notified(from, &bytes, core));
             }
-            Event::ServerWake { .. } | Event::DiskDone { .. } | Event::SnapshotStep { .. } => {
+            Event::ServerWake { .. }
+            | Event::ServerTurn { .. }
+            | Event::DiskDone { .. }
+            | Event::SnapshotStep { .. } => {
                 self.server_event(event);
             }
             Event::Start { server, incarnation } => self.start(server, incarnation),
