@@ -147,8 +147,11 @@ fn build(copy: &Path) -> anyhow::Result<PathBuf> {
     let status = cargo(&["build", "--quiet", "--release", "--package", "zebu-sim"])
         .current_dir(copy)
         .env("CARGO_TARGET_DIR", &target)
+        .env("CARGO_INCREMENTAL", "1")
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
-        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "64")
+        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
+        .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
         .env("RUSTFLAGS", "--allow warnings")
         .status()?;
     if !status.success() {

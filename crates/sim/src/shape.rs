@@ -174,7 +174,7 @@ impl Shape {
             latency: draw_latency(&mut random, tick_ms),
             disk: draw_disk(&mut random),
             turn: if random.permille(500) { 0 } else { random.skewed(50, tick_ms * MS / 50) },
-            last_counter: if random.permille(100) { random.between(8, 60) as u32 } else { LAST_COUNTER },
+            last_counter: if random.permille(100) { random.between(40, 200) as u32 } else { LAST_COUNTER },
             workload: draw_workload(&mut random, tick_ms),
             safety: random.between(30, 100) * tick_ms * MS,
             fault_rate: if random.permille(80) { 0 } else { random.skewed(100, 3000) },
