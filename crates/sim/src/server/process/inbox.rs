@@ -77,7 +77,7 @@ impl Process {
             let read = self.pump_clients(core);
             let left = self.flush_links(core);
             let more = ordered || read || left || self.node.has_committed();
-            if core.shape.turn > 0 || !(more || !self.inbox.is_empty()) {
+            if core.shape.turn > 0 || (!more && self.inbox.is_empty()) {
                 break;
             }
         }
