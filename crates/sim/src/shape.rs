@@ -143,6 +143,9 @@ pub(crate) struct Shape {
     /// Transactions that stay in memory for learners: small, so that every kind of sync happens.
     pub(crate) history_entries: usize,
     pub(crate) latency: Latency,
+    /// A server that is far from the others, and how much longer everything takes there. Its state is always a
+    /// little older than theirs.
+    pub(crate) distant: Option<(usize, Time)>,
     pub(crate) disk: DiskShape,
     /// How long things wait for a server's brain, and are taken together, at most; zero takes each at once.
     pub(crate) turn: Time,
@@ -172,6 +175,7 @@ impl Shape {
             sync_limit: random.between(3, 6),
             history_entries: random.skewed(2, 500) as usize,
             latency: draw_latency(&mut random, tick_ms),
+            distant: None,
             disk: draw_disk(&mut random),
             turn: if random.permille(500) { 0 } else { random.skewed(50, tick_ms * MS / 50) },
             last_counter: if random.permille(100) { random.between(40, 200) as u32 } else { LAST_COUNTER },
@@ -182,6 +186,10 @@ impl Shape {
         };
         if random.permille(250) {
             shape.roughen(&mut random);
+        }
+        if random.permille(250) {
+            let server = random.index(shape.servers());
+            shape.distant = Some((server, random.skewed(shape.tick() / 20, shape.tick() / 2)));
         }
         shape
     }
