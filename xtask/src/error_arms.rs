@@ -70,6 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             None => missing.push(format!("{file}:{}: {}", region.0, key.1)),
         }
     }
+    count.without_reason = missing.len();
     write_report(&count, arguments)?;
     for key in reasons.keys().filter(|key| !used.contains(*key)) {
         println!("no longer needed in {REASONS}: {}: {}", key.0, key.1);
@@ -87,6 +88,7 @@ struct Count {
     by_faults: usize,
     by_tests: usize,
     by_reason: BTreeMap<String, usize>,
+    without_reason: usize,
 }
 
 /// Cargo, for builds that count what they execute.
@@ -262,6 +264,7 @@ fn write_report(count: &Count, arguments: &Arguments) -> anyhow::Result<()> {
     for (reason, places) in &count.by_reason {
         table.push_str(&format!("| Never: {reason} | {places} |\n"));
     }
+    table.push_str(&format!("| Never, and without a reason yet | {} |\n", count.without_reason));
     std::fs::write(&path, format!("{before}{BEGIN}\n\n{table}\n{END}{after}"))?;
     Ok(())
 }
