@@ -141,6 +141,7 @@ pub(crate) fn peer_settings(config: &ServerConfig) -> PeerSettings {
         retry_ms: 100,
         history: HistoryLimits { entries: 500, bytes: 32 << 20 },
         window: 1 << 20,
+        last_counter: zebu_zab::LAST_COUNTER,
     }
 }
 

@@ -22,7 +22,7 @@ pub use entry::Entry;
 pub use event::{Event, IoId, LinkId, LogRead};
 pub use peer::{LearnerStatus, Peer, Status};
 pub use quorum::{HierarchyError, QuorumRule};
-pub use settings::{HistoryLimits, PeerSettings, Recovered, Trust};
+pub use settings::{HistoryLimits, LAST_COUNTER, PeerSettings, Recovered, Trust};
 
 use zebu_proto::quorum::Packet;
 

@@ -40,7 +40,12 @@ pub struct PeerSettings {
     pub history: HistoryLimits,
     /// How much may wait on one connection, as a sum of weights, before the learner has to take some.
     pub window: usize,
+    /// The last counter that is used in an epoch; [`LAST_COUNTER`] outside of tests.
+    pub last_counter: u32,
 }
+
+/// The last counter of an epoch: behind it a leader hands over, and the next one begins a new epoch.
+pub const LAST_COUNTER: u32 = 0xffff_fffe;
 
 impl PeerSettings {
     pub(crate) fn elector(&self) -> ElectorSettings {

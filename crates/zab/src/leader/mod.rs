@@ -22,9 +22,6 @@ use crate::peer::LearnerStatus;
 use crate::role_end::RoleEnd;
 use learner_link::{Kind, LearnerLink, Phase, Step as LearnerStep};
 
-/// The last counter that is used in an epoch: the next leader begins a new one.
-const LAST_COUNTER: u32 = 0xffff_fffe;
-
 /// A server that was elected.
 #[derive(Debug)]
 pub(crate) struct Leader {

@@ -57,11 +57,14 @@ impl Learner {
     ) -> Result<(), RoleEnd> {
         let Packet::LeaderInfo { zxid, .. } = packet else { return Err(self.out_of_place(&packet)) };
         let epoch = zxid.epoch();
-        if i64::from(epoch) < member.accepted_epoch || zxid.0 < 0 {
+        // An observer's promise is counted by nobody: it only must not go back behind a history that it has.
+        let observes = member.settings.role == Role::Observer;
+        let lowest = if observes { member.current_epoch } else { member.accepted_epoch };
+        if i64::from(epoch) < lowest || zxid.0 < 0 {
             let accepted = member.accepted_epoch;
             return Err(RoleEnd::because(CloseReason::OldEpoch { proposed: epoch, accepted }));
         }
-        if i64::from(epoch) == member.accepted_epoch {
+        if i64::from(epoch) <= member.accepted_epoch {
             // Promised before, to whomever: this voice must not be counted twice.
             self.acknowledge_epoch(NOT_COUNTED, epoch, member, out);
             return Ok(());

@@ -99,6 +99,7 @@ impl World {
             retry_ms: 30,
             history: HistoryLimits { entries, bytes: 1 << 20 },
             window: 2000,
+            last_counter: zebu_zab::LAST_COUNTER,
         };
         let server = |id| Server { id, settings: settings(id), disk: Durable::default(), running: None };
         let servers: BTreeMap<ServerId, Server> =

@@ -64,6 +64,21 @@ fn an_epoch_that_was_promised_before_does_not_count_and_an_older_one_is_refused(
     assert_eq!(desk.peer.status().accepted_epoch, 6);
 }
 
+/// Its promise is counted by nobody. If it kept an observer away, one that had promised an epoch that came to
+/// nothing could not come back before the ensemble had got there.
+#[test]
+fn an_observer_goes_back_behind_its_promise_but_not_behind_its_history() {
+    let found = Recovered { accepted_epoch: 8, ..recovered(LAST, 5) };
+    let (mut desk, link) = Desk::learner(found, Role::Observer);
+    desk.packet(link, leader_info(6));
+    assert_eq!(desk.take_sent(link), [Packet::AckEpoch { last: LAST, current_epoch: -1 }]);
+    assert_eq!(desk.peer.status().accepted_epoch, 8);
+
+    let (mut desk, link) = Desk::learner(found, Role::Observer);
+    desk.packet(link, leader_info(4));
+    assert_eq!(desk.closed(link), Some(CloseReason::OldEpoch { proposed: 4, accepted: 8 }));
+}
+
 #[test]
 fn the_history_is_durable_before_the_epoch_and_both_before_the_word() {
     let (mut desk, link) = promised();
