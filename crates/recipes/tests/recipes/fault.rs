@@ -51,6 +51,10 @@ impl Plan {
         self.at.store(step, Ordering::SeqCst);
     }
 
+    pub(crate) fn fault(&self) -> Fault {
+        self.fault
+    }
+
     pub(crate) fn has_fired(&self) -> bool {
         *self.fired.borrow()
     }

@@ -6,9 +6,12 @@ mod rig;
 
 mod barriers;
 mod caches;
+mod commit;
+mod discovery;
 mod elections;
 mod lock_contention;
 mod locks;
+mod membership;
 mod mutex;
 mod queues;
 mod simple_lock;

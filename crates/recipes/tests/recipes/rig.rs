@@ -89,14 +89,20 @@ pub(crate) async fn at_every_step(faults: &[Fault], leftovers: &[&str], scenario
             let path = format!("/run-{fault:?}-{step}");
             let rig = Rig { server: server.clone(), plan: plan.clone(), victim, other: other.clone(), path };
             plan.arm(step);
-            let expiry = expire_when_it_fires(&rig, *fault);
-            tokio::select! {
-                () = soon(scenario(&rig)) => {}
-                never = expiry => match never {},
-            }
+            // On its own: what a scenario leaves to the background may be struck too.
+            let (server, session) = (rig.server.clone(), rig.victim.session().id);
+            let fired = plan.clone();
+            let expiry = tokio::spawn(async move {
+                fired.fires().await;
+                if fired.fault() == Fault::Expire {
+                    server.expire(session).await.expect("expired");
+                }
+            });
+            soon(scenario(&rig)).await;
             for leftover in leftovers {
                 until_children(&other, &format!("{}{leftover}", rig.path), 0).await;
             }
+            expiry.abort();
             if !plan.has_fired() {
                 break;
             }
@@ -104,14 +110,6 @@ pub(crate) async fn at_every_step(faults: &[Fault], leftovers: &[&str], scenario
         }
         assert!(struck > 0 && struck < STEPS_MAX, "{struck} requests in the scenario");
     }
-}
-
-async fn expire_when_it_fires(rig: &Rig, fault: Fault) -> std::convert::Infallible {
-    rig.plan.fires().await;
-    if fault == Fault::Expire {
-        rig.server.expire(rig.victim.session().id).await.expect("expired");
-    }
-    std::future::pending().await
 }
 
 /// Something that only holders may write, and only in their order.
