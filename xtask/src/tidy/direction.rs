@@ -27,6 +27,8 @@ fn allowed(name: &str) -> Option<Sees> {
         "zebu-testing" => {
             Sees::Only(&["zebu-proto", "zebu-client", "zebu-storage", "zebu-node", "zebu-server"])
         }
+        // What users would write.
+        "zebu-examples" | "zebu-recipes-peer" => Sees::Only(&["zebu-client", "zebu-recipes"]),
         "zebu" | "zebu-interop" | "zebu-bench" | "zebu-fuzz" | "xtask" => Sees::Everything,
         _ => return None,
     })

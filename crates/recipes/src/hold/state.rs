@@ -14,6 +14,9 @@ use crate::connection::{persist, present};
 /// What is written into a node to ask its owner to give it up, as Curator writes it.
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
+/// The same, as ZooKeeper's documentation of shared locks has it.
+pub(crate) const UNLOCK: &[u8] = b"unlock";
+
 /// What is known of one hold. Guards hand it out by [`Held::holding`](super::Held::holding); it stays
 /// readable after the guard has gone.
 #[derive(Clone, Debug)]
@@ -233,7 +236,7 @@ impl Holding {
                     return LossReason::NodeDeleted;
                 }
                 Ok(Some((node, watcher))) => {
-                    if node.data == REVOKE {
+                    if node.data == REVOKE || node.data == UNLOCK {
                         self.state.revoked.send_replace(true);
                     }
                     watcher

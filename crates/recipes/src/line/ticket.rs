@@ -5,7 +5,7 @@ use bytes::Bytes;
 use tokio::runtime::Handle;
 use zebu_client::{Client, Compression, Error, Parents, Retry, SessionId, Stat, path};
 
-use super::naming::{Kind, Naming};
+use super::naming::{Kind, Naming, Numbering};
 use crate::connection::{Attempts, is_passing, persist, present};
 
 /// A node in a line. Dropping it deletes the node in the background, as surely as the session lives.
@@ -47,7 +47,8 @@ impl Ticket {
             let mark = naming.style.mark();
             let wanted = path::join(directory, &format!("{mark}{}", naming.marker(kind)));
             let broom = Broom::new(client, directory, &mark);
-            if let Some(ticket) = create(client, &wanted, &mark, data, &mut attempts).await? {
+            let numbering = naming.numbering(kind);
+            if let Some(ticket) = create(client, &wanted, &mark, numbering, data, &mut attempts).await? {
                 broom.put_away();
                 return Ok(ticket);
             }
@@ -124,11 +125,15 @@ async fn create(
     client: &Client,
     wanted: &str,
     mark: &str,
+    numbering: Numbering,
     data: &Bytes,
     attempts: &mut Attempts,
 ) -> Result<Option<Ticket>, Error> {
     loop {
-        let mut create = client.create(wanted).ephemeral().sequential().compression(Compression::None);
+        let mut create = client.create(wanted).ephemeral().compression(Compression::None);
+        if numbering == Numbering::Counter {
+            create = create.sequential();
+        }
         if !data.is_empty() {
             create = create.data(data.clone());
         }
