@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
-use zebu_client::Version;
-use zebu_recipes::{Fenced, Held};
+use zebu_client::{ErrorCode, Retry, Version};
+use zebu_recipes::{Fenced, Held, LeaderLatch, fenced_out};
 
 use crate::verbs::Peer;
 
@@ -85,4 +85,90 @@ async fn note(guard: &impl Fenced, peer: &Peer, room: &str, name: &str) -> anyho
     transaction.set(&log, data, Version::Exactly(node.stat.version));
     transaction.await?;
     Ok(())
+}
+
+/// Takes something so many times and writes a line into the log each time, whatever servers and sessions do: a round
+/// that was lost before its line was written is done again.
+pub(crate) async fn endure(
+    peer: &Peer,
+    kind: &str,
+    path: &str,
+    log: &str,
+    rounds: u32,
+    name: &str,
+) -> anyhow::Result<String> {
+    let mut lost = 0;
+    for round in 0..rounds {
+        let entry = format!("{name}.{round}");
+        loop {
+            let written = match kind {
+                "mutex" => {
+                    let guard = peer.mutex(path).acquire().await?;
+                    let written = append(peer, &guard, log, &entry).await?;
+                    guard.release().await?;
+                    written
+                }
+                "write" => {
+                    let guard = peer.rw_lock(path).write().await?;
+                    let written = append(peer, &guard, log, &entry).await?;
+                    guard.release().await?;
+                    written
+                }
+                "semaphore" => {
+                    let permit = peer.semaphore(path, 1).acquire().await?;
+                    let written = append(peer, &permit, log, &entry).await?;
+                    permit.release().await?;
+                    written
+                }
+                "latch" => {
+                    let latch = LeaderLatch::join(&peer.client, path, name);
+                    let written = append(peer, &latch.lead().await?, log, &entry).await?;
+                    latch.leave().await?;
+                    written
+                }
+                other => bail!("no such lock: {other}"),
+            };
+            if written {
+                break;
+            }
+            lost += 1;
+        }
+    }
+    Ok(lost.to_string())
+}
+
+/// Writes a line under the fence; `false` if it is certainly not there because what was held is lost. Whoever holds
+/// it is alone: if the log changes between our look at it and our write, and it was not us, that is the end.
+async fn append(peer: &Peer, guard: &impl Fenced, log: &str, entry: &str) -> anyhow::Result<bool> {
+    let client = &peer.client;
+    let mut unknown = false;
+    loop {
+        client.sync(log).await?;
+        let node = client.get(log).await?;
+        let text = String::from_utf8_lossy(&node.data);
+        if text.split(';').any(|line| line.starts_with(&format!("{entry}:"))) {
+            ensure!(unknown, "{entry} was written by somebody else");
+            return Ok(true);
+        }
+        if guard.check().is_err() {
+            return Ok(false);
+        }
+        let mut transaction = guard.transaction();
+        let line = format!("{text}{entry}:{};", guard.token().0);
+        transaction.set(log, line, Version::Exactly(node.stat.version));
+        match transaction.retry(Retry::Never).await {
+            Ok(_) => return Ok(true),
+            Err(error) if fenced_out(&error, 0) => {
+                if !unknown {
+                    return Ok(false);
+                }
+            }
+            Err(error) if error.code() == Some(ErrorCode::BadVersion) => {
+                ensure!(unknown, "{entry}: somebody writes while we hold it");
+            }
+            Err(error) if error.is_ambiguous() => unknown = true,
+            Err(error) if error.is_not_sent() => tokio::time::sleep(Duration::from_millis(20)).await,
+            Err(error) => return Err(error.into()),
+        }
+    }
 }

@@ -11,7 +11,7 @@ use zebu_recipes::{
 };
 
 use crate::Layout;
-use crate::contention::contend;
+use crate::contention::{contend, endure};
 use crate::handles::{Handle, Handles, Term};
 
 pub(crate) struct Peer {
@@ -57,6 +57,9 @@ impl Peer {
             ["contend", kind, path, room, rounds, limit, name] => {
                 let (rounds, limit) = (rounds.parse()?, limit.parse()?);
                 contend(self, kind, path, room, rounds, limit, name).await
+            }
+            ["endure", kind, path, log, rounds, name] => {
+                endure(self, kind, path, log, rounds.parse()?, name).await
             }
             ["latch", ..] | ["lead", ..] | ["leads", ..] | ["participants", ..] | ["candidates", ..] => {
                 self.election(words).await

@@ -29,7 +29,7 @@ async fn until_ports<P>(provider: &Provider<P>, wanted: &[u16]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_or_session_may_end_at_every_request_of_discovery() {
-    let faults = [Fault::CutBefore, Fault::CutAfter, Fault::Expire];
+    let faults = [Fault::CutBefore, Fault::CutAfter, Fault::Kill, Fault::Expire];
     at_every_step(&faults, &["/shop"], async |rig: &Rig| {
         let (mine, theirs) =
             (Discovery::<Zone>::new(&rig.victim, &rig.path), Discovery::<Zone>::new(&rig.other, &rig.path));

@@ -9,6 +9,7 @@ mod caches;
 mod commit;
 mod discovery;
 mod elections;
+mod herd;
 mod lock_contention;
 mod locks;
 mod membership;

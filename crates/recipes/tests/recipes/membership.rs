@@ -13,7 +13,7 @@ use zebu_testing::TestServer;
 use crate::fault::Fault;
 use crate::rig::{Rig, at_every_step, children, client, server, soon, until_children};
 
-const FAULTS: [Fault; 3] = [Fault::CutBefore, Fault::CutAfter, Fault::Expire];
+const FAULTS: [Fault; 4] = [Fault::CutBefore, Fault::CutAfter, Fault::Kill, Fault::Expire];
 
 async fn until_data(client: &Client, path: &str, data: &str) {
     soon(async {

@@ -14,7 +14,7 @@ use crate::fault::{Fault, Faulty, Plan};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Faults that a recipe must get over by itself.
-pub(crate) const BREAKS: [Fault; 2] = [Fault::CutBefore, Fault::CutAfter];
+pub(crate) const BREAKS: [Fault; 3] = [Fault::CutBefore, Fault::CutAfter, Fault::Kill];
 
 /// A bound for the number of requests of any scenario.
 const STEPS_MAX: usize = 60;
@@ -92,17 +92,26 @@ pub(crate) async fn at_every_step(faults: &[Fault], leftovers: &[&str], scenario
             // On its own: what a scenario leaves to the background may be struck too.
             let (server, session) = (rig.server.clone(), rig.victim.session().id);
             let fired = plan.clone();
-            let expiry = tokio::spawn(async move {
+            let striking = tokio::spawn(async move {
                 fired.fires().await;
-                if fired.fault() == Fault::Expire {
-                    server.expire(session).await.expect("expired");
+                match fired.fault() {
+                    Fault::Expire => server.expire(session).await.expect("expired"),
+                    Fault::Kill => {
+                        server.kill().await.expect("killed");
+                        server.restart().await.expect("started again");
+                    }
+                    Fault::CutBefore | Fault::CutAfter | Fault::Hold => {}
                 }
             });
             soon(scenario(&rig)).await;
+            if plan.has_fired() {
+                striking.await.expect("the fault was made");
+            } else {
+                striking.abort();
+            }
             for leftover in leftovers {
                 until_children(&other, &format!("{}{leftover}", rig.path), 0).await;
             }
-            expiry.abort();
             if !plan.has_fired() {
                 break;
             }
