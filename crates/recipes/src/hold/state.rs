@@ -17,6 +17,11 @@ pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 /// The same, as ZooKeeper's documentation of shared locks has it.
 pub(crate) const UNLOCK: &[u8] = b"unlock";
 
+/// The clock that leases are measured by, which a test can move.
+pub(crate) fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
 /// What is known of one hold. Guards hand it out by [`Held::holding`](super::Held::holding); it stays
 /// readable after the guard has gone.
 #[derive(Clone, Debug)]
@@ -204,7 +209,7 @@ impl Holding {
             }
         }
         match self.lease_deadline() {
-            Some(deadline) if Instant::now() < deadline => None,
+            Some(deadline) if now() < deadline => None,
             Some(_) | None => Some(LossReason::LeaseEnded),
         }
     }
@@ -217,7 +222,7 @@ impl Holding {
                 return reason;
             }
             // It moves on with every answer; then this wakes and looks again.
-            let deadline = self.lease_deadline().unwrap_or_else(Instant::now);
+            let deadline = self.lease_deadline().unwrap_or_else(now);
             tokio::select! {
                 changed = states.changed() => if changed.is_err() { return LossReason::Closed },
                 () = tokio::time::sleep_until(deadline.into()) => {}
