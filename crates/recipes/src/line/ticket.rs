@@ -19,9 +19,12 @@ pub(crate) struct Ticket {
 }
 
 /// What dropping a ticket does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Fate {
+    /// Nobody else ever has a node of this name: it may be deleted once too often.
     Delete,
+    /// Others have nodes of the same name afterwards: it is deleted only while it is this one.
+    DeleteThisOne(Handle),
     Nothing,
 }
 
@@ -60,6 +63,12 @@ impl Ticket {
         Ticket { client: client.clone(), path, mark, stat, fate: Fate::Delete }
     }
 
+    /// Takes over a node whose name others use too, as soon as it has gone.
+    pub(crate) fn adopt_shared(client: &Client, path: String, mark: String, stat: Stat) -> Ticket {
+        let fate = Fate::DeleteThisOne(Handle::current());
+        Ticket { client: client.clone(), path, mark, stat, fate }
+    }
+
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
@@ -93,6 +102,11 @@ impl Ticket {
 
     /// Deletes the node and waits for the answer. If the session ends meanwhile, the node goes with it.
     pub(crate) async fn give_back(mut self) -> Result<(), Error> {
+        if matches!(self.fate, Fate::DeleteThisOne(_)) {
+            delete_this_one(&self.client, &self.path, &self.stat).await?;
+            self.fate = Fate::Nothing;
+            return Ok(());
+        }
         let mut attempts = Attempts::default();
         loop {
             if !self.is_of_this_session() {
@@ -113,9 +127,39 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if self.fate == Fate::Delete && self.is_of_this_session() {
+        if !self.is_of_this_session() {
+            return;
+        }
+        match &self.fate {
             // Sent now, repeated in the background until it is answered.
-            drop(self.client.delete(&self.path).quiet().guaranteed().send());
+            Fate::Delete => drop(self.client.delete(&self.path).quiet().guaranteed().send()),
+            Fate::DeleteThisOne(runtime) => {
+                let (client, path, stat) = (self.client.clone(), self.path.clone(), self.stat);
+                // An error means that the client is over, and the node with it.
+                runtime.spawn(async move { delete_this_one(&client, &path, &stat).await });
+            }
+            Fate::Nothing => {}
+        }
+    }
+}
+
+/// Deletes a node if it is the one with this stat. As long as the session that owns it lives, nobody else deletes it
+/// and takes its name; so what was looked at is what is deleted. Looked at again before every attempt, because one
+/// whose answer was lost may have been carried out.
+async fn delete_this_one(client: &Client, path: &str, stat: &Stat) -> Result<(), Error> {
+    let mut attempts = Attempts::default();
+    loop {
+        let found = persist(client, || async {
+            client.sync(path).retry(Retry::Never).await?;
+            client.exists(path).retry(Retry::Never).await
+        });
+        let ours = found.await?.is_some_and(|found| found.czxid == stat.czxid);
+        if !ours || client.session().id != SessionId(stat.ephemeral_owner) {
+            return Ok(());
+        }
+        match client.delete(path).quiet().retry(Retry::Never).await {
+            Ok(()) => return Ok(()),
+            Err(error) => attempts.after(client, error).await?,
         }
     }
 }
