@@ -81,7 +81,8 @@ pub(crate) async fn run(servers: &str) -> anyhow::Result<()> {
         anyhow::Ok(())
     };
     let (produced, collected) = tokio::join!(produce, collect);
-    (produced?, collected?);
+    produced?;
+    collected?;
     workers.iter().for_each(tokio::task::JoinHandle::abort);
     println!("all {COUNT} are done, {} are left", queue.len().await?);
     drop(queue);

@@ -1,5 +1,6 @@
 //! Every example comes to its end, with a server that has seen the others.
 #![allow(dead_code, reason = "a test has no use for the main of an example")]
+#![allow(clippy::duplicate_mod, reason = "each example is whole by itself")]
 
 use std::time::Duration;
 

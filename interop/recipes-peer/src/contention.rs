@@ -142,6 +142,8 @@ pub(crate) async fn endure(
 async fn append(peer: &Peer, guard: &impl Fenced, log: &str, entry: &str) -> anyhow::Result<bool> {
     let client = &peer.client;
     let mut unknown = false;
+    // Long enough for something to happen meanwhile.
+    tokio::time::sleep(Duration::from_millis(5)).await;
     loop {
         client.sync(log).await?;
         let node = client.get(log).await?;

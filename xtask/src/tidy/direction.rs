@@ -48,8 +48,8 @@ pub(crate) fn check(crates: &[Crate]) -> Vec<Violation> {
         for dependency in package.dependencies.iter().filter(|dependency| dependency.ours) {
             // The recipes' server for virtual time is the tree behind a pipe.
             let of_recipes = package.name == "zebu-recipes" && dependency.name == "zebu-tree";
-            let for_tests = dependency.kind == Kind::Development
-                && (dependency.name == "zebu-testing" || of_recipes);
+            let for_tests =
+                dependency.kind == Kind::Development && (dependency.name == "zebu-testing" || of_recipes);
             if !for_tests && !list.contains(&dependency.name.as_str()) {
                 let what = format!("{} must not use {}", package.name, dependency.name);
                 violations.push(Violation::new(place.clone(), what, WHY));

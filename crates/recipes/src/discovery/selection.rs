@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn round_robin_goes_round_and_passes_over_those_that_are_down() {
         let (mut chooser, now) = (Chooser::default(), Instant::now());
-        let mut pick = |chooser: &mut Chooser, now| {
+        let pick = |chooser: &mut Chooser, now| {
             chooser.choose(&["a", "b", "c"], Selection::RoundRobin, now, POLICY, 0)
         };
         let three: Vec<_> = (0..4).map(|_| pick(&mut chooser, now)).collect();

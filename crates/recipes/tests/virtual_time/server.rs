@@ -204,7 +204,7 @@ impl State {
     fn fault(&mut self, request: &[u8]) -> Fault {
         let by_itself = RequestHeader::decode(&mut Reader::new(request)).is_ok_and(|header| header.xid < 0);
         let Trouble::OneIn(rate, ways) = self.trouble else { return Fault::None };
-        if by_itself || self.random() % rate != 0 {
+        if by_itself || !self.random().is_multiple_of(rate) {
             return Fault::None;
         }
         self.faults += 1;
