@@ -64,12 +64,14 @@ def contend(client, kind, path, room, rounds, limit, name):
     for _ in range(int(rounds)):
         lock = lock_of(client, kind, path, [limit])
         assert lock.acquire()
-        inside = {"write": "w", "read": "r"}.get(kind, name)
-        most = max(most, visit(client, room, int(limit), inside))
-        if kind in ("mutex", "write"):
-            data, stat = client.get(room + "-log")
-            client.set(room + "-log", data + name.encode(), version=stat.version)
-        lock.release()
+        try:
+            inside = {"write": "w", "read": "r"}.get(kind, name)
+            most = max(most, visit(client, room, int(limit), inside))
+            if kind in ("mutex", "write"):
+                data, stat = client.get(room + "-log")
+                client.set(room + "-log", data + name.encode(), version=stat.version)
+        finally:
+            lock.release()
     return most
 
 

@@ -19,7 +19,7 @@ PATIENCE = 30
 A_WHILE = 0.25
 
 # Short enough for a test that waits for a session to end.
-SESSION_TIMEOUT_MS = 3000
+SESSION_TIMEOUT_MS = 4000
 
 FULL = os.environ.get("INTEROP_PART") == "full"
 
@@ -133,6 +133,21 @@ class Suite:
             peer.kill()
 
 
+def all_of(asked):
+    """The answers to all of them. If one is missing, what another one has found is the better reason."""
+    answers, reason = [], None
+    for one in asked:
+        try:
+            answers.append(one.get())
+        except AssertionError as failure:
+            raise AssertionError(failure) from None
+        except Waiting as failure:
+            reason = failure
+    if reason:
+        raise reason
+    return answers
+
+
 def equal(expected, actual, what):
     if expected != actual:
         raise AssertionError(f"{what}: expected {expected!r}, got {actual!r}")
@@ -178,11 +193,22 @@ def contention(kind, limit):
         first.do("make", room)
         first.do("make", room + "-log")
         names = {first: "a", second: "b"}
+        # Nobody begins before both are there.
+        starts = [f"start-{number}" for number in range(limit)]
+        for start in starts:
+            first.do("acquire", start, kind, path, limit)
         asked = [one.ask("contend", kind, path, room, ROUNDS, limit, name) for one, name in names.items()]
         if limit > 1:
             # More contenders than permits.
             asked += [first.ask("contend", kind, path, room, ROUNDS, limit, "c")]
-        most = max(int(one.get()) for one in asked)
+        for one in asked:
+            one.must_wait()
+        if limit == 1:
+            rust = first if first.name == "rust" else second
+            rust.do("crowd", path, 3)
+        for start in starts:
+            first.do("release", start)
+        most = max(int(answer) for answer in all_of(asked))
         if limit > 1:
             equal(True, 1 < most <= limit, f"{most} at once")
             return
@@ -232,8 +258,7 @@ def readers_and_writers(first, second, path):
         first.ask("contend", "read", path, room, ROUNDS // 2, 9, "c"),
         second.ask("contend", "read", path, room, ROUNDS // 2, 9, "d"),
     ]
-    for one in asked:
-        one.get()
+    all_of(asked)
     equal(ROUNDS, len(second.do("read", room + "-log")), "every round once")
 
 

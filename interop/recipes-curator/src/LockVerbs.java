@@ -50,14 +50,17 @@ final class LockVerbs {
         int most = 0;
         for (int round = 0; round < Integer.parseInt(words.get(3)); round++) {
             CuratorPeer.Held held = take(List.of(kind, words.get(1), words.get(4)), -1);
-            String inside = kind.equals("write") ? "w" : kind.equals("read") ? "r" : name;
-            most = Math.max(most, visit(room, limit, inside));
-            if (kind.equals("mutex") || kind.equals("write")) {
-                Stat stat = new Stat();
-                String log = CuratorPeer.text(client.getData().storingStatIn(stat).forPath(room + "-log"));
-                client.setData().withVersion(stat.getVersion()).forPath(room + "-log", CuratorPeer.bytes(log + name));
+            try {
+                String inside = kind.equals("write") ? "w" : kind.equals("read") ? "r" : name;
+                most = Math.max(most, visit(room, limit, inside));
+                if (kind.equals("mutex") || kind.equals("write")) {
+                    Stat stat = new Stat();
+                    String log = CuratorPeer.text(client.getData().storingStatIn(stat).forPath(room + "-log"));
+                    client.setData().withVersion(stat.getVersion()).forPath(room + "-log", CuratorPeer.bytes(log + name));
+                }
+            } finally {
+                held.release();
             }
-            held.release();
         }
         return String.valueOf(most);
     }

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use zebu_client::Client;
@@ -53,6 +54,14 @@ impl Peer {
             ["read", path] => {
                 let node = self.client.get(path).await?;
                 Ok(String::from_utf8_lossy(&node.data).into_owned())
+            }
+            // Waits until a node has so many children.
+            ["crowd", path, count] => {
+                let count: usize = count.parse()?;
+                while self.client.children(path).await?.names.len() < count {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                Ok(String::new())
             }
             ["contend", kind, path, room, rounds, limit, name] => {
                 let (rounds, limit) = (rounds.parse()?, limit.parse()?);
