@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
-use zebu_client::Client;
+use zebu_client::{Client, Retry};
 use zebu_recipes::{
     AtomicLong, CommitCoordinator, CommitForm, CommitSite, Decision, DoubleBarrier, GroupMember, Held,
     Holding, KeptNode, LeaderLatch, LockLayout, Mutex, Queue, QueueOrder, RecipeError, RwLock, Semaphore,
@@ -25,10 +25,14 @@ struct Watchman(Arc<StdMutex<Vec<Holding>>>);
 
 impl Watchman {
     /// Whoever believes to hold it, believes so alone, or with as many as may.
-    async fn visit(&self, guard: &impl Held, limit: usize) {
+    async fn visit(&self, client: &Client, guard: &impl Held, limit: usize) {
         self.0.lock().expect("not poisoned").push(guard.holding().clone());
-        for _ in 0..3 {
+        // Long enough for a session to end, with requests that connections can be lost at.
+        for _ in 0..15 {
             self.look(limit);
+            let asked = client.exists("/").retry(Retry::Never);
+            // Whatever comes of it, or nothing in time.
+            let _ = tokio::time::timeout(Duration::from_secs(1), asked).await;
             tokio::time::sleep(Duration::from_millis(700)).await;
         }
         self.look(limit);
@@ -72,7 +76,7 @@ fn a_mutex_has_one_holder() {
             let watchman = Watchman::default();
             crowd(clients, async |client, _| {
                 let guard = Mutex::new(client, "/lock").layout(layout).acquire().await.expect("the lock");
-                watchman.visit(&guard, 1).await;
+                watchman.visit(client, &guard, 1).await;
                 guard.release().await.expect("released");
             })
             .await;
@@ -90,7 +94,7 @@ fn patience_ends_and_leaves_nothing() {
             let patience = Duration::from_secs(1 + number as u64);
             let mutex = Mutex::new(client, "/lock");
             if let Some(guard) = mutex.acquire_within(patience).await.expect("an answer") {
-                watchman.visit(&guard, 1).await;
+                watchman.visit(client, &guard, 1).await;
                 // Dropped, not released.
             }
         })
@@ -114,7 +118,7 @@ fn writers_are_alone_and_may_go_on_as_readers() {
                 return;
             }
             let writer = lock.write().await.expect("the lock");
-            writers.visit(&writer, 1).await;
+            writers.visit(client, &writer, 1).await;
             match writer.downgrade().await {
                 Ok(reader) => reader.release().await.expect("released"),
                 Err(RecipeError::Lost { .. }) => {}
@@ -136,7 +140,7 @@ fn a_semaphore_has_as_many_holders_as_permits() {
             crowd(clients, async |client, _| {
                 let semaphore = Semaphore::new(client, "/limit", 2).layout(layout);
                 let permit = semaphore.acquire().await.expect("a permit");
-                watchman.visit(&permit, 2).await;
+                watchman.visit(client, &permit, 2).await;
                 permit.release().await.expect("released");
             })
             .await;
@@ -151,7 +155,7 @@ fn a_simple_lock_has_one_holder() {
         let watchman = Watchman::default();
         crowd(clients, async |client, _| {
             let guard = SimpleLock::new(client, "/locks/one").acquire().await.expect("the lock");
-            watchman.visit(&guard, 1).await;
+            watchman.visit(client, &guard, 1).await;
             guard.release().await.expect("released");
         })
         .await;
@@ -167,7 +171,7 @@ fn an_election_has_one_leader() {
         crowd(clients, async |client, number| {
             let latch = LeaderLatch::join(client, "/election", number.to_string());
             let leadership = latch.lead().await.expect("leads");
-            watchman.visit(&leadership, 1).await;
+            watchman.visit(client, &leadership, 1).await;
             latch.leave().await.expect("left");
         })
         .await;
