@@ -68,6 +68,8 @@ pub(crate) struct State {
     pub(crate) watches: WatchTable,
     connections: BTreeMap<u64, UnboundedSender<Vec<u8>>>,
     sessions: BTreeMap<i64, Session>,
+    /// Sessions whose clients cannot reach the server, and until when.
+    deaf: BTreeMap<i64, Instant>,
     next: u64,
     zxid: i64,
     random: u64,
@@ -90,6 +92,7 @@ impl Server {
             watches: WatchTable::new(0),
             connections: BTreeMap::new(),
             sessions: BTreeMap::new(),
+            deaf: BTreeMap::new(),
             next: 1,
             zxid: 0,
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
@@ -148,7 +151,13 @@ impl Server {
             let fault = self.state().fault(&request);
             match fault {
                 Fault::CutBefore => return Ok(()),
-                Fault::Stall(time) => tokio::time::sleep(time).await,
+                Fault::Stall(time) => {
+                    if time >= TIMEOUT {
+                        // No other connection helps.
+                        self.state().deaf.insert(session, Instant::now() + time);
+                    }
+                    tokio::time::sleep(time).await;
+                }
                 Fault::None | Fault::CutAfter | Fault::Expire => {}
             }
             let mut state = self.state();
@@ -224,6 +233,9 @@ impl State {
     /// The session and its connection; none if the session is not known, of which the client is told.
     fn attach(&mut self, request: &ConnectRequest, outbox: UnboundedSender<Vec<u8>>) -> Option<(i64, u64)> {
         self.expire_silent();
+        if self.deaf.get(&request.session_id).is_some_and(|until| Instant::now() < *until) {
+            return None;
+        }
         let connection = self.next;
         self.next += 1;
         let known = self.sessions.contains_key(&request.session_id);
