@@ -10,6 +10,7 @@ mod history;
 mod leader;
 mod learner;
 mod member;
+pub mod membership;
 mod packet_name;
 mod peer;
 pub mod quorum;
@@ -21,8 +22,9 @@ pub use election::Role;
 pub use entry::Entry;
 pub use event::{Event, IoId, LinkId, LogRead};
 pub use peer::{LearnerStatus, Peer, Status};
+pub use membership::Configuration;
 pub use quorum::{HierarchyError, QuorumRule};
-pub use settings::{HistoryLimits, PeerSettings, Recovered, Trust};
+pub use settings::{Dynamic, HistoryLimits, PeerSettings, Recovered, Trust};
 
 use zebu_proto::quorum::Packet;
 

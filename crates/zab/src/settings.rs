@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use zebu_proto::{ServerId, Zxid};
 
 use crate::election::{ElectorSettings, Role};
+use crate::membership::Configuration;
 use crate::quorum::QuorumRule;
 
 /// Settings of a member.
@@ -40,6 +41,18 @@ pub struct PeerSettings {
     pub history: HistoryLimits,
     /// How much may wait on one connection, as a sum of weights, before the learner has to take some.
     pub window: usize,
+    /// The configurations of an ensemble whose members may change while it runs. Role, quorum, observers and
+    /// the text above are then taken from the one in effect.
+    pub dynamic: Option<Dynamic>,
+}
+
+/// What a member knew of the membership when it started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dynamic {
+    /// The configuration in effect.
+    pub committed: Configuration,
+    /// One that was proposed and may have been decided, if it is newer.
+    pub last_seen: Option<Configuration>,
 }
 
 impl PeerSettings {
@@ -48,6 +61,7 @@ impl PeerSettings {
             me: self.me,
             role: self.role,
             quorum: self.quorum.clone(),
+            pending: None,
             config: self.config.clone(),
             resend_ms_min: self.resend_ms_min,
             resend_ms_max: self.resend_ms_max,

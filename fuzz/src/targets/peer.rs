@@ -61,6 +61,7 @@ fn settings(role: Role) -> PeerSettings {
         retry_ms: 30,
         history: HistoryLimits { entries: 3, bytes: 1000 },
         window: 500,
+        dynamic: None,
     }
 }
 
@@ -135,6 +136,8 @@ impl Rig {
                     self.delivered = entry.zxid;
                 }
                 Action::Notify { .. }
+                | Action::Remember { .. }
+                | Action::Activate { .. }
                 | Action::Close { .. }
                 | Action::DiscardSnapshot { .. }
                 | Action::Serve(_)

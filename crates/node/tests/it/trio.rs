@@ -137,6 +137,7 @@ impl Trio {
             retry_ms: 100,
             history,
             window: 1 << 20,
+            dynamic: None,
         };
         let empty = Disk { log: Vec::new(), accepted_epoch: 0, current_epoch: 0, trust: Trust::Trusted };
         let all = || voting.iter().chain(&observing).copied();
@@ -363,6 +364,7 @@ impl Trio {
             Order::Serve(serving) => {
                 assert_eq!(self.server(id).serving.replace(serving), None);
             }
+            Order::Remember { .. } | Order::Activate { .. } => {}
             Order::StopServing => {
                 assert!(self.server(id).serving.take().is_some());
             }

@@ -393,5 +393,6 @@ fn peer_settings(server: usize, shape: &Shape) -> PeerSettings {
         retry_ms: tick_ms / 4,
         history: HistoryLimits { entries: shape.history_entries, bytes: 1 << 20 },
         window: 4000,
+        dynamic: None,
     }
 }

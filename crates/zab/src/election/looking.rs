@@ -6,7 +6,7 @@ use zebu_proto::quorum::PeerState;
 use zebu_proto::{ServerId, Zxid};
 
 use super::candidate::{Ballot, Candidate};
-use super::{Action, ElectorSettings, Role, Standing, notification};
+use super::{Action, ElectorSettings, Standing, notification};
 
 /// The zxid of a server whose data cannot be trusted.
 const UNTRUSTED: Zxid = Zxid(-1);
@@ -38,7 +38,7 @@ pub(super) struct Looking {
 impl Looking {
     pub(super) fn new(settings: &ElectorSettings, standing: Standing, now_ms: i64) -> Looking {
         let own = Candidate { leader: settings.me, zxid: standing.last_zxid, epoch: standing.current_epoch };
-        let is_voter = settings.role == Role::Voter && settings.quorum.is_voter(settings.me);
+        let is_voter = settings.votes();
         let initial = if is_voter && settings.quorum.may_lead(settings.me) { own } else { Candidate::NOBODY };
         let trusted = standing.last_zxid != UNTRUSTED;
         Looking {
@@ -72,7 +72,7 @@ impl Looking {
         if self.voice == Voice::Counted {
             self.received.insert(settings.me, Ballot::of(&message));
         }
-        for to in settings.quorum.voters().filter(|&to| to != settings.me) {
+        for to in settings.voters().into_iter().filter(|&to| to != settings.me) {
             out.push(Action::Send { to, notification: message.clone() });
         }
     }
@@ -87,7 +87,7 @@ impl Looking {
         now_ms: i64,
         out: &mut Vec<Action>,
     ) {
-        if self.voice == Voice::Silent && settings.role == Role::Voter || ballot.candidate.zxid == UNTRUSTED {
+        if self.voice == Voice::Silent && settings.votes() || ballot.candidate.zxid == UNTRUSTED {
             return;
         }
         if ballot.round < *round {
@@ -97,10 +97,10 @@ impl Looking {
             *round = ballot.round;
             self.received.clear();
             let better =
-                ballot.candidate.beats(&self.initial) && settings.quorum.may_lead(ballot.candidate.leader);
+                ballot.candidate.beats(&self.initial) && settings.may_lead(ballot.candidate.leader);
             self.proposal = if better { ballot.candidate } else { self.initial };
             true
-        } else if ballot.candidate.beats(&self.proposal) && settings.quorum.may_lead(ballot.candidate.leader)
+        } else if ballot.candidate.beats(&self.proposal) && settings.may_lead(ballot.candidate.leader)
         {
             self.proposal = ballot.candidate;
             true
@@ -179,7 +179,7 @@ impl Looking {
 fn has_quorum(ballots: &BTreeMap<ServerId, Ballot>, wanted: &Ballot, settings: &ElectorSettings) -> bool {
     let alike: BTreeSet<ServerId> =
         ballots.iter().filter(|(_, ballot)| ballot.is_alike(wanted)).map(|(server, _)| *server).collect();
-    settings.quorum.is_quorum(&alike)
+    settings.is_quorum(&alike)
 }
 
 /// Whether the one that they follow knows that he leads.

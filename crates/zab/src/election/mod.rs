@@ -8,6 +8,8 @@
 mod candidate;
 mod looking;
 
+use std::collections::BTreeSet;
+
 use zebu_proto::quorum::election::NotificationVersion;
 use zebu_proto::quorum::{Notification, PeerState};
 use zebu_proto::{ServerId, Zxid};
@@ -36,6 +38,8 @@ pub struct ElectorSettings {
     pub role: Role,
     /// Who votes, and which sets of them decide.
     pub quorum: QuorumRule,
+    /// Who votes, and which sets of them decide, in a configuration that was proposed. Then both count.
+    pub pending: Option<QuorumRule>,
     /// The committed configuration, as it is told to others.
     pub config: Box<str>,
     /// First wait before votes are sent again.
@@ -44,6 +48,35 @@ pub struct ElectorSettings {
     pub resend_ms_max: i64,
     /// Silence that ends an election.
     pub finalize_ms: i64,
+}
+
+impl ElectorSettings {
+    /// Whether a server may vote, now or if what is pending is decided.
+    fn is_voter(&self, server: ServerId) -> bool {
+        self.quorum.is_voter(server) || self.pending.as_ref().is_some_and(|pending| pending.is_voter(server))
+    }
+
+    /// Whether a server may be elected, now or if what is pending is decided.
+    fn may_lead(&self, server: ServerId) -> bool {
+        self.quorum.may_lead(server) || self.pending.as_ref().is_some_and(|pending| pending.may_lead(server))
+    }
+
+    /// Whether these servers may decide.
+    fn is_quorum(&self, servers: &BTreeSet<ServerId>) -> bool {
+        self.quorum.is_quorum(servers)
+            && self.pending.as_ref().is_none_or(|pending| pending.is_quorum(servers))
+    }
+
+    /// All who may vote.
+    fn voters(&self) -> BTreeSet<ServerId> {
+        let pending = self.pending.iter().flat_map(QuorumRule::voters);
+        self.quorum.voters().chain(pending).collect()
+    }
+
+    /// Whether this server itself has a vote. Those without one listen to those who have.
+    fn votes(&self) -> bool {
+        self.role == Role::Voter && self.quorum.is_voter(self.me)
+    }
 }
 
 /// What a server brings into an election: exactly what a restart would find on its disk.
@@ -119,6 +152,22 @@ impl Elector {
         });
     }
 
+    /// The members have changed.
+    pub fn reconfigure(&mut self, settings: ElectorSettings) {
+        self.settings = settings;
+    }
+
+    /// Takes a leader who was named by the one before him, without an election.
+    pub fn designate(&mut self, leader: ServerId, standing: Standing, out: &mut Vec<Action>) {
+        let vote = Candidate { leader, zxid: standing.last_zxid, epoch: standing.current_epoch };
+        self.settle(vote, out);
+    }
+
+    /// Whether a server may be elected.
+    pub fn may_lead(&self, server: ServerId) -> bool {
+        self.settings.quorum.may_lead(server)
+    }
+
     /// The round of this server's clock.
     pub fn round(&self) -> i64 {
         self.round
@@ -157,7 +206,7 @@ impl Elector {
         out: &mut Vec<Action>,
     ) {
         let asks = notification.state == PeerState::Looking;
-        if !self.settings.quorum.is_voter(from) {
+        if !self.settings.is_voter(from) {
             // Observers and servers that are in no configuration learn the leader this way. One that has a leader
             // does not ask: it would be answered, answer in turn, and so on for ever.
             if asks {
@@ -188,7 +237,7 @@ impl Elector {
 
     fn count(&mut self, from: ServerId, notification: &Notification, now_ms: i64, out: &mut Vec<Action>) {
         let ballot = Ballot::of(notification);
-        if !self.settings.quorum.is_voter(ballot.candidate.leader) {
+        if !self.settings.is_voter(ballot.candidate.leader) {
             return;
         }
         let joined = self.with_looking(|looking, settings, round| match ballot.state {

@@ -13,6 +13,7 @@ fn settings(me: i64, role: Role, voters: &[i64]) -> ElectorSettings {
         me: ServerId(me),
         role,
         quorum: QuorumRule::majority(voters.iter().copied().map(ServerId)),
+        pending: None,
         config: CONFIG.into(),
         resend_ms_min: 200,
         resend_ms_max: 60_000,

@@ -3,9 +3,11 @@
 
 mod broadcast;
 mod choice;
+mod counting;
 mod discovery;
 mod learner_link;
 mod liveness;
+mod reconfig;
 mod stream;
 mod sync;
 
@@ -21,6 +23,7 @@ use crate::packet_name::packet_name;
 use crate::peer::LearnerStatus;
 use crate::role_end::RoleEnd;
 use learner_link::{Kind, LearnerLink, Phase, Step as LearnerStep};
+use reconfig::Leaving;
 
 /// The last counter that is used in an epoch: the next leader begins a new one.
 const LAST_COUNTER: u32 = 0xffff_fffe;
@@ -31,6 +34,8 @@ pub(crate) struct Leader {
     step: Step,
     learners: BTreeMap<LinkId, LearnerLink>,
     next_beat_ms: i64,
+    /// Configurations that have taken effect since this leader leads, and whom each made the leader.
+    activated: BTreeMap<Zxid, ServerId>,
 }
 
 /// How far it has come.
@@ -48,6 +53,8 @@ enum Step {
     Established { epoch: u32 },
     /// Finishes what was proposed, then leads no more.
     HandingOver { epoch: u32 },
+    /// Has no place in the new configuration, or another one: it decides nothing more.
+    Leaving(Leaving),
 }
 
 #[derive(Debug)]
@@ -69,6 +76,7 @@ impl Leader {
             step: Step::Gathering { promised, until_ms: now_ms + limit_ms(member) },
             learners: BTreeMap::new(),
             next_beat_ms: now_ms + member.settings.tick_ms / 2,
+            activated: BTreeMap::new(),
         };
         leader.choose_epoch(member, now_ms, out)?;
         Ok(leader)
@@ -76,14 +84,16 @@ impl Leader {
 
     pub(crate) fn serving(&self) -> Option<Serving> {
         match self.step {
-            Step::Established { epoch } | Step::HandingOver { epoch } => Some(Serving::Leading { epoch }),
+            Step::Established { epoch }
+            | Step::HandingOver { epoch }
+            | Step::Leaving(Leaving { epoch, .. }) => Some(Serving::Leading { epoch }),
             _ => None,
         }
     }
 
     /// Whether a server is not here, and those who are here are no quorum yet.
     pub(crate) fn misses(&self, server: ServerId, member: &Member) -> bool {
-        if matches!(self.step, Step::Established { .. } | Step::HandingOver { .. }) {
+        if matches!(self.step, Step::Established { .. } | Step::HandingOver { .. } | Step::Leaving(_)) {
             return false;
         }
         let mut here: BTreeSet<ServerId> = self
@@ -93,7 +103,7 @@ impl Leader {
             .map(|identity| identity.server)
             .collect();
         here.insert(member.settings.me);
-        !here.contains(&server) && !member.settings.quorum.is_quorum(&here)
+        !here.contains(&server) && !member.is_quorum(&here)
     }
 
     /// All connections, to be closed when the role ends.
@@ -171,8 +181,9 @@ impl Leader {
             }
             Step::Promising { .. } => {}
             Step::Polling { .. } => self.adopt_epoch(member, now_ms, out),
-            Step::Synchronising(_) => self.establish(member, out),
-            Step::Established { .. } | Step::HandingOver { .. } => self.count_acks(member, out),
+            Step::Synchronising(_) => self.establish(member, now_ms, out),
+            Step::Established { .. } | Step::HandingOver { .. } => self.count_acks(member, now_ms, out),
+            Step::Leaving(_) => {}
         }
         self.finish_hand_over(member)
     }
@@ -237,9 +248,10 @@ impl Leader {
     fn epoch(&self) -> Option<u32> {
         match &self.step {
             Step::Gathering { .. } | Step::Promising { .. } => None,
-            Step::Polling { epoch, .. } | Step::Established { epoch } | Step::HandingOver { epoch } => {
-                Some(*epoch)
-            }
+            Step::Polling { epoch, .. }
+            | Step::Established { epoch }
+            | Step::HandingOver { epoch }
+            | Step::Leaving(Leaving { epoch, .. }) => Some(*epoch),
             Step::Synchronising(synchronising) => Some(synchronising.epoch),
         }
     }

@@ -16,6 +16,7 @@ use crate::action::{Action, CloseReason, Serving};
 use crate::election::Role;
 use crate::event::{Event, IoId, LinkId};
 use crate::member::Member;
+use crate::membership::Configuration;
 use crate::packet_name::packet_name;
 use crate::role_end::RoleEnd;
 
@@ -36,6 +37,8 @@ pub(crate) struct Learner {
     /// Answers of the leader that are true once so much is delivered.
     answers: VecDeque<(Zxid, Packet)>,
     contact: Contact,
+    /// The configuration that came with the leader's history.
+    announced: Option<Box<Configuration>>,
 }
 
 /// Whether the connection to the leader is there.
@@ -148,6 +151,7 @@ impl Learner {
             backlog: VecDeque::new(),
             answers: VecDeque::new(),
             contact: Contact::Held,
+            announced: None,
         }
     }
 

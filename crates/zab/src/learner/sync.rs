@@ -90,14 +90,15 @@ impl Learner {
         let Step::Collecting(collecting) = &mut self.step else { return Err(self.out_of_place(&packet)) };
         match packet {
             Packet::Proposal { zxid, entry } => collecting.take(Entry { zxid, bytes: entry }),
-            Packet::Commit { zxid } => collecting.commit(zxid),
-            Packet::Inform { zxid, entry } => {
+            Packet::Commit { zxid } | Packet::CommitAndActivate { zxid, .. } => collecting.commit(zxid),
+            Packet::Inform { zxid, entry } | Packet::InformAndActivate { zxid, entry, .. } => {
                 collecting.take(Entry { zxid, bytes: entry }).and_then(|()| collecting.commit(zxid))
             }
-            Packet::NewLeader { zxid, .. } => {
+            Packet::NewLeader { zxid, config } => {
                 if zxid != Zxid::new(collecting.epoch, 0) {
                     return Err(RoleEnd::because(CloseReason::UnknownZxid(zxid)));
                 }
+                self.announced = member.see_of_leader(config.as_deref(), out);
                 let committed = collecting.committed_zxid();
                 let epoch = collecting.epoch;
                 let rest = collecting.tail.split_off(collecting.committed);
@@ -137,13 +138,18 @@ impl Learner {
         };
         match packet {
             Packet::Proposal { zxid, entry } => log(Entry { zxid, bytes: entry }, member, now_ms, out),
-            Packet::Commit { zxid } => commit(committed, zxid, member),
-            Packet::Inform { zxid, entry } => log(Entry { zxid, bytes: entry }, member, now_ms, out)
-                .and_then(|()| commit(committed, zxid, member)),
-            Packet::NewLeader { zxid, .. } => {
+            Packet::Commit { zxid } | Packet::CommitAndActivate { zxid, .. } => {
+                commit(committed, zxid, member)
+            }
+            Packet::Inform { zxid, entry } | Packet::InformAndActivate { zxid, entry, .. } => {
+                log(Entry { zxid, bytes: entry }, member, now_ms, out)
+                    .and_then(|()| commit(committed, zxid, member))
+            }
+            Packet::NewLeader { zxid, config } => {
                 if zxid != Zxid::new(*epoch, 0) {
                     return Err(RoleEnd::because(CloseReason::UnknownZxid(zxid)));
                 }
+                self.announced = member.see_of_leader(config.as_deref(), out);
                 let progress = Progress { acked: *committed, committed: *committed };
                 let epoch = *epoch;
                 self.accept(epoch, progress, member, now_ms, out);

@@ -99,6 +99,7 @@ impl World {
             retry_ms: 30,
             history: HistoryLimits { entries, bytes: 1 << 20 },
             window: 2000,
+            dynamic: None,
         };
         let server = |id| Server { id, settings: settings(id), disk: Durable::default(), running: None };
         let servers: BTreeMap<ServerId, Server> =
@@ -392,7 +393,10 @@ impl World {
             Action::StopServing => {
                 self.servers.get_mut(&id).unwrap().running.as_mut().unwrap().serving = None;
             }
-            Action::FromLearner { .. } | Action::LearnerLost { .. } => {}
+            Action::FromLearner { .. }
+            | Action::LearnerLost { .. }
+            | Action::Remember { .. }
+            | Action::Activate { .. } => {}
             Action::FromLeader { packet } => {
                 if let Packet::Ping { zxid } = packet {
                     let running = self.servers.get_mut(&id).unwrap().running.as_mut().unwrap();

@@ -71,6 +71,7 @@ impl Desk {
             retry_ms: 30,
             history: HistoryLimits { entries: 4, bytes: 1 << 20 },
             window: 1000,
+            dynamic: None,
         };
         let mut actions = Vec::new();
         let peer = Peer::new(settings, recovered, 0, &mut actions);

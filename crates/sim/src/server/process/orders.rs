@@ -65,6 +65,8 @@ impl Process {
             }
             Order::Disk(order) => self.work.push_back(Work::Order(order)),
             Order::Serve(serving) => self.serve(serving, core),
+            // Members do not change in these worlds.
+            Order::Remember { .. } | Order::Activate { .. } => {}
             Order::StopServing => {
                 core.tell(format_args!("s{} stops serving", self.server));
                 self.service = Service::Closed;
