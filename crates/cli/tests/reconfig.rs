@@ -186,7 +186,10 @@ fn the_first_leader_gives_the_list_a_version_and_files() {
         let (list, version) = ensemble.until(|| ensemble.written(id));
         assert_eq!((list, version.as_str()), (lines.join("\n"), "100000000"));
         let text = fs::read_to_string(ensemble.config(id)).unwrap();
-        assert!(text.starts_with("# written by hand\ntickTime=500\n") && text.contains("\n# the end\n"), "{text}");
+        assert!(
+            text.starts_with("# written by hand\ntickTime=500\n") && text.contains("\n# the end\n"),
+            "{text}"
+        );
         assert!(!text.contains("server."), "{text}");
         assert!(ensemble.config(id).with_extension("cfg.bak").exists());
         let next = ensemble.config(id).with_extension("cfg.dynamic.next");
@@ -234,7 +237,8 @@ fn a_fourth_observes_then_votes_then_the_leader_goes_and_all_start_again() {
     });
     ensemble.kill(leader);
     for &id in &others {
-        ensemble.until(|| ensemble.written(id).filter(|(list, _)| !list.contains(&format!("server.{leader}="))));
+        ensemble
+            .until(|| ensemble.written(id).filter(|(list, _)| !list.contains(&format!("server.{leader}="))));
         ensemble.kill(id);
     }
     others.iter().for_each(|&id| ensemble.run(id));

@@ -21,8 +21,8 @@ pub use action::{Action, CloseReason, Serving};
 pub use election::Role;
 pub use entry::Entry;
 pub use event::{Event, IoId, LinkId, LogRead};
-pub use peer::{LearnerStatus, Peer, Status};
 pub use membership::Configuration;
+pub use peer::{LearnerStatus, Peer, Status};
 pub use quorum::{HierarchyError, QuorumRule};
 pub use settings::{Dynamic, HistoryLimits, PeerSettings, Recovered, Trust};
 

@@ -66,7 +66,8 @@ impl Listener {
 
     async fn move_to(&mut self, place: &HostPort) {
         let here = self.local_address();
-        let address = match lookup_host((place.host.as_str(), place.port)).await.map(|mut found| found.next()) {
+        let address = match lookup_host((place.host.as_str(), place.port)).await.map(|mut found| found.next())
+        {
             Ok(Some(address)) => address,
             Ok(None) | Err(_) => {
                 warn!(%place, "the new place for clients does not resolve; clients connect where they did");

@@ -88,8 +88,12 @@ impl Roster {
         let correspondent =
             Arc::new(Correspondent { slot: Mutex::default(), changed: Notify::new(), arrivals });
         correspondents.insert(id, correspondent.clone());
-        let desk =
-            Desk { id, correspondent: correspondent.clone(), shared: self.shared.clone(), book: self.book.clone() };
+        let desk = Desk {
+            id,
+            correspondent: correspondent.clone(),
+            shared: self.shared.clone(),
+            book: self.book.clone(),
+        };
         tokio::spawn(desk.run(received));
         correspondent
     }
@@ -310,8 +314,11 @@ async fn accept(listener: TcpListener, roster: Arc<Roster>) {
                             warn!(%from, server = server.0, "a server that is not in the configuration was refused")
                         }
                         Some(member) => {
-                            let arrival =
-                                if server > roster.book.me { Arrival::Connection(stream) } else { Arrival::CallBack };
+                            let arrival = if server > roster.book.me {
+                                Arrival::Connection(stream)
+                            } else {
+                                Arrival::CallBack
+                            };
                             // The desk may have been dismissed; then the server comes again.
                             let _ = member.arrivals.send(arrival);
                         }

@@ -96,12 +96,10 @@ impl Looking {
         let votes_again = if ballot.round > *round {
             *round = ballot.round;
             self.received.clear();
-            let better =
-                ballot.candidate.beats(&self.initial) && settings.may_lead(ballot.candidate.leader);
+            let better = ballot.candidate.beats(&self.initial) && settings.may_lead(ballot.candidate.leader);
             self.proposal = if better { ballot.candidate } else { self.initial };
             true
-        } else if ballot.candidate.beats(&self.proposal) && settings.may_lead(ballot.candidate.leader)
-        {
+        } else if ballot.candidate.beats(&self.proposal) && settings.may_lead(ballot.candidate.leader) {
             self.proposal = ballot.candidate;
             true
         } else {

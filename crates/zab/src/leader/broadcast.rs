@@ -1,7 +1,7 @@
 //! Proposals, acknowledgements, answers. What becomes of acknowledgements is said in `counting.rs`.
 
-use zebu_proto::quorum::Packet;
 use zebu_proto::Zxid;
+use zebu_proto::quorum::Packet;
 
 use super::learner_link::{Kind, Phase, Step as LearnerStep};
 use super::stream::next_zxid;

@@ -82,8 +82,9 @@ mod tests {
     #[test]
     fn the_middle_one_decides() {
         let quorum = QuorumRule::majority((1..=3).map(ServerId));
-        let acks =
-            |acks: &[(i64, i64)]| acks.iter().map(|&(server, zxid)| (ServerId(server), Zxid(zxid))).collect::<Vec<_>>();
+        let acks = |acks: &[(i64, i64)]| {
+            acks.iter().map(|&(server, zxid)| (ServerId(server), Zxid(zxid))).collect::<Vec<_>>()
+        };
         assert_eq!(decided_by(&quorum, &acks(&[(1, 9), (2, 4), (3, 7)])), Some(Zxid(7)));
         assert_eq!(decided_by(&quorum, &acks(&[(1, 9), (2, 4)])), Some(Zxid(4)));
         assert_eq!(decided_by(&quorum, &acks(&[(1, 9)])), None);

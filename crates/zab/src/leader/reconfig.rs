@@ -7,8 +7,8 @@ use zebu_proto::{ServerId, Zxid};
 
 use super::learner_link::{Kind, Phase, Step as LearnerStep};
 use super::{Leader, Step};
-use crate::membership::Configuration;
 use crate::member::Member;
+use crate::membership::Configuration;
 use crate::quorum::QuorumRule;
 use crate::role_end::RoleEnd;
 

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use zebu_proto::quorum::Packet;
 use zebu_proto::{ServerId, Zxid};
 
-use super::{Leader, Step};
 use super::learner_link::{Cursor, Kind, Phase, Reading, Step as LearnerStep};
+use super::{Leader, Step};
 use crate::action::Action;
 use crate::entry::Entry;
 use crate::event::LinkId;

@@ -1,8 +1,8 @@
 //! Once the leader's history is accepted: proposals are logged and acknowledged when they are durable, commits
 //! are applied when the leader has said that this learner may serve.
 
+use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
-use zebu_proto::{ServerId, Zxid};
 
 use super::sync::{commit, log};
 use super::{Learner, Progress, Step};
@@ -77,12 +77,14 @@ impl Learner {
             }
             Packet::CommitAndActivate { zxid, designated_leader } => {
                 self.committed(zxid, member, out)?;
-                self.activate(zxid, designated_leader, member, out)
+                self.activate(zxid, designated_leader, member, now_ms, out);
+                Ok(())
             }
             Packet::InformAndActivate { zxid, entry, designated_leader } if observes => {
                 self.proposal(Entry { zxid, bytes: entry }, member, now_ms, out)?;
                 self.committed(zxid, member, out)?;
-                self.activate(zxid, designated_leader, member, out)
+                self.activate(zxid, designated_leader, member, now_ms, out);
+                Ok(())
             }
             other => Err(self.out_of_place(&other)),
         }
@@ -126,7 +128,10 @@ impl Learner {
         if let Some(announced) = self.announced.take() {
             member.activate_announced(*announced, progress.committed, out);
         }
-        self.keep_place(role, self.leader, member)?;
+        if role != member.settings.role {
+            member.next_leader = Some(self.leader);
+            return Err(RoleEnd::LINK_LOST);
+        }
         out.push(Action::Send { link: self.link, packet: Packet::Ack { zxid: Zxid::new(epoch, 0) } });
         self.step = Step::Serving { epoch, progress };
         out.push(Action::Serve(match member.settings.role {
@@ -134,31 +139,6 @@ impl Learner {
             Role::Observer => Serving::Observing { leader: self.leader, epoch },
         }));
         Ok(())
-    }
-
-    /// Everything up to here is decided; if that is a new configuration, it takes effect. Who has another role in
-    /// it comes again as what it is, and who has another leader turns to him.
-    fn activate(
-        &mut self,
-        decided: Zxid,
-        leader: ServerId,
-        member: &mut Member,
-        out: &mut Vec<Action>,
-    ) -> Result<(), RoleEnd> {
-        let role = member.settings.role;
-        match member.activate_through(decided, out) {
-            Some(_) => self.keep_place(role, leader, member),
-            None => Ok(()),
-        }
-    }
-
-    /// Goes on if neither the own role nor the leader has changed.
-    fn keep_place(&self, role: Role, leader: ServerId, member: &mut Member) -> Result<(), RoleEnd> {
-        if leader == self.leader && role == member.settings.role {
-            return Ok(());
-        }
-        member.next_leader = Some(leader);
-        Err(RoleEnd::LINK_LOST)
     }
 
     /// An answer tells of everything that was committed before it: it waits until that is applied here.

@@ -3,6 +3,7 @@
 //! ends the connection, never the process.
 
 mod broadcast;
+mod departure;
 mod discovery;
 mod sync;
 
@@ -19,6 +20,7 @@ use crate::member::Member;
 use crate::membership::Configuration;
 use crate::packet_name::packet_name;
 use crate::role_end::RoleEnd;
+use departure::Departure;
 
 /// How often a leader that cannot be reached is tried.
 const DIAL_TRIES: u32 = 5;
@@ -39,6 +41,8 @@ pub(crate) struct Learner {
     contact: Contact,
     /// The configuration that came with the leader's history.
     announced: Option<Box<Configuration>>,
+    /// Set when a new configuration has another place for it.
+    departure: Option<Departure>,
 }
 
 /// Whether the connection to the leader is there.
@@ -152,6 +156,7 @@ impl Learner {
             answers: VecDeque::new(),
             contact: Contact::Held,
             announced: None,
+            departure: None,
         }
     }
 
@@ -219,7 +224,7 @@ impl Learner {
         if self.is_blocked() {
             return i64::MAX;
         }
-        let silent = self.heard_ms + self.patience_ms(member);
+        let silent = (self.heard_ms + self.patience_ms(member)).min(self.departs_at_ms(member));
         match &self.step {
             Step::Dialing(Dialing::Pausing { until_ms }) => silent.min(*until_ms),
             _ => silent,
@@ -240,6 +245,7 @@ impl Learner {
             out.push(Action::Dial { link: self.link, to: self.leader });
             self.step = Step::Dialing(Dialing::Waiting);
         }
+        self.depart(member, now_ms)?;
         // While the disk is at work for it, the leader may have nothing to say.
         if now_ms >= self.heard_ms + self.patience_ms(member) && !self.is_blocked() {
             return Err(RoleEnd::because(CloseReason::Silent));

@@ -131,7 +131,10 @@ fn places(member: &Member) -> Vec<(&str, u16)> {
 }
 
 fn parts(text: Option<&str>, separator: char) -> impl Iterator<Item = &str> {
-    text.into_iter().flat_map(move |text| text.split(separator)).map(str::trim).filter(|part| !part.is_empty())
+    text.into_iter()
+        .flat_map(move |text| text.split(separator))
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
 }
 
 fn number(text: &str) -> Result<ServerId, ChangeError> {
@@ -203,7 +206,10 @@ mod tests {
     fn groups_are_changed_as_a_whole() {
         let text = "server.1=a:1:2;5\nserver.2=b:1:2;5\ngroup.1=1:2";
         let grouped = Configuration::parse(text).unwrap();
-        assert!(matches!(grouped.changed(incremental("", "2"), Zxid(8), 1), Err(ChangeError::BadArguments(_))));
+        assert!(matches!(
+            grouped.changed(incremental("", "2"), Zxid(8), 1),
+            Err(ChangeError::BadArguments(_))
+        ));
         assert!(grouped.changed(Change::Complete("server.1=a:1:2"), Zxid(8), 1).is_ok());
     }
 }

@@ -77,7 +77,8 @@ impl Configuration {
             let groups = self.groups.get_or_insert_with(Groups::default);
             groups.weight_of.insert(ServerId(number()?), weight);
         } else if key == "version" {
-            self.version = i64::from_str_radix(value, 16).map_err(|_| wrong("it is no hexadecimal number"))?;
+            self.version =
+                i64::from_str_radix(value, 16).map_err(|_| wrong("it is no hexadecimal number"))?;
         } else {
             return Err(ConfigurationError::UnknownKey(key.to_owned()));
         }
@@ -160,13 +161,14 @@ fn bracketed(host: &str) -> String {
 
 /// The keys and values of a property file without escapes, which no member line needs.
 fn entries(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    text.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', '!'])).map(
-        |line| {
+    text.split(['\n', '\r'])
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with(['#', '!']))
+        .map(|line| {
             let end = line.find(['=', ':', ' ', '\t']).unwrap_or(line.len());
             let rest = line[end..].trim_start();
             (&line[..end], rest.strip_prefix(['=', ':']).unwrap_or(rest).trim())
-        },
-    )
+        })
 }
 
 #[cfg(test)]
