@@ -39,7 +39,7 @@ impl Looking {
     pub(super) fn new(settings: &ElectorSettings, standing: Standing, now_ms: i64) -> Looking {
         let own = Candidate { leader: settings.me, zxid: standing.last_zxid, epoch: standing.current_epoch };
         let is_voter = settings.votes();
-        let initial = if is_voter && settings.quorum.may_lead(settings.me) { own } else { Candidate::NOBODY };
+        let initial = if settings.stands() { own } else { Candidate::NOBODY };
         let trusted = standing.last_zxid != UNTRUSTED;
         Looking {
             initial,
@@ -91,7 +91,11 @@ impl Looking {
             return;
         }
         if ballot.round < *round {
-            return;
+            if self.proposal != Candidate::NOBODY {
+                return;
+            }
+            // It has said nothing in its own round, and nobody would wait for it there.
+            *round = ballot.round;
         }
         let votes_again = if ballot.round > *round {
             *round = ballot.round;

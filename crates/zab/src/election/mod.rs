@@ -75,7 +75,12 @@ impl ElectorSettings {
 
     /// Whether this server itself has a vote. Those without one listen to those who have.
     fn votes(&self) -> bool {
-        self.role == Role::Voter && self.quorum.is_voter(self.me)
+        self.is_voter(self.me)
+    }
+
+    /// Whether this server may put itself in: only if what is in effect says so.
+    fn stands(&self) -> bool {
+        self.role == Role::Voter && self.quorum.may_lead(self.me)
     }
 }
 
@@ -218,7 +223,8 @@ impl Elector {
             State::Settled(_) if asks => out.push(self.answer(from)),
             State::Settled(_) => {}
             State::Looking(_) => {
-                if asks && notification.round < self.round {
+                // Who has no vote would be asked in turn, answer, and so on for ever.
+                if asks && notification.round < self.round && self.settings.votes() {
                     out.push(self.answer(from));
                 }
                 self.count(from, notification, now_ms, out);

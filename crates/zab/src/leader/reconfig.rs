@@ -33,13 +33,15 @@ impl Leader {
             }
     }
 
-    /// Whether those who follow now could decide in this configuration.
+    /// Whether those who follow now could decide in this configuration. Who has just become an observer is about to
+    /// come again as one, and then acknowledges nothing.
     pub(crate) fn has_quorum_of(&self, configuration: &Configuration, member: &Member) -> bool {
         let mut synced = BTreeSet::from([member.settings.me]);
         for learner in self.learners.values() {
             if let LearnerStep::Flowing(identity, cursor) = &learner.step
                 && identity.kind == Kind::Follower
                 && cursor.phase == Phase::UpToDate
+                && !member.settings.observers.contains(&identity.server)
             {
                 synced.insert(identity.server);
             }

@@ -8,12 +8,17 @@ use zebu_zab::{
     Action, Entry, Event, HistoryLimits, LinkId, PeerSettings, QuorumRule, Role, Serving, weight,
 };
 
+use crate::changes;
 use crate::node::{Durable, Server, Work, last_of};
 
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) voters: i64,
     pub(crate) observers: i64,
+    /// Servers that there are, if members may change; the others wait to become some.
+    pub(crate) places: i64,
+    /// How often an operator changes the members.
+    pub(crate) changes: u64,
     pub(crate) duration: i64,
     pub(crate) crashes: u64,
     pub(crate) partitions: u64,
@@ -22,11 +27,20 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn quiet() -> Plan {
-        Plan { voters: 3, observers: 0, duration: 5_000, crashes: 0, partitions: 0, slow_disks: 0 }
+        Plan {
+            voters: 3,
+            observers: 0,
+            places: 0,
+            changes: 0,
+            duration: 5_000,
+            crashes: 0,
+            partitions: 0,
+            slow_disks: 0,
+        }
     }
 
     pub(crate) fn rough() -> Plan {
-        Plan { voters: 3, observers: 0, duration: 20_000, crashes: 12, partitions: 12, slow_disks: 6 }
+        Plan { duration: 20_000, crashes: 12, partitions: 12, slow_disks: 6, ..Plan::quiet() }
     }
 }
 
@@ -101,9 +115,17 @@ impl World {
             window: 2000,
             dynamic: None,
         };
-        let server = |id| Server { id, settings: settings(id), disk: Durable::default(), running: None };
+        let members = |id| {
+            let listed = voters.iter().copied().chain((!voters.contains(&id)).then_some(id));
+            (plan.places > 0).then(|| changes::first(listed))
+        };
+        let server = |id| {
+            let disk = Durable { members: members(id), ..Durable::default() };
+            Server { id, settings: settings(id), disk, running: None }
+        };
+        let waiting = (plan.voters + 1..=plan.places).map(ServerId);
         let servers: BTreeMap<ServerId, Server> =
-            voters.iter().chain(&observers).map(|&id| (id, server(id))).collect();
+            voters.iter().chain(&observers).copied().chain(waiting).map(|id| (id, server(id))).collect();
         let lives = servers.keys().map(|&id| (id, 0)).collect();
         let mut world = World {
             now: 0,
@@ -128,6 +150,11 @@ impl World {
 
     pub(crate) fn decided(&self) -> usize {
         self.decided.len()
+    }
+
+    /// How often the members were changed.
+    pub(crate) fn changes(&self) -> usize {
+        self.decided.iter().filter(|entry| changes::read(entry).is_some()).count()
     }
 
     /// Faults and load.
@@ -163,7 +190,24 @@ impl World {
             if self.random.below(4) == 0 {
                 self.propose();
             }
+            if self.random.below(1_000_000) < chance(self.plan.changes, &self.plan) {
+                self.change_members();
+            }
         }
+    }
+
+    /// The operator wants other members, if there is somebody who can ask for them.
+    fn change_members(&mut self) {
+        let leads = |server: &&mut Server| {
+            server.running.as_ref().is_some_and(|running| running.peer.next_zxid().is_some())
+        };
+        let Some(server) = self.servers.values_mut().find(leads) else { return };
+        let id = server.id;
+        let Some(running) = &mut server.running else { return };
+        let Some(entry) = changes::wish(&running.peer, self.plan.places, &mut self.random) else { return };
+        let mut out = Vec::new();
+        running.peer.propose(entry, self.now, &mut out);
+        self.perform(id, out);
     }
 
     /// Everything works again: they must agree, and go on deciding.
@@ -393,10 +437,13 @@ impl World {
             Action::StopServing => {
                 self.servers.get_mut(&id).unwrap().running.as_mut().unwrap().serving = None;
             }
-            Action::FromLearner { .. }
-            | Action::LearnerLost { .. }
-            | Action::Remember { .. }
-            | Action::Activate { .. } => {}
+            Action::FromLearner { .. } | Action::LearnerLost { .. } | Action::Remember { .. } => {}
+            Action::Activate { configuration } => {
+                let logs = self.servers.values().flat_map(|server| server.disk.log.iter().cloned());
+                changes::check(&configuration, &self.decided, logs);
+                let running = self.servers.get_mut(&id).unwrap().running.as_mut().unwrap();
+                running.unwritten = Some(*configuration);
+            }
             Action::FromLeader { packet } => {
                 if let Packet::Ping { zxid } = packet {
                     let running = self.servers.get_mut(&id).unwrap().running.as_mut().unwrap();
