@@ -11,6 +11,7 @@ mod files;
 mod kill;
 mod load;
 mod outcome;
+mod reconfig;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,6 +44,8 @@ enum Command {
     Kill(KillArguments),
     /// Break an ensemble of Zebu and Apache servers under load, again and again, and compare all members
     Ensemble(ensemble::Arguments),
+    /// Replace Apache servers by Zebu servers one by one while clients write, and back
+    Reconfig(reconfig::Arguments),
     /// Measure Apache and Zebu under the same load, one after the other, and print both
     Bench(bench::Arguments),
 }
@@ -153,6 +156,7 @@ fn main() -> Result<ExitCode> {
         Command::Files(arguments) => run_files(&arguments),
         Command::Kill(arguments) => run_kill(&arguments),
         Command::Ensemble(arguments) => ensemble::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Reconfig(arguments) => reconfig::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
     }
 }

@@ -78,9 +78,10 @@ impl ElectorSettings {
         self.is_voter(self.me)
     }
 
-    /// Whether this server may put itself in: only if what is in effect says so.
+    /// Whether this server may put itself in. One that only what is pending gives a vote may, too: its history can be
+    /// longer than those of all others, and then nobody else can lead.
     fn stands(&self) -> bool {
-        self.role == Role::Voter && self.quorum.may_lead(self.me)
+        self.role == Role::Voter && self.may_lead(self.me)
     }
 }
 
