@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use zebu_proto::{ServerId, Zxid};
 
-use crate::election::{ElectorSettings, Role};
+use crate::election::{ElectorSettings, Members, Role};
 use crate::membership::Configuration;
 use crate::quorum::QuorumRule;
 
@@ -62,6 +62,7 @@ impl PeerSettings {
             role: self.role,
             quorum: self.quorum.clone(),
             pending: None,
+            members: Members::Fixed,
             config: self.config.clone(),
             resend_ms_min: self.resend_ms_min,
             resend_ms_max: self.resend_ms_max,

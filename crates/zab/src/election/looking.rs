@@ -72,7 +72,11 @@ impl Looking {
         if self.voice == Voice::Counted {
             self.received.insert(settings.me, Ballot::of(&message));
         }
-        for to in settings.voters().into_iter().filter(|&to| to != settings.me) {
+        let mut voters = settings.voters();
+        if settings.is_candidate(self.proposal.leader) {
+            voters.insert(self.proposal.leader);
+        }
+        for to in voters.into_iter().filter(|&to| to != settings.me) {
             out.push(Action::Send { to, notification: message.clone() });
         }
     }
@@ -100,10 +104,11 @@ impl Looking {
         let votes_again = if ballot.round > *round {
             *round = ballot.round;
             self.received.clear();
-            let better = ballot.candidate.beats(&self.initial) && settings.may_lead(ballot.candidate.leader);
+            let better =
+                ballot.candidate.beats(&self.initial) && settings.is_candidate(ballot.candidate.leader);
             self.proposal = if better { ballot.candidate } else { self.initial };
             true
-        } else if ballot.candidate.beats(&self.proposal) && settings.may_lead(ballot.candidate.leader) {
+        } else if ballot.candidate.beats(&self.proposal) && settings.is_candidate(ballot.candidate.leader) {
             self.proposal = ballot.candidate;
             true
         } else {

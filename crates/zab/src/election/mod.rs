@@ -40,6 +40,8 @@ pub struct ElectorSettings {
     pub quorum: QuorumRule,
     /// Who votes, and which sets of them decide, in a configuration that was proposed. Then both count.
     pub pending: Option<QuorumRule>,
+    /// Whether the list of voters may be another one elsewhere.
+    pub members: Members,
     /// The committed configuration, as it is told to others.
     pub config: Box<str>,
     /// First wait before votes are sent again.
@@ -48,6 +50,18 @@ pub struct ElectorSettings {
     pub resend_ms_max: i64,
     /// Silence that ends an election.
     pub finalize_ms: i64,
+}
+
+/// Whether the list of voters may be another one elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Members {
+    /// It is the same everywhere.
+    Fixed,
+    /// It may change: a voter may vote for one who is not on this server's list.
+    Changing,
+    /// It may change; and a leader has refused this server, whose history is longer. If it is to have a vote,
+    /// nobody else can lead.
+    ChangingWithoutMe,
 }
 
 impl ElectorSettings {
@@ -78,10 +92,23 @@ impl ElectorSettings {
         self.is_voter(self.me)
     }
 
-    /// Whether this server may put itself in. One that only what is pending gives a vote may, too: its history can be
-    /// longer than those of all others, and then nobody else can lead.
+    /// Whether this server may put itself in: if what is in effect says so, or if it cannot go on without it.
     fn stands(&self) -> bool {
-        self.role == Role::Voter && self.may_lead(self.me)
+        let may_lead = match self.members {
+            Members::Fixed | Members::Changing => self.quorum.may_lead(self.me),
+            Members::ChangingWithoutMe => self.may_lead(self.me),
+        };
+        self.role == Role::Voter && may_lead
+    }
+
+    /// Whether a server for which a voter votes may be voted for.
+    fn is_candidate(&self, server: ServerId) -> bool {
+        match self.members {
+            Members::Fixed => self.may_lead(server),
+            Members::Changing | Members::ChangingWithoutMe => {
+                self.may_lead(server) || (!self.is_voter(server) && server != Candidate::NOBODY.leader)
+            }
+        }
     }
 }
 
@@ -224,8 +251,9 @@ impl Elector {
             State::Settled(_) if asks => out.push(self.answer(from)),
             State::Settled(_) => {}
             State::Looking(_) => {
-                // Who has no vote would be asked in turn, answer, and so on for ever.
-                if asks && notification.round < self.round && self.settings.votes() {
+                // Who is no voter elsewhere would be answered, answer in turn, and so on for ever.
+                let votes = self.settings.quorum.is_voter(self.settings.me);
+                if asks && notification.round < self.round && votes {
                     out.push(self.answer(from));
                 }
                 self.count(from, notification, now_ms, out);
@@ -244,7 +272,8 @@ impl Elector {
 
     fn count(&mut self, from: ServerId, notification: &Notification, now_ms: i64, out: &mut Vec<Action>) {
         let ballot = Ballot::of(notification);
-        if !self.settings.is_voter(ballot.candidate.leader) {
+        let leader = ballot.candidate.leader;
+        if !self.settings.is_voter(leader) && !self.settings.is_candidate(leader) {
             return;
         }
         let joined = self.with_looking(|looking, settings, round| match ballot.state {

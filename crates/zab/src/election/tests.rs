@@ -14,6 +14,7 @@ fn settings(me: i64, role: Role, voters: &[i64]) -> ElectorSettings {
         role,
         quorum: QuorumRule::majority(voters.iter().copied().map(ServerId)),
         pending: None,
+        members: Members::Fixed,
         config: CONFIG.into(),
         resend_ms_min: 200,
         resend_ms_max: 60_000,

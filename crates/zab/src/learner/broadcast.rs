@@ -10,6 +10,7 @@ use crate::action::{Action, CloseReason, Serving};
 use crate::election::Role;
 use crate::entry::Entry;
 use crate::member::Member;
+use crate::membership::Refused;
 use crate::role_end::RoleEnd;
 use crate::settings::Trust;
 
@@ -18,6 +19,7 @@ impl Learner {
     pub(super) fn accepted(&mut self, member: &mut Member, out: &mut Vec<Action>) {
         let Step::Accepting { epoch, progress, .. } = self.step else { return };
         member.trust = Trust::Trusted;
+        member.note_refusal(Refused::No);
         let packet = Packet::Ack { zxid: Zxid::new(epoch, 0) };
         out.push(Action::Send { link: self.link, packet });
         self.step = Step::Accepted { epoch, progress };

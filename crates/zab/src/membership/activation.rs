@@ -10,7 +10,7 @@ use zebu_proto::{OpCode, ServerId, Zxid};
 
 use super::Configuration;
 use crate::action::Action;
-use crate::election::ElectorSettings;
+use crate::election::{ElectorSettings, Members};
 use crate::entry::Entry;
 use crate::member::Member;
 use crate::quorum::QuorumRule;
@@ -28,6 +28,14 @@ pub(crate) struct Activation {
     told: Told,
     /// Whether this server voted before at the address where it votes now.
     own_vote: OwnVote,
+    refused: Refused,
+}
+
+/// Whether the last leader has refused this server after it had told its history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Yes,
+    No,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +61,7 @@ impl Activation {
     pub(crate) fn new(dynamic: Dynamic) -> Activation {
         let Dynamic { committed, last_seen } = dynamic;
         let pending = last_seen.filter(|seen| seen.version > committed.version).map(Pending::new);
-        Activation { committed, pending, told: Told::NotYet, own_vote: OwnVote::Kept }
+        Activation { committed, pending, told: Told::NotYet, own_vote: OwnVote::Kept, refused: Refused::No }
     }
 }
 
@@ -112,7 +120,13 @@ impl Member {
 
     /// What the elector is to know.
     pub(crate) fn elector(&self) -> ElectorSettings {
-        ElectorSettings { pending: self.pending_quorum().cloned(), ..self.settings.elector() }
+        let members = match &self.dynamic {
+            None => Members::Fixed,
+            Some(dynamic) if dynamic.refused == Refused::Yes => Members::ChangingWithoutMe,
+            Some(_) => Members::Changing,
+        };
+        let pending = self.pending_quorum().cloned();
+        ElectorSettings { pending, members, ..self.settings.elector() }
     }
 
     /// What the elector is to know, if that has changed since it was asked for.
@@ -120,6 +134,14 @@ impl Member {
         let dynamic = self.dynamic.as_mut().filter(|dynamic| dynamic.told == Told::NotYet)?;
         dynamic.told = Told::Yes;
         Some(self.elector())
+    }
+
+    /// A leader has refused this server, or has not.
+    pub(crate) fn note_refusal(&mut self, refused: Refused) {
+        if let Some(dynamic) = self.dynamic.as_mut().filter(|dynamic| dynamic.refused != refused) {
+            dynamic.refused = refused;
+            dynamic.told = Told::NotYet;
+        }
     }
 
     /// A transaction enters the log. If it is a configuration, that is pending from now on.

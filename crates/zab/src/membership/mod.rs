@@ -13,7 +13,7 @@ use zebu_proto::{ServerId, Zxid};
 use crate::election::Role;
 use crate::quorum::{Hierarchy, HierarchyError, QuorumRule};
 
-pub(crate) use activation::Activation;
+pub(crate) use activation::{Activation, Refused};
 pub use change::{Change, ChangeError};
 pub use member_line::{Addresses, parse_member, parse_role};
 pub use text::ConfigurationError;
