@@ -72,7 +72,8 @@ impl Ensemble {
             listed.iter().map(|&of| format!("{}\n", self.line(of, "participant"))).collect();
         let text = format!(
             "# written by hand\ntickTime=500\ninitLimit=20\nsyncLimit=10\nreconfigEnabled=true\nskipACL=yes\n\
-             dataDir={}\n4lw.commands.whitelist=*\nadmin.enableServer=false\n{members}# the end\n",
+             standaloneEnabled=false\ndataDir={}\n4lw.commands.whitelist=*\nadmin.enableServer=false\n\
+             {members}# the end\n",
             data.display()
         );
         fs::write(self.config(id), text).unwrap();
@@ -179,8 +180,11 @@ fn the_first_leader_gives_the_list_a_version_and_files() {
         let client = ensemble.client(&[1]).await;
         let error = client.reconfigure().leave(3).from_version(7).await.unwrap_err();
         assert_eq!(error.code(), Some(ErrorCode::BadVersion));
-        let error = client.reconfigure().leave(3).leave(2).await.unwrap_err();
-        assert_eq!(error.code(), Some(ErrorCode::BadArguments), "two voters must be left");
+        let error = client.reconfigure().leave(3).leave(2).leave(1).await.unwrap_err();
+        assert_eq!(error.code(), Some(ErrorCode::BadArguments), "somebody must be left");
+        let line = "server.9=127.0.0.1:1:2:participant;127.0.0.1:3";
+        let error = client.reconfigure().member(line).await.unwrap_err();
+        assert_eq!(error.code(), Some(ErrorCode::NewConfigNoQuorum));
     });
     for id in 1..=3 {
         let (list, version) = ensemble.until(|| ensemble.written(id));
@@ -250,4 +254,122 @@ fn a_fourth_observes_then_votes_then_the_leader_goes_and_all_start_again() {
         client.set("/counted", &b"3"[..]).await.unwrap();
         client.close().await.unwrap();
     });
+}
+
+#[test]
+fn from_one_server_to_three_and_back_to_one() {
+    let mut ensemble = Ensemble::start(3, 1);
+    ensemble.await_leader(&[1]);
+    block_on(async {
+        let client = ensemble.client(&[1]).await;
+        client.create("/a").data(&b"1"[..]).await.unwrap();
+        client.close().await.unwrap();
+    });
+    for id in [2, 3] {
+        ensemble.run(id);
+        ensemble.await_mode(id, "follower");
+        block_on(async {
+            let client = ensemble.client(&[1]).await;
+            let config = client.reconfigure().join(&ensemble.line(id, "participant")).await.unwrap();
+            assert_eq!(config.members.len(), id);
+            client.close().await.unwrap();
+        });
+    }
+    // Now two of them are enough.
+    let leader = ensemble.await_leader(&[1, 2, 3]);
+    ensemble.kill(leader);
+    let left: Vec<usize> = (1..=3).filter(|&id| id != leader).collect();
+    ensemble.await_leader(&left);
+    block_on(async {
+        let client = ensemble.client(&left).await;
+        client.set("/a", &b"2"[..]).await.unwrap();
+        client.close().await.unwrap();
+    });
+    ensemble.run(leader);
+    let leads = ensemble.await_leader(&[1, 2, 3]);
+    let stays = left.into_iter().find(|&id| id != leads).unwrap_or(leader);
+    block_on(async {
+        let client = ensemble.client(&[stays]).await;
+        let mut change = client.reconfigure();
+        for id in (1..=3).filter(|&id| id != stays) {
+            change = change.leave(id as i64);
+        }
+        assert_eq!(change.await.unwrap().members.len(), 1);
+        client.close().await.unwrap();
+    });
+    ensemble.await_mode(stays, "leader");
+    for id in (1..=3).filter(|&id| id != stays) {
+        ensemble.kill(id);
+    }
+    ensemble.until(|| ensemble.written(stays).filter(|(list, _)| list.lines().count() == 1));
+    ensemble.kill(stays);
+    ensemble.run(stays);
+    ensemble.await_leader(&[stays]);
+    block_on(async {
+        let client = ensemble.client(&[stays]).await;
+        assert_eq!(client.get("/a").await.unwrap().data.as_ref(), b"2");
+        client.set("/a", &b"3"[..]).await.unwrap();
+        client.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_member_gets_other_ports_while_it_runs() {
+    let mut ensemble = Ensemble::start(3, 3);
+    let leader = ensemble.await_leader(&[1, 2, 3]);
+    let moves = if leader == 1 { 2 } else { 1 };
+    let stays = 6 - leader - moves;
+    let free: Vec<SocketAddr> = (0..3).map(|_| port::free_address().unwrap()).collect();
+    let server = &mut ensemble.servers[moves - 1];
+    (server.client, server.quorum, server.election) = (free[0], free[1].port(), free[2].port());
+    block_on(async {
+        let client = ensemble.client(&[stays]).await;
+        client.reconfigure().join(&ensemble.line(moves, "participant")).await.unwrap();
+        client.create("/moved").await.unwrap();
+        client.close().await.unwrap();
+    });
+    ensemble.await_mode(moves, "follower");
+    // The others reach it there: without it and with one of them gone nothing would be decided.
+    ensemble.kill(stays);
+    block_on(async {
+        let client = ensemble.client(&[moves]).await;
+        client.create("/reached").await.unwrap();
+        client.close().await.unwrap();
+    });
+    ensemble.kill(leader);
+    ensemble.run(stays);
+    ensemble.await_leader(&[moves, stays]);
+    block_on(async {
+        let client = ensemble.client(&[moves, stays]).await;
+        assert!(client.exists("/reached").await.unwrap().is_some());
+        client.close().await.unwrap();
+    });
+}
+
+#[test]
+fn the_shell_shows_and_changes_the_members() {
+    let mut ensemble = Ensemble::start(4, 3);
+    ensemble.await_leader(&[1, 2, 3]);
+    ensemble.run(4);
+    ensemble.await_mode(4, "follower");
+    let shell = |words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_zebu"))
+            .args(["shell", "-server", &ensemble.server(1).client.to_string()])
+            .args(words)
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    };
+    let said = shell(&["config"]);
+    assert!(said.contains(&ensemble.line(3, "participant")) && said.contains("version=100000000"), "{said}");
+    let said = shell(&["reconfig", "-add", &ensemble.line(4, "observer")]);
+    assert!(said.contains("Committed new configuration:"), "{said}");
+    assert!(said.contains(&ensemble.line(4, "observer")), "{said}");
+    let said = shell(&["reconfig", "-remove", "4", "-v", "7"]);
+    assert!(said.contains("version"), "{said}");
+    let said = shell(&["reconfig", "-remove", "4"]);
+    assert!(!said.contains("server.4=") && said.contains("Committed new configuration:"), "{said}");
+    let said = shell(&["config", "-c"]);
+    let clients: Vec<String> = (1..=3).map(|id| ensemble.server(id).client.to_string()).collect();
+    assert!(said.contains(&clients.join(",")), "{said}");
 }

@@ -202,7 +202,10 @@ impl CoreThread {
                 Some(Order::ReadLog { link, after, up_to }) => {
                     peers.read_log(&self.shared, &self.directories, link, after, up_to);
                 }
-                Some(Order::Remember { configuration }) => self.member_files.remember(configuration),
+                Some(Order::Remember { configuration }) => {
+                    peers.propose(&configuration);
+                    self.member_files.remember(configuration);
+                }
                 Some(Order::Activate { configuration }) => {
                     info!(version = format_args!("{:x}", configuration.version), "the members have changed");
                     peers.reconfigure(&configuration);

@@ -74,6 +74,7 @@ pub fn run_until(
     let is_member = member.is_some();
     let dynamic = if is_member { dynamic_config::known_at_start(&config, &tree) } else { None };
     let members = dynamic_config::configuration(&config);
+    let last_seen = dynamic.as_ref().and_then(|dynamic| dynamic.last_seen.clone());
     if is_member && let Some(text) = dynamic_config::to_show(&tree, &members, &config) {
         tree.write_config(text, members.zxid(), clock.now().wall_ms);
     }
@@ -111,6 +112,9 @@ pub fn run_until(
 
     let cannot_start = "a thread cannot be started";
     let peers = if is_member { Some(runtime.block_on(Peers::open(shared.clone()))?) } else { None };
+    if let (Some(peers), Some(last_seen)) = (&peers, &last_seen) {
+        peers.propose(last_seen);
+    }
     let (disk, disk_thread) =
         disk::start(shared.clone(), log, member_disk).map_err(internal(cannot_start))?;
     let directories_of_core = directories.clone();

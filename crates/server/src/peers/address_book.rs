@@ -1,6 +1,6 @@
 //! Where the members are. Names are resolved again at every attempt: addresses change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -29,6 +29,8 @@ pub(super) struct AddressBook {
     /// Where this server is, also while it is no member.
     own: Mutex<Option<PeerAddress>>,
     members: Mutex<BTreeMap<ServerId, Vec<PeerAddress>>>,
+    /// Where they are if what is proposed was decided meanwhile.
+    proposed: Mutex<BTreeMap<ServerId, Vec<PeerAddress>>>,
     listen_everywhere: bool,
     connect_timeout: Duration,
 }
@@ -42,6 +44,7 @@ impl AddressBook {
             me,
             own: Mutex::default(),
             members: Mutex::default(),
+            proposed: Mutex::default(),
             listen_everywhere: membership.listen_on_all_addresses,
             connect_timeout: membership.election_connect_timeout,
         };
@@ -55,6 +58,13 @@ impl AddressBook {
             *locked(&self.own) = Some(own.clone());
         }
         *locked(&self.members) = members.iter().map(|(id, member)| (*id, member.addresses.clone())).collect();
+        locked(&self.proposed).clear();
+    }
+
+    /// These may become the members.
+    pub(super) fn propose(&self, members: &BTreeMap<ServerId, Member>) {
+        *locked(&self.proposed) =
+            members.iter().map(|(id, member)| (*id, member.addresses.clone())).collect();
     }
 
     /// Notes where somebody says that its election port is who is no member. Returns whether that makes sense.
@@ -73,7 +83,10 @@ impl AddressBook {
     }
 
     pub(super) fn others(&self) -> Vec<ServerId> {
-        locked(&self.members).keys().copied().filter(|id| *id != self.me).collect()
+        let mut all: BTreeSet<ServerId> = locked(&self.members).keys().copied().collect();
+        all.extend(locked(&self.proposed).keys());
+        all.remove(&self.me);
+        all.into_iter().collect()
     }
 
     pub(super) fn own_election(&self) -> (String, u16) {
@@ -103,8 +116,10 @@ impl AddressBook {
     /// Connects to a member, at the first of its addresses that answers.
     pub(super) async fn connect(&self, to: ServerId, port: Port) -> io::Result<TcpStream> {
         let mut failure = io::Error::new(io::ErrorKind::NotFound, "the server is not in the configuration");
-        let addresses = locked(&self.members).get(&to).cloned();
-        for address in addresses.into_iter().flatten() {
+        let mut addresses = locked(&self.members).get(&to).cloned().unwrap_or_default();
+        addresses.extend(locked(&self.proposed).get(&to).cloned().unwrap_or_default());
+        addresses.dedup();
+        for address in addresses {
             let number = match port {
                 Port::Election => address.election_port,
                 Port::Quorum => address.quorum_port,

@@ -64,6 +64,13 @@ impl Peers {
         Ok(Peers { runtime: Handle::current(), book, election, links, doors: Mutex::new(doors) })
     }
 
+    /// These may become the members.
+    pub(crate) fn propose(&self, configuration: &Configuration) {
+        let _context = self.runtime.enter();
+        self.book.propose(&configuration.members);
+        self.election.members_changed();
+    }
+
     /// From now on these are the members.
     pub(crate) fn reconfigure(&self, configuration: &Configuration) {
         let _context = self.runtime.enter();
