@@ -32,6 +32,10 @@ struct Ensemble {
 impl Ensemble {
     /// So many places, of which the first `members` form the ensemble.
     fn start(places: usize, members: usize) -> Ensemble {
+        Ensemble::start_with(places, members, "reconfigEnabled=true")
+    }
+
+    fn start_with(places: usize, members: usize, line: &str) -> Ensemble {
         let home = TempDir::new().unwrap();
         let mut addresses: Vec<SocketAddr> = Vec::new();
         while addresses.len() < 3 * places {
@@ -50,7 +54,7 @@ impl Ensemble {
         let mut ensemble = Ensemble { home, servers };
         for id in 1..=places {
             let listed: Vec<usize> = (1..=members).chain((id > members).then_some(id)).collect();
-            ensemble.configure(id, &listed);
+            ensemble.configure(id, &listed, line);
         }
         (1..=members).for_each(|id| ensemble.run(id));
         ensemble
@@ -64,14 +68,14 @@ impl Ensemble {
         self.home.path().join(format!("zoo{id}.cfg"))
     }
 
-    fn configure(&self, id: usize, listed: &[usize]) {
+    fn configure(&self, id: usize, listed: &[usize], line: &str) {
         let data = self.home.path().join(format!("data{id}"));
         fs::create_dir(&data).unwrap();
         fs::write(data.join("myid"), format!("{id}\n")).unwrap();
         let members: String =
             listed.iter().map(|&of| format!("{}\n", self.line(of, "participant"))).collect();
         let text = format!(
-            "# written by hand\ntickTime=500\ninitLimit=20\nsyncLimit=10\nreconfigEnabled=true\nskipACL=yes\n\
+            "# written by hand\ntickTime=500\ninitLimit=20\nsyncLimit=10\n{line}\nskipACL=yes\n\
              standaloneEnabled=false\ndataDir={}\n4lw.commands.whitelist=*\nadmin.enableServer=false\n\
              {members}# the end\n",
             data.display()
@@ -372,4 +376,22 @@ fn the_shell_shows_and_changes_the_members() {
     let said = shell(&["config", "-c"]);
     let clients: Vec<String> = (1..=3).map(|id| ensemble.server(id).client.to_string()).collect();
     assert!(said.contains(&clients.join(",")), "{said}");
+}
+
+#[test]
+fn a_fixed_ensemble_shows_its_members() {
+    let ensemble = Ensemble::start_with(3, 3, "reconfigEnabled=false");
+    ensemble.await_leader(&[1, 2, 3]);
+    let lines: Vec<String> = (1..=3).map(|id| ensemble.line(id, "participant")).collect();
+    block_on(async {
+        for id in 1..=3 {
+            let client = ensemble.client(&[id]).await;
+            let config = client.config().await.unwrap();
+            assert_eq!(config.text, format!("{}\nversion=0", lines.join("\n")));
+            let error = client.reconfigure().leave(3).await.unwrap_err();
+            assert_eq!(error.code(), Some(ErrorCode::ReconfigDisabled));
+            client.close().await.unwrap();
+            assert_eq!(ensemble.written(id), None);
+        }
+    });
 }

@@ -301,7 +301,7 @@ fn one_that_looks_takes_the_newer_list_of_others() {
     assert!(activated(&desk).is_empty(), "not what is no list");
     desk.actions.clear();
     desk.handle(Event::Notification { from: ServerId(1), notification: notification(&newer) });
-    assert_eq!(activated(&desk), [newer.clone()]);
+    assert_eq!(activated(&desk), std::slice::from_ref(&newer));
     let asked: Vec<ServerId> = desk
         .actions
         .iter()
