@@ -97,6 +97,12 @@ impl Places {
         Ok(())
     }
 
+    /// Starts a server with the files that it has.
+    pub(super) fn restart(&mut self, id: usize) -> Result<()> {
+        self.stop(id)?;
+        self.start(id, &[])
+    }
+
     pub(super) fn stop(&mut self, id: usize) -> Result<()> {
         if let Some(mut child) = self.places[id - 1].child.take() {
             child.kill()?;
@@ -108,8 +114,16 @@ impl Places {
     /// Removes the files of a server that was removed: the list in them does not name it, and nobody starts with
     /// such a list.
     pub(super) fn forget(&self, id: usize) -> Result<()> {
-        fs::remove_file(self.home.join(format!("zoo{id}.cfg")))?;
-        fs::remove_dir_all(self.home.join(format!("data{id}")))?;
+        let config = self.home.join(format!("zoo{id}.cfg"));
+        if config.exists() {
+            fs::remove_file(config)?;
+            fs::remove_dir_all(self.home.join(format!("data{id}")))?;
+        }
+        // A proposed list of its former life would be read at the start.
+        let next = self.home.join(format!("zoo{id}.cfg.dynamic.next"));
+        if next.exists() {
+            fs::remove_file(next)?;
+        }
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use zebu_testing::Launch;
 use super::places::Places;
 use super::writer::Writer;
 use crate::apache::Edition;
+use crate::differential::Random;
 
 /// How often a change is asked for whose answer was lost, or for which the ensemble was not ready.
 const ATTEMPTS: usize = 100;
@@ -24,6 +25,12 @@ pub(crate) struct Arguments {
     /// The Apache ZooKeeper at the beginning and at the end: `latest`, `debian` or a version
     #[arg(long, value_name = "EDITION", default_value = "latest")]
     apache: String,
+    /// Instead of the walk: so many random changes, with members killed in the middle of them
+    #[arg(long, value_name = "COUNT")]
+    random: Option<usize>,
+    /// Decides which
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
     /// Keep files and logs of the servers here
     #[arg(long, value_name = "PATH")]
     keep: Option<PathBuf>,
@@ -53,7 +60,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         None => temporary.path().to_owned(),
     };
     let places = Places::new(home, launches)?;
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(walk(places))
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    match arguments.random {
+        None => runtime.block_on(walk(places)),
+        Some(count) => runtime.block_on(wander(places, count, Random::new(arguments.seed))),
+    }
 }
 
 struct Walk {
@@ -63,14 +74,36 @@ struct Walk {
     started: Instant,
 }
 
-async fn walk(mut places: Places) -> Result<()> {
-    for id in 1..=3 {
-        places.start(id, &[1, 2, 3])?;
+/// Random changes: who is no member joins, a member leaves, and some are killed while that is decided.
+async fn wander(places: Places, count: usize, mut random: Random) -> Result<()> {
+    let mut walk = Walk::begin(places).await?;
+    for step in 1..=count {
+        let killed = (random.below(2) == 0).then(|| walk.members[random.below(walk.members.len())]);
+        if let Some(id) = killed.filter(|_| walk.members.len() >= 3) {
+            walk.places.stop(id)?;
+        }
+        let id = 1 + random.below(6);
+        match (walk.members.contains(&id), walk.members.len()) {
+            (true, 4..) => walk.leave_quietly(id).await?,
+            (true, _) => {}
+            (false, _) => walk.join_quietly(id, killed).await?,
+        }
+        if let Some(id) = killed.filter(|id| walk.members.contains(id)) {
+            walk.places.restart(id)?;
+        }
+        walk.places.await_service(&walk.members)?;
+        let names: Vec<String> = walk.members.iter().map(|&id| walk.places.name(id)).collect();
+        let killed = killed.map_or("nobody".to_owned(), |id| walk.places.name(id));
+        walk.went_on(&format!("step {step}, {killed} killed: {}", names.join(", "))).await?;
     }
-    places.await_service(&[1, 2, 3])?;
-    let servers: Vec<String> = (1..=3).map(|id| places.address(id)).collect();
-    let writer = Writer::start(&servers.join(",")).await?;
-    let mut walk = Walk { places, members: vec![1, 2, 3], writer, started: Instant::now() };
+    let address = walk.places.address(walk.members[0]);
+    let written = walk.writer.finish(&address).await?;
+    println!("{written} writes were acknowledged and are there, after {:.0?}", walk.started.elapsed());
+    Ok(())
+}
+
+async fn walk(places: Places) -> Result<()> {
+    let mut walk = Walk::begin(places).await?;
 
     walk.places.start(4, &[1, 2, 3, 4])?;
     walk.places.await_mode(4, "follower")?;
@@ -101,6 +134,41 @@ async fn walk(mut places: Places) -> Result<()> {
 }
 
 impl Walk {
+    /// Three Apache servers, and a client.
+    async fn begin(mut places: Places) -> Result<Walk> {
+        for id in 1..=3 {
+            places.start(id, &[1, 2, 3])?;
+        }
+        places.await_service(&[1, 2, 3])?;
+        let servers: Vec<String> = (1..=3).map(|id| places.address(id)).collect();
+        let writer = Writer::start(&servers.join(",")).await?;
+        Ok(Walk { places, members: vec![1, 2, 3], writer, started: Instant::now() })
+    }
+
+    /// Whatever was there before begins anew; a member may be down.
+    async fn join_quietly(&mut self, id: usize, down: Option<usize>) -> Result<()> {
+        self.places.stop(id)?;
+        self.places.forget(id)?;
+        let mut listed = self.members.clone();
+        listed.push(id);
+        self.places.start(id, &listed)?;
+        let up: Vec<usize> = self.members.iter().copied().filter(|&member| Some(member) != down).collect();
+        if up.len() > self.members.len() / 2 {
+            self.places.await_mode(id, "follower")?;
+        }
+        let line = self.places.line(id, "participant");
+        self.change(&[], Some(&line), |config: &EnsembleConfig| config.text.contains(&line)).await?;
+        self.members.push(id);
+        Ok(())
+    }
+
+    async fn leave_quietly(&mut self, id: usize) -> Result<()> {
+        let begins = format!("server.{id}=");
+        self.change(&[id], None, |config| !config.text.contains(&begins)).await?;
+        self.members.retain(|&member| member != id);
+        Ok(())
+    }
+
     async fn join(&mut self, id: usize, role: &str) -> Result<()> {
         let line = self.places.line(id, role);
         let has = |config: &EnsembleConfig| config.text.contains(&line);

@@ -160,7 +160,8 @@ impl Member {
     pub(crate) fn see(&mut self, configuration: Configuration, out: &mut Vec<Action>) {
         let Some(dynamic) = &mut self.dynamic else { return };
         let newest = dynamic.pending.as_ref().map_or(dynamic.committed.version, Pending::version);
-        if configuration.version > newest {
+        // Nobody could ever decide in a list without voters.
+        if configuration.version > newest && configuration.has_voters() {
             out.push(Action::Remember { configuration: Box::new(configuration.clone()) });
             dynamic.pending = Some(Pending::new(configuration));
             dynamic.told = Told::NotYet;
@@ -175,7 +176,7 @@ impl Member {
     ) -> Option<Box<Configuration>> {
         let committed = self.configuration()?.version;
         let text = std::str::from_utf8(text?).ok()?;
-        let announced = Configuration::parse(text).ok().filter(|it| it.version > committed)?;
+        let announced = Configuration::parse(text).ok().filter(|it| it.version > committed && it.has_voters())?;
         self.see(announced.clone(), out);
         Some(Box::new(announced))
     }
