@@ -176,7 +176,8 @@ impl Member {
     ) -> Option<Box<Configuration>> {
         let committed = self.configuration()?.version;
         let text = std::str::from_utf8(text?).ok()?;
-        let announced = Configuration::parse(text).ok().filter(|it| it.version > committed && it.has_voters())?;
+        let announced =
+            Configuration::parse(text).ok().filter(|it| it.version > committed && it.has_voters())?;
         self.see(announced.clone(), out);
         Some(Box::new(announced))
     }

@@ -72,6 +72,14 @@ impl Server {
         self.running = Some(Running { peer, state, work, done_at, received, serving, unwritten });
     }
 
+    /// Whether its disk has a transaction.
+    pub(crate) fn holds(&self, entry: &Entry) -> bool {
+        [&self.disk.base, &self.disk.log].into_iter().any(|entries| {
+            let found = entries.binary_search_by_key(&entry.zxid, |entry| entry.zxid);
+            found.is_ok_and(|index| entries[index] == *entry)
+        })
+    }
+
     /// Entries behind `after`, some of them.
     pub(crate) fn read_log(&self, after: Zxid, up_to: Zxid, count: usize) -> LogRead {
         let start = if last_of(&self.disk.base) == after {

@@ -85,6 +85,8 @@ pub(crate) struct World {
     accepted: u64,
     cut: BTreeSet<(ServerId, ServerId)>,
     decided: Vec<Entry>,
+    /// Who decides, by what is decided.
+    quorum: QuorumRule,
     proposals: u64,
     established: BTreeMap<u32, ServerId>,
     trace: bool,
@@ -139,6 +141,7 @@ impl World {
             accepted: 0,
             cut: BTreeSet::new(),
             decided: Vec::new(),
+            quorum: QuorumRule::majority((1..=plan.voters).map(ServerId)),
             proposals: 0,
             established: BTreeMap::new(),
             trace: std::env::var_os("TRACE").is_some(),
@@ -495,21 +498,44 @@ impl World {
         match self.decided.get(index) {
             Some(decided) => assert_eq!(*decided, entry, "{id:?} delivers what the others did"),
             // What a restart found in its log is decided with what comes behind it.
-            None => self.decided.extend_from_slice(&running.state[self.decided.len()..]),
+            None => {
+                let new = running.state[self.decided.len()..].to_vec();
+                self.decide(&new);
+            }
+        }
+    }
+
+    /// Transactions are decided: a quorum has each on disk, and a list of members a quorum of the one before it, too.
+    fn decide(&mut self, new: &[Entry]) {
+        for entry in new {
+            let holders: BTreeSet<ServerId> =
+                self.servers.values().filter(|server| server.holds(entry)).map(|server| server.id).collect();
+            assert!(
+                self.quorum.is_quorum(&holders),
+                "{} is decided, and only {holders:?} have it",
+                entry.zxid
+            );
+            if let Some(list) = changes::read(entry) {
+                self.quorum = list.quorum();
+                assert!(self.quorum.is_quorum(&holders), "{list} is decided, and only {holders:?} have it");
+            }
+            self.decided.push(entry.clone());
         }
     }
 
     fn serve(&mut self, id: ServerId, serving: Serving) {
         let running = self.servers.get_mut(&id).unwrap().running.as_mut().unwrap();
         running.serving = Some(serving);
-        let common = running.state.len().min(self.decided.len());
+        let length = running.state.len();
+        let common = length.min(self.decided.len());
         assert_eq!(running.state[..common], self.decided[..common], "{id:?} serves the common history");
-        if running.state.len() > self.decided.len() {
+        if length > self.decided.len() {
             // What a restart found in its log was decided with the epoch.
-            self.decided = running.state.clone();
+            let new = running.state[self.decided.len()..].to_vec();
+            self.decide(&new);
         }
         if let Serving::Leading { epoch } = serving {
-            assert_eq!(running.state.len(), self.decided.len(), "a leader knows everything that was decided");
+            assert_eq!(length, self.decided.len(), "a leader knows everything that was decided");
             assert_eq!(self.established.insert(epoch, id), None, "one leader in epoch {epoch}");
         }
     }
