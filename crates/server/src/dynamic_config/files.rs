@@ -110,3 +110,62 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         Err(_) => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn list(version: &str, client: &str) -> Configuration {
+        let text = format!(
+            "server.2=b:1:2:observer{client}\nserver.10=c:1:2\nserver.1=a:1:2{client}\nversion={version}"
+        );
+        Configuration::parse(&text).unwrap()
+    }
+
+    #[test]
+    fn a_list_from_its_proposal_to_its_end() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("zoo.cfg");
+        let beside = |suffix: &str| home.path().join(format!("zoo.cfg{suffix}"));
+        fs::write(&file, "# mine\nclientPort=2181\nserver.1=a:1:2\n").unwrap();
+        let files = MemberFiles::new(&file, ServerId(1));
+        assert_eq!(files.read_next(), None);
+        files.back_up();
+        assert_eq!(fs::read_to_string(beside(".bak")).unwrap(), "# mine\nclientPort=2181\nserver.1=a:1:2\n");
+
+        files.remember(&list("100000005", ""));
+        let next = "server.10=c:1:2:participant\nserver.1=a:1:2:participant\nserver.2=b:1:2:observer\n\
+                    version=100000005";
+        assert_eq!(fs::read_to_string(beside(".dynamic.next")).unwrap(), next, "sorted as texts");
+        assert_eq!(files.read_next(), Some(list("100000005", "")));
+
+        // An older one takes effect: what is proposed stays.
+        files.activate(&list("100000004", ""));
+        assert!(beside(".dynamic.next").exists());
+        files.activate(&list("100000005", ""));
+        assert!(!beside(".dynamic.next").exists());
+        let lines = "server.10=c:1:2:participant\nserver.1=a:1:2:participant\nserver.2=b:1:2:observer";
+        assert_eq!(fs::read_to_string(beside(".dynamic.100000005")).unwrap(), lines);
+        let pointer = beside(".dynamic.100000005").canonicalize().unwrap();
+        let text = format!("# mine\nclientPort=2181\ndynamicConfigFile={}\n", pointer.display());
+        assert_eq!(fs::read_to_string(&file).unwrap(), text);
+
+        files.activate(&list("100000006", ";2182"));
+        let pointer = beside(".dynamic.100000006").canonicalize().unwrap();
+        let text = format!("# mine\ndynamicConfigFile={}\n", pointer.display());
+        assert_eq!(fs::read_to_string(&file).unwrap(), text, "the list says where clients connect");
+        let left = fs::read_dir(home.path()).unwrap().flatten();
+        assert!(!left.into_iter().any(|file| file.file_name().to_string_lossy().ends_with(".tmp")));
+    }
+
+    #[test]
+    fn a_directory_that_is_gone_is_no_reason_to_stop() {
+        let files = MemberFiles::new(Path::new("/no/such/directory/zoo.cfg"), ServerId(1));
+        files.back_up();
+        files.remember(&list("5", ""));
+        files.activate(&list("5", ""));
+        assert_eq!(files.read_next(), None);
+    }
+}

@@ -224,4 +224,28 @@ mod tests {
         assert!(Configuration::parse("server.1=a:1").is_err());
         assert!(Configuration::parse("server.1=a:1:2\ngroup.1=x").is_err());
     }
+
+    proptest::proptest! {
+        /// Whatever comes is a configuration, which is then printed and read again alike, or it is refused.
+        #[test]
+        fn any_text(text in "((server|group|weight|version)[.]?[0-9a-z]{0,3}[=:]?[a-z0-9:;|.,-]{0,30}(\n|,| )?){0,5}") {
+            if let Ok(read) = Configuration::parse(&text) {
+                proptest::prop_assert_eq!(Configuration::parse(&read.to_string()).unwrap(), read);
+            }
+        }
+
+        #[test]
+        fn members_of_any_kind(
+            ids in proptest::collection::btree_map(0..300i64, (1..9u16, proptest::bool::ANY, 0..3u8), 1..6),
+            version in 0..i64::MAX,
+        ) {
+            let line = |(id, (port, observes, client)): (&i64, &(u16, bool, u8))| {
+                let role = if *observes { "observer" } else { "participant" };
+                let client = [String::new(), format!(";h{id}:{port}"), format!(";;h{id}:{port}")][*client as usize].clone();
+                format!("server.{id}=h{id}:{port}:1{port}:{role}{client}\n")
+            };
+            let text = format!("{}version={version:x}", ids.iter().map(line).collect::<String>());
+            proptest::prop_assert_eq!(Configuration::parse(&text).unwrap().to_string(), text);
+        }
+    }
 }
