@@ -105,11 +105,6 @@ impl Shared {
         self.client_place.subscribe()
     }
 
-    /// The members, if there are others.
-    pub(crate) fn members(&self) -> Option<Configuration> {
-        locked(&self.members).clone()
-    }
-
     /// These are the members at the start.
     pub(crate) fn keep_members(&self, configuration: Configuration) {
         *locked(&self.members) = Some(configuration);

@@ -12,14 +12,13 @@ use tracing::info;
 use zebu_node::Phase;
 use zebu_proto::{SessionId, Zxid};
 use zebu_tree::Tree;
-use zebu_zab::{Configuration, Serving};
+use zebu_zab::Serving;
 
 use crate::config::ServerConfig;
-use crate::config::membership::{PeerAddress, Role};
 use crate::four_letter::{
     ConnectionOfSession, ConnectionReport, DirectorySizes, ExpiryBucket, Gauges, Interest, MachineReport,
-    MemberReport, Metrics, Mode, Report, ResponseSize, ServerReport, SessionDump, SessionReport,
-    SettingsReport, Summary, WatchSummary, Word, render, render_not_allowed, render_not_serving,
+    Metrics, Mode, Report, ResponseSize, ServerReport, SessionDump, SessionReport, SettingsReport, Summary,
+    WatchSummary, Word, render, render_not_allowed, render_not_serving,
 };
 use crate::inbox::{SessionsReport, Urgent};
 use crate::lanes::LaneCell;
@@ -88,7 +87,7 @@ async fn report(
         Word::Srvr => Report::Server(server(shared)),
         Word::Stat => Report::ServerAndClients(server(shared), connections(shared)),
         Word::Cons => Report::Connections(connections(shared)),
-        Word::Conf => Report::Settings(settings(shared)),
+        Word::Conf => Report::Settings(settings(&shared.config, shared.client_port())),
         Word::Dirs => Report::Directories(directory_sizes(&shared.config)),
         Word::Envi => Report::Machine(machine()),
         Word::Dump => Report::Sessions(dump(shared, ask_core(shared).await?)),
@@ -212,13 +211,12 @@ fn connection(cell: &Arc<LaneCell>) -> ConnectionReport {
     }
 }
 
-fn settings(shared: &Shared) -> SettingsReport {
-    let config = &shared.config;
+fn settings(config: &ServerConfig, client_port: Option<u16>) -> SettingsReport {
     let sizes = directory_sizes(config);
     let absolute =
         |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string();
     SettingsReport {
-        client_port: shared.client_port(),
+        client_port,
         secure_client_port: None,
         data_dir: absolute(&config.storage.snapshot_dir()),
         data_dir_size: sizes.data,
@@ -230,26 +228,6 @@ fn settings(shared: &Shared) -> SettingsReport {
         max_session_timeout_ms: config.sessions.max_timeout.as_millis() as u64,
         backlog: config.listen.backlog,
         server_id: config.server_id().map_or(0, |id| id.0),
-        member: shared.members().map(|members| member(config, &members)),
-    }
-}
-
-fn member(config: &ServerConfig, members: &Configuration) -> MemberReport {
-    let membership = &config.membership;
-    let own = membership.my_id.and_then(|me| {
-        // One that was removed still is where its file has put it.
-        members.members.get(&me).or_else(|| membership.members.get(&me))
-    });
-    let ports = |port: fn(&PeerAddress) -> u16| {
-        own.map_or_else(Vec::new, |own| own.addresses.iter().map(port).collect())
-    };
-    MemberReport {
-        init_limit: membership.init_limit.unwrap_or(0),
-        sync_limit: membership.sync_limit.unwrap_or(0),
-        election_ports: ports(|address| address.election_port),
-        quorum_ports: ports(|address| address.quorum_port),
-        peer_type: u8::from(own.is_some_and(|own| own.role == Role::Observer)),
-        membership: members.to_string(),
     }
 }
 

@@ -125,25 +125,6 @@ pub struct SettingsReport {
     pub backlog: Option<u32>,
     /// 0 on a standalone server.
     pub server_id: i64,
-    /// What a member of an ensemble adds.
-    pub member: Option<MemberReport>,
-}
-
-/// What `conf` says of a member.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemberReport {
-    /// Ticks.
-    pub init_limit: u32,
-    /// Ticks.
-    pub sync_limit: u32,
-    /// Of this server; several addresses have several.
-    pub election_ports: Vec<u16>,
-    /// Of this server; several addresses have several.
-    pub quorum_ports: Vec<u16>,
-    /// 0 votes, 1 observes.
-    pub peer_type: u8,
-    /// The list of the members, with its version.
-    pub membership: String,
 }
 
 /// `dirs`.
@@ -357,21 +338,6 @@ fn write_settings(out: &mut String, settings: &SettingsReport) {
         settings.max_session_timeout_ms,
         settings.server_id
     );
-    if let Some(member) = &settings.member {
-        let ports = |ports: &[u16]| ports.iter().map(u16::to_string).collect::<Vec<_>>().join("|");
-        // There is one algorithm, and its number is 3.
-        let _ = write!(
-            out,
-            "initLimit={}\nsyncLimit={}\nelectionAlg=3\nelectionPort={}\nquorumPort={}\npeerType={}\n\
-             membership: \n{}",
-            member.init_limit,
-            member.sync_limit,
-            ports(&member.election_ports),
-            ports(&member.quorum_ports),
-            member.peer_type,
-            member.membership
-        );
-    }
 }
 
 fn write_machine(out: &mut String, machine: &MachineReport) {

@@ -135,7 +135,6 @@ fn conf() {
         max_session_timeout_ms: 40_000,
         backlog: None,
         server_id: 0,
-        member: None,
     };
     assert_eq!(
         render(&Report::Settings(settings)),

@@ -135,14 +135,14 @@ impl Looking {
         }
         if ballot.round == *round {
             self.received.insert(from, ballot);
-            if has_quorum(&self.received, &ballot, settings)
+            if has_leader(&self.received, &ballot, settings)
                 && leads(&self.received, &ballot, settings.me, *round)
             {
                 return Some(ballot.candidate);
             }
         }
         self.settled.insert(from, ballot);
-        if has_quorum(&self.settled, &ballot, settings) && leads(&self.settled, &ballot, settings.me, *round)
+        if has_leader(&self.settled, &ballot, settings) && leads(&self.settled, &ballot, settings.me, *round)
         {
             *round = ballot.round;
             return Some(ballot.candidate);
@@ -184,9 +184,19 @@ impl Looking {
 
 /// Whether the voters whose ballot is like this one are a quorum.
 fn has_quorum(ballots: &BTreeMap<ServerId, Ballot>, wanted: &Ballot, settings: &ElectorSettings) -> bool {
-    let alike: BTreeSet<ServerId> =
-        ballots.iter().filter(|(_, ballot)| ballot.is_alike(wanted)).map(|(server, _)| *server).collect();
-    settings.is_quorum(&alike)
+    settings.is_quorum(&alike(ballots, wanted))
+}
+
+/// Whether voters with a ballot like this one may have a leader already. They may have decided without what is
+/// pending here: it was never decided then, and whoever waited for its voters would wait for ever.
+fn has_leader(ballots: &BTreeMap<ServerId, Ballot>, wanted: &Ballot, settings: &ElectorSettings) -> bool {
+    let alike = alike(ballots, wanted);
+    settings.quorum.is_quorum(&alike)
+        || settings.pending.as_ref().is_some_and(|pending| pending.is_quorum(&alike))
+}
+
+fn alike(ballots: &BTreeMap<ServerId, Ballot>, wanted: &Ballot) -> BTreeSet<ServerId> {
+    ballots.iter().filter(|(_, ballot)| ballot.is_alike(wanted)).map(|(server, _)| *server).collect()
 }
 
 /// Whether the one that they follow knows that he leads.
