@@ -57,7 +57,8 @@ fn decided(member: &Member, acks: &Acks) -> Option<Zxid> {
     }
     match decided_by(quorum, acks) {
         Some(new) if new >= at => Some(at),
-        _ => Some(Zxid(at.0 - 1)),
+        // The place before the first of an epoch is no transaction: what is decided ends with one.
+        _ => member.history.at_or_before(Zxid(at.0 - 1)),
     }
 }
 

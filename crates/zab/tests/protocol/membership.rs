@@ -116,6 +116,20 @@ fn the_old_quorum_is_needed_too() {
     assert_eq!(activated(&desk).len(), 1);
 }
 
+/// Nothing but a transaction is ever decided: the place before the first one of an epoch is none.
+#[test]
+fn a_list_that_is_the_first_of_its_epoch_waits_like_any_other() {
+    let (mut desk, [one, four, _]) = Desk::leader();
+    let change = desk.propose_members(&[2, 4, 5], &[]);
+    assert_eq!(change, Zxid::new(6, 1));
+    desk.ack(one, change);
+    assert_eq!(desk.peer.status().committed, LAST);
+    let told = |packet: &Packet| matches!(packet, Packet::Commit { .. } | Packet::CommitAndActivate { .. });
+    assert!(!desk.take_sent(one).iter().any(told));
+    desk.ack(four, change);
+    assert_eq!(desk.peer.status().committed, change);
+}
+
 #[test]
 fn everybody_is_told_who_leads_and_a_leader_that_stays_goes_on() {
     let (mut desk, [one, four, _]) = Desk::leader();
