@@ -237,6 +237,8 @@ fn what_a_leader_announces_takes_effect_with_his_history() {
     desk.packet(link, Packet::UpToDate);
     assert!(activated(&desk).is_empty());
     assert!(desk.peer.pending_configuration().is_some());
+    desk.handle(Event::LinkDown { link });
+    assert_eq!(desk.peer.pending_configuration(), None, "it is not in the log");
 }
 
 #[test]
