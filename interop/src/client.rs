@@ -2,6 +2,7 @@
 //! it never reconnects or retries by itself.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use zebu_proto::client::multi::{MULTI_END, MultiHeader};
@@ -63,6 +64,11 @@ impl Client {
         ensure!(response.session_id == session.id.0, "resumed as another session");
         ensure!(response.password == session.password, "the password of a session has changed");
         Ok(Some(Client { raw, session, timeout_ms: response.timeout_ms }))
+    }
+
+    /// How long an answer may take.
+    pub(crate) fn set_patience(&mut self, patience: Duration) {
+        self.raw.set_patience(patience);
     }
 
     /// Its session.

@@ -7,11 +7,16 @@ mod client;
 mod differential;
 mod dump;
 mod ensemble;
+mod failover;
 mod files;
+mod heavy;
 mod kill;
 mod load;
+mod mixed;
 mod outcome;
 mod reconfig;
+mod steady;
+mod trio;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -46,8 +51,16 @@ enum Command {
     Ensemble(ensemble::Arguments),
     /// Replace Apache servers by Zebu servers one by one while clients write, and back
     Reconfig(reconfig::Arguments),
+    /// Take the leader of an ensemble away under load, Apache's and Zebu's in turn, and time the outage
+    Failover(failover::Arguments),
+    /// Put much on an ensemble: a member that needs the whole of a large tree, or a flood of clients
+    Heavy(heavy::Arguments),
+    /// Bring about every kind of synchronisation between Apache and Zebu, and migrate an ensemble under load
+    Mixed(mixed::Arguments),
     /// Measure Apache and Zebu under the same load, one after the other, and print both
     Bench(bench::Arguments),
+    /// Answer every frame on a free port with a constant: the server that nobody can be faster than
+    Echo,
 }
 
 #[derive(Args)]
@@ -157,7 +170,11 @@ fn main() -> Result<ExitCode> {
         Command::Kill(arguments) => run_kill(&arguments),
         Command::Ensemble(arguments) => ensemble::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Reconfig(arguments) => reconfig::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Failover(arguments) => failover::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Heavy(arguments) => heavy::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Mixed(arguments) => Ok(mixed::run(&arguments)?.into()),
         Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Echo => bench::serve_echo().map(|()| ExitCode::SUCCESS),
     }
 }
 

@@ -1,6 +1,8 @@
 #!/bin/bash
-# Apache Kafka in ZooKeeper mode on a server of its own: run-kafka.sh
-# The broker, the topic and the records must survive restarts of either side. See server.sh for the environment.
+# Apache Kafka in ZooKeeper mode on a server of its own: run-kafka.sh [--servers 3]
+# The broker, the topic and the records must survive restarts of either side. With three servers also the death of the
+# one that leads, while records go in. See server.sh for the environment.
+[ "${1:-}" = --servers ] && server_count=$2
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../java/lib.sh"
 . "$here/server.sh"
@@ -20,7 +22,7 @@ start_broker() { # ID
 broker.id=$1
 listeners=PLAINTEXT://127.0.0.1:${broker_port[$1]}
 log.dirs=$directory/logs
-zookeeper.connect=127.0.0.1:$server_port/kafka
+zookeeper.connect=$server_connect/kafka
 zookeeper.session.timeout.ms=6000
 num.network.threads=1
 num.io.threads=2
@@ -63,6 +65,21 @@ restart_server_under_brokers() {
     start_server
 }
 
+# The records are on their way while the leader dies: the broker works on without it.
+leader_dies_under_load() { # TOPIC
+    client 0 produce "$1" $((5 * records)) &
+    local producer=$!
+    sleep 1 # into the middle of the records: where exactly does not matter
+    dead_member=$(leading_member) || return 1
+    kill_member "$dead_member"
+    wait "$producer"
+}
+
+dead_member_returns() {
+    start_member "$dead_member"
+    await_member "$dead_member"
+}
+
 pause_broker_beyond_its_session() {
     kill -STOP "${broker_pid[0]}"
     sleep 12 # twice the session timeout: the time itself is what is tested
@@ -93,6 +110,15 @@ step "$records records come out" client 0 consume first $records
 stop_broker 0 TERM
 step "the broker starts again" start_broker 0
 step "the records are still there" client 0 consume first $records
+if [ "$server_count" -gt 1 ]; then
+    for round in one two three; do
+        step "topic $round is created" client 0 create "$round" 3 1
+        step "records go into $round while the leading server is killed" leader_dies_under_load "$round"
+        step "topic $round-b is created by the servers that are left" client 0 create "$round-b" 1 1
+        step "the killed server comes back ($round)" dead_member_returns
+        step "the records of $round come out" client 0 consume "$round" $((5 * records))
+    done
+fi
 step "the server is killed and started under the running broker" restart_server_under_brokers
 step "records come out after that" client 0 consume first $records
 step "a topic is created after that" client 0 create second 2 1

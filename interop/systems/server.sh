@@ -1,10 +1,12 @@
-# Starts, stops and kills the server under a system's feet. Sourced after ../java/lib.sh.
+# Starts, stops and kills the server, or the three of an ensemble, under a system's feet. Sourced after ../java/lib.sh.
 # ZEBU=PATH names the binary (default: target/release/zebu); ZEBU_SYSTEMS_SERVER=apache runs Apache ZooKeeper instead,
 # which is how each scenario is shown to be right.
 
 ZEBU_SYSTEMS_SERVER=${ZEBU_SYSTEMS_SERVER:-${INTEROP_PEER:-zebu}}
 server_binary=${ZEBU:-$(dirname "$made")/release/zebu}
 server_pid=
+server_count=${server_count:-1}
+declare -A member_pid member_port
 
 # free_port: a port that nobody listens on at this moment.
 free_port() {
@@ -31,8 +33,13 @@ close_scratch() {
     exit $status
 }
 
-# start_server: the first time on a free port and an empty directory, later on the same ones.
+# start_server: the first time on a free port and an empty directory, later on the same ones. With server_count=3 an
+# ensemble of three. server_connect says where clients find it.
 start_server() {
+    if [ "$server_count" -gt 1 ]; then
+        start_ensemble
+        return
+    fi
     if [ -z "${server_port:-}" ]; then
         server_port=$(free_port)
         mkdir -p "$scratch/server/data"
@@ -46,18 +53,9 @@ extendedTypesEnabled=true
 admin.enableServer=false
 4lw.commands.whitelist=*
 END
+        server_connect=127.0.0.1:$server_port
     fi
-    if [ "${ZEBU_SYSTEMS_SERVER:-zebu}" = apache ]; then
-        fetch_jars java-client "$project/interop/java/java-client/pom.xml"
-        java -Xmx256m -Dzookeeper.extendedTypesEnabled=true -Dznode.container.checkIntervalMs=2000 \
-            "-Dlogback.configurationFile=$project/interop/java/logback.xml" -Dinterop.log=INFO \
-            -cp "$made/java-client/jars/*" org.apache.zookeeper.server.quorum.QuorumPeerMain \
-            "$scratch/server/zoo.cfg" >>"$scratch/server/log" 2>&1 &
-    else
-        [ -x "$server_binary" ] || could_not_run "no zebu at $server_binary; build it or set ZEBU"
-        "$server_binary" serve "$scratch/server/zoo.cfg" -Dznode.container.checkIntervalMs=2000 \
-            >>"$scratch/server/log" 2>&1 &
-    fi
+    run_server "$scratch/server"
     server_pid=$!
     wait_for_port "$server_port" "$server_pid" "the server" || {
         tail -5 "$scratch/server/log" >&2
@@ -65,8 +63,103 @@ END
     }
 }
 
-# kill_server: as a power failure would.
+# run_server DIRECTORY: in the background, with the zoo.cfg that is there; $! is its process.
+run_server() {
+    if [ "${ZEBU_SYSTEMS_SERVER:-zebu}" = apache ]; then
+        fetch_jars java-client "$project/interop/java/java-client/pom.xml"
+        java -Xmx256m -Dzookeeper.extendedTypesEnabled=true -Dznode.container.checkIntervalMs=2000 \
+            "-Dlogback.configurationFile=$project/interop/java/logback.xml" -Dinterop.log=INFO \
+            -cp "$made/java-client/jars/*" org.apache.zookeeper.server.quorum.QuorumPeerMain \
+            "$1/zoo.cfg" >>"$1/log" 2>&1 &
+    else
+        [ -x "$server_binary" ] || could_not_run "no zebu at $server_binary; build it or set ZEBU"
+        "$server_binary" serve "$1/zoo.cfg" -Dznode.container.checkIntervalMs=2000 >>"$1/log" 2>&1 &
+    fi
+}
+
+# start_ensemble: all members, the first time on free ports and empty directories, later on the same ones.
+start_ensemble() {
+    local number members=
+    if [ -z "${server_connect:-}" ]; then
+        for number in $(seq "$server_count"); do
+            member_port[$number]=$(free_port)
+            members+="server.$number=127.0.0.1:$(free_port):$(free_port)"$'\n'
+            server_connect=${server_connect:+$server_connect,}127.0.0.1:${member_port[$number]}
+        done
+        for number in $(seq "$server_count"); do
+            mkdir -p "$scratch/server-$number/data"
+            echo "$number" >"$scratch/server-$number/data/myid"
+            cat >"$scratch/server-$number/zoo.cfg" <<END
+tickTime=1000
+initLimit=10
+syncLimit=5
+dataDir=$scratch/server-$number/data
+clientPort=${member_port[$number]}
+clientPortAddress=127.0.0.1
+maxClientCnxns=0
+extendedTypesEnabled=true
+admin.enableServer=false
+4lw.commands.whitelist=*
+$members
+END
+        done
+    fi
+    for number in $(seq "$server_count"); do
+        start_member "$number"
+    done
+    for number in $(seq "$server_count"); do
+        await_member "$number" || could_not_run "server $number did not start"
+    done
+}
+
+# start_member NUMBER: does not wait until it serves.
+start_member() {
+    run_server "$scratch/server-$1"
+    member_pid[$1]=$!
+}
+
+# kill_member NUMBER: as a power failure would.
+kill_member() {
+    kill -9 "${member_pid[$1]}" 2>/dev/null && wait "${member_pid[$1]}" 2>/dev/null
+    unset "member_pid[$1]"
+}
+
+# mode_of NUMBER: leader, follower, or nothing.
+mode_of() {
+    { exec 3<>"/dev/tcp/127.0.0.1/${member_port[$1]}" && printf srvr >&3 && sed -n 's/^Mode: //p' <&3; } 2>/dev/null
+}
+
+# await_member NUMBER: until it serves, at most a minute.
+await_member() {
+    for _ in $(seq 600); do
+        [ -n "$(mode_of "$1")" ] && return 0
+        sleep 0.1
+    done
+    echo "server $1 does not serve: $(tail -1 "$scratch/server-$1/log")" >&2
+    return 1
+}
+
+# leading_member: its number; waits for one, at most a minute.
+leading_member() {
+    local number
+    for _ in $(seq 600); do
+        for number in "${!member_pid[@]}"; do
+            [ "$(mode_of "$number")" = leader ] && echo "$number" && return 0
+        done
+        sleep 0.1
+    done
+    echo "no server leads" >&2
+    return 1
+}
+
+# kill_server: as a power failure would; of an ensemble, all at once.
 kill_server() {
+    for number in "${!member_pid[@]}"; do
+        kill -9 "${member_pid[$number]}" 2>/dev/null
+    done
+    for number in "${!member_pid[@]}"; do
+        kill_member "$number"
+    done
     [ -n "$server_pid" ] && kill -9 "$server_pid" 2>/dev/null && wait "$server_pid" 2>/dev/null
     server_pid=
 }

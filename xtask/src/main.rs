@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 mod bench;
 mod checks;
 mod crash_states;
+mod error_arms;
 mod interop;
 mod mutants;
 mod step;
@@ -35,6 +36,8 @@ enum Chore {
     CrashStates(crash_states::Arguments),
     /// Known bugs put back into a copy of the project: the simulator has to find each of them
     Mutants(mutants::Arguments),
+    /// Error paths of storage and zab that no fault and no test has reached
+    ErrorArms(error_arms::Arguments),
     /// Apache ZooKeeper and Zebu under the same load, one after the other
     Bench(bench::Arguments),
 }
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Chore::Interop(arguments) => interop::run(&arguments),
         Chore::CrashStates(arguments) => crash_states::look(&arguments),
         Chore::Mutants(arguments) => mutants::run(&arguments),
+        Chore::ErrorArms(arguments) => error_arms::run(&arguments),
         Chore::Bench(arguments) => bench::run(&arguments),
     };
     match result {

@@ -34,8 +34,16 @@ struct Mutant {
 
 /// What became of it.
 enum Fate {
-    Caught { seed: u64, checker: String, seeds: u64 },
-    Survived { seeds: u64 },
+    Caught {
+        seed: u64,
+        checker: String,
+        seeds: u64,
+    },
+    Survived {
+        seeds: u64,
+    },
+    /// The patch does not fit, or the project does not build with it.
+    Broken(String),
 }
 
 const BEGIN: &str = "<!-- mutants: written by `cargo xtask mutants` -->";
@@ -49,20 +57,23 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for mutant in &mutants {
         let started = Instant::now();
-        let fate = look_for(mutant, &copy, arguments)?;
+        let fate =
+            look_for(mutant, &copy, arguments).unwrap_or_else(|error| Fate::Broken(format!("{error:#}")));
         let row = match &fate {
             Fate::Caught { seed, checker, seeds } => {
                 format!("caught by {checker} with seed {seed} after {seeds} seeds")
             }
             Fate::Survived { seeds } => format!("NOT CAUGHT in {seeds} seeds"),
+            Fate::Broken(reason) => format!("BROKEN: {reason}"),
         };
         println!("{:<32} {row} ({:.0} s)", mutant.name, started.elapsed().as_secs_f64());
         rows.push((mutant, fate));
+        // Each time: whoever interrupts this keeps what was found.
+        write_table(&rows)?;
     }
-    write_table(&rows)?;
     let survivors: Vec<&str> = rows
         .iter()
-        .filter(|(_, fate)| matches!(fate, Fate::Survived { .. }))
+        .filter(|(_, fate)| !matches!(fate, Fate::Caught { .. }))
         .map(|(mutant, _)| mutant.name.as_str())
         .collect();
     if !survivors.is_empty() {
@@ -124,7 +135,7 @@ fn look_for(mutant: &Mutant, copy: &Path, arguments: &Arguments) -> anyhow::Resu
     patch(mutant, copy, &[])?;
     let fate = build(copy).and_then(|program| simulate(&program, arguments));
     patch(mutant, copy, &["--reverse"])?;
-    fate.with_context(|| mutant.name.clone())
+    fate
 }
 
 fn patch(mutant: &Mutant, copy: &Path, options: &[&str]) -> anyhow::Result<()> {
@@ -147,6 +158,7 @@ fn build(copy: &Path) -> anyhow::Result<PathBuf> {
     let status = cargo(&["build", "--quiet", "--release", "--package", "zebu-sim"])
         .current_dir(copy)
         .env("CARGO_TARGET_DIR", &target)
+        .env("CARGO_INCREMENTAL", "1")
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
         .env("RUSTFLAGS", "--allow warnings")
@@ -211,5 +223,6 @@ fn row(number: &str, mutant: &Mutant, fate: &Fate) -> String {
         Fate::Survived { seeds } => {
             format!("| {number} | {what} | {origin} | {expects} | **not caught** | | {seeds} |")
         }
+        Fate::Broken(_) => format!("| {number} | {what} | {origin} | {expects} | **broken** | | |"),
     }
 }

@@ -141,7 +141,8 @@ impl Driver {
         let random = self.next_random();
         let Driver { session, shape, made, .. } = self;
         let path = shape.paths[(random >> 32) as usize % shape.paths.len()].as_str();
-        match shape.mix.pick(random & 0xffff_ffff) {
+        let operation = shape.mix.pick(random & 0xffff_ffff);
+        match operation {
             Operation::Get => session.request(OpCode::GetData, |out| body::path_and_no_watch(path, out)),
             Operation::Exists => session.request(OpCode::Exists, |out| body::path_and_no_watch(path, out)),
             Operation::Children => {
@@ -149,16 +150,20 @@ impl Driver {
                 session.request(OpCode::GetChildren2, |out| body::path_and_no_watch(parent, out));
             }
             Operation::Set => session.request(OpCode::SetData, |out| body::set(path, &shape.data, out)),
-            Operation::Create => match made.take() {
+            Operation::Create | Operation::Ephemeral => match made.take() {
                 // A session's requests are done in order: the node is there when its delete is looked at.
                 Some(own) => session.request(OpCode::Delete, |out| body::path_and_any_version(&own, out)),
                 None => {
-                    let own = format!("{path}/c{:04}", session.number);
-                    session.request(OpCode::Create, |out| body::create(&own, &shape.data, out));
+                    let (own, flags) = match operation {
+                        Operation::Ephemeral => (format!("{path}-{:04}", session.number), body::EPHEMERAL),
+                        _ => (format!("{path}/c{:04}", session.number), body::PERSISTENT),
+                    };
+                    session.request(OpCode::Create, |out| body::create(&own, &shape.data, flags, out));
                     *made = Some(own);
                 }
             },
             Operation::Multi => session.request(OpCode::Multi, |out| body::multi(path, &shape.data, out)),
+            Operation::MultiRead => session.request(OpCode::MultiRead, |out| body::multi_read(path, out)),
             Operation::Ping => session.request(OpCode::Ping, |_| ()),
             Operation::Sync => session.request(OpCode::Sync, |out| body::path(path, out)),
         }

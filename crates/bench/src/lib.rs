@@ -5,17 +5,27 @@
 //! and not the client. It only sends load to where it is told.
 
 mod body;
+mod cost;
 mod driver;
+mod echo;
+mod fan_out;
+mod idle;
 mod mix;
 mod nodes;
 mod process;
 mod report;
 mod run;
 mod session;
+mod storm;
 mod tally;
 
+pub use cost::ServerCost;
+pub use echo::serve_echo;
+pub use fan_out::{FanOutReport, fan_out};
+pub use idle::{IdleReport, idle};
 pub use mix::{Mix, MixError, Operation};
 pub use nodes::{Nodes, prepare};
 pub use process::{ProcessUsage, Usage};
-pub use report::{Latencies, Report, Second, ServerCost};
+pub use report::{Latencies, Report, Second};
 pub use run::{BenchError, Load, Pace, Progress, run};
+pub use storm::{StormReport, storm};

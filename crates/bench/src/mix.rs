@@ -16,6 +16,10 @@ pub enum Operation {
     Set,
     /// create of a persistent node below a prepared one, and its delete as the session's next turn.
     Create,
+    /// create of an ephemeral node beside the prepared ones, and its delete as the session's next turn.
+    Ephemeral,
+    /// multiRead of four getData.
+    MultiRead,
     /// multi of a check and a setData.
     Multi,
     /// ping.
@@ -26,13 +30,15 @@ pub enum Operation {
 
 impl Operation {
     /// All operations, by name.
-    pub const ALL: [(&'static str, Operation); 8] = [
+    pub const ALL: [(&'static str, Operation); 10] = [
         ("get", Operation::Get),
         ("exists", Operation::Exists),
         ("children", Operation::Children),
         ("set", Operation::Set),
         ("create", Operation::Create),
+        ("ephemeral", Operation::Ephemeral),
         ("multi", Operation::Multi),
+        ("multi-read", Operation::MultiRead),
         ("ping", Operation::Ping),
         ("sync", Operation::Sync),
     ];
@@ -53,7 +59,7 @@ pub struct Mix {
 /// Why a text is no mix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "'{0}' is no operation with a weight; write for example get=9,set=1. Operations: get, exists, children, set, create, multi, ping, sync"
+    "'{0}' is no operation with a weight; write for example get=9,set=1. Operations: get, exists, children, set, create, ephemeral, multi, multi-read, ping, sync"
 )]
 pub struct MixError(String);
 

@@ -116,9 +116,13 @@ pub async fn prepare(
 
 fn push(session: &mut BenchSession, nodes: &Nodes, asked: &Asked, data: &[u8]) {
     match asked {
-        Asked::Above(path) => session.request(OpCode::Create, |out| body::create(path, b"", out)),
+        Asked::Above(path) => {
+            session.request(OpCode::Create, |out| body::create(path, b"", body::PERSISTENT, out))
+        }
         Asked::Leaf(number) => {
-            session.request(OpCode::Create, |out| body::create(&nodes.leaf(*number), data, out));
+            session.request(OpCode::Create, |out| {
+                body::create(&nodes.leaf(*number), data, body::PERSISTENT, out)
+            });
         }
         Asked::Replace(number) => {
             session.request(OpCode::SetData, |out| body::set(&nodes.leaf(*number), data, out));

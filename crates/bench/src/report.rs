@@ -2,21 +2,12 @@
 
 use std::fmt;
 
+use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use crate::cost::ServerCost;
 use crate::run::{Load, Pace};
 use crate::tally::Tally;
-
-/// What the load cost one server process.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct ServerCost {
-    /// Its process id.
-    pub process: u32,
-    /// CPU seconds during the measurement.
-    pub cpu_seconds: f64,
-    /// Resident memory at the end.
-    pub resident_bytes: u64,
-}
 
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -44,6 +35,8 @@ pub struct Report {
     pub each_second: Vec<Second>,
     /// Cost per server process.
     pub servers: Vec<ServerCost>,
+    /// CPU seconds of the process that made the load, during the measurement.
+    pub generator_cpu_seconds: f64,
     /// CPU microseconds of all named servers per operation; `None` if no process was named.
     pub cpu_us_per_operation: Option<f64>,
 }
@@ -76,8 +69,28 @@ pub struct Latencies {
     pub max: u64,
 }
 
+impl Latencies {
+    pub(crate) fn of(latency_us: &Histogram<u64>) -> Latencies {
+        Latencies {
+            mean: latency_us.mean(),
+            p50: latency_us.value_at_quantile(0.5),
+            p95: latency_us.value_at_quantile(0.95),
+            p99: latency_us.value_at_quantile(0.99),
+            p999: latency_us.value_at_quantile(0.999),
+            max: latency_us.max(),
+        }
+    }
+}
+
+impl fmt::Display for Latencies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Latencies { mean, p50, p95, p99, p999, max } = self;
+        write!(f, "mean {mean:.0}, p50 {p50}, p95 {p95}, p99 {p99}, p99.9 {p999}, max {max}")
+    }
+}
+
 impl Report {
-    pub(crate) fn new(load: &Load, tally: &Tally, servers: Vec<ServerCost>) -> Report {
+    pub(crate) fn new(load: &Load, tally: &Tally, servers: Vec<ServerCost>, generator: ServerCost) -> Report {
         let seconds = load.duration.as_secs_f64();
         let latency = &tally.latency_us;
         let done = tally.done();
@@ -93,16 +106,10 @@ impl Report {
             operations: done,
             errors: tally.errors,
             operations_per_second: done as f64 / seconds,
-            latency_us: Latencies {
-                mean: latency.mean(),
-                p50: latency.value_at_quantile(0.5),
-                p95: latency.value_at_quantile(0.95),
-                p99: latency.value_at_quantile(0.99),
-                p999: latency.value_at_quantile(0.999),
-                max: latency.max(),
-            },
+            latency_us: Latencies::of(latency),
             each_second: tally.seconds.iter().map(Second::of).collect(),
             servers,
+            generator_cpu_seconds: generator.cpu_seconds,
             cpu_us_per_operation,
         }
     }
@@ -114,7 +121,7 @@ impl Report {
 }
 
 impl Second {
-    fn of(latency_us: &hdrhistogram::Histogram<u32>) -> Second {
+    fn of(latency_us: &Histogram<u32>) -> Second {
         Second {
             operations: latency_us.len(),
             p99_us: latency_us.value_at_quantile(0.99),
@@ -125,18 +132,13 @@ impl Second {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let latency = &self.latency_us;
         writeln!(
             f,
             "{}: {} sessions{}, {} bytes, {:.0} s",
             self.mix, self.sessions, self.pace, self.data_bytes, self.seconds
         )?;
         writeln!(f, "  {:.0} operations/s, {} errors", self.operations_per_second, self.errors)?;
-        writeln!(
-            f,
-            "  latency us: mean {:.0}, p50 {}, p95 {}, p99 {}, p99.9 {}, max {}",
-            latency.mean, latency.p50, latency.p95, latency.p99, latency.p999, latency.max
-        )?;
+        writeln!(f, "  latency us: {}", self.latency_us)?;
         if let Some(second) = self.worst_second() {
             writeln!(f, "  worst second: p99 {} us, max {} us", second.p99_us, second.max_us)?;
         }
@@ -147,14 +149,7 @@ impl fmt::Display for Report {
                 1e6 / cpu_us
             )?;
         }
-        for server in &self.servers {
-            let mib = server.resident_bytes as f64 / (1 << 20) as f64;
-            writeln!(
-                f,
-                "  process {}: {:.2} CPU seconds, {mib:.0} MiB resident",
-                server.process, server.cpu_seconds
-            )?;
-        }
-        Ok(())
+        writeln!(f, "  load generator: {:.2} CPU seconds", self.generator_cpu_seconds)?;
+        self.servers.iter().try_for_each(|server| writeln!(f, "  {server}"))
     }
 }

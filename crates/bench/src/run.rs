@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use zebu_proto::ErrorCode;
 
+use crate::cost::Watched;
 use crate::driver::{Beat, Driver, Shape};
 use crate::mix::Mix;
 use crate::nodes::Nodes;
-use crate::process::{ProcessUsage, Usage};
-use crate::report::{Report, ServerCost};
+use crate::report::Report;
 use crate::session::BenchSession;
 use crate::tally::Tally;
 
@@ -158,9 +158,10 @@ pub async fn run(load: &Load, mut progress: impl FnMut(Progress)) -> Result<Repo
         .collect();
 
     watch(&shape, start, measure_from, &mut progress).await;
-    let before = usages(&load.processes)?;
+    let watched = Watched::begin(&load.processes)?;
+    let own = Watched::begin(&[std::process::id()])?;
     watch(&shape, start, shape.until, &mut progress).await;
-    let after = usages(&load.processes)?;
+    let (costs, own) = (watched.end()?, own.end()?);
 
     let mut tally = Tally::new();
     for task in tasks {
@@ -168,13 +169,7 @@ pub async fn run(load: &Load, mut progress: impl FnMut(Progress)) -> Result<Repo
         let ended = tokio::time::timeout(left, task).await.map_err(|_| BenchError::Stuck)?;
         tally.add(&ended.map_err(|_| BenchError::Garbage)??);
     }
-    let costs =
-        load.processes.iter().zip(before.iter().zip(&after)).map(|(&process, (before, after))| ServerCost {
-            process,
-            cpu_seconds: after.cpu_seconds - before.cpu_seconds,
-            resident_bytes: after.resident_bytes,
-        });
-    Ok(Report::new(load, &tally, costs.collect()))
+    Ok(Report::new(load, &tally, costs, own[0]))
 }
 
 async fn watch(shape: &Shape, start: Instant, until: Instant, progress: &mut impl FnMut(Progress)) {
@@ -198,11 +193,4 @@ fn beat(pace: Pace, start: Instant, number: usize, sessions: usize) -> Beat {
             Beat::Every { first: start + of(number), interval: of(sessions) }
         }
     }
-}
-
-fn usages(processes: &[u32]) -> Result<Vec<Usage>, BenchError> {
-    processes
-        .iter()
-        .map(|&id| ProcessUsage::of(id).read().map_err(|source| BenchError::Process { id, source }))
-        .collect()
 }

@@ -9,7 +9,7 @@ use zebu_proto::{Jute, OpCode, Reader};
 
 use crate::run::BenchError;
 
-const SESSION_TIMEOUT_MS: i32 = 30_000;
+pub(crate) const SESSION_TIMEOUT_MS: i32 = 30_000;
 const REPLY_BYTES_MAX: usize = 512 << 20;
 const READ_BYTES: usize = 64 * 1024;
 

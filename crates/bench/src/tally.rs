@@ -39,6 +39,12 @@ impl Tally {
         self.seconds[second].saturating_record(latency_us);
     }
 
+    /// Something that took from one moment to another, outside the seconds of a measurement.
+    pub(crate) fn record_between(&mut self, from: Instant, to: Instant) {
+        let took = to.saturating_duration_since(from).as_micros();
+        self.latency_us.saturating_record(u64::try_from(took).unwrap_or(u64::MAX).max(1));
+    }
+
     pub(crate) fn add(&mut self, other: &Tally) {
         self.latency_us.add(&other.latency_us).expect("all histograms have the same bounds");
         self.errors += other.errors;

@@ -73,6 +73,8 @@ fn check_as_json() {
     let value: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     let expected = serde_json::json!({
         "starts": false,
+        "obstacles": [],
+        "remarks": [],
         "errors": [{
             "place": "zoo.cfg:2",
             "text": "clientPort = \"x\" is not valid; allowed: 0 to 65535 (a TCP port)",
@@ -86,6 +88,64 @@ fn check_as_json() {
     let value: serde_json::Value = serde_json::from_str(&stdout(&good)).unwrap();
     assert_eq!(value["server"]["client_address"], "*:2181");
     assert_eq!(good.status.code(), Some(0));
+}
+
+/// A member of an ensemble on this machine, with its myid.
+fn member(line: &str) -> TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    std::fs::write(data.join("myid"), "1\n").unwrap();
+    let text = format!(
+        "tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir={}\nclientPort=2181\nserver.1=127.0.0.1:1998:1999\n\
+         server.2=127.0.0.2:2888:3888\nserver.3=127.0.0.3:2888:3888:observer\nserver.4=127.0.0.4:2888:3888\n{line}\n",
+        data.display()
+    );
+    std::fs::write(home.path().join("zoo.cfg"), text).unwrap();
+    home
+}
+
+#[test]
+fn check_of_a_member_names_what_keeps_it_from_others() {
+    let home = member("");
+    let good = zebu(home.path(), &["check", "zoo.cfg"]);
+    let text = stdout(&good);
+    assert!(
+        text.starts_with(
+            "would start server 1 of an ensemble, as participant\n  members:   3 participants, 1 observers\n"
+        ),
+        "{text}"
+    );
+    assert_eq!(good.status.code(), Some(0));
+
+    let port = TcpListener::bind("127.0.0.1:0").unwrap();
+    let number = port.local_addr().unwrap().port();
+    let taken = format!("server.1=127.0.0.1:{number}:1999");
+    let output = zebu(member(&taken).path(), &["check", "zoo.cfg"]);
+    let text = stdout(&output);
+    assert!(text.contains(&format!("note: the quorum port 127.0.0.1:{number} is in use; stop")), "{text}");
+    assert_eq!(output.status.code(), Some(0), "{text}");
+
+    let home = member("localSessionsEnabled=true");
+    std::fs::create_dir(home.path().join("data/version-2")).unwrap();
+    std::fs::write(home.path().join("data/version-2/acceptedEpoch"), "one").unwrap();
+    let output = zebu(home.path(), &["check", "zoo.cfg"]);
+    let text = stdout(&output);
+    assert!(
+        text.contains("obstacle: zoo.cfg:10: localSessionsEnabled=true: this version has no local"),
+        "{text}"
+    );
+    assert!(text.contains("/acceptedEpoch does not hold a number"), "{text}");
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let output = zebu(home.path(), &["check", "--json", "zoo.cfg"]);
+    let value: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(value["obstacles"].as_array().unwrap().len(), 2, "{value}");
+    assert_eq!((&value["server"]["mode"], &value["server"]["server_id"]), (&"ensemble".into(), &1.into()));
+
+    std::fs::remove_file(home.path().join("data/myid")).unwrap();
+    let output = zebu(home.path(), &["check", "zoo.cfg"]);
+    assert!(stdout(&output).contains("/myid: myid file is missing"), "{}", stdout(&output));
+    assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]

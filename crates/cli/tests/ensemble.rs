@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
+#[path = "common/falsify.rs"]
+mod falsify;
+
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -151,6 +154,75 @@ fn writes_through_every_member_are_seen_by_all() {
             client.close().await.unwrap();
         }
     });
+}
+
+#[test]
+fn status_and_words_show_the_ensemble() {
+    let mut ensemble = Ensemble::start(3);
+    let leader = ensemble.await_leader(3);
+    block_on(async {
+        let client = ensemble.client(&[leader]).await;
+        client.create("/x").await.unwrap();
+        client.close().await.unwrap();
+    });
+    let list: Vec<String> = ensemble.clients.iter().map(ToString::to_string).collect();
+    let status = || {
+        let output = Command::new(env!("CARGO_BIN_EXE_zebu"))
+            .args(["status", "--json", &list.join(",")])
+            .output()
+            .unwrap();
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code(), value)
+    };
+    let deadline = Instant::now() + PATIENCE;
+    // The leader may serve a moment before its second follower does.
+    while status().1["servers"][leader]["synced_followers"] != 2 {
+        assert!(Instant::now() < deadline, "{}", status().1);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let (code, value) = status();
+    assert_eq!((code, &value["healthy"]), (Some(0), &true.into()), "{value}");
+    let server = &value["servers"][leader];
+    assert_eq!((&server["mode"], &server["epoch"]), (&"leader".into(), &1.into()), "{value}");
+    let ask = |index: usize, word| four_letter::ask(ensemble.clients[index], word, PATIENCE).unwrap();
+    let monitor = ask(leader, "mntr");
+    for line in ["zk_peer_state\tleading - broadcast\n", "zk_learners\t2\n", "zk_quorum_size\t3\n"] {
+        assert!(monitor.contains(line), "{monitor}");
+    }
+    assert!(!ask(leader, "srvr").contains("Proposal sizes last/min/max: -1/"), "{}", ask(leader, "srvr"));
+    let follower = (leader + 1) % 3;
+    assert!(ask(follower, "mntr").contains("zk_peer_state\tfollowing - broadcast\n"));
+    assert!(!ask(follower, "srvr").contains("Proposal sizes"));
+    assert!(ask(follower, "conf").contains("membership: \nserver.1=127.0.0.1:"));
+    ensemble.kill(follower);
+    let (code, value) = status();
+    assert_eq!((code, &value["reason"]), (Some(1), &"1 of 3 servers do not serve".into()), "{value}");
+}
+
+#[test]
+fn a_wrong_digest_from_the_leader_is_counted() {
+    let mut ensemble = Ensemble::start(3);
+    let leader = ensemble.await_leader(3);
+    let behind = (leader + 1) % 3;
+    let others: Vec<usize> = (0..3).filter(|&index| index != behind).collect();
+    block_on(async {
+        let client = ensemble.client(&others).await;
+        client.create("/a").await.unwrap();
+        ensemble.kill(behind);
+        client.create("/b").await.unwrap();
+        client.create("/c").await.unwrap();
+    });
+    for &index in &others {
+        ensemble.kill(index);
+        let files = fs::read_dir(ensemble.data(index).join("version-2")).unwrap();
+        let logs = files.map(|file| file.unwrap().path());
+        let log = logs.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("log.")).max();
+        falsify::falsify_last_digest(&log.unwrap());
+    }
+    (0..3).for_each(|index| ensemble.run(index));
+    ensemble.await_leader(3);
+    let monitor = four_letter::ask(ensemble.clients[behind], "mntr", PATIENCE).unwrap();
+    assert!(monitor.contains("zk_digest_mismatches_count\t1\n"), "{monitor}\n{}", ensemble.logs());
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //! directory, ends when asked.
 
 mod common;
+#[path = "common/falsify.rs"]
+mod falsify;
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -77,33 +79,9 @@ fn a_wrong_digest_in_the_log_is_counted() {
     create(&mut client, "/a", b"");
     create(&mut client, "/b", b"");
     server.stop().unwrap();
-    falsify_last_digest(&server.data_dir().join("version-2/log.1"));
+    falsify::falsify_last_digest(&server.data_dir().join("version-2/log.1"));
     server.start().unwrap();
     assert_eq!(monitored(&server, "digest_mismatches_count"), 1);
-}
-
-/// Changes the digest of the last entry of a log, and its checksum to fit.
-fn falsify_last_digest(path: &std::path::Path) {
-    const HEADER: usize = 16;
-    let mut log = std::fs::read(path).expect("the log is there");
-    let length = |log: &[u8], at: usize| {
-        let bytes = log.get(at + 8..at + 12).map_or([0; 4], |bytes| bytes.try_into().expect("four bytes"));
-        u32::from_be_bytes(bytes) as usize
-    };
-    let (mut last, mut next) = (HEADER, HEADER);
-    while length(&log, next) != 0 {
-        last = next;
-        next += 12 + length(&log, next) + 1;
-    }
-    let payload = last + 12..next - 1;
-    log[payload.end - 1] ^= 1;
-    let (mut low, mut high) = (1, 0);
-    for byte in &log[payload] {
-        low = (low + u64::from(*byte)) % 65_521;
-        high = (high + low) % 65_521;
-    }
-    log[last..last + 8].copy_from_slice(&(high << 16 | low).to_be_bytes());
-    std::fs::write(path, log).expect("the log can be written");
 }
 
 #[test]
@@ -176,6 +154,28 @@ fn a_second_server_on_the_same_directory_is_refused() {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.contains("in use by another server"), "{text}");
     create(&mut open(&server).0, "/still", b"here");
+}
+
+#[test]
+fn while_another_has_its_port_a_server_touches_no_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let files = directory.path().join("version-2");
+    std::fs::create_dir(&files).unwrap();
+    // As a ZooKeeper that runs leaves it for a moment: the last record is not whole yet.
+    let mut torn = b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0".to_vec();
+    torn.extend([0, 0, 0, 0, 1, 2, 3, 4, 0, 0, 0, 40, 1, 1, 1]);
+    std::fs::write(files.join("log.1"), &torn).unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = directory.path().join("zoo.cfg");
+    let port = listener.local_addr().unwrap().port();
+    let text =
+        format!("dataDir={}\nclientPortAddress=127.0.0.1\nclientPort={port}\n", directory.path().display());
+    std::fs::write(&config, text).unwrap();
+    let output = Command::new(ZEBU).arg("serve").arg(&config).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let names: Vec<_> = std::fs::read_dir(&files).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["log.1"]);
+    assert_eq!(std::fs::read(files.join("log.1")).unwrap(), torn);
 }
 
 #[test]

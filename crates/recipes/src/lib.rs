@@ -26,12 +26,15 @@
 
 mod barrier;
 mod cache;
+mod commit;
 mod connection;
+mod discovery;
 mod election;
 mod error;
 mod hold;
 mod line;
 mod lock;
+mod membership;
 mod once;
 mod queue;
 mod unique_id;
@@ -39,12 +42,15 @@ mod value;
 
 pub use barrier::*;
 pub use cache::*;
+pub use commit::*;
+pub use discovery::*;
 pub use election::*;
 pub use error::RecipeError;
 pub use hold::{
     Fenced, FencingToken, Held, Holding, LossReason, Terms, WhenSuspended, fenced_out, run_while_held,
 };
 pub use lock::*;
+pub use membership::*;
 pub use queue::*;
 pub use value::*;
 

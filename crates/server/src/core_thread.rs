@@ -151,6 +151,8 @@ impl CoreThread {
                 let report = SessionsReport {
                     tracker: self.node.session_report(),
                     drop_probability: self.node.drop_probability(),
+                    digest_mismatches: self.node.digest_mismatches(),
+                    learners: self.node.status().map(|status| status.learners).unwrap_or_default(),
                 };
                 // Whoever asked may be gone.
                 let _ = reply.send(report);

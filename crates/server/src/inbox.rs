@@ -6,13 +6,17 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Notify, Semaphore, oneshot};
 use zebu_node::session::TrackerReport;
 use zebu_node::{Event, Submission};
 use zebu_proto::Zxid;
 use zebu_tree::Tree;
+use zebu_zab::LearnerStatus;
 
 use crate::disk::DiskFailure;
+
+/// Events of other members that may wait for the core before the network is read on.
+const URGENT_MAX: usize = 10_000;
 
 /// What is looked at before any client.
 #[derive(Debug)]
@@ -43,6 +47,10 @@ pub(crate) enum Urgent {
 pub(crate) struct SessionsReport {
     pub(crate) tracker: TrackerReport,
     pub(crate) drop_probability: f64,
+    /// Transactions of the ensemble that did not lead to the tree that the leader had.
+    pub(crate) digest_mismatches: u64,
+    /// If it leads: its learners.
+    pub(crate) learners: Vec<LearnerStatus>,
 }
 
 /// What the core takes out in one go.
@@ -56,6 +64,8 @@ pub(crate) struct Delivery {
 pub(crate) struct Inbox {
     waiting: Mutex<Delivery>,
     arrived: Condvar,
+    /// Somebody may wait until the core has taken what was there.
+    taken: Notify,
     room: Semaphore,
     room_max: usize,
 }
@@ -64,7 +74,13 @@ impl Inbox {
     /// At most `room_max` writes may be on their way at a time.
     pub(crate) fn new(room_max: usize) -> Inbox {
         let room_max = room_max.clamp(1, Semaphore::MAX_PERMITS);
-        Inbox { waiting: Mutex::default(), arrived: Condvar::new(), room: Semaphore::new(room_max), room_max }
+        Inbox {
+            waiting: Mutex::default(),
+            arrived: Condvar::new(),
+            taken: Notify::new(),
+            room: Semaphore::new(room_max),
+            room_max,
+        }
     }
 
     pub(crate) fn push_urgent(&self, urgent: Urgent) {
@@ -80,9 +96,19 @@ impl Inbox {
         }
     }
 
-    /// How much waits that is looked at before any client.
-    pub(crate) fn urgent_len(&self) -> usize {
-        self.lock().urgent.len()
+    /// Waits while there is more from other members than the core should find at once: whoever reads the network
+    /// asks first.
+    pub(crate) async fn urgent_room(&self) {
+        loop {
+            let taken = self.taken.notified();
+            tokio::pin!(taken);
+            // From here on nothing is missed.
+            taken.as_mut().enable();
+            if self.lock().urgent.len() <= URGENT_MAX {
+                return;
+            }
+            taken.await;
+        }
     }
 
     /// For events whose number is bounded by the number of connections.
@@ -123,10 +149,41 @@ impl Inbox {
         let (mut waiting, _) =
             self.arrived.wait_timeout_while(waiting, timeout, idle).unwrap_or_else(PoisonError::into_inner);
         std::mem::swap(&mut *waiting, delivery);
+        drop(waiting);
+        self.taken.notify_waiters();
     }
 
     fn lock(&self) -> MutexGuard<'_, Delivery> {
         // Pushing and swapping cannot leave the queues half done.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(inbox: &Inbox) -> usize {
+        let mut delivery = Delivery::default();
+        inbox.take(&mut delivery, Duration::ZERO);
+        delivery.urgent.len()
+    }
+
+    #[tokio::test]
+    async fn the_network_is_read_on_when_the_core_has_taken_what_was_there() {
+        let inbox = Inbox::new(1);
+        inbox.urgent_room().await;
+        inbox.push_all_urgent((0..=URGENT_MAX).map(|_| Urgent::Stop).collect());
+        let waits = async {
+            inbox.urgent_room().await;
+            taken(&inbox)
+        };
+        let takes = async {
+            // The other one waits by now: both run in turn.
+            tokio::task::yield_now().await;
+            taken(&inbox)
+        };
+        let (left, first) = tokio::join!(waits, takes);
+        assert_eq!((left, first), (0, URGENT_MAX + 1));
     }
 }

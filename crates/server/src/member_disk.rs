@@ -152,9 +152,8 @@ impl MemberDisk {
         result.map_err(failed)?;
         let sections = self.snapshots.sections(zxid, tree.digest(), zxid);
         let received = receiving.finish(sections).map_err(failed)?;
-        let replaced = log.as_ref().map_or(Zxid::ZERO, LogWriter::written);
         close(log)?;
-        received.commit(replaced).map_err(failed)?;
+        received.commit().map_err(failed)?;
         info!(%zxid, nodes = tree.node_count(), "the whole state of the leader was taken over");
         *log = Some(self.open_log(zxid, shared)?);
         Ok(Done::Replaced(io, Box::new(tree)))

@@ -1,6 +1,7 @@
 //! Counters of the edge that are not a connection's: shown by `mntr`.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 /// A counter that only grows.
 #[derive(Debug, Default)]
@@ -67,6 +68,51 @@ impl Summary {
     }
 }
 
+/// Sizes of what a leader has proposed.
+#[derive(Debug)]
+pub(crate) struct ProposalSizes(Mutex<Proposals>);
+
+/// How many proposals there were, and how large they were in bytes; -1 without any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Proposals {
+    pub(crate) count: u64,
+    pub(crate) last: i64,
+    pub(crate) min: i64,
+    pub(crate) max: i64,
+    zxid: i64,
+}
+
+const NO_PROPOSALS: Proposals = Proposals { count: 0, last: -1, min: -1, max: -1, zxid: i64::MIN };
+
+impl Default for ProposalSizes {
+    fn default() -> ProposalSizes {
+        ProposalSizes(Mutex::new(NO_PROPOSALS))
+    }
+}
+
+impl ProposalSizes {
+    /// Counts a proposal the first time that it is sent to anyone; old ones are sent again to who lacks them.
+    pub(crate) fn count(&self, zxid: i64, bytes: usize) {
+        let mut proposals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if zxid <= proposals.zxid {
+            return;
+        }
+        let size = bytes as i64;
+        let Proposals { count, min, max, .. } = *proposals;
+        let min = if count == 0 { size } else { min.min(size) };
+        *proposals = Proposals { count: count + 1, last: size, min, max: max.max(size), zxid };
+    }
+
+    pub(crate) fn get(&self) -> Proposals {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn reset(&self) {
+        let mut proposals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *proposals = Proposals { zxid: proposals.zxid, ..NO_PROPOSALS };
+    }
+}
+
 /// What the edge counts.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
@@ -96,6 +142,14 @@ pub(crate) struct Metrics {
     pub(crate) snapshot_errors: Counter,
     /// Digests in the files that were not those of the tree.
     pub(crate) digest_mismatches: Counter,
+    /// Members that got the transactions that they lacked.
+    pub(crate) diffs_sent: Counter,
+    /// Members that had to cut their log.
+    pub(crate) truncations_sent: Counter,
+    /// Members that got the whole state.
+    pub(crate) snapshots_sent: Counter,
+    /// What was proposed to members.
+    pub(crate) proposals: ProposalSizes,
 }
 
 impl Metrics {
@@ -115,7 +169,12 @@ impl Metrics {
             snapshot_ms,
             snapshot_errors,
             digest_mismatches,
+            diffs_sent,
+            truncations_sent,
+            snapshots_sent,
+            proposals,
         } = self;
+        proposals.reset();
         for counter in [
             connection_requests,
             connections_rejected,
@@ -127,6 +186,9 @@ impl Metrics {
             commits,
             snapshot_errors,
             digest_mismatches,
+            diffs_sent,
+            truncations_sent,
+            snapshots_sent,
         ] {
             counter.reset();
         }

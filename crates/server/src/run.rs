@@ -20,6 +20,7 @@ use crate::inbox::Urgent;
 use crate::member_disk::MemberDisk;
 use crate::net::Listener;
 use crate::peers::Peers;
+use crate::port_probe;
 use crate::purger;
 use crate::recovery::{self, Opened, OpenedMember};
 use crate::serve_error::ServeError;
@@ -69,6 +70,7 @@ pub fn run_until(
 ) -> Result<(), ServeError> {
     let clock = Clock::start();
     let seed = random_seed()?;
+    port_probe::probe(&config)?;
     let Opened { mut tree, log, member, snapshots, directories, origin, digest_mismatches, locks } =
         recovery::open(&config, seed)?;
     let is_member = member.is_some();

@@ -57,7 +57,8 @@ pub(crate) struct Shared {
     members: Mutex<Option<Configuration>>,
     /// How often the whole state was replaced.
     generation: AtomicU64,
-    standing: Mutex<Standing>,
+    /// With the moment at which it began.
+    standing: Mutex<(Standing, i64)>,
     trace_mask: AtomicI64,
     replica: RwLock<Replica>,
 }
@@ -84,7 +85,7 @@ impl Shared {
             client_place: watch::Sender::new(None),
             members: Mutex::default(),
             generation: AtomicU64::new(0),
-            standing: Mutex::new(standing),
+            standing: Mutex::new((standing, 0)),
             trace_mask: AtomicI64::new(TRACE_MASK_DEFAULT),
             replica: RwLock::new(replica),
         }
@@ -103,6 +104,11 @@ impl Shared {
     /// Tells where clients are to connect, whenever that changes.
     pub(crate) fn client_place(&self) -> watch::Receiver<Option<HostPort>> {
         self.client_place.subscribe()
+    }
+
+    /// The members now, if there are others.
+    pub(crate) fn members(&self) -> Option<Configuration> {
+        locked(&self.members).clone()
     }
 
     /// These are the members at the start.
@@ -157,11 +163,18 @@ impl Shared {
 
     /// What this server is in its ensemble.
     pub(crate) fn standing(&self) -> Standing {
-        *locked(&self.standing)
+        locked(&self.standing).0
+    }
+
+    /// For how long it has been that.
+    pub(crate) fn standing_ms(&self) -> i64 {
+        let (_, since_ms) = *locked(&self.standing);
+        self.clock.monotonic_ms() - since_ms
     }
 
     pub(crate) fn set_standing(&self, standing: Standing) {
-        *locked(&self.standing) = standing;
+        let since_ms = self.clock.monotonic_ms();
+        *locked(&self.standing) = (standing, since_ms);
     }
 
     /// The replica for reading. Never poisoned: only the core writes, and its panic ends the process.

@@ -22,6 +22,7 @@ use crate::four_letter::{
 };
 use crate::inbox::{SessionsReport, Urgent};
 use crate::lanes::LaneCell;
+use crate::member_words;
 use crate::shared::{Shared, Standing};
 
 /// Bytes after a word that are read and thrown away before the connection is closed.
@@ -87,7 +88,7 @@ async fn report(
         Word::Srvr => Report::Server(server(shared)),
         Word::Stat => Report::ServerAndClients(server(shared), connections(shared)),
         Word::Cons => Report::Connections(connections(shared)),
-        Word::Conf => Report::Settings(settings(&shared.config, shared.client_port())),
+        Word::Conf => Report::Settings(settings(shared)),
         Word::Dirs => Report::Directories(directory_sizes(&shared.config)),
         Word::Envi => Report::Machine(machine()),
         Word::Dump => Report::Sessions(dump(shared, ask_core(shared).await?)),
@@ -158,6 +159,7 @@ fn server(shared: &Shared) -> ServerReport {
         zxid,
         mode: mode(shared).unwrap_or(Mode::Standalone),
         node_count,
+        proposals: member_words::proposals(shared),
     }
 }
 
@@ -211,7 +213,8 @@ fn connection(cell: &Arc<LaneCell>) -> ConnectionReport {
     }
 }
 
-fn settings(config: &ServerConfig, client_port: Option<u16>) -> SettingsReport {
+fn settings(shared: &Shared) -> SettingsReport {
+    let (config, client_port) = (&shared.config, shared.client_port());
     let sizes = directory_sizes(config);
     let absolute =
         |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string();
@@ -228,6 +231,7 @@ fn settings(config: &ServerConfig, client_port: Option<u16>) -> SettingsReport {
         max_session_timeout_ms: config.sessions.max_timeout.as_millis() as u64,
         backlog: config.listen.backlog,
         server_id: config.server_id().map_or(0, |id| id.0),
+        member: member_words::settings(shared),
     }
 }
 
@@ -386,10 +390,13 @@ fn metrics(shared: &Shared, core: SessionsReport) -> Metrics {
         ("large_requests_rejected", &edge.large_requests_rejected),
         ("commit_count", &edge.commits),
         ("snapshot_error_count", &edge.snapshot_errors),
-        ("digest_mismatches_count", &edge.digest_mismatches),
     ] {
         metrics.integer(name, counter.get() as i64);
     }
+    // In the files at the start, and in what the ensemble has decided since.
+    let mismatches = edge.digest_mismatches.get() + core.digest_mismatches;
+    metrics.integer("digest_mismatches_count", mismatches as i64);
+    member_words::add_metrics(shared, &core.learners, &mut metrics);
     for (name, summary) in [
         ("fsynctime", &edge.fsync_ms),
         ("sync_processor_batch_size", &edge.sync_batch),

@@ -213,8 +213,10 @@ impl Ledger {
         });
         let found = match &committed.entry.txn {
             Txn::Error(code) => Some(*code),
+            // Codes of errors are negative. In a log of Apache's, parts before the one that failed can be errors with
+            // a length of something else in place of a code.
             Txn::Multi(parts) => parts.iter().find_map(|part| match part.0 {
-                Txn::Error(code) if code != 0 => Some(code),
+                Txn::Error(code) if code < 0 => Some(code),
                 _ => None,
             }),
             _ => None,

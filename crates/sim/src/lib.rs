@@ -10,6 +10,7 @@ mod client;
 mod core;
 mod history;
 mod ledger;
+pub mod live;
 mod model;
 mod network;
 mod operation;

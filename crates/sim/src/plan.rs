@@ -38,6 +38,8 @@ pub(crate) enum Fault {
     Slow { one: Host, other: Host, extra: Time, lasts: Time },
     /// An operation of the disk fails, after so many that succeed.
     DiskError { server: usize, operations: u64 },
+    /// The disk cannot read something, after so many reads that succeed; sometimes of the next process.
+    ReadError { server: usize, operations: u64, down: Option<Time> },
     /// Nothing can be written for a while.
     DiskFull { server: usize, lasts: Time },
     /// Each sync takes so much longer.
@@ -140,6 +142,7 @@ impl Fault {
             Fault::Reset { .. } => FaultKind::Reset,
             Fault::Slow { .. } => FaultKind::SlowPath,
             Fault::DiskError { .. } => FaultKind::DiskError,
+            Fault::ReadError { .. } => FaultKind::ReadError,
             Fault::DiskFull { .. } => FaultKind::DiskFull,
             Fault::SlowDisk { .. } => FaultKind::SlowDisk,
             Fault::DiskHangs { .. } => FaultKind::DiskHangs,
@@ -252,6 +255,10 @@ impl Drawer<'_> {
                 Fault::Slow { one: Host(server), other: Host(self.server()), extra, lasts: down }
             }
             FaultKind::DiskError => Fault::DiskError { server, operations },
+            FaultKind::ReadError => {
+                let down = self.random.permille(600).then_some(down);
+                Fault::ReadError { server, operations: self.random.below(60), down }
+            }
             FaultKind::DiskFull => {
                 let lasts = self.lasts();
                 Fault::DiskFull { server, lasts }

@@ -29,6 +29,8 @@ pub(crate) enum Event {
     Notification { from: usize, to: usize, bytes: Vec<u8> },
     /// A deadline of a server's brain.
     ServerWake { server: usize, incarnation: u32 },
+    /// A server's brain takes what has come.
+    ServerTurn { server: usize, incarnation: u32 },
     /// The disk has done what it was doing.
     DiskDone { server: usize, incarnation: u32, work: u64 },
     /// The next part of a snapshot.

@@ -126,6 +126,11 @@ fn even_shape() -> Shape {
     shape.latency = Latency { low: MS, high: MS, straggler_permille: 0 };
     shape.disk =
         DiskShape { sync_low: MS, sync_high: MS, preallocate: 0, size_max: None, snap_count: 1_000_000 };
+    shape.distant = None;
+    shape.turn = 0;
+    shape.last_counter = zebu_zab::LAST_COUNTER;
+    shape.workload.restless_permille = 0;
+    shape.workload.data_max = 40;
     shape.workload.weights = shape.workload.weights.iter().map(|_| 0).collect();
     // Creates and sets: something to agree upon.
     shape.workload.weights[0] = 1;

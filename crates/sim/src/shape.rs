@@ -1,6 +1,8 @@
 //! What a seed draws before a run begins: how large the ensemble is, how fast everything is, what the
 //! clients do, and which faults come how often. Two seeds differ in kind, not only in order.
 
+use zebu_zab::LAST_COUNTER;
+
 use crate::network::Latency;
 use crate::queue::{MS, SECOND, Time};
 use crate::random::Random;
@@ -22,6 +24,8 @@ pub(crate) struct Workload {
     /// Largest data.
     pub(crate) data_max: u64,
     pub(crate) session_timeout_ms: u64,
+    /// How often of a thousand times a client goes to another server when it has heard something.
+    pub(crate) restless_permille: u64,
 }
 
 /// How the disks behave.
@@ -52,6 +56,7 @@ pub(crate) enum FaultKind {
     Reset,
     SlowPath,
     DiskError,
+    ReadError,
     DiskFull,
     SlowDisk,
     DiskHangs,
@@ -65,7 +70,7 @@ pub(crate) enum FaultKind {
 }
 
 impl FaultKind {
-    pub(crate) const ALL: [FaultKind; 24] = [
+    pub(crate) const ALL: [FaultKind; 25] = [
         FaultKind::Kill,
         FaultKind::PowerLoss,
         FaultKind::PowerLossOfAll,
@@ -80,6 +85,7 @@ impl FaultKind {
         FaultKind::Reset,
         FaultKind::SlowPath,
         FaultKind::DiskError,
+        FaultKind::ReadError,
         FaultKind::DiskFull,
         FaultKind::SlowDisk,
         FaultKind::DiskHangs,
@@ -109,6 +115,7 @@ impl FaultKind {
             FaultKind::Reset => "connection reset",
             FaultKind::SlowPath => "slow path",
             FaultKind::DiskError => "disk error",
+            FaultKind::ReadError => "read error",
             FaultKind::DiskFull => "disk full",
             FaultKind::SlowDisk => "slow disk",
             FaultKind::DiskHangs => "disk hangs",
@@ -136,7 +143,14 @@ pub(crate) struct Shape {
     /// Transactions that stay in memory for learners: small, so that every kind of sync happens.
     pub(crate) history_entries: usize,
     pub(crate) latency: Latency,
+    /// A server that is far from the others, and how much longer everything takes there. Its state is always a
+    /// little older than theirs.
+    pub(crate) distant: Option<(usize, Time)>,
     pub(crate) disk: DiskShape,
+    /// How long things wait for a server's brain, and are taken together, at most; zero takes each at once.
+    pub(crate) turn: Time,
+    /// Transactions of an epoch, after which its leader hands over.
+    pub(crate) last_counter: u32,
     pub(crate) workload: Workload,
     /// How long faults come.
     pub(crate) safety: Time,
@@ -161,7 +175,10 @@ impl Shape {
             sync_limit: random.between(3, 6),
             history_entries: random.skewed(2, 500) as usize,
             latency: draw_latency(&mut random, tick_ms),
+            distant: None,
             disk: draw_disk(&mut random),
+            turn: if random.permille(500) { 0 } else { random.skewed(50, tick_ms * MS / 50) },
+            last_counter: if random.permille(100) { random.between(40, 200) as u32 } else { LAST_COUNTER },
             workload: draw_workload(&mut random, tick_ms),
             safety: random.between(30, 100) * tick_ms * MS,
             fault_rate: if random.permille(80) { 0 } else { random.skewed(100, 3000) },
@@ -169,6 +186,10 @@ impl Shape {
         };
         if random.permille(250) {
             shape.roughen(&mut random);
+        }
+        if random.permille(250) {
+            let server = random.index(shape.servers());
+            shape.distant = Some((server, random.skewed(shape.tick() / 20, shape.tick() / 2)));
         }
         shape
     }
@@ -179,6 +200,12 @@ impl Shape {
         self.fault_rate = random.between(3000, 8000);
         self.history_entries = random.between(2, 8) as usize;
         self.workload.calls_max = self.workload.calls_max.min(200);
+        if random.permille(300) {
+            self.observers = random.between(1, 2) as usize;
+        }
+        if random.permille(500) {
+            self.disk.snap_count = random.between(2, 8);
+        }
     }
 
     pub(crate) fn servers(&self) -> usize {
@@ -241,6 +268,7 @@ fn draw_workload(random: &mut Random, tick_ms: u64) -> Workload {
         watch_permille: random.pick(&[0, 100, 500, 900]),
         data_max: random.pick(&[8, 40, 40, 2000]),
         session_timeout_ms: random.between(least_timeout_ms, 10 * tick_ms),
+        restless_permille: random.pick(&[0, 0, 0, 5, 50, 300]),
     }
 }
 

@@ -158,12 +158,18 @@ impl<F: DiskFile> io::Write for FileSink<F> {
 pub struct FileSource<F> {
     file: F,
     offset: u64,
+    failure: Option<io::Error>,
 }
 
 impl<F: ReadAt> FileSource<F> {
     /// Starts at the front of `file`.
     pub fn new(file: F) -> FileSource<F> {
-        FileSource { file, offset: 0 }
+        FileSource { file, offset: 0, failure: None }
+    }
+
+    /// The error of the disk, if it had one: whoever unpacks or decodes cannot tell it from damage.
+    pub fn into_failure(self) -> Option<io::Error> {
+        self.failure
     }
 
     /// Bytes that were read so far.
@@ -174,8 +180,16 @@ impl<F: ReadAt> FileSource<F> {
 
 impl<F: ReadAt> io::Read for FileSource<F> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read_at(self.offset, buffer)?;
-        self.offset += count as u64;
-        Ok(count)
+        match self.file.read_at(self.offset, buffer) {
+            Ok(count) => {
+                self.offset += count as u64;
+                Ok(count)
+            }
+            Err(error) => {
+                let kind = error.kind();
+                self.failure = Some(error);
+                Err(kind.into())
+            }
+        }
     }
 }

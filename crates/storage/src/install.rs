@@ -12,12 +12,11 @@ use crate::disk::Disk;
 use crate::durable;
 use crate::failure::{During, IoFailure};
 use crate::format::names::{Compression, KEPT_PREFIX, Spelling, snapshot_name};
-use crate::format::pending::{RECEIVED_PREFIX, Trust};
+use crate::format::pending::RECEIVED_PREFIX;
 use crate::format::snapshot::{Sections, SnapshotFlaw};
 use crate::log_files;
 use crate::pending::{self, Pending, PendingError};
 use crate::snapshot_file::{self, Body, validate_as};
-use crate::trust;
 
 /// Why a received state was not installed.
 #[derive(Debug, thiserror::Error)]
@@ -199,16 +198,16 @@ impl<D: Disk> Received<D> {
         self.target.zxid
     }
 
-    /// Puts the state in the place of all logs and snapshots. `replaced` is the last transaction of the
-    /// history that goes: if it is later than the state, the member is untrusted until it has accepted an
-    /// epoch. No [`LogWriter`](crate::LogWriter) may be open; one is opened behind the state afterwards.
-    /// Returns the snapshot's path.
-    pub fn commit(self, replaced: Zxid) -> Result<PathBuf, InstallError> {
+    /// Puts the state in the place of all logs and snapshots. No [`LogWriter`](crate::LogWriter) may be open; one
+    /// is opened behind the state afterwards. Returns the snapshot's path.
+    ///
+    /// The history that goes may be longer than the state: a leader's state holds all that was decided before
+    /// it, so the rest never was, and whoever gives it up has lost nothing that it promised to keep.
+    pub fn commit(self) -> Result<PathBuf, InstallError> {
         let Target { disk, directories, zxid, compression, name, .. } = self.target;
         let snapshot = snapshot_name(zxid, compression);
         let path = directories.snapshots().join(&snapshot);
-        let trust = if replaced > zxid { Trust::Untrusted } else { Trust::Trusted };
-        let pending = Pending::Install { received: name, snapshot, trust };
+        let pending = Pending::Install { received: name, snapshot };
         pending::mark(&disk, &directories, &pending)?;
         pending::finish(&disk, &directories, &pending)?;
         Ok(path)
@@ -226,7 +225,6 @@ pub(crate) fn replace<D: Disk>(
     directories: &Directories,
     received: &str,
     snapshot: &str,
-    left: Trust,
 ) -> Result<(), PendingError> {
     let directory = directories.snapshots();
     let (from, to) = (directory.join(received), directory.join(snapshot));
@@ -234,9 +232,6 @@ pub(crate) fn replace<D: Disk>(
         // It got its name as the last step.
         let there = disk.exists(&to).during("look for", &to)?;
         return if there { Ok(()) } else { Err(PendingError::Lost(from)) };
-    }
-    if left == Trust::Untrusted {
-        trust::doubt(disk, &directory)?;
     }
     snapshot_file::discard_unfinished(disk, &directory)?;
     // The oldest first: until the last one is gone, Apache sees the old history as a whole, then it refuses

@@ -79,6 +79,8 @@ struct State {
     locks: BTreeMap<PathBuf, String>,
     power: Power,
     operations: u64,
+    /// So many reads succeed, then one fails.
+    unreadable_after: Option<u64>,
     sequence: u64,
     /// The state after every change, while it is recorded.
     trail: Option<Vec<State>>,
@@ -125,6 +127,7 @@ impl ModelDisk {
             locks: BTreeMap::new(),
             power: Power::On,
             operations: 0,
+            unreadable_after: None,
             sequence: 0,
             trail: None,
         })
@@ -154,6 +157,31 @@ impl ModelDisk {
     /// but no later sync makes them durable.
     pub fn fail_after(&self, count: u64, kind: io::ErrorKind) {
         self.state().power = Power::FailAfter(count, kind);
+    }
+
+    /// Lets `count` more reads succeed, of bytes, lengths or names; the next one fails, later ones succeed again.
+    pub fn fail_read_after(&self, count: u64) {
+        self.state().unreadable_after = Some(count);
+    }
+
+    /// Whether an announced failure of a read is still to come.
+    pub fn has_unreadable(&self) -> bool {
+        self.state().unreadable_after.is_some()
+    }
+
+    fn read(&self) -> io::Result<MutexGuard<'_, State>> {
+        let mut state = self.state();
+        match &mut state.unreadable_after {
+            None => Ok(state),
+            Some(0) => {
+                state.unreadable_after = None;
+                Err(io::Error::other("the disk cannot read this"))
+            }
+            Some(left) => {
+                *left -= 1;
+                Ok(state)
+            }
+        }
     }
 
     /// Keeps the state after every change from now on.
@@ -305,11 +333,11 @@ fn split(path: &Path) -> io::Result<(PathBuf, String)> {
 
 impl ReadAt for ModelFile {
     fn length(&self) -> io::Result<u64> {
-        Ok(self.disk.state().inodes[self.inode].live.len() as u64)
+        Ok(self.disk.read()?.inodes[self.inode].live.len() as u64)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.disk.state().inodes[self.inode].live[..].read_at(offset, buffer)
+        self.disk.read()?.inodes[self.inode].live[..].read_at(offset, buffer)
     }
 }
 
@@ -364,7 +392,7 @@ impl Disk for ModelDisk {
     type Lock = ModelLock;
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
-        let mut state = self.state();
+        let mut state = self.read()?;
         let mut names: BTreeSet<String> = state.names(directory)?.live.keys().cloned().collect();
         let below = state.directories.keys().filter(|it| it.parent() == Some(directory));
         names.extend(below.filter_map(|it| it.file_name()?.to_str().map(str::to_owned)));
@@ -372,7 +400,7 @@ impl Disk for ModelDisk {
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        let mut state = self.state();
+        let mut state = self.read()?;
         Ok(state.directories.contains_key(path) || state.find(path).is_ok())
     }
 
@@ -387,7 +415,7 @@ impl Disk for ModelDisk {
     }
 
     fn open(&self, path: &Path, _access: Access) -> io::Result<ModelFile> {
-        let inode = self.state().find(path)?;
+        let inode = self.read()?.find(path)?;
         Ok(ModelFile { disk: self.clone(), inode })
     }
 

@@ -58,8 +58,8 @@ pub(crate) fn finish<D: Disk>(
     pending: &Pending,
 ) -> Result<(), PendingError> {
     match pending {
-        Pending::Install { received, snapshot, trust } => {
-            install::replace(disk, directories, received, snapshot, *trust)?;
+        Pending::Install { received, snapshot } => {
+            install::replace(disk, directories, received, snapshot)?;
         }
         Pending::SetAside { number } => aside::move_all(disk, directories, *number)?,
     }

@@ -236,8 +236,9 @@ pub(crate) fn discard_unfinished<D: Disk>(disk: &D, directory: &Path) -> Result<
     Ok(())
 }
 
-/// Reads a snapshot into `visitor`. The outer error is the disk's refusal to open the file; the inner one
-/// says why the content is no snapshot, errors of reading included.
+/// Reads a snapshot into `visitor`. The outer error is the disk's; the inner one says why the content is no
+/// snapshot. The two must not be mixed up: damage stays, and is worked around, an error of the disk may be gone
+/// the next time.
 pub fn load<D: Disk>(
     disk: &D,
     path: &Path,
@@ -255,7 +256,12 @@ pub(crate) fn load_as<D: Disk>(
     visitor: &mut (impl SnapshotVisitor + ?Sized),
 ) -> Result<Result<SnapshotSummary, SnapshotFlaw>, IoFailure> {
     let file = disk.open(path, Access::Read).during("open", path)?;
-    Ok(decode(FileSource::new(file), compression, visitor))
+    let mut source = FileSource::new(file);
+    let decoded = decode(&mut source, compression, visitor);
+    match source.into_failure() {
+        Some(error) => Err(error).during("read", path),
+        None => Ok(decoded),
+    }
 }
 
 /// Unpacks and reads a snapshot from a stream.

@@ -51,7 +51,7 @@ fn every_failure_of_an_installation(disk: &ModelDisk, ledger: &Ledger) {
         let mut seen = BTreeSet::new();
         every_failure(
             disk,
-            |disk| receive_and_commit(disk, new, compression, was),
+            |disk| receive_and_commit(disk, new, compression),
             |left, done, what| {
                 let what = format!("{}: {what}", new.last);
                 match apache_view(left) {
@@ -64,8 +64,8 @@ fn every_failure_of_an_installation(disk: &ModelDisk, ledger: &Ledger) {
                 let (chain, recovered) = load(left).unwrap_or_else(|error| panic!("{what}: {error}"));
                 assert_eq!(planned, chain, "{what}");
                 assert!(chain == new || (chain == old && done == Done::Perhaps), "{what}: {chain:?}");
-                let expected = if chain == new && new.last < was { Trust::Untrusted } else { Trust::Trusted };
-                assert_eq!(recovered.trust, expected, "{what}");
+                // What it had beyond the state of a leader was never decided.
+                assert_eq!(recovered.trust, Trust::Trusted, "{what}");
                 // Once it is recovered, nothing is left of the other, and the next failure changes nothing.
                 let again = left.after(Crash::LoseAll);
                 assert!(
@@ -84,7 +84,6 @@ fn receive_and_commit(
     disk: &ModelDisk,
     new: Chain,
     compression: Compression,
-    was: Zxid,
 ) -> Result<PathBuf, zebu_storage::InstallError> {
     // Failures begin when everything has been fed: what comes before touches a file of its own only.
     let mut receiving = Receiving::begin(disk.clone(), &directories(), new.last, compression)?;
@@ -92,7 +91,7 @@ fn receive_and_commit(
     receiving.acl(1, zebu_proto::Acl::open());
     receiving.node("", Some(&new.hash.to_be_bytes()), 1, &Default::default())?;
     receiving.node("/new", Some(&[9; 700]), 1, &Default::default())?;
-    receiving.finish(sections(new))?.commit(was)
+    receiving.finish(sections(new))?.commit()
 }
 
 fn plan(disk: &ModelDisk) -> Chain {
@@ -106,14 +105,13 @@ fn plan(disk: &ModelDisk) -> Chain {
 
 #[test]
 fn a_failure_while_an_installation_is_finished_changes_nothing() {
-    let (disk, ledger) = history();
-    let was = last(&ledger);
+    let (disk, _) = history();
     let new = sent()[1];
     let trial = disk.after(Crash::KeepAll);
     let received = receive(&trial, new, Compression::Plain).finish(sections(new)).unwrap();
     let before = trial.operations();
     trial.record();
-    received.commit(was).unwrap();
+    received.commit().unwrap();
     assert!(before > 0);
     for state in trial.take_record() {
         let left = state.after(Crash::LoseAll);
@@ -133,8 +131,7 @@ fn a_failure_while_an_installation_is_finished_changes_nothing() {
 #[test]
 fn an_installed_state_is_the_only_one_and_goes_on() {
     for new in sent() {
-        let (disk, ledger) = history();
-        let was = last(&ledger);
+        let (disk, _) = history();
         let bytes = disk.image()[&directories().snapshots().join("snapshot.300000001")].clone();
         disk.put(&directories().snapshots().join("snapshot.300000001.bak"), &bytes);
         // Another reception that came to nothing, and a snapshot that is being written.
@@ -143,7 +140,7 @@ fn an_installed_state_is_the_only_one_and_goes_on() {
         let received = receive(&disk, new, Compression::Snappy).finish(sections(new)).unwrap();
         assert_eq!(received.zxid(), new.last);
         assert_eq!(load_plan_trust(&disk), Trust::Trusted);
-        let path = received.commit(was).unwrap();
+        let path = received.commit().unwrap();
         other.abandon().unwrap();
         let disk = disk.after(Crash::LoseAll);
         let mut expected: BTreeSet<String> = ["acceptedEpoch", "currentEpoch", "kept.snapshot.300000001.bak"]
@@ -151,9 +148,6 @@ fn an_installed_state_is_the_only_one_and_goes_on() {
             .map(str::to_owned)
             .collect();
         expected.insert(path.file_name().unwrap().to_str().unwrap().to_owned());
-        if new.last < was {
-            expected.insert(trust::NAME.to_owned());
-        }
         let (chain, recovered) = load(&disk).unwrap();
         assert_eq!((chain, recovered.finished), (new, None));
         assert_eq!(names(&disk), expected);
@@ -175,10 +169,10 @@ fn load_plan_trust(disk: &ModelDisk) -> Trust {
 
 #[test]
 fn an_empty_state_is_a_state() {
-    let (disk, ledger) = history();
+    let (disk, _) = history();
     let receiving =
         Receiving::begin(disk.clone(), &directories(), Zxid::new(9, 1), Compression::Plain).unwrap();
-    receiving.finish(Sections::None).unwrap().commit(last(&ledger)).unwrap();
+    receiving.finish(Sections::None).unwrap().commit().unwrap();
     let (chain, recovered) = load(&disk.after(Crash::LoseAll)).unwrap();
     assert_eq!((chain.last, recovered.snapshot.unwrap().summary.nodes), (Zxid::new(9, 1), 0));
 }
@@ -204,12 +198,7 @@ fn a_mark_that_cannot_be_finished_is_an_error_and_setting_aside_the_way_out() {
     let (disk, _) = history();
     for mark in [
         &b"garbage"[..],
-        &Pending::Install {
-            received: "zebu.install.1".into(),
-            snapshot: "snapshot.77".into(),
-            trust: Trust::Trusted,
-        }
-        .encode(),
+        &Pending::Install { received: "zebu.install.1".into(), snapshot: "snapshot.77".into() }.encode(),
     ] {
         let disk = disk.after(Crash::KeepAll);
         disk.put(&directories().snapshots().join("zebu.pending"), mark);
@@ -278,7 +267,7 @@ fn an_untrusted_member_is_trusted_when_it_has_accepted_an_epoch() {
     // A received state alone is not enough: what follows it up to the leader's last has not come yet.
     let new = sent()[0];
     let received = receive(&disk, new, Compression::Plain).finish(sections(new)).unwrap();
-    received.commit(Zxid::ZERO).unwrap();
+    received.commit().unwrap();
     assert_eq!(load(&disk.after(Crash::LoseAll)).unwrap().1.trust, Trust::Untrusted);
     epochs.save_current(&disk, 4).unwrap();
     let (chain, recovered) = load(&disk.after(Crash::LoseAll)).unwrap();
@@ -302,7 +291,7 @@ fn on_the_real_disk() {
     assert_eq!(load().last_zxid, to);
     let mut receiving = Receiving::begin(FileDisk, &directories, Zxid::new(2, 5), Compression::Gzip).unwrap();
     receiving.node("", None, -1, &Default::default()).unwrap();
-    receiving.finish(Sections::None).unwrap().commit(to).unwrap();
+    receiving.finish(Sections::None).unwrap().commit().unwrap();
     assert_eq!(load().last_zxid, Zxid::new(2, 5));
     assert_eq!(set_aside(&FileDisk, &directories).unwrap(), 1);
     assert_eq!((load().last_zxid, load().trust), (Zxid::ZERO, Trust::Untrusted));

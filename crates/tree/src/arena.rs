@@ -1,22 +1,29 @@
 //! Where nodes live, together with what only some of them have: a stat is put together here and taken apart
 //! again. The arena links nothing; who is whose child is the tree's business.
 
-use zebu_proto::StatPersisted;
+use zebu_proto::{Buffer, StatPersisted};
 
 use crate::node::{Birth, Branch, BranchId, Node, NodeId};
 use crate::owner_table::OwnerTable;
 use crate::slots::Slots;
+use crate::values::Values;
 
 /// All nodes.
 pub(crate) struct Arena {
     nodes: Slots<Node>,
     branches: Slots<Branch>,
     owners: OwnerTable,
+    values: Values,
 }
 
 impl Arena {
     pub(crate) fn new() -> Arena {
-        Arena { nodes: Slots::new(), branches: Slots::new(), owners: OwnerTable::new() }
+        Arena {
+            nodes: Slots::new(),
+            branches: Slots::new(),
+            owners: OwnerTable::new(),
+            values: Values::new(),
+        }
     }
 
     /// How many nodes live.
@@ -30,7 +37,8 @@ impl Arena {
     }
 
     /// Adds a node that was made with this stat.
-    pub(crate) fn insert(&mut self, mut node: Node, stat: &StatPersisted) -> NodeId {
+    pub(crate) fn insert(&mut self, mut node: Node, data: &Buffer, stat: &StatPersisted) -> NodeId {
+        node.data = self.values.insert(data);
         node.owner = self.owners.intern(stat.ephemeral_owner);
         let id = NodeId(self.nodes.insert(node));
         if Branch::is_needed_for(stat) {
@@ -42,7 +50,8 @@ impl Arena {
     /// Empties a slot. The name and the data are released at once.
     pub(crate) fn remove(&mut self, id: NodeId) {
         let node = self.get(id);
-        let (owner, branch) = (node.owner, node.branch);
+        let (data, owner, branch) = (node.data, node.owner, node.branch);
+        self.values.remove(data);
         self.owners.release(owner);
         if branch != BranchId::NONE {
             self.branches.remove(branch.0);
@@ -66,6 +75,17 @@ impl Arena {
         let id = NodeId(u32::try_from(slot).ok()?);
         let node = self.get(id);
         if node.birth == Birth::DEAD { None } else { Some((id, node)) }
+    }
+
+    /// Null is not the empty data.
+    pub(crate) fn data(&self, node: &Node) -> Option<&[u8]> {
+        self.values.get(node.data)
+    }
+
+    /// Replaces the data. Neither the checksum nor the stat follows.
+    pub(crate) fn set_data(&mut self, id: NodeId, data: &Buffer) {
+        let node = self.nodes.get_mut(id.0);
+        node.data = self.values.replace(node.data, data);
     }
 
     /// The node's own, or what it stands for not to have one.
@@ -128,8 +148,8 @@ mod tests {
     use crate::acl_table::AclTable;
 
     fn insert(arena: &mut Arena, stat: &StatPersisted) -> NodeId {
-        let node = Node::new(NodeId::NONE, "name", None, 0, AclTable::OPEN, Birth::new(1, true), stat);
-        arena.insert(node, stat)
+        let node = Node::new(NodeId::NONE, "name", 0, AclTable::OPEN, Birth::new(1, true), stat);
+        arena.insert(node, &None, stat)
     }
 
     fn stat() -> StatPersisted {

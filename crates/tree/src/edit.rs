@@ -4,6 +4,7 @@
 use zebu_proto::{Buffer, StatPersisted};
 
 use crate::acl_table::AclSlot;
+use crate::arena::Arena;
 use crate::digest;
 use crate::node::{Birth, Node, NodeId};
 use crate::options::DigestMode;
@@ -17,7 +18,7 @@ impl Tree {
         &mut self,
         parent: NodeId,
         path: &str,
-        data: Buffer,
+        data: &Buffer,
         acl: AclSlot,
         stat: &StatPersisted,
     ) -> NodeId {
@@ -26,7 +27,7 @@ impl Tree {
         let content = self.content_checksum(path, data.as_deref());
         let birth = Birth::new(self.next_birth, digest::is_counted(path));
         self.next_birth += 1;
-        let id = self.nodes.insert(Node::new(parent, name, data, content, acl, birth, stat), stat);
+        let id = self.nodes.insert(Node::new(parent, name, content, acl, birth, stat), data, stat);
         self.link(parent, id);
         self.names.insert(&self.nodes, id);
         self.index_owner(id, stat.ephemeral_owner);
@@ -58,15 +59,15 @@ impl Tree {
         &mut self,
         id: NodeId,
         path: &str,
-        data: Buffer,
+        data: &Buffer,
         change: impl FnOnce(&mut StatPersisted),
     ) {
         let content = self.content_checksum(path, data.as_deref());
         let before = self.nodes.get(id).data_length();
         self.data_size = self.data_size.saturating_sub(before) + data.as_ref().map_or(0, |data| data.len());
-        let replace = |node: &mut Node| {
-            node.data = data;
-            node.content = content;
+        let replace = |nodes: &mut Arena| {
+            nodes.set_data(id, data);
+            nodes.get_mut(id).content = content;
         };
         self.replace(id, replace, change);
     }
@@ -74,14 +75,14 @@ impl Tree {
     fn replace(
         &mut self,
         id: NodeId,
-        change_node: impl FnOnce(&mut Node),
+        change_nodes: impl FnOnce(&mut Arena),
         change_stat: impl FnOnce(&mut StatPersisted),
     ) {
         let node = self.nodes.get(id);
         let mut stat = self.nodes.stat(node);
         let before = self.digest_with(node, &stat);
         change_stat(&mut stat);
-        change_node(self.nodes.get_mut(id));
+        change_nodes(&mut self.nodes);
         self.nodes.set_stat(id, &stat);
         let after = self.digest_with(self.nodes.get(id), &stat);
         self.digest = self.digest.wrapping_sub(before).wrapping_add(after);

@@ -27,6 +27,7 @@ mod prep;
 mod quota;
 mod slots;
 mod tree;
+mod values;
 mod walker;
 
 pub mod access;

@@ -93,7 +93,7 @@ impl TreeLoader {
         if self.tree.child(self.parent.0, name).is_some() {
             return Err(LoadError::Duplicate { path: path.into() });
         }
-        self.tree.attach(self.parent.0, path, data, acl, stat);
+        self.tree.attach(self.parent.0, path, &data, acl, stat);
         Ok(())
     }
 
@@ -111,7 +111,7 @@ impl TreeLoader {
             return Err(LoadError::Duplicate { path: "".into() });
         }
         self.has_root = HasRoot::Yes;
-        self.tree.replace_data(NodeId::ROOT, "", data, |root| *root = *stat);
+        self.tree.replace_data(NodeId::ROOT, "", &data, |root| *root = *stat);
         self.tree.replace_acl(NodeId::ROOT, acl);
         Ok(())
     }

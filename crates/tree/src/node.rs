@@ -2,12 +2,13 @@
 //! happens to it is in a [`Branch`], which comes with the first need. Both are as small as they can be: a
 //! tree has millions of them.
 
-use zebu_proto::{Buffer, StatPersisted};
+use zebu_proto::StatPersisted;
 
 use crate::acl_table::AclSlot;
 use crate::name::Name;
 use crate::owner_table::{OwnerSlot, OwnerTable};
 use crate::slots::{NO_SLOT, Slot};
+use crate::values::Value;
 
 /// Address of a node while it lives; the slot is reused afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,11 +63,11 @@ impl Birth {
     }
 }
 
-/// What every node has. 112 bytes; the fields of the stat are spread out because a nested record would be
+/// What every node has. 104 bytes; the fields of the stat are spread out because a nested record would be
 /// padded.
 pub(crate) struct Node {
     pub(crate) name: Name,
-    pub(crate) data: Buffer,
+    pub(crate) data: Value,
     pub(crate) birth: Birth,
     pub(crate) czxid: i64,
     pub(crate) mzxid: i64,
@@ -85,11 +86,10 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// A node that is not linked yet, with that part of the stat which every node has.
+    /// A node that has no data and is not linked yet, with that part of the stat which every node has.
     pub(crate) fn new(
         parent: NodeId,
         name: &str,
-        data: Buffer,
         content: u32,
         acl: AclSlot,
         birth: Birth,
@@ -97,7 +97,7 @@ impl Node {
     ) -> Node {
         Node {
             name: Name::new(name),
-            data,
+            data: Value::NULL,
             birth,
             czxid: stat.czxid,
             mzxid: stat.mzxid,
@@ -115,7 +115,7 @@ impl Node {
     }
 
     pub(crate) fn data_length(&self) -> usize {
-        self.data.as_ref().map_or(0, |data| data.len())
+        self.data.length()
     }
 }
 
@@ -123,7 +123,7 @@ impl Slot for Node {
     fn vacate(&mut self, next_empty: u32) {
         self.birth = Birth::DEAD;
         self.name = Name::new("");
-        self.data = None;
+        self.data = Value::NULL;
         self.next = NodeId(next_empty);
     }
 
@@ -176,6 +176,6 @@ mod tests {
 
     #[test]
     fn a_node_stays_small() {
-        assert_eq!((size_of::<Node>(), size_of::<Branch>()), (112, 24));
+        assert_eq!((size_of::<Node>(), size_of::<Branch>()), (104, 24));
     }
 }

@@ -23,12 +23,7 @@ impl<'a> NodeRef<'a> {
 
     /// Data; null is not the empty data.
     pub fn data(&self) -> Option<&'a [u8]> {
-        self.node.data.as_deref()
-    }
-
-    /// Data, to be kept beyond the borrow.
-    pub fn shared_data(&self) -> Option<&'a Arc<[u8]>> {
-        self.node.data.as_ref()
+        self.tree.nodes.data(self.node)
     }
 
     /// The stat that clients see.

@@ -63,22 +63,21 @@ impl Tree {
             data_size: path::shown("").len(),
         };
         let content = digest::content_checksum("", None);
-        let data = Some(Arc::from([]));
         let (birth, stat) = (Birth::new(0, true), StatPersisted::default());
-        let root = Node::new(NodeId::NONE, "", data, content, AclTable::OPEN, birth, &stat);
-        tree.nodes.insert(root, &stat);
+        let root = Node::new(NodeId::NONE, "", content, AclTable::OPEN, birth, &stat);
+        tree.nodes.insert(root, &Some(Arc::from([])), &stat);
         tree.digest = tree.digest_of(NodeId::ROOT);
         tree
     }
 
     /// Adds those of the server's own nodes that are missing.
     pub(crate) fn add_system_nodes(&mut self) {
-        let empty = || Some(Arc::from([]));
+        let empty = Some(Arc::from([]));
         let mut add = |parent: &str, name: &str, acl: Option<Vec<Acl>>, stat: StatPersisted| {
             let parent_id = self.find(parent)?;
             if self.child(parent_id, name).is_none() {
                 let acl = self.acls.intern(acl.as_deref());
-                self.attach(parent_id, &format!("{parent}/{name}"), empty(), acl, &stat);
+                self.attach(parent_id, &format!("{parent}/{name}"), &empty, acl, &stat);
             }
             Some(())
         };

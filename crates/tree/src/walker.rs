@@ -83,7 +83,7 @@ impl Walker {
         let node = tree.nodes.get(id);
         let acl = tree.acls.id(node.acl);
         let Some(parent) = node.parent.some() else {
-            sink("", node.data.as_deref(), acl, &tree.nodes.stat(node));
+            sink("", tree.nodes.data(node), acl, &tree.nodes.stat(node));
             return;
         };
         let parent_birth = tree.nodes.get(parent).birth.number();
@@ -94,7 +94,7 @@ impl Walker {
         let length = path.len();
         path.push('/');
         path.push_str(node.name.as_str());
-        sink(path, node.data.as_deref(), acl, &tree.nodes.stat(node));
+        sink(path, tree.nodes.data(node), acl, &tree.nodes.stat(node));
         path.truncate(length);
     }
 

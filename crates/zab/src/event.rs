@@ -73,6 +73,12 @@ pub enum Event {
         /// On which connection.
         link: LinkId,
     },
+    /// A part of a whole state has come, or has left, and more follows. Whoever waits for it has no reason to lose
+    /// patience.
+    SnapshotMoves {
+        /// On which connection.
+        link: LinkId,
+    },
     /// A connection is gone. Nothing comes from it any more.
     LinkDown {
         /// Which.

@@ -24,7 +24,7 @@ pub use event::{Event, IoId, LinkId, LogRead};
 pub use membership::Configuration;
 pub use peer::{LearnerStatus, Peer, Status};
 pub use quorum::{HierarchyError, QuorumRule};
-pub use settings::{Dynamic, HistoryLimits, PeerSettings, Recovered, Trust};
+pub use settings::{Dynamic, HistoryLimits, LAST_COUNTER, PeerSettings, Recovered, Trust};
 
 use zebu_proto::quorum::Packet;
 

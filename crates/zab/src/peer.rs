@@ -31,7 +31,11 @@ pub struct Peer {
 #[derive(Debug)]
 enum Role {
     /// Waits for the disk, or for a moment, before it looks for a leader.
-    Settling { until_ms: i64 },
+    Settling {
+        until_ms: i64,
+        /// The leader whose connection broke.
+        lost: Option<ServerId>,
+    },
     /// Looks for a leader.
     Looking,
     /// Was elected.
@@ -105,7 +109,7 @@ impl Peer {
                 if self.member.adopts(&notification, out) =>
             {
                 // Who counts has changed: the search begins anew, and this vote with it.
-                self.look(now_ms, out);
+                self.look(None, now_ms, out);
                 Ok(())
             }
             (_, Event::Notification { from, notification }) => {
@@ -148,7 +152,7 @@ impl Peer {
     /// When [`Peer::timeout`] has something to do.
     pub fn next_deadline(&self) -> i64 {
         match &self.role {
-            Role::Settling { until_ms } if self.member.disk.is_idle() => *until_ms,
+            Role::Settling { until_ms, .. } if self.member.disk.is_idle() => *until_ms,
             Role::Settling { .. } | Role::Retired => i64::MAX,
             Role::Looking => self.elector.next_deadline().unwrap_or(i64::MAX),
             Role::Leading(leader) => leader.deadline(),
@@ -259,16 +263,19 @@ impl Peer {
         }
     }
 
-    /// Whether this leader waits for somebody who has begun a later election, and will not come: without him
-    /// there is no quorum, and waiting for the end of the limit would help nobody.
-    fn is_deserted_by(&self, from: ServerId, notification: &Notification) -> bool {
-        match &self.role {
-            Role::Leading(leader) => {
-                notification.state == PeerState::Looking
-                    && notification.round > self.elector.round()
-                    && self.member.settings.quorum.is_voter(from)
-                    && leader.misses(from, &self.member)
-            }
+    /// Whether this leader waits for somebody who has begun a later election or has another leader, and will not
+    /// come: without him there is no quorum, and waiting for the end of the limit would help nobody.
+    fn is_deserted_by(&mut self, from: ServerId, notification: &Notification) -> bool {
+        let Peer { role, member, elector, .. } = self;
+        match role {
+            Role::Leading(leader) if member.settings.quorum.is_voter(from) => match notification.state {
+                PeerState::Looking => notification.round > elector.round() && leader.misses(from, member),
+                PeerState::Following if notification.leader != member.settings.me => {
+                    leader.loses([from, notification.leader], member)
+                }
+                PeerState::Following | PeerState::Leading | PeerState::Observing => false,
+            },
+            Role::Leading(_) => false,
             Role::Settling { .. } | Role::Looking | Role::Learning(_) | Role::Retired => false,
         }
     }
@@ -319,7 +326,7 @@ impl Peer {
             self.elector.reconfigure(settings);
         }
         self.member.trim();
-        if let Role::Settling { until_ms } = self.role
+        if let Role::Settling { until_ms, lost } = self.role
             && until_ms <= now_ms
             && self.member.disk.is_idle()
         {
@@ -330,18 +337,18 @@ impl Peer {
                     self.elector.designate(leader, self.member.standing(), &mut ballots);
                     self.election(ballots, now_ms, out);
                 }
-                _ => self.look(now_ms, out),
+                _ => self.look(lost, now_ms, out),
             }
         }
     }
 
-    /// Looks for a leader.
-    fn look(&mut self, now_ms: i64, out: &mut Vec<Action>) {
+    /// Looks for a leader. `lost` is the one whose connection broke.
+    fn look(&mut self, lost: Option<ServerId>, now_ms: i64, out: &mut Vec<Action>) {
         if let Some(settings) = self.member.news_for_elector() {
             self.elector.reconfigure(settings);
         }
         let mut ballots = Vec::new();
-        self.elector.look(self.member.standing(), now_ms, &mut ballots);
+        self.elector.look(self.member.standing(), lost, now_ms, &mut ballots);
         self.election(ballots, now_ms, out);
     }
 
@@ -368,13 +375,18 @@ impl Peer {
             }
             Role::Settling { .. } | Role::Looking | Role::Retired => {}
         }
+        let lost = match &self.role {
+            Role::Learning(learner) => Some(learner.leader()),
+            Role::Settling { .. } | Role::Looking | Role::Leading(_) | Role::Retired => None,
+        };
         // What a leader has only spoken of, and what is not in the log, a restart would not know either.
         self.member.forget_pending_behind(self.member.history.last());
         self.role = match (self.stopping, end.pause) {
             (Stopping::Asked, _) => Role::Retired,
-            (Stopping::No, Pause::None) => Role::Settling { until_ms: now_ms },
+            (Stopping::No, Pause::None) => Role::Settling { until_ms: now_ms, lost },
+            // The leader is there; the two did not get on.
             (Stopping::No, Pause::Retry) => {
-                Role::Settling { until_ms: now_ms + self.member.settings.retry_ms }
+                Role::Settling { until_ms: now_ms + self.member.settings.retry_ms, lost: None }
             }
         };
     }

@@ -41,6 +41,8 @@ pub struct PeerSettings {
     pub history: HistoryLimits,
     /// How much may wait on one connection, as a sum of weights, before the learner has to take some.
     pub window: usize,
+    /// The last counter that is used in an epoch; [`LAST_COUNTER`] outside of tests.
+    pub last_counter: u32,
     /// The configurations of an ensemble whose members may change while it runs. Role, quorum, observers and
     /// the text above are then taken from the one in effect.
     pub dynamic: Option<Dynamic>,
@@ -54,6 +56,9 @@ pub struct Dynamic {
     /// One that was proposed and may have been decided, if it is newer.
     pub last_seen: Option<Configuration>,
 }
+
+/// The last counter of an epoch: behind it a leader hands over, and the next one begins a new epoch.
+pub const LAST_COUNTER: u32 = 0xffff_fffe;
 
 impl PeerSettings {
     pub(crate) fn elector(&self) -> ElectorSettings {

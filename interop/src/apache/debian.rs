@@ -12,7 +12,7 @@ const NAMES: &[&str] = &[
     "zookeeper",
     "zookeeper-jute",
     "slf4j-api",
-    "slf4j-nop",
+    "slf4j-simple",
     "netty-handler",
     "netty-transport",
     "netty-transport-native-epoll",

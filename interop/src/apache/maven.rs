@@ -11,8 +11,9 @@ use anyhow::{Context, Result, bail, ensure};
 /// The newest release of the line that Zebu follows.
 pub(super) const NEWEST: &str = "3.9.5";
 
-/// Works with the logging interface of ZooKeeper 3.9.
+/// Works with this logging interface; some releases would bring an older one.
 const LOGBACK: &str = "1.3.15";
+const SLF4J: &str = "2.0.13";
 
 /// Needed to run a server, and not named by ZooKeeper's own pom as needed at run time.
 const METRICS: &str = "4.1.12.1";
@@ -53,6 +54,13 @@ pub(super) fn class_path(version: &str) -> Result<OsString> {
 }
 
 fn fetch(version: &str, directory: &Path, jars: &Path, pom_text: &str) -> Result<()> {
+    // Another release of a jar must not stay beside the one that is wanted.
+    match fs::remove_dir_all(jars) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("remove {}", jars.display()));
+        }
+        Ok(()) | Err(_) => {}
+    }
     fs::create_dir_all(jars).with_context(|| format!("create {}", jars.display()))?;
     fs::write(directory.join("logback.xml"), LOGBACK_CONFIGURATION)?;
     let pom = directory.join("pom.xml");
@@ -81,8 +89,9 @@ fn pom_text(version: &str) -> String {
     format!(
         "<project xmlns=\"http://maven.apache.org/POM/4.0.0\">\n  <modelVersion>4.0.0</modelVersion>\n  \
          <groupId>zebu</groupId><artifactId>interop</artifactId><version>1</version>\n  \
-         <packaging>pom</packaging>\n  <dependencies>\n{}{}{}{}{}  </dependencies>\n</project>\n",
+         <packaging>pom</packaging>\n  <dependencies>\n{}{}{}{}{}{}  </dependencies>\n</project>\n",
         dependency("org.apache.zookeeper", "zookeeper", version),
+        dependency("org.slf4j", "slf4j-api", SLF4J),
         dependency("ch.qos.logback", "logback-classic", LOGBACK),
         dependency("io.dropwizard.metrics", "metrics-core", METRICS),
         dependency("org.xerial.snappy", "snappy-java", SNAPPY),

@@ -32,13 +32,17 @@ impl Edition {
         }
     }
 
-    /// Its name and number, for the table of results.
-    pub(crate) fn version(&self) -> String {
-        let number = match self {
+    /// Its number.
+    pub(crate) fn number(&self) -> String {
+        match self {
             Edition::Maven(version) => version.clone(),
             Edition::Debian => debian::version(),
-        };
-        format!("Apache ZooKeeper {number}")
+        }
+    }
+
+    /// Its name and number, for the table of results.
+    pub(crate) fn version(&self) -> String {
+        format!("Apache ZooKeeper {}", self.number())
     }
 
     /// Which recorded exchanges hold for it.
@@ -81,8 +85,14 @@ impl fmt::Display for Edition {
 
 /// A small and quickly started Java machine: tests care about answers, not about peak throughput.
 fn java(class_path: OsString) -> Launch {
-    let before =
-        ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dzookeeper.jmx.log4j.disable=true"];
+    let before = [
+        "-Xmx512m",
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-Dzookeeper.jmx.log4j.disable=true",
+        // Of Debian's; who wants to hear more says so behind it.
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+    ];
     let mut after: Vec<OsString> = vec!["-cp".into(), class_path];
     after.push("org.apache.zookeeper.server.quorum.QuorumPeerMain".into());
     Launch { program: java_program(), before: before.map(OsString::from).to_vec(), after }

@@ -1,12 +1,14 @@
 //! Apache ZooKeeper and Zebu in turn on the same machine, disk and load, with ratios. It reports and never
 //! judges: no figure makes it fail.
 
+mod ceiling;
 mod contender;
 mod files;
 mod forest;
 mod heap;
 mod machine;
 mod middle;
+mod occasions;
 mod snapshots;
 mod start;
 mod table;
@@ -21,9 +23,12 @@ use clap::Args;
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
+pub(crate) use ceiling::serve as serve_echo;
 use contender::Contender;
 use forest::{Filling, Forest};
-use machine::Machine;
+pub(crate) use machine::Machine;
+pub(crate) use middle::median;
+pub(crate) use table::{Table, figure};
 
 /// What is compared, and how long.
 #[derive(Args)]
@@ -37,7 +42,7 @@ pub(crate) struct Arguments {
     /// One short round of the small loads, or a tenth of the nodes: to see that everything works
     #[arg(long)]
     quick: bool,
-    /// Only these loads: get, exists, children, set, create, multi
+    /// Only these loads: get, exists, children, set, create, ephemeral, multi, multi-read
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     only: Vec<String>,
     /// How often each load runs on each server; the middle counts
@@ -52,6 +57,12 @@ pub(crate) struct Arguments {
     /// Measure latencies while snapshots are written instead of loads
     #[arg(long)]
     snapshots: bool,
+    /// Measure many sessions at once, many watchers and idle sessions instead of loads
+    #[arg(long)]
+    occasions: bool,
+    /// Measure Zebu beside a server that does nothing instead of loads
+    #[arg(long)]
+    ceiling: bool,
     /// Nodes for --start and --snapshots
     #[arg(long)]
     nodes: Option<usize>,
@@ -72,6 +83,8 @@ struct Measured {
     filling: Vec<Filling>,
     starts: Vec<start::Outcome>,
     snapshots: Vec<snapshots::Outcome>,
+    occasions: Option<[occasions::Outcome; 2]>,
+    ceiling: Vec<ceiling::Outcome>,
 }
 
 /// Measures and prints.
@@ -87,10 +100,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         filling: Vec::new(),
         starts: Vec::new(),
         snapshots: Vec::new(),
+        occasions: None,
+        ceiling: Vec::new(),
     };
     if arguments.start || arguments.snapshots {
         large_tree(arguments, &contenders, &runtime, &mut measured)?;
-    } else {
+    }
+    if arguments.occasions {
+        let plan = occasions_plan(arguments);
+        let outcomes = occasions::run(&plan, &contenders, &runtime)?;
+        println!("\n{}", occasions::table(&plan, &outcomes));
+        measured.occasions = Some(outcomes);
+    }
+    if arguments.ceiling {
+        let plan = load_plan(arguments);
+        measured.ceiling = ceiling::run(&contenders[1], plan.rounds, plan.duration, &runtime)?;
+        println!("\n{}", ceiling::table(&measured.ceiling));
+    }
+    if !(arguments.start || arguments.snapshots || arguments.occasions || arguments.ceiling) {
         measured.loads = throughput::run(&load_plan(arguments), &contenders, &runtime)?;
         println!("\nRatios above 1 are in favour of Zebu.\n\n{}", throughput::table(&measured.loads));
     }
@@ -131,6 +158,17 @@ fn large_tree(
         println!("\n{}", snapshots::table(&measured.snapshots));
     }
     Ok(())
+}
+
+fn occasions_plan(arguments: &Arguments) -> occasions::Plan {
+    let share = if arguments.quick { 10 } else { 1 };
+    occasions::Plan {
+        rounds: arguments.rounds.unwrap_or(if arguments.quick { 1 } else { 3 }),
+        storm_sessions: 2000 / share,
+        watchers: 1000 / share,
+        idle_sessions: 1000 / share,
+        idle: Duration::from_secs(arguments.seconds.unwrap_or(if arguments.quick { 5 } else { 30 })),
+    }
 }
 
 fn load_plan(arguments: &Arguments) -> throughput::Plan {

@@ -16,6 +16,7 @@ mod pattern;
 mod program;
 #[cfg(test)]
 mod registries;
+mod renewed;
 mod report;
 mod results;
 mod script;
@@ -29,6 +30,7 @@ use report::Report;
 use results::Outcome;
 use server::{Peer, RunningServer, Target};
 use suites::{Runner, Source, Suite};
+use table::Rows;
 
 /// What to run, and against which server.
 #[derive(clap::Args)]
@@ -38,8 +40,8 @@ pub(crate) struct Arguments {
     /// Run all of each suite, not only the quick part
     #[arg(long)]
     full: bool,
-    /// Write the table of the newest full result of every suite into docs/compatibility.md; without --full
-    /// nothing runs before
+    /// Write the table of the newest full result of every suite into docs/compatibility.md, or only the rows
+    /// of the named suites; without --full nothing runs before
     #[arg(long, conflicts_with = "server")]
     write_table: bool,
     /// Name the suites and end
@@ -125,7 +127,7 @@ impl Run {
             Runner::Crate(name) => own_crate::run(name, suite, &call),
             Runner::ZkCli => zkcli::run(&self.target, self.shown),
             Runner::Program(path) => {
-                let command = Command::new(project_root().join(path));
+                let command = command_of(path, suite, self.part);
                 match suite.server {
                     Source::Own => program::run(command, None, &call),
                     Source::Given => {
@@ -137,6 +139,15 @@ impl Run {
             }
         }
     }
+}
+
+/// The program of a suite. One that is given a server gets its address as the only argument, later.
+fn command_of(path: &str, suite: &Suite, part: Part) -> Command {
+    let mut command = Command::new(project_root().join(path));
+    if suite.server == Source::Own {
+        command.args(suite.arguments(part));
+    }
+    command
 }
 
 /// Runs the suites one after the other, each with fresh servers.
@@ -153,12 +164,21 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         run_suites(&run, &arguments.names, &available)?
     };
     if arguments.write_table {
-        table::write_document(&results::newest(&available)?)?;
+        write_table(&arguments.names, &available)?;
     }
     if has_failed {
         bail!("interop: a suite failed");
     }
     Ok(())
+}
+
+/// With names only their rows are written: the others need no result here.
+fn write_table(names: &[String], available: &[Suite]) -> anyhow::Result<()> {
+    let chosen = suites::choose(names, available, Part::Full)?;
+    let pairs = results::newest(&chosen)?;
+    let order: Vec<&str> = available.iter().map(|suite| &*suite.name).collect();
+    let rows = if names.is_empty() { Rows::All } else { Rows::Some(&order) };
+    table::write_document(&pairs, rows)
 }
 
 /// Runs them, keeps the results of full runs, prints the table and says whether one failed.
@@ -198,4 +218,20 @@ fn run_suites(run: &Run, names: &[String], available: &[Suite]) -> anyhow::Resul
     }
     print!("{}", table::render(&outcomes));
     Ok(outcomes.iter().any(Outcome::has_failed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_gets_the_arguments_of_its_part() {
+        let suites = suites::read().unwrap();
+        let suite = suites.iter().find(|suite| suite.name == "kazoo-suite-3").unwrap();
+        let Runner::Program(path) = &suite.runs else { panic!("it is a program") };
+        let arguments =
+            |part| command_of(path, suite, part).get_args().map(ToOwned::to_owned).collect::<Vec<_>>();
+        assert_eq!(arguments(Part::Full), ["--servers", "3"]);
+        assert!(arguments(Part::Quick).is_empty());
+    }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Suite {
     /// When it runs without being named.
     #[serde(default)]
     pub(crate) when: When,
-    /// Arguments of the quick and of the full part, for the commands of zebu-interop.
+    /// Arguments of the quick and of the full part, for whatever starts its own servers.
     #[serde(default)]
     quick: Vec<String>,
     #[serde(default)]

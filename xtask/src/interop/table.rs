@@ -6,6 +6,7 @@ use std::fs;
 use anyhow::{Context, bail, ensure};
 
 use super::allowed::Judgement;
+use super::renewed::{DEVIATIONS, HEAD, renewed};
 use super::results::{Outcome, Pair};
 use crate::step::project_root;
 
@@ -58,11 +59,27 @@ pub(crate) fn render(outcomes: &[Outcome]) -> String {
     out
 }
 
+/// Which rows of the document are written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Rows<'a> {
+    /// All of them.
+    All,
+    /// Those of the results; the others stay. These are the names of all suites, in their order.
+    Some(&'a [&'a str]),
+}
+
 /// Puts the table of full runs into the document. What passes with Apache only is an error, after that.
-pub(crate) fn write_document(pairs: &[Pair]) -> anyhow::Result<()> {
+pub(crate) fn write_document(pairs: &[Pair], rows: Rows<'_>) -> anyhow::Result<()> {
     let path = project_root().join(DOCUMENT);
     let text = fs::read_to_string(&path).with_context(|| format!("read {DOCUMENT}"))?;
-    fs::write(&path, replaced(&text, &markdown(pairs))?).with_context(|| format!("write {DOCUMENT}"))?;
+    let table = match rows {
+        Rows::All => markdown(pairs),
+        Rows::Some(order) => {
+            let suites: Vec<&str> = pairs.iter().map(|pair| &*pair.zebu.suite).collect();
+            renewed(present(&text)?, &markdown(pairs), order, &suites)
+        }
+    };
+    fs::write(&path, replaced(&text, &table)?).with_context(|| format!("write {DOCUMENT}"))?;
     println!("wrote the table into {DOCUMENT}");
     let only: Vec<String> = pairs.iter().flat_map(only_with_apache).collect();
     if !only.is_empty() {
@@ -79,17 +96,25 @@ fn only_with_apache(pair: &Pair) -> impl Iterator<Item = String> {
 }
 
 fn replaced(document: &str, table: &str) -> anyhow::Result<String> {
-    let begin = document.find(BEGIN).with_context(|| format!("{DOCUMENT} has no line {BEGIN:?}"))?;
-    let end = document.find(END).with_context(|| format!("{DOCUMENT} has no line {END:?}"))?;
-    ensure!(begin < end, "{DOCUMENT} ends the table before it begins");
+    let (begin, end) = place(document)?;
     Ok(format!("{}{BEGIN}\n{table}{}", &document[..begin], &document[end..]))
 }
 
+/// The table that the document has.
+fn present(document: &str) -> anyhow::Result<&str> {
+    let (begin, end) = place(document)?;
+    Ok(&document[begin..end])
+}
+
+fn place(document: &str) -> anyhow::Result<(usize, usize)> {
+    let begin = document.find(BEGIN).with_context(|| format!("{DOCUMENT} has no line {BEGIN:?}"))?;
+    let end = document.find(END).with_context(|| format!("{DOCUMENT} has no line {END:?}"))?;
+    ensure!(begin < end, "{DOCUMENT} ends the table before it begins");
+    Ok((begin, end))
+}
+
 fn markdown(pairs: &[Pair]) -> String {
-    let mut out = String::from(
-        "| Suite | Version | Passed | Failed | Allowed deviations | Skipped | Passed with Apache |\n\
-         |---|---|---|---|---|---|---|\n",
-    );
+    let mut out = format!("{}\n{}\n", HEAD[0], HEAD[1]);
     let mut line = |text: String| {
         out.push_str(&text);
         out.push('\n');
@@ -114,7 +139,8 @@ fn markdown(pairs: &[Pair]) -> String {
     line(format!("\nEach row is the newest full run of its suite ({days}). {}", comparison(pairs)));
     let reasons = reasons(pairs);
     if !reasons.is_empty() {
-        out.push_str("\nThe allowed deviations:\n\n| Suite | Test | Times | Reason |\n|---|---|---|---|\n");
+        let [titles, line] = DEVIATIONS;
+        writeln!(out, "\nThe allowed deviations:\n\n{titles}\n{line}").expect("writing to a String");
         out.push_str(&reasons);
     }
     out

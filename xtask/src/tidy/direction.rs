@@ -27,6 +27,8 @@ fn allowed(name: &str) -> Option<Sees> {
         "zebu-testing" => {
             Sees::Only(&["zebu-proto", "zebu-client", "zebu-storage", "zebu-node", "zebu-server"])
         }
+        // What users would write.
+        "zebu-examples" | "zebu-recipes-peer" => Sees::Only(&["zebu-client", "zebu-recipes"]),
         "zebu" | "zebu-interop" | "zebu-bench" | "zebu-fuzz" | "xtask" => Sees::Everything,
         _ => return None,
     })
@@ -44,7 +46,10 @@ pub(crate) fn check(crates: &[Crate]) -> Vec<Violation> {
         };
         let Sees::Only(list) = sees else { continue };
         for dependency in package.dependencies.iter().filter(|dependency| dependency.ours) {
-            let for_tests = dependency.kind == Kind::Development && dependency.name == "zebu-testing";
+            // The recipes' server for virtual time is the tree behind a pipe.
+            let of_recipes = package.name == "zebu-recipes" && dependency.name == "zebu-tree";
+            let for_tests =
+                dependency.kind == Kind::Development && (dependency.name == "zebu-testing" || of_recipes);
             if !for_tests && !list.contains(&dependency.name.as_str()) {
                 let what = format!("{} must not use {}", package.name, dependency.name);
                 violations.push(Violation::new(place.clone(), what, WHY));

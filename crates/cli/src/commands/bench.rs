@@ -1,31 +1,41 @@
 //! `zebu bench`: load for a server, and what it cost.
 
+use std::fmt::Display;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use zebu_bench::{Load, Mix, Nodes, Pace, Progress};
+use serde::Serialize;
+use zebu_bench::{BenchError, Load, Mix, Nodes, Pace, Progress};
 
 use crate::console::{complain, say};
 
 /// Send load to a server and report operations, latencies and the server's CPU time
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 Examples:
   zebu bench                                        reads from 127.0.0.1:2181 for ten seconds
   zebu bench --mix get=9,set=1 --sessions 50 --in-flight 20
   zebu bench --mix set --size 1024 --pid 4711 --json
   zebu bench --mix set --rate 2000                  latency from when each request was due
   zebu bench --server zk1:2181 --server zk2:2181    sessions are spread over both
+  zebu bench storm --sessions 2000                  all sessions connect at once
+  zebu bench fan-out --watchers 1000                one change that many wait for
+  zebu bench idle --sessions 1000 --pid 4711        what sessions cost that do nothing
 
 Everything happens below --root (default /zebu-bench), which stays there afterwards. Never point it at a
-server that others depend on.")]
+server that others depend on."
+)]
 pub(crate) struct Bench {
-    /// Server to load; may be given several times
-    #[arg(long = "server", value_name = "HOST:PORT", default_value = "127.0.0.1:2181")]
-    servers: Vec<String>,
+    #[command(subcommand)]
+    occasion: Option<Occasion>,
+
+    #[command(flatten)]
+    target: Target,
 
     /// Sessions, each with a connection of its own
     #[arg(long, default_value_t = 16)]
@@ -39,7 +49,7 @@ pub(crate) struct Bench {
     #[arg(long, conflicts_with = "in_flight")]
     rate: Option<u32>,
 
-    /// Operations and their weights: get, exists, children, set, create, multi, ping, sync
+    /// Operations and their weights: get, exists, children, set, create, ephemeral, multi, multi-read, ping, sync
     #[arg(long, default_value = "get")]
     mix: Mix,
 
@@ -62,6 +72,14 @@ pub(crate) struct Bench {
     /// Seconds of the measurement
     #[arg(long, default_value_t = 10)]
     seconds: u64,
+}
+
+/// What is measured, and how it is told.
+#[derive(Debug, Args)]
+struct Target {
+    /// Server to load; may be given several times
+    #[arg(long = "server", value_name = "HOST:PORT", default_value = "127.0.0.1:2181")]
+    servers: Vec<String>,
 
     /// Server process on this machine whose CPU and memory are reported; may be given several times
     #[arg(long = "pid")]
@@ -70,6 +88,44 @@ pub(crate) struct Bench {
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Things that happen to a server besides steady load.
+#[derive(Debug, Subcommand)]
+enum Occasion {
+    /// Open many sessions at once, and say how long it took until the last was there
+    Storm {
+        #[command(flatten)]
+        target: Target,
+        /// Sessions that connect at the same moment
+        #[arg(long, default_value_t = 2000)]
+        sessions: usize,
+    },
+    /// Change a node that many sessions watch, and say how long it took until the last was told
+    FanOut {
+        #[command(flatten)]
+        target: Target,
+        /// Sessions that watch the node
+        #[arg(long, default_value_t = 1000)]
+        watchers: usize,
+        /// How often the node is changed
+        #[arg(long, default_value_t = 20)]
+        rounds: usize,
+        /// The node; it is created
+        #[arg(long, default_value = "/zebu-bench")]
+        root: String,
+    },
+    /// Keep sessions that do nothing but ping, and say what they cost
+    Idle {
+        #[command(flatten)]
+        target: Target,
+        /// Sessions
+        #[arg(long, default_value_t = 1000)]
+        sessions: usize,
+        /// How long they stay
+        #[arg(long, default_value_t = 30)]
+        seconds: u64,
+    },
 }
 
 impl Bench {
@@ -87,9 +143,20 @@ impl Bench {
         }
     }
 
-    fn measure(self) -> Result<String, String> {
+    fn measure(mut self) -> Result<String, String> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| format!("the load cannot be started: {error}"))?;
+        match self.occasion.take() {
+            None => runtime.block_on(self.load()),
+            Some(occasion) => runtime.block_on(occasion.measure()),
+        }
+    }
+
+    async fn load(self) -> Result<String, String> {
         let load = Load {
-            servers: self.servers,
+            servers: self.target.servers.clone(),
             sessions: self.sessions,
             pace: self.rate.map_or(Pace::InFlight(self.in_flight), Pace::PerSecond),
             mix: self.mix,
@@ -97,20 +164,47 @@ impl Bench {
             nodes: Nodes::flat(self.root, self.nodes),
             warm_up: Duration::from_secs(self.warm_up),
             duration: Duration::from_secs(self.seconds),
-            processes: self.processes,
+            processes: self.target.processes.clone(),
         };
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| format!("the load cannot be started: {error}"))?;
         let bar = progress_bar(load.warm_up + load.duration);
-        let report = runtime.block_on(async {
-            if let Some(server) = load.servers.first() {
-                zebu_bench::prepare(server, &load.nodes, load.data_bytes, |_| ()).await?;
-            }
-            zebu_bench::run(&load, |progress| show(&bar, progress)).await
-        });
+        if let Some(server) = load.servers.first() {
+            let prepared = zebu_bench::prepare(server, &load.nodes, load.data_bytes, |_| ()).await;
+            prepared.map_err(|error| error.to_string())?;
+        }
+        let report = zebu_bench::run(&load, |progress| show(&bar, progress)).await;
         bar.finish_and_clear();
+        self.target.tell(report)
+    }
+}
+
+impl Occasion {
+    async fn measure(self) -> Result<String, String> {
+        match self {
+            Occasion::Storm { target, sessions } => {
+                let report = zebu_bench::storm(&target.servers, sessions, &target.processes).await;
+                target.tell(report)
+            }
+            Occasion::FanOut { target, watchers, rounds, root } => {
+                if let Some(server) = target.servers.first() {
+                    let prepared = zebu_bench::prepare(server, &Nodes::flat(&root, 0), 0, |_| ()).await;
+                    prepared.map_err(|error| error.to_string())?;
+                }
+                let report =
+                    zebu_bench::fan_out(&target.servers, &root, watchers, rounds, &target.processes).await;
+                target.tell(report)
+            }
+            Occasion::Idle { target, sessions, seconds } => {
+                let duration = Duration::from_secs(seconds);
+                let report = zebu_bench::idle(&target.servers, sessions, duration, &target.processes).await;
+                target.tell(report)
+            }
+        }
+    }
+}
+
+impl Target {
+    /// The report in the form that was asked for.
+    fn tell<R: Serialize + Display>(&self, report: Result<R, BenchError>) -> Result<String, String> {
         let report = report.map_err(|error| error.to_string())?;
         if self.json {
             serde_json::to_string_pretty(&report).map_err(|error| error.to_string())

@@ -1,40 +1,60 @@
-//! `zebu status`: asks a server how it is, with the word `srvr`.
+//! `zebu status`: asks the server of a configuration how it is, in the words of zkServer.sh, or any servers of an
+//! ensemble what they are.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use zebu_client::ServerList;
 
 use crate::config_arguments::environment;
 use crate::config_file::{ClientPort, Peek, locate};
 use crate::console::{complain, say};
+use crate::monitor::{self, Form};
 
 /// How long a server may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// No answer of `srvr` is longer.
 const ANSWER_LIMIT: u64 = 64 * 1024;
 
-/// Ask a server whether it serves, and as what
+/// Ask servers whether they serve, and as what
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  zebu status
+  zebu status                                     the server of conf/zoo.cfg
   zebu status /etc/zebu/zoo.cfg
+  zebu status zk1:2181,zk2:2181,zk3:2181          an ensemble: role, zxid, epoch, followers, observers
+  zebu status --json zk1:2181,zk2:2181,zk3:2181
 
-Exit status: 0 it serves, 1 it does not answer.")]
+Followers and observers are those that are up to date; the leader tells them with the word mntr, which must be in \
+4lw.commands.whitelist. Both Zebu and Apache ZooKeeper servers can be asked.
+Exit status: 0 all serve and one of several leads, 1 not so, 2 wrong arguments.")]
 pub(crate) struct Status {
-    /// zoo.cfg; a bare name is looked for in the configuration directory
-    #[arg(value_name = "CONFIG")]
-    config: Option<String>,
+    /// zoo.cfg (a bare name is looked for in the configuration directory), or host:port,host:port...
+    #[arg(value_name = "CONFIG|SERVERS")]
+    subject: Option<String>,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Whether this is a connection string: names of files have no colon, unless there is such a file.
+fn names_servers(subject: &str) -> bool {
+    (subject.contains(':') || subject.contains(',')) && !Path::new(subject).exists()
 }
 
 impl Status {
     /// Asks.
     pub(crate) fn run(self) -> ExitCode {
+        let form = if self.json { Form::Json } else { Form::Table };
+        if let Some(servers) = self.subject.as_deref().filter(|subject| names_servers(subject)) {
+            return show_servers(servers, form);
+        }
         let environment = environment();
-        let config = locate(self.config.as_deref(), &environment, std::env::current_exe().ok().as_deref());
+        let config = locate(self.subject.as_deref(), &environment, std::env::current_exe().ok().as_deref());
         complain(format!("Using config: {}", config.display()));
         let found = match Peek::read(&config) {
             Ok(peek) => peek.client_port(),
@@ -48,6 +68,9 @@ impl Status {
             return ExitCode::FAILURE;
         };
         let mode = match &port {
+            ClientPort::Plain { host, port } if self.json => {
+                return show_servers(&format!("{host}:{port}"), form);
+            }
             ClientPort::Plain { host, port } => {
                 say(format!("Client port found: {port}. Client address: {host}. Client SSL: false."));
                 ask(host, port).ok().and_then(|answer| mode_line(&answer))
@@ -69,6 +92,19 @@ impl Status {
             }
         }
     }
+}
+
+/// One line per server.
+fn show_servers(servers: &str, form: Form) -> ExitCode {
+    let list: ServerList = match servers.parse() {
+        Ok(list) => list,
+        Err(error) => {
+            complain(format!("{error}"));
+            return ExitCode::from(2);
+        }
+    };
+    let addresses: Vec<String> = list.servers().iter().map(ToString::to_string).collect();
+    if monitor::show_roles(&addresses, form) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Sends `srvr` and returns the whole answer. A name may have several addresses; the first that answers

@@ -1,5 +1,6 @@
 //! A look at servers again and again, by their four-letter words: no session, no right to read anything.
 
+mod roles;
 mod sample;
 mod view;
 
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use crate::console::{begin, say};
+use roles::Role;
 use sample::Sample;
 use view::Row;
 
@@ -40,15 +42,34 @@ pub(crate) fn run(addresses: &[String], looks: Looks, form: Form) -> bool {
     }
 }
 
+/// Shows once who is what in an ensemble. True if all serve and one leads.
+pub(crate) fn show_roles(addresses: &[String], form: Form) -> bool {
+    let answers = ask_all(addresses);
+    let roles: Vec<Role> = addresses
+        .iter()
+        .zip(answers)
+        .map(|(address, state)| Role { address: address.clone(), state })
+        .collect();
+    match form {
+        Form::Table => begin(&roles::table(&roles)),
+        Form::Json => say(format!("{:#}", roles::json(&roles, &now()))),
+    }
+    roles::verdict(&roles).is_ok()
+}
+
 /// Asks all servers at once: a slow one does not hold up the others.
-fn look(addresses: &[String], before: &mut [Option<Sample>]) -> Vec<Row> {
-    let answers: Vec<Result<Sample, String>> = std::thread::scope(|scope| {
+fn ask_all(addresses: &[String]) -> Vec<Result<Sample, String>> {
+    std::thread::scope(|scope| {
         let asked: Vec<_> = addresses.iter().map(|address| scope.spawn(|| sample::take(address))).collect();
         asked
             .into_iter()
             .map(|one| one.join().unwrap_or_else(|_| Err("the question failed".to_owned())))
             .collect()
-    });
+    })
+}
+
+fn look(addresses: &[String], before: &mut [Option<Sample>]) -> Vec<Row> {
+    let answers = ask_all(addresses);
     let rows = addresses.iter().zip(answers).zip(before);
     rows.map(|((address, state), last)| {
         let rate = state.as_ref().ok().zip(last.as_ref()).and_then(|(now, last)| view::rate(last, now));
@@ -58,8 +79,12 @@ fn look(addresses: &[String], before: &mut [Option<Sample>]) -> Vec<Row> {
     .collect()
 }
 
+fn now() -> String {
+    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
 fn show(rows: &[Row], looks: Looks, form: Form) {
-    let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let now = now();
     if form == Form::Json {
         say(view::json(rows, &now).to_string());
         return;

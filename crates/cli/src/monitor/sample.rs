@@ -25,14 +25,30 @@ pub(crate) struct Sample {
     pub(crate) nodes: u64,
     /// Only `mntr` tells.
     pub(crate) watches: Option<u64>,
+    /// Of a leader: followers that are up to date. Only `mntr` tells.
+    pub(crate) followers: Option<u64>,
+    /// Of a leader: observers that are up to date. Only `mntr` tells.
+    pub(crate) observers: Option<u64>,
+    /// Only the `mntr` of Zebu tells.
+    pub(crate) epoch: Option<u64>,
 }
 
 /// Asks a server.
 pub(crate) fn take(address: &str) -> Result<Sample, String> {
     let srvr = ask(address, "srvr").map_err(|error| error.to_string())?;
     let mut sample = parse_srvr(&srvr, Instant::now())?;
-    sample.watches = ask(address, "mntr").ok().and_then(|text| mntr_number(&text, "zk_watch_count"));
+    if let Ok(text) = ask(address, "mntr") {
+        sample.watches = mntr_number(&text, "zk_watch_count");
+        sample.followers = mntr_number(&text, "zk_synced_followers");
+        sample.observers = mntr_number(&text, "zk_synced_observers");
+        sample.epoch = mntr_number(&text, "zk_epoch");
+    }
     Ok(sample)
+}
+
+/// The number behind `0x`.
+pub(crate) fn number_after_0x(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
 fn ask(address: &str, word: &str) -> io::Result<String> {
@@ -81,6 +97,9 @@ fn parse_srvr(text: &str, at: Instant) -> Result<Sample, String> {
         latency: (part(), part(), part()),
         nodes: number("Node count:"),
         watches: None,
+        followers: None,
+        observers: None,
+        epoch: None,
     })
 }
 
@@ -96,6 +115,11 @@ pub(crate) mod tests {
     pub(crate) const SRVR: &str = "Zookeeper version: 3.9.5-abc, built on 2026-02-11 20:18 UTC\n\
         Latency min/avg/max: 0/1.5/12\nReceived: 1000\nSent: 999\nConnections: 3\nOutstanding: 2\n\
         Zxid: 0x1f\nMode: standalone\nNode count: 42\n";
+
+    /// What [`SRVR`] says.
+    pub(crate) fn sample() -> Sample {
+        parse_srvr(SRVR, Instant::now()).unwrap()
+    }
 
     #[test]
     fn the_answer_is_read() {

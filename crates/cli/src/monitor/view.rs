@@ -50,15 +50,20 @@ pub(crate) fn table(rows: &[Row]) -> String {
             ],
         });
     }
-    let full = |line: &&Vec<String>| line.len() == HEAD.len();
+    align(&lines, HEAD.len())
+}
+
+/// Columns one below the other. A line with fewer cells is a remark and widens its first column only.
+pub(super) fn align(lines: &[Vec<String>], columns: usize) -> String {
+    let full = |line: &&Vec<String>| line.len() == columns;
     let width = |column: usize| {
         let cells = lines.iter().filter(full).map(|line| line[column].chars().count());
         let first = lines.iter().map(|line| if column == 0 { line[0].chars().count() } else { 0 });
         cells.chain(first).max().unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+    let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut text = String::new();
-    for line in &lines {
+    for line in lines {
         let cells: Vec<String> =
             line.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
         text.push_str(cells.join("  ").trim_end());
@@ -110,6 +115,9 @@ mod tests {
             latency: ("0".into(), "0.5".into(), "9".into()),
             nodes: 42,
             watches: None,
+            followers: None,
+            observers: None,
+            epoch: None,
         }
     }
 

@@ -154,6 +154,7 @@ impl Trio {
             retry_ms: 100,
             history,
             window: 1 << 20,
+            last_counter: zebu_zab::LAST_COUNTER,
             dynamic: dynamic.cloned(),
         };
         let empty = Disk { log: Vec::new(), accepted_epoch: 0, current_epoch: 0, trust: Trust::Trusted };

@@ -161,6 +161,9 @@ impl Follower {
                 Dirty::Gone(_) | Dirty::Node(_) => {}
                 Dirty::All => {
                     self.stale();
+                    if skip(news).await == Skipped::ToTheEnd {
+                        return Ok(());
+                    }
                     self.read_from(news, vec![self.root.clone()], Descent::All).await?;
                     self.complete();
                 }
@@ -332,6 +335,27 @@ enum Dirty {
     Gone(String),
     All,
     Lost,
+}
+
+/// What was passed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Skipped {
+    /// What had come so far.
+    SoFar,
+    /// Nothing more will come.
+    ToTheEnd,
+}
+
+/// Passes over all that has come so far: whoever reads everything need not do so once for each of them. After a
+/// time in which connections were lost faster than all could be read, that would have no end.
+async fn skip(news: &mut News) -> Skipped {
+    loop {
+        tokio::select! {
+            biased;
+            dirty = next(news) => if matches!(dirty, Dirty::Lost) { return Skipped::ToTheEnd },
+            () = std::future::ready(()) => return Skipped::SoFar,
+        }
+    }
 }
 
 async fn next(news: &mut News) -> Dirty {

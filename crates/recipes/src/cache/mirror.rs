@@ -129,11 +129,11 @@ impl Cache {
     /// Waits until the copy is complete for the first time, or again after a lost connection.
     pub async fn synced(&self) -> Result<(), RecipeError> {
         let mut synced = self.synced.clone();
-        match synced.wait_for(|synced| *synced).await {
-            Ok(_) => Ok(()),
-            Err(_) => {
-                Err(self.failure().unwrap_or_else(|| RecipeError::Invalid("the cache has ended".into())))
-            }
+        let waited = synced.wait_for(|synced| *synced).await.is_ok();
+        match self.failure() {
+            Some(error) => Err(error),
+            None if waited => Ok(()),
+            None => Err(RecipeError::Invalid("the cache has ended".into())),
         }
     }
 

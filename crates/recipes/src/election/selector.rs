@@ -32,12 +32,13 @@ use crate::lock::{Hold, LockLayout};
 /// let mut terms = 0;
 /// let selector = LeaderSelector::new(&client, "/jobs/leader", "host-7");
 /// let result = selector
-///     .run(async |leadership| {
-///         println!("term {}", leadership.token());
+///     .run(|leadership| {
 ///         terms += 1;
-///         match terms {
-///             3 => ControlFlow::Break("done"),
-///             _ => ControlFlow::Continue(()), // give it up and queue again
+///         let last = terms == 3;
+///         async move {
+///             println!("term {}", leadership.token());
+///             // Not the last: give it up and queue again.
+///             if last { ControlFlow::Break("done") } else { ControlFlow::Continue(()) }
 ///         }
 ///     })
 ///     .await?;
@@ -83,10 +84,10 @@ impl LeaderSelector {
 
     /// Waits until it leads, runs the work, gives leadership up, and so on until the work says `Break`. Work
     /// that loses leadership is dropped at its next await, and gets another chance with the next term.
-    pub async fn run<R>(
-        &self,
-        mut work: impl AsyncFnMut(Leadership) -> ControlFlow<R>,
-    ) -> Result<R, RecipeError> {
+    pub async fn run<R, F>(&self, mut work: impl FnMut(Leadership) -> F) -> Result<R, RecipeError>
+    where
+        F: Future<Output = ControlFlow<R>>,
+    {
         loop {
             let Some(ticket) = self.line.stand(Kind::Exclusive, Patience::Endless).await? else { continue };
             let hold = Hold::begin(ticket, self.line.terms);

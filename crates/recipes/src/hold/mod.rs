@@ -9,4 +9,4 @@ pub use held::{Fenced, Held, fenced_out, run_while_held};
 pub use state::Holding;
 pub use terms::{FencingToken, LossReason, Terms, WhenSuspended};
 
-pub(crate) use state::{REVOKE, Watched};
+pub(crate) use state::{REVOKE, UNLOCK, Watched, now};

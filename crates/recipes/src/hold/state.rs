@@ -14,6 +14,14 @@ use crate::connection::{persist, present};
 /// What is written into a node to ask its owner to give it up, as Curator writes it.
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
 
+/// The same, as ZooKeeper's documentation of shared locks has it.
+pub(crate) const UNLOCK: &[u8] = b"unlock";
+
+/// The clock that leases are measured by, which a test can move.
+pub(crate) fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
 /// What is known of one hold. Guards hand it out by [`Held::holding`](super::Held::holding); it stays
 /// readable after the guard has gone.
 #[derive(Clone, Debug)]
@@ -201,7 +209,7 @@ impl Holding {
             }
         }
         match self.lease_deadline() {
-            Some(deadline) if Instant::now() < deadline => None,
+            Some(deadline) if now() < deadline => None,
             Some(_) | None => Some(LossReason::LeaseEnded),
         }
     }
@@ -214,7 +222,7 @@ impl Holding {
                 return reason;
             }
             // It moves on with every answer; then this wakes and looks again.
-            let deadline = self.lease_deadline().unwrap_or_else(Instant::now);
+            let deadline = self.lease_deadline().unwrap_or_else(now);
             tokio::select! {
                 changed = states.changed() => if changed.is_err() { return LossReason::Closed },
                 () = tokio::time::sleep_until(deadline.into()) => {}
@@ -233,7 +241,7 @@ impl Holding {
                     return LossReason::NodeDeleted;
                 }
                 Ok(Some((node, watcher))) => {
-                    if node.data == REVOKE {
+                    if node.data == REVOKE || node.data == UNLOCK {
                         self.state.revoked.send_replace(true);
                     }
                     watcher

@@ -76,7 +76,19 @@ pub(crate) const fn comes_before(left: i32, right: i32) -> bool {
     right.wrapping_sub(left) > 0
 }
 
+/// Whether names end in a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Numbering {
+    Counter,
+    None,
+}
+
 impl Naming {
+    /// A name without a marker is the mark alone.
+    pub(crate) const fn numbering(&self, kind: Kind) -> Numbering {
+        if self.marker(kind).is_empty() { Numbering::None } else { Numbering::Counter }
+    }
+
     pub(crate) const fn marker(&self, kind: Kind) -> &'static str {
         match kind {
             Kind::Exclusive => self.exclusive,

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use tokio::runtime::Handle;
 use zebu_client::{Client, Compression, Error, Parents, Retry, SessionId, Stat, path};
 
-use super::naming::{Kind, Naming};
+use super::naming::{Kind, Naming, Numbering};
 use crate::connection::{Attempts, is_passing, persist, present};
 
 /// A node in a line. Dropping it deletes the node in the background, as surely as the session lives.
@@ -19,9 +19,12 @@ pub(crate) struct Ticket {
 }
 
 /// What dropping a ticket does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Fate {
+    /// Nobody else ever has a node of this name: it may be deleted once too often.
     Delete,
+    /// Others have nodes of the same name afterwards: it is deleted only while it is this one.
+    DeleteThisOne(Handle),
     Nothing,
 }
 
@@ -47,7 +50,8 @@ impl Ticket {
             let mark = naming.style.mark();
             let wanted = path::join(directory, &format!("{mark}{}", naming.marker(kind)));
             let broom = Broom::new(client, directory, &mark);
-            if let Some(ticket) = create(client, &wanted, &mark, data, &mut attempts).await? {
+            let numbering = naming.numbering(kind);
+            if let Some(ticket) = create(client, &wanted, &mark, numbering, data, &mut attempts).await? {
                 broom.put_away();
                 return Ok(ticket);
             }
@@ -57,6 +61,12 @@ impl Ticket {
     /// Takes over a node that was created in another way.
     pub(crate) fn adopt(client: &Client, path: String, mark: String, stat: Stat) -> Ticket {
         Ticket { client: client.clone(), path, mark, stat, fate: Fate::Delete }
+    }
+
+    /// Takes over a node whose name others use too, as soon as it has gone.
+    pub(crate) fn adopt_shared(client: &Client, path: String, mark: String, stat: Stat) -> Ticket {
+        let fate = Fate::DeleteThisOne(Handle::current());
+        Ticket { client: client.clone(), path, mark, stat, fate }
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -92,6 +102,11 @@ impl Ticket {
 
     /// Deletes the node and waits for the answer. If the session ends meanwhile, the node goes with it.
     pub(crate) async fn give_back(mut self) -> Result<(), Error> {
+        if matches!(self.fate, Fate::DeleteThisOne(_)) {
+            delete_this_one(&self.client, &self.path, &self.stat).await?;
+            self.fate = Fate::Nothing;
+            return Ok(());
+        }
         let mut attempts = Attempts::default();
         loop {
             if !self.is_of_this_session() {
@@ -112,9 +127,39 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if self.fate == Fate::Delete && self.is_of_this_session() {
+        if !self.is_of_this_session() {
+            return;
+        }
+        match &self.fate {
             // Sent now, repeated in the background until it is answered.
-            drop(self.client.delete(&self.path).quiet().guaranteed().send());
+            Fate::Delete => drop(self.client.delete(&self.path).quiet().guaranteed().send()),
+            Fate::DeleteThisOne(runtime) => {
+                let (client, path, stat) = (self.client.clone(), self.path.clone(), self.stat);
+                // An error means that the client is over, and the node with it.
+                runtime.spawn(async move { delete_this_one(&client, &path, &stat).await });
+            }
+            Fate::Nothing => {}
+        }
+    }
+}
+
+/// Deletes a node if it is the one with this stat. As long as the session that owns it lives, nobody else deletes it
+/// and takes its name; so what was looked at is what is deleted. Looked at again before every attempt, because one
+/// whose answer was lost may have been carried out.
+async fn delete_this_one(client: &Client, path: &str, stat: &Stat) -> Result<(), Error> {
+    let mut attempts = Attempts::default();
+    loop {
+        let found = persist(client, || async {
+            client.sync(path).retry(Retry::Never).await?;
+            client.exists(path).retry(Retry::Never).await
+        });
+        let ours = found.await?.is_some_and(|found| found.czxid == stat.czxid);
+        if !ours || client.session().id != SessionId(stat.ephemeral_owner) {
+            return Ok(());
+        }
+        match client.delete(path).quiet().retry(Retry::Never).await {
+            Ok(()) => return Ok(()),
+            Err(error) => attempts.after(client, error).await?,
         }
     }
 }
@@ -124,11 +169,15 @@ async fn create(
     client: &Client,
     wanted: &str,
     mark: &str,
+    numbering: Numbering,
     data: &Bytes,
     attempts: &mut Attempts,
 ) -> Result<Option<Ticket>, Error> {
     loop {
-        let mut create = client.create(wanted).ephemeral().sequential().compression(Compression::None);
+        let mut create = client.create(wanted).ephemeral().compression(Compression::None);
+        if numbering == Numbering::Counter {
+            create = create.sequential();
+        }
         if !data.is_empty() {
             create = create.data(data.clone());
         }

@@ -1,7 +1,7 @@
 //! The wait for one's turn. Every wake-up only means "look again": the decision is always made on a fresh
 //! list, and only for a node that the present session owns.
 
-use std::time::{Duration, Instant as StdInstant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -11,7 +11,7 @@ use super::naming::{Kind, Naming, Place};
 use super::ticket::Ticket;
 use crate::connection::{before, persist, present};
 use crate::error::RecipeError;
-use crate::hold::Terms;
+use crate::hold::{Terms, now};
 
 /// How long the answer to the delete of a node is waited for when its owner has given up.
 const STEP_OUT: Duration = Duration::from_secs(1);
@@ -142,7 +142,7 @@ impl Line {
     fn is_leased(&self) -> bool {
         let margin = self.terms.margin_of(self.client.session().timeout);
         let deadline = self.client.lease_deadline().and_then(|deadline| deadline.checked_sub(margin));
-        deadline.is_some_and(|deadline| StdInstant::now() < deadline)
+        deadline.is_some_and(|deadline| now() < deadline)
     }
 }
 

@@ -40,6 +40,18 @@ pub enum RwLockLayout {
     Kazoo,
 }
 
+/// How the nodes of a semaphore are named. The rules of [`LockLayout`] hold here too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum SemaphoreLayout {
+    /// `<path>/leases/_c_<uuid>-lease-<number>` and a line in `<path>/locks`: shared with Curator's
+    /// `InterProcessSemaphoreV2`.
+    #[default]
+    Curator,
+    /// `<path>/<32 digits>` and a line in `<path>-__lock__`: shared with Kazoo's `Semaphore`. The number of permits
+    /// stands in the node at the path, and who asks with another number is refused.
+    Kazoo,
+}
+
 impl RwLockLayout {
     pub(crate) const fn naming(self) -> Naming {
         match self {

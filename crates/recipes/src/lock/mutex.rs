@@ -10,9 +10,10 @@ use zebu_client::{Client, Compression, Retry, path};
 
 use super::hold::Hold;
 use super::layout::LockLayout;
+use super::revocation::{RevocationWord, Revoked, ask, revoke};
 use crate::connection::{persist, present};
 use crate::error::RecipeError;
-use crate::hold::{Fenced, Held, Holding, REVOKE, Terms};
+use crate::hold::{Fenced, Held, Holding, Terms};
 use crate::line::{Kind, Line, Patience};
 
 /// A lock that one holder at a time has, in the order of their coming.
@@ -241,10 +242,13 @@ impl Mutex {
     /// Asks a contender to give up its place: [`MutexGuard::revoked`] ends there, and Curator's revocation
     /// listeners are called. Whether it does so is its own decision. One that is gone already is no error.
     pub async fn request_revocation(&self, contender: &Contender) -> Result<(), RecipeError> {
-        let client = &self.line.client;
-        let write = || client.set(&contender.path, REVOKE).compression(Compression::None).retry(Retry::Never);
-        present(persist(client, write).await)?;
-        Ok(())
+        ask(&self.line.client, contender, RevocationWord::Curator).await
+    }
+
+    /// Asks a contender to give up its place, and takes it away if it is still there after the grace. A holder
+    /// that is not ours may not notice that: let what it writes to ask for tokens.
+    pub async fn revoke(&self, contender: &Contender, grace: Duration) -> Result<Revoked, RecipeError> {
+        revoke(&self.line.client, contender, RevocationWord::Curator, grace).await
     }
 }
 

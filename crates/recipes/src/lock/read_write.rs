@@ -8,6 +8,7 @@ use zebu_client::{Client, CreateMode, CreateSpec, ErrorCode, Retry, SessionId, S
 use super::hold::Hold;
 use super::layout::RwLockLayout;
 use super::mutex::{Contender, contenders};
+use super::revocation::{RevocationWord, Revoked, ask, revoke};
 use crate::connection::{Attempts, persist};
 use crate::error::RecipeError;
 use crate::hold::{Fenced, Held, Holding, LossReason, Terms};
@@ -129,6 +130,42 @@ impl RwLock {
         contenders(&self.line).await
     }
 
+    /// Asks a contender to give up its place: [`ReadGuard::revoked`] or [`WriteGuard::revoked`] ends there.
+    /// Whether it does so is its own decision. One that is gone already is no error.
+    pub async fn request_revocation(
+        &self,
+        contender: &Contender,
+        word: RevocationWord,
+    ) -> Result<(), RecipeError> {
+        ask(&self.line.client, contender, word).await
+    }
+
+    /// Asks a contender to give up its place, and takes it away if it is still there after the grace.
+    ///
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// use std::time::Duration;
+    /// use zebu_recipes::{Held, LossReason, RevocationWord, Revoked, RwLock};
+    ///
+    /// let lock = RwLock::new(&client, "/locks/catalog");
+    /// let stubborn = lock.read().await?;
+    /// let grace = Duration::from_millis(10);
+    /// let reader = &lock.contenders().await?[0];
+    /// assert_eq!(lock.revoke(reader, RevocationWord::Unlock, grace).await?, Revoked::Forced);
+    /// assert_eq!(stubborn.lost().await, LossReason::NodeDeleted);
+    /// lock.write().await?.release().await?;
+    /// # Ok(()) });
+    /// ```
+    pub async fn revoke(
+        &self,
+        contender: &Contender,
+        word: RevocationWord,
+        grace: Duration,
+    ) -> Result<Revoked, RecipeError> {
+        revoke(&self.line.client, contender, word, grace).await
+    }
+
     async fn acquire(&self, kind: Kind, patience: Patience) -> Result<Option<Hold>, RecipeError> {
         let ticket = self.line.stand(kind, patience).await?;
         Ok(ticket.map(|ticket| Hold::begin(ticket, self.line.terms)))
@@ -146,6 +183,11 @@ impl ReadGuard {
     /// Gives the lock back and waits until the ensemble knows.
     pub async fn release(self) -> Result<(), RecipeError> {
         self.hold.release().await
+    }
+
+    /// Comes to its end when somebody [asks](RwLock::request_revocation) for the lock.
+    pub async fn revoked(&self) {
+        self.hold.holding().revoked().await;
     }
 }
 
@@ -169,6 +211,11 @@ impl WriteGuard {
     /// Gives the lock back and waits until the ensemble knows.
     pub async fn release(self) -> Result<(), RecipeError> {
         self.hold.release().await
+    }
+
+    /// Comes to its end when somebody [asks](RwLock::request_revocation) for the lock.
+    pub async fn revoked(&self) {
+        self.hold.holding().revoked().await;
     }
 
     /// Goes on as a reader, in the same place of the line: no writer gets in between. What depends on this

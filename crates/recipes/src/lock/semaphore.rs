@@ -1,19 +1,25 @@
 //! The counting semaphore: a lease per permit, and a line of those who want one, of whom only the first
 //! looks at the leases.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zebu_client::{Client, Retry, path};
+use tokio::sync::OnceCell;
+use zebu_client::{Client, Compression, ErrorCode, Parents, Retry, path};
 
 use super::hold::Hold;
-use super::layout::LockLayout;
+use super::layout::{LockLayout, SemaphoreLayout};
 use crate::connection::{before, persist, present};
 use crate::error::RecipeError;
 use crate::hold::{Fenced, Held, Holding, Terms};
 use crate::line::{IdStyle, Kind, Line, Naming, Patience, Ticket, step_out};
 
-const LEASES: Naming = Naming { style: IdStyle::Curator, exclusive: "lease-", shared: "" };
+/// The leases of Curator's layout.
+const CURATOR: Naming = Naming { style: IdStyle::Curator, exclusive: "lease-", shared: "" };
+
+/// The leases of Kazoo's layout: an id and nothing else.
+const KAZOO: Naming = Naming { style: IdStyle::Kazoo, exclusive: "", shared: "" };
 
 /// A number of permits that are handed out in the order of asking.
 ///
@@ -26,9 +32,15 @@ const LEASES: Naming = Naming { style: IdStyle::Curator, exclusive: "lease-", sh
 ///     _c_0d1c2a55-…-lease-0000000004             ephemeral: a permit
 /// ```
 ///
-/// The layout is that of Curator's `InterProcessSemaphoreV2`. Like there, everybody must ask with the same
+/// This is the layout of Curator's `InterProcessSemaphoreV2`. Like there, everybody must ask with the same
 /// number of permits; nothing in the nodes says it. Other children of `leases` are ignored here, but Curator
-/// counts them.
+/// counts them. With [`SemaphoreLayout::Kazoo`] it is that of Kazoo's `Semaphore`:
+///
+/// ```text
+/// /limits/uploads                                persistent: "2", the number of permits
+///   53345f9894234e0ca7b59f819e3ec2e1             ephemeral: a permit
+/// /limits/uploads-__lock__                       the line, as that of a Mutex in Kazoo's layout
+/// ```
 ///
 /// ```
 /// # zebu_testing::with_server(async |server| {
@@ -53,9 +65,12 @@ const LEASES: Naming = Naming { style: IdStyle::Curator, exclusive: "lease-", sh
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     guard: Line,
-    leases: String,
+    path: String,
+    layout: SemaphoreLayout,
     permits: u32,
     data: Bytes,
+    /// Set when the directory has been found to be one of this layout.
+    checked: Arc<OnceCell<()>>,
 }
 
 impl Semaphore {
@@ -68,7 +83,18 @@ impl Semaphore {
             data: Bytes::new(),
             terms: Terms::default(),
         };
-        Semaphore { guard, leases: path::join(path, "leases"), permits, data: Bytes::new() }
+        let (layout, checked) = (SemaphoreLayout::default(), Arc::default());
+        Semaphore { guard, path: path.to_owned(), layout, permits, data: Bytes::new(), checked }
+    }
+
+    /// With whom the semaphore is shared.
+    pub fn layout(mut self, layout: SemaphoreLayout) -> Semaphore {
+        (self.guard.directory, self.guard.naming) = match layout {
+            SemaphoreLayout::Curator => (path::join(&self.path, "locks"), LockLayout::Curator.naming()),
+            SemaphoreLayout::Kazoo => (format!("{}-__lock__", self.path), LockLayout::Kazoo.naming()),
+        };
+        (self.layout, self.checked) = (layout, Arc::default());
+        self
     }
 
     /// What others see of us in the leases.
@@ -124,9 +150,64 @@ impl Semaphore {
     /// How many permits are taken now.
     pub async fn taken(&self) -> Result<usize, RecipeError> {
         let client = &self.guard.client;
-        let listed = persist(client, || client.children(&self.leases).retry(Retry::Never)).await;
+        let leases = self.leases();
+        let listed = persist(client, || client.children(&leases).retry(Retry::Never)).await;
         let names = present(listed)?.map_or_else(Vec::new, |list| list.names);
-        Ok(names.iter().filter(|name| LEASES.parse(name).is_some()).count())
+        Ok(names.iter().filter(|name| self.is_lease(name)).count())
+    }
+
+    fn leases(&self) -> String {
+        match self.layout {
+            SemaphoreLayout::Curator => path::join(&self.path, "leases"),
+            SemaphoreLayout::Kazoo => self.path.clone(),
+        }
+    }
+
+    fn is_lease(&self, name: &str) -> bool {
+        match self.layout {
+            SemaphoreLayout::Curator => CURATOR.parse(name).is_some(),
+            SemaphoreLayout::Kazoo => is_kazoo_lease(name),
+        }
+    }
+
+    /// Refuses a directory that is used in the other layout, and another number of permits where it is written.
+    async fn check_layout(&self) -> Result<(), RecipeError> {
+        let client = &self.guard.client;
+        let listed = persist(client, || client.children(&self.path).retry(Retry::Never)).await;
+        let names = present(listed)?.map_or_else(Vec::new, |list| list.names);
+        let is_stranger = |name: &&String| match self.layout {
+            SemaphoreLayout::Curator => is_kazoo_lease(name),
+            SemaphoreLayout::Kazoo => matches!(&***name, "locks" | "leases"),
+        };
+        if let Some(child) = names.iter().find(is_stranger).cloned() {
+            return Err(RecipeError::LayoutConflict { directory: self.path.clone(), child });
+        }
+        if self.layout == SemaphoreLayout::Kazoo { self.check_permits().await } else { Ok(()) }
+    }
+
+    /// The number of permits in Kazoo's layout; written by whoever makes the node.
+    async fn check_permits(&self) -> Result<(), RecipeError> {
+        let (client, path) = (&self.guard.client, &self.path);
+        let create = || {
+            let create = client.create(path).data(self.permits.to_string()).compression(Compression::None);
+            create.parents(Parents::Persistent).retry(Retry::Never)
+        };
+        match persist(client, create).await {
+            Ok(_) => return Ok(()),
+            Err(error) if error.code() == Some(ErrorCode::NodeExists) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let read = persist(client, || client.get(path).compression(Compression::None).retry(Retry::Never));
+        let node = present(read.await)?;
+        // Other data is none of ours, as with Kazoo.
+        let written = node.and_then(|node| std::str::from_utf8(&node.data).ok()?.trim().parse::<u32>().ok());
+        match written {
+            Some(written) if written != self.permits => {
+                let permits = self.permits;
+                Err(RecipeError::Invalid(format!("{path} has {written} permits, not {permits}")))
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     pub(super) async fn acquire_by(
@@ -137,6 +218,11 @@ impl Semaphore {
         if count > self.permits {
             let permits = self.permits;
             return Err(RecipeError::Invalid(format!("{count} permits of {permits} can never be had")));
+        }
+        let check = self.checked.get_or_try_init(|| self.check_layout());
+        match before(patience.deadline(), check).await {
+            Some(checked) => drop(checked?),
+            None => return Ok(None),
         }
         loop {
             let Some(guard) = self.guard.stand(Kind::Exclusive, patience).await? else { return Ok(None) };
@@ -168,12 +254,16 @@ impl Semaphore {
         count: u32,
         patience: Patience,
     ) -> Result<Filled, RecipeError> {
-        let client = &self.guard.client;
+        let (client, directory) = (&self.guard.client, self.leases());
+        let naming = match self.layout {
+            SemaphoreLayout::Curator => CURATOR,
+            SemaphoreLayout::Kazoo => KAZOO,
+        };
         for _ in 0..count {
-            leases.push(Ticket::take(client, &self.leases, &LEASES, Kind::Exclusive, &self.data).await?);
+            leases.push(Ticket::take(client, &directory, &naming, Kind::Exclusive, &self.data).await?);
         }
         loop {
-            let list = persist(client, || client.children(&self.leases).retry(Retry::Never).watched()).await;
+            let list = persist(client, || client.children(&directory).retry(Retry::Never).watched()).await;
             let Some((list, changed)) = present(list)? else { return Ok(Filled::StartOver) };
             let is_there = |lease: &Ticket| {
                 lease.is_of_this_session() && list.names.iter().any(|name| name == lease.name())
@@ -181,7 +271,7 @@ impl Semaphore {
             if !guard.is_of_this_session() || !leases.iter().all(is_there) {
                 return Ok(Filled::StartOver);
             }
-            let taken = list.names.iter().filter(|name| LEASES.parse(name).is_some()).count();
+            let taken = list.names.iter().filter(|name| self.is_lease(name)).count();
             if u32::try_from(taken).is_ok_and(|taken| taken <= self.permits) {
                 return Ok(Filled::All);
             }
@@ -191,6 +281,10 @@ impl Semaphore {
             }
         }
     }
+}
+
+fn is_kazoo_lease(name: &str) -> bool {
+    name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 enum Filled {

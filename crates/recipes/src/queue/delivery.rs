@@ -103,7 +103,7 @@ pub(super) enum Claimed {
 pub(super) async fn claim(queue: &Queue, name: &str) -> Result<Claimed, RecipeError> {
     let lock = path::join(&queue.locks, name);
     let Some(stat) = make_lock(queue, &lock).await? else { return Ok(Claimed::Taken) };
-    let ticket = Ticket::adopt(&queue.client, lock, name.to_owned(), stat);
+    let ticket = Ticket::adopt_shared(&queue.client, lock, name.to_owned(), stat);
     // It may have been finished between our look and our lock.
     match queue.read(name).await? {
         Some(entry) => {
@@ -177,7 +177,7 @@ impl Drop for Unfinished<'_> {
                 && node.data == id
             {
                 // Adopted and dropped: deleted in the background if the session is still the same.
-                drop(Ticket::adopt(&client, lock.clone(), id_text(&id), node.stat));
+                drop(Ticket::adopt_shared(&client, lock.clone(), id_text(&id), node.stat));
             }
         });
     }

@@ -17,19 +17,23 @@ fn members(count: u32) -> NonZeroU32 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_or_session_may_end_at_every_request_of_a_barrier() {
-    at_every_step(&[Fault::CutBefore, Fault::CutAfter, Fault::Expire], &[""], async |rig: &Rig| {
-        let path = format!("{}/barrier", rig.path);
-        let barrier = Barrier::new(&rig.victim, &path);
-        barrier.raise().await.expect("raised");
-        barrier.raise().await.expect("it stands already");
-        assert!(!barrier.wait_within(Duration::from_millis(5)).await.expect("an answer"));
-        let waiting = barrier.clone();
-        let waiter = tokio::spawn(async move { waiting.wait().await });
-        assert!(Barrier::new(&rig.other, &path).is_raised().await.expect("an answer"));
-        barrier.lower().await.expect("lowered");
-        waiter.await.expect("no panic").expect("passed");
-        barrier.lower().await.expect("it does not stand");
-    })
+    at_every_step(
+        &[Fault::CutBefore, Fault::CutAfter, Fault::Kill, Fault::Expire],
+        &[""],
+        async |rig: &Rig| {
+            let path = format!("{}/barrier", rig.path);
+            let barrier = Barrier::new(&rig.victim, &path);
+            barrier.raise().await.expect("raised");
+            barrier.raise().await.expect("it stands already");
+            assert!(!barrier.wait_within(Duration::from_millis(5)).await.expect("an answer"));
+            let waiting = barrier.clone();
+            let waiter = tokio::spawn(async move { waiting.wait().await });
+            assert!(Barrier::new(&rig.other, &path).is_raised().await.expect("an answer"));
+            barrier.lower().await.expect("lowered");
+            waiter.await.expect("no panic").expect("passed");
+            barrier.lower().await.expect("it does not stand");
+        },
+    )
     .await;
 }
 

@@ -157,10 +157,15 @@ async fn a_selector_queues_again_until_its_work_says_otherwise() {
             let mut tokens = Vec::new();
             let selector = LeaderSelector::new(&rig.victim, &path, "victim").layout(layout);
             let result = selector
-                .run(async |leadership| {
-                    assert_eq!(selector.leader().await.expect("an answer").expect("a leader").id, "victim");
+                .run(|leadership| {
                     tokens.push(leadership.token());
-                    if tokens.len() == 2 { ControlFlow::Break(7) } else { ControlFlow::Continue(()) }
+                    let last = tokens.len() == 2;
+                    let selector = &selector;
+                    async move {
+                        let leader = selector.leader().await.expect("an answer").expect("a leader");
+                        assert_eq!(leader.id, "victim");
+                        if last { ControlFlow::Break(7) } else { ControlFlow::Continue(()) }
+                    }
                 })
                 .await;
             assert_eq!(result.expect("a result"), 7);
@@ -177,14 +182,17 @@ async fn work_that_loses_leadership_is_dropped_and_begun_again() {
     let client = client(&server).await;
     let selector = LeaderSelector::new(&client, "/e", "me");
     let mut terms = 0;
-    let work = selector.run(async |leadership| {
+    let work = selector.run(|leadership| {
         terms += 1;
-        if terms == 1 {
-            leadership.acknowledge().await.expect("acknowledged");
-            server.expire(client.session().id).await.expect("expired");
-            std::future::pending::<()>().await;
+        let (term, server, client) = (terms, &server, &client);
+        async move {
+            if term == 1 {
+                leadership.acknowledge().await.expect("acknowledged");
+                server.expire(client.session().id).await.expect("expired");
+                std::future::pending::<()>().await;
+            }
+            ControlFlow::Break(term)
         }
-        ControlFlow::Break(terms)
     });
     assert_eq!(soon(work).await.expect("a result"), 2);
     assert_eq!(selector.acknowledged().await.expect("an answer"), None);

@@ -19,6 +19,8 @@ pub(crate) enum Fault {
     CutAfter,
     /// The session ends; the request does not leave.
     Expire,
+    /// The server crashes and starts again; the request does not leave.
+    Kill,
     /// The request waits until it is told to go on.
     Hold,
 }
@@ -29,6 +31,7 @@ pub(crate) struct Plan {
     fault: Fault,
     at: AtomicUsize,
     seen: AtomicUsize,
+    events: AtomicUsize,
     fired: watch::Sender<bool>,
     go_on: Semaphore,
 }
@@ -40,6 +43,7 @@ impl Plan {
             fault,
             at: AtomicUsize::new(usize::MAX),
             seen: AtomicUsize::new(0),
+            events: AtomicUsize::new(0),
             fired: watch::channel(false).0,
             go_on: Semaphore::new(0),
         })
@@ -49,6 +53,10 @@ impl Plan {
     pub(crate) fn arm(&self, step: usize) {
         self.seen.store(0, Ordering::SeqCst);
         self.at.store(step, Ordering::SeqCst);
+    }
+
+    pub(crate) fn fault(&self) -> Fault {
+        self.fault
     }
 
     pub(crate) fn has_fired(&self) -> bool {
@@ -68,6 +76,11 @@ impl Plan {
     /// Requests since the plan was armed.
     pub(crate) fn requests(&self) -> usize {
         self.seen.load(Ordering::SeqCst)
+    }
+
+    /// Events of watches that the server has sent.
+    pub(crate) fn events(&self) -> usize {
+        self.events.load(Ordering::SeqCst)
     }
 
     fn strikes(&self) -> bool {
@@ -94,7 +107,7 @@ impl Connector for Faulty {
             let (lose, lost) = watch::channel(None);
             tokio::select! {
                 _ = requests(from_client, &mut to_server, &plan, lose) => {}
-                _ = answers(from_server, to_client, lost) => {}
+                _ = answers(from_server, to_client, &plan, lost) => {}
             }
         });
         Ok(near)
@@ -108,6 +121,9 @@ async fn frame(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Vec<u8>> {
     stream.read_exact(&mut bytes[4..]).await?;
     Ok(bytes)
 }
+
+/// The number of what the server sends without being asked.
+const EVENT: i32 = -1;
 
 /// The number of a request or an answer; negative for those that the client makes by itself.
 fn xid(frame: &[u8]) -> i32 {
@@ -131,7 +147,7 @@ async fn requests(
                 Fault::CutAfter => {
                     lose.send_replace(Some(xid(&request)));
                 }
-                Fault::Expire => std::future::pending().await,
+                Fault::Expire | Fault::Kill => std::future::pending().await,
                 Fault::Hold => plan.go_on.acquire().await.expect("never closed").forget(),
             }
         }
@@ -142,12 +158,16 @@ async fn requests(
 async fn answers(
     mut from: tokio::net::tcp::OwnedReadHalf,
     mut to: WriteHalf<DuplexStream>,
+    plan: &Plan,
     lost: watch::Receiver<Option<i32>>,
 ) -> io::Result<()> {
     let handshake = frame(&mut from).await?;
     to.write_all(&handshake).await?;
     loop {
         let answer = frame(&mut from).await?;
+        if xid(&answer) == EVENT {
+            plan.events.fetch_add(1, Ordering::SeqCst);
+        }
         if *lost.borrow() == Some(xid(&answer)) {
             return Ok(());
         }

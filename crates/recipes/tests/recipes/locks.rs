@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use zebu_recipes::{
-    Fenced, Held, LossReason, Mutex, RecipeError, RwLock, RwLockLayout, Semaphore, SemaphoreMutex,
-    acquire_all, acquire_all_within,
+    Fenced, Held, LossReason, Mutex, RecipeError, RevocationWord, Revoked, RwLock, RwLockLayout, Semaphore,
+    SemaphoreLayout, SemaphoreMutex, acquire_all, acquire_all_within,
 };
 
 use crate::fault::Fault;
@@ -158,6 +158,69 @@ async fn a_wait_for_a_permit_may_be_dropped_at_every_request() {
         }
         rig.plan.go_on();
         rig.victim.sync("/").await.expect("the connection lives");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_or_session_may_end_at_every_request_of_a_semaphore_in_kazoos_layout() {
+    let faults = [Fault::CutBefore, Fault::CutAfter, Fault::Expire];
+    at_every_step(&faults, &["", "-__lock__"], async |rig: &Rig| {
+        let layout = SemaphoreLayout::Kazoo;
+        let semaphore = Semaphore::new(&rig.victim, &rig.path, 1).layout(layout);
+        let permit = semaphore.acquire().await.expect("a permit");
+        let good = permit.verify().await;
+        assert!(good.is_ok() || rig.plan.has_fired());
+        permit.release().await.expect("released");
+        let other = Semaphore::new(&rig.other, &rig.path, 1).layout(layout).acquire().await;
+        let other = other.expect("a permit");
+        assert!(semaphore.try_acquire().await.expect("an answer").is_none());
+        assert_eq!(&rig.other.get(&rig.path).await.expect("a node").data[..], b"1");
+        other.release().await.expect("released");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn semaphores_of_two_layouts_and_two_sizes_are_refused() {
+    let server = server().await;
+    let client = client(&server).await;
+    let (curator, kazoo) = (SemaphoreLayout::Curator, SemaphoreLayout::Kazoo);
+    let of = |path: &str, permits, layout| Semaphore::new(&client, path, permits).layout(layout);
+    let _one = of("/a", 2, curator).acquire().await.expect("a permit");
+    let refused = of("/a", 2, kazoo).acquire().await;
+    assert!(matches!(refused, Err(RecipeError::LayoutConflict { .. })), "{refused:?}");
+    let _two = of("/b", 2, kazoo).acquire().await.expect("a permit");
+    let refused = of("/b", 2, curator).try_acquire().await;
+    assert!(matches!(refused, Err(RecipeError::LayoutConflict { .. })), "{refused:?}");
+    let refused = of("/b", 3, kazoo).acquire().await;
+    assert!(matches!(refused, Err(RecipeError::Invalid(_))), "{refused:?}");
+    let _three = of("/b", 2, kazoo).acquire().await.expect("a permit");
+    assert!(of("/b", 2, kazoo).try_acquire().await.expect("an answer").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_is_asked_to_leave_and_then_made_to() {
+    at_every_step(&BREAKS, &[""], async |rig: &Rig| {
+        let (mine, theirs) = (RwLock::new(&rig.victim, &rig.path), RwLock::new(&rig.other, &rig.path));
+        let polite = theirs.read().await.expect("the lock");
+        let contenders = mine.contenders().await.expect("a list");
+        let consents = async {
+            polite.revoked().await;
+            assert_eq!(polite.check(), Ok(()), "it is a request");
+            polite.release().await.expect("released");
+        };
+        let patience = Duration::from_secs(30);
+        let (revoked, ()) =
+            tokio::join!(mine.revoke(&contenders[0], RevocationWord::Unlock, patience), consents);
+        assert_eq!(revoked.expect("an answer"), Revoked::Consented);
+        let stubborn = theirs.write().await.expect("the lock");
+        let contenders = mine.contenders().await.expect("a list");
+        let grace = Duration::from_millis(20);
+        let revoked = mine.revoke(&contenders[0], RevocationWord::Curator, grace).await;
+        assert_eq!(revoked.expect("an answer"), Revoked::Forced);
+        assert_eq!(stubborn.lost().await, LossReason::NodeDeleted);
+        mine.write().await.expect("the lock").release().await.expect("released");
     })
     .await;
 }

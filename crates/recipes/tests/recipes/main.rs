@@ -6,9 +6,13 @@ mod rig;
 
 mod barriers;
 mod caches;
+mod commit;
+mod discovery;
 mod elections;
+mod herd;
 mod lock_contention;
 mod locks;
+mod membership;
 mod mutex;
 mod queues;
 mod simple_lock;

@@ -116,6 +116,35 @@ async fn a_lease_may_be_dropped_at_every_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whoever_gives_an_item_back_does_not_take_it_from_the_next_one() {
+    let server = server().await;
+    let other = client(&server).await;
+    for step in 1..=5 {
+        let plan = Plan::new(Fault::Hold);
+        let victim = faulty_client(&server, &plan).await;
+        let path = format!("/q-{step}");
+        let queue = Queue::new(&victim, &path, QueueOrder::Simple);
+        queue.push("a").await.expect("pushed");
+        let delivery = queue.lease().await.expect("an item");
+        // One of the requests that give it back is late.
+        plan.arm(step);
+        drop(delivery);
+        let next = Queue::new(&other, &path, QueueOrder::Simple);
+        let leased = match next.lease_within(Duration::from_millis(200)).await.expect("an answer") {
+            Some(leased) => leased,
+            None => {
+                plan.go_on();
+                soon(next.lease()).await.expect("the item")
+            }
+        };
+        plan.go_on();
+        victim.sync("/").await.expect("the connection lives");
+        leased.finish().await.expect("it is still ours");
+        plan.go_on();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_item_of_a_lost_session_comes_back() {
     let server = server().await;
     let (one, two) = (client(&server).await, client(&server).await);

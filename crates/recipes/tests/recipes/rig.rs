@@ -14,7 +14,7 @@ use crate::fault::{Fault, Faulty, Plan};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Faults that a recipe must get over by itself.
-pub(crate) const BREAKS: [Fault; 2] = [Fault::CutBefore, Fault::CutAfter];
+pub(crate) const BREAKS: [Fault; 3] = [Fault::CutBefore, Fault::CutAfter, Fault::Kill];
 
 /// A bound for the number of requests of any scenario.
 const STEPS_MAX: usize = 60;
@@ -82,17 +82,34 @@ pub(crate) async fn at_every_step(faults: &[Fault], leftovers: &[&str], scenario
     let other = client(&server).await;
     for fault in faults {
         let mut struck = 0;
-        for step in 1..=STEPS_MAX {
+        // A crash takes its time; at every third request it meets every kind of them.
+        let stride = if *fault == Fault::Kill { 3 } else { 1 };
+        for step in (1..=STEPS_MAX).step_by(stride) {
             println!("{fault:?} at request {step}");
             let plan = Plan::new(*fault);
             let victim = faulty_client(&server, &plan).await;
             let path = format!("/run-{fault:?}-{step}");
             let rig = Rig { server: server.clone(), plan: plan.clone(), victim, other: other.clone(), path };
             plan.arm(step);
-            let expiry = expire_when_it_fires(&rig, *fault);
-            tokio::select! {
-                () = soon(scenario(&rig)) => {}
-                never = expiry => match never {},
+            // On its own: what a scenario leaves to the background may be struck too.
+            let (server, session) = (rig.server.clone(), rig.victim.session().id);
+            let fired = plan.clone();
+            let striking = tokio::spawn(async move {
+                fired.fires().await;
+                match fired.fault() {
+                    Fault::Expire => server.expire(session).await.expect("expired"),
+                    Fault::Kill => {
+                        server.kill().await.expect("killed");
+                        server.restart().await.expect("started again");
+                    }
+                    Fault::CutBefore | Fault::CutAfter | Fault::Hold => {}
+                }
+            });
+            soon(scenario(&rig)).await;
+            if plan.has_fired() {
+                striking.await.expect("the fault was made");
+            } else {
+                striking.abort();
             }
             for leftover in leftovers {
                 until_children(&other, &format!("{}{leftover}", rig.path), 0).await;
@@ -104,14 +121,6 @@ pub(crate) async fn at_every_step(faults: &[Fault], leftovers: &[&str], scenario
         }
         assert!(struck > 0 && struck < STEPS_MAX, "{struck} requests in the scenario");
     }
-}
-
-async fn expire_when_it_fires(rig: &Rig, fault: Fault) -> std::convert::Infallible {
-    rig.plan.fires().await;
-    if fault == Fault::Expire {
-        rig.server.expire(rig.victim.session().id).await.expect("expired");
-    }
-    std::future::pending().await
 }
 
 /// Something that only holders may write, and only in their order.

@@ -57,6 +57,8 @@ pub struct Findings {
     pub warnings: Vec<Finding>,
     /// The server does not start.
     pub errors: Vec<Finding>,
+    /// Keeps a member from working together with Apache ZooKeeper servers.
+    pub mixed: Vec<Finding>,
 }
 
 impl Findings {
@@ -72,9 +74,13 @@ impl Findings {
         self.errors.push(finding(origin, text.into()));
     }
 
+    pub(super) fn mixed(&mut self, origin: &Origin, text: impl Into<String>) {
+        self.mixed.push(finding(origin, text.into()));
+    }
+
     /// Puts each list into the order of the places, which is the order of lines within a file.
     pub(super) fn sort(&mut self) {
-        for list in [&mut self.notes, &mut self.warnings, &mut self.errors] {
+        for list in [&mut self.notes, &mut self.warnings, &mut self.errors, &mut self.mixed] {
             list.sort_by(|left, right| left.origin.cmp(&right.origin));
         }
     }

@@ -11,7 +11,7 @@ use super::properties;
 use super::reader::Reader;
 use super::server_config::{ConfigSource, OriginalText, ServerConfig};
 use super::sources::{Environment, Settings};
-use super::{ensemble, protection};
+use super::{ensemble, mixed, protection};
 
 /// What the user said.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,6 +93,7 @@ fn load_with(
     let mut reader = Reader { settings: &settings, findings };
     let data_dir = build::data_dir(&mut reader);
     let (membership, shape) = ensemble::read_membership(&mut reader, &data_dir, surroundings);
+    mixed::check(reader.settings, &membership, reader.findings);
     let mut config = build::server_config(&mut reader, &source, &data_dir, membership, shape, surroundings);
     config.source = source;
     config.original_text = OriginalText(text);

@@ -10,6 +10,7 @@ mod known;
 mod listen;
 pub mod load;
 pub mod membership;
+mod mixed;
 mod nearest;
 pub mod properties;
 mod protection;

@@ -96,6 +96,19 @@ pub struct ServerReport {
     pub mode: Mode,
     /// Nodes in the tree.
     pub node_count: u64,
+    /// Of a leader.
+    pub proposals: Option<ProposalSizes>,
+}
+
+/// Sizes of proposals in bytes; -1 before the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProposalSizes {
+    /// Of the last one.
+    pub last: i64,
+    /// Of the smallest.
+    pub min: i64,
+    /// Of the largest.
+    pub max: i64,
 }
 
 /// `conf`.
@@ -125,6 +138,25 @@ pub struct SettingsReport {
     pub backlog: Option<u32>,
     /// 0 on a standalone server.
     pub server_id: i64,
+    /// Of a member of an ensemble.
+    pub member: Option<MemberSettings>,
+}
+
+/// What `conf` shows of a member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MemberSettings {
+    /// Ticks.
+    pub init_limit: u32,
+    /// Ticks.
+    pub sync_limit: u32,
+    /// Its own.
+    pub election_port: u16,
+    /// Its own.
+    pub quorum_port: u16,
+    /// Whether it only listens.
+    pub is_observer: bool,
+    /// All members, as they tell it each other.
+    pub membership: String,
 }
 
 /// `dirs`.
@@ -309,6 +341,9 @@ fn write_server(out: &mut String, server: &ServerReport) {
         server.mode,
         server.node_count
     );
+    if let Some(ProposalSizes { last, min, max }) = server.proposals {
+        let _ = writeln!(out, "Proposal sizes last/min/max: {last}/{min}/{max}");
+    }
 }
 
 fn write_connections(out: &mut String, connections: &[ConnectionReport], detail: Detail) {
@@ -338,6 +373,19 @@ fn write_settings(out: &mut String, settings: &SettingsReport) {
         settings.max_session_timeout_ms,
         settings.server_id
     );
+    if let Some(member) = &settings.member {
+        let _ = write!(
+            out,
+            "initLimit={}\nsyncLimit={}\nelectionAlg=3\nelectionPort={}\nquorumPort={}\npeerType={}\n\
+             membership: \n{}",
+            member.init_limit,
+            member.sync_limit,
+            member.election_port,
+            member.quorum_port,
+            i32::from(member.is_observer),
+            member.membership
+        );
+    }
 }
 
 fn write_machine(out: &mut String, machine: &MachineReport) {
@@ -402,7 +450,20 @@ fn write_indented(out: &mut String, lines: impl IntoIterator<Item = impl fmt::Di
 
 fn write_monitor(out: &mut String, mode: Mode, metrics: &Metrics) {
     let _ = write!(out, "zk_version\t{}\nzk_server_state\t{mode}\n", version::full_version());
+    if let Some(doing) = peer_state(mode) {
+        let _ = writeln!(out, "zk_peer_state\t{doing} - broadcast");
+    }
     for (name, value) in &metrics.values {
         let _ = writeln!(out, "zk_{name}\t{}", value.text());
+    }
+}
+
+/// What a member does in its ensemble. One that serves clients is in the broadcast.
+fn peer_state(mode: Mode) -> Option<&'static str> {
+    match mode {
+        Mode::Leader => Some("leading"),
+        Mode::Follower => Some("following"),
+        Mode::Observer => Some("observing"),
+        Mode::Standalone | Mode::ReadOnly => None,
     }
 }

@@ -15,6 +15,7 @@ fn server() -> ServerReport {
         zxid: Zxid::new(1, 4),
         mode: Mode::Standalone,
         node_count: 7,
+        proposals: None,
     }
 }
 
@@ -135,13 +136,46 @@ fn conf() {
         max_session_timeout_ms: 40_000,
         backlog: None,
         server_id: 0,
+        member: None,
+    };
+    let standalone = "clientPort=2181\nsecureClientPort=-1\ndataDir=/data/version-2\ndataDirSize=67108880\n\
+         dataLogDir=/log/version-2\ndataLogSize=5\ntickTime=2000\nmaxClientCnxns=0\nminSessionTimeout=4000\n\
+         maxSessionTimeout=40000\nclientPortListenBacklog=-1\nserverId=0\n";
+    assert_eq!(render(&Report::Settings(settings.clone())), standalone);
+    let member = MemberSettings {
+        init_limit: 20,
+        sync_limit: 10,
+        election_port: 3888,
+        quorum_port: 2888,
+        is_observer: true,
+        membership: "server.1=zk1:2888:3888:observer\nversion=0".to_owned(),
     };
     assert_eq!(
-        render(&Report::Settings(settings)),
-        "clientPort=2181\nsecureClientPort=-1\ndataDir=/data/version-2\ndataDirSize=67108880\n\
-         dataLogDir=/log/version-2\ndataLogSize=5\ntickTime=2000\nmaxClientCnxns=0\nminSessionTimeout=4000\n\
-         maxSessionTimeout=40000\nclientPortListenBacklog=-1\nserverId=0\n"
+        render(&Report::Settings(SettingsReport { member: Some(member), ..settings })),
+        format!(
+            "{standalone}initLimit=20\nsyncLimit=10\nelectionAlg=3\nelectionPort=3888\nquorumPort=2888\n\
+             peerType=1\nmembership: \nserver.1=zk1:2888:3888:observer\nversion=0"
+        )
     );
+}
+
+#[test]
+fn a_leader_shows_its_proposals_and_what_it_does() {
+    let proposals = Some(ProposalSizes { last: 48, min: 16, max: 1024 });
+    let text = render(&Report::Server(ServerReport { mode: Mode::Leader, proposals, ..server() }));
+    assert!(
+        text.ends_with("\nMode: leader\nNode count: 7\nProposal sizes last/min/max: 48/16/1024\n"),
+        "{text}"
+    );
+    for (mode, line) in [
+        (Mode::Leader, "zk_server_state\tleader\nzk_peer_state\tleading - broadcast\n"),
+        (Mode::Follower, "zk_server_state\tfollower\nzk_peer_state\tfollowing - broadcast\n"),
+        (Mode::Observer, "zk_server_state\tobserver\nzk_peer_state\tobserving - broadcast\n"),
+        (Mode::Standalone, "zk_server_state\tstandalone\n"),
+    ] {
+        let text = render(&Report::Monitor(mode, Metrics::default()));
+        assert_eq!(text.split_once('\n').unwrap().1, line);
+    }
 }
 
 #[test]

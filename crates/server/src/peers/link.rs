@@ -2,22 +2,24 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tracing::debug;
-use zebu_proto::Reader;
 use zebu_proto::jute::DecodeError;
 use zebu_proto::quorum::Packet;
 use zebu_proto::quorum::measure::{Measured, measure_packet};
+use zebu_proto::{Reader, Zxid};
 use zebu_zab::{Event, LinkId, weight};
 
+use super::behind_state::without_early_digest;
 use super::links::Links;
 use super::state_stream::{Progress, Receiver, Sender};
+use super::sync_report;
 use crate::inbox::Urgent;
 use crate::shared::Shared;
 
@@ -27,8 +29,8 @@ const WRITE_BYTES: usize = 256 << 10;
 /// Bytes that are read at a time.
 const READ_BYTES: usize = 64 << 10;
 
-/// Events of other members that may wait for the core before the network is read on.
-const BACKLOG_MAX: usize = 10_000;
+/// How often the brain hears that a state is on its way. Far more often than it loses patience.
+const SIGN_OF_LIFE: Duration = Duration::from_millis(200);
 
 /// How long a link that is closed here may take to send what it has.
 const FAREWELL_MAX: Duration = Duration::from_secs(1);
@@ -76,6 +78,8 @@ async fn write(
     shared: &Shared,
 ) -> io::Result<()> {
     let mut bytes = Vec::new();
+    // The last transaction whose effects may be in a state that was sent.
+    let mut state_end = Zxid(i64::MIN);
     while let Some(first) = waiting.recv().await {
         let mut next = Some(first);
         let mut sent = 0;
@@ -84,7 +88,7 @@ async fn write(
             match outgoing {
                 Outgoing::Packet(packet) => {
                     sent += weight(&packet);
-                    packet.encode(&mut bytes);
+                    without_early_digest(packet, state_end).encode(&mut bytes);
                 }
                 Outgoing::State => state = Some(()),
             }
@@ -104,23 +108,39 @@ async fn write(
             links.tell(Event::Sent { link, weight: sent });
         }
         if state.is_some() {
-            send_state(&mut writer, shared).await?;
+            send_state(link, &mut writer, links, shared).await?;
+            state_end = shared.read().last_zxid();
             links.tell(Event::SnapshotSent { link });
         }
     }
     writer.shutdown().await
 }
 
-async fn send_state(writer: &mut OwnedWriteHalf, shared: &Shared) -> io::Result<()> {
+async fn send_state(
+    link: LinkId,
+    writer: &mut OwnedWriteHalf,
+    links: &Links,
+    shared: &Shared,
+) -> io::Result<()> {
     let mut sender = Sender::begin(shared);
     let mut bytes = Vec::new();
+    let mut told = Instant::now();
     loop {
         let progress = sender.next_slice(shared, &mut bytes)?;
         writer.write_all(&bytes).await?;
         bytes.clear();
+        tell_that_it_moves(link, links, &mut told);
         if progress == Progress::Done {
             return Ok(());
         }
+    }
+}
+
+/// Says now and then that a state is on its way.
+fn tell_that_it_moves(link: LinkId, links: &Links, told: &mut Instant) {
+    if told.elapsed() >= SIGN_OF_LIFE {
+        *told = Instant::now();
+        links.tell(Event::SnapshotMoves { link });
     }
 }
 
@@ -129,10 +149,9 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
     let mut buffer: Vec<u8> = Vec::new();
     let mut start = 0;
     let mut receiver: Option<Receiver> = None;
+    let mut told = Instant::now();
     loop {
-        while shared.inbox.urgent_len() > BACKLOG_MAX {
-            sleep(Duration::from_millis(1)).await;
-        }
+        shared.inbox.urgent_room().await;
         buffer.drain(..start);
         start = 0;
         buffer.reserve(READ_BYTES);
@@ -144,6 +163,7 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
             if let Some(receiving) = &mut receiver {
                 let (used, tree) = receiving.feed(&buffer[start..])?;
                 start += used;
+                tell_that_it_moves(link, links, &mut told);
                 let Some(tree) = tree else { break };
                 receiver = None;
                 links.keep_received(link, tree);
@@ -152,6 +172,7 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
             let Some((packet, length)) = next_packet(&buffer[start..], field_max)? else { break };
             start += length;
             let Some(packet) = packet else { continue };
+            sync_report::received(link, &packet);
             if let Packet::Snap { zxid } = packet {
                 receiver = Some(Receiver::new(shared, zxid));
             }

@@ -18,6 +18,7 @@ use zebu_zab::{Event, LinkId};
 use super::address_book::{AddressBook, Port};
 use super::link::{self, Outgoing};
 use crate::inbox::Urgent;
+use crate::metrics::Metrics;
 use crate::shared::Shared;
 
 /// Wait after a failed accept.
@@ -77,6 +78,10 @@ impl Links {
                 }
             }
         });
+    }
+
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.shared.metrics
     }
 
     pub(super) fn send(&self, link: LinkId, packet: Packet) {

@@ -2,10 +2,12 @@
 //! its learners. It carries what the brain says and brings what the others say; it decides nothing.
 
 mod address_book;
+mod behind_state;
 mod election;
 mod link;
 mod links;
 mod state_stream;
+mod sync_report;
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +16,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 use zebu_node::Order;
 use zebu_proto::Zxid;
 use zebu_storage::{Directories, FileDisk, read_after};
@@ -96,15 +98,15 @@ impl Peers {
         match order {
             Order::Notify { to, notification } => self.election.send(to, &notification),
             Order::Dial { link, to } => self.links.dial(link, to),
-            Order::Send { link, packet } => self.links.send(link, packet),
+            Order::Send { link, packet } => {
+                sync_report::sent(link, &packet, self.links.metrics());
+                self.links.send(link, packet);
+            }
             Order::Close { link, reason } => {
                 debug!(link = link.0, %reason, "a link to another member is closed");
                 self.links.close(link);
             }
-            Order::StreamSnapshot { link, zxid } => {
-                info!(link = link.0, %zxid, "sending the whole state to another member");
-                self.links.stream(link);
-            }
+            Order::StreamSnapshot { link, .. } => self.links.stream(link),
             Order::DiscardSnapshot { link } => drop(self.links.take_received(link)),
             Order::ReadLog { .. }
             | Order::Disk(_)

@@ -21,7 +21,10 @@ pub(super) fn check_overdue(account: &Account, shown: i64) -> Verdict {
 
 /// Nothing comes behind the end of a connection.
 pub(super) fn check_end(judge: &mut Judge, client: usize) -> Verdict {
-    judge.watches.accounts.remove(&client).map_or(Ok(()), |account| missed(&account))
+    let Some(account) = judge.watches.accounts.get_mut(&client) else { return Ok(()) };
+    let verdict = missed(account);
+    account.overdue = None;
+    verdict
 }
 
 fn missed(account: &Account) -> Verdict {
@@ -37,4 +40,15 @@ pub(super) fn check_made_up(owed: &[(EventType, Path)], came: &[(EventType, Path
     }
     let text = format!("watches were registered again at {zxid:#x}: {came:?} came, {owed:?} was missed");
     Err(Violation::new(NAME, text))
+}
+
+/// Whoever comes back registers what it held before anything else.
+pub(super) fn check_registered(judge: &Judge, client: usize) -> Verdict {
+    match judge.watches.forgotten(client) {
+        None => Ok(()),
+        Some(path) => {
+            let text = format!("client {client} goes on without the watch that it had on {path}");
+            Err(Violation::new(NAME, text))
+        }
+    }
 }

@@ -4,7 +4,7 @@
 use zebu_proto::SessionId;
 use zebu_proto::txn::Txn;
 
-use super::Judge;
+use super::{Frame, FrameKind, Judge};
 use crate::history::{Verdict, Violation};
 
 const NAME: &str = "g18_session_expiry";
@@ -27,6 +27,21 @@ pub(super) fn check_commit(judge: &Judge) -> Verdict {
         return Err(Violation::new(NAME, text));
     }
     Ok(())
+}
+
+/// Nobody goes on with a session that is over.
+pub(super) fn check_frame(judge: &Judge, session: SessionId, frame: &Frame) -> Verdict {
+    let closed = judge.ledger.model.session(session).and_then(|life| life.closed);
+    match (&frame.kind, closed) {
+        (FrameKind::Reply { code: 0, .. }, Some(closed)) if closed < frame.zxid => {
+            let text = format!(
+                "session {:#x} ended with {closed:#x} and was answered at {:#x}",
+                session.0, frame.zxid
+            );
+            Err(Violation::new(NAME, text))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Sessions that nobody has spoken for longer than their timeouts, and that are still there.

@@ -132,6 +132,8 @@ impl Judge {
 
     /// A request leaves its client.
     pub(crate) fn sent(&mut self, call: usize, session: SessionId, xid: i32) {
+        let verdict = g14_watch_completeness::check_registered(self, self.calls[call].client);
+        self.note(verdict);
         self.calls[call].sent = Some(Sent { session });
         self.requests.insert((session, xid), call);
     }
@@ -175,7 +177,7 @@ impl Judge {
     pub(crate) fn session_began(&mut self, client: usize, session: SessionId, timeout_ms: u64) {
         let view = SessionView { client, timeout_ms, seen: 0, wrote: 0, last_xid: 0, closing: false };
         self.sessions.entry(session).or_insert(view).timeout_ms = timeout_ms;
-        self.watches.connected(client);
+        self.watches.connected(client, session);
     }
 
     pub(crate) fn session_closing(&mut self, session: SessionId) {
@@ -190,6 +192,7 @@ impl Judge {
             self.events += 1;
         }
         let verdict = g04_single_image::check_frame(self, session, frame)
+            .and_then(|()| g18_session_expiry::check_frame(self, session, frame))
             .and_then(|()| watches::check_frame(self, client, session, frame));
         self.note(verdict);
     }
@@ -224,6 +227,17 @@ impl Judge {
         g02_client_order::check_commit(self)?;
         g18_session_expiry::check_commit(self)?;
         g17_session_liveness::check_commit(self)
+    }
+
+    /// The next transaction of a history that real members have written.
+    pub(crate) fn replayed(&mut self, zxid: i64, bytes: &Arc<[u8]>) -> Verdict {
+        let requests = &self.requests;
+        let find = |entry: &zebu_proto::txn::TxnEntry| {
+            requests.get(&(entry.header.session, entry.header.cxid)).copied()
+        };
+        self.ledger.extend(zxid, bytes, &mut self.calls, find)?;
+        g02_client_order::check_commit(self)?;
+        g18_session_expiry::check_commit(self)
     }
 
     /// A member begins to serve.
@@ -275,14 +289,14 @@ impl Judge {
 }
 
 /// A frame that a client has received.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) zxid: i64,
     pub(crate) kind: FrameKind,
 }
 
 /// What it is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum FrameKind {
     Reply { xid: i32, code: i32 },
     Ping,

@@ -37,6 +37,11 @@ pub(super) struct Account {
     /// Events without a transaction: the server makes up for what a client has missed.
     made_up: Vec<(EventType, Path)>,
     pending: BTreeMap<i32, SetWatches>,
+    /// The session, and the watches that it had before, which the client has to register again.
+    session: Option<SessionId>,
+    again: BTreeSet<(Table, Path)>,
+    /// Those of them that were sent, as long as no answer has come.
+    sent_again: BTreeSet<(Table, Path)>,
     /// Everything up to here is settled.
     settled: i64,
     /// The last transaction that an event named.
@@ -52,13 +57,41 @@ pub(crate) struct Watches {
 }
 
 impl Watches {
-    pub(super) fn connected(&mut self, client: usize) {
-        self.accounts.insert(client, Account::default());
+    pub(super) fn connected(&mut self, client: usize, session: SessionId) {
+        let before = self.accounts.remove(&client).unwrap_or_default();
+        let again = if before.session == Some(session) { before.held() } else { BTreeSet::new() };
+        self.accounts.insert(client, Account { session: Some(session), again, ..Account::default() });
     }
 
     pub(super) fn rewatching(&mut self, client: usize, xid: i32, set: SetWatches) {
-        self.accounts.entry(client).or_default().pending.insert(xid, set);
+        let account = self.accounts.entry(client).or_default();
+        for (table, paths) in lists(&set) {
+            for path in paths {
+                account.again.remove(&(table, path.clone()));
+                account.sent_again.insert((table, path));
+            }
+        }
+        account.pending.insert(xid, set);
     }
+
+    /// A watch that a client holds and has not registered again when it goes on.
+    pub(super) fn forgotten(&self, client: usize) -> Option<&Path> {
+        self.accounts.get(&client)?.again.first().map(|(_, path)| path)
+    }
+}
+
+/// The watches that a request registers.
+fn lists(set: &SetWatches) -> [(Table, Vec<Path>); 5] {
+    let paths = |list: &Option<Vec<Option<Box<str>>>>| -> Vec<Path> {
+        list.iter().flatten().flatten().map(|path| Path::from(&**path)).collect()
+    };
+    [
+        (Table::Data, paths(&set.data)),
+        (Table::Data, paths(&set.exist)),
+        (Table::Child, paths(&set.child)),
+        (Table::Persistent, paths(&set.persistent)),
+        (Table::Recursive, paths(&set.persistent_recursive)),
+    ]
 }
 
 fn kind_of(change: Change) -> EventType {
@@ -71,6 +104,25 @@ fn kind_of(change: Change) -> EventType {
 }
 
 impl Account {
+    /// What the client holds when its connection ends: one-shot watches are used up by an event that came.
+    fn held(self) -> BTreeSet<(Table, Path)> {
+        let mut held: BTreeSet<(Table, Path)> = self.armed.into_keys().collect();
+        held.extend(self.again);
+        held.extend(self.sent_again);
+        let came = self.came.into_iter().map(|(_, kind, path)| (kind, path)).chain(self.made_up);
+        for (kind, path) in came {
+            let tables: &[Table] = match kind {
+                EventType::NodeCreated | EventType::NodeDataChanged => &[Table::Data],
+                EventType::NodeChildrenChanged => &[Table::Child],
+                EventType::NodeDeleted => &[Table::Data, Table::Child],
+            };
+            for &table in tables {
+                held.remove(&(table, path.clone()));
+            }
+        }
+        held
+    }
+
     /// Whether a change concerns this connection; one-shot watches are used up by it.
     fn fire(&mut self, zxid: i64, path: &Path, change: Change) -> bool {
         let mut concerned = false;
@@ -174,6 +226,7 @@ impl Account {
                 Some(_) => self.arm(Table::Child, &path, zxid),
             }
         }
+        self.sent_again.clear();
         paths(&set.persistent).iter().for_each(|path| self.arm(Table::Persistent, path, zxid));
         paths(&set.persistent_recursive).iter().for_each(|path| self.arm(Table::Recursive, path, zxid));
         let mut came = std::mem::take(&mut self.made_up);

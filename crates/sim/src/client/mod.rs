@@ -15,7 +15,7 @@ use crate::random::Random;
 use crate::shape::Workload;
 
 pub(crate) use wire::{Received, Requested, Wire};
-pub(crate) use workload::Kind;
+pub(crate) use workload::{Drawer, Kind};
 
 /// Whether a client still asks for things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -79,14 +79,14 @@ impl Client {
     }
 }
 
-struct Drawer<'a> {
-    random: &'a mut Random,
-    workload: &'a Workload,
-    known: &'a [Path],
+pub(crate) struct Drawer<'a> {
+    pub(crate) random: &'a mut Random,
+    pub(crate) workload: &'a Workload,
+    pub(crate) known: &'a [Path],
 }
 
 impl Drawer<'_> {
-    fn operation(&mut self, kind: Kind) -> Operation {
+    pub(crate) fn operation(&mut self, kind: Kind) -> Operation {
         match kind {
             Kind::Create
             | Kind::CreateEphemeral

@@ -77,6 +77,8 @@ pub(crate) struct Model {
     sessions: BTreeMap<SessionId, SessionLife>,
     /// What watchers could have seen, in order.
     changes: Vec<(i64, Path, Change)>,
+    /// What the last transaction that changed something has changed.
+    touched: (i64, Vec<Path>),
 }
 
 /// When a session was there.

@@ -219,6 +219,7 @@ impl Model {
     }
 
     fn commit(&mut self, zxid: i64, changed: BTreeMap<Path, Option<Rc<Node>>>, events: Vec<(Path, Change)>) {
+        self.touched = (zxid, changed.keys().cloned().collect());
         for (path, node) in changed {
             self.nodes.entry(path).or_default().push((zxid, node));
         }
@@ -267,9 +268,8 @@ impl Model {
         self.commit(place.zxid, changed, events);
     }
 
-    /// Paths that a transaction has changed.
-    pub(crate) fn changed_at(&self, zxid: i64) -> impl Iterator<Item = &Path> {
-        let touched = move |versions: &super::Versions| versions.last().is_some_and(|(at, _)| *at == zxid);
-        self.nodes.iter().filter(move |(_, versions)| touched(versions)).map(|(path, _)| path)
+    /// Paths that a transaction has changed, if it is the last one that has changed anything.
+    pub(crate) fn changed_at(&self, zxid: i64) -> &[Path] {
+        if self.touched.0 == zxid { &self.touched.1 } else { &[] }
     }
 }

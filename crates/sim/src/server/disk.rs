@@ -14,6 +14,8 @@ use zebu_storage::model::{ModelDisk, ModelFile, ModelLock};
 struct Mood {
     /// So many changes succeed, then one fails.
     error_after: Option<u64>,
+    /// So many reads succeed, then one fails.
+    read_error_after: Option<u64>,
     /// So many changes succeed, then the power is off.
     power_off_after: Option<u64>,
     power: Power,
@@ -74,6 +76,21 @@ fn pass(mood: &RefCell<Mood>, space: Space) -> io::Result<()> {
     Ok(())
 }
 
+fn pass_read(mood: &RefCell<Mood>) -> io::Result<()> {
+    let mut mood = mood.borrow_mut();
+    match &mut mood.read_error_after {
+        None => Ok(()),
+        Some(0) => {
+            mood.read_error_after = None;
+            Err(io::Error::other("the disk cannot read this"))
+        }
+        Some(left) => {
+            *left -= 1;
+            Ok(())
+        }
+    }
+}
+
 impl MoodyDisk {
     pub(crate) fn new(model: ModelDisk) -> MoodyDisk {
         MoodyDisk { model, mood: Rc::default() }
@@ -81,6 +98,10 @@ impl MoodyDisk {
 
     pub(crate) fn fail_after(&self, operations: u64) {
         self.mood.borrow_mut().error_after = Some(operations);
+    }
+
+    pub(crate) fn fail_reads_after(&self, operations: u64) {
+        self.mood.borrow_mut().read_error_after = Some(operations);
     }
 
     pub(crate) fn power_off_after(&self, operations: u64) {
@@ -95,6 +116,7 @@ impl MoodyDisk {
     pub(crate) fn calm_down(&self) {
         let mut mood = self.mood.borrow_mut();
         mood.error_after = None;
+        mood.read_error_after = None;
         mood.power_off_after = None;
         mood.full = false;
     }
@@ -106,10 +128,12 @@ impl MoodyDisk {
 
 impl ReadAt for MoodyFile {
     fn length(&self) -> io::Result<u64> {
+        pass_read(&self.mood)?;
         self.file.length()
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        pass_read(&self.mood)?;
         self.file.read_at(offset, buffer)
     }
 }
@@ -141,10 +165,12 @@ impl Disk for MoodyDisk {
     type Lock = ModelLock;
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        pass_read(&self.mood)?;
         self.model.list(directory)
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
+        pass_read(&self.mood)?;
         self.model.exists(path)
     }
 
@@ -154,6 +180,7 @@ impl Disk for MoodyDisk {
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<MoodyFile> {
+        pass_read(&self.mood)?;
         Ok(MoodyFile { file: self.model.open(path, access)?, mood: self.mood.clone() })
     }
 

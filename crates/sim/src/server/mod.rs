@@ -35,6 +35,8 @@ pub(crate) struct Server {
     pub(crate) hung_until: Time,
     /// Its disk has no space before this moment.
     pub(crate) full_until: Time,
+    /// The next process can read so many times, then once not.
+    pub(crate) unreadable_after: Option<u64>,
     /// It is not started before this moment.
     pub(crate) down_until: Time,
     /// Cut off in the liveness phase: it stays down.
@@ -52,6 +54,7 @@ impl Server {
             slow: 0,
             hung_until: 0,
             full_until: 0,
+            unreadable_after: None,
             down_until: 0,
             retired: false,
         }
@@ -108,9 +111,12 @@ impl Server {
     }
 
     /// A disk for the next process.
-    pub(crate) fn moody_disk(&self, now: Time) -> MoodyDisk {
+    pub(crate) fn moody_disk(&mut self, now: Time) -> MoodyDisk {
         let disk = MoodyDisk::new(self.disk.clone());
         disk.set_full(now < self.full_until);
+        if let Some(operations) = self.unreadable_after.take() {
+            disk.fail_reads_after(operations);
+        }
         disk
     }
 }

@@ -7,16 +7,17 @@ use zebu_node::{Enforcement, Node, NodeSettings, ReconfigSupport, Replica, Resto
 use zebu_proto::txn::TxnEntry;
 use zebu_proto::{Acl, ServerId, SessionId, StatPersisted, Zxid};
 use zebu_storage::format::snapshot::{Encoder, SnapshotVisitor};
+use zebu_storage::model::ModelLock;
 use zebu_storage::{
-    Compression, Directories, DurableNotes, Epochs, ForceSync, LogError, LogOptions, LogWriter, Missing,
-    RecoveryError, RecoveryOptions, RecoveryTarget, Sections, SnapshotError, SnapshotWriter, recover,
-    set_aside,
+    Compression, Directories, DurableNotes, Epochs, ForceSync, Locks, LogError, LogOptions, LogWriter,
+    Missing, RecoveryError, RecoveryOptions, RecoveryTarget, Sections, SnapshotError, SnapshotWriter,
+    recover, set_aside,
 };
 use zebu_tree::{DigestMode, Policy, Tree, TreeOptions, TtlNodes, WalkProgress};
 use zebu_zab::{HistoryLimits, PeerSettings, QuorumRule, Role, Trust};
 
 use super::disk::MoodyDisk;
-use super::process::{Death, LaneMap, Membership, Process, Service, moment};
+use super::process::{Death, Inbox, LaneMap, Membership, Process, Service, moment};
 use crate::check::zab_recovered_log;
 use crate::core::Core;
 use crate::history::Violation;
@@ -112,34 +113,23 @@ pub(crate) fn start(
     let locks = directories.open(&disk, Missing::Create, "zebu").map_err(failed)?;
     let is_member = core.shape.servers() > 1;
     let opened = open(server, &disk, &directories, is_member, core)?;
-    let (tree, last) = (opened.tree, opened.found.last().map_or(opened.base, |(zxid, _)| *zxid));
-    let log = open_log(&disk, &directories, &tree, &core.shape).map_err(failed)?;
-    let verdict = zab_recovered_log::check(server, &core.judge.servers[server], opened.base, &opened.found);
-    core.judge.note(verdict);
-    let mut known = core.judge.undecided(opened.base);
-    let decided = core.judge.ledger.last();
-    let view = &mut core.judge.servers[server];
-    view.base = if known.is_empty() { opened.base } else { decided };
-    known.extend(opened.found);
-    view.log = known;
-    view.durable = last;
-    view.compared = 0;
-    view.replacing = false;
+    let log = open_log(&disk, &directories, &opened.tree, &core.shape).map_err(failed)?;
+    let last = note_recovered(server, opened.base, opened.found, core);
     let mut trust = opened.trust;
     let epochs = if is_member {
-        Some(load_epochs(server, &disk, &directories, last, &mut trust, core)?)
+        Some(load_epochs(server, &disk, &directories, last.0, &mut trust, core)?)
     } else {
         None
     };
     core.judge.servers[server].untrusted = trust == Trust::Untrusted;
-    let now = moment(core.now, wall_offset_ms);
-    let replica = Replica::new(tree, Policy::default(), Enforcement::Off, 3);
+    let replica = Replica::new(opened.tree, Policy::default(), Enforcement::Off, 3);
     let settings = node_settings(server, incarnation, &core.shape);
+    let now = moment(core.now, wall_offset_ms);
     let node = match &epochs {
         None => Node::new(settings, &replica, now),
         Some(epochs) => {
             let recovered = zebu_zab::Recovered {
-                last: Zxid(last),
+                last,
                 proven: Zxid(opened.base),
                 accepted_epoch: epochs.accepted(),
                 current_epoch: epochs.current(),
@@ -149,7 +139,55 @@ pub(crate) fn start(
             Node::member(settings, peer_settings(server, &core.shape), recovered, &replica, now)
         }
     };
-    let mut process = Process {
+    let files = Files { disk, directories, log, epochs, locks };
+    let mut process = process(server, incarnation, wall_offset_ms, files, node, replica);
+    if !is_member {
+        // A server that is alone has decided everything that is in its log.
+        process.show_state(core);
+    }
+    process.take_turn(core)?;
+    Ok(process)
+}
+
+/// Compares what was found with what is known of the disk; from now on that is what is known. Returns the last
+/// transaction.
+fn note_recovered(server: usize, base: i64, found: Vec<(i64, Arc<[u8]>)>, core: &mut Core) -> Zxid {
+    let last = found.last().map_or(base, |(zxid, _)| *zxid);
+    let verdict = zab_recovered_log::check(server, &core.judge.servers[server], base, &found);
+    core.judge.note(verdict);
+    let mut known = core.judge.undecided(base);
+    let decided = core.judge.ledger.last();
+    let view = &mut core.judge.servers[server];
+    view.base = if known.is_empty() { base } else { decided };
+    known.extend(found);
+    view.log = known;
+    view.durable = last;
+    view.compared = 0;
+    view.replacing = false;
+    Zxid(last)
+}
+
+/// What a process holds of its disk.
+struct Files {
+    disk: MoodyDisk,
+    directories: Directories,
+    log: LogWriter<MoodyDisk>,
+    epochs: Option<Epochs>,
+    locks: Locks<ModelLock>,
+}
+
+/// A process that has done nothing yet.
+fn process(
+    server: usize,
+    incarnation: u32,
+    wall_offset_ms: i64,
+    files: Files,
+    node: Node,
+    replica: Replica,
+) -> Process {
+    let Files { disk, directories, log, epochs, locks } = files;
+    let is_member = epochs.is_some();
+    Process {
         server,
         incarnation,
         membership: if is_member { Membership::Member } else { Membership::Standalone },
@@ -165,6 +203,7 @@ pub(crate) fn start(
         lanes: LaneMap::default(),
         clients: BTreeMap::new(),
         next_lane: 1,
+        inbox: Inbox::default(),
         links: BTreeMap::new(),
         by_connection: BTreeMap::new(),
         accepted_links: 0,
@@ -178,13 +217,7 @@ pub(crate) fn start(
         observed: None,
         slow: 0,
         _locks: locks,
-    };
-    if !is_member {
-        // A server that is alone has decided everything that is in its log.
-        process.show_state(core);
     }
-    process.settle(core)?;
-    Ok(process)
 }
 
 /// Recovers; a member whose data is damaged goes on empty and untrusted.
@@ -393,6 +426,7 @@ fn peer_settings(server: usize, shape: &Shape) -> PeerSettings {
         retry_ms: tick_ms / 4,
         history: HistoryLimits { entries: shape.history_entries, bytes: 1 << 20 },
         window: 4000,
+        last_counter: shape.last_counter,
         dynamic: None,
     }
 }

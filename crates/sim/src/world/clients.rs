@@ -6,10 +6,18 @@ use zebu_client::core::{Action, Request, SessionState, WatchRegistration};
 use zebu_proto::{Jute, OpCode, Reader};
 
 use super::{Phase, World};
+use crate::check::FrameKind;
 use crate::client::{Client, Link, Received, Requested, Wire, Zeal, pause, server_of};
 use crate::network::{ConnectionId, Host, Message, Port, Side};
 use crate::operation::{Operation, Path, Write};
 use crate::queue::{Accepted, Event};
+
+/// What a client has just heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Event,
+    Reply,
+}
 
 impl World {
     pub(super) fn new_client(&mut self) -> Client {
@@ -180,6 +188,10 @@ impl World {
             let Some(link) = it.link.filter(|link| link.connection == connection) else { break };
             let Some((frame, received)) = it.wire.next() else { break };
             let session = it.session.status().session.id;
+            let event = match &received {
+                Received::Frame(frame) if matches!(frame.kind, FrameKind::Event { .. }) => Told::Event,
+                _ => Told::Reply,
+            };
             match received {
                 Received::Frame(frame) => {
                     self.core.judge.quiet.heard(client, self.core.now);
@@ -195,6 +207,34 @@ impl World {
             let it = &mut self.clients[client];
             let instant = it.instant(self.core.now);
             it.session.received(instant, link.link, &frame);
+            self.drive(client);
+            if self.is_restless(client, event) {
+                self.core.tell(format_args!("c{client} goes elsewhere"));
+                self.move_client(client);
+            }
+        }
+    }
+
+    /// Whether a client goes to another server now: most likely when it has just been told of a change.
+    fn is_restless(&mut self, client: usize, event: Told) -> bool {
+        let permille = self.core.shape.workload.restless_permille;
+        let it = &mut self.clients[client];
+        let chance = match event {
+            Told::Event => permille,
+            Told::Reply => permille / 10,
+        };
+        it.zeal == Zeal::Busy && it.random.permille(chance)
+    }
+
+    /// A client breaks its connection, to go to another server.
+    pub(super) fn move_client(&mut self, client: usize) {
+        let now = self.core.now;
+        let it = &mut self.clients[client];
+        if let Some(link) = it.link.take() {
+            let instant = it.instant(now);
+            self.core.network.close(link.connection, Side::Dialer, now, &mut self.core.queue);
+            self.clients[client].session.lost(instant, link.link, "moves");
+            self.core.judge.disconnected(client);
             self.drive(client);
         }
     }

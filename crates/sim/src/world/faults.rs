@@ -4,7 +4,7 @@ use zebu_storage::model::Crash;
 
 use super::{Phase, World};
 use crate::core::Trap;
-use crate::network::{Farewell, Host, Side};
+use crate::network::{Farewell, Host};
 use crate::plan::{Fault, LEADER, Rotten};
 use crate::queue::Event;
 
@@ -25,6 +25,7 @@ impl World {
             | Fault::Pause { server, .. }
             | Fault::ClockJump { server, .. }
             | Fault::DiskError { server, .. }
+            | Fault::ReadError { server, .. }
             | Fault::DiskFull { server, .. }
             | Fault::SlowDisk { server, .. }
             | Fault::DiskHangs { server, .. }
@@ -130,6 +131,15 @@ impl World {
                     process.disk.fail_after(operations);
                 }
             }
+            Fault::ReadError { server, operations, down } => {
+                self.servers[server].unreadable_after = Some(operations);
+                if let Some(process) = self.servers[server].process() {
+                    process.disk.fail_reads_after(operations);
+                }
+                if let Some(down) = down {
+                    self.kill(server, down);
+                }
+            }
             other => self.inject_rest(index, other),
         }
     }
@@ -162,16 +172,7 @@ impl World {
             }
             Fault::Trap { on, when, skip, .. } => self.core.traps.push(Trap { on, when, skip, index }),
             Fault::ClientVanishes { client, farewell } => self.replace_client(client, farewell),
-            Fault::ClientMoves { client } => {
-                let it = &mut self.clients[client];
-                if let Some(link) = it.link.take() {
-                    let instant = it.instant(now);
-                    self.core.network.close(link.connection, Side::Dialer, now, &mut self.core.queue);
-                    self.clients[client].session.lost(instant, link.link, "moves");
-                    self.core.judge.disconnected(client);
-                    self.drive(client);
-                }
-            }
+            Fault::ClientMoves { client } => self.move_client(client),
             _ => {}
         }
     }

@@ -87,6 +87,12 @@ impl World {
     }
 
     fn begin(&mut self) {
+        if let Some((far, extra)) = self.core.shape.distant {
+            for other in (0..self.servers.len()).filter(|other| *other != far) {
+                self.core.network.slow_down(Host(far), Host(other), extra);
+                self.core.network.slow_down(Host(other), Host(far), extra);
+            }
+        }
         for server in 0..self.servers.len() {
             let at = self.random.below(self.core.shape.tick());
             self.core.push(at, Event::Start { server, incarnation: 0 });
@@ -180,7 +186,10 @@ impl World {
                 self.core.garble(&mut bytes);
                 self.with_process(to, |process, core| process.notified(from, &bytes, core));
             }
-            Event::ServerWake { .. } | Event::DiskDone { .. } | Event::SnapshotStep { .. } => {
+            Event::ServerWake { .. }
+            | Event::ServerTurn { .. }
+            | Event::DiskDone { .. }
+            | Event::SnapshotStep { .. } => {
                 self.server_event(event);
             }
             Event::Start { server, incarnation } => self.start(server, incarnation),

@@ -77,6 +77,7 @@ impl World {
             machine.speed_up(Time::MAX);
             machine.hung_until = 0;
             machine.full_until = 0;
+            machine.unreadable_after = None;
             machine.paused_until = machine.paused_until.min(now);
             machine.down_until = now;
             if let Some(process) = machine.process() {

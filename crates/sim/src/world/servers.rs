@@ -111,6 +111,7 @@ impl World {
     pub(super) fn server_event(&mut self, event: Event) {
         let (server, incarnation) = match event {
             Event::ServerWake { server, incarnation }
+            | Event::ServerTurn { server, incarnation }
             | Event::DiskDone { server, incarnation, .. }
             | Event::SnapshotStep { server, incarnation, .. } => (server, incarnation),
             _ => return,
@@ -132,6 +133,7 @@ impl World {
                 }
                 Ok(())
             }
+            Event::ServerTurn { .. } => process.take_turn(core),
             Event::DiskDone { work, .. } => process.disk_done(work, core),
             Event::SnapshotStep { snapshot, .. } => {
                 process.snapshot_step(snapshot, core);

@@ -34,8 +34,6 @@ pub enum Pending {
         received: String,
         /// The name that it gets.
         snapshot: String,
-        /// What it leaves behind.
-        trust: Trust,
     },
     /// Logs and snapshots go into a directory of this number.
     SetAside {
@@ -48,13 +46,7 @@ impl Pending {
     /// The file's bytes: one line of words, the last one a checksum.
     pub fn encode(&self) -> Vec<u8> {
         let words = match self {
-            Pending::Install { received, snapshot, trust } => {
-                let trust = match trust {
-                    Trust::Trusted => "trusted",
-                    Trust::Untrusted => "untrusted",
-                };
-                format!("install {received} {snapshot} {trust}")
-            }
+            Pending::Install { received, snapshot } => format!("install {received} {snapshot}"),
             Pending::SetAside { number } => format!("aside {number}"),
         };
         let checksum = simd_adler32::adler32(&words.as_bytes());
@@ -71,16 +63,11 @@ impl Pending {
         let words: Vec<_> = words.split(' ').collect();
         match words[..] {
             ["aside", number] => Some(Pending::SetAside { number: number.parse().ok()? }),
-            ["install", received, snapshot, trust] => {
-                let trust = match trust {
-                    "trusted" => Trust::Trusted,
-                    "untrusted" => Trust::Untrusted,
-                    _ => return None,
-                };
+            ["install", received, snapshot] => {
                 let ours = received.starts_with(RECEIVED_PREFIX) && !received.contains('/');
                 let canonical = parse_snapshot(snapshot)?.spelling == Spelling::Canonical;
                 let (received, snapshot) = (received.to_owned(), snapshot.to_owned());
-                (ours && canonical).then_some(Pending::Install { received, snapshot, trust })
+                (ours && canonical).then_some(Pending::Install { received, snapshot })
             }
             _ => None,
         }
@@ -93,14 +80,8 @@ mod tests {
 
     #[test]
     fn marks_round_trip_and_no_bit_may_differ() {
-        let install = |trust| Pending::Install {
-            received: "zebu.install.3".into(),
-            snapshot: "snapshot.100000007.gz".into(),
-            trust,
-        };
         for mark in [
-            install(Trust::Trusted),
-            install(Trust::Untrusted),
+            Pending::Install { received: "zebu.install.3".into(), snapshot: "snapshot.100000007.gz".into() },
             Pending::SetAside { number: 1 },
             Pending::SetAside { number: u32::MAX },
         ] {
@@ -125,8 +106,7 @@ mod tests {
             ("zebu.install.1", "snapshot.1.bak"),
             ("zebu.install.1", "log.1"),
         ] {
-            let trust = Trust::Trusted;
-            let mark = Pending::Install { received: received.into(), snapshot: snapshot.into(), trust };
+            let mark = Pending::Install { received: received.into(), snapshot: snapshot.into() };
             assert_eq!(Pending::decode(&mark.encode()), None, "{received} {snapshot}");
         }
     }

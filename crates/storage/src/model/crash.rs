@@ -116,6 +116,7 @@ impl ModelDisk {
             locks,
             power: Power::On,
             operations: 0,
+            unreadable_after: None,
             sequence: 0,
             trail: None,
         })

@@ -16,7 +16,7 @@ pub enum RecoveryError {
     Io(#[from] IoFailure),
     /// A change of the whole directory had begun and cannot be finished.
     #[error(transparent)]
-    Pending(#[from] PendingError),
+    Pending(PendingError),
     /// The member may lack transactions.
     #[error(
         "{}: this data belongs to a member of an ensemble and may lack transactions that it has \
@@ -173,4 +173,14 @@ pub enum RecoveryError {
         /// The file that says so.
         note: PathBuf,
     },
+}
+
+/// An error of the disk stays one: what cannot be read or written now is no reason to give up what is there.
+impl From<PendingError> for RecoveryError {
+    fn from(error: PendingError) -> RecoveryError {
+        match error {
+            PendingError::Io(failure) => RecoveryError::Io(failure),
+            PendingError::Mark(_) | PendingError::Lost(_) => RecoveryError::Pending(error),
+        }
+    }
 }

@@ -342,10 +342,8 @@ fn check_trust<D: Disk>(
     pending: Option<&Pending>,
 ) -> Result<Trust, RecoveryError> {
     let trust = match pending {
-        Some(Pending::Install { trust: Trust::Untrusted, .. } | Pending::SetAside { .. }) => Trust::Untrusted,
-        Some(Pending::Install { trust: Trust::Trusted, .. }) | None => {
-            trust::read(disk, &directories.snapshots())?
-        }
+        Some(Pending::SetAside { .. }) => Trust::Untrusted,
+        Some(Pending::Install { .. }) | None => trust::read(disk, &directories.snapshots())?,
     };
     if trust == Trust::Untrusted && options.untrusted == Untrusted::Refuse {
         return Err(RecoveryError::Untrusted { path: directories.snapshots().join(trust::NAME) });

@@ -3,6 +3,7 @@
 //!
 //! The faults are made on the wire and by ending the server; the server itself is the one that ships.
 
+mod ensemble;
 mod running;
 mod splitter;
 mod wire;
@@ -19,6 +20,7 @@ use zebu_proto::{OpCode, SessionId};
 use zebu_server::config::{BindAddress, Environment, Inputs, ServerConfig, ThisMachine, load};
 use zebu_server::{ServeError, Stop};
 
+pub use self::ensemble::{TestEnsemble, TestEnsembleBuilder};
 use self::running::Running;
 use self::wire::{Flow, Whose, Wire};
 use crate::raw::{RawClient, RawError, Session};
@@ -48,6 +50,11 @@ pub enum TestServerError {
     /// It needs a server that runs.
     #[error("the server does not run; call restart first")]
     NotRunning,
+    /// The members of an ensemble did not agree on a leader.
+    #[error(
+        "the ensemble had no leader and all members serving within {0:?}; is a quorum running and connected?"
+    )]
+    NoLeader(Duration),
     /// The server did not answer.
     #[error(transparent)]
     Raw(#[from] RawError),

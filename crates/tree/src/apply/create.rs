@@ -61,7 +61,7 @@ impl Tree {
             ephemeral_owner: new.owner,
             ..StatPersisted::default()
         };
-        let id = self.attach(parent, new.path, new.data.clone(), acl, &stat);
+        let id = self.attach(parent, new.path, new.data, acl, &stat);
         // Taken before usage is counted: the reply tells of the data that was sent, also for the node that
         // holds the usage.
         let stat = NodeRef::new(self, id).stat();

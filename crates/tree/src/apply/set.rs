@@ -20,7 +20,7 @@ impl Tree {
     ) -> Result<Stat, ErrorCode> {
         let id = self.find(&set.path).ok_or(ErrorCode::NoNode)?;
         let before = self.nodes.get(id).data_length();
-        self.replace_data(id, &set.path, set.data.clone(), |stat| {
+        self.replace_data(id, &set.path, &set.data, |stat| {
             stat.mtime = header.time_ms;
             stat.mzxid = header.zxid.0;
             stat.version = set.version;
@@ -36,7 +36,7 @@ impl Tree {
     /// with the version of the configuration as zxid.
     pub fn write_config(&mut self, text: Buffer, config_version: Zxid, time_ms: i64) {
         if let Some(id) = self.find(path::CONFIG) {
-            self.replace_data(id, path::CONFIG, text, |stat| {
+            self.replace_data(id, path::CONFIG, &text, |stat| {
                 stat.version = -1;
                 stat.mzxid = config_version.0;
                 stat.mtime = time_ms;

@@ -128,7 +128,7 @@ impl Tree {
         let Some(stats) = self.find(&stats_path(root)) else {
             return;
         };
-        match QuotaText::parse(self.nodes.get(stats).data.as_deref().unwrap_or_default()) {
+        match QuotaText::parse(self.nodes.data(self.nodes.get(stats)).unwrap_or_default()) {
             Some(mut usage) => {
                 usage.adjust(count, bytes);
                 self.write_usage(stats, &usage);
@@ -143,7 +143,7 @@ impl Tree {
         let data: Arc<[u8]> = usage.to_string().into_bytes().into();
         let before = self.nodes.get(stats).data_length();
         self.data_size = self.data_size.saturating_sub(before) + data.len();
-        self.nodes.get_mut(stats).data = Some(data);
+        self.nodes.set_data(stats, &Some(data));
     }
 
     /// Whether a new node is within the quota.
@@ -176,7 +176,7 @@ impl Tree {
         let Some(root) = self.quotas.above(path) else {
             return Ok(());
         };
-        let text_of = |path: String| QuotaText::parse(self.nodes.get(self.find(&path)?).data.as_deref()?);
+        let text_of = |path: String| QuotaText::parse(self.nodes.data(self.nodes.get(self.find(&path)?))?);
         let (Some(limits), Some(usage)) = (text_of(limits_path(root)), text_of(stats_path(root))) else {
             return Ok(());
         };

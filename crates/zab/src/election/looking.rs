@@ -29,6 +29,8 @@ pub(super) struct Looking {
     received: BTreeMap<ServerId, Ballot>,
     /// Ballots of servers that have a leader, of any round.
     settled: BTreeMap<ServerId, Ballot>,
+    /// A leader that was just lost: whatever has become of it, its vote is not worth waiting for.
+    lost: Option<ServerId>,
     resend_ms: i64,
     resend_at_ms: i64,
     /// Set while a quorum agrees: the election ends then, unless somebody better is heard of.
@@ -36,7 +38,12 @@ pub(super) struct Looking {
 }
 
 impl Looking {
-    pub(super) fn new(settings: &ElectorSettings, standing: Standing, now_ms: i64) -> Looking {
+    pub(super) fn new(
+        settings: &ElectorSettings,
+        standing: Standing,
+        lost: Option<ServerId>,
+        now_ms: i64,
+    ) -> Looking {
         let own = Candidate { leader: settings.me, zxid: standing.last_zxid, epoch: standing.current_epoch };
         let is_voter = settings.votes();
         let initial = if settings.stands() { own } else { Candidate::NOBODY };
@@ -47,6 +54,7 @@ impl Looking {
             voice: if is_voter && trusted { Voice::Counted } else { Voice::Silent },
             received: BTreeMap::new(),
             settled: BTreeMap::new(),
+            lost,
             resend_ms: settings.resend_ms_min,
             resend_at_ms: now_ms + settings.resend_ms_min,
             decide_at_ms: None,
@@ -116,8 +124,16 @@ impl Looking {
         };
         if votes_again {
             self.vote_for_proposal(settings, *round, out);
+        } else if settings.quorum.is_voter(settings.me) && self.proposal.beats(&ballot.candidate) {
+            // It began to look only now: what was said to it before went to somebody who had a leader.
+            let message = notification(settings, PeerState::Looking, self.proposal, *round);
+            out.push(Action::Send { to: from, notification: message });
         }
         self.received.insert(from, ballot);
+        if self.lost == Some(from) {
+            // It takes part, so it is waited for like the others.
+            self.lost = None;
+        }
         self.consider(settings, *round, now_ms);
     }
 
@@ -150,7 +166,17 @@ impl Looking {
         None
     }
 
-    /// Starts or ends the moment of silence that follows agreement. Every ballot makes it begin anew.
+    /// Who else voted and has not said since that it has a leader.
+    pub(super) fn others_looking(&self, me: ServerId) -> Vec<ServerId> {
+        let other = |(server, ballot): (&ServerId, &Ballot)| {
+            let looks = ballot.state == PeerState::Looking && !self.settled.contains_key(server);
+            (looks && *server != me).then_some(*server)
+        };
+        self.received.iter().filter_map(other).collect()
+    }
+
+    /// Starts or ends the moment of silence that follows agreement. Every ballot makes it begin anew. It is for
+    /// those who have not been heard: when all have said the same, nobody better can come.
     pub(super) fn consider(&mut self, settings: &ElectorSettings, round: i64, now_ms: i64) {
         let own = Ballot {
             candidate: self.proposal,
@@ -158,8 +184,13 @@ impl Looking {
             state: PeerState::Looking,
             version: zebu_proto::quorum::election::NotificationVersion::V2,
         };
-        let agreed = has_quorum(&self.received, &own, settings);
-        self.decide_at_ms = if agreed { Some(now_ms + settings.finalize_ms) } else { None };
+        let alike = |voter: ServerId| self.received.get(&voter).is_some_and(|ballot| ballot.is_alike(&own));
+        let unanimous = settings.voters().into_iter().all(|voter| alike(voter) || self.lost == Some(voter));
+        self.decide_at_ms = match has_quorum(&self.received, &own, settings) {
+            true if unanimous => Some(now_ms),
+            true => Some(now_ms + settings.finalize_ms),
+            false => None,
+        };
     }
 
     /// Returns the leader if the silence has lasted.

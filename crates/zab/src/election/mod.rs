@@ -1,6 +1,6 @@
 //! Fast leader election: every server votes for the best candidate that it knows of, tells all voters, and
-//! changes its vote when it hears of a better one. It ends when a quorum votes alike and has been silent for
-//! a moment, or when a quorum says that it has a leader already.
+//! changes its vote when it hears of a better one. It ends when all vote alike, when a quorum votes alike and
+//! has been silent for a moment, or when a quorum says that it has a leader already.
 //!
 //! The elector lives as long as the server: while the server follows or leads, it answers those who look.
 //! It decides nothing about history; a wrong choice costs time, never data.
@@ -168,16 +168,17 @@ pub struct Elector {
 impl Elector {
     /// Starts to look for a leader.
     pub fn new(settings: ElectorSettings, standing: Standing, now_ms: i64, out: &mut Vec<Action>) -> Elector {
-        let looking = Looking::new(&settings, standing, now_ms);
+        let looking = Looking::new(&settings, standing, None, now_ms);
         let mut elector = Elector { settings, round: 0, state: State::Looking(looking) };
-        elector.look(standing, now_ms, out);
+        elector.look(standing, None, now_ms, out);
         elector
     }
 
-    /// Looks for a leader again, in a new round.
-    pub fn look(&mut self, standing: Standing, now_ms: i64, out: &mut Vec<Action>) {
+    /// Looks for a leader again, in a new round. If the connection to a leader broke, that is `lost`: the election
+    /// need not wait for what it has to say.
+    pub fn look(&mut self, standing: Standing, lost: Option<ServerId>, now_ms: i64, out: &mut Vec<Action>) {
         self.round += 1;
-        let looking = Looking::new(&self.settings, standing, now_ms);
+        let looking = Looking::new(&self.settings, standing, lost, now_ms);
         self.state = State::Looking(looking);
         self.with_looking(|looking, settings, round| {
             looking.vote_for_proposal(settings, *round, out);
@@ -285,7 +286,12 @@ impl Elector {
             PeerState::Observing => None,
         });
         if let Some(vote) = joined.flatten() {
+            let misled = self
+                .with_looking(|looking, settings, _| looking.others_looking(settings.me))
+                .unwrap_or_default();
             self.settle(vote, out);
+            // They have this server's vote for somebody else, and might wait for it as his follower.
+            out.extend(misled.into_iter().map(|server| self.answer(server)));
         }
     }
 

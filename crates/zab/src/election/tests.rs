@@ -169,6 +169,21 @@ fn a_server_that_comes_back_finds_the_leader_even_with_a_better_id() {
     assert_eq!(world.leader_of(3), Some((2, PeerState::Following)));
 }
 
+/// By then the first one sends its vote only once a minute.
+#[test]
+fn a_member_that_comes_late_is_not_kept_waiting() {
+    for late in [1, 3] {
+        let mut world = World::new(vec![2]);
+        world.add(settings(2, Role::Voter, &[1, 2, 3]), standing(5, 1));
+        world.run();
+        world.now_ms = 600_000;
+        world.add(settings(late, Role::Voter, &[1, 2, 3]), standing(5, 1));
+        world.run();
+        assert_eq!(world.decisions.len(), 2);
+        assert!(world.now_ms - 600_000 < 250, "{late} waited {} ms", world.now_ms - 600_000);
+    }
+}
+
 #[test]
 fn observers_learn_the_leader_and_are_never_elected() {
     let mut world = World::new(vec![2, 5]);
@@ -229,12 +244,107 @@ fn when_the_leader_dies_the_others_look_in_a_later_round() {
     for (me, zxid) in [(1, 0x1_0000_0009), (2, 0x1_0000_0004)] {
         let mut out = Vec::new();
         let elector = world.electors.get_mut(&ServerId(me)).unwrap();
-        elector.look(standing(zxid, 1), world.now_ms, &mut out);
+        elector.look(standing(zxid, 1), None, world.now_ms, &mut out);
         world.act(ServerId(me), out);
     }
     world.run();
     assert_eq!(world.leader_of(1), Some((1, PeerState::Leading)), "the longer history wins over the id");
     assert_eq!(world.leader_of(2), Some((1, PeerState::Following)));
+}
+
+/// Lets the first two of three look again, with the third as the leader whose connection broke.
+fn world_without_leader(lost: Option<ServerId>) -> World {
+    let mut world = World::new(vec![2]);
+    for me in 1..=3 {
+        world.add(settings(me, Role::Voter, &[1, 2, 3]), standing(5, 0));
+    }
+    world.run();
+    world.electors.remove(&ServerId(3));
+    world.decisions.clear();
+    world.now_ms = 10_000;
+    for me in [1, 2] {
+        let mut out = Vec::new();
+        let elector = world.electors.get_mut(&ServerId(me)).unwrap();
+        elector.look(standing(5, 0), lost, world.now_ms, &mut out);
+        world.act(ServerId(me), out);
+    }
+    world
+}
+
+#[test]
+fn when_all_have_voted_alike_nobody_is_waited_for() {
+    let mut world = World::new(vec![2]);
+    for me in 1..=3 {
+        world.add(settings(me, Role::Voter, &[1, 2, 3]), standing(5, 0));
+    }
+    world.run();
+    assert_eq!(world.decisions.len(), 3);
+    assert!(world.now_ms < 20, "decided after {} ms", world.now_ms);
+}
+
+#[test]
+fn a_lost_leader_is_not_waited_for() {
+    for (lost, took_ms) in [(Some(ServerId(3)), 0..20), (None, 200..220)] {
+        let mut world = world_without_leader(lost);
+        world.run();
+        assert_eq!(world.leader_of(1), Some((2, PeerState::Following)));
+        assert_eq!(world.leader_of(2), Some((2, PeerState::Leading)));
+        assert!(took_ms.contains(&(world.now_ms - 10_000)), "{lost:?} decided at {}", world.now_ms);
+    }
+}
+
+/// The first vote of the better one came while the other one still had a leader.
+#[test]
+fn who_begins_to_look_later_hears_of_the_better_candidate_at_once() {
+    let mut out = Vec::new();
+    let mut elector = Elector::new(settings(2, Role::Voter, &[1, 2, 3]), standing(5, 1), 0, &mut out);
+    out.clear();
+    let own = settings(1, Role::Voter, &[1, 2, 3]);
+    let worse = Candidate { leader: ServerId(1), zxid: Zxid(5), epoch: 1 };
+    elector.handle(ServerId(1), &notification(&own, PeerState::Looking, worse, 1), 1, &mut out);
+    let better = Candidate { leader: ServerId(2), zxid: Zxid(5), epoch: 1 };
+    let answer = notification(&own, PeerState::Looking, better, 1);
+    assert_eq!(out, [Action::Send { to: ServerId(1), notification: answer.clone() }]);
+    out.clear();
+    elector.handle(ServerId(1), &answer, 2, &mut out);
+    assert_eq!(out, [], "who says the same needs no answer");
+}
+
+/// Else he who has its vote would wait for it as a leader.
+#[test]
+fn who_finds_a_leader_tells_those_who_have_its_vote() {
+    let mut out = Vec::new();
+    let mut elector = Elector::new(settings(1, Role::Voter, &[1, 2, 3, 4, 5]), standing(5, 1), 0, &mut out);
+    let other = settings(9, Role::Voter, &[1, 2, 3, 4, 5]);
+    let better = Candidate { leader: ServerId(2), zxid: Zxid(5), epoch: 1 };
+    elector.handle(ServerId(2), &notification(&other, PeerState::Looking, better, 1), 1, &mut out);
+    let found = Candidate { leader: ServerId(5), zxid: Zxid(5), epoch: 1 };
+    for (from, state) in [(3, PeerState::Following), (4, PeerState::Following), (5, PeerState::Leading)] {
+        out.clear();
+        elector.handle(ServerId(from), &notification(&other, state, found, 7), 2, &mut out);
+    }
+    let told = notification(&other, PeerState::Following, found, 7);
+    assert_eq!(
+        out,
+        [
+            Action::Decided(Decision { leader: ServerId(5), state: PeerState::Following }),
+            Action::Send { to: ServerId(2), notification: told },
+        ]
+    );
+}
+
+/// It may have the longest history, and the others may just not have heard of it.
+#[test]
+fn a_lost_leader_that_votes_is_waited_for_again() {
+    let mut out = Vec::new();
+    let mut elector = Elector::new(settings(1, Role::Voter, &[1, 2, 3]), standing(5, 1), 0, &mut out);
+    elector.look(standing(5, 1), Some(ServerId(3)), 0, &mut out);
+    let own = settings(9, Role::Voter, &[1, 2, 3]);
+    let better = Candidate { leader: ServerId(3), zxid: Zxid(9), epoch: 1 };
+    elector.handle(ServerId(3), &notification(&own, PeerState::Looking, better, 2), 1, &mut out);
+    assert_eq!(elector.next_deadline(), Some(201), "the second has not been heard");
+    elector.handle(ServerId(2), &notification(&own, PeerState::Looking, better, 2), 5, &mut out);
+    assert_eq!(elector.next_deadline(), Some(5));
 }
 
 /// A settled server repeats its vote for whoever asks, and is not moved by anybody's better offer.
@@ -283,7 +393,7 @@ fn a_server_without_a_vote_is_asked_once() {
     let mut out = Vec::new();
     let mut elector = Elector::new(settings(9, Role::Observer, &[1, 2, 3]), standing(5, 1), 0, &mut out);
     for _ in 0..3 {
-        elector.look(standing(5, 1), 0, &mut out);
+        elector.look(standing(5, 1), None, 0, &mut out);
     }
     assert_eq!(elector.round(), 4);
     let vote = Candidate { leader: ServerId(1), zxid: Zxid(5), epoch: 1 };

@@ -5,7 +5,7 @@ use zebu_proto::quorum::Packet;
 
 use super::learner_link::{Kind, Phase, Step as LearnerStep};
 use super::stream::next_zxid;
-use super::{LAST_COUNTER, Leader, Step};
+use super::{Leader, Step};
 use crate::action::{Action, CloseReason};
 use crate::entry::Entry;
 use crate::event::LinkId;
@@ -23,7 +23,7 @@ impl Leader {
     pub(crate) fn propose(&mut self, entry: Entry, member: &mut Member, now_ms: i64, out: &mut Vec<Action>) {
         let expected = self.next_zxid(member);
         assert_eq!(Some(entry.zxid), expected, "a proposal has the place that was named for it");
-        let is_last = entry.zxid.counter() >= LAST_COUNTER;
+        let is_last = entry.zxid.counter() >= member.settings.last_counter;
         member.append(entry, now_ms, out);
         if is_last && let Step::Established { epoch } = self.step {
             self.step = Step::HandingOver { epoch };

@@ -4,6 +4,10 @@ use zebu_proto::Zxid;
 
 use crate::history::History;
 
+/// Transactions that are read back from the log for one learner. Whoever lacks more has a whole state sooner,
+/// however old the log is.
+const LOG_ENTRIES_MAX: u32 = 100_000;
+
 /// How a learner gets the leader's history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
@@ -36,7 +40,20 @@ pub(super) fn choose(history: &History, decided: Zxid, last: Zxid) -> Choice {
         }
         return truncate_to(history.at_or_before(last), last);
     }
-    if last >= history.proven() { Choice::Log { after: last } } else { Choice::Snapshot }
+    if last >= history.proven() && missing_at_least(last, history.floor()) <= LOG_ENTRIES_MAX {
+        Choice::Log { after: last }
+    } else {
+        Choice::Snapshot
+    }
+}
+
+/// How many transactions are between the two at least: how many an earlier epoch had is not known.
+fn missing_at_least(last: Zxid, floor: Zxid) -> u32 {
+    if last.epoch() == floor.epoch() {
+        floor.counter().saturating_sub(last.counter())
+    } else {
+        floor.counter()
+    }
 }
 
 /// Inside one epoch every log is a prefix of its leader's, so a learner that went further has what was before.
@@ -53,6 +70,17 @@ mod tests {
     use super::*;
     use crate::entry::Entry;
     use crate::settings::HistoryLimits;
+
+    /// The log of a leader that was never cleaned reaches back to the first transaction.
+    #[test]
+    fn a_server_that_lacks_very_much_gets_a_whole_state() {
+        let limits = HistoryLimits { entries: 100, bytes: 1000 };
+        let history = History::new(limits, Zxid::new(1, 200_000), Zxid::ZERO);
+        let choose = |last| choose(&history, Zxid::new(1, 200_000), last);
+        assert_eq!(choose(Zxid::ZERO), Choice::Snapshot);
+        assert_eq!(choose(Zxid::new(1, 99_999)), Choice::Snapshot);
+        assert_eq!(choose(Zxid::new(1, 100_000)), Choice::Log { after: Zxid::new(1, 100_000) });
+    }
 
     /// In memory 1/6, 1/7, 3/1, 3/2 behind 1/5; on disk from 1/2 on.
     fn history() -> History {

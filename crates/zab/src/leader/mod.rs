@@ -21,18 +21,18 @@ use crate::event::{Event, IoId, LinkId};
 use crate::member::Member;
 use crate::packet_name::packet_name;
 use crate::peer::LearnerStatus;
+use crate::quorum::QuorumRule;
 use crate::role_end::RoleEnd;
 use learner_link::{Kind, LearnerLink, Phase, Step as LearnerStep};
 use reconfig::Leaving;
-
-/// The last counter that is used in an epoch: the next leader begins a new one.
-const LAST_COUNTER: u32 = 0xffff_fffe;
 
 /// A server that was elected.
 #[derive(Debug)]
 pub(crate) struct Leader {
     step: Step,
     learners: BTreeMap<LinkId, LearnerLink>,
+    /// Servers that have another leader, or are one. Not asked for any more once this one is established.
+    elsewhere: BTreeSet<ServerId>,
     next_beat_ms: i64,
     /// Configurations that have taken effect since this leader leads, and whom each made the leader.
     activated: BTreeMap<Zxid, ServerId>,
@@ -75,6 +75,7 @@ impl Leader {
         let mut leader = Leader {
             step: Step::Gathering { promised, until_ms: now_ms + limit_ms(member) },
             learners: BTreeMap::new(),
+            elsewhere: BTreeSet::new(),
             next_beat_ms: now_ms + member.settings.tick_ms / 2,
             activated: BTreeMap::new(),
         };
@@ -104,6 +105,19 @@ impl Leader {
             .collect();
         here.insert(member.settings.me);
         !here.contains(&server) && !member.is_quorum(&here)
+    }
+
+    /// Takes note that these servers follow another leader, or are one. Returns whether this one cannot be
+    /// established without them.
+    pub(crate) fn loses(&mut self, servers: [ServerId; 2], member: &Member) -> bool {
+        if matches!(self.step, Step::Established { .. } | Step::HandingOver { .. } | Step::Leaving(_)) {
+            return false;
+        }
+        self.elsewhere.extend(servers);
+        let pending = member.pending_quorum().into_iter().flat_map(QuorumRule::voters);
+        let voters = member.settings.quorum.voters().chain(pending);
+        let left = voters.filter(|voter| !self.elsewhere.contains(voter)).collect();
+        !member.is_quorum(&left)
     }
 
     /// All connections, to be closed when the role ends.
@@ -154,6 +168,11 @@ impl Leader {
                 }
                 self.pump(link, member, out);
                 return self.finish_hand_over(member);
+            }
+            Event::SnapshotMoves { link } => {
+                if let Some(learner) = self.learners.get_mut(&link) {
+                    learner.heard_ms = now_ms;
+                }
             }
             Event::SnapshotSent { link } => {
                 if let Some(learner) = self.learners.get_mut(&link) {

@@ -5,7 +5,7 @@ use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
 
-use super::{Dialing, Learner, Promising, Step};
+use super::{DIAL_TRIES, Dialing, Learner, Promising, QUICK_TRIES, Step};
 use crate::action::{Action, CloseReason};
 use crate::election::Role;
 use crate::member::Member;
@@ -18,7 +18,7 @@ const NOT_COUNTED: i32 = -1;
 
 impl Learner {
     /// A leader that has not yet heard of its election cannot be reached, or closes those who come too early:
-    /// they try again.
+    /// they try again, at first very soon: it may be a matter of milliseconds.
     pub(super) fn link_lost(&mut self, member: &mut Member, now_ms: i64) -> Result<(), RoleEnd> {
         if let Step::AwaitingHistory { .. } = self.step {
             member.note_refusal(Refused::Yes);
@@ -26,7 +26,10 @@ impl Learner {
         match (&self.step, self.tries_left.checked_sub(1)) {
             (Step::Dialing(Dialing::Waiting) | Step::Greeting, Some(tries_left)) => {
                 self.tries_left = tries_left;
-                let until_ms = now_ms + member.settings.retry_ms;
+                let failed = DIAL_TRIES - tries_left;
+                let retry_ms = member.settings.retry_ms;
+                let pause_ms = (retry_ms >> QUICK_TRIES.saturating_sub(failed)).max(1);
+                let until_ms = now_ms + pause_ms;
                 self.step = Step::Dialing(Dialing::Pausing { until_ms });
                 Ok(())
             }
@@ -58,11 +61,14 @@ impl Learner {
     ) -> Result<(), RoleEnd> {
         let Packet::LeaderInfo { zxid, .. } = packet else { return Err(self.out_of_place(&packet)) };
         let epoch = zxid.epoch();
-        if i64::from(epoch) < member.accepted_epoch || zxid.0 < 0 {
+        // An observer's promise is counted by nobody: it only must not go back behind a history that it has.
+        let observes = member.settings.role == Role::Observer;
+        let lowest = if observes { member.current_epoch } else { member.accepted_epoch };
+        if i64::from(epoch) < lowest || zxid.0 < 0 {
             let accepted = member.accepted_epoch;
             return Err(RoleEnd::because(CloseReason::OldEpoch { proposed: epoch, accepted }));
         }
-        if i64::from(epoch) == member.accepted_epoch {
+        if i64::from(epoch) <= member.accepted_epoch {
             // Promised before, to whomever: this voice must not be counted twice.
             self.acknowledge_epoch(NOT_COUNTED, epoch, member, out);
             return Ok(());

@@ -23,7 +23,10 @@ use crate::role_end::RoleEnd;
 use departure::Departure;
 
 /// How often a leader that cannot be reached is tried.
-const DIAL_TRIES: u32 = 5;
+const DIAL_TRIES: u32 = 10;
+
+/// The pause after a failed attempt doubles so often until it is the whole one.
+const QUICK_TRIES: u32 = 5;
 
 /// A server that has a leader.
 #[derive(Debug)]
@@ -209,6 +212,10 @@ impl Learner {
                     return Ok(());
                 }
                 self.packet(packet, member, now_ms, out)
+            }
+            Event::SnapshotMoves { link } if link == self.link => {
+                self.heard_ms = now_ms;
+                Ok(())
             }
             Event::SnapshotReceived { link } if link == self.link => {
                 self.heard_ms = now_ms;

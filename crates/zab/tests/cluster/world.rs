@@ -115,6 +115,7 @@ impl World {
             retry_ms: 30,
             history: HistoryLimits { entries, bytes: 1 << 20 },
             window: 2000,
+            last_counter: zebu_zab::LAST_COUNTER,
             dynamic: None,
         };
         let members = |id| {

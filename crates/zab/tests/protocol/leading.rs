@@ -236,6 +236,26 @@ fn a_log_that_does_not_reach_back_makes_it_a_whole_state() {
     );
 }
 
+/// A large state takes longer than any limit. As long as it moves, nobody gives up.
+#[test]
+fn a_state_that_moves_is_waited_for() {
+    for (sign, stays) in [(true, true), (false, false)] {
+        let (mut desk, link) = Desk::established();
+        let behind = accept(&mut desk, 2, follower_info(3, 5));
+        desk.packet(behind, Packet::AckEpoch { last: Zxid(-1), current_epoch: 5 });
+        assert!(desk.actions.iter().any(|action| matches!(action, Action::StreamSnapshot { .. })));
+        for _ in 0..30 {
+            desk.wait(50);
+            desk.packet(link, Packet::PingReply { zxid: Zxid::ZERO, touched: vec![] });
+            if sign {
+                desk.handle(Event::SnapshotMoves { link: behind });
+            }
+        }
+        let closed = desk.actions.iter().any(|action| matches!(action, Action::Close { .. }));
+        assert_eq!(closed, !stays);
+    }
+}
+
 #[test]
 fn an_answer_follows_the_commit_that_it_tells_of() {
     let (mut desk, link) = Desk::established();
@@ -344,4 +364,25 @@ fn a_leader_whose_voter_elects_again_does_not_wait_for_him() {
     let mut desk = Desk::elected(recovered(LAST, 5));
     accept(&mut desk, 1, follower_info(3, 5));
     assert_eq!(vote(&mut desk, 2), Some(ME), "another one has come");
+}
+
+/// Two who looked at once: one voted for this server and then found that there is a leader.
+#[test]
+fn a_leader_whose_voter_follows_another_one_does_not_wait_for_him() {
+    let follow = |desk: &mut Desk, leader| {
+        let notification = Notification {
+            state: PeerState::Following,
+            leader,
+            zxid: Zxid::new(5, 6),
+            round: 1,
+            epoch: 5,
+            version: NotificationVersion::V2,
+            config: None,
+        };
+        desk.handle(Event::Notification { from: ServerId(1), notification });
+        desk.peer.status().leader
+    };
+    let mut desk = Desk::elected(recovered(LAST, 5));
+    assert_eq!(follow(&mut desk, ME), Some(ME), "he is on his way");
+    assert_eq!(follow(&mut desk, ServerId(3)), None, "neither he nor his leader will come");
 }

@@ -64,6 +64,21 @@ fn an_epoch_that_was_promised_before_does_not_count_and_an_older_one_is_refused(
     assert_eq!(desk.peer.status().accepted_epoch, 6);
 }
 
+/// Its promise is counted by nobody. If it kept an observer away, one that had promised an epoch that came to
+/// nothing could not come back before the ensemble had got there.
+#[test]
+fn an_observer_goes_back_behind_its_promise_but_not_behind_its_history() {
+    let found = Recovered { accepted_epoch: 8, ..recovered(LAST, 5) };
+    let (mut desk, link) = Desk::learner(found, Role::Observer);
+    desk.packet(link, leader_info(6));
+    assert_eq!(desk.take_sent(link), [Packet::AckEpoch { last: LAST, current_epoch: -1 }]);
+    assert_eq!(desk.peer.status().accepted_epoch, 8);
+
+    let (mut desk, link) = Desk::learner(found, Role::Observer);
+    desk.packet(link, leader_info(4));
+    assert_eq!(desk.closed(link), Some(CloseReason::OldEpoch { proposed: 4, accepted: 8 }));
+}
+
 #[test]
 fn the_history_is_durable_before_the_epoch_and_both_before_the_word() {
     let (mut desk, link) = promised();
@@ -235,6 +250,20 @@ fn an_untrusted_server_is_trusted_again_once_it_has_a_history() {
     let marked = desk.actions.iter().position(|action| matches!(action, Action::MarkTrusted { .. }));
     let word = desk.actions.iter().position(|action| matches!(action, Action::Send { .. }));
     assert!(marked.unwrap() < word.unwrap());
+}
+
+/// A large state takes longer than any limit. As long as it moves, nobody gives up.
+#[test]
+fn a_state_that_comes_is_waited_for() {
+    let (mut desk, link) = promised();
+    desk.packet(link, Packet::Snap { zxid: Zxid::new(5, 20) });
+    for _ in 0..30 {
+        desk.wait(500);
+        desk.handle(Event::SnapshotMoves { link });
+    }
+    assert_eq!(desk.actions.len(), 0);
+    desk.wait(1000);
+    assert!(desk.actions.iter().any(|action| matches!(action, Action::Close { .. })), "it has stopped");
 }
 
 #[test]

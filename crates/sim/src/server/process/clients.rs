@@ -56,18 +56,17 @@ impl Process {
 
     /// The connection of a client is gone.
     pub(crate) fn client_gone(&mut self, connection: ConnectionId, core: &mut Core) -> Result<(), Death> {
-        self.forget_client(connection, core);
+        self.forget_client(connection);
         self.settle(core)
     }
 
-    fn forget_client(&mut self, connection: ConnectionId, core: &mut Core) {
+    fn forget_client(&mut self, connection: ConnectionId) {
         let Some(client) = self.clients.remove(&connection) else { return };
         let Some(mut lane) = self.lanes.0.remove(&client.lane) else { return };
         self.replica.forget_lane(&mut lane);
         let session = lane.session.map(|session| session.id);
         let event = Event::Disconnected { lane: client.lane, session, touched_ms: lane.touched_ms };
-        let now = self.moment(core);
-        self.node.handle(event, &self.replica, &mut self.lanes, now);
+        self.inbox.event(event);
     }
 
     /// Takes requests for which there is room, sends what is to be sent, ends what is over. True if anything
@@ -102,7 +101,7 @@ impl Process {
                     match ConnectRequest::decode(&mut Reader::new(payload)) {
                         Ok(request) => {
                             let event = Event::Connect { lane: lane_id, request };
-                            self.node.handle(event, &self.replica, &mut self.lanes, now);
+                            self.inbox.event(event);
                         }
                         Err(_) => lane.close(CloseReason::BadFrame),
                     }
@@ -111,7 +110,7 @@ impl Process {
                 Stage::Serving if !lane.has_room() => break,
                 Stage::Serving => {
                     if let Some(submission) = self.replica.receive(lane, payload, now.monotonic_ms) {
-                        self.node.handle(Event::Write(submission), &self.replica, &mut self.lanes, now);
+                        self.inbox.event(Event::Write(submission));
                     }
                 }
             }
@@ -143,7 +142,7 @@ impl Process {
         };
         if over {
             core.network.close(connection, Side::Listener, core.now, &mut core.queue);
-            self.forget_client(connection, core);
+            self.forget_client(connection);
         }
         over
     }

@@ -8,6 +8,7 @@ use zebu_proto::Zxid;
 use zebu_storage::format::log::payload_zxid;
 use zebu_zab::IoId;
 
+use super::inbox::Urgent;
 use super::{Death, Membership, Process};
 use crate::core::Core;
 use crate::queue::Event;
@@ -113,8 +114,8 @@ impl Process {
                 core.judge.servers[self.server].durable = durable.0;
                 core.tell(format_args!("s{} has synced {durable}", self.server));
                 match (self.membership, io) {
-                    (Membership::Member, Some(io)) => self.persisted(io, core),
-                    _ => self.node.persisted(last),
+                    (Membership::Member, Some(io)) => self.persisted(io),
+                    _ => self.inbox.urgent(Urgent::Synced(last)),
                 }
                 if snapshot {
                     self.begin_snapshot(core);

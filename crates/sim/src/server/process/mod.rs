@@ -3,6 +3,7 @@
 
 mod clients;
 mod disk_work;
+mod inbox;
 mod orders;
 mod peers;
 
@@ -22,6 +23,7 @@ use crate::server::snapshot::Snapshotting;
 
 pub(crate) use clients::ClientConnection;
 pub(crate) use disk_work::{Busy, Work};
+pub(crate) use inbox::Inbox;
 pub(crate) use peers::PeerLink;
 
 /// Why a process ends by itself.
@@ -83,6 +85,7 @@ pub(crate) struct Process {
     pub(crate) lanes: LaneMap,
     pub(crate) clients: BTreeMap<ConnectionId, ClientConnection>,
     pub(crate) next_lane: u64,
+    pub(crate) inbox: Inbox,
     pub(crate) links: BTreeMap<LinkId, PeerLink>,
     pub(crate) by_connection: BTreeMap<ConnectionId, LinkId>,
     pub(crate) accepted_links: u64,
@@ -126,30 +129,14 @@ impl Process {
     /// A deadline of the brain may have come.
     pub(crate) fn wake(&mut self, core: &mut Core) -> Result<(), Death> {
         self.wake_at = None;
-        let now = self.moment(core);
-        if self.node.next_deadline() <= now.monotonic_ms {
-            self.node.tick(&self.replica, &mut self.lanes, now);
-        }
-        self.settle(core)
+        self.take_turn(core)
     }
 
-    /// Does everything that the brain wants done, until it wants nothing more.
-    pub(crate) fn settle(&mut self, core: &mut Core) -> Result<(), Death> {
-        loop {
-            self.commit(core)?;
-            let ordered = self.take_orders(core)?;
-            let read = self.pump_clients(core);
-            if !ordered && !read && !self.node.has_committed() {
-                break;
-            }
+    fn check_power(&self) -> Result<(), Death> {
+        match self.disk.power() {
+            Power::On => Ok(()),
+            Power::Off => Err(Death::Disk("the power is off".to_owned())),
         }
-        self.flush_links(core);
-        self.begin_work(core)?;
-        self.schedule_wake(core);
-        if self.disk.power() == Power::Off {
-            return Err(Death::Disk("the power is off".to_owned()));
-        }
-        Ok(())
     }
 
     /// Applies what is decided, and shows the result to the judge.
@@ -158,9 +145,11 @@ impl Process {
             return Ok(());
         }
         let now = self.moment(core);
-        self.node
-            .commit(&mut self.replica, &mut self.lanes, now)
-            .map_err(|error| Death::Commit(error.to_string()))?;
+        while self.node.has_committed() {
+            self.node
+                .commit(&mut self.replica, &mut self.lanes, now)
+                .map_err(|error| Death::Commit(error.to_string()))?;
+        }
         let _ = self.node.take_answered();
         self.show_state(core);
         Ok(())

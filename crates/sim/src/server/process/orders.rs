@@ -8,6 +8,7 @@ use zebu_storage::{
 use zebu_tree::{Tree, WalkProgress};
 use zebu_zab::{Event as PeerEvent, IoId, Serving};
 
+use super::inbox::Urgent;
 use super::{Death, Membership, Process, Service, Work};
 use crate::core::Core;
 use crate::network::Host;
@@ -59,7 +60,7 @@ impl Process {
             Order::Send { link, packet } => self.send_packet(link, &packet, core),
             Order::Close { link, reason } => self.close_link(link, &reason, core),
             Order::StreamSnapshot { link, zxid } => self.stream_state(link, zxid, core),
-            Order::ReadLog { link, after, up_to } => self.read_log(link, after, up_to, core),
+            Order::ReadLog { link, after, up_to } => self.read_log(link, after, up_to),
             Order::DiscardSnapshot { link } => {
                 self.received.remove(&link);
             }
@@ -69,9 +70,9 @@ impl Process {
             Order::Remember { .. } | Order::Activate { .. } => {}
             Order::StopServing => {
                 core.tell(format_args!("s{} stops serving", self.server));
+                // A snapshot that is being written goes on: what it holds is decided.
                 self.service = Service::Closed;
                 self.leads = None;
-                self.snapshotting = None;
                 core.judge.quiet.disturb_server(self.server, core.now);
             }
         }
@@ -93,8 +94,13 @@ impl Process {
     }
 
     /// Tells the brain that some work and all before it is done.
-    pub(super) fn persisted(&mut self, io: IoId, core: &Core) {
-        self.peer_event(PeerEvent::Persisted { io }, core);
+    pub(super) fn persisted(&mut self, io: IoId) {
+        self.peer_event(PeerEvent::Persisted { io });
+    }
+
+    /// Tells the brain so, and that the disk holds another state now.
+    fn replaced(&mut self, io: IoId, tree: Tree) {
+        self.inbox.urgent(Urgent::Replaced { io, tree: Box::new(tree) });
     }
 
     /// Does work other than an append.
@@ -113,8 +119,7 @@ impl Process {
                     let decoded = zebu_proto::txn::TxnEntry::decode(&entry.bytes).map_err(failed)?;
                     tree.apply(&decoded.header, &decoded.txn, &mut |_| ());
                 }
-                self.install(tree, zxid, core)?;
-                self.persisted(io, core);
+                self.install(io, tree, zxid, core)?;
             }
             DiskOrder::SetAside { io } => {
                 core.judge.servers[self.server].replacing = true;
@@ -125,21 +130,19 @@ impl Process {
                 core.judge.servers[self.server].install(0);
                 core.judge.servers[self.server].rotten = true;
                 core.judge.servers[self.server].untrusted = true;
-                self.replica.replace_tree(tree);
-                self.observed = None;
-                self.persisted(io, core);
+                self.replaced(io, tree);
             }
             DiskOrder::MarkTrusted { io } => {
                 trust::settle(&self.disk, &self.directories.snapshots()).map_err(failed)?;
                 core.judge.servers[self.server].untrusted = false;
-                self.persisted(io, core);
+                self.persisted(io);
             }
             DiskOrder::SaveAcceptedEpoch { io, epoch } => {
                 if let Some(epochs) = &mut self.epochs {
                     epochs.save_accepted(&self.disk, i64::from(epoch)).map_err(failed)?;
                 }
                 core.judge.servers[self.server].accepted_epoch = i64::from(epoch);
-                self.persisted(io, core);
+                self.persisted(io);
             }
             DiskOrder::SaveCurrentEpoch { io, epoch } => {
                 if let Some(epochs) = &mut self.epochs {
@@ -148,7 +151,7 @@ impl Process {
                 let view = &mut core.judge.servers[self.server];
                 view.current_epoch = i64::from(epoch);
                 view.untrusted = false;
-                self.persisted(io, core);
+                self.persisted(io);
             }
         }
         Ok(())
@@ -166,21 +169,21 @@ impl Process {
             Err(TruncateError::Refused { .. }) => {
                 let view = &mut core.judge.servers[self.server];
                 view.durable = view.last();
-                self.peer_event(PeerEvent::TruncateRefused { io }, core);
+                self.peer_event(PeerEvent::TruncateRefused { io });
                 return Ok(());
             }
             Err(TruncateError::Io(error)) => return Err(failed(error)),
         }
         self.log = None;
+        let mut reloaded = None;
         if self.replica.last_zxid() > to {
             let mut target = zebu_node::Restore::new(tree_options());
             let options = RecoveryOptions::member();
             recover(&self.disk, &self.directories, options, &mut target, &mut |_| ()).map_err(failed)?;
-            self.replica.replace_tree(target.finish());
-            self.observed = None;
+            reloaded = Some(target.finish());
         }
         let options = log_options(&self.directories, &core.shape);
-        let tree = self.replica.tree();
+        let tree = reloaded.as_ref().unwrap_or(self.replica.tree());
         let opened = zebu_storage::LogWriter::open(self.disk.clone(), options, to);
         self.log = Some(match opened {
             Ok(log) => log,
@@ -190,13 +193,15 @@ impl Process {
             Err(error) => return Err(failed(error)),
         });
         core.judge.servers[self.server].truncate(to.0);
-        self.persisted(io, core);
+        match reloaded {
+            Some(tree) => self.replaced(io, tree),
+            None => self.persisted(io),
+        }
         Ok(())
     }
 
-    fn install(&mut self, tree: Tree, zxid: Zxid, core: &mut Core) -> Result<(), Death> {
+    fn install(&mut self, io: IoId, tree: Tree, zxid: Zxid, core: &mut Core) -> Result<(), Death> {
         core.judge.servers[self.server].replacing = true;
-        let replaced = self.log.as_ref().map_or(Zxid::ZERO, |log| log.written());
         self.log = None;
         let mut receiving = Receiving::begin(self.disk.clone(), &self.directories, zxid, Compression::Plain)
             .map_err(failed)?;
@@ -212,12 +217,11 @@ impl Process {
         {}
         result.map_err(failed)?;
         let sections = Sections::DigestAndLastZxid { zxid, digest: tree.digest(), last_zxid: zxid };
-        receiving.finish(sections).map_err(failed)?.commit(replaced).map_err(failed)?;
+        receiving.finish(sections).map_err(failed)?.commit().map_err(failed)?;
         let options = log_options(&self.directories, &core.shape);
         self.log = Some(zebu_storage::LogWriter::open(self.disk.clone(), options, zxid).map_err(failed)?);
         core.judge.installed(self.server, zxid.0);
-        self.replica.replace_tree(tree);
-        self.observed = None;
+        self.replaced(io, tree);
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ use zebu_proto::{Reader, ServerId, Zxid};
 use zebu_storage::read_after;
 use zebu_zab::{CloseReason, Entry, Event as PeerEvent, LinkId, LogRead, weight};
 
+use super::inbox::Urgent;
 use super::{Death, Process};
 use crate::core::Core;
 use crate::network::{ConnectionId, Host, Message, Port, Side};
@@ -41,9 +42,8 @@ const READ_BYTES: usize = 2000;
 
 impl Process {
     /// Tells the brain what happened between the members, or on the disk.
-    pub(super) fn peer_event(&mut self, event: PeerEvent, core: &Core) {
-        let now = self.moment(core);
-        self.node.handle_peer(event, &self.replica, &mut self.lanes, now);
+    pub(super) fn peer_event(&mut self, event: PeerEvent) {
+        self.inbox.urgent(Urgent::Peer(event));
     }
 
     fn add_link(&mut self, link: LinkId, connection: ConnectionId, side: Side) {
@@ -57,7 +57,7 @@ impl Process {
         self.accepted_links += 1;
         let link = LinkId::accepted(self.accepted_links);
         self.add_link(link, connection, Side::Listener);
-        self.peer_event(PeerEvent::Accepted { link }, core);
+        self.peer_event(PeerEvent::Accepted { link });
         self.settle(core)
     }
 
@@ -79,10 +79,10 @@ impl Process {
     ) -> Result<(), Death> {
         let Some(&link) = self.by_connection.get(&connection) else { return Ok(()) };
         match accepted {
-            Accepted::Yes => self.peer_event(PeerEvent::Dialed { link }, core),
+            Accepted::Yes => self.peer_event(PeerEvent::Dialed { link }),
             Accepted::No => {
                 self.forget_link(link);
-                self.peer_event(PeerEvent::DialFailed { link }, core);
+                self.peer_event(PeerEvent::DialFailed { link });
             }
         }
         self.settle(core)
@@ -105,7 +105,7 @@ impl Process {
     pub(crate) fn peer_gone(&mut self, connection: ConnectionId, core: &mut Core) -> Result<(), Death> {
         let Some(&link) = self.by_connection.get(&connection) else { return Ok(()) };
         self.forget_link(link);
-        self.peer_event(PeerEvent::LinkDown { link }, core);
+        self.peer_event(PeerEvent::LinkDown { link });
         self.settle(core)
     }
 
@@ -114,7 +114,7 @@ impl Process {
         // Behind the length of the frame.
         if let Some(Ok(notification)) = bytes.get(LENGTH_SIZE..).map(Notification::decode) {
             let from = ServerId(from as i64 + 1);
-            self.peer_event(PeerEvent::Notification { from, notification }, core);
+            self.peer_event(PeerEvent::Notification { from, notification });
         }
         self.settle(core)
     }
@@ -144,7 +144,7 @@ impl Process {
                 }
                 core.judge.packet_received(self.server, &packet);
                 core.step_made(self.server, &packet, When::Gets);
-                self.peer_event(PeerEvent::Packet { link: id, packet }, core);
+                self.peer_event(PeerEvent::Packet { link: id, packet });
             }
             Message::State(bytes) => {
                 if let Some((_, state)) = &mut link.incoming {
@@ -155,7 +155,7 @@ impl Process {
                 if let Some((zxid, mut state)) = link.incoming.take() {
                     state.extend_from_slice(&bytes);
                     self.received.insert(id, (zxid, state));
-                    self.peer_event(PeerEvent::SnapshotReceived { link: id }, core);
+                    self.peer_event(PeerEvent::SnapshotReceived { link: id });
                 }
             }
             Message::Bytes(_) => {}
@@ -191,7 +191,7 @@ impl Process {
         }
     }
 
-    pub(super) fn read_log(&mut self, link: LinkId, after: Zxid, up_to: Zxid, core: &mut Core) {
+    pub(super) fn read_log(&mut self, link: LinkId, after: Zxid, up_to: Zxid) {
         let read = match read_after(&self.disk, &self.directories, after, up_to, READ_BYTES) {
             Ok(Some(entries)) if !entries.is_empty() => {
                 let entry = |it: zebu_storage::LogEntry| Entry { zxid: it.zxid, bytes: it.bytes };
@@ -199,7 +199,7 @@ impl Process {
             }
             Ok(_) | Err(_) => LogRead::Unavailable,
         };
-        self.peer_event(PeerEvent::LogRead { link, read }, core);
+        self.peer_event(PeerEvent::LogRead { link, read });
     }
 
     /// Puts on the wire what there is room for. True if anything left.
@@ -227,7 +227,7 @@ impl Process {
         }
         let any = !events.is_empty();
         for event in events {
-            self.peer_event(event, core);
+            self.peer_event(event);
         }
         any
     }

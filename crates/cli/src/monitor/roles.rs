@@ -1,0 +1,127 @@
+//! Who is what in an ensemble, as a table or as JSON. Pure.
+
+use serde_json::{Value, json};
+
+use super::sample::{Sample, number_after_0x};
+use super::view::align;
+
+/// One server, or why it does not answer.
+pub(crate) struct Role {
+    pub(crate) address: String,
+    pub(crate) state: Result<Sample, String>,
+}
+
+const HEAD: [&str; 7] = ["SERVER", "MODE", "ZXID", "EPOCH", "FOLLOWERS", "OBSERVERS", "VERSION"];
+
+/// A line of titles, a line per server, and what it means as a whole.
+pub(crate) fn table(roles: &[Role]) -> String {
+    let mut lines: Vec<Vec<String>> = vec![HEAD.map(str::to_owned).to_vec()];
+    for role in roles {
+        lines.push(match &role.state {
+            Err(reason) => vec![role.address.clone(), reason.clone()],
+            Ok(sample) => vec![
+                role.address.clone(),
+                sample.mode.clone(),
+                sample.zxid.clone(),
+                epoch(sample).map_or("-".to_owned(), |epoch| epoch.to_string()),
+                shown(sample.followers),
+                shown(sample.observers),
+                sample.version.clone(),
+            ],
+        });
+    }
+    let mut text = align(&lines, HEAD.len());
+    if let Err(why) = verdict(roles) {
+        text.push_str(&why);
+        text.push('\n');
+    }
+    text
+}
+
+fn shown(count: Option<u64>) -> String {
+    count.map_or("-".to_owned(), |count| count.to_string())
+}
+
+/// What the server says, or the epoch of its last transaction, which can be an earlier one.
+fn epoch(sample: &Sample) -> Option<u64> {
+    sample.epoch.or_else(|| number_after_0x(&sample.zxid).map(|zxid| zxid >> 32))
+}
+
+/// One object for all servers.
+pub(crate) fn json(roles: &[Role], time: &str) -> Value {
+    let role = |role: &Role| match &role.state {
+        Err(reason) => json!({ "server": role.address, "error": reason }),
+        Ok(sample) => json!({
+            "server": role.address,
+            "mode": sample.mode,
+            "zxid": sample.zxid,
+            "epoch": epoch(sample),
+            "synced_followers": sample.followers,
+            "synced_observers": sample.observers,
+            "version": sample.version,
+        }),
+    };
+    let verdict = verdict(roles);
+    json!({
+        "time": time,
+        "healthy": verdict.is_ok(),
+        "reason": verdict.err(),
+        "servers": roles.iter().map(role).collect::<Vec<_>>(),
+    })
+}
+
+/// All serve, and one of them leads unless there is one server only.
+pub(crate) fn verdict(roles: &[Role]) -> Result<(), String> {
+    let silent = roles.iter().filter(|role| role.state.is_err()).count();
+    if silent > 0 {
+        return Err(format!("{silent} of {} servers do not serve", roles.len()));
+    }
+    let with_mode = |mode: &str| {
+        let has_mode = |role: &&Role| role.state.as_ref().is_ok_and(|sample| sample.mode == mode);
+        roles.iter().filter(has_mode).count()
+    };
+    if roles.len() > 1 && with_mode("leader") != 1 {
+        return Err(format!("{} servers say that they lead", with_mode("leader")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::tests::sample;
+    use super::*;
+
+    fn role(address: &str, mode: &str, zxid: &str) -> Role {
+        let followers = (mode == "leader").then_some(2);
+        let state = Ok(Sample { mode: mode.to_owned(), zxid: zxid.to_owned(), followers, ..sample() });
+        Role { address: address.to_owned(), state }
+    }
+
+    #[test]
+    fn an_ensemble_is_shown_with_its_leader() {
+        let roles = [role("a:1", "follower", "0x200000003"), role("b:1", "leader", "0x200000003")];
+        let text = table(&roles);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("SERVER  MODE      ZXID         EPOCH  FOLLOWERS"), "{text}");
+        assert!(lines[2].starts_with("b:1     leader    0x200000003  2      2"), "{text}");
+        assert_eq!((lines.len(), verdict(&roles)), (3, Ok(())));
+        assert_eq!(json(&roles, "now")["servers"][1]["epoch"], 2);
+        assert_eq!(json(&roles, "now")["healthy"], true);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let silent = Role { address: "c:1".to_owned(), state: Err("not serving: looking".to_owned()) };
+        let roles = [role("a:1", "leader", "0x1"), silent];
+        assert!(table(&roles).ends_with("c:1     not serving: looking\n1 of 2 servers do not serve\n"));
+        let two = [role("a:1", "leader", "0x1"), role("b:1", "leader", "0x1")];
+        assert_eq!(verdict(&two), Err("2 servers say that they lead".to_owned()));
+        assert_eq!(verdict(&[role("a:1", "standalone", "0x1")]), Ok(()));
+    }
+
+    #[test]
+    fn what_the_server_says_of_its_epoch_counts_more_than_its_last_transaction() {
+        let said = Sample { epoch: Some(5), zxid: "0x400000009".to_owned(), ..sample() };
+        assert_eq!((epoch(&said), epoch(&Sample { epoch: None, ..said.clone() })), (Some(5), Some(4)));
+    }
+}

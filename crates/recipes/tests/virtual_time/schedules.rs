@@ -1,0 +1,337 @@
+//! Random schedules of faults for every kind of recipe: never two holders by their own clocks, tokens that rise, nothing
+//! lost or doubled beyond the promise, nobody who waits for ever, nothing left behind.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex as StdMutex};
+use std::time::Duration;
+
+use zebu_client::{Client, Retry};
+use zebu_recipes::{
+    AtomicLong, CommitCoordinator, CommitForm, CommitSite, Decision, DoubleBarrier, GroupMember, Held,
+    Holding, KeptNode, LeaderLatch, LockLayout, Mutex, Queue, QueueOrder, RecipeError, RwLock, Semaphore,
+    SemaphoreLayout, SimpleLock, Vote,
+};
+
+use crate::for_each_seed;
+use crate::server::{Server, TIMEOUT, Ways};
+
+const ROUNDS: usize = 4;
+
+/// All holds there ever were.
+#[derive(Clone, Default)]
+struct Watchman(Arc<StdMutex<Vec<Holding>>>);
+
+impl Watchman {
+    /// Whoever believes to hold it, believes so alone, or with as many as may.
+    async fn visit(&self, client: &Client, guard: &impl Held, limit: usize) {
+        self.0.lock().expect("not poisoned").push(guard.holding().clone());
+        // Long enough for a session to end, with requests that connections can be lost at.
+        for _ in 0..15 {
+            self.look(limit);
+            let asked = client.exists("/").retry(Retry::Never);
+            // Whatever comes of it, or nothing in time.
+            let _ = tokio::time::timeout(Duration::from_secs(1), asked).await;
+            tokio::time::sleep(Duration::from_millis(700)).await;
+        }
+        self.look(limit);
+    }
+
+    fn look(&self, limit: usize) {
+        let holds = self.0.lock().expect("not poisoned");
+        let held = holds.iter().filter(|hold| hold.check().is_ok()).count();
+        assert!(held <= limit, "{held} at a time");
+    }
+
+    /// In the order in which they were granted.
+    fn check_tokens(&self) {
+        let holds = self.0.lock().expect("not poisoned");
+        assert!(holds.windows(2).all(|pair| pair[0].token() < pair[1].token()), "tokens rise");
+    }
+}
+
+/// Two tasks for each client, each so many times.
+async fn crowd(clients: &[Client; 3], work: impl AsyncFn(&Client, usize)) {
+    let task = async |number: usize| {
+        for _ in 0..ROUNDS {
+            work(&clients[number % 3], number).await;
+        }
+    };
+    tokio::join!(task(0), task(1), task(2), task(3), task(4), task(5));
+}
+
+/// What is to be removed in the background is, once servers can be reached.
+async fn until_empty(server: &Server, path: &str) {
+    server.calm();
+    while !server.children(path).is_empty() {
+        tokio::time::sleep(TIMEOUT).await;
+    }
+}
+
+#[test]
+fn a_mutex_has_one_holder() {
+    for layout in [LockLayout::Curator, LockLayout::Kazoo, LockLayout::Go] {
+        for_each_seed(Ways::Silence, async |server, clients| {
+            let watchman = Watchman::default();
+            crowd(clients, async |client, _| {
+                let guard = Mutex::new(client, "/lock").layout(layout).acquire().await.expect("the lock");
+                watchman.visit(client, &guard, 1).await;
+                guard.release().await.expect("released");
+            })
+            .await;
+            watchman.check_tokens();
+            until_empty(server, "/lock").await;
+        });
+    }
+}
+
+#[test]
+fn patience_ends_and_leaves_nothing() {
+    for_each_seed(Ways::Silence, async |server, clients| {
+        let watchman = Watchman::default();
+        crowd(clients, async |client, number| {
+            let patience = Duration::from_secs(1 + number as u64);
+            let mutex = Mutex::new(client, "/lock");
+            if let Some(guard) = mutex.acquire_within(patience).await.expect("an answer") {
+                watchman.visit(client, &guard, 1).await;
+                // Dropped, not released.
+            }
+        })
+        .await;
+        until_empty(server, "/lock").await;
+    });
+}
+
+#[test]
+fn writers_are_alone_and_may_go_on_as_readers() {
+    for_each_seed(Ways::Silence, async |server, clients| {
+        let writers = Watchman::default();
+        crowd(clients, async |client, number| {
+            let lock = RwLock::new(client, "/lock");
+            if number % 2 == 0 {
+                let reader = lock.read().await.expect("the lock");
+                if reader.check().is_ok() {
+                    writers.look(0);
+                }
+                reader.release().await.expect("released");
+                return;
+            }
+            let writer = lock.write().await.expect("the lock");
+            writers.visit(client, &writer, 1).await;
+            match writer.downgrade().await {
+                Ok(reader) => reader.release().await.expect("released"),
+                Err(RecipeError::Lost { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        })
+        .await;
+        writers.check_tokens();
+        until_empty(server, "/lock").await;
+    });
+}
+
+#[test]
+fn a_semaphore_has_as_many_holders_as_permits() {
+    for (layout, leases) in [(SemaphoreLayout::Curator, "/limit/leases"), (SemaphoreLayout::Kazoo, "/limit")]
+    {
+        for_each_seed(Ways::Silence, async |server, clients| {
+            let watchman = Watchman::default();
+            crowd(clients, async |client, _| {
+                let semaphore = Semaphore::new(client, "/limit", 2).layout(layout);
+                let permit = semaphore.acquire().await.expect("a permit");
+                watchman.visit(client, &permit, 2).await;
+                permit.release().await.expect("released");
+            })
+            .await;
+            until_empty(server, leases).await;
+        });
+    }
+}
+
+#[test]
+fn a_simple_lock_has_one_holder() {
+    for_each_seed(Ways::Silence, async |server, clients| {
+        let watchman = Watchman::default();
+        crowd(clients, async |client, _| {
+            let guard = SimpleLock::new(client, "/locks/one").acquire().await.expect("the lock");
+            watchman.visit(client, &guard, 1).await;
+            guard.release().await.expect("released");
+        })
+        .await;
+        watchman.check_tokens();
+        until_empty(server, "/locks").await;
+    });
+}
+
+#[test]
+fn an_election_has_one_leader() {
+    for_each_seed(Ways::Silence, async |server, clients| {
+        let watchman = Watchman::default();
+        crowd(clients, async |client, number| {
+            let latch = LeaderLatch::join(client, "/election", number.to_string());
+            let leadership = latch.lead().await.expect("leads");
+            watchman.visit(client, &leadership, 1).await;
+            latch.leave().await.expect("left");
+        })
+        .await;
+        watchman.check_tokens();
+        until_empty(server, "/election").await;
+    });
+}
+
+#[test]
+fn members_of_a_double_barrier_get_through() {
+    for_each_seed(Ways::Cuts, async |server, clients| {
+        let member = async |client: &Client| {
+            let barrier = DoubleBarrier::new(client, "/round", NonZeroU32::new(3).expect("three"));
+            let entered = barrier.enter().await.expect("entered");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            entered.leave().await.expect("left");
+        };
+        tokio::join!(member(&clients[0]), member(&clients[1]), member(&clients[2]));
+        server.calm();
+        while server.children("/round").iter().any(|name| name != "ready") {
+            tokio::time::sleep(TIMEOUT).await;
+        }
+    });
+}
+
+#[test]
+fn a_counter_counts_once() {
+    for_each_seed(Ways::Expiry, async |server, clients| {
+        let (sure, unknown) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        crowd(clients, async |client, _| {
+            let counter = AtomicLong::new(client, "/counter").attempts(1000);
+            match counter.increment().await {
+                Ok(_) => sure.fetch_add(1, Ordering::SeqCst),
+                Err(RecipeError::Unknown { .. }) => unknown.fetch_add(1, Ordering::SeqCst),
+                Err(error) => panic!("{error}"),
+            };
+        })
+        .await;
+        server.calm();
+        let value = AtomicLong::new(&clients[0], "/counter").get().await.expect("a number");
+        let (sure, unknown) = (sure.into_inner(), unknown.into_inner());
+        let value = usize::try_from(value).expect("not negative");
+        assert!((sure..=sure + unknown).contains(&value), "{sure} sure, {unknown} unknown, {value} counted");
+    });
+}
+
+#[test]
+fn a_queue_loses_and_doubles_nothing() {
+    for_each_seed(Ways::Expiry, async |server, clients| {
+        let (pushed, doubtful) = (StdMutex::new(BTreeSet::new()), StdMutex::new(BTreeSet::new()));
+        let next = AtomicUsize::new(0);
+        crowd(clients, async |client, _| {
+            let item = format!("{}", next.fetch_add(1, Ordering::SeqCst));
+            let queue = Queue::new(client, "/queue", QueueOrder::Fifo);
+            match queue.push(item.clone()).await {
+                Ok(()) => pushed.lock().expect("not poisoned").insert(item),
+                Err(RecipeError::Unknown { .. }) => doubtful.lock().expect("not poisoned").insert(item),
+                Err(error) => panic!("{error}"),
+            };
+        })
+        .await;
+        let (pushed, doubtful) = (pushed.into_inner().expect("fine"), doubtful.into_inner().expect("fine"));
+        let finished = StdMutex::new(Vec::new());
+        let lost_pops = AtomicUsize::new(0);
+        let consume = async |client: &Client, lease: bool| {
+            let queue = Queue::new(client, "/queue", QueueOrder::Fifo);
+            while !server.children("/queue").is_empty() {
+                let wait = Duration::from_secs(30);
+                if !lease {
+                    match queue.pop_within(wait).await {
+                        Ok(Some(entry)) => finished.lock().expect("not poisoned").push(entry.data()),
+                        Ok(None) => {}
+                        Err(RecipeError::Unknown { .. }) => {
+                            lost_pops.fetch_add(1, Ordering::SeqCst);
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
+                    continue;
+                }
+                let Some(delivery) = queue.lease_within(wait).await.expect("an answer") else { continue };
+                let data = delivery.entry().data();
+                match delivery.finish().await {
+                    Ok(()) => finished.lock().expect("not poisoned").push(data),
+                    Err(RecipeError::Lost { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        };
+        // One kind of consumers at a time: they do not see each other.
+        let lease = clients[0].session().id.0 % 2 == 0;
+        tokio::join!(consume(&clients[0], lease), consume(&clients[1], lease), consume(&clients[2], lease));
+        let finished: Vec<String> = finished
+            .into_inner()
+            .expect("fine")
+            .iter()
+            .map(|data| String::from_utf8_lossy(data).into_owned())
+            .collect();
+        let once: BTreeSet<String> = finished.iter().cloned().collect();
+        // What is leased may be finished twice in the eyes of two, if a session ends with the answer.
+        assert!(lease || once.len() == finished.len(), "nothing twice");
+        assert!(once.iter().all(|item| pushed.contains(item) || doubtful.contains(item)));
+        let missing = pushed.difference(&once).count();
+        assert!(missing <= lost_pops.into_inner(), "{missing} lost");
+    });
+}
+
+#[test]
+fn what_is_kept_is_there_in_the_end() {
+    for_each_seed(Ways::Expiry, async |server, clients| {
+        let mut nodes = Vec::new();
+        for (number, client) in clients.iter().enumerate() {
+            let member = GroupMember::join(client, "/group", &number.to_string(), "1").await.expect("joined");
+            nodes.push((member, KeptNode::start(client, &format!("/kept/{number}"), "1")));
+        }
+        for round in 2..6 {
+            for (member, node) in &nodes {
+                member.set(round.to_string()).await.expect("set");
+                node.set(round.to_string()).await.expect("set");
+            }
+        }
+        server.calm();
+        for (member, node) in &nodes {
+            // After the last lost session they come back.
+            while member.members().len() < 3 || !member.is_synced() || server.children("/kept").len() < 3 {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            node.there().await.expect("there");
+            assert!(member.failure().is_none());
+        }
+        for (member, node) in nodes {
+            member.leave().await.expect("left");
+            node.remove().await.expect("removed");
+        }
+        until_empty(server, "/group").await;
+        until_empty(server, "/kept").await;
+    });
+}
+
+#[test]
+fn all_sites_hear_the_same_decision() {
+    const SITES: [&str; 3] = ["a", "b", "c"];
+    for form in [CommitForm::EverybodyWatches, CommitForm::CoordinatorAnnounces, CommitForm::EphemeralVotes] {
+        for_each_seed(Ways::Expiry, async |server, clients| {
+            let patience = Duration::from_secs(60);
+            let proposed = CommitCoordinator::propose(&clients[0], "/app/tx", form, &SITES, "").await;
+            let coordinator = proposed.expect("proposed");
+            let site = async |number: usize| {
+                let joined = CommitSite::join(&clients[number], "/app/tx", SITES[number]).await;
+                let site = joined.expect("joined").patience(patience);
+                site.vote(Vote::Commit).await.expect("voted");
+                let decision = site.decision().await.expect("told");
+                site.acknowledge().await.expect("acknowledged");
+                decision
+            };
+            let (decided, a, b, c) =
+                tokio::join!(coordinator.decide_within(patience), site(0), site(1), site(2));
+            let decided: Decision = decided.expect("decided");
+            assert_eq!([a, b, c], [decided; 3]);
+            coordinator.finish().await.expect("cleared away");
+            until_empty(server, "/app").await;
+        });
+    }
+}

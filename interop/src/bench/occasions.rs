@@ -1,0 +1,101 @@
+//! What happens to a server besides steady load: many sessions at once, one change that many wait for, sessions
+//! that do nothing.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde::Serialize;
+use tokio::runtime::Runtime;
+use zebu_bench::{FanOutReport, IdleReport, Nodes, StormReport};
+use zebu_testing::ServerProcess;
+
+use super::contender::{Contender, process};
+use super::middle::median;
+use super::table::{Table, figure, ratio};
+
+const MIB: f64 = (1 << 20) as f64;
+
+/// The node that all watch.
+const WATCHED: &str = "/zebu-bench";
+
+/// How large the occasions are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) rounds: usize,
+    pub(crate) storm_sessions: usize,
+    pub(crate) watchers: usize,
+    pub(crate) idle_sessions: usize,
+    pub(crate) idle: Duration,
+}
+
+/// One server's rounds.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Outcome {
+    storms: Vec<StormReport>,
+    fan_outs: Vec<FanOutReport>,
+    idle: Vec<IdleReport>,
+}
+
+/// Every occasion on both servers in turn.
+pub(crate) fn run(plan: &Plan, contenders: &[Contender; 2], runtime: &Runtime) -> Result<[Outcome; 2]> {
+    let servers = [contenders[0].start(&[])?, contenders[1].start(&[])?];
+    let mut outcomes = [Outcome::default(), Outcome::default()];
+    // The first round is for Java, which compiles while it runs.
+    for round in 0..=plan.rounds.max(1) {
+        for (server, outcome) in servers.iter().zip(&mut outcomes) {
+            let (storm, fan_out) = runtime.block_on(burst(plan, server))?;
+            if round > 0 {
+                outcome.storms.push(storm);
+                outcome.fan_outs.push(fan_out);
+            }
+        }
+    }
+    // Idle sessions come to a server that has served nobody, or its memory would tell of something else.
+    drop(servers);
+    for (contender, outcome) in contenders.iter().zip(&mut outcomes) {
+        let server = contender.start(&[])?;
+        let (addresses, processes) = ([server.address().to_string()], [process(&server)?]);
+        let idle = zebu_bench::idle(&addresses, plan.idle_sessions, plan.idle, &processes);
+        outcome.idle.push(runtime.block_on(idle)?);
+    }
+    Ok(outcomes)
+}
+
+async fn burst(plan: &Plan, server: &ServerProcess) -> Result<(StormReport, FanOutReport)> {
+    let (addresses, processes) = ([server.address().to_string()], [process(server)?]);
+    let storm = zebu_bench::storm(&addresses, plan.storm_sessions, &processes).await?;
+    zebu_bench::prepare(&addresses[0], &Nodes::flat(WATCHED, 0), 0, |_| ()).await?;
+    let fan_out = zebu_bench::fan_out(&addresses, WATCHED, plan.watchers, 10, &processes).await?;
+    Ok((storm, fan_out))
+}
+
+/// Ratios are so that more is better for Zebu.
+pub(crate) fn table(plan: &Plan, [apache, zebu]: &[Outcome; 2]) -> Table {
+    let mut table = Table::new(["occasion", "figure", "Apache", "Zebu", "ratio"]);
+    let mut row = |occasion: &str, what: &str, of: &dyn Fn(&Outcome) -> f64| {
+        let (apache, zebu) = (of(apache), of(zebu));
+        table.row([occasion.to_owned(), what.to_owned(), figure(apache), figure(zebu), ratio(apache, zebu)]);
+    };
+    let storm = format!("{} sessions connect at once", plan.storm_sessions);
+    row(&storm, "ms until the last is there", &|side| {
+        median(side.storms.iter().map(|storm| storm.seconds * 1000.0))
+    });
+    row(&storm, "server CPU ms", &|side| {
+        median(side.storms.iter().flat_map(|storm| &storm.servers).map(|server| server.cpu_seconds * 1000.0))
+    });
+    let fan_out = format!("one change, {} watchers", plan.watchers);
+    row(&fan_out, "ms until all are told", &|side| {
+        median(side.fan_outs.iter().map(|fan_out| fan_out.all_told_us.p50 as f64 / 1000.0))
+    });
+    let idle = format!("{} idle sessions, {} s", plan.idle_sessions, plan.idle.as_secs());
+    row(&idle, "server CPU ms per second", &|side| {
+        let per_second = |idle: &IdleReport| {
+            idle.servers.iter().map(|server| server.cpu_seconds * 1000.0).sum::<f64>() / idle.seconds
+        };
+        median(side.idle.iter().map(per_second))
+    });
+    row(&idle, "MiB more than without", &|side| {
+        median(side.idle.iter().flat_map(|idle| &idle.grown_bytes).map(|bytes| *bytes as f64 / MIB))
+    });
+    table
+}

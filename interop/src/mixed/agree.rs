@@ -1,0 +1,106 @@
+//! Whether all members have the same: the whole tree as clients read it, and the digests of it.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
+use zebu_proto::client::WriteRequest;
+use zebu_proto::{Jute, OpCode, Text, Zxid};
+
+use super::fleet::Fleet;
+use super::writes::SESSION_MS;
+use crate::client::Client;
+use crate::dump::Dump;
+
+/// What the members agree on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Agreement {
+    pub(super) nodes: usize,
+    /// Digests at the same transaction that two members had.
+    pub(super) digests: usize,
+}
+
+/// Compares everybody who is up. Nobody may write meanwhile.
+pub(super) fn compare(fleet: &Fleet) -> Result<Agreement> {
+    let mut readers = Vec::new();
+    for index in (0..fleet.len()).filter(|&index| fleet.is_up(index)) {
+        let client = Client::open(fleet.address(index), SESSION_MS)
+            .with_context(|| format!("a session at member {}", index + 1))?;
+        readers.push((index, client));
+    }
+    // The sessions themselves are transactions: nobody reads before all of them are everywhere.
+    for (_, client) in &mut readers {
+        sync(client)?;
+    }
+    let mut reference: Option<(usize, Dump)> = None;
+    let mut nodes = 0;
+    for (index, client) in &mut readers {
+        let dump = Dump::read(client)?;
+        nodes = dump.0.len();
+        match &reference {
+            None => reference = Some((*index, dump)),
+            Some((first, reference)) => {
+                let differences = reference.differences(&dump, &|_| false);
+                ensure!(
+                    differences.is_empty(),
+                    "members {} ({}) and {} ({}) differ in {} nodes:\n{}",
+                    first + 1,
+                    fleet.server(*first).name(),
+                    *index + 1,
+                    fleet.server(*index).name(),
+                    differences.len(),
+                    differences[..differences.len().min(5)].join("\n")
+                );
+            }
+        }
+    }
+    for (_, client) in &mut readers {
+        client.write(&WriteRequest::CloseSession)?;
+    }
+    no_mismatches(fleet)?;
+    Ok(Agreement { nodes, digests: common_digests(fleet)? })
+}
+
+/// No member has applied a transaction that led to another tree than its leader's.
+pub(super) fn no_mismatches(fleet: &Fleet) -> Result<()> {
+    for index in (0..fleet.len()).filter(|&index| fleet.is_up(index)) {
+        let count = fleet.unexcused_digests(index)?;
+        let name = fleet.server(index).name();
+        ensure!(count == 0, "member {} ({name}) has {count} digest mismatches", index + 1);
+    }
+    Ok(())
+}
+
+/// Every digest that two members have of the same transaction is the same; says how many.
+fn common_digests(fleet: &Fleet) -> Result<usize> {
+    let mut known: BTreeMap<Zxid, (usize, String)> = BTreeMap::new();
+    let mut common = 0;
+    for index in (0..fleet.len()).filter(|&index| fleet.is_up(index)) {
+        for (zxid, digest) in fleet.digests(index)? {
+            match known.get(&zxid) {
+                None => drop(known.insert(zxid, (index, digest))),
+                Some((other, expected)) => {
+                    common += 1;
+                    ensure!(
+                        *expected == digest,
+                        "at {zxid} member {} has the digest {expected} and member {} has {digest}",
+                        other + 1,
+                        index + 1
+                    );
+                }
+            }
+        }
+    }
+    Ok(common)
+}
+
+/// Everything that was decided before is here afterwards.
+pub(super) fn sync(client: &mut Client) -> Result<()> {
+    client.queue(OpCode::Sync, |out| {
+        let path: Text = Some("/".into());
+        path.encode(out);
+    });
+    client.flush()?;
+    let (header, _) = client.reply()?;
+    ensure!(header.err == 0, "sync was answered {header:?}");
+    Ok(())
+}
