@@ -378,6 +378,35 @@ fn the_shell_shows_and_changes_the_members() {
     assert!(said.contains(&clients.join(",")), "{said}");
 }
 
+/// Whoever looks at a server sees the list in effect, not the one that its file began with.
+#[test]
+fn words_show_the_members_in_effect() {
+    let mut ensemble = Ensemble::start(4, 3);
+    let leader = ensemble.await_leader(&[1, 2, 3]);
+    ensemble.run(4);
+    ensemble.await_mode(4, "follower");
+    let says = |id: usize, word: &str, text: &str| {
+        let answer = four_letter::ask(ensemble.server(id).client, word, Duration::from_secs(5)).ok()?;
+        answer.contains(text).then_some(())
+    };
+    ensemble.until(|| says(leader, "mntr", "zk_synced_non_voting_followers\t1\n"));
+    ensemble.until(|| says(leader, "mntr", "zk_quorum_size\t3\n"));
+    block_on(async {
+        let client = ensemble.client(&[1]).await;
+        let line = ensemble.line(4, "participant");
+        client.reconfigure().join(&line).await.unwrap();
+        for id in 1..=4 {
+            ensemble.until(|| says(id, "conf", &line));
+            ensemble.until(|| says(id, "mntr", "zk_quorum_size\t4\n"));
+        }
+        ensemble.until(|| says(leader, "mntr", "zk_synced_followers\t3\n"));
+        client.reconfigure().leave(4).await.unwrap();
+        ensemble.until(|| says(leader, "conf", &line).is_none().then_some(()));
+        ensemble.until(|| says(leader, "mntr", "zk_quorum_size\t3\n"));
+        client.close().await.unwrap();
+    });
+}
+
 #[test]
 fn a_fixed_ensemble_shows_its_members() {
     let ensemble = Ensemble::start_with(3, 3, "reconfigEnabled=false");
