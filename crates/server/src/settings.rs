@@ -120,6 +120,7 @@ pub(crate) fn peer_settings(config: &ServerConfig, dynamic: Option<Dynamic>) -> 
     let membership = &config.membership;
     let me = membership.my_id.unwrap_or(ServerId(0));
     let configuration = dynamic_config::configuration(config);
+    let init_limit = membership.init_limit.map_or(10, i64::from);
     PeerSettings {
         me,
         role: configuration.role_of(me),
@@ -128,7 +129,8 @@ pub(crate) fn peer_settings(config: &ServerConfig, dynamic: Option<Dynamic>) -> 
         config: configuration.to_string().into(),
         config_version: configuration.version,
         tick_ms: millis(config.sessions.tick_time),
-        init_limit: membership.init_limit.map_or(10, i64::from),
+        init_limit,
+        connect_limit: membership.connect_limit.map_or(init_limit, i64::from),
         sync_limit: membership.sync_limit.map_or(5, i64::from),
         resend_ms_min: 200,
         resend_ms_max: 60_000,
@@ -138,5 +140,23 @@ pub(crate) fn peer_settings(config: &ServerConfig, dynamic: Option<Dynamic>) -> 
         window: 1 << 20,
         last_counter: zebu_zab::LAST_COUNTER,
         dynamic,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leader_is_to_be_reached_within_the_limit_for_that_or_else_for_the_beginning() {
+        let mut config = ServerConfig::built_in();
+        config.membership.init_limit = Some(8);
+        let limits = |config: &ServerConfig| {
+            let settings = peer_settings(config, None);
+            (settings.init_limit, settings.connect_limit)
+        };
+        assert_eq!(limits(&config), (8, 8));
+        config.membership.connect_limit = Some(3);
+        assert_eq!(limits(&config), (8, 3));
     }
 }

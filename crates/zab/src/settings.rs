@@ -27,6 +27,8 @@ pub struct PeerSettings {
     pub tick_ms: i64,
     /// Ticks until a new leader has its quorum, and until a learner is synchronised.
     pub init_limit: i64,
+    /// Ticks until a learner has reached its leader.
+    pub connect_limit: i64,
     /// Ticks of silence after which the other side is gone.
     pub sync_limit: i64,
     /// First wait before votes are sent again.

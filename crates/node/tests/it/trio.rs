@@ -147,6 +147,7 @@ impl Trio {
             config_version: 0,
             tick_ms: 2000,
             init_limit: 10,
+            connect_limit: 10,
             sync_limit: 5,
             resend_ms_min: 200,
             resend_ms_max: 1600,

@@ -419,6 +419,7 @@ fn peer_settings(server: usize, shape: &Shape) -> PeerSettings {
         config_version: 0,
         tick_ms,
         init_limit: shape.init_limit as i64,
+        connect_limit: shape.init_limit as i64,
         sync_limit: shape.sync_limit as i64,
         resend_ms_min: tick_ms / 5,
         resend_ms_max: tick_ms * 2,

@@ -271,6 +271,7 @@ impl Learner {
         let settings = &member.settings;
         match self.step {
             Step::Serving { .. } => settings.sync_limit * settings.tick_ms,
+            Step::Dialing(_) => settings.connect_limit * settings.tick_ms,
             _ => settings.init_limit * settings.tick_ms,
         }
     }

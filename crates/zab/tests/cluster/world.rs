@@ -108,6 +108,7 @@ impl World {
             config_version: 0,
             tick_ms: 100,
             init_limit: 10,
+            connect_limit: 10,
             sync_limit: 5,
             resend_ms_min: 20,
             resend_ms_max: 200,
