@@ -445,6 +445,20 @@ fn a_voter_may_vote_for_one_who_is_not_on_the_own_list() {
     }
 }
 
+/// Those who do not know of what is pending answer it as somebody without a vote; it must not answer that in turn.
+#[test]
+fn who_is_only_to_become_a_voter_does_not_correct_others() {
+    let pending = Some(QuorumRule::majority([1, 4, 5].map(ServerId)));
+    let own = ElectorSettings { pending, members: Members::Changing, ..settings(4, Role::Voter, &[1, 2, 3]) };
+    let mut out = Vec::new();
+    let mut elector = Elector::new(own.clone(), standing(5, 1), 0, &mut out);
+    let vote = |leader| Candidate { leader: ServerId(leader), zxid: Zxid(5), epoch: 1 };
+    elector.handle(ServerId(3), &notification(&own, PeerState::Looking, vote(3), 1), 1, &mut out);
+    out.clear();
+    elector.handle(ServerId(2), &notification(&own, PeerState::Looking, vote(2), 1), 2, &mut out);
+    assert_eq!(out, []);
+}
+
 /// One that is only to become a voter stands if a leader has refused it, and not before.
 #[test]
 fn who_is_only_to_become_a_voter_stands_when_nobody_else_can() {

@@ -157,10 +157,34 @@ fn a_leader_without_a_place_names_the_one_that_has_most_and_follows_him() {
     assert_eq!(desk.peer.status().committed, change, "and decides nothing more");
     assert!(desk.actions.contains(&Action::Send { link: one, packet: activate.clone() }));
     assert!(desk.actions.contains(&Action::Send { link: five, packet: activate }));
+    desk.notify(5, PeerState::Following, ServerId(4));
+    assert!(desk.peer.serving().is_some(), "that they go to him does not make it go sooner");
     desk.wait(35);
     assert!(desk.actions.contains(&Action::StopServing));
     let dialed = |action: &Action| matches!(action, Action::Dial { to: ServerId(4), .. });
     assert!(desk.actions.iter().any(dialed), "without an election");
+}
+
+/// Without 1 and 3 there is no quorum of what is proposed, and it could only wait.
+#[test]
+fn who_cannot_have_both_quorums_does_not_wait_for_them() {
+    for (proposed, leads) in [(&[1, 2, 3][..], false), (&[2, 4, 5], true)] {
+        let committed = list(&[1, 2, 3, 4, 5], &[], Zxid::new(5, 1));
+        let last_seen = list(proposed, &[], Zxid::new(5, 6));
+        let mut desk = Desk::changeable(recovered(LAST, 5), &committed, Some(&last_seen));
+        let vote = desk.actions.iter().find_map(|action| match action {
+            Action::Notify { notification, .. } => Some(notification.clone()),
+            _ => None,
+        });
+        for from in [1, 3, 4] {
+            let notification = vote.clone().unwrap();
+            desk.handle(Event::Notification { from: ServerId(from), notification });
+        }
+        desk.wait(30);
+        assert_eq!(desk.peer.status().leader, Some(ME));
+        desk.notify(1, PeerState::Following, ServerId(3));
+        assert_eq!(desk.peer.status().leader.is_some(), leads, "{proposed:?}");
+    }
 }
 
 #[test]
