@@ -90,6 +90,8 @@ impl Leader {
             return Ok(());
         }
         let highest = promised.values().copied().max().unwrap_or(0).max(member.accepted_epoch);
+        // A log may hold what was promised nowhere, if somebody else's word was believed.
+        let highest = highest.max(i64::from(member.history.last().epoch()));
         let Some(epoch) = highest.checked_add(1).and_then(|epoch| i32::try_from(epoch).ok()) else {
             // Epochs have 31 bits on the wire; nobody gets there honestly.
             return Err(RoleEnd { reason: CloseReason::RoleEnded, pause: Pause::Retry });

@@ -26,6 +26,7 @@ impl Learner {
         out: &mut Vec<Action>,
     ) -> Result<(), RoleEnd> {
         let Step::AwaitingHistory { epoch } = self.step else { return Err(self.out_of_place(&packet)) };
+        belongs_to(epoch, &packet)?;
         match packet {
             // Its zxid is what the leader has, not what is here: it changes nothing.
             Packet::Diff { .. } => {
@@ -88,6 +89,7 @@ impl Learner {
         out: &mut Vec<Action>,
     ) -> Result<(), RoleEnd> {
         let Step::Collecting(collecting) = &mut self.step else { return Err(self.out_of_place(&packet)) };
+        belongs_to(collecting.epoch, &packet)?;
         match packet {
             Packet::Proposal { zxid, entry } => collecting.take(Entry { zxid, bytes: entry }),
             Packet::Commit { zxid } | Packet::CommitAndActivate { zxid, .. } => collecting.commit(zxid),
@@ -136,6 +138,7 @@ impl Learner {
         let Step::Catching(Catching { epoch, committed }) = &mut self.step else {
             return Err(self.out_of_place(&packet));
         };
+        belongs_to(*epoch, &packet)?;
         match packet {
             Packet::Proposal { zxid, entry } => log(Entry { zxid, bytes: entry }, member, now_ms, out),
             Packet::Commit { zxid } | Packet::CommitAndActivate { zxid, .. } => {
@@ -177,6 +180,21 @@ impl Learner {
             Trust::Untrusted => member.mark_trusted(now_ms, out),
         };
         self.step = Step::Accepting { io, epoch, progress };
+    }
+}
+
+/// The history of a leader holds nothing of a later epoch than his own.
+fn belongs_to(epoch: u32, packet: &Packet) -> Result<(), RoleEnd> {
+    match packet {
+        Packet::Snap { zxid }
+        | Packet::Proposal { zxid, .. }
+        | Packet::Inform { zxid, .. }
+        | Packet::InformAndActivate { zxid, .. }
+            if zxid.epoch() > epoch =>
+        {
+            Err(RoleEnd::because(CloseReason::UnknownZxid(*zxid)))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -106,7 +106,16 @@ impl Desk {
 
     /// Elected by server 1.
     pub(crate) fn elected(recovered: Recovered) -> Desk {
-        let mut desk = Desk::new(recovered, Role::Voter);
+        Desk::new(recovered, Role::Voter).elect()
+    }
+
+    /// Elected by server 1; its epochs have so many transactions.
+    pub(crate) fn elected_for(last_counter: u32, recovered: Recovered) -> Desk {
+        Desk::start(PeerSettings { last_counter, ..settings(Role::Voter) }, recovered).elect()
+    }
+
+    fn elect(self) -> Desk {
+        let mut desk = self;
         let vote = desk.actions.iter().find_map(|action| match action {
             Action::Notify { notification, .. } => Some(notification.clone()),
             _ => None,

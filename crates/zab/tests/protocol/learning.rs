@@ -207,6 +207,25 @@ fn a_leader_that_cannot_be_reached_is_given_up_after_the_limit_for_connections()
     assert_eq!(desk.closed(link), Some(CloseReason::Silent));
 }
 
+/// Whoever believed it would lead an epoch before its own history.
+#[test]
+fn a_history_holds_nothing_of_a_later_epoch_than_the_leader() {
+    let later = Zxid::new(7, 1);
+    for begin in [Packet::Snap { zxid: later }, Packet::Diff { zxid: LAST }, Packet::Snap { zxid: LAST }] {
+        let (mut desk, link) = promised();
+        let whole = matches!(begin, Packet::Snap { .. });
+        desk.packet(link, begin);
+        if desk.closed(link).is_none() {
+            if whole {
+                desk.handle(Event::SnapshotReceived { link });
+            }
+            desk.packet(link, proposal(later));
+        }
+        assert!(matches!(desk.closed(link), Some(CloseReason::UnknownZxid(zxid)) if zxid == later));
+        assert_eq!(desk.peer.status().logged, LAST);
+    }
+}
+
 #[test]
 fn a_committed_transaction_is_never_truncated() {
     let (mut desk, link) = serving();
