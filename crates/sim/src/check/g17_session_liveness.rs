@@ -1,5 +1,6 @@
 //! G17: a session whose client is heard of in time is never expired. It counts only what cannot be blamed on
-//! a fault: client, its server and the leader were undisturbed for longer than the timeout.
+//! a fault: client, its server and the leader were undisturbed for longer than the timeout. And whatever has
+//! happened, a new leader gives every session its full time.
 
 use zebu_proto::txn::Txn;
 
@@ -65,6 +66,17 @@ pub(super) fn check_commit(judge: &Judge) -> Verdict {
         return Ok(());
     };
     let timeout = session.timeout_ms * MS;
+    let led_since = judge.led_since.get(&header.zxid.epoch());
+    if let Some(since) = led_since.filter(|since| judge.now < **since + timeout) {
+        let text = format!(
+            "{} ends session {:#x} {} ms after its leader began, within its {} ms",
+            header.zxid,
+            header.session.0,
+            (judge.now - since) / MS,
+            session.timeout_ms
+        );
+        return Err(Violation::new(NAME, text));
+    }
     let needed = 2 * timeout + 4 * judge.tick;
     let client = judge.quiet.clients[session.client];
     let Some((_, since)) = client.connected else { return Ok(()) };

@@ -76,6 +76,8 @@ pub(crate) struct Judge {
     pub(crate) acked: i64,
     /// Who led each epoch.
     pub(crate) leaders: BTreeMap<u32, (usize, u32)>,
+    /// When it began to.
+    pub(crate) led_since: BTreeMap<u32, Time>,
     pub(crate) watches: watches::Watches,
     pub(crate) quiet: g17_session_liveness::Quiet,
     pub(crate) violation: Option<Violation>,
@@ -102,6 +104,7 @@ impl Judge {
             requests: BTreeMap::new(),
             acked: 0,
             leaders: BTreeMap::new(),
+            led_since: BTreeMap::new(),
             watches: watches::Watches::default(),
             quiet: g17_session_liveness::Quiet::new(servers, clients),
             violation: None,

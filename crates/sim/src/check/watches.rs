@@ -42,6 +42,9 @@ pub(super) struct Account {
     again: BTreeSet<(Table, Path)>,
     /// Those of them that were sent, as long as no answer has come.
     sent_again: BTreeSet<(Table, Path)>,
+    /// Watches that stand at the server, but were used up at the client: it asked for a node in two ways, and the
+    /// server made up for one of them with a deletion, which tells all who wait for the node.
+    spent: BTreeSet<(Table, Path)>,
     /// Everything up to here is settled.
     settled: i64,
     /// The last transaction that an event named.
@@ -109,6 +112,7 @@ impl Account {
         let mut held: BTreeSet<(Table, Path)> = self.armed.into_keys().collect();
         held.extend(self.again);
         held.extend(self.sent_again);
+        held.retain(|watch| !self.spent.contains(watch));
         let came = self.came.into_iter().map(|(_, kind, path)| (kind, path)).chain(self.made_up);
         for (kind, path) in came {
             let tables: &[Table] = match kind {
@@ -180,6 +184,7 @@ impl Account {
     }
 
     fn arm(&mut self, table: Table, path: &str, since: i64) {
+        self.spent.remove(&(table, Path::from(path)));
         self.armed.entry((table, Path::from(path))).or_insert(since);
     }
 
@@ -227,6 +232,8 @@ impl Account {
             }
         }
         self.sent_again.clear();
+        let deleted = owed.iter().filter(|(kind, _)| *kind == EventType::NodeDeleted);
+        self.spent.extend(deleted.map(|(_, path)| (Table::Data, path.clone())));
         paths(&set.persistent).iter().for_each(|path| self.arm(Table::Persistent, path, zxid));
         paths(&set.persistent_recursive).iter().for_each(|path| self.arm(Table::Recursive, path, zxid));
         let mut came = std::mem::take(&mut self.made_up);

@@ -6,6 +6,7 @@ use crate::history::{Verdict, Violation};
 const NAME: &str = "zab_leadership";
 
 pub(super) fn check_leader(judge: &mut Judge, server: usize, incarnation: u32, epoch: u32) -> Verdict {
+    judge.led_since.entry(epoch).or_insert(judge.now);
     match judge.leaders.insert(epoch, (server, incarnation)) {
         None => Ok(()),
         Some((before, run)) => {
