@@ -14,6 +14,7 @@ mod kill;
 mod load;
 mod mixed;
 mod outcome;
+mod reconfig;
 mod steady;
 mod trio;
 
@@ -48,6 +49,8 @@ enum Command {
     Kill(KillArguments),
     /// Break an ensemble of Zebu and Apache servers under load, again and again, and compare all members
     Ensemble(ensemble::Arguments),
+    /// Replace Apache servers by Zebu servers one by one while clients write, and back
+    Reconfig(reconfig::Arguments),
     /// Take the leader of an ensemble away under load, Apache's and Zebu's in turn, and time the outage
     Failover(failover::Arguments),
     /// Put much on an ensemble: a member that needs the whole of a large tree, or a flood of clients
@@ -166,6 +169,7 @@ fn main() -> Result<ExitCode> {
         Command::Files(arguments) => run_files(&arguments),
         Command::Kill(arguments) => run_kill(&arguments),
         Command::Ensemble(arguments) => ensemble::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Reconfig(arguments) => reconfig::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Failover(arguments) => failover::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Heavy(arguments) => heavy::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Mixed(arguments) => Ok(mixed::run(&arguments)?.into()),

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use zebu_proto::txn::TxnEntry;
-use zebu_proto::{Permissions, Zxid};
+use zebu_proto::{Buffer, Permissions, Zxid};
 use zebu_tree::watch::{WatchTable, WatcherId};
 use zebu_tree::{Outcome, Policy, Tree, access};
 
@@ -65,6 +65,11 @@ impl Replica {
     /// Digests of the past, oldest first.
     pub fn digest_history(&self) -> impl Iterator<Item = (Zxid, i64)> {
         self.digests.entries.iter().copied()
+    }
+
+    /// Shows the members of the ensemble to clients, outside the history: no transaction brings them.
+    pub fn show_members(&mut self, text: Buffer, version: Zxid, wall_ms: i64) {
+        self.tree.write_config(text, version, wall_ms);
     }
 
     /// Puts another state in place of the present one: one that came from a leader, or was loaded again after the

@@ -19,6 +19,11 @@ pub enum ReconfigSupport {
     Disabled,
     /// There is no ensemble to change.
     Standalone,
+    /// The members may change.
+    Ensemble {
+        /// How many voters must be left.
+        voters_min: usize,
+    },
 }
 
 /// Settings of sessions, transactions and their housekeeping.

@@ -9,6 +9,7 @@ use zebu_node::{AfterAppend, CommitError, DiskOrder, Event, Node, Order};
 use zebu_storage::Directories;
 
 use crate::disk::{DiskFailure, DiskHandle};
+use crate::dynamic_config::FileWriter;
 use crate::inbox::{Delivery, SessionsReport, Urgent};
 use crate::peers::Peers;
 use crate::shared::{Shared, Standing};
@@ -53,6 +54,7 @@ pub(crate) struct CoreThread {
     /// The other members, if there are any.
     peers: Option<Peers>,
     directories: Directories,
+    member_files: FileWriter,
     mode: Mode,
 }
 
@@ -64,8 +66,10 @@ impl CoreThread {
         snapshots: SnapshotHandle,
         peers: Option<Peers>,
         directories: Directories,
+        member_files: FileWriter,
     ) -> CoreThread {
-        CoreThread { shared, node, disk, snapshots, peers, directories, mode: Mode::Serving }
+        let mode = Mode::Serving;
+        CoreThread { shared, node, disk, snapshots, peers, directories, member_files, mode }
     }
 
     /// Runs until it is told to stop, or until it cannot go on.
@@ -199,6 +203,16 @@ impl CoreThread {
                 }
                 Some(Order::ReadLog { link, after, up_to }) => {
                     peers.read_log(&self.shared, &self.directories, link, after, up_to);
+                }
+                Some(Order::Remember { configuration }) => {
+                    peers.propose(&configuration);
+                    self.member_files.remember(configuration);
+                }
+                Some(Order::Activate { configuration }) => {
+                    info!(version = format_args!("{:x}", configuration.version), "the members have changed");
+                    peers.reconfigure(&configuration);
+                    self.shared.set_members((*configuration).clone(), self.shared.clock.now().wall_ms);
+                    self.member_files.activate(configuration);
                 }
                 Some(Order::Serve(serving)) => {
                     info!(?serving, "this member serves");

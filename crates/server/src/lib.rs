@@ -6,6 +6,7 @@ mod clock;
 pub mod config;
 mod core_thread;
 mod disk;
+mod dynamic_config;
 pub mod four_letter;
 mod inbox;
 mod lanes;

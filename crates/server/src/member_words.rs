@@ -1,20 +1,18 @@
 //! What four-letter words show of a member of an ensemble, beyond what they show of any server.
 
-use zebu_zab::{LearnerStatus, Serving};
+use zebu_zab::{Configuration, LearnerStatus, Serving};
 
-use crate::config::ServerConfig;
-use crate::config::membership::{Membership, Role};
+use crate::config::membership::Role;
 use crate::four_letter::{MemberSettings, Metrics, ProposalSizes};
-use crate::settings::config_text;
 use crate::shared::{Shared, Standing};
 
-/// The lines of `conf`; `None` without an ensemble.
-pub(crate) fn settings(config: &ServerConfig) -> Option<MemberSettings> {
-    let membership = &config.membership;
-    if !membership.is_ensemble() {
-        return None;
-    }
-    let own = membership.my_id.and_then(|id| membership.members.get(&id))?;
+/// The lines of `conf`; `None` without an ensemble. The members are those in effect; a server that is none of them
+/// any more has the ports that its file gave it.
+pub(crate) fn settings(shared: &Shared) -> Option<MemberSettings> {
+    let membership = &shared.config.membership;
+    let members = shared.members()?;
+    let me = membership.my_id?;
+    let own = members.members.get(&me).or_else(|| membership.members.get(&me))?;
     let address = own.addresses.first()?;
     Some(MemberSettings {
         init_limit: membership.init_limit.unwrap_or(0),
@@ -22,7 +20,7 @@ pub(crate) fn settings(config: &ServerConfig) -> Option<MemberSettings> {
         election_port: address.election_port,
         quorum_port: address.quorum_port,
         is_observer: own.role == Role::Observer,
-        membership: config_text(membership),
+        membership: members.to_string(),
     })
 }
 
@@ -35,10 +33,7 @@ pub(crate) fn proposals(shared: &Shared) -> Option<ProposalSizes> {
 
 /// The lines of `mntr`.
 pub(crate) fn add_metrics(shared: &Shared, learners: &[LearnerStatus], metrics: &mut Metrics) {
-    let membership = &shared.config.membership;
-    if !membership.is_ensemble() {
-        return;
-    }
+    let Some(members) = shared.members() else { return };
     let Standing::Serving(serving) = shared.standing() else { return };
     let epoch = match serving {
         Serving::Leading { epoch } | Serving::Following { epoch, .. } | Serving::Observing { epoch, .. } => {
@@ -48,19 +43,18 @@ pub(crate) fn add_metrics(shared: &Shared, learners: &[LearnerStatus], metrics: 
     // Apache does not tell; whoever looks at an ensemble wants to know.
     metrics.integer("epoch", i64::from(epoch));
     let edge = &shared.metrics;
-    let voters = membership.members.values().filter(|member| member.role == Role::Participant).count();
-    metrics.integer("quorum_size", voters as i64);
+    metrics.integer("quorum_size", members.voters().count() as i64);
     // Apache has one number for both: whoever has to cut something gets the rest by transactions too.
     metrics.integer("diff_count", (edge.diffs_sent.get() + edge.truncations_sent.get()) as i64);
     metrics.integer("snap_count", edge.snapshots_sent.get() as i64);
     metrics.integer("proposal_count", edge.proposals.get().count as i64);
     let Some(sizes) = proposals(shared) else { return };
-    let synced = |role| synced(membership, learners, role);
+    let synced = |role| synced(&members, learners, role);
     for (name, value) in [
         ("learners", learners.len() as i64),
-        ("synced_followers", synced(Role::Participant)),
-        ("synced_non_voting_followers", 0),
-        ("synced_observers", synced(Role::Observer)),
+        ("synced_followers", synced(Some(Role::Participant))),
+        ("synced_non_voting_followers", synced(None)),
+        ("synced_observers", synced(Some(Role::Observer))),
         ("leader_uptime", shared.standing_ms()),
         ("last_proposal_size", sizes.last),
         ("min_proposal_size", sizes.min),
@@ -70,9 +64,9 @@ pub(crate) fn add_metrics(shared: &Shared, learners: &[LearnerStatus], metrics: 
     }
 }
 
-fn synced(membership: &Membership, learners: &[LearnerStatus], role: Role) -> i64 {
-    let has_role = |learner: &&LearnerStatus| {
-        membership.members.get(&learner.server).is_some_and(|member| member.role == role)
-    };
+/// How many learners with this role have everything; those without one are not on the list, not yet or no more.
+fn synced(members: &Configuration, learners: &[LearnerStatus], role: Option<Role>) -> i64 {
+    let has_role =
+        |learner: &&LearnerStatus| members.members.get(&learner.server).map(|member| member.role) == role;
     learners.iter().filter(has_role).filter(|learner| learner.synced).count() as i64
 }

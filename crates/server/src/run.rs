@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::config::ServerConfig;
 use crate::core_thread::{CoreFailure, CoreThread};
 use crate::disk;
+use crate::dynamic_config::{self, FileWriter};
 use crate::inbox::Urgent;
 use crate::member_disk::MemberDisk;
 use crate::net::Listener;
@@ -70,22 +71,31 @@ pub fn run_until(
     let clock = Clock::start();
     let seed = random_seed()?;
     port_probe::probe(&config)?;
-    let Opened { tree, log, member, snapshots, directories, origin, digest_mismatches, locks } =
+    let Opened { mut tree, log, member, snapshots, directories, origin, digest_mismatches, locks } =
         recovery::open(&config, seed)?;
+    let is_member = member.is_some();
+    let dynamic = if is_member { dynamic_config::known_at_start(&config, &tree) } else { None };
+    let members = dynamic_config::configuration(&config);
+    let last_seen = dynamic.as_ref().and_then(|dynamic| dynamic.last_seen.clone());
+    if is_member && let Some(text) = dynamic_config::to_show(&tree, &members, &config) {
+        tree.write_config(text, members.zxid(), clock.now().wall_ms);
+    }
     let replica = Replica::new(tree, settings::policy(&config), settings::enforcement(&config), seed);
     let node_settings = settings::node_settings(&config, seed);
     let (node, member_disk) = match member {
         None => (Node::new(node_settings, &replica, clock.now()), None),
         Some(OpenedMember { epochs, recovered }) => {
-            let peer = settings::peer_settings(&config);
+            let peer = settings::peer_settings(&config, dynamic);
             let node = Node::member(node_settings, peer, recovered, &replica, clock.now());
             let directories = directories.clone();
             (node, Some(MemberDisk { directories, epochs, snapshots: snapshots.clone() }))
         }
     };
-    let is_member = member_disk.is_some();
     let shared = Arc::new(Shared::new(config, clock, replica, seed));
     shared.metrics.digest_mismatches.add(digest_mismatches);
+    if is_member {
+        shared.keep_members(members);
+    }
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -104,6 +114,9 @@ pub fn run_until(
 
     let cannot_start = "a thread cannot be started";
     let peers = if is_member { Some(runtime.block_on(Peers::open(shared.clone()))?) } else { None };
+    if let (Some(peers), Some(last_seen)) = (&peers, &last_seen) {
+        peers.propose(last_seen);
+    }
     let (disk, disk_thread) =
         disk::start(shared.clone(), log, member_disk).map_err(internal(cannot_start))?;
     let directories_of_core = directories.clone();
@@ -111,7 +124,17 @@ pub fn run_until(
         snapshotter::start(shared.clone(), snapshots).map_err(internal(cannot_start))?;
     let purging =
         purger::start(directories, &shared.config.storage, origin).map_err(internal(cannot_start))?;
-    let core = CoreThread::new(shared.clone(), node, disk, snapshot_handle, peers, directories_of_core);
+    let (member_files, files_thread) =
+        FileWriter::start(dynamic_config::files(&shared.config)).map_err(internal(cannot_start))?;
+    let core = CoreThread::new(
+        shared.clone(),
+        node,
+        disk,
+        snapshot_handle,
+        peers,
+        directories_of_core,
+        member_files,
+    );
     let (core_thread, core_ended) = start_core(core).map_err(internal(cannot_start))?;
 
     ready(&Ready { address });
@@ -120,6 +143,9 @@ pub fn run_until(
     let core_result = core_thread.join();
     // The core held the handles of both; they finish what they have and end.
     let mut finished = disk_thread.join().is_ok() & snapshot_thread.join().is_ok();
+    if let Some(thread) = files_thread {
+        finished &= thread.join().is_ok();
+    }
     if let Some((handle, thread)) = purging {
         drop(handle);
         finished &= thread.join().is_ok();
@@ -164,7 +190,7 @@ async fn serve(
     mut core_ended: CoreEnded,
     stop: impl Future<Output = Stop>,
 ) -> Ended {
-    let accepting = tokio::spawn(listener.run());
+    let accepting = tokio::spawn(listener.follow(shared.client_place()));
     let stop = tokio::select! {
         stop = stop => stop,
         result = &mut core_ended => return ended(result),

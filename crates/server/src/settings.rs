@@ -1,16 +1,15 @@
 //! From the configuration to what the pure crates want to know. No decision is made here.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use zebu_node::{Enforcement, NodeSettings, ReconfigSupport, ThrottleSettings};
 use zebu_proto::ServerId;
 use zebu_tree::access::{self, AclChecks, AuthSettings, DigestScheme, QuotaEnforcement};
 use zebu_tree::{DigestMode, Policy, TreeOptions, TtlNodes};
-use zebu_zab::quorum::Hierarchy;
-use zebu_zab::{HistoryLimits, PeerSettings, QuorumRule, Role};
+use zebu_zab::{Dynamic, HistoryLimits, PeerSettings};
 
-use crate::config::{DigestAlgorithm, Membership, ServerConfig, membership};
+use crate::config::{DigestAlgorithm, ServerConfig};
+use crate::dynamic_config;
 
 /// A standalone server without a `myid` puts this into its session ids.
 const STANDALONE_SERVER_ID: u8 = 1;
@@ -62,10 +61,12 @@ pub(crate) fn node_settings(config: &ServerConfig, seed: u64) -> NodeSettings {
         container_never_used_ms: config.containers.max_never_used.map_or(0, millis),
         snap_count: u64::from(config.storage.snap_count),
         snap_bytes: config.storage.snap_size_limit.map(|limit| limit.0),
-        reconfig: if config.reconfig_enabled {
-            ReconfigSupport::Standalone
-        } else {
-            ReconfigSupport::Disabled
+        reconfig: match (config.reconfig_enabled, config.membership.is_ensemble()) {
+            (false, _) => ReconfigSupport::Disabled,
+            (true, false) => ReconfigSupport::Standalone,
+            (true, true) => ReconfigSupport::Ensemble {
+                voters_min: if config.membership.standalone_enabled { 2 } else { 1 },
+            },
         },
         seed,
     }
@@ -114,26 +115,22 @@ fn timeout(duration: Duration) -> i32 {
     i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
 }
 
-/// How a member takes part in its ensemble.
-pub(crate) fn peer_settings(config: &ServerConfig) -> PeerSettings {
+/// How a member takes part in its ensemble; `dynamic` if its members may change.
+pub(crate) fn peer_settings(config: &ServerConfig, dynamic: Option<Dynamic>) -> PeerSettings {
     let membership = &config.membership;
-    let of_role = |role| {
-        let members = membership.members.iter();
-        members.filter(move |(_, member)| member.role == role).map(|(id, _)| *id)
-    };
     let me = membership.my_id.unwrap_or(ServerId(0));
-    let observes =
-        membership.members.get(&me).is_some_and(|member| member.role == membership::Role::Observer);
+    let configuration = dynamic_config::configuration(config);
+    let init_limit = membership.init_limit.map_or(10, i64::from);
     PeerSettings {
         me,
-        role: if observes { Role::Observer } else { Role::Voter },
-        quorum: quorum_rule(membership, of_role(membership::Role::Participant)),
-        observers: of_role(membership::Role::Observer).collect(),
-        config: config_text(membership).into(),
-        // With a fixed membership every member advertises the same version.
-        config_version: 0,
+        role: configuration.role_of(me),
+        quorum: configuration.quorum(),
+        observers: configuration.observers(),
+        config: configuration.to_string().into(),
+        config_version: configuration.version,
         tick_ms: millis(config.sessions.tick_time),
-        init_limit: membership.init_limit.map_or(10, i64::from),
+        init_limit,
+        connect_limit: membership.connect_limit.map_or(init_limit, i64::from),
         sync_limit: membership.sync_limit.map_or(5, i64::from),
         resend_ms_min: 200,
         resend_ms_max: 60_000,
@@ -142,49 +139,24 @@ pub(crate) fn peer_settings(config: &ServerConfig) -> PeerSettings {
         history: HistoryLimits { entries: 500, bytes: 32 << 20 },
         window: 1 << 20,
         last_counter: zebu_zab::LAST_COUNTER,
+        dynamic,
     }
 }
 
-fn quorum_rule(membership: &Membership, voters: impl Iterator<Item = ServerId>) -> QuorumRule {
-    match &membership.quorum {
-        membership::QuorumRule::Hierarchical { group_of, weight_of } => {
-            let mut groups: BTreeMap<i64, Vec<ServerId>> = BTreeMap::new();
-            for (server, group) in group_of {
-                groups.entry(*group).or_default().push(*server);
-            }
-            let weights = weight_of.iter().map(|(server, weight)| (*server, *weight));
-            match Hierarchy::new(groups, weights) {
-                Ok(hierarchy) => QuorumRule::Hierarchy(hierarchy),
-                // The configuration was checked when it was read.
-                Err(_) => QuorumRule::majority(voters),
-            }
-        }
-        membership::QuorumRule::Majority | membership::QuorumRule::Oracle(_) => QuorumRule::majority(voters),
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The membership as members tell it each other.
-pub(crate) fn config_text(membership: &Membership) -> String {
-    let host = |host: &str| if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-    let mut text = String::new();
-    for (id, member) in &membership.members {
-        let addresses: Vec<String> = member
-            .addresses
-            .iter()
-            .map(|address| {
-                format!("{}:{}:{}", host(&address.host), address.quorum_port, address.election_port)
-            })
-            .collect();
-        let role = match member.role {
-            membership::Role::Participant => "participant",
-            membership::Role::Observer => "observer",
+    #[test]
+    fn a_leader_is_to_be_reached_within_the_limit_for_that_or_else_for_the_beginning() {
+        let mut config = ServerConfig::built_in();
+        config.membership.init_limit = Some(8);
+        let limits = |config: &ServerConfig| {
+            let settings = peer_settings(config, None);
+            (settings.init_limit, settings.connect_limit)
         };
-        text.push_str(&format!("server.{}={}:{role}", id.0, addresses.join("|")));
-        if let Some(client) = &member.client {
-            text.push_str(&format!(";{}:{}", host(&client.host), client.port));
-        }
-        text.push('\n');
+        assert_eq!(limits(&config), (8, 8));
+        config.membership.connect_limit = Some(3);
+        assert_eq!(limits(&config), (8, 3));
     }
-    text.push_str("version=0");
-    text
 }

@@ -4,13 +4,17 @@ use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
-use std::sync::{Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use tokio::sync::watch;
 use zebu_node::{Replica, ServerStats};
 use zebu_tree::Tree;
+use zebu_zab::Configuration;
 
 use crate::clock::Clock;
 use crate::config::ServerConfig;
+use crate::config::membership::HostPort;
+use crate::dynamic_config;
 use crate::inbox::Inbox;
 use crate::lanes::LaneRegistry;
 use crate::large_requests::LargeRequests;
@@ -46,7 +50,11 @@ pub(crate) struct Shared {
     pub(crate) abandoned: AtomicBool,
     /// Seed of the hash tables.
     pub(crate) hash_seed: u64,
-    client_port: OnceLock<u16>,
+    client_port: Mutex<Option<u16>>,
+    /// Where clients are to connect, if the members say that since the start.
+    client_place: watch::Sender<Option<HostPort>>,
+    /// The members, if there are others.
+    members: Mutex<Option<Configuration>>,
     /// How often the whole state was replaced.
     generation: AtomicU64,
     /// With the moment at which it began.
@@ -73,7 +81,9 @@ impl Shared {
             stopping: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             hash_seed,
-            client_port: OnceLock::new(),
+            client_port: Mutex::default(),
+            client_place: watch::Sender::new(None),
+            members: Mutex::default(),
             generation: AtomicU64::new(0),
             standing: Mutex::new((standing, 0)),
             trace_mask: AtomicI64::new(TRACE_MASK_DEFAULT),
@@ -83,12 +93,47 @@ impl Shared {
 
     /// The port that clients connect to, once it is bound.
     pub(crate) fn client_port(&self) -> Option<u16> {
-        self.client_port.get().copied()
+        *locked(&self.client_port)
     }
 
-    /// Notes the port that was bound; only the first time counts.
+    /// Notes the port that was bound.
     pub(crate) fn set_client_port(&self, port: u16) {
-        let _ = self.client_port.set(port);
+        *locked(&self.client_port) = Some(port);
+    }
+
+    /// Tells where clients are to connect, whenever that changes.
+    pub(crate) fn client_place(&self) -> watch::Receiver<Option<HostPort>> {
+        self.client_place.subscribe()
+    }
+
+    /// The members now, if there are others.
+    pub(crate) fn members(&self) -> Option<Configuration> {
+        locked(&self.members).clone()
+    }
+
+    /// These are the members at the start.
+    pub(crate) fn keep_members(&self, configuration: Configuration) {
+        *locked(&self.members) = Some(configuration);
+    }
+
+    /// These are the members from now on. Says so to clients, unless the history does.
+    pub(crate) fn set_members(&self, configuration: Configuration, wall_ms: i64) {
+        let own = self.config.membership.my_id.and_then(|me| configuration.members.get(&me));
+        if let Some(place) = own.and_then(|own| own.client.clone()) {
+            self.client_place.send_if_modified(|known| {
+                let changes = known.as_ref() != Some(&place);
+                *known = Some(place);
+                changes
+            });
+        }
+        if configuration.zxid().counter() == 0 {
+            // No transaction brings it.
+            let mut replica = self.write();
+            if let Some(text) = dynamic_config::to_show(replica.tree(), &configuration, &self.config) {
+                replica.show_members(text, configuration.zxid(), wall_ms);
+            }
+        }
+        *locked(&self.members) = Some(configuration);
     }
 
     pub(crate) fn trace_mask(&self) -> i64 {
@@ -105,7 +150,12 @@ impl Shared {
     }
 
     /// Puts another state in the place of the present one.
-    pub(crate) fn replace_tree(&self, tree: Tree) {
+    pub(crate) fn replace_tree(&self, mut tree: Tree) {
+        if let Some(members) = &*locked(&self.members)
+            && let Some(text) = dynamic_config::to_show(&tree, members, &self.config)
+        {
+            tree.write_config(text, members.zxid(), self.clock.now().wall_ms);
+        }
         let mut replica = self.write();
         replica.replace_tree(tree);
         self.generation.fetch_add(1, Release);
@@ -113,18 +163,18 @@ impl Shared {
 
     /// What this server is in its ensemble.
     pub(crate) fn standing(&self) -> Standing {
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner).0
+        locked(&self.standing).0
     }
 
     /// For how long it has been that.
     pub(crate) fn standing_ms(&self) -> i64 {
-        let (_, since_ms) = *self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, since_ms) = *locked(&self.standing);
         self.clock.monotonic_ms() - since_ms
     }
 
     pub(crate) fn set_standing(&self, standing: Standing) {
         let since_ms = self.clock.monotonic_ms();
-        *self.standing.lock().unwrap_or_else(PoisonError::into_inner) = (standing, since_ms);
+        *locked(&self.standing) = (standing, since_ms);
     }
 
     /// The replica for reading. Never poisoned: only the core writes, and its panic ends the process.
@@ -136,4 +186,8 @@ impl Shared {
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Replica> {
         self.replica.write().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

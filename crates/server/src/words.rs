@@ -88,7 +88,7 @@ async fn report(
         Word::Srvr => Report::Server(server(shared)),
         Word::Stat => Report::ServerAndClients(server(shared), connections(shared)),
         Word::Cons => Report::Connections(connections(shared)),
-        Word::Conf => Report::Settings(settings(&shared.config, shared.client_port())),
+        Word::Conf => Report::Settings(settings(shared)),
         Word::Dirs => Report::Directories(directory_sizes(&shared.config)),
         Word::Envi => Report::Machine(machine()),
         Word::Dump => Report::Sessions(dump(shared, ask_core(shared).await?)),
@@ -213,7 +213,8 @@ fn connection(cell: &Arc<LaneCell>) -> ConnectionReport {
     }
 }
 
-fn settings(config: &ServerConfig, client_port: Option<u16>) -> SettingsReport {
+fn settings(shared: &Shared) -> SettingsReport {
+    let (config, client_port) = (&shared.config, shared.client_port());
     let sizes = directory_sizes(config);
     let absolute =
         |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string();
@@ -230,7 +231,7 @@ fn settings(config: &ServerConfig, client_port: Option<u16>) -> SettingsReport {
         max_session_timeout_ms: config.sessions.max_timeout.as_millis() as u64,
         backlog: config.listen.backlog,
         server_id: config.server_id().map_or(0, |id| id.0),
-        member: member_words::settings(config),
+        member: member_words::settings(shared),
     }
 }
 

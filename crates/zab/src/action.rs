@@ -8,6 +8,7 @@ use zebu_proto::{ServerId, Zxid};
 
 use crate::entry::Entry;
 use crate::event::{IoId, LinkId};
+use crate::membership::Configuration;
 
 /// What a member that takes part does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +137,16 @@ pub enum Action {
         io: IoId,
         /// The epoch.
         epoch: u32,
+    },
+    /// A configuration was proposed. Keep it for a restart; the log has it too.
+    Remember {
+        /// Which.
+        configuration: Box<Configuration>,
+    },
+    /// A configuration takes effect: from now on these are the members.
+    Activate {
+        /// Which.
+        configuration: Box<Configuration>,
     },
     /// A transaction is committed and in the own log: apply it. They come in order, each once.
     Deliver(Entry),

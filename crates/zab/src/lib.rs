@@ -10,6 +10,7 @@ mod history;
 mod leader;
 mod learner;
 mod member;
+pub mod membership;
 mod packet_name;
 mod peer;
 pub mod quorum;
@@ -20,9 +21,10 @@ pub use action::{Action, CloseReason, Serving};
 pub use election::Role;
 pub use entry::Entry;
 pub use event::{Event, IoId, LinkId, LogRead};
+pub use membership::Configuration;
 pub use peer::{LearnerStatus, Peer, Status};
 pub use quorum::{HierarchyError, QuorumRule};
-pub use settings::{HistoryLimits, LAST_COUNTER, PeerSettings, Recovered, Trust};
+pub use settings::{Dynamic, HistoryLimits, LAST_COUNTER, PeerSettings, Recovered, Trust};
 
 use zebu_proto::quorum::Packet;
 

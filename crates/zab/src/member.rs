@@ -1,6 +1,6 @@
 //! What a member is whatever its role: its history, its promises, its disk, what it knows to be committed.
 
-use zebu_proto::Zxid;
+use zebu_proto::{ServerId, Zxid};
 
 use crate::action::Action;
 use crate::disk_queue::DiskQueue;
@@ -8,6 +8,7 @@ use crate::election::Standing;
 use crate::entry::Entry;
 use crate::event::IoId;
 use crate::history::History;
+use crate::membership::Activation;
 use crate::settings::{PeerSettings, Recovered, Trust};
 
 /// The part of a member that outlives its roles.
@@ -19,6 +20,10 @@ pub(crate) struct Member {
     pub(crate) accepted_epoch: i64,
     pub(crate) current_epoch: i64,
     pub(crate) trust: Trust,
+    /// The configurations, if they may change.
+    pub(crate) dynamic: Option<Activation>,
+    /// Who leads next without an election, when the present role has ended.
+    pub(crate) next_leader: Option<ServerId>,
     /// When this work is done, the disk may be relied on again, whatever the role is by then.
     trusting: Option<IoId>,
     /// The last transaction that is known to be committed.
@@ -28,8 +33,9 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    pub(crate) fn new(settings: PeerSettings, recovered: Recovered) -> Member {
-        Member {
+    pub(crate) fn new(mut settings: PeerSettings, recovered: Recovered) -> Member {
+        let dynamic = settings.dynamic.take().map(Activation::new);
+        let mut member = Member {
             history: History::new(settings.history, recovered.last, recovered.proven),
             disk: DiskQueue::new(recovered.last),
             accepted_epoch: recovered.accepted_epoch,
@@ -38,8 +44,12 @@ impl Member {
             trusting: None,
             committed: Zxid::ZERO,
             delivered: recovered.last,
+            dynamic,
+            next_leader: None,
             settings,
-        }
+        };
+        member.adopt_committed();
+        member
     }
 
     /// What it brings into an election: what a restart would find. The disk must have finished.
@@ -64,6 +74,7 @@ impl Member {
     pub(crate) fn append(&mut self, entry: Entry, now_ms: i64, out: &mut Vec<Action>) {
         let io = self.disk.append(entry.zxid, now_ms);
         self.history.append(entry.clone());
+        self.notice(&entry, out);
         out.push(Action::Append { io, entry });
     }
 
@@ -136,6 +147,7 @@ impl Member {
         self.history.truncate(to);
         self.disk.log_ends_at(to);
         self.delivered = self.delivered.min(to);
+        self.forget_pending_behind(to);
     }
 
     /// A whole state has taken the place of the history.
@@ -143,6 +155,7 @@ impl Member {
         self.history.restart(zxid);
         self.disk.log_ends_at(zxid);
         self.delivered = zxid;
+        self.forget_pending_behind(zxid);
     }
 
     /// Everything was set aside.

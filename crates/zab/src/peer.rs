@@ -12,8 +12,9 @@ use crate::event::{Event, LinkId};
 use crate::leader::Leader;
 use crate::learner::Learner;
 use crate::member::Member;
+use crate::membership::Configuration;
 use crate::role_end::{Pause, RoleEnd};
-use crate::settings::{PeerSettings, Recovered};
+use crate::settings::{PeerSettings, Recovered, Trust};
 
 /// A member of an ensemble.
 #[derive(Debug)]
@@ -91,7 +92,7 @@ impl Peer {
     pub fn new(settings: PeerSettings, recovered: Recovered, now_ms: i64, out: &mut Vec<Action>) -> Peer {
         let member = Member::new(settings, recovered);
         let mut ballots = Vec::new();
-        let elector = Elector::new(member.settings.elector(), member.standing(), now_ms, &mut ballots);
+        let elector = Elector::new(member.elector(), member.standing(), now_ms, &mut ballots);
         let mut peer = Peer { member, elector, role: Role::Looking, dialed: 0, stopping: Stopping::No };
         peer.election(ballots, now_ms, out);
         peer
@@ -104,6 +105,13 @@ impl Peer {
         }
         let result = match (&mut self.role, event) {
             (Role::Retired, Event::Notification { .. }) => Ok(()),
+            (Role::Looking, Event::Notification { notification, .. })
+                if self.member.adopts(&notification, out) =>
+            {
+                // Who counts has changed: the search begins anew, and this vote with it.
+                self.look(None, now_ms, out);
+                Ok(())
+            }
             (_, Event::Notification { from, notification }) => {
                 let mut ballots = Vec::new();
                 self.elector.handle(from, &notification, now_ms, &mut ballots);
@@ -206,6 +214,24 @@ impl Peer {
         matches!(self.role, Role::Retired)
     }
 
+    /// The members, if they may change.
+    pub fn configuration(&self) -> Option<&Configuration> {
+        self.member.configuration()
+    }
+
+    /// New members that were proposed, and about which nothing is decided.
+    pub fn pending_configuration(&self) -> Option<&Configuration> {
+        self.member.pending()
+    }
+
+    /// Whether those who follow this leader now could decide in a configuration.
+    pub fn has_quorum_of(&self, configuration: &Configuration) -> bool {
+        match &self.role {
+            Role::Leading(leader) => leader.has_quorum_of(configuration, &self.member),
+            Role::Settling { .. } | Role::Looking | Role::Learning(_) | Role::Retired => false,
+        }
+    }
+
     /// What is going on.
     pub fn status(&self) -> Status {
         let (leader, learners) = match &self.role {
@@ -296,16 +322,40 @@ impl Peer {
         {
             self.elector.established(i64::from(epoch));
         }
+        if let Some(settings) = self.member.news_for_elector() {
+            self.elector.reconfigure(settings);
+        }
         self.member.trim();
         if let Role::Settling { until_ms, lost } = self.role
             && until_ms <= now_ms
             && self.member.disk.is_idle()
         {
             self.role = Role::Looking;
-            let mut ballots = Vec::new();
-            self.elector.look(self.member.standing(), lost, now_ms, &mut ballots);
-            self.election(ballots, now_ms, out);
+            match self.member.next_leader.take() {
+                Some(leader) if self.may_follow(leader) => {
+                    let mut ballots = Vec::new();
+                    self.elector.designate(leader, self.member.standing(), &mut ballots);
+                    self.election(ballots, now_ms, out);
+                }
+                _ => self.look(lost, now_ms, out),
+            }
         }
+    }
+
+    /// Looks for a leader. `lost` is the one whose connection broke.
+    fn look(&mut self, lost: Option<ServerId>, now_ms: i64, out: &mut Vec<Action>) {
+        if let Some(settings) = self.member.news_for_elector() {
+            self.elector.reconfigure(settings);
+        }
+        let mut ballots = Vec::new();
+        self.elector.look(self.member.standing(), lost, now_ms, &mut ballots);
+        self.election(ballots, now_ms, out);
+    }
+
+    /// Whether a leader who was named may be taken: this server only if it may lead.
+    fn may_follow(&self, leader: ServerId) -> bool {
+        let me = self.member.settings.me;
+        leader != me || (self.elector.may_lead(me) && self.member.trust == Trust::Trusted)
     }
 
     fn end_role(&mut self, end: &RoleEnd, now_ms: i64, out: &mut Vec<Action>) {
@@ -329,6 +379,8 @@ impl Peer {
             Role::Learning(learner) => Some(learner.leader()),
             Role::Settling { .. } | Role::Looking | Role::Leading(_) | Role::Retired => None,
         };
+        // What a leader has only spoken of, and what is not in the log, a restart would not know either.
+        self.member.forget_pending_behind(self.member.history.last());
         self.role = match (self.stopping, end.pause) {
             (Stopping::Asked, _) => Role::Retired,
             (Stopping::No, Pause::None) => Role::Settling { until_ms: now_ms, lost },

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use zebu_proto::{ServerId, Zxid};
 
-use crate::election::{ElectorSettings, Role};
+use crate::election::{ElectorSettings, Members, Role};
+use crate::membership::Configuration;
 use crate::quorum::QuorumRule;
 
 /// Settings of a member.
@@ -26,6 +27,8 @@ pub struct PeerSettings {
     pub tick_ms: i64,
     /// Ticks until a new leader has its quorum, and until a learner is synchronised.
     pub init_limit: i64,
+    /// Ticks until a learner has reached its leader.
+    pub connect_limit: i64,
     /// Ticks of silence after which the other side is gone.
     pub sync_limit: i64,
     /// First wait before votes are sent again.
@@ -42,6 +45,18 @@ pub struct PeerSettings {
     pub window: usize,
     /// The last counter that is used in an epoch; [`LAST_COUNTER`] outside of tests.
     pub last_counter: u32,
+    /// The configurations of an ensemble whose members may change while it runs. Role, quorum, observers and
+    /// the text above are then taken from the one in effect.
+    pub dynamic: Option<Dynamic>,
+}
+
+/// What a member knew of the membership when it started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dynamic {
+    /// The configuration in effect.
+    pub committed: Configuration,
+    /// One that was proposed and may have been decided, if it is newer.
+    pub last_seen: Option<Configuration>,
 }
 
 /// The last counter of an epoch: behind it a leader hands over, and the next one begins a new epoch.
@@ -53,6 +68,8 @@ impl PeerSettings {
             me: self.me,
             role: self.role,
             quorum: self.quorum.clone(),
+            pending: None,
+            members: Members::Fixed,
             config: self.config.clone(),
             resend_ms_min: self.resend_ms_min,
             resend_ms_max: self.resend_ms_max,

@@ -54,6 +54,7 @@ fn settings(role: Role) -> PeerSettings {
         config_version: 0,
         tick_ms: 100,
         init_limit: 10,
+        connect_limit: 10,
         sync_limit: 5,
         resend_ms_min: 20,
         resend_ms_max: 200,
@@ -62,6 +63,7 @@ fn settings(role: Role) -> PeerSettings {
         history: HistoryLimits { entries: 3, bytes: 1000 },
         window: 500,
         last_counter: zebu_zab::LAST_COUNTER,
+        dynamic: None,
     }
 }
 
@@ -136,6 +138,8 @@ impl Rig {
                     self.delivered = entry.zxid;
                 }
                 Action::Notify { .. }
+                | Action::Remember { .. }
+                | Action::Activate { .. }
                 | Action::Close { .. }
                 | Action::DiscardSnapshot { .. }
                 | Action::Serve(_)

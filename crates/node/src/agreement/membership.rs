@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
-use zebu_zab::{Action, Entry, Event, LinkId, Peer, Status};
+use zebu_zab::{Action, Configuration, Entry, Event, LinkId, Peer, Status};
 
 /// A place in an ensemble. See [`Peer`] for what each function promises.
 pub trait Membership: Debug + Send {
@@ -30,6 +30,18 @@ pub trait Membership: Debug + Send {
     fn has_handed_over(&self) -> bool;
     /// What is going on.
     fn status(&self) -> Status;
+    /// The members, if they may change.
+    fn configuration(&self) -> Option<&Configuration> {
+        None
+    }
+    /// New members that were proposed, and about which nothing is decided.
+    fn pending_configuration(&self) -> Option<&Configuration> {
+        None
+    }
+    /// Whether those who follow this leader now could decide in a configuration.
+    fn has_quorum_of(&self, _: &Configuration) -> bool {
+        false
+    }
 }
 
 impl Membership for Peer {
@@ -75,5 +87,17 @@ impl Membership for Peer {
 
     fn status(&self) -> Status {
         self.status()
+    }
+
+    fn configuration(&self) -> Option<&Configuration> {
+        self.configuration()
+    }
+
+    fn pending_configuration(&self) -> Option<&Configuration> {
+        self.pending_configuration()
+    }
+
+    fn has_quorum_of(&self, configuration: &Configuration) -> bool {
+        self.has_quorum_of(configuration)
     }
 }

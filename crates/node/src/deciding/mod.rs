@@ -4,6 +4,7 @@
 mod finish;
 mod learners;
 mod reaper;
+mod reconfig;
 mod session;
 mod waiting;
 
@@ -12,7 +13,7 @@ use std::collections::VecDeque;
 use zebu_proto::client::WriteRequest;
 use zebu_proto::txn::{TxnEntry, TxnHeader};
 use zebu_proto::{ErrorCode, SessionId, Zxid};
-use zebu_tree::{Credentials, Overlay, PrepareContext, Reconfig};
+use zebu_tree::{Credentials, Overlay, PrepareContext};
 
 use crate::agreement::{Origin, Proposal};
 use crate::clock::Moment;
@@ -21,7 +22,6 @@ use crate::lane::{LaneId, Lanes, Upstream};
 use crate::receive::{Demand, Submission};
 use crate::replica::Replica;
 use crate::session::{Owner, SessionState, SessionTracker, TrackerReport};
-use crate::settings::ReconfigSupport;
 use reaper::Reaper;
 use waiting::Waiting;
 
@@ -183,10 +183,7 @@ impl Decider {
             session: live,
             ephemeral_session: live,
             policy: &replica.policy,
-            reconfig: match desk.settings.reconfig {
-                ReconfigSupport::Disabled => Reconfig::Disabled,
-                ReconfigSupport::Standalone => Reconfig::Refused(ErrorCode::Unimplemented),
-            },
+            reconfig: reconfig::judge(desk, &request, zxid),
         };
         let prepared = replica.tree.prepare(&mut self.overlay, request, &context);
         let entry = TxnEntry { header, txn: prepared.txn, digest: prepared.digest };

@@ -3,7 +3,7 @@
 
 use zebu_proto::quorum::{Notification, Packet};
 use zebu_proto::{ServerId, Zxid};
-use zebu_zab::{CloseReason, Entry, IoId, LinkId, Serving};
+use zebu_zab::{CloseReason, Configuration, Entry, IoId, LinkId, Serving};
 
 use crate::core::LogBatch;
 
@@ -62,6 +62,16 @@ pub enum Order {
     },
     /// Work for the disk.
     Disk(DiskOrder),
+    /// A configuration was proposed: keep it for a restart.
+    Remember {
+        /// Which.
+        configuration: Box<Configuration>,
+    },
+    /// A configuration takes effect: from now on these are the members.
+    Activate {
+        /// Which.
+        configuration: Box<Configuration>,
+    },
     /// Clients may come.
     Serve(Serving),
     /// Clients are closed, and none may come.

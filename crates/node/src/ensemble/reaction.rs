@@ -59,6 +59,8 @@ impl Node {
             Action::SaveCurrentEpoch { io, epoch } => {
                 self.order_disk(DiskOrder::SaveCurrentEpoch { io, epoch });
             }
+            Action::Remember { configuration } => self.order(Order::Remember { configuration }),
+            Action::Activate { configuration } => self.order(Order::Activate { configuration }),
             Action::Deliver(entry) => self.deliver(&entry),
             Action::Serve(serving) => self.in_turn(Decided::Serve(serving), replica, lanes, now),
             Action::StopServing => self.stop_serving(lanes),

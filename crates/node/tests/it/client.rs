@@ -40,7 +40,7 @@ impl Ask {
     }
 }
 
-fn ask(op: OpCode, fill: impl FnOnce(&mut Vec<u8>)) -> Ask {
+pub(crate) fn ask(op: OpCode, fill: impl FnOnce(&mut Vec<u8>)) -> Ask {
     let mut body = Vec::new();
     fill(&mut body);
     Ask { op: op.wire(), body }

@@ -20,6 +20,7 @@ mod order;
 mod order_model;
 mod order_random;
 mod reaper;
+mod reconfig;
 mod replies;
 mod restore;
 mod scripted;

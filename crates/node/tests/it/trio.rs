@@ -4,15 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use zebu_node::{
-    DiskOrder, Enforcement, LaneId, LogBatch, Moment, Node, NodeSettings, Order, Random, Replica,
+    DiskOrder, Enforcement, LaneId, LogBatch, Moment, Node, NodeSettings, Order, Random, ReconfigSupport,
+    Replica,
 };
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::txn::TxnEntry;
 use zebu_proto::{ServerId, SessionId, Zxid};
+use zebu_tree::access::AclChecks;
 use zebu_tree::{Policy, Tree};
 use zebu_zab::{
-    Entry, Event, HistoryLimits, LinkId, LogRead, PeerSettings, QuorumRule, Recovered, Role, Serving, Trust,
-    weight,
+    Configuration, Dynamic, Entry, Event, HistoryLimits, LinkId, LogRead, PeerSettings, QuorumRule,
+    Recovered, Role, Serving, Trust, weight,
 };
 
 use crate::client::{Ask, Frame, Reply, hello, ping};
@@ -57,8 +59,13 @@ pub(crate) struct Server {
 
 impl Server {
     fn start(id: ServerId, peer: PeerSettings, disk: Disk, now: Moment) -> Server {
-        let settings = NodeSettings { server_id: id.0 as u8, seed: id.0 as u64, ..settings() };
-        let replica = Replica::new(disk.tree(), Policy::default(), Enforcement::Off, 3);
+        let (reconfig, acl_checks) = match peer.dynamic {
+            Some(_) => (ReconfigSupport::Ensemble { voters_min: 2 }, AclChecks::Skipped),
+            None => (ReconfigSupport::Disabled, AclChecks::Enforced),
+        };
+        let settings = NodeSettings { server_id: id.0 as u8, seed: id.0 as u64, reconfig, ..settings() };
+        let policy = Policy { acl_checks, ..Policy::default() };
+        let replica = Replica::new(disk.tree(), policy, Enforcement::Off, 3);
         let recovered = Recovered {
             last: disk.last(),
             proven: Zxid::ZERO,
@@ -118,7 +125,17 @@ impl Trio {
         Trio::with(3, 0, HistoryLimits { entries: 1000, bytes: 1 << 20 })
     }
 
+    /// Three voters of an ensemble whose members may change, with this list.
+    pub(crate) fn changing(members: &Configuration) -> Trio {
+        let dynamic = Dynamic { committed: members.clone(), last_seen: None };
+        Trio::made(3, 0, HistoryLimits { entries: 1000, bytes: 1 << 20 }, Some(&dynamic))
+    }
+
     pub(crate) fn with(voters: i64, observers: i64, history: HistoryLimits) -> Trio {
+        Trio::made(voters, observers, history, None)
+    }
+
+    fn made(voters: i64, observers: i64, history: HistoryLimits, dynamic: Option<&Dynamic>) -> Trio {
         let voting: BTreeSet<ServerId> = (1..=voters).map(ServerId).collect();
         let observing: BTreeSet<ServerId> = (voters + 1..=voters + observers).map(ServerId).collect();
         let settings = |me: ServerId| PeerSettings {
@@ -130,6 +147,7 @@ impl Trio {
             config_version: 0,
             tick_ms: 2000,
             init_limit: 10,
+            connect_limit: 10,
             sync_limit: 5,
             resend_ms_min: 200,
             resend_ms_max: 1600,
@@ -138,6 +156,7 @@ impl Trio {
             history,
             window: 1 << 20,
             last_counter: zebu_zab::LAST_COUNTER,
+            dynamic: dynamic.cloned(),
         };
         let empty = Disk { log: Vec::new(), accepted_epoch: 0, current_epoch: 0, trust: Trust::Trusted };
         let all = || voting.iter().chain(&observing).copied();
@@ -364,6 +383,7 @@ impl Trio {
             Order::Serve(serving) => {
                 assert_eq!(self.server(id).serving.replace(serving), None);
             }
+            Order::Remember { .. } | Order::Activate { .. } => {}
             Order::StopServing => {
                 assert!(self.server(id).serving.take().is_some());
             }

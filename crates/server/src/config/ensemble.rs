@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use zebu_proto::ServerId;
+use zebu_zab::membership::{Addresses, parse_member, parse_role};
 
 use super::findings::Origin;
 use super::load::Surroundings;
-use super::member_line::{Addresses, parse_member, parse_role};
 use super::membership::{Membership, QuorumRule, Role, Shape};
 use super::properties;
 use super::protection;

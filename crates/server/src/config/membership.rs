@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use zebu_proto::ServerId;
 
+pub use zebu_zab::membership::{HostPort, Member, MemberRole as Role, PeerAddress};
+
 /// The ensemble part of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Membership {
@@ -76,48 +78,6 @@ pub enum Shape {
     Standalone,
     /// A member of an ensemble.
     Ensemble,
-}
-
-/// One `server.N` line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Member {
-    /// At least one address.
-    pub addresses: Vec<PeerAddress>,
-    /// Votes or only listens.
-    pub role: Role,
-    /// Where it serves clients.
-    pub client: Option<HostPort>,
-    /// Where it serves clients over TLS.
-    pub secure_client: Option<HostPort>,
-}
-
-/// One address of a member.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PeerAddress {
-    /// Host name or address, without brackets.
-    pub host: String,
-    /// Port of the quorum links.
-    pub quorum_port: u16,
-    /// Port of the election links.
-    pub election_port: u16,
-}
-
-/// A host (name or address, without brackets) and a port.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostPort {
-    /// Host name or address.
-    pub host: String,
-    /// TCP port.
-    pub port: u16,
-}
-
-/// Whether a member votes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// Votes.
-    Participant,
-    /// Only listens.
-    Observer,
 }
 
 /// How votes are counted.

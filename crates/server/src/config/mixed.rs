@@ -19,11 +19,6 @@ const SWITCHES: &[(&str, &str)] = &[
          quorum.auth.enableSasl",
     ),
     (
-        "reconfigEnabled",
-        "this version takes part in no reconfiguration; set reconfigEnabled=false on all servers, and change the \
-         membership by zoo.cfg and rolling restarts",
-    ),
-    (
         "localSessionsEnabled",
         "this version has no local sessions; set localSessionsEnabled=false on all servers",
     ),
@@ -48,10 +43,11 @@ pub(super) fn check(settings: &Settings, membership: &Membership, findings: &mut
     }
     if let Some(setting) = settings.get("dynamicConfigFile")
         && membership.version != 0
+        && !settings.get("reconfigEnabled").is_some_and(|setting| setting.value.eq_ignore_ascii_case("true"))
     {
         let text = format!(
-            "dynamicConfigFile {} has the version {:#x}: this version announces 0, and the others would refuse it; put \
-             the server.N lines into zoo.cfg of every server instead",
+            "dynamicConfigFile {} has the version {:#x}: without reconfigEnabled=true this version announces 0, and the \
+             others would refuse it; put the server.N lines into zoo.cfg of every server instead",
             setting.value, membership.version
         );
         findings.mixed(&setting.origin, text);
@@ -81,9 +77,9 @@ pub(super) fn check(settings: &Settings, membership: &Membership, findings: &mut
     same_everywhere(settings, findings);
 }
 
-/// Settings that decide what a transaction means, or how long it may be.
+/// Settings that decide what a transaction means, how long it may be, or whether it may change the members.
 fn same_everywhere(settings: &Settings, findings: &mut Findings) {
-    let keys = ["jute.maxbuffer", "extendedTypesEnabled", "emulate353TTLNodes", "skipACL"];
+    let keys = ["jute.maxbuffer", "extendedTypesEnabled", "emulate353TTLNodes", "skipACL", "reconfigEnabled"];
     let set: Vec<&str> = keys.into_iter().filter(|key| settings.get(key).is_some()).collect();
     if !set.is_empty() {
         let text = format!("in a mixed ensemble these must be the same on all servers: {}", set.join(", "));

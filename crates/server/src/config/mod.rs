@@ -9,7 +9,6 @@ pub mod findings;
 mod known;
 mod listen;
 pub mod load;
-mod member_line;
 pub mod membership;
 mod mixed;
 mod nearest;

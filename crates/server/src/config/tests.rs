@@ -689,7 +689,6 @@ fn what_keeps_a_member_from_a_mixed_ensemble_is_named() {
     let mixed = |text: &str| texts(&member(text).load().findings.mixed);
     assert_eq!(mixed("snapshot.compression.method=gz\n"), [""; 0]);
     for (line, beginning) in [
-        ("reconfigEnabled=true", "zoo.cfg:9: reconfigEnabled=true: this version takes part in no"),
         ("localSessionsEnabled=true", "zoo.cfg:9: localSessionsEnabled=true: this version has no local"),
         ("sslQuorum=true", "zoo.cfg:9: sslQuorum=true: the other servers speak TLS"),
         ("quorum.auth.enableSasl=true", "zoo.cfg:9: quorum.auth.enableSasl=true: the other servers ask"),
@@ -700,17 +699,23 @@ fn what_keeps_a_member_from_a_mixed_ensemble_is_named() {
         let found = mixed(&format!("{line}\n"));
         assert!(found.len() == 1 && found[0].starts_with(beginning), "{line}: {found:?}");
     }
-    assert_eq!(texts(&with_base("reconfigEnabled=true\n").load().findings.mixed), [""; 0], "it stands alone");
-    let versioned = with_base("initLimit=10\nsyncLimit=5\ndynamicConfigFile=/zoo.cfg.dynamic.100000002\n")
-        .other_file("/zoo.cfg.dynamic.100000002", "server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n")
-        .other_file("/data/myid", "1\n");
     assert_eq!(
-        texts(&versioned.load().findings.mixed),
-        [
-            "zoo.cfg:6: dynamicConfigFile /zoo.cfg.dynamic.100000002 has the version 0x100000002: this version \
-          announces 0, and the others would refuse it; put the server.N lines into zoo.cfg of every server instead"
-        ]
+        texts(&with_base("localSessionsEnabled=true\n").load().findings.mixed),
+        [""; 0],
+        "it stands alone"
     );
+    let versioned = |text: &str| {
+        with_base(&format!("initLimit=10\nsyncLimit=5\ndynamicConfigFile=/zoo.cfg.dynamic.100000002\n{text}"))
+            .other_file("/zoo.cfg.dynamic.100000002", "server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n")
+            .other_file("/data/myid", "1\n")
+    };
+    assert_eq!(
+        texts(&versioned("").load().findings.mixed),
+        ["zoo.cfg:6: dynamicConfigFile /zoo.cfg.dynamic.100000002 has the version 0x100000002: without \
+             reconfigEnabled=true this version announces 0, and the others would refuse it; put the server.N lines \
+             into zoo.cfg of every server instead"]
+    );
+    assert_eq!(texts(&versioned("reconfigEnabled=true\n").load().findings.mixed), [""; 0]);
 }
 
 #[test]

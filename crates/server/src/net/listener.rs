@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, lookup_host};
+use tokio::sync::watch;
 use tracing::{debug, info, warn};
 use zebu_node::Lane;
 use zebu_tree::Credentials;
 
 use super::connection::Connection;
 use super::peer;
+use crate::config::membership::HostPort;
 use crate::config::{BindAddress, ListenConfig};
 use crate::serve_error::ServeError;
 use crate::shared::Shared;
@@ -46,8 +48,53 @@ impl Listener {
         self.listener.local_addr().ok()
     }
 
-    /// Accepts until the server stops.
-    pub(crate) async fn run(self) {
+    /// Accepts until the server stops, where the members say that clients connect. Connections stay when the place
+    /// changes.
+    pub(crate) async fn follow(mut self, mut place: watch::Receiver<Option<HostPort>>) {
+        loop {
+            tokio::select! {
+                () = self.run() => {}
+                changed = place.changed() => {
+                    let next = place.borrow_and_update().clone();
+                    if let (Ok(()), Some(next)) = (changed, next) {
+                        self.move_to(&next).await;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn move_to(&mut self, place: &HostPort) {
+        let here = self.local_address();
+        let address = match lookup_host((place.host.as_str(), place.port)).await.map(|mut found| found.next())
+        {
+            Ok(Some(address)) => address,
+            Ok(None) | Err(_) => {
+                warn!(%place, "the new place for clients does not resolve; clients connect where they did");
+                return;
+            }
+        };
+        let same = here.is_some_and(|here| {
+            here.port() == address.port()
+                && (here.ip() == address.ip() || here.ip().is_unspecified() || address.ip().is_unspecified())
+        });
+        if same {
+            return;
+        }
+        let backlog = backlog(&self.shared.config.listen);
+        match bind_address(address, backlog) {
+            Ok(listener) => {
+                info!(%address, "clients connect here from now on");
+                self.listener = listener;
+                self.shared.set_client_port(address.port());
+            }
+            Err(error) => {
+                warn!(%address, %error, "the new place for clients cannot be opened; clients connect where they did");
+            }
+        }
+    }
+
+    async fn run(&self) {
         loop {
             match self.listener.accept().await {
                 Ok((stream, peer)) => self.accepted(stream, peer::canonical(peer)),
@@ -101,7 +148,7 @@ fn prepare_stream(stream: &TcpStream, listen: &ListenConfig) -> std::io::Result<
 }
 
 fn bind_socket(listen: &ListenConfig) -> std::io::Result<TcpListener> {
-    let backlog = listen.backlog.and_then(|backlog| i32::try_from(backlog).ok()).unwrap_or(BACKLOG_DEFAULT);
+    let backlog = backlog(listen);
     match listen.client {
         BindAddress::Address(address) => bind_address(address, backlog),
         BindAddress::AllInterfaces { port } => {
@@ -114,6 +161,10 @@ fn bind_socket(listen: &ListenConfig) -> std::io::Result<TcpListener> {
             }
         }
     }
+}
+
+fn backlog(listen: &ListenConfig) -> i32 {
+    listen.backlog.and_then(|backlog| i32::try_from(backlog).ok()).unwrap_or(BACKLOG_DEFAULT)
 }
 
 fn bind_address(address: SocketAddr, backlog: i32) -> std::io::Result<TcpListener> {

@@ -1,7 +1,8 @@
 //! Where the members are. Names are resolved again at every attempt: addresses change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::net::TcpStream;
@@ -9,7 +10,10 @@ use tokio::time::timeout;
 use zebu_proto::ServerId;
 
 use crate::config::ServerConfig;
-use crate::config::membership::PeerAddress;
+use crate::config::membership::{Member, PeerAddress};
+
+/// Members and strangers that are known at a time; ids are one byte of a session's.
+const KNOWN_MAX: usize = 300;
 
 /// Which port of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +26,11 @@ pub(super) enum Port {
 #[derive(Debug)]
 pub(super) struct AddressBook {
     pub(super) me: ServerId,
-    members: BTreeMap<ServerId, Vec<PeerAddress>>,
+    /// Where this server is, also while it is no member.
+    own: Mutex<Option<PeerAddress>>,
+    members: Mutex<BTreeMap<ServerId, Vec<PeerAddress>>>,
+    /// Where they are if what is proposed was decided meanwhile.
+    proposed: Mutex<BTreeMap<ServerId, Vec<PeerAddress>>>,
     listen_everywhere: bool,
     connect_timeout: Duration,
 }
@@ -30,18 +38,55 @@ pub(super) struct AddressBook {
 impl AddressBook {
     pub(super) fn new(config: &ServerConfig) -> AddressBook {
         let membership = &config.membership;
-        let members = membership.members.iter().map(|(id, member)| (*id, member.addresses.clone())).collect();
-        AddressBook {
-            // The configuration of a member was refused without it.
-            me: membership.my_id.unwrap_or(ServerId(0)),
-            members,
+        // The configuration of a member was refused without it.
+        let me = membership.my_id.unwrap_or(ServerId(0));
+        let book = AddressBook {
+            me,
+            own: Mutex::default(),
+            members: Mutex::default(),
+            proposed: Mutex::default(),
             listen_everywhere: membership.listen_on_all_addresses,
             connect_timeout: membership.election_connect_timeout,
-        }
+        };
+        book.replace(&membership.members);
+        book
     }
 
-    pub(super) fn others(&self) -> impl Iterator<Item = ServerId> + '_ {
-        self.members.keys().copied().filter(|id| *id != self.me)
+    /// From now on these are the members.
+    pub(super) fn replace(&self, members: &BTreeMap<ServerId, Member>) {
+        if let Some(own) = members.get(&self.me).and_then(|member| member.addresses.first()) {
+            *locked(&self.own) = Some(own.clone());
+        }
+        *locked(&self.members) = members.iter().map(|(id, member)| (*id, member.addresses.clone())).collect();
+        locked(&self.proposed).clear();
+    }
+
+    /// These may become the members.
+    pub(super) fn propose(&self, members: &BTreeMap<ServerId, Member>) {
+        *locked(&self.proposed) =
+            members.iter().map(|(id, member)| (*id, member.addresses.clone())).collect();
+    }
+
+    /// Notes where somebody says that its election port is who is no member. Returns whether that makes sense.
+    pub(super) fn meet(&self, stranger: ServerId, addresses: &[Box<str>]) -> bool {
+        let mut members = locked(&self.members);
+        if members.len() >= KNOWN_MAX {
+            return false;
+        }
+        let said = addresses.iter().filter_map(|address| {
+            let (host, port) = address.rsplit_once(':')?;
+            let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+            Some(PeerAddress { host, quorum_port: 0, election_port: port.parse().ok()? })
+        });
+        members.entry(stranger).or_insert_with(|| said.collect());
+        true
+    }
+
+    pub(super) fn others(&self) -> Vec<ServerId> {
+        let mut all: BTreeSet<ServerId> = locked(&self.members).keys().copied().collect();
+        all.extend(locked(&self.proposed).keys());
+        all.remove(&self.me);
+        all.into_iter().collect()
     }
 
     pub(super) fn own_election(&self) -> (String, u16) {
@@ -53,28 +98,28 @@ impl AddressBook {
     }
 
     fn own(&self, port: impl Fn(&PeerAddress) -> u16) -> (String, u16) {
-        let own = self.members.get(&self.me).and_then(|addresses| addresses.first());
-        let host = match own {
+        let own = locked(&self.own);
+        let host = match &*own {
             Some(address) if !self.listen_everywhere => address.host.clone(),
             _ => "0.0.0.0".to_owned(),
         };
-        (host, own.map_or(0, port))
+        (host, own.as_ref().map_or(0, port))
     }
 
     /// What this server calls itself on the election port.
     pub(super) fn own_election_text(&self) -> Box<str> {
-        let Some(address) = self.members.get(&self.me).and_then(|addresses| addresses.first()) else {
-            return "".into();
-        };
-        let host = &address.host;
-        let port = address.election_port;
+        let own = locked(&self.own);
+        let Some(PeerAddress { host, election_port: port, .. }) = &*own else { return "".into() };
         if host.contains(':') { format!("[{host}]:{port}").into() } else { format!("{host}:{port}").into() }
     }
 
     /// Connects to a member, at the first of its addresses that answers.
     pub(super) async fn connect(&self, to: ServerId, port: Port) -> io::Result<TcpStream> {
         let mut failure = io::Error::new(io::ErrorKind::NotFound, "the server is not in the configuration");
-        for address in self.members.get(&to).into_iter().flatten() {
+        let mut addresses = locked(&self.members).get(&to).cloned().unwrap_or_default();
+        addresses.extend(locked(&self.proposed).get(&to).cloned().unwrap_or_default());
+        addresses.dedup();
+        for address in addresses {
             let number = match port {
                 Port::Election => address.election_port,
                 Port::Quorum => address.quorum_port,
@@ -91,4 +136,8 @@ impl AddressBook {
         }
         Err(failure)
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

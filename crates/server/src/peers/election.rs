@@ -49,6 +49,8 @@ enum Arrival {
     Connection(TcpStream),
     /// It wants to be called: its id is the smaller one.
     CallBack,
+    /// It is no member any more.
+    Dismissal,
 }
 
 /// How a connection ended.
@@ -56,33 +58,90 @@ enum Ended {
     Lost,
     Replaced(TcpStream),
     CallBack,
+    Dismissed,
+}
+
+/// Those with whom this server votes.
+#[derive(Debug)]
+struct Roster {
+    correspondents: Mutex<BTreeMap<ServerId, Arc<Correspondent>>>,
+    shared: Arc<Shared>,
+    book: Arc<AddressBook>,
+}
+
+impl Roster {
+    fn correspondents(&self) -> MutexGuard<'_, BTreeMap<ServerId, Arc<Correspondent>>> {
+        self.correspondents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, id: ServerId) -> Option<Arc<Correspondent>> {
+        self.correspondents().get(&id).cloned()
+    }
+
+    /// Begins to talk to a server, if that has not begun yet.
+    fn add(&self, id: ServerId) -> Arc<Correspondent> {
+        let mut correspondents = self.correspondents();
+        if let Some(correspondent) = correspondents.get(&id) {
+            return correspondent.clone();
+        }
+        let (arrivals, received) = mpsc::unbounded_channel();
+        let correspondent =
+            Arc::new(Correspondent { slot: Mutex::default(), changed: Notify::new(), arrivals });
+        correspondents.insert(id, correspondent.clone());
+        let desk = Desk {
+            id,
+            correspondent: correspondent.clone(),
+            shared: self.shared.clone(),
+            book: self.book.clone(),
+        };
+        tokio::spawn(desk.run(received));
+        correspondent
+    }
+
+    /// Who connects and is no member is heard only where members may change: it may become one.
+    fn admit(&self, id: ServerId, addresses: &[Box<str>]) -> Option<Arc<Correspondent>> {
+        let known = self.find(id);
+        if known.is_some() || !self.shared.config.reconfig_enabled || id == self.book.me {
+            return known;
+        }
+        self.book.meet(id, addresses).then(|| self.add(id))
+    }
 }
 
 /// The election port and the connections to all members.
 #[derive(Debug)]
 pub(super) struct Election {
-    correspondents: Arc<BTreeMap<ServerId, Arc<Correspondent>>>,
+    roster: Arc<Roster>,
 }
 
 impl Election {
-    pub(super) fn start(shared: Arc<Shared>, book: Arc<AddressBook>, listener: TcpListener) -> Election {
-        let mut correspondents = BTreeMap::new();
-        for id in book.others() {
-            let (arrivals, received) = mpsc::unbounded_channel();
-            let correspondent =
-                Arc::new(Correspondent { slot: Mutex::default(), changed: Notify::new(), arrivals });
-            correspondents.insert(id, correspondent.clone());
-            let desk = Desk { id, correspondent, shared: shared.clone(), book: book.clone() };
-            tokio::spawn(desk.run(received));
-        }
-        let election = Election { correspondents: Arc::new(correspondents) };
-        tokio::spawn(accept(listener, book.me, election.correspondents.clone()));
-        election
+    pub(super) fn new(shared: Arc<Shared>, book: Arc<AddressBook>) -> Election {
+        let roster = Arc::new(Roster { correspondents: Mutex::default(), shared, book });
+        roster.book.others().into_iter().for_each(|id| drop(roster.add(id)));
+        Election { roster }
+    }
+
+    /// Accepts those who vote.
+    pub(super) fn listen(&self, listener: TcpListener) -> impl Future<Output = ()> + use<> {
+        accept(listener, self.roster.clone())
+    }
+
+    /// The members are others now, and the address book knows them.
+    pub(super) fn members_changed(&self) {
+        let members = self.roster.book.others();
+        members.iter().for_each(|&id| drop(self.roster.add(id)));
+        self.roster.correspondents().retain(|id, correspondent| {
+            let stays = members.contains(id);
+            if !stays {
+                let _ = correspondent.arrivals.send(Arrival::Dismissal);
+            }
+            stays
+        });
     }
 
     /// Says something to a member; what was not said yet is replaced.
     pub(super) fn send(&self, to: ServerId, notification: &Notification) {
-        if let Some(correspondent) = self.correspondents.get(&to) {
+        if let Some(correspondent) = self.roster.find(to) {
             let mut bytes = Vec::new();
             notification.encode(&mut bytes);
             correspondent.slot().unsent = Some(bytes.into());
@@ -124,6 +183,7 @@ impl Desk {
                 },
             };
             match self.converse(stream, &mut arrivals).await {
+                Ended::Dismissed => return,
                 Ended::Lost => sleep(RETRY).await,
                 Ended::Replaced(stream) => next = Some(stream),
                 Ended::CallBack => next = self.call().await,
@@ -140,6 +200,7 @@ impl Desk {
                     arrival = arrivals.recv() => match arrival? {
                         Arrival::Connection(stream) => return Some(stream),
                         Arrival::CallBack => {}
+                        Arrival::Dismissal => return None,
                     },
                     () = self.correspondent.changed.notified() => {}
                 }
@@ -152,6 +213,7 @@ impl Desk {
                 arrival = arrivals.recv() => match arrival? {
                     Arrival::Connection(stream) => return Some(stream),
                     Arrival::CallBack => {}
+                    Arrival::Dismissal => return None,
                 },
                 () = sleep(RETRY) => {}
             }
@@ -207,7 +269,7 @@ impl Desk {
                     arrival = arrivals.recv() => return match arrival {
                         Some(Arrival::Connection(stream)) => Ended::Replaced(stream),
                         Some(Arrival::CallBack) => Ended::CallBack,
-                        None => Ended::Lost,
+                        Some(Arrival::Dismissal) | None => Ended::Dismissed,
                     },
                     () = self.correspondent.changed.notified() => {}
                 }
@@ -235,29 +297,29 @@ async fn listen(from: ServerId, mut reader: OwnedReadHalf, shared: Arc<Shared>) 
     }
 }
 
-async fn accept(
-    listener: TcpListener,
-    me: ServerId,
-    correspondents: Arc<BTreeMap<ServerId, Arc<Correspondent>>>,
-) {
+async fn accept(listener: TcpListener, roster: Arc<Roster>) {
     loop {
         match listener.accept().await {
             Ok((stream, from)) => {
-                let correspondents = correspondents.clone();
+                let roster = roster.clone();
                 tokio::spawn(async move {
                     let introduced = timeout(INTRODUCTION_MAX, introduce(stream)).await;
-                    let Ok(Ok((server, stream))) = introduced else {
+                    let Ok(Ok((message, stream))) = introduced else {
                         debug!(%from, "somebody on the election port did not say who it is");
                         return;
                     };
-                    match correspondents.get(&server) {
+                    let server = message.server;
+                    match roster.admit(server, &message.addresses) {
                         None => {
                             warn!(%from, server = server.0, "a server that is not in the configuration was refused")
                         }
                         Some(member) => {
-                            let arrival =
-                                if server > me { Arrival::Connection(stream) } else { Arrival::CallBack };
-                            // The desk lives as long as the process.
+                            let arrival = if server > roster.book.me {
+                                Arrival::Connection(stream)
+                            } else {
+                                Arrival::CallBack
+                            };
+                            // The desk may have been dismissed; then the server comes again.
                             let _ = member.arrivals.send(arrival);
                         }
                     }
@@ -272,7 +334,7 @@ async fn accept(
 }
 
 /// Reads who connects.
-async fn introduce(mut stream: TcpStream) -> io::Result<(ServerId, TcpStream)> {
+async fn introduce(mut stream: TcpStream) -> io::Result<(InitialMessage, TcpStream)> {
     stream.set_nodelay(true)?;
     let mut bytes = vec![0; 8];
     stream.read_exact(&mut bytes).await?;
@@ -287,5 +349,5 @@ async fn introduce(mut stream: TcpStream) -> io::Result<(ServerId, TcpStream)> {
     }
     let message = InitialMessage::decode(&mut Reader::new(&bytes));
     let message = message.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-    Ok((message.server, stream))
+    Ok((message, stream))
 }

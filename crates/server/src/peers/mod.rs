@@ -10,16 +10,18 @@ mod state_stream;
 mod sync_report;
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 use zebu_node::Order;
 use zebu_proto::Zxid;
 use zebu_storage::{Directories, FileDisk, read_after};
 use zebu_tree::Tree;
-use zebu_zab::{Entry, Event, LinkId, LogRead};
+use zebu_zab::{Configuration, Entry, Event, LinkId, LogRead};
 
 use crate::inbox::Urgent;
 use crate::serve_error::ServeError;
@@ -31,11 +33,22 @@ use links::Links;
 /// Bytes of old transactions that are read for a learner at a time.
 const READ_LOG_BYTES: usize = 1 << 20;
 
+/// Wait between attempts to open a port.
+const BIND_RETRY: Duration = Duration::from_millis(200);
+
 /// The way to the other members.
 pub(crate) struct Peers {
     runtime: Handle,
-    election: Election,
+    book: Arc<AddressBook>,
+    election: Arc<Election>,
     links: Arc<Links>,
+    doors: Mutex<Doors>,
+}
+
+/// Who listens on the ports of this server.
+struct Doors {
+    election: JoinHandle<()>,
+    quorum: JoinHandle<()>,
 }
 
 impl Peers {
@@ -44,10 +57,39 @@ impl Peers {
         let book = Arc::new(AddressBook::new(&shared.config));
         let election_port = bind(&book.own_election()).await?;
         let quorum_port = bind(&book.own_quorum()).await?;
-        let election = Election::start(shared.clone(), book.clone(), election_port);
-        let links = Arc::new(Links::new(shared, book));
-        tokio::spawn(links.clone().listen(quorum_port));
-        Ok(Peers { runtime: Handle::current(), election, links })
+        let election = Arc::new(Election::new(shared.clone(), book.clone()));
+        let links = Arc::new(Links::new(shared, book.clone()));
+        let doors = Doors {
+            election: tokio::spawn(election.listen(election_port)),
+            quorum: tokio::spawn(links.clone().listen(quorum_port)),
+        };
+        Ok(Peers { runtime: Handle::current(), book, election, links, doors: Mutex::new(doors) })
+    }
+
+    /// These may become the members.
+    pub(crate) fn propose(&self, configuration: &Configuration) {
+        let _context = self.runtime.enter();
+        self.book.propose(&configuration.members);
+        self.election.members_changed();
+    }
+
+    /// From now on these are the members.
+    pub(crate) fn reconfigure(&self, configuration: &Configuration) {
+        let _context = self.runtime.enter();
+        let before = (self.book.own_election(), self.book.own_quorum());
+        self.book.replace(&configuration.members);
+        self.election.members_changed();
+        let mut doors = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
+        if before.0 != self.book.own_election() {
+            doors.election.abort();
+            let (election, address) = (self.election.clone(), self.book.own_election());
+            doors.election = tokio::spawn(async move { election.listen(bind_again(&address).await).await });
+        }
+        if before.1 != self.book.own_quorum() {
+            doors.quorum.abort();
+            let (links, address) = (self.links.clone(), self.book.own_quorum());
+            doors.quorum = tokio::spawn(async move { links.listen(bind_again(&address).await).await });
+        }
     }
 
     /// Carries out an order that concerns the network; returns any other.
@@ -66,9 +108,12 @@ impl Peers {
             }
             Order::StreamSnapshot { link, .. } => self.links.stream(link),
             Order::DiscardSnapshot { link } => drop(self.links.take_received(link)),
-            Order::ReadLog { .. } | Order::Disk(_) | Order::Serve(_) | Order::StopServing => {
-                return Some(order);
-            }
+            Order::ReadLog { .. }
+            | Order::Disk(_)
+            | Order::Remember { .. }
+            | Order::Activate { .. }
+            | Order::Serve(_)
+            | Order::StopServing => return Some(order),
         }
         None
     }
@@ -110,4 +155,17 @@ async fn bind(address: &(String, u16)) -> Result<TcpListener, ServeError> {
         reason: error.to_string(),
     };
     TcpListener::bind((address.0.as_str(), address.1)).await.map_err(failed)
+}
+
+/// Another server, or an older listener of this one, may still be there for a moment.
+async fn bind_again(address: &(String, u16)) -> TcpListener {
+    loop {
+        match bind(address).await {
+            Ok(listener) => return listener,
+            Err(error) => {
+                warn!(%error, "a port of this member's new address cannot be opened; trying again");
+                tokio::time::sleep(BIND_RETRY).await;
+            }
+        }
+    }
 }

@@ -419,6 +419,7 @@ fn peer_settings(server: usize, shape: &Shape) -> PeerSettings {
         config_version: 0,
         tick_ms,
         init_limit: shape.init_limit as i64,
+        connect_limit: shape.init_limit as i64,
         sync_limit: shape.sync_limit as i64,
         resend_ms_min: tick_ms / 5,
         resend_ms_max: tick_ms * 2,
@@ -427,5 +428,6 @@ fn peer_settings(server: usize, shape: &Shape) -> PeerSettings {
         history: HistoryLimits { entries: shape.history_entries, bytes: 1 << 20 },
         window: 4000,
         last_counter: shape.last_counter,
+        dynamic: None,
     }
 }

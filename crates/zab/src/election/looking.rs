@@ -6,7 +6,7 @@ use zebu_proto::quorum::PeerState;
 use zebu_proto::{ServerId, Zxid};
 
 use super::candidate::{Ballot, Candidate};
-use super::{Action, ElectorSettings, Role, Standing, notification};
+use super::{Action, ElectorSettings, Standing, notification};
 
 /// The zxid of a server whose data cannot be trusted.
 const UNTRUSTED: Zxid = Zxid(-1);
@@ -45,8 +45,8 @@ impl Looking {
         now_ms: i64,
     ) -> Looking {
         let own = Candidate { leader: settings.me, zxid: standing.last_zxid, epoch: standing.current_epoch };
-        let is_voter = settings.role == Role::Voter && settings.quorum.is_voter(settings.me);
-        let initial = if is_voter && settings.quorum.may_lead(settings.me) { own } else { Candidate::NOBODY };
+        let is_voter = settings.votes();
+        let initial = if settings.stands() { own } else { Candidate::NOBODY };
         let trusted = standing.last_zxid != UNTRUSTED;
         Looking {
             initial,
@@ -80,7 +80,11 @@ impl Looking {
         if self.voice == Voice::Counted {
             self.received.insert(settings.me, Ballot::of(&message));
         }
-        for to in settings.quorum.voters().filter(|&to| to != settings.me) {
+        let mut voters = settings.voters();
+        if settings.is_candidate(self.proposal.leader) {
+            voters.insert(self.proposal.leader);
+        }
+        for to in voters.into_iter().filter(|&to| to != settings.me) {
             out.push(Action::Send { to, notification: message.clone() });
         }
     }
@@ -95,21 +99,24 @@ impl Looking {
         now_ms: i64,
         out: &mut Vec<Action>,
     ) {
-        if self.voice == Voice::Silent && settings.role == Role::Voter || ballot.candidate.zxid == UNTRUSTED {
+        if self.voice == Voice::Silent && settings.votes() || ballot.candidate.zxid == UNTRUSTED {
             return;
         }
         if ballot.round < *round {
-            return;
+            if self.proposal != Candidate::NOBODY {
+                return;
+            }
+            // It has said nothing in its own round, and nobody would wait for it there.
+            *round = ballot.round;
         }
         let votes_again = if ballot.round > *round {
             *round = ballot.round;
             self.received.clear();
             let better =
-                ballot.candidate.beats(&self.initial) && settings.quorum.may_lead(ballot.candidate.leader);
+                ballot.candidate.beats(&self.initial) && settings.is_candidate(ballot.candidate.leader);
             self.proposal = if better { ballot.candidate } else { self.initial };
             true
-        } else if ballot.candidate.beats(&self.proposal) && settings.quorum.may_lead(ballot.candidate.leader)
-        {
+        } else if ballot.candidate.beats(&self.proposal) && settings.is_candidate(ballot.candidate.leader) {
             self.proposal = ballot.candidate;
             true
         } else {
@@ -117,7 +124,7 @@ impl Looking {
         };
         if votes_again {
             self.vote_for_proposal(settings, *round, out);
-        } else if settings.role == Role::Voter && self.proposal.beats(&ballot.candidate) {
+        } else if settings.quorum.is_voter(settings.me) && self.proposal.beats(&ballot.candidate) {
             // It began to look only now: what was said to it before went to somebody who had a leader.
             let message = notification(settings, PeerState::Looking, self.proposal, *round);
             out.push(Action::Send { to: from, notification: message });
@@ -144,14 +151,14 @@ impl Looking {
         }
         if ballot.round == *round {
             self.received.insert(from, ballot);
-            if has_quorum(&self.received, &ballot, settings)
+            if has_leader(&self.received, &ballot, settings)
                 && leads(&self.received, &ballot, settings.me, *round)
             {
                 return Some(ballot.candidate);
             }
         }
         self.settled.insert(from, ballot);
-        if has_quorum(&self.settled, &ballot, settings) && leads(&self.settled, &ballot, settings.me, *round)
+        if has_leader(&self.settled, &ballot, settings) && leads(&self.settled, &ballot, settings.me, *round)
         {
             *round = ballot.round;
             return Some(ballot.candidate);
@@ -178,7 +185,7 @@ impl Looking {
             version: zebu_proto::quorum::election::NotificationVersion::V2,
         };
         let alike = |voter: ServerId| self.received.get(&voter).is_some_and(|ballot| ballot.is_alike(&own));
-        let unanimous = settings.quorum.voters().all(|voter| alike(voter) || self.lost == Some(voter));
+        let unanimous = settings.voters().into_iter().all(|voter| alike(voter) || self.lost == Some(voter));
         self.decide_at_ms = match has_quorum(&self.received, &own, settings) {
             true if unanimous => Some(now_ms),
             true => Some(now_ms + settings.finalize_ms),
@@ -208,9 +215,19 @@ impl Looking {
 
 /// Whether the voters whose ballot is like this one are a quorum.
 fn has_quorum(ballots: &BTreeMap<ServerId, Ballot>, wanted: &Ballot, settings: &ElectorSettings) -> bool {
-    let alike: BTreeSet<ServerId> =
-        ballots.iter().filter(|(_, ballot)| ballot.is_alike(wanted)).map(|(server, _)| *server).collect();
+    settings.is_quorum(&alike(ballots, wanted))
+}
+
+/// Whether voters with a ballot like this one may have a leader already. They may have decided without what is
+/// pending here: it was never decided then, and whoever waited for its voters would wait for ever.
+fn has_leader(ballots: &BTreeMap<ServerId, Ballot>, wanted: &Ballot, settings: &ElectorSettings) -> bool {
+    let alike = alike(ballots, wanted);
     settings.quorum.is_quorum(&alike)
+        || settings.pending.as_ref().is_some_and(|pending| pending.is_quorum(&alike))
+}
+
+fn alike(ballots: &BTreeMap<ServerId, Ballot>, wanted: &Ballot) -> BTreeSet<ServerId> {
+    ballots.iter().filter(|(_, ballot)| ballot.is_alike(wanted)).map(|(server, _)| *server).collect()
 }
 
 /// Whether the one that they follow knows that he leads.

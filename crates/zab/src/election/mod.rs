@@ -8,6 +8,8 @@
 mod candidate;
 mod looking;
 
+use std::collections::BTreeSet;
+
 use zebu_proto::quorum::election::NotificationVersion;
 use zebu_proto::quorum::{Notification, PeerState};
 use zebu_proto::{ServerId, Zxid};
@@ -36,6 +38,10 @@ pub struct ElectorSettings {
     pub role: Role,
     /// Who votes, and which sets of them decide.
     pub quorum: QuorumRule,
+    /// Who votes, and which sets of them decide, in a configuration that was proposed. Then both count.
+    pub pending: Option<QuorumRule>,
+    /// Whether the list of voters may be another one elsewhere.
+    pub members: Members,
     /// The committed configuration, as it is told to others.
     pub config: Box<str>,
     /// First wait before votes are sent again.
@@ -44,6 +50,66 @@ pub struct ElectorSettings {
     pub resend_ms_max: i64,
     /// Silence that ends an election.
     pub finalize_ms: i64,
+}
+
+/// Whether the list of voters may be another one elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Members {
+    /// It is the same everywhere.
+    Fixed,
+    /// It may change: a voter may vote for one who is not on this server's list.
+    Changing,
+    /// It may change; and a leader has refused this server, whose history is longer. If it is to have a vote,
+    /// nobody else can lead.
+    ChangingWithoutMe,
+}
+
+impl ElectorSettings {
+    /// Whether a server may vote, now or if what is pending is decided.
+    fn is_voter(&self, server: ServerId) -> bool {
+        self.quorum.is_voter(server) || self.pending.as_ref().is_some_and(|pending| pending.is_voter(server))
+    }
+
+    /// Whether a server may be elected, now or if what is pending is decided.
+    fn may_lead(&self, server: ServerId) -> bool {
+        self.quorum.may_lead(server) || self.pending.as_ref().is_some_and(|pending| pending.may_lead(server))
+    }
+
+    /// Whether these servers may decide.
+    fn is_quorum(&self, servers: &BTreeSet<ServerId>) -> bool {
+        self.quorum.is_quorum(servers)
+            && self.pending.as_ref().is_none_or(|pending| pending.is_quorum(servers))
+    }
+
+    /// All who may vote.
+    fn voters(&self) -> BTreeSet<ServerId> {
+        let pending = self.pending.iter().flat_map(QuorumRule::voters);
+        self.quorum.voters().chain(pending).collect()
+    }
+
+    /// Whether this server itself has a vote. Those without one listen to those who have.
+    fn votes(&self) -> bool {
+        self.is_voter(self.me)
+    }
+
+    /// Whether this server may put itself in: if what is in effect says so, or if it cannot go on without it.
+    fn stands(&self) -> bool {
+        let may_lead = match self.members {
+            Members::Fixed | Members::Changing => self.quorum.may_lead(self.me),
+            Members::ChangingWithoutMe => self.may_lead(self.me),
+        };
+        self.role == Role::Voter && may_lead
+    }
+
+    /// Whether a server for which a voter votes may be voted for.
+    fn is_candidate(&self, server: ServerId) -> bool {
+        match self.members {
+            Members::Fixed => self.may_lead(server),
+            Members::Changing | Members::ChangingWithoutMe => {
+                self.may_lead(server) || (!self.is_voter(server) && server != Candidate::NOBODY.leader)
+            }
+        }
+    }
 }
 
 /// What a server brings into an election: exactly what a restart would find on its disk.
@@ -120,6 +186,22 @@ impl Elector {
         });
     }
 
+    /// The members have changed.
+    pub fn reconfigure(&mut self, settings: ElectorSettings) {
+        self.settings = settings;
+    }
+
+    /// Takes a leader who was named by the one before him, without an election.
+    pub fn designate(&mut self, leader: ServerId, standing: Standing, out: &mut Vec<Action>) {
+        let vote = Candidate { leader, zxid: standing.last_zxid, epoch: standing.current_epoch };
+        self.settle(vote, out);
+    }
+
+    /// Whether a server may be elected.
+    pub fn may_lead(&self, server: ServerId) -> bool {
+        self.settings.quorum.may_lead(server)
+    }
+
     /// The round of this server's clock.
     pub fn round(&self) -> i64 {
         self.round
@@ -158,7 +240,7 @@ impl Elector {
         out: &mut Vec<Action>,
     ) {
         let asks = notification.state == PeerState::Looking;
-        if !self.settings.quorum.is_voter(from) {
+        if !self.settings.is_voter(from) {
             // Observers and servers that are in no configuration learn the leader this way. One that has a leader
             // does not ask: it would be answered, answer in turn, and so on for ever.
             if asks {
@@ -170,7 +252,9 @@ impl Elector {
             State::Settled(_) if asks => out.push(self.answer(from)),
             State::Settled(_) => {}
             State::Looking(_) => {
-                if asks && notification.round < self.round {
+                // Who is no voter elsewhere would be answered, answer in turn, and so on for ever.
+                let votes = self.settings.quorum.is_voter(self.settings.me);
+                if asks && notification.round < self.round && votes {
                     out.push(self.answer(from));
                 }
                 self.count(from, notification, now_ms, out);
@@ -189,7 +273,8 @@ impl Elector {
 
     fn count(&mut self, from: ServerId, notification: &Notification, now_ms: i64, out: &mut Vec<Action>) {
         let ballot = Ballot::of(notification);
-        if !self.settings.quorum.is_voter(ballot.candidate.leader) {
+        let leader = ballot.candidate.leader;
+        if !self.settings.is_voter(leader) && !self.settings.is_candidate(leader) {
             return;
         }
         let joined = self.with_looking(|looking, settings, round| match ballot.state {

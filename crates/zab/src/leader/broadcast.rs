@@ -1,10 +1,7 @@
-//! Proposals, acknowledgements, commits. A transaction is committed when a quorum has it on disk; this
-//! leader's own disk has its vote like any other.
+//! Proposals, acknowledgements, answers. What becomes of acknowledgements is said in `counting.rs`.
 
-use std::collections::BTreeSet;
-
+use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
-use zebu_proto::{ServerId, Zxid};
 
 use super::learner_link::{Kind, Phase, Step as LearnerStep};
 use super::stream::next_zxid;
@@ -13,7 +10,6 @@ use crate::action::{Action, CloseReason};
 use crate::entry::Entry;
 use crate::event::LinkId;
 use crate::member::Member;
-use crate::quorum::QuorumRule;
 use crate::role_end::RoleEnd;
 
 impl Leader {
@@ -39,7 +35,7 @@ impl Leader {
     pub(crate) fn hand_over(&mut self, member: &Member) -> Result<(), RoleEnd> {
         match self.step {
             Step::Established { epoch } => self.step = Step::HandingOver { epoch },
-            Step::HandingOver { .. } => {}
+            Step::HandingOver { .. } | Step::Leaving(_) => {}
             Step::Gathering { .. }
             | Step::Promising { .. }
             | Step::Polling { .. }
@@ -122,53 +118,5 @@ impl Leader {
         }
         cursor.acked = zxid;
         Ok(())
-    }
-
-    /// Commits what a quorum has.
-    pub(super) fn count_acks(&mut self, member: &mut Member, out: &mut Vec<Action>) {
-        let mut acks = vec![(member.settings.me, member.disk.durable())];
-        for learner in self.learners.values() {
-            if let LearnerStep::Flowing(identity, cursor) = &learner.step
-                && identity.kind == Kind::Follower
-                && matches!(cursor.phase, Phase::Accepted | Phase::UpToDate)
-            {
-                acks.push((identity.server, cursor.acked));
-            }
-        }
-        let Some(decided) = decided_by(&member.settings.quorum, acks) else { return };
-        if decided > member.committed() {
-            assert!(decided <= member.history.last(), "{decided} was acknowledged, but never proposed");
-            member.commit(decided, out);
-            self.pump_all(member, out);
-        }
-    }
-}
-
-/// The last transaction that a quorum has.
-fn decided_by(quorum: &QuorumRule, mut acks: Vec<(ServerId, Zxid)>) -> Option<Zxid> {
-    acks.sort_by_key(|(_, zxid)| std::cmp::Reverse(*zxid));
-    let mut servers = BTreeSet::new();
-    for (server, zxid) in acks {
-        servers.insert(server);
-        if quorum.is_quorum(&servers) {
-            return Some(zxid);
-        }
-    }
-    None
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_middle_one_decides() {
-        let quorum = QuorumRule::majority((1..=3).map(ServerId));
-        let acks =
-            |acks: &[(i64, i64)]| acks.iter().map(|&(server, zxid)| (ServerId(server), Zxid(zxid))).collect();
-        assert_eq!(decided_by(&quorum, acks(&[(1, 9), (2, 4), (3, 7)])), Some(Zxid(7)));
-        assert_eq!(decided_by(&quorum, acks(&[(1, 9), (2, 4)])), Some(Zxid(4)));
-        assert_eq!(decided_by(&quorum, acks(&[(1, 9)])), None);
-        assert_eq!(decided_by(&quorum, acks(&[(1, 9), (7, 9), (8, 9)])), None, "strangers have no say");
     }
 }

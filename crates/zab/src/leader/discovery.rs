@@ -29,11 +29,7 @@ impl Leader {
         out: &mut Vec<Action>,
     ) -> Result<(), CloseReason> {
         let server = info.server;
-        let known = server != member.settings.me
-            && match kind {
-                Kind::Follower => member.settings.quorum.is_voter(server),
-                Kind::Observer => member.settings.observers.contains(&server),
-            };
+        let known = server != member.settings.me && self.admits(server, kind, member);
         let Some(learner) = self.learners.get_mut(&link) else { return Ok(()) };
         if !known {
             return Err(CloseReason::UnknownServer(server));
@@ -90,10 +86,12 @@ impl Leader {
     ) -> Result<(), RoleEnd> {
         let Step::Gathering { promised, until_ms } = &self.step else { return Ok(()) };
         let servers: BTreeSet<ServerId> = promised.keys().copied().collect();
-        if !member.settings.quorum.is_quorum(&servers) {
+        if !member.is_quorum(&servers) {
             return Ok(());
         }
         let highest = promised.values().copied().max().unwrap_or(0).max(member.accepted_epoch);
+        // A log may hold what was promised nowhere, if somebody else's word was believed.
+        let highest = highest.max(i64::from(member.history.last().epoch()));
         let Some(epoch) = highest.checked_add(1).and_then(|epoch| i32::try_from(epoch).ok()) else {
             // Epochs have 31 bits on the wire; nobody gets there honestly.
             return Err(RoleEnd { reason: CloseReason::RoleEnded, pause: Pause::Retry });
@@ -153,10 +151,11 @@ impl Leader {
     /// beginning of the epoch.
     pub(super) fn adopt_epoch(&mut self, member: &mut Member, now_ms: i64, out: &mut Vec<Action>) {
         let Step::Polling { epoch, promised, .. } = &self.step else { return };
-        if !member.settings.quorum.is_quorum(promised) {
+        if !member.is_quorum(promised) {
             return;
         }
         let epoch = *epoch;
+        member.name_first_version(epoch, out);
         let adopted = member.save_current_epoch(epoch, now_ms, out);
         self.step = Step::Synchronising(Synchronising {
             epoch,

@@ -21,6 +21,7 @@ impl Leader {
             | Step::Polling { until_ms, .. } => *until_ms,
             Step::Synchronising(synchronising) => synchronising.until_ms,
             Step::Established { .. } | Step::HandingOver { .. } => i64::MAX,
+            Step::Leaving(leaving) => leaving.look_at_ms,
         };
         until_ms.min(self.next_beat_ms)
     }
@@ -36,11 +37,12 @@ impl Leader {
             | Step::Promising { until_ms, .. }
             | Step::Polling { until_ms, .. } => *until_ms <= now_ms,
             Step::Synchronising(synchronising) => synchronising.until_ms <= now_ms,
-            Step::Established { .. } | Step::HandingOver { .. } => false,
+            Step::Established { .. } | Step::HandingOver { .. } | Step::Leaving(_) => false,
         };
         if gives_up {
             return Err(RoleEnd::because(CloseReason::Silent));
         }
+        self.leave(member, now_ms)?;
         if self.next_beat_ms > now_ms {
             return Ok(());
         }
@@ -89,13 +91,14 @@ impl Leader {
         let mut present: BTreeSet<ServerId> = BTreeSet::from([member.settings.me]);
         present.extend(self.learners.values().filter_map(|learner| match &learner.step {
             LearnerStep::Flowing(identity, cursor)
-                if matches!(cursor.phase, Phase::Accepted | Phase::UpToDate) =>
+                if identity.kind == Kind::Follower
+                    && matches!(cursor.phase, Phase::Accepted | Phase::UpToDate) =>
             {
                 Some(identity.server)
             }
             _ => None,
         }));
-        if hangs || !member.settings.quorum.is_quorum(&present) {
+        if hangs || !member.is_quorum(&present) {
             return Err(RoleEnd::because(CloseReason::Silent));
         }
         Ok(())

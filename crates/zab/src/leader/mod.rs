@@ -3,9 +3,11 @@
 
 mod broadcast;
 mod choice;
+mod counting;
 mod discovery;
 mod learner_link;
 mod liveness;
+mod reconfig;
 mod stream;
 mod sync;
 
@@ -19,8 +21,10 @@ use crate::event::{Event, IoId, LinkId};
 use crate::member::Member;
 use crate::packet_name::packet_name;
 use crate::peer::LearnerStatus;
+use crate::quorum::QuorumRule;
 use crate::role_end::RoleEnd;
 use learner_link::{Kind, LearnerLink, Phase, Step as LearnerStep};
+use reconfig::Leaving;
 
 /// A server that was elected.
 #[derive(Debug)]
@@ -30,6 +34,8 @@ pub(crate) struct Leader {
     /// Servers that have another leader, or are one. Not asked for any more once this one is established.
     elsewhere: BTreeSet<ServerId>,
     next_beat_ms: i64,
+    /// Configurations that have taken effect since this leader leads, and whom each made the leader.
+    activated: BTreeMap<Zxid, ServerId>,
 }
 
 /// How far it has come.
@@ -47,6 +53,8 @@ enum Step {
     Established { epoch: u32 },
     /// Finishes what was proposed, then leads no more.
     HandingOver { epoch: u32 },
+    /// Has no place in the new configuration, or another one: it decides nothing more.
+    Leaving(Leaving),
 }
 
 #[derive(Debug)]
@@ -69,6 +77,7 @@ impl Leader {
             learners: BTreeMap::new(),
             elsewhere: BTreeSet::new(),
             next_beat_ms: now_ms + member.settings.tick_ms / 2,
+            activated: BTreeMap::new(),
         };
         leader.choose_epoch(member, now_ms, out)?;
         Ok(leader)
@@ -76,14 +85,16 @@ impl Leader {
 
     pub(crate) fn serving(&self) -> Option<Serving> {
         match self.step {
-            Step::Established { epoch } | Step::HandingOver { epoch } => Some(Serving::Leading { epoch }),
+            Step::Established { epoch }
+            | Step::HandingOver { epoch }
+            | Step::Leaving(Leaving { epoch, .. }) => Some(Serving::Leading { epoch }),
             _ => None,
         }
     }
 
     /// Whether a server is not here, and those who are here are no quorum yet.
     pub(crate) fn misses(&self, server: ServerId, member: &Member) -> bool {
-        if matches!(self.step, Step::Established { .. } | Step::HandingOver { .. }) {
+        if matches!(self.step, Step::Established { .. } | Step::HandingOver { .. } | Step::Leaving(_)) {
             return false;
         }
         let mut here: BTreeSet<ServerId> = self
@@ -93,18 +104,20 @@ impl Leader {
             .map(|identity| identity.server)
             .collect();
         here.insert(member.settings.me);
-        !here.contains(&server) && !member.settings.quorum.is_quorum(&here)
+        !here.contains(&server) && !member.is_quorum(&here)
     }
 
     /// Takes note that these servers follow another leader, or are one. Returns whether this one cannot be
     /// established without them.
     pub(crate) fn loses(&mut self, servers: [ServerId; 2], member: &Member) -> bool {
-        if matches!(self.step, Step::Established { .. } | Step::HandingOver { .. }) {
+        if matches!(self.step, Step::Established { .. } | Step::HandingOver { .. } | Step::Leaving(_)) {
             return false;
         }
         self.elsewhere.extend(servers);
-        let left = member.settings.quorum.voters().filter(|voter| !self.elsewhere.contains(voter)).collect();
-        !member.settings.quorum.is_quorum(&left)
+        let pending = member.pending_quorum().into_iter().flat_map(QuorumRule::voters);
+        let voters = member.settings.quorum.voters().chain(pending);
+        let left = voters.filter(|voter| !self.elsewhere.contains(voter)).collect();
+        !member.is_quorum(&left)
     }
 
     /// All connections, to be closed when the role ends.
@@ -187,8 +200,9 @@ impl Leader {
             }
             Step::Promising { .. } => {}
             Step::Polling { .. } => self.adopt_epoch(member, now_ms, out),
-            Step::Synchronising(_) => self.establish(member, out),
-            Step::Established { .. } | Step::HandingOver { .. } => self.count_acks(member, out),
+            Step::Synchronising(_) => self.establish(member, now_ms, out),
+            Step::Established { .. } | Step::HandingOver { .. } => self.count_acks(member, now_ms, out),
+            Step::Leaving(_) => {}
         }
         self.finish_hand_over(member)
     }
@@ -253,9 +267,10 @@ impl Leader {
     fn epoch(&self) -> Option<u32> {
         match &self.step {
             Step::Gathering { .. } | Step::Promising { .. } => None,
-            Step::Polling { epoch, .. } | Step::Established { epoch } | Step::HandingOver { epoch } => {
-                Some(*epoch)
-            }
+            Step::Polling { epoch, .. }
+            | Step::Established { epoch }
+            | Step::HandingOver { epoch }
+            | Step::Leaving(Leaving { epoch, .. }) => Some(*epoch),
             Step::Synchronising(synchronising) => Some(synchronising.epoch),
         }
     }

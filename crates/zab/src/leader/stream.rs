@@ -1,11 +1,13 @@
 //! What flows to a learner: its cursor moves through the history as fast as it takes things. Commits go before
 //! new proposals; one that has fallen behind the memory is fed from the log.
 
-use zebu_proto::Zxid;
-use zebu_proto::quorum::Packet;
+use std::collections::BTreeMap;
 
-use super::Leader;
+use zebu_proto::quorum::Packet;
+use zebu_proto::{ServerId, Zxid};
+
 use super::learner_link::{Cursor, Kind, Phase, Reading, Step as LearnerStep};
+use super::{Leader, Step};
 use crate::action::Action;
 use crate::entry::Entry;
 use crate::event::LinkId;
@@ -34,6 +36,8 @@ struct Course<'a> {
     epoch: u32,
     decided: Zxid,
     config: &'a str,
+    /// Configurations that took effect, with whom they made the leader.
+    activated: &'a BTreeMap<Zxid, ServerId>,
 }
 
 impl Leader {
@@ -56,7 +60,12 @@ impl Leader {
     pub(super) fn pump(&mut self, link: LinkId, member: &Member, out: &mut Vec<Action>) {
         let Some(epoch) = self.epoch() else { return };
         let decided = self.decided(member);
-        let course = Course { history: &member.history, epoch, decided, config: &member.settings.config };
+        let config = match &self.step {
+            Step::Synchronising(_) => member.last_seen_text(),
+            _ => &member.settings.config,
+        };
+        let activated = &self.activated;
+        let course = Course { history: &member.history, epoch, decided, config, activated };
         let Some(learner) = self.learners.get_mut(&link) else { return };
         let LearnerStep::Flowing(identity, cursor) = &mut learner.step else { return };
         while learner.waiting < member.settings.window {
@@ -72,6 +81,15 @@ impl Leader {
                 }
                 Next::Nothing => return,
             }
+        }
+    }
+}
+
+impl Course<'_> {
+    fn commit(&self, zxid: Zxid) -> Packet {
+        match self.activated.get(&zxid) {
+            Some(&designated_leader) => Packet::CommitAndActivate { zxid, designated_leader },
+            None => Packet::Commit { zxid },
         }
     }
 }
@@ -95,7 +113,7 @@ impl Cursor {
                     Kind::Follower if self.committed < self.proposed.min(course.decided) => {
                         // Behind the initial history all transactions are of this epoch, without a hole.
                         self.committed = next_zxid(self.committed, course.epoch);
-                        Next::Send(Packet::Commit { zxid: self.committed })
+                        Next::Send(course.commit(self.committed))
                     }
                     Kind::Follower => self.propose(course),
                     Kind::Observer => self.inform(course.decided, course),
@@ -143,7 +161,13 @@ impl Cursor {
             Found::Entry(Entry { zxid, bytes }) if zxid <= up_to => {
                 self.proposed = zxid;
                 self.committed = zxid;
-                Next::Send(Packet::Inform { zxid, entry: bytes })
+                // During synchronisation the configuration comes with the word that this is the history.
+                match course.activated.get(&zxid) {
+                    Some(&designated_leader) if self.phase == Phase::UpToDate => {
+                        Next::Send(Packet::InformAndActivate { zxid, designated_leader, entry: bytes })
+                    }
+                    _ => Next::Send(Packet::Inform { zxid, entry: bytes }),
+                }
             }
             Found::InLog => Next::ReadLog { after: self.proposed },
             Found::Entry(_) | Found::None => Next::Nothing,

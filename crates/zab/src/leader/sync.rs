@@ -102,12 +102,12 @@ impl Leader {
     }
 
     /// A quorum has accepted the history, this leader on its own disk among them: it is decided.
-    pub(super) fn establish(&mut self, member: &mut Member, out: &mut Vec<Action>) {
+    pub(super) fn establish(&mut self, member: &mut Member, now_ms: i64, out: &mut Vec<Action>) {
         let Step::Synchronising(synchronising) = &mut self.step else { return };
         if member.disk.has_done(synchronising.adopted) {
             synchronising.accepted.insert(member.settings.me);
         }
-        if !member.settings.quorum.is_quorum(&synchronising.accepted) {
+        if !member.is_quorum(&synchronising.accepted) {
             return;
         }
         if !synchronising.accepted.contains(&member.settings.me) {
@@ -116,10 +116,14 @@ impl Leader {
         let (epoch, initial) = (synchronising.epoch, synchronising.initial);
         self.step = Step::Established { epoch };
         member.commit(initial, out);
+        let activated = member.activate_through(initial, out);
         out.push(Action::Serve(Serving::Leading { epoch }));
         let links: Vec<LinkId> = self.links().collect();
         for link in links {
             self.release(link, member, out);
+        }
+        if activated.is_some() {
+            self.reconsider(member, now_ms);
         }
     }
 

@@ -10,6 +10,7 @@ use crate::action::{Action, CloseReason, Serving};
 use crate::election::Role;
 use crate::entry::Entry;
 use crate::member::Member;
+use crate::membership::Refused;
 use crate::role_end::RoleEnd;
 use crate::settings::Trust;
 
@@ -18,6 +19,7 @@ impl Learner {
     pub(super) fn accepted(&mut self, member: &mut Member, out: &mut Vec<Action>) {
         let Step::Accepting { epoch, progress, .. } = self.step else { return };
         member.trust = Trust::Trusted;
+        member.note_refusal(Refused::No);
         let packet = Packet::Ack { zxid: Zxid::new(epoch, 0) };
         out.push(Action::Send { link: self.link, packet });
         self.step = Step::Accepted { epoch, progress };
@@ -61,10 +63,7 @@ impl Learner {
             Packet::Inform { zxid, entry } if observes => self
                 .proposal(Entry { zxid, bytes: entry }, member, now_ms, out)
                 .and_then(|()| self.committed(zxid, member, out)),
-            Packet::UpToDate => {
-                self.up_to_date(member, out);
-                Ok(())
-            }
+            Packet::UpToDate => self.up_to_date(member, out),
             Packet::Ping { .. } => {
                 if self.is_serving() {
                     out.push(Action::FromLeader { packet });
@@ -78,11 +77,17 @@ impl Learner {
                 }
                 Ok(())
             }
-            // A reconfiguration's commit: the configuration itself is the business of whoever applies it.
-            Packet::CommitAndActivate { zxid, .. } => self.committed(zxid, member, out),
-            Packet::InformAndActivate { zxid, entry, .. } if observes => self
-                .proposal(Entry { zxid, bytes: entry }, member, now_ms, out)
-                .and_then(|()| self.committed(zxid, member, out)),
+            Packet::CommitAndActivate { zxid, designated_leader } => {
+                self.committed(zxid, member, out)?;
+                self.activate(zxid, designated_leader, member, now_ms, out);
+                Ok(())
+            }
+            Packet::InformAndActivate { zxid, entry, designated_leader } if observes => {
+                self.proposal(Entry { zxid, bytes: entry }, member, now_ms, out)?;
+                self.committed(zxid, member, out)?;
+                self.activate(zxid, designated_leader, member, now_ms, out);
+                Ok(())
+            }
             other => Err(self.out_of_place(&other)),
         }
     }
@@ -118,15 +123,24 @@ impl Learner {
     }
 
     /// A quorum has accepted the history: it is decided, and so is what was committed meanwhile.
-    fn up_to_date(&mut self, member: &mut Member, out: &mut Vec<Action>) {
-        let Step::Accepted { epoch, progress } = self.step else { return };
+    fn up_to_date(&mut self, member: &mut Member, out: &mut Vec<Action>) -> Result<(), RoleEnd> {
+        let Step::Accepted { epoch, progress } = self.step else { return Ok(()) };
         member.commit(progress.committed, out);
+        let role = member.settings.role;
+        if let Some(announced) = self.announced.take() {
+            member.activate_announced(*announced, progress.committed, out);
+        }
+        if role != member.settings.role {
+            member.next_leader = Some(self.leader);
+            return Err(RoleEnd::LINK_LOST);
+        }
         out.push(Action::Send { link: self.link, packet: Packet::Ack { zxid: Zxid::new(epoch, 0) } });
         self.step = Step::Serving { epoch, progress };
         out.push(Action::Serve(match member.settings.role {
             Role::Voter => Serving::Following { leader: self.leader, epoch },
             Role::Observer => Serving::Observing { leader: self.leader, epoch },
         }));
+        Ok(())
     }
 
     /// An answer tells of everything that was committed before it: it waits until that is applied here.

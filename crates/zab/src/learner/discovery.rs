@@ -9,6 +9,7 @@ use super::{DIAL_TRIES, Dialing, Learner, Promising, QUICK_TRIES, Step};
 use crate::action::{Action, CloseReason};
 use crate::election::Role;
 use crate::member::Member;
+use crate::membership::Refused;
 use crate::role_end::RoleEnd;
 use crate::settings::Trust;
 
@@ -18,7 +19,10 @@ const NOT_COUNTED: i32 = -1;
 impl Learner {
     /// A leader that has not yet heard of its election cannot be reached, or closes those who come too early:
     /// they try again, at first very soon: it may be a matter of milliseconds.
-    pub(super) fn link_lost(&mut self, member: &Member, now_ms: i64) -> Result<(), RoleEnd> {
+    pub(super) fn link_lost(&mut self, member: &mut Member, now_ms: i64) -> Result<(), RoleEnd> {
+        if let Step::AwaitingHistory { .. } = self.step {
+            member.note_refusal(Refused::Yes);
+        }
         match (&self.step, self.tries_left.checked_sub(1)) {
             (Step::Dialing(Dialing::Waiting) | Step::Greeting, Some(tries_left)) => {
                 self.tries_left = tries_left;

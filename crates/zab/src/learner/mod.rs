@@ -3,6 +3,7 @@
 //! ends the connection, never the process.
 
 mod broadcast;
+mod departure;
 mod discovery;
 mod sync;
 
@@ -16,8 +17,10 @@ use crate::action::{Action, CloseReason, Serving};
 use crate::election::Role;
 use crate::event::{Event, IoId, LinkId};
 use crate::member::Member;
+use crate::membership::Configuration;
 use crate::packet_name::packet_name;
 use crate::role_end::RoleEnd;
+use departure::Departure;
 
 /// How often a leader that cannot be reached is tried.
 const DIAL_TRIES: u32 = 10;
@@ -39,6 +42,10 @@ pub(crate) struct Learner {
     /// Answers of the leader that are true once so much is delivered.
     answers: VecDeque<(Zxid, Packet)>,
     contact: Contact,
+    /// The configuration that came with the leader's history.
+    announced: Option<Box<Configuration>>,
+    /// Set when a new configuration has another place for it.
+    departure: Option<Departure>,
 }
 
 /// Whether the connection to the leader is there.
@@ -151,6 +158,8 @@ impl Learner {
             backlog: VecDeque::new(),
             answers: VecDeque::new(),
             contact: Contact::Held,
+            announced: None,
+            departure: None,
         }
     }
 
@@ -222,7 +231,7 @@ impl Learner {
         if self.is_blocked() {
             return i64::MAX;
         }
-        let silent = self.heard_ms + self.patience_ms(member);
+        let silent = (self.heard_ms + self.patience_ms(member)).min(self.departs_at_ms(member));
         match &self.step {
             Step::Dialing(Dialing::Pausing { until_ms }) => silent.min(*until_ms),
             _ => silent,
@@ -243,6 +252,7 @@ impl Learner {
             out.push(Action::Dial { link: self.link, to: self.leader });
             self.step = Step::Dialing(Dialing::Waiting);
         }
+        self.depart(member, now_ms)?;
         // While the disk is at work for it, the leader may have nothing to say.
         if now_ms >= self.heard_ms + self.patience_ms(member) && !self.is_blocked() {
             return Err(RoleEnd::because(CloseReason::Silent));
@@ -261,6 +271,7 @@ impl Learner {
         let settings = &member.settings;
         match self.step {
             Step::Serving { .. } => settings.sync_limit * settings.tick_ms,
+            Step::Dialing(_) => settings.connect_limit * settings.tick_ms,
             _ => settings.init_limit * settings.tick_ms,
         }
     }

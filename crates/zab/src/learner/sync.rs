@@ -26,6 +26,7 @@ impl Learner {
         out: &mut Vec<Action>,
     ) -> Result<(), RoleEnd> {
         let Step::AwaitingHistory { epoch } = self.step else { return Err(self.out_of_place(&packet)) };
+        belongs_to(epoch, &packet)?;
         match packet {
             // Its zxid is what the leader has, not what is here: it changes nothing.
             Packet::Diff { .. } => {
@@ -88,16 +89,18 @@ impl Learner {
         out: &mut Vec<Action>,
     ) -> Result<(), RoleEnd> {
         let Step::Collecting(collecting) = &mut self.step else { return Err(self.out_of_place(&packet)) };
+        belongs_to(collecting.epoch, &packet)?;
         match packet {
             Packet::Proposal { zxid, entry } => collecting.take(Entry { zxid, bytes: entry }),
-            Packet::Commit { zxid } => collecting.commit(zxid),
-            Packet::Inform { zxid, entry } => {
+            Packet::Commit { zxid } | Packet::CommitAndActivate { zxid, .. } => collecting.commit(zxid),
+            Packet::Inform { zxid, entry } | Packet::InformAndActivate { zxid, entry, .. } => {
                 collecting.take(Entry { zxid, bytes: entry }).and_then(|()| collecting.commit(zxid))
             }
-            Packet::NewLeader { zxid, .. } => {
+            Packet::NewLeader { zxid, config } => {
                 if zxid != Zxid::new(collecting.epoch, 0) {
                     return Err(RoleEnd::because(CloseReason::UnknownZxid(zxid)));
                 }
+                self.announced = member.see_of_leader(config.as_deref(), out);
                 let committed = collecting.committed_zxid();
                 let epoch = collecting.epoch;
                 let rest = collecting.tail.split_off(collecting.committed);
@@ -135,15 +138,21 @@ impl Learner {
         let Step::Catching(Catching { epoch, committed }) = &mut self.step else {
             return Err(self.out_of_place(&packet));
         };
+        belongs_to(*epoch, &packet)?;
         match packet {
             Packet::Proposal { zxid, entry } => log(Entry { zxid, bytes: entry }, member, now_ms, out),
-            Packet::Commit { zxid } => commit(committed, zxid, member),
-            Packet::Inform { zxid, entry } => log(Entry { zxid, bytes: entry }, member, now_ms, out)
-                .and_then(|()| commit(committed, zxid, member)),
-            Packet::NewLeader { zxid, .. } => {
+            Packet::Commit { zxid } | Packet::CommitAndActivate { zxid, .. } => {
+                commit(committed, zxid, member)
+            }
+            Packet::Inform { zxid, entry } | Packet::InformAndActivate { zxid, entry, .. } => {
+                log(Entry { zxid, bytes: entry }, member, now_ms, out)
+                    .and_then(|()| commit(committed, zxid, member))
+            }
+            Packet::NewLeader { zxid, config } => {
                 if zxid != Zxid::new(*epoch, 0) {
                     return Err(RoleEnd::because(CloseReason::UnknownZxid(zxid)));
                 }
+                self.announced = member.see_of_leader(config.as_deref(), out);
                 let progress = Progress { acked: *committed, committed: *committed };
                 let epoch = *epoch;
                 self.accept(epoch, progress, member, now_ms, out);
@@ -171,6 +180,21 @@ impl Learner {
             Trust::Untrusted => member.mark_trusted(now_ms, out),
         };
         self.step = Step::Accepting { io, epoch, progress };
+    }
+}
+
+/// The history of a leader holds nothing of a later epoch than his own.
+fn belongs_to(epoch: u32, packet: &Packet) -> Result<(), RoleEnd> {
+    match packet {
+        Packet::Snap { zxid }
+        | Packet::Proposal { zxid, .. }
+        | Packet::Inform { zxid, .. }
+        | Packet::InformAndActivate { zxid, .. }
+            if zxid.epoch() > epoch =>
+        {
+            Err(RoleEnd::because(CloseReason::UnknownZxid(*zxid)))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -3,16 +3,29 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test says by panicking that it failed")]
 
+mod changes;
 mod node;
 mod world;
 
 use world::{Plan, World};
 
 fn run(seed: u64, plan: Plan) -> usize {
+    live(seed, plan).decided()
+}
+
+fn live(seed: u64, plan: Plan) -> World {
     let mut world = World::new(seed, plan);
     world.disturb();
     world.heal();
-    world.decided()
+    world
+}
+
+/// SEEDS=a..b runs others; TRACE=1 shows everything.
+fn seeds(count: u64) -> std::ops::Range<u64> {
+    std::env::var("SEEDS").ok().map_or(0..count, |seeds| {
+        let (first, end) = seeds.split_once("..").expect("SEEDS is a..b");
+        first.parse().expect("a number")..end.parse().expect("a number")
+    })
 }
 
 #[test]
@@ -29,11 +42,7 @@ fn three_servers_without_faults_lose_nothing() {
 
 #[test]
 fn crashes_partitions_and_slow_disks() {
-    // SEEDS=a..b runs others; TRACE=1 shows everything.
-    let seeds = std::env::var("SEEDS").ok().map_or(0..48, |seeds| {
-        let (first, end) = seeds.split_once("..").expect("SEEDS is a..b");
-        first.parse().expect("a number")..end.parse().expect("a number")
-    });
+    let seeds = seeds(48);
     let (mut decided, count) = (0, seeds.end - seeds.start);
     for seed in seeds {
         println!("seed {seed}");
@@ -42,4 +51,29 @@ fn crashes_partitions_and_slow_disks() {
         decided += run(seed, Plan { voters, observers, ..Plan::rough() });
     }
     assert!(decided as u64 > 25 * count, "the world does something: {decided}");
+}
+
+#[test]
+fn members_change_without_faults() {
+    for seed in 0..20 {
+        println!("seed {seed}");
+        let plan = Plan { voters: 3, places: 5, changes: 20, ..Plan::quiet() };
+        assert!(run(seed, plan) > 50, "seed {seed}");
+    }
+}
+
+#[test]
+fn members_change_in_a_rough_world() {
+    let seeds = seeds(24);
+    let (mut decided, mut changes, count) = (0, 0, seeds.end - seeds.start);
+    for seed in seeds {
+        println!("seed {seed}");
+        let voters = [1, 2, 3, 3, 5][seed as usize % 5];
+        let world = live(seed, Plan { voters, places: 6, changes: 60, ..Plan::rough() });
+        decided += world.decided();
+        changes += world.changes();
+    }
+    println!("{decided} transactions and {changes} changes of members in {count} worlds");
+    assert!(decided as u64 > 10 * count, "the world does something: {decided}");
+    assert!(changes as u64 > 4 * count, "members change: {changes}");
 }

@@ -3,7 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use zebu_proto::{ServerId, Zxid};
-use zebu_zab::{Action, Entry, Event, IoId, LinkId, LogRead, Peer, PeerSettings, Recovered, Trust};
+use zebu_zab::{
+    Action, Configuration, Entry, Event, IoId, LinkId, LogRead, Peer, PeerSettings, Recovered, Trust,
+};
+
+use crate::changes;
 
 /// What survives a crash.
 #[derive(Debug, Default)]
@@ -13,6 +17,8 @@ pub(crate) struct Durable {
     pub(crate) accepted: i64,
     pub(crate) current: i64,
     pub(crate) untrusted: bool,
+    /// The list of the members, where it may change.
+    pub(crate) members: Option<Configuration>,
 }
 
 #[derive(Debug)]
@@ -33,6 +39,8 @@ pub(crate) struct Running {
     pub(crate) done_at: i64,
     pub(crate) received: BTreeMap<LinkId, Vec<Entry>>,
     pub(crate) serving: Option<zebu_zab::Serving>,
+    /// A list that has taken effect and is not in the file yet.
+    pub(crate) unwritten: Option<Configuration>,
 }
 
 pub(crate) struct Server {
@@ -56,9 +64,20 @@ impl Server {
             current_epoch: self.disk.current,
             trust: if self.disk.untrusted { Trust::Untrusted } else { Trust::Trusted },
         };
-        let peer = Peer::new(self.settings.clone(), recovered, now, out);
+        let dynamic = self.disk.members.as_ref().map(|file| changes::known(file, &state));
+        let settings = PeerSettings { dynamic, ..self.settings.clone() };
+        let peer = Peer::new(settings, recovered, now, out);
         let (work, received) = (VecDeque::new(), BTreeMap::new());
-        self.running = Some(Running { peer, state, work, done_at: i64::MAX, received, serving: None });
+        let (done_at, serving, unwritten) = (i64::MAX, None, None);
+        self.running = Some(Running { peer, state, work, done_at, received, serving, unwritten });
+    }
+
+    /// Whether its disk has a transaction.
+    pub(crate) fn holds(&self, entry: &Entry) -> bool {
+        [&self.disk.base, &self.disk.log].into_iter().any(|entries| {
+            let found = entries.binary_search_by_key(&entry.zxid, |entry| entry.zxid);
+            found.is_ok_and(|index| entries[index] == *entry)
+        })
     }
 
     /// Entries behind `after`, some of them.
@@ -79,6 +98,9 @@ impl Server {
     /// The disk finishes its oldest work.
     pub(crate) fn finish_work(&mut self) -> Option<Event> {
         let running = self.running.as_mut()?;
+        if let Some(members) = running.unwritten.take() {
+            self.disk.members = Some(members);
+        }
         let (io, work) = running.work.pop_front()?;
         match work {
             Work::Append(entry) => self.disk.log.push(entry),

@@ -8,12 +8,17 @@ use zebu_zab::{
     Action, Entry, Event, HistoryLimits, LinkId, PeerSettings, QuorumRule, Role, Serving, weight,
 };
 
+use crate::changes;
 use crate::node::{Durable, Server, Work, last_of};
 
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) voters: i64,
     pub(crate) observers: i64,
+    /// Servers that there are, if members may change; the others wait to become some.
+    pub(crate) places: i64,
+    /// How often an operator changes the members.
+    pub(crate) changes: u64,
     pub(crate) duration: i64,
     pub(crate) crashes: u64,
     pub(crate) partitions: u64,
@@ -22,11 +27,20 @@ pub(crate) struct Plan {
 
 impl Plan {
     pub(crate) fn quiet() -> Plan {
-        Plan { voters: 3, observers: 0, duration: 5_000, crashes: 0, partitions: 0, slow_disks: 0 }
+        Plan {
+            voters: 3,
+            observers: 0,
+            places: 0,
+            changes: 0,
+            duration: 5_000,
+            crashes: 0,
+            partitions: 0,
+            slow_disks: 0,
+        }
     }
 
     pub(crate) fn rough() -> Plan {
-        Plan { voters: 3, observers: 0, duration: 20_000, crashes: 12, partitions: 12, slow_disks: 6 }
+        Plan { duration: 20_000, crashes: 12, partitions: 12, slow_disks: 6, ..Plan::quiet() }
     }
 }
 
@@ -71,6 +85,8 @@ pub(crate) struct World {
     accepted: u64,
     cut: BTreeSet<(ServerId, ServerId)>,
     decided: Vec<Entry>,
+    /// Who decides, by what is decided.
+    quorum: QuorumRule,
     proposals: u64,
     established: BTreeMap<u32, ServerId>,
     trace: bool,
@@ -92,6 +108,7 @@ impl World {
             config_version: 0,
             tick_ms: 100,
             init_limit: 10,
+            connect_limit: 10,
             sync_limit: 5,
             resend_ms_min: 20,
             resend_ms_max: 200,
@@ -100,10 +117,19 @@ impl World {
             history: HistoryLimits { entries, bytes: 1 << 20 },
             window: 2000,
             last_counter: zebu_zab::LAST_COUNTER,
+            dynamic: None,
         };
-        let server = |id| Server { id, settings: settings(id), disk: Durable::default(), running: None };
+        let members = |id| {
+            let listed = voters.iter().copied().chain((!voters.contains(&id)).then_some(id));
+            (plan.places > 0).then(|| changes::first(listed))
+        };
+        let server = |id| {
+            let disk = Durable { members: members(id), ..Durable::default() };
+            Server { id, settings: settings(id), disk, running: None }
+        };
+        let waiting = (plan.voters + 1..=plan.places).map(ServerId);
         let servers: BTreeMap<ServerId, Server> =
-            voters.iter().chain(&observers).map(|&id| (id, server(id))).collect();
+            voters.iter().chain(&observers).copied().chain(waiting).map(|id| (id, server(id))).collect();
         let lives = servers.keys().map(|&id| (id, 0)).collect();
         let mut world = World {
             now: 0,
@@ -117,6 +143,7 @@ impl World {
             accepted: 0,
             cut: BTreeSet::new(),
             decided: Vec::new(),
+            quorum: QuorumRule::majority((1..=plan.voters).map(ServerId)),
             proposals: 0,
             established: BTreeMap::new(),
             trace: std::env::var_os("TRACE").is_some(),
@@ -128,6 +155,11 @@ impl World {
 
     pub(crate) fn decided(&self) -> usize {
         self.decided.len()
+    }
+
+    /// How often the members were changed.
+    pub(crate) fn changes(&self) -> usize {
+        self.decided.iter().filter(|entry| changes::read(entry).is_some()).count()
     }
 
     /// Faults and load.
@@ -163,7 +195,24 @@ impl World {
             if self.random.below(4) == 0 {
                 self.propose();
             }
+            if self.random.below(1_000_000) < chance(self.plan.changes, &self.plan) {
+                self.change_members();
+            }
         }
+    }
+
+    /// The operator wants other members, if there is somebody who can ask for them.
+    fn change_members(&mut self) {
+        let leads = |server: &&mut Server| {
+            server.running.as_ref().is_some_and(|running| running.peer.next_zxid().is_some())
+        };
+        let Some(server) = self.servers.values_mut().find(leads) else { return };
+        let id = server.id;
+        let Some(running) = &mut server.running else { return };
+        let Some(entry) = changes::wish(&running.peer, self.plan.places, &mut self.random) else { return };
+        let mut out = Vec::new();
+        running.peer.propose(entry, self.now, &mut out);
+        self.perform(id, out);
     }
 
     /// Everything works again: they must agree, and go on deciding.
@@ -393,7 +442,13 @@ impl World {
             Action::StopServing => {
                 self.servers.get_mut(&id).unwrap().running.as_mut().unwrap().serving = None;
             }
-            Action::FromLearner { .. } | Action::LearnerLost { .. } => {}
+            Action::FromLearner { .. } | Action::LearnerLost { .. } | Action::Remember { .. } => {}
+            Action::Activate { configuration } => {
+                let logs = self.servers.values().flat_map(|server| server.disk.log.iter().cloned());
+                changes::check(&configuration, &self.decided, logs);
+                let running = self.servers.get_mut(&id).unwrap().running.as_mut().unwrap();
+                running.unwritten = Some(*configuration);
+            }
             Action::FromLeader { packet } => {
                 if let Packet::Ping { zxid } = packet {
                     let running = self.servers.get_mut(&id).unwrap().running.as_mut().unwrap();
@@ -445,21 +500,44 @@ impl World {
         match self.decided.get(index) {
             Some(decided) => assert_eq!(*decided, entry, "{id:?} delivers what the others did"),
             // What a restart found in its log is decided with what comes behind it.
-            None => self.decided.extend_from_slice(&running.state[self.decided.len()..]),
+            None => {
+                let new = running.state[self.decided.len()..].to_vec();
+                self.decide(&new);
+            }
+        }
+    }
+
+    /// Transactions are decided: a quorum has each on disk, and a list of members a quorum of the one before it, too.
+    fn decide(&mut self, new: &[Entry]) {
+        for entry in new {
+            let holders: BTreeSet<ServerId> =
+                self.servers.values().filter(|server| server.holds(entry)).map(|server| server.id).collect();
+            assert!(
+                self.quorum.is_quorum(&holders),
+                "{} is decided, and only {holders:?} have it",
+                entry.zxid
+            );
+            if let Some(list) = changes::read(entry) {
+                self.quorum = list.quorum();
+                assert!(self.quorum.is_quorum(&holders), "{list} is decided, and only {holders:?} have it");
+            }
+            self.decided.push(entry.clone());
         }
     }
 
     fn serve(&mut self, id: ServerId, serving: Serving) {
         let running = self.servers.get_mut(&id).unwrap().running.as_mut().unwrap();
         running.serving = Some(serving);
-        let common = running.state.len().min(self.decided.len());
+        let length = running.state.len();
+        let common = length.min(self.decided.len());
         assert_eq!(running.state[..common], self.decided[..common], "{id:?} serves the common history");
-        if running.state.len() > self.decided.len() {
+        if length > self.decided.len() {
             // What a restart found in its log was decided with the epoch.
-            self.decided = running.state.clone();
+            let new = running.state[self.decided.len()..].to_vec();
+            self.decide(&new);
         }
         if let Serving::Leading { epoch } = serving {
-            assert_eq!(running.state.len(), self.decided.len(), "a leader knows everything that was decided");
+            assert_eq!(length, self.decided.len(), "a leader knows everything that was decided");
             assert_eq!(self.established.insert(epoch, id), None, "one leader in epoch {epoch}");
         }
     }

@@ -7,8 +7,8 @@ use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
 use zebu_proto::quorum::{Notification, Packet, PeerState};
 use zebu_proto::{ServerId, Zxid};
 use zebu_zab::{
-    Action, CloseReason, Entry, Event, HistoryLimits, IoId, LinkId, Peer, PeerSettings, QuorumRule,
-    Recovered, Role, Trust,
+    Action, CloseReason, Configuration, Dynamic, Entry, Event, HistoryLimits, IoId, LinkId, Peer,
+    PeerSettings, QuorumRule, Recovered, Role, Trust,
 };
 
 pub(crate) const ME: ServerId = ServerId(2);
@@ -47,32 +47,45 @@ pub(crate) fn follower_info(server: i64, accepted: u32) -> Packet {
     Packet::FollowerInfo { accepted: Zxid::new(accepted, 0), info }
 }
 
+fn settings(role: Role) -> PeerSettings {
+    PeerSettings {
+        me: ME,
+        role,
+        quorum: match role {
+            Role::Voter => QuorumRule::majority((1..=3).map(ServerId)),
+            Role::Observer => QuorumRule::majority([1, 3, 4].map(ServerId)),
+        },
+        observers: [ServerId(9), ME].into_iter().filter(|id| role == Role::Observer || *id != ME).collect(),
+        config: "version=0".into(),
+        config_version: 0,
+        tick_ms: 100,
+        init_limit: 10,
+        connect_limit: 7,
+        sync_limit: 5,
+        resend_ms_min: 20,
+        resend_ms_max: 200,
+        finalize_ms: 20,
+        retry_ms: 30,
+        history: HistoryLimits { entries: 4, bytes: 1 << 20 },
+        window: 1000,
+        last_counter: zebu_zab::LAST_COUNTER,
+        dynamic: None,
+    }
+}
+
 impl Desk {
     pub(crate) fn new(recovered: Recovered, role: Role) -> Desk {
-        let settings = PeerSettings {
-            me: ME,
-            role,
-            quorum: match role {
-                Role::Voter => QuorumRule::majority((1..=3).map(ServerId)),
-                Role::Observer => QuorumRule::majority([1, 3, 4].map(ServerId)),
-            },
-            observers: [ServerId(9), ME]
-                .into_iter()
-                .filter(|id| role == Role::Observer || *id != ME)
-                .collect(),
-            config: "version=0".into(),
-            config_version: 0,
-            tick_ms: 100,
-            init_limit: 10,
-            sync_limit: 5,
-            resend_ms_min: 20,
-            resend_ms_max: 200,
-            finalize_ms: 20,
-            retry_ms: 30,
-            history: HistoryLimits { entries: 4, bytes: 1 << 20 },
-            window: 1000,
-            last_counter: zebu_zab::LAST_COUNTER,
-        };
+        Desk::start(settings(role), recovered)
+    }
+
+    /// A member of an ensemble whose members may change: the list in effect, and one that is in its log.
+    pub(crate) fn changeable(recovered: Recovered, committed: &str, last_seen: Option<&str>) -> Desk {
+        let read = |text: &str| Configuration::parse(text).unwrap();
+        let dynamic = Dynamic { committed: read(committed), last_seen: last_seen.map(read) };
+        Desk::start(PeerSettings { dynamic: Some(dynamic), ..settings(Role::Voter) }, recovered)
+    }
+
+    fn start(settings: PeerSettings, recovered: Recovered) -> Desk {
         let mut actions = Vec::new();
         let peer = Peer::new(settings, recovered, 0, &mut actions);
         Desk { peer, now: 0, actions: actions.into(), disk: Disk::Instant }
@@ -93,7 +106,16 @@ impl Desk {
 
     /// Elected by server 1.
     pub(crate) fn elected(recovered: Recovered) -> Desk {
-        let mut desk = Desk::new(recovered, Role::Voter);
+        Desk::new(recovered, Role::Voter).elect()
+    }
+
+    /// Elected by server 1; its epochs have so many transactions.
+    pub(crate) fn elected_for(last_counter: u32, recovered: Recovered) -> Desk {
+        Desk::start(PeerSettings { last_counter, ..settings(Role::Voter) }, recovered).elect()
+    }
+
+    fn elect(self) -> Desk {
+        let mut desk = self;
         let vote = desk.actions.iter().find_map(|action| match action {
             Action::Notify { notification, .. } => Some(notification.clone()),
             _ => None,
@@ -162,7 +184,7 @@ impl Desk {
         self.now = end;
     }
 
-    fn take(&mut self, out: Vec<Action>) {
+    pub(crate) fn take(&mut self, out: Vec<Action>) {
         for action in out {
             let io = io_of(&action);
             let sent = match &action {
@@ -186,7 +208,7 @@ impl Desk {
         }
     }
 
-    fn expect_dial(&mut self) -> LinkId {
+    pub(crate) fn expect_dial(&mut self) -> LinkId {
         let dial = self.actions.iter().find_map(|action| match action {
             Action::Dial { link, .. } => Some(*link),
             _ => None,

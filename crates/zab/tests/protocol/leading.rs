@@ -320,17 +320,27 @@ fn a_stopping_leader_finishes_what_it_began() {
 
 #[test]
 fn an_epoch_that_is_used_up_is_left_without_losing_anything() {
-    let last = Zxid::new(6, 0xffff_fffd);
-    let mut desk = Desk::elected(recovered(last, 5));
+    assert_eq!(zebu_zab::LAST_COUNTER, 0xffff_fffe);
+    let mut desk = Desk::elected_for(1, recovered(LAST, 5));
     let link = accept(&mut desk, 1, follower_info(1, 5));
-    desk.packet(link, Packet::AckEpoch { last, current_epoch: 5 });
+    desk.packet(link, Packet::AckEpoch { last: LAST, current_epoch: 5 });
     desk.packet(link, ack(Zxid::new(6, 0)));
     let zxid = desk.propose();
-    assert_eq!(zxid.counter(), 0xffff_fffe);
+    assert_eq!(zxid.counter(), 1);
     assert_eq!(desk.peer.next_zxid(), None);
     desk.packet(link, ack(zxid));
     assert_eq!(desk.delivered(), [zxid]);
     assert_eq!(desk.peer.serving(), None, "a new epoch is needed");
+}
+
+/// It was promised by nobody, but it is in the log, and what is proposed comes behind it.
+#[test]
+fn an_epoch_is_later_than_all_of_the_history() {
+    let mut desk = Desk::elected(recovered(Zxid::new(9, 7), 5));
+    let link = LinkId::accepted(1);
+    desk.handle(Event::Accepted { link });
+    desk.packet(link, follower_info(1, 5));
+    assert_eq!(desk.peer.status().accepted_epoch, 10);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What a leader may say to a learner.
 
-use zebu_proto::Zxid;
 use zebu_proto::quorum::packet::LEARNER_PROTOCOL;
 use zebu_proto::quorum::{Packet, PeerState};
+use zebu_proto::{ServerId, Zxid};
 use zebu_zab::{Action, CloseReason, Event, LinkId, Recovered, Role, Serving, Trust};
 
 use crate::desk::{Desk, Disk, proposal, recovered};
@@ -181,6 +181,49 @@ fn wrong_first_packets_end_the_connection() {
     desk.packet(link, Packet::Diff { zxid: LAST });
     desk.packet(link, new_leader(7));
     assert_eq!(desk.closed(link), Some(CloseReason::UnknownZxid(Zxid::new(7, 0))));
+}
+
+/// The limits of the desk: 7 ticks for the connection, 10 for the beginning.
+#[test]
+fn a_leader_that_cannot_be_reached_is_given_up_after_the_limit_for_connections() {
+    let looks_for_three = || {
+        let mut desk = Desk::new(recovered(LAST, 5), Role::Voter);
+        for (from, state) in [(1, PeerState::Following), (3, PeerState::Leading)] {
+            desk.notify(from, state, ServerId(3));
+        }
+        let link = desk.expect_dial();
+        (desk, link)
+    };
+    let (mut desk, link) = looks_for_three();
+    desk.wait(699);
+    assert_eq!(desk.closed(link), None);
+    desk.wait(1);
+    assert_eq!(desk.closed(link), Some(CloseReason::Silent));
+    let (mut desk, link) = looks_for_three();
+    desk.handle(Event::Dialed { link });
+    desk.wait(999);
+    assert_eq!(desk.closed(link), None);
+    desk.wait(1);
+    assert_eq!(desk.closed(link), Some(CloseReason::Silent));
+}
+
+/// Whoever believed it would lead an epoch before its own history.
+#[test]
+fn a_history_holds_nothing_of_a_later_epoch_than_the_leader() {
+    let later = Zxid::new(7, 1);
+    for begin in [Packet::Snap { zxid: later }, Packet::Diff { zxid: LAST }, Packet::Snap { zxid: LAST }] {
+        let (mut desk, link) = promised();
+        let whole = matches!(begin, Packet::Snap { .. });
+        desk.packet(link, begin);
+        if desk.closed(link).is_none() {
+            if whole {
+                desk.handle(Event::SnapshotReceived { link });
+            }
+            desk.packet(link, proposal(later));
+        }
+        assert!(matches!(desk.closed(link), Some(CloseReason::UnknownZxid(zxid)) if zxid == later));
+        assert_eq!(desk.peer.status().logged, LAST);
+    }
 }
 
 #[test]

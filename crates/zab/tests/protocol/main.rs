@@ -6,3 +6,4 @@
 mod desk;
 mod leading;
 mod learning;
+mod membership;

@@ -66,6 +66,8 @@ impl Process {
             }
             Order::Disk(order) => self.work.push_back(Work::Order(order)),
             Order::Serve(serving) => self.serve(serving, core),
+            // Members do not change in these worlds.
+            Order::Remember { .. } | Order::Activate { .. } => {}
             Order::StopServing => {
                 core.tell(format_args!("s{} stops serving", self.server));
                 // A snapshot that is being written goes on: what it holds is decided.

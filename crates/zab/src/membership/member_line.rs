@@ -1,12 +1,14 @@
 //! The grammar of one `server.N` value: `host:quorumPort:electionPort[:role][|…][;[client][;[secure]]]`.
-//! Knows the form of a line; how lines belong together is checked in `ensemble.rs`.
+//! Knows the form of a line, not how lines belong together.
 
-use super::membership::{HostPort, Member, PeerAddress, Role};
+use super::{HostPort, Member, MemberRole as Role, PeerAddress};
 
 /// Whether a member may have more than one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Addresses {
+pub enum Addresses {
+    /// One.
     One,
+    /// One or more, separated by `|`.
     Many,
 }
 
@@ -14,7 +16,7 @@ pub(super) enum Addresses {
 ///
 /// # Errors
 /// A sentence that says what is wrong and what the form is.
-pub(super) fn parse_member(value: &str, addresses: Addresses) -> Result<Member, String> {
+pub fn parse_member(value: &str, addresses: Addresses) -> Result<Member, String> {
     let mut parts = value.split(';').map(str::trim);
     let peers = parts.next().unwrap_or_default();
     let client = parts.next().filter(|part| !part.is_empty()).map(parse_client).transpose()?;
@@ -42,7 +44,7 @@ pub(super) fn parse_member(value: &str, addresses: Addresses) -> Result<Member, 
 }
 
 /// Reads a role in any case.
-pub(super) fn parse_role(text: &str) -> Option<Role> {
+pub fn parse_role(text: &str) -> Option<Role> {
     match text.trim().to_ascii_lowercase().as_str() {
         "participant" => Some(Role::Participant),
         "observer" => Some(Role::Observer),

@@ -1,0 +1,128 @@
+//! Members that change while the server runs: what a start knows of them, the files that keep them, and the node
+//! that shows them to clients.
+
+mod files;
+mod static_file;
+
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+use zebu_proto::{Buffer, ServerId};
+use zebu_tree::Tree;
+use zebu_zab::membership::Groups;
+use zebu_zab::{Configuration, Dynamic};
+
+pub(crate) use files::MemberFiles;
+
+use crate::config::membership::QuorumRule;
+use crate::config::{ConfigSource, Membership, ServerConfig};
+
+/// Where the members are shown to clients.
+const CONFIG_NODE: &str = "/zookeeper/config";
+
+/// The members of a configuration file. Only an ensemble whose members may change has versions.
+pub(crate) fn configuration(config: &ServerConfig) -> Configuration {
+    let membership = &config.membership;
+    let version = if config.reconfig_enabled { membership.version as i64 } else { 0 };
+    Configuration { version, members: membership.members.clone(), groups: groups(membership) }
+}
+
+fn groups(membership: &Membership) -> Option<Groups> {
+    match &membership.quorum {
+        QuorumRule::Hierarchical { group_of, weight_of } => {
+            Some(Groups { group_of: group_of.clone(), weight_of: weight_of.clone() })
+        }
+        QuorumRule::Majority | QuorumRule::Oracle(_) => None,
+    }
+}
+
+/// The files of this server, if it has a configuration file and its members may change.
+pub(crate) fn files(config: &ServerConfig) -> Option<MemberFiles> {
+    let me = config.membership.my_id.unwrap_or(ServerId(0));
+    match &config.source {
+        ConfigSource::File(path) if config.reconfig_enabled && config.membership.is_ensemble() => {
+            Some(MemberFiles::new(path, me))
+        }
+        ConfigSource::File(_) | ConfigSource::Arguments | ConfigSource::BuiltIn => None,
+    }
+}
+
+/// What a member knows when it starts: the list of its files, and a newer one that its log holds or that it was
+/// told of. Whether that is decided will turn out.
+pub(crate) fn known_at_start(config: &ServerConfig, tree: &Tree) -> Option<Dynamic> {
+    if !config.reconfig_enabled {
+        return None;
+    }
+    let files = files(config);
+    if let Some(files) = &files
+        && config.membership.dynamic_file.is_none()
+    {
+        files.back_up();
+    }
+    let next = files.and_then(|files| files.read_next());
+    // What was cut from the log is proposed no more; the first version of all is in no log.
+    let next = next.filter(|next| next.zxid() <= tree.last_zxid() || next.zxid().counter() == 0);
+    let logged = tree
+        .node(CONFIG_NODE)
+        .and_then(|node| Configuration::parse(std::str::from_utf8(node.data()?).ok()?).ok());
+    let last_seen = next.into_iter().chain(logged).max_by_key(|seen| seen.version);
+    let committed = configuration(config);
+    let last_seen = last_seen.filter(|seen| seen.version > committed.version && seen.has_voters());
+    Some(Dynamic { committed, last_seen })
+}
+
+/// What is to be shown to clients of the members, unless the history of the ensemble has shown newer ones. If
+/// members may not change, those of the own file count, whatever others say.
+pub(crate) fn to_show(tree: &Tree, configuration: &Configuration, config: &ServerConfig) -> Option<Buffer> {
+    let shown = tree.node(CONFIG_NODE);
+    let newer = shown.is_some_and(|node| {
+        node.stat().mzxid >= configuration.version && node.data().is_some_and(|data| !data.is_empty())
+    });
+    let text = configuration.to_string().into_bytes();
+    (!newer || !config.reconfig_enabled).then(|| Some(text.into()))
+}
+
+/// Something to be written.
+#[derive(Debug)]
+enum Work {
+    Remember(Box<Configuration>),
+    Activate(Box<Configuration>),
+}
+
+/// Writes the files beside everything else, in order.
+#[derive(Debug)]
+pub(crate) struct FileWriter {
+    work: Option<Sender<Work>>,
+}
+
+impl FileWriter {
+    /// Starts it; it ends when it is dropped, after everything is written.
+    pub(crate) fn start(files: Option<MemberFiles>) -> std::io::Result<(FileWriter, Option<JoinHandle<()>>)> {
+        let Some(files) = files else { return Ok((FileWriter { work: None }, None)) };
+        let (work, received) = channel();
+        let thread = std::thread::Builder::new().name("zebu-members".to_owned()).spawn(move || {
+            for work in received {
+                match work {
+                    Work::Remember(configuration) => files.remember(&configuration),
+                    Work::Activate(configuration) => files.activate(&configuration),
+                }
+            }
+        })?;
+        Ok((FileWriter { work: Some(work) }, Some(thread)))
+    }
+
+    pub(crate) fn remember(&self, configuration: Box<Configuration>) {
+        self.hand_over(Work::Remember(configuration));
+    }
+
+    pub(crate) fn activate(&self, configuration: Box<Configuration>) {
+        self.hand_over(Work::Activate(configuration));
+    }
+
+    fn hand_over(&self, work: Work) {
+        if let Some(sender) = &self.work {
+            // It ends only with its sender.
+            let _ = sender.send(work);
+        }
+    }
+}

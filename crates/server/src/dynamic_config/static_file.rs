@@ -1,0 +1,114 @@
+//! What becomes of a zoo.cfg whose members have moved into a file of their own: the settings that moved go, the
+//! pointer to that file comes, and everything else stays as its author wrote it.
+
+/// Where a server serves clients is said by the member list from now on, or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Moved {
+    pub(super) client: Place,
+    pub(super) secure_client: Place,
+}
+
+/// Who says where clients connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    StaticFile,
+    MemberList,
+}
+
+/// The new text. Bytes are left alone as far as they are not understood.
+pub(super) fn edit(text: &[u8], dynamic_file: &str, moved: Moved) -> Vec<u8> {
+    let mut edited = Vec::with_capacity(text.len() + dynamic_file.len() + 20);
+    let mut lines = text.split_inclusive(|&byte| byte == b'\n');
+    while let Some(first) = lines.next() {
+        let mut entry = first.to_vec();
+        // An entry may go on in the next lines; a comment may not.
+        while !is_comment(first) && continues(&entry) {
+            let Some(more) = lines.next() else { break };
+            entry.extend_from_slice(more);
+        }
+        if is_comment(first) || !goes(key(first), moved) {
+            edited.extend_from_slice(&entry);
+        }
+    }
+    if edited.last().is_some_and(|&byte| byte != b'\n') {
+        edited.push(b'\n');
+    }
+    edited.extend_from_slice(format!("dynamicConfigFile={}\n", escaped(dynamic_file)).as_bytes());
+    edited
+}
+
+/// Settings are recognised by their beginning alone, as ZooKeeper does it.
+fn goes(key: &[u8], moved: Moved) -> bool {
+    let begins = |word: &str| key.starts_with(word.as_bytes());
+    ["server.", "group", "weight", "dynamicConfigFile", "peerType"].into_iter().any(begins)
+        || (moved.client == Place::MemberList && is_client_port(key, b"clientPort"))
+        || (moved.secure_client == Place::MemberList && is_client_port(key, b"secureClientPort"))
+}
+
+/// The port and its address; other settings that begin alike are no addresses and stay.
+fn is_client_port(key: &[u8], port: &[u8]) -> bool {
+    key.strip_prefix(port).is_some_and(|rest| rest.is_empty() || rest == b"Address")
+}
+
+fn key(line: &[u8]) -> &[u8] {
+    let line = line.trim_ascii();
+    let end = line.iter().position(|byte| matches!(byte, b'=' | b':' | b' ' | b'\t')).unwrap_or(line.len());
+    &line[..end]
+}
+
+fn is_comment(line: &[u8]) -> bool {
+    let line = line.trim_ascii_start();
+    line.is_empty() || matches!(line[0], b'#' | b'!')
+}
+
+/// An odd number of backslashes before the end of the line.
+fn continues(entry: &[u8]) -> bool {
+    let end = entry.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
+    let ended = end < entry.len();
+    ended && entry[..end].iter().rev().take_while(|&&byte| byte == b'\\').count() % 2 == 1
+}
+
+/// A path as a value: a backslash in it is written twice.
+fn escaped(path: &str) -> String {
+    path.replace('\\', "\\\\")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAYS: Moved = Moved { client: Place::StaticFile, secure_client: Place::StaticFile };
+    const MOVES: Moved = Moved { client: Place::MemberList, secure_client: Place::MemberList };
+
+    fn edited(text: &str, moved: Moved) -> String {
+        String::from_utf8(edit(text.as_bytes(), "/etc/zoo.cfg.dynamic.5", moved)).unwrap()
+    }
+
+    #[test]
+    fn only_members_go() {
+        let text = "# ours\ntickTime=2000\n\n  server.1 = a:1:2\nserver.2=b:\\\n   1:2\n# the port\nclientPort=2181\n\
+                    weight.1=1\ngroup.1=1\npeerType=observer\nsyncLimit=5";
+        let expected = "# ours\ntickTime=2000\n\n# the port\nclientPort=2181\nsyncLimit=5\n\
+                        dynamicConfigFile=/etc/zoo.cfg.dynamic.5\n";
+        assert_eq!(edited(text, STAYS), expected);
+        assert_eq!(edited(expected, STAYS), expected, "once more changes nothing");
+    }
+
+    #[test]
+    fn the_client_port_goes_when_the_members_say_it() {
+        let text = "clientPort=1\nclientPortAddress=::1\nclientPortListenBacklog=7\nsecureClientPort:9\n";
+        let expected = "clientPortListenBacklog=7\ndynamicConfigFile=/etc/zoo.cfg.dynamic.5\n";
+        assert_eq!(edited(text, MOVES), expected);
+        assert!(edited(text, STAYS).starts_with(text));
+    }
+
+    #[test]
+    fn odd_files() {
+        assert_eq!(edited("", STAYS), "dynamicConfigFile=/etc/zoo.cfg.dynamic.5\n");
+        assert_eq!(edited("server.1=a:1:2\\", STAYS), "dynamicConfigFile=/etc/zoo.cfg.dynamic.5\n");
+        let comment = "# ends with \\\nserver.1=a:1:2\r\na=b\r\n";
+        let expected = "# ends with \\\na=b\r\ndynamicConfigFile=/etc/zoo.cfg.dynamic.5\n";
+        assert_eq!(edited(comment, STAYS), expected);
+        assert_eq!(escaped("C:\\zoo"), "C:\\\\zoo");
+    }
+}

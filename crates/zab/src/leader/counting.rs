@@ -1,0 +1,94 @@
+//! When something is decided: a quorum has it on disk; this leader's own disk has its vote like any other. From
+//! the proposal of a configuration on, a quorum of the old one and a quorum of the new one.
+
+use std::collections::BTreeSet;
+
+use zebu_proto::{ServerId, Zxid};
+
+use super::learner_link::{Kind, Phase, Step as LearnerStep};
+use super::{Leader, Step};
+use crate::action::Action;
+use crate::member::Member;
+use crate::quorum::QuorumRule;
+
+/// What each server has acknowledged.
+pub(super) type Acks = Vec<(ServerId, Zxid)>;
+
+impl Leader {
+    /// Commits what a quorum has. What a new configuration decides alone is counted when it is in effect.
+    pub(super) fn count_acks(&mut self, member: &mut Member, now_ms: i64, out: &mut Vec<Action>) {
+        while matches!(self.step, Step::Established { .. } | Step::HandingOver { .. }) {
+            let acks = self.acks(member);
+            let Some(decided) = decided(member, &acks).filter(|zxid| *zxid > member.committed()) else {
+                return;
+            };
+            assert!(decided <= member.history.last(), "{decided} was acknowledged, but never proposed");
+            member.commit(decided, out);
+            if let Some(zxid) = member.activate_through(decided, out) {
+                self.activated(zxid, member, now_ms);
+            }
+            self.pump_all(member, out);
+        }
+    }
+
+    /// What everybody who may have a say has on disk.
+    pub(super) fn acks(&self, member: &Member) -> Acks {
+        let mut acks = vec![(member.settings.me, member.disk.durable())];
+        for learner in self.learners.values() {
+            if let LearnerStep::Flowing(identity, cursor) = &learner.step
+                && identity.kind == Kind::Follower
+                && matches!(cursor.phase, Phase::Accepted | Phase::UpToDate)
+            {
+                acks.push((identity.server, cursor.acked));
+            }
+        }
+        acks
+    }
+}
+
+/// The last transaction that is decided. One that is a configuration, and all behind it, need both; when it is
+/// decided, that is as far as one can say.
+fn decided(member: &Member, acks: &Acks) -> Option<Zxid> {
+    let old = decided_by(&member.settings.quorum, acks)?;
+    let (Some(pending), Some(quorum)) = (member.pending(), member.pending_quorum()) else { return Some(old) };
+    let at = pending.zxid();
+    if old < at {
+        return Some(old);
+    }
+    match decided_by(quorum, acks) {
+        Some(new) if new >= at => Some(at),
+        // The place before the first of an epoch is no transaction: what is decided ends with one.
+        _ => member.history.at_or_before(Zxid(at.0 - 1)),
+    }
+}
+
+/// The last transaction that a quorum has.
+fn decided_by(quorum: &QuorumRule, acks: &Acks) -> Option<Zxid> {
+    let mut acks = acks.clone();
+    acks.sort_by_key(|(_, zxid)| std::cmp::Reverse(*zxid));
+    let mut servers = BTreeSet::new();
+    for (server, zxid) in acks {
+        servers.insert(server);
+        if quorum.is_quorum(&servers) {
+            return Some(zxid);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_one_decides() {
+        let quorum = QuorumRule::majority((1..=3).map(ServerId));
+        let acks = |acks: &[(i64, i64)]| {
+            acks.iter().map(|&(server, zxid)| (ServerId(server), Zxid(zxid))).collect::<Vec<_>>()
+        };
+        assert_eq!(decided_by(&quorum, &acks(&[(1, 9), (2, 4), (3, 7)])), Some(Zxid(7)));
+        assert_eq!(decided_by(&quorum, &acks(&[(1, 9), (2, 4)])), Some(Zxid(4)));
+        assert_eq!(decided_by(&quorum, &acks(&[(1, 9)])), None);
+        assert_eq!(decided_by(&quorum, &acks(&[(1, 9), (7, 9), (8, 9)])), None, "strangers have no say");
+    }
+}

@@ -1,0 +1,251 @@
+//! A configuration as text: what `/zookeeper/config` holds, members tell each other and files keep. Printed as
+//! ZooKeeper prints it; read as it reads it, a property file with few keys.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use zebu_proto::ServerId;
+
+use super::member_line::{Addresses, parse_member};
+use super::{Configuration, Groups, HostPort, Member, MemberRole, PeerAddress};
+
+/// Why a text is no configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigurationError {
+    /// A key that has no place in it.
+    UnknownKey(String),
+    /// A value that its key does not allow, and why.
+    Value(String, String),
+    /// Groups and weights that make no rule.
+    Groups(String),
+}
+
+impl fmt::Display for ConfigurationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConfigurationError::UnknownKey(key) => {
+                write!(f, "{key} is not allowed; allowed: server.N, group.N, weight.N, version")
+            }
+            ConfigurationError::Value(key, why) => write!(f, "{key}: {why}"),
+            ConfigurationError::Groups(why) => write!(f, "{why}"),
+        }
+    }
+}
+
+impl std::error::Error for ConfigurationError {}
+
+impl Configuration {
+    /// Reads a text. Without a version line the version is zero.
+    ///
+    /// # Errors
+    /// Says what is wrong with it.
+    pub fn parse(text: &str) -> Result<Configuration, ConfigurationError> {
+        let mut configuration = Configuration { version: 0, members: BTreeMap::new(), groups: None };
+        for (key, value) in entries(text) {
+            configuration.take(key, value)?;
+        }
+        configuration.check_groups()?;
+        Ok(configuration)
+    }
+
+    /// The version of a text, without reading the rest.
+    pub fn version_of(text: &str) -> Option<i64> {
+        let (_, value) = entries(text).filter(|(key, _)| *key == "version").last()?;
+        i64::from_str_radix(value, 16).ok()
+    }
+
+    fn take(&mut self, key: &str, value: &str) -> Result<(), ConfigurationError> {
+        let wrong = |why: &str| ConfigurationError::Value(key.to_owned(), why.to_owned());
+        let number = || {
+            let (_, number) = key.split_once('.').ok_or_else(|| wrong("it needs a number behind a dot"))?;
+            number.parse::<i64>().map_err(|_| wrong("the part behind the dot is no number"))
+        };
+        if key.starts_with("server.") {
+            let member = parse_member(value, Addresses::Many).map_err(|why| wrong(&why))?;
+            self.members.insert(ServerId(number()?), member);
+        } else if key.starts_with("group") {
+            let group = number()?;
+            let groups = self.groups.get_or_insert_with(Groups::default);
+            for member in value.split(':') {
+                let server = member.trim().parse().map_err(|_| wrong("members are numbers, as in 1:2:3"))?;
+                if groups.group_of.insert(ServerId(server), group).is_some() {
+                    return Err(ConfigurationError::Groups(format!("Server {server} is in multiple groups")));
+                }
+            }
+        } else if key.starts_with("weight") {
+            let weight = value.parse().map_err(|_| wrong("a weight is a whole number"))?;
+            let groups = self.groups.get_or_insert_with(Groups::default);
+            groups.weight_of.insert(ServerId(number()?), weight);
+        } else if key == "version" {
+            self.version =
+                i64::from_str_radix(value, 16).map_err(|_| wrong("it is no hexadecimal number"))?;
+        } else {
+            return Err(ConfigurationError::UnknownKey(key.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn check_groups(&mut self) -> Result<(), ConfigurationError> {
+        let Some(groups) = &mut self.groups else { return Ok(()) };
+        for (&server, member) in &self.members {
+            groups.weight_of.entry(server).or_insert(1);
+            if member.role == MemberRole::Participant && !groups.group_of.contains_key(&server) {
+                return Err(ConfigurationError::Groups(format!("Server {} is not in a group", server.0)));
+            }
+        }
+        groups.hierarchy().map(|_| ()).map_err(|why| ConfigurationError::Groups(why.to_string()))
+    }
+
+    /// The lines without the version, sorted: what a dynamic file holds.
+    pub fn sorted_lines(&self) -> Vec<String> {
+        let mut lines = self.lines();
+        lines.sort();
+        lines
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> =
+            self.members.iter().map(|(id, member)| format!("server.{}={member}", id.0)).collect();
+        if let Some(groups) = &self.groups {
+            let mut members: BTreeMap<i64, Vec<String>> = BTreeMap::new();
+            for (server, group) in &groups.group_of {
+                members.entry(*group).or_default().push(server.0.to_string());
+            }
+            lines.extend(members.iter().map(|(group, of)| format!("group.{group}={}", of.join(":"))));
+            lines.extend(groups.weight_of.iter().map(|(id, weight)| format!("weight.{}={weight}", id.0)));
+        }
+        lines
+    }
+}
+
+impl fmt::Display for Configuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in self.lines() {
+            writeln!(f, "{line}")?;
+        }
+        write!(f, "version={:x}", self.version)
+    }
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut addresses: Vec<&PeerAddress> = self.addresses.iter().collect();
+        addresses.sort_by(|a, b| a.host.cmp(&b.host));
+        for (index, address) in addresses.into_iter().enumerate() {
+            let separator = if index == 0 { "" } else { "|" };
+            let host = bracketed(&address.host);
+            write!(f, "{separator}{host}:{}:{}", address.quorum_port, address.election_port)?;
+        }
+        f.write_str(match self.role {
+            MemberRole::Participant => ":participant",
+            MemberRole::Observer => ":observer",
+        })?;
+        match (&self.client, &self.secure_client) {
+            (None, None) => Ok(()),
+            (Some(client), None) => write!(f, ";{client}"),
+            (Some(client), Some(secure)) => write!(f, ";{client};{secure}"),
+            (None, Some(secure)) => write!(f, ";;{secure}"),
+        }
+    }
+}
+
+impl fmt::Display for HostPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", bracketed(&self.host), self.port)
+    }
+}
+
+fn bracketed(host: &str) -> String {
+    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
+}
+
+/// The keys and values of a property file without escapes, which no member line needs.
+fn entries(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.split(['\n', '\r'])
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with(['#', '!']))
+        .map(|line| {
+            let end = line.find(['=', ':', ' ', '\t']).unwrap_or(line.len());
+            let rest = line[end..].trim_start();
+            (&line[..end], rest.strip_prefix(['=', ':']).unwrap_or(rest).trim())
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As three releases of ZooKeeper print them.
+    const TEXTS: [&str; 5] = [
+        "server.1=127.0.0.1:2888:3888:participant\nserver.2=127.0.0.1:2889:3889:participant\nversion=0",
+        "server.1=zk1:2888:3888:participant;0.0.0.0:2181\nserver.4=zk4:2888:3888:observer;zk4:2181\n\
+         version=100000003",
+        "server.1=[2001:db8::1]:2888:3888:participant;[0:0:0:0:0:0:0:0]:2181\nversion=ffffffff",
+        "server.1=a:1:2|b:3:4:participant;;0.0.0.0:2281\nversion=a",
+        "server.1=a:1:2:participant\nserver.2=b:1:2:participant\nserver.3=c:1:2:observer\ngroup.1=1\n\
+         group.2=2\nweight.1=1\nweight.2=3\nweight.3=1\nversion=5",
+    ];
+
+    #[test]
+    fn what_was_printed_is_read_and_printed_again() {
+        for text in TEXTS {
+            let configuration = Configuration::parse(text).unwrap();
+            assert_eq!(configuration.to_string(), text);
+            assert_eq!(Configuration::version_of(text), Some(configuration.version));
+        }
+    }
+
+    #[test]
+    fn what_people_write() {
+        let text = "# ours\n\n server.1 = zk1:2888:3888;2181\r\nserver.2:zk2:2888:3888:OBSERVER ; 2181\n";
+        let configuration = Configuration::parse(text).unwrap();
+        assert_eq!(
+            configuration.to_string(),
+            "server.1=zk1:2888:3888:participant;0.0.0.0:2181\nserver.2=zk2:2888:3888:observer;0.0.0.0:2181\n\
+             version=0"
+        );
+        assert_eq!(Configuration::version_of(text), None);
+        let weighted = "server.1=a:1:2\nserver.2=a:3:4\ngroup.1=1:2\nweight.2=0";
+        assert!(Configuration::parse(weighted).unwrap().to_string().contains("weight.1=1\nweight.2=0\n"));
+    }
+
+    #[test]
+    fn what_is_no_configuration() {
+        for (text, why) in [
+            ("clientPort=1", "clientPort is not allowed; allowed: server.N, group.N, weight.N, version"),
+            ("server.x=a:1:2", "server.x: the part behind the dot is no number"),
+            ("version=zz", "version: it is no hexadecimal number"),
+            ("server.1=a:1:2\ngroup.1=1\ngroup.2=1", "Server 1 is in multiple groups"),
+            ("server.1=a:1:2\nserver.2=a:3:4\ngroup.1=1", "Server 2 is not in a group"),
+            ("server.1=a:1:2\ngroup.1=1\nweight.1=0", "no group has any weight, so there is no quorum"),
+        ] {
+            assert_eq!(Configuration::parse(text).unwrap_err().to_string(), why);
+        }
+        assert!(Configuration::parse("server.1=a:1").is_err());
+        assert!(Configuration::parse("server.1=a:1:2\ngroup.1=x").is_err());
+    }
+
+    proptest::proptest! {
+        /// Whatever comes is a configuration, which is then printed and read again alike, or it is refused.
+        #[test]
+        fn any_text(text in "((server|group|weight|version)[.]?[0-9a-z]{0,3}[=:]?[a-z0-9:;|.,-]{0,30}(\n|,| )?){0,5}") {
+            if let Ok(read) = Configuration::parse(&text) {
+                proptest::prop_assert_eq!(Configuration::parse(&read.to_string()).unwrap(), read);
+            }
+        }
+
+        #[test]
+        fn members_of_any_kind(
+            ids in proptest::collection::btree_map(0..300i64, (1..9u16, proptest::bool::ANY, 0..3u8), 1..6),
+            version in 0..i64::MAX,
+        ) {
+            let line = |(id, (port, observes, client)): (&i64, &(u16, bool, u8))| {
+                let role = if *observes { "observer" } else { "participant" };
+                let client = [String::new(), format!(";h{id}:{port}"), format!(";;h{id}:{port}")][*client as usize].clone();
+                format!("server.{id}=h{id}:{port}:1{port}:{role}{client}\n")
+            };
+            let text = format!("{}version={version:x}", ids.iter().map(line).collect::<String>());
+            proptest::prop_assert_eq!(Configuration::parse(&text).unwrap().to_string(), text);
+        }
+    }
+}
