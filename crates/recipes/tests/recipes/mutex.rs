@@ -270,8 +270,9 @@ async fn a_release_wakes_one_of_two_hundred() {
         plan.arm(usize::MAX);
         guard.release().await.expect("released");
         let requests = plan.requests();
-        // The delete; of the next one its list and the watch over its own node.
-        assert!(requests <= 4, "{requests} requests for one release");
+        // The delete; of the next one its list and the watch over its own node. On a busy machine the watch over the
+        // node that goes may still be on its way, and be taken back. A herd would be hundreds.
+        assert!(requests <= 6, "{requests} requests for one release");
     }
     until_children(&other, "/lock", 0).await;
 }

@@ -149,13 +149,14 @@ async fn with_fault_at(
     if tokio::time::timeout(PATIENCE, scenario(&rig)).await.is_err() {
         panic!("{fault:?} at request {step}: it should have happened by now");
     }
+    // Not before this is over: without the fault, a request that waits for it would wait until the client gives up.
+    for leftover in leftovers {
+        until_children(&stage.other, &format!("{}{leftover}", rig.path), 0).await;
+    }
     if plan.has_fired() {
         striking.await.expect("the fault was made");
     } else {
         striking.abort();
-    }
-    for leftover in leftovers {
-        until_children(&stage.other, &format!("{}{leftover}", rig.path), 0).await;
     }
     plan.has_fired()
 }

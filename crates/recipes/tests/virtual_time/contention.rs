@@ -45,9 +45,11 @@ async fn contend(client: &Client, number: u64, watchman: &Watchman) {
 async fn run(seed: u64, ways: Ways) -> usize {
     let server = Server::new(seed, Trouble::None);
     let mut clients = Vec::new();
-    for number in 0..CONTENDERS {
+    for number in 0..CONTENDERS - 2 {
         clients.push(client(&server, number + 1).await);
     }
+    // Two of them wait behind others of their own session.
+    clients.extend_from_within(..2);
     server.trouble(Trouble::OneIn(4 + seed % 16, ways));
     let (watchman, begun) = (Watchman::default(), Instant::now());
     let turns = |number: usize| contend(&clients[number], number as u64, &watchman);
