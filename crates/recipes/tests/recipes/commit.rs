@@ -1,6 +1,5 @@
 //! Two-phase commit: never two decisions, whoever fails, and nobody waits for ever.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use zebu_client::Client;
@@ -11,8 +10,6 @@ use crate::rig::{BREAKS, Rig, at_every_step, children, client, server, soon};
 
 const FORMS: [CommitForm; 3] =
     [CommitForm::EverybodyWatches, CommitForm::CoordinatorAnnounces, CommitForm::EphemeralVotes];
-
-const CUTS: [Fault; 2] = [Fault::CutBefore, Fault::CutAfter];
 
 const SITES: [&str; 3] = ["a", "b", "c"];
 
@@ -49,9 +46,7 @@ async fn whole_round(rig: &Rig, form: CommitForm, vote: Vote) -> Decision {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_may_break_at_every_request_of_a_commit() {
     for form in FORMS {
-        // A crash of the server is a slow fault; the forms do not differ in what it does to them.
-        let faults = if form == CommitForm::CoordinatorAnnounces { &BREAKS[..] } else { &CUTS };
-        at_every_step(faults, &["/app"], async |rig: &Rig| {
+        at_every_step(&BREAKS, &["/app"], async |rig: &Rig| {
             assert_eq!(whole_round(rig, form, Vote::Commit).await, Decision::Commit);
         })
         .await;
@@ -61,7 +56,7 @@ async fn a_connection_may_break_at_every_request_of_a_commit() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_may_break_at_every_request_of_an_abort() {
     for form in FORMS {
-        at_every_step(&CUTS, &["/app"], async |rig: &Rig| {
+        at_every_step(&BREAKS, &["/app"], async |rig: &Rig| {
             assert_eq!(whole_round(rig, form, Vote::Abort).await, Decision::Abort);
         })
         .await;
@@ -133,30 +128,6 @@ async fn a_site_that_never_votes_aborts_it_and_hears_so() {
         coordinator.forget().await.expect("cleared away");
         assert!(children(&one, "/").await.iter().all(|name| name != "tx"));
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_failure_of_a_site_with_an_ephemeral_vote_aborts_at_once() {
-    let server = server().await;
-    let (one, dies) = (client(&server).await, client(&server).await);
-    let form = CommitForm::EphemeralVotes;
-    let coordinator = CommitCoordinator::propose(&one, "/tx", form, &["a", "b"], "body").await;
-    let coordinator = Arc::new(coordinator.expect("proposed"));
-    let deciding = tokio::spawn({
-        let coordinator = coordinator.clone();
-        async move { coordinator.decide().await }
-    });
-    let site = CommitSite::join(&dies, "/tx", "b").await.expect("joined");
-    site.vote(Vote::Commit).await.expect("voted");
-    // It has been seen when the other one votes and is not decided yet.
-    let a = CommitSite::join(&one, "/tx", "a").await.expect("joined");
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    server.pause(dies.session().id).await;
-    server.expire(dies.session().id).await.expect("expired");
-    assert_eq!(soon(deciding).await.expect("no panic").expect("decided"), Decision::Abort);
-    server.resume(dies.session().id).await;
-    assert_eq!(soon(site.decision()).await.expect("told"), Decision::Abort);
-    assert_eq!(soon(a.decision()).await.expect("told"), Decision::Abort);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -164,7 +164,7 @@ async fn a_wait_for_a_permit_may_be_dropped_at_every_request() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_or_session_may_end_at_every_request_of_a_semaphore_in_kazoos_layout() {
-    let faults = [Fault::CutBefore, Fault::CutAfter, Fault::Expire];
+    let faults = [Fault::CutBefore, Fault::CutAfter, Fault::Kill, Fault::Expire];
     at_every_step(&faults, &["", "-__lock__"], async |rig: &Rig| {
         let layout = SemaphoreLayout::Kazoo;
         let semaphore = Semaphore::new(&rig.victim, &rig.path, 1).layout(layout);

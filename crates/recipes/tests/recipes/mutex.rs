@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use zebu_client::SessionState;
-use zebu_recipes::{Fenced, Held, LockLayout, LossReason, Mutex, Owner, RecipeError, Terms, WhenSuspended};
+use zebu_recipes::{
+    Fenced, Held, LockLayout, LossReason, Mutex, MutexGuard, Owner, RecipeError, Terms, WhenSuspended,
+};
 
 use crate::fault::{Fault, Plan};
 use crate::rig::{
@@ -268,8 +270,9 @@ async fn a_release_wakes_one_of_two_hundred() {
         plan.arm(usize::MAX);
         guard.release().await.expect("released");
         let requests = plan.requests();
-        // The delete; of the next one its list and the watch over its own node.
-        assert!(requests <= 4, "{requests} requests for one release");
+        // The delete; of the next one its list and the watch over its own node. On a busy machine the watch over the
+        // node that goes may still be on its way, and be taken back. A herd would be hundreds.
+        assert!(requests <= 6, "{requests} requests for one release");
     }
     until_children(&other, "/lock", 0).await;
 }
@@ -361,6 +364,29 @@ async fn work_in_a_scope_ends_with_the_lock() {
         matches!(soon(mutex.acquire()).await, Err(RecipeError::Client(_))),
         "a closed client is an error"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_in_a_scope_may_borrow_and_be_spawned() {
+    let server = server().await;
+    let client = client(&server).await;
+    let mut tasks = Vec::new();
+    for number in 0..3_i64 {
+        let mutex = Mutex::new(&client, "/lock");
+        let (other, mut seen) = (client.clone(), Vec::new());
+        tasks.push(tokio::spawn(async move {
+            let work = async |guard: &MutexGuard| {
+                other.exists(guard.path()).await.expect("an answer").expect("its node");
+                seen.push(guard.token());
+                number
+            };
+            let done = mutex.scope(work).await;
+            (done.expect("done"), seen.len())
+        }));
+    }
+    for (number, task) in (0..).zip(tasks) {
+        assert_eq!(soon(task).await.expect("no panic"), (number, 1));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,9 @@
 //! A server, clients, and the questions that every recipe is asked: was there ever more than one, and is
 //! anything left behind.
 
+use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use zebu_client::{Client, ErrorCode, Version};
@@ -75,52 +77,106 @@ pub(crate) struct Rig {
     pub(crate) path: String,
 }
 
+/// How many runs of a scenario there are at a time: most of what they do is to wait.
+const AT_ONCE: usize = 5;
+
+/// A server for runs that may crash it, and somebody without trouble.
+struct Stage {
+    server: Arc<TestServer>,
+    other: Client,
+}
+
+impl Stage {
+    async fn set() -> Stage {
+        let server = Arc::new(server().await);
+        let other = client(&server).await;
+        Stage { server, other }
+    }
+}
+
 /// Runs a scenario again and again, with the fault at its first request, its second, and so on until it
 /// makes no more. Nodes in `leftovers` are below the path of the run and must have no children at its end.
 pub(crate) async fn at_every_step(faults: &[Fault], leftovers: &[&str], scenario: impl AsyncFn(&Rig) -> ()) {
-    let server = Arc::new(server().await);
-    let other = client(&server).await;
-    for fault in faults {
+    // A server that crashes has no other run on it.
+    let count = if faults.contains(&Fault::Kill) { AT_ONCE } else { 1 };
+    let stages = all((0..count).map(|_| Stage::set())).await;
+    for &fault in faults {
         let mut struck = 0;
-        // A crash takes its time; at every third request it meets every kind of them.
-        let stride = if *fault == Fault::Kill { 3 } else { 1 };
-        for step in (1..=STEPS_MAX).step_by(stride) {
-            println!("{fault:?} at request {step}");
-            let plan = Plan::new(*fault);
-            let victim = faulty_client(&server, &plan).await;
-            let path = format!("/run-{fault:?}-{step}");
-            let rig = Rig { server: server.clone(), plan: plan.clone(), victim, other: other.clone(), path };
-            plan.arm(step);
-            // On its own: what a scenario leaves to the background may be struck too.
-            let (server, session) = (rig.server.clone(), rig.victim.session().id);
-            let fired = plan.clone();
-            let striking = tokio::spawn(async move {
-                fired.fires().await;
-                match fired.fault() {
-                    Fault::Expire => server.expire(session).await.expect("expired"),
-                    Fault::Kill => {
-                        server.kill().await.expect("killed");
-                        server.restart().await.expect("started again");
-                    }
-                    Fault::CutBefore | Fault::CutAfter | Fault::Hold => {}
-                }
-            });
-            soon(scenario(&rig)).await;
-            if plan.has_fired() {
-                striking.await.expect("the fault was made");
-            } else {
-                striking.abort();
-            }
-            for leftover in leftovers {
-                until_children(&other, &format!("{}{leftover}", rig.path), 0).await;
-            }
-            if !plan.has_fired() {
+        for first in (1..=STEPS_MAX).step_by(AT_ONCE) {
+            let run = |number: usize| {
+                let stage = &stages[if fault == Fault::Kill { number } else { 0 }];
+                with_fault_at(stage, fault, first + number, leftovers, &scenario)
+            };
+            let fired = all((0..AT_ONCE).map(run)).await.into_iter().filter(|fired| *fired).count();
+            struck += fired;
+            if fired < AT_ONCE {
                 break;
             }
-            struck += 1;
         }
         assert!(struck > 0 && struck < STEPS_MAX, "{struck} requests in the scenario");
     }
+}
+
+/// One run; whether there was such a request.
+async fn with_fault_at(
+    stage: &Stage,
+    fault: Fault,
+    step: usize,
+    leftovers: &[&str],
+    scenario: &impl AsyncFn(&Rig) -> (),
+) -> bool {
+    println!("{fault:?} at request {step}");
+    let plan = Plan::new(fault);
+    let victim = faulty_client(&stage.server, &plan).await;
+    let path = format!("/run-{fault:?}-{step}");
+    let (server, other) = (stage.server.clone(), stage.other.clone());
+    let rig = Rig { server, plan: plan.clone(), victim, other, path };
+    plan.arm(step);
+    // On its own: what a scenario leaves to the background may be struck too.
+    let (server, session) = (rig.server.clone(), rig.victim.session().id);
+    let fired = plan.clone();
+    let striking = tokio::spawn(async move {
+        fired.fires().await;
+        match fired.fault() {
+            Fault::Expire => server.expire(session).await.expect("expired"),
+            Fault::Kill => {
+                server.kill().await.expect("killed");
+                server.restart().await.expect("started again");
+            }
+            Fault::CutBefore | Fault::CutAfter | Fault::Hold => {}
+        }
+    });
+    if tokio::time::timeout(PATIENCE, scenario(&rig)).await.is_err() {
+        panic!("{fault:?} at request {step}: it should have happened by now");
+    }
+    // Not before this is over: without the fault, a request that waits for it would wait until the client gives up.
+    for leftover in leftovers {
+        until_children(&stage.other, &format!("{}{leftover}", rig.path), 0).await;
+    }
+    if plan.has_fired() {
+        striking.await.expect("the fault was made");
+    } else {
+        striking.abort();
+    }
+    plan.has_fired()
+}
+
+/// Waits for all of them at once.
+async fn all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut waiting: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
+    poll_fn(|context| {
+        for (future, output) in &mut waiting {
+            if output.is_none()
+                && let Poll::Ready(ready) = future.as_mut().poll(context)
+            {
+                *output = Some(ready);
+            }
+        }
+        let done = waiting.iter().all(|(_, output)| output.is_some());
+        if done { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    waiting.into_iter().filter_map(|(_, output)| output).collect()
 }
 
 /// Something that only holders may write, and only in their order.

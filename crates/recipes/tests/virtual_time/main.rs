@@ -4,8 +4,16 @@
 #![allow(clippy::print_stdout, reason = "a failing test says where it was")]
 
 mod answer;
+mod barrier;
+mod checks;
+mod commit;
+mod contention;
+mod groups;
 mod schedules;
 mod server;
+mod services;
+mod ttl;
+mod values;
 
 use std::future::Future;
 use std::time::Duration;

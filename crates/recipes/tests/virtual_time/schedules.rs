@@ -3,71 +3,20 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
+use std::sync::Mutex as StdMutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
-use zebu_client::{Client, Retry};
+use zebu_client::Client;
 use zebu_recipes::{
     AtomicLong, CommitCoordinator, CommitForm, CommitSite, Decision, DoubleBarrier, GroupMember, Held,
-    Holding, KeptNode, LeaderLatch, LockLayout, Mutex, Queue, QueueOrder, RecipeError, RwLock, Semaphore,
+    KeptNode, LeaderLatch, LockLayout, Mutex, Queue, QueueOrder, RecipeError, RwLock, Semaphore,
     SemaphoreLayout, SimpleLock, Vote,
 };
 
+use crate::checks::{Watchman, crowd, until_empty};
 use crate::for_each_seed;
-use crate::server::{Server, TIMEOUT, Ways};
-
-const ROUNDS: usize = 4;
-
-/// All holds there ever were.
-#[derive(Clone, Default)]
-struct Watchman(Arc<StdMutex<Vec<Holding>>>);
-
-impl Watchman {
-    /// Whoever believes to hold it, believes so alone, or with as many as may.
-    async fn visit(&self, client: &Client, guard: &impl Held, limit: usize) {
-        self.0.lock().expect("not poisoned").push(guard.holding().clone());
-        // Long enough for a session to end, with requests that connections can be lost at.
-        for _ in 0..15 {
-            self.look(limit);
-            let asked = client.exists("/").retry(Retry::Never);
-            // Whatever comes of it, or nothing in time.
-            let _ = tokio::time::timeout(Duration::from_secs(1), asked).await;
-            tokio::time::sleep(Duration::from_millis(700)).await;
-        }
-        self.look(limit);
-    }
-
-    fn look(&self, limit: usize) {
-        let holds = self.0.lock().expect("not poisoned");
-        let held = holds.iter().filter(|hold| hold.check().is_ok()).count();
-        assert!(held <= limit, "{held} at a time");
-    }
-
-    /// In the order in which they were granted.
-    fn check_tokens(&self) {
-        let holds = self.0.lock().expect("not poisoned");
-        assert!(holds.windows(2).all(|pair| pair[0].token() < pair[1].token()), "tokens rise");
-    }
-}
-
-/// Two tasks for each client, each so many times.
-async fn crowd(clients: &[Client; 3], work: impl AsyncFn(&Client, usize)) {
-    let task = async |number: usize| {
-        for _ in 0..ROUNDS {
-            work(&clients[number % 3], number).await;
-        }
-    };
-    tokio::join!(task(0), task(1), task(2), task(3), task(4), task(5));
-}
-
-/// What is to be removed in the background is, once servers can be reached.
-async fn until_empty(server: &Server, path: &str) {
-    server.calm();
-    while !server.children(path).is_empty() {
-        tokio::time::sleep(TIMEOUT).await;
-    }
-}
+use crate::server::{TIMEOUT, Ways};
 
 #[test]
 fn a_mutex_has_one_holder() {

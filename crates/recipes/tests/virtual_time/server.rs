@@ -26,6 +26,9 @@ use crate::answer;
 /// The timeout of every session.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(12);
 
+/// How often empty containers and TTL nodes whose time is up are removed.
+const SWEEP: Duration = Duration::from_secs(1);
+
 /// How much goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
@@ -72,6 +75,8 @@ pub(crate) struct State {
     deaf: BTreeMap<i64, Instant>,
     next: u64,
     zxid: i64,
+    started: Instant,
+    swept: Instant,
     random: u64,
     trouble: Trouble,
     /// Faults that were made.
@@ -95,6 +100,8 @@ impl Server {
             deaf: BTreeMap::new(),
             next: 1,
             zxid: 0,
+            started: Instant::now(),
+            swept: Instant::now(),
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             trouble,
             faults: 0,
@@ -102,7 +109,11 @@ impl Server {
         let ticking = Arc::downgrade(&server.0);
         tokio::spawn(async move {
             while let Some(state) = ticking.upgrade() {
-                state.lock().expect("not poisoned").expire_silent();
+                {
+                    let mut state = state.lock().expect("not poisoned");
+                    state.expire_silent();
+                    state.sweep();
+                }
                 drop(state);
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
@@ -275,7 +286,21 @@ impl State {
         dead.into_iter().for_each(|session| self.expire(session));
     }
 
-    fn expire(&mut self, session: i64) {
+    /// Much more often than a real server does: directories go away whenever they can.
+    fn sweep(&mut self) {
+        if self.swept.elapsed() >= SWEEP {
+            self.swept = Instant::now();
+            for path in self.tree.removable(self.now_ms(), 0) {
+                self.write(0, 0, WriteRequest::DeleteContainer { path });
+            }
+        }
+    }
+
+    fn now_ms(&self) -> i64 {
+        i64::try_from(self.started.elapsed().as_millis()).expect("small")
+    }
+
+    pub(crate) fn expire(&mut self, session: i64) {
         if let Some(ended) = self.sessions.remove(&session) {
             self.write(session, 0, WriteRequest::CloseSession);
             self.detach(ended.connection);
@@ -338,8 +363,8 @@ impl State {
     /// Carries out a write; its events leave before its answer.
     fn write(&mut self, session: i64, xid: i32, request: WriteRequest) -> (zebu_proto::txn::Txn, Outcome) {
         self.zxid += 1;
-        let header =
-            TxnHeader { session: SessionId(session), cxid: xid, zxid: Zxid(self.zxid), time_ms: self.zxid };
+        let (zxid, time_ms) = (Zxid(self.zxid), self.now_ms());
+        let header = TxnHeader { session: SessionId(session), cxid: xid, zxid, time_ms };
         let (credentials, policy) = (Credentials::none(), Policy::default());
         let context = PrepareContext {
             header,
