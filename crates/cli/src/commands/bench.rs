@@ -94,6 +94,10 @@ struct Target {
 #[derive(Debug, Subcommand)]
 enum Occasion {
     /// Open many sessions at once, and say how long it took until the last was there
+    #[command(after_help = "\
+Examples:
+  zebu bench storm                                  2,000 sessions on 127.0.0.1:2181
+  zebu bench storm --sessions 500 --server zk1:2181 --server zk2:2181")]
     Storm {
         #[command(flatten)]
         target: Target,
@@ -102,6 +106,10 @@ enum Occasion {
         sessions: usize,
     },
     /// Change a node that many sessions watch, and say how long it took until the last was told
+    #[command(after_help = "\
+Examples:
+  zebu bench fan-out                                1,000 sessions watch /zebu-bench
+  zebu bench fan-out --watchers 5000 --rounds 5 --json")]
     FanOut {
         #[command(flatten)]
         target: Target,
@@ -116,6 +124,10 @@ enum Occasion {
         root: String,
     },
     /// Keep sessions that do nothing but ping, and say what they cost
+    #[command(after_help = "\
+Examples:
+  zebu bench idle --pid 4711                        1,000 sessions for half a minute
+  zebu bench idle --sessions 10000 --seconds 60 --pid 4711 --json")]
     Idle {
         #[command(flatten)]
         target: Target,
