@@ -5,6 +5,7 @@ use std::sync::Arc;
 use zebu_proto::txn::TxnEntry;
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 use zebu_storage::RecoveryTarget;
+use zebu_storage::format::snapshot::SnapshotVisitor;
 use zebu_tree::{DigestMode, Tree, TreeLoader, TreeOptions};
 
 /// How far a restore has come.
@@ -52,11 +53,7 @@ impl Restore {
     }
 }
 
-impl RecoveryTarget for Restore {
-    fn reset(&mut self) {
-        self.stage = Stage::Replaying(Box::new(Tree::new(self.options)));
-    }
-
+impl SnapshotVisitor for Restore {
     fn session(&mut self, id: SessionId, timeout_ms: i32) {
         self.loader().session(id, timeout_ms);
     }
@@ -73,6 +70,12 @@ impl RecoveryTarget for Restore {
         stat: &StatPersisted,
     ) -> Result<(), String> {
         self.loader().node(path, data.map(Arc::from), acl, stat).map_err(|error| error.to_string())
+    }
+}
+
+impl RecoveryTarget for Restore {
+    fn reset(&mut self) {
+        self.stage = Stage::Replaying(Box::new(Tree::new(self.options)));
     }
 
     fn snapshot_loaded(&mut self, zxid: Zxid) {

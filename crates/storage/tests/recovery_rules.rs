@@ -12,7 +12,7 @@ use zebu_proto::txn::{Txn, TxnDigest, TxnEntry};
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 use zebu_storage::format::durable::NAME;
 use zebu_storage::format::log::{HEADER, append_entry};
-use zebu_storage::format::snapshot::Encoder;
+use zebu_storage::format::snapshot::{Encoder, SnapshotVisitor};
 use zebu_storage::model::{Crash, ModelDisk};
 use zebu_storage::recovery::{DigestSource, FuzzyEnd};
 use zebu_storage::{
@@ -273,14 +273,17 @@ struct Counting {
     digest: i64,
 }
 
-impl RecoveryTarget for Counting {
-    fn reset(&mut self) {
-        self.digest = 0;
-    }
+impl SnapshotVisitor for Counting {
     fn session(&mut self, _: SessionId, _: i32) {}
     fn acl(&mut self, _: i64, _: Vec<Acl>) {}
     fn node(&mut self, _: &str, _: Option<&[u8]>, _: i64, _: &StatPersisted) -> Result<(), String> {
         Ok(())
+    }
+}
+
+impl RecoveryTarget for Counting {
+    fn reset(&mut self) {
+        self.digest = 0;
     }
     fn snapshot_loaded(&mut self, zxid: Zxid) {
         self.digest = zxid.0;

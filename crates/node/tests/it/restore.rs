@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use zebu_node::Restore;
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
+use zebu_storage::format::snapshot::SnapshotVisitor;
 use zebu_storage::recovery::Changes;
 use zebu_storage::{Directories, FileDisk, Recovered, RecoveryOptions, RecoveryTarget, recover};
 use zebu_tree::{Tree, WalkProgress};

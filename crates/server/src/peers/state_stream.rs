@@ -4,10 +4,10 @@
 use std::io;
 
 use zebu_node::Restore;
-use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
+use zebu_proto::Zxid;
 use zebu_storage::RecoveryTarget;
 use zebu_storage::format::snapshot::{
-    ContentLimits, Fed, SnapshotVisitor, StreamDecoder, append_node, begin_stream, end_stream,
+    ContentLimits, Fed, StreamDecoder, append_node, begin_stream, end_stream,
 };
 use zebu_tree::{Tree, TreeOptions, WalkProgress, Walker};
 
@@ -65,48 +65,26 @@ impl Sender {
 /// Takes a state.
 pub(super) struct Receiver {
     decoder: StreamDecoder,
-    visitor: Visitor,
+    restore: Restore,
     options: TreeOptions,
     zxid: Zxid,
-}
-
-struct Visitor(Restore);
-
-impl SnapshotVisitor for Visitor {
-    fn session(&mut self, id: SessionId, timeout_ms: i32) {
-        RecoveryTarget::session(&mut self.0, id, timeout_ms);
-    }
-
-    fn acl(&mut self, id: i64, acl: Vec<Acl>) {
-        RecoveryTarget::acl(&mut self.0, id, acl);
-    }
-
-    fn node(
-        &mut self,
-        path: &str,
-        data: Option<&[u8]>,
-        acl: i64,
-        stat: &StatPersisted,
-    ) -> Result<(), String> {
-        RecoveryTarget::node(&mut self.0, path, data, acl, stat)
-    }
 }
 
 impl Receiver {
     pub(super) fn new(shared: &Shared, zxid: Zxid) -> Receiver {
         let options = settings::tree_options(&shared.config, shared.hash_seed);
-        let visitor = Visitor(Restore::new(options));
-        Receiver { decoder: StreamDecoder::new(ContentLimits::default()), visitor, options, zxid }
+        let restore = Restore::new(options);
+        Receiver { decoder: StreamDecoder::new(ContentLimits::default()), restore, options, zxid }
     }
 
     /// Takes bytes; returns how many were of the state, and the state when it is whole.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> io::Result<(usize, Option<Tree>)> {
-        let fed = self.decoder.feed(bytes, &mut self.visitor);
+        let fed = self.decoder.feed(bytes, &mut self.restore);
         match fed.map_err(|flaw| io::Error::new(io::ErrorKind::InvalidData, flaw))? {
             Fed::More => Ok((bytes.len(), None)),
             Fed::End { left } => {
                 let empty = Restore::new(self.options);
-                let mut restore = std::mem::replace(&mut self.visitor.0, empty);
+                let mut restore = std::mem::replace(&mut self.restore, empty);
                 restore.snapshot_loaded(self.zxid);
                 Ok((bytes.len() - left, Some(restore.finish())))
             }

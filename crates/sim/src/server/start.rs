@@ -49,18 +49,13 @@ struct Witness {
     found: Vec<(i64, Arc<[u8]>)>,
 }
 
-impl RecoveryTarget for Witness {
-    fn reset(&mut self) {
-        self.found.clear();
-        self.restore.reset();
-    }
-
+impl SnapshotVisitor for Witness {
     fn session(&mut self, id: SessionId, timeout_ms: i32) {
-        RecoveryTarget::session(&mut self.restore, id, timeout_ms);
+        self.restore.session(id, timeout_ms);
     }
 
     fn acl(&mut self, id: i64, acl: Vec<Acl>) {
-        RecoveryTarget::acl(&mut self.restore, id, acl);
+        self.restore.acl(id, acl);
     }
 
     fn node(
@@ -70,7 +65,14 @@ impl RecoveryTarget for Witness {
         acl: i64,
         stat: &StatPersisted,
     ) -> Result<(), String> {
-        RecoveryTarget::node(&mut self.restore, path, data, acl, stat)
+        self.restore.node(path, data, acl, stat)
+    }
+}
+
+impl RecoveryTarget for Witness {
+    fn reset(&mut self) {
+        self.found.clear();
+        self.restore.reset();
     }
 
     fn snapshot_loaded(&mut self, zxid: Zxid) {
@@ -364,28 +366,10 @@ pub(crate) fn encode_state(tree: &Tree) -> Vec<u8> {
 
 /// The state that a leader has sent.
 pub(crate) fn restore(bytes: &[u8], zxid: Zxid) -> Result<Tree, String> {
-    struct Visitor(Restore);
-    impl SnapshotVisitor for Visitor {
-        fn session(&mut self, id: SessionId, timeout_ms: i32) {
-            RecoveryTarget::session(&mut self.0, id, timeout_ms);
-        }
-        fn acl(&mut self, id: i64, acl: Vec<Acl>) {
-            RecoveryTarget::acl(&mut self.0, id, acl);
-        }
-        fn node(
-            &mut self,
-            path: &str,
-            data: Option<&[u8]>,
-            acl: i64,
-            stat: &StatPersisted,
-        ) -> Result<(), String> {
-            RecoveryTarget::node(&mut self.0, path, data, acl, stat)
-        }
-    }
-    let mut visitor = Visitor(Restore::new(tree_options()));
-    zebu_storage::format::snapshot::decode(bytes, &mut visitor).map_err(|flaw| flaw.to_string())?;
-    visitor.0.snapshot_loaded(zxid);
-    Ok(visitor.0.finish())
+    let mut restore = Restore::new(tree_options());
+    zebu_storage::format::snapshot::decode(bytes, &mut restore).map_err(|flaw| flaw.to_string())?;
+    restore.snapshot_loaded(zxid);
+    Ok(restore.finish())
 }
 
 fn node_settings(server: usize, incarnation: u32, shape: &Shape) -> NodeSettings {

@@ -12,8 +12,8 @@ mod snapshot;
 
 use std::path::{Path, PathBuf};
 
+use zebu_proto::Zxid;
 use zebu_proto::txn::TxnEntry;
-use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 
 use crate::directory::Directories;
 use crate::disk::Disk;
@@ -22,7 +22,7 @@ use crate::failure::During;
 use crate::format::durable::DurableNote;
 use crate::format::names::{compression_of, parse_snapshot};
 use crate::format::scan::Flaw;
-use crate::format::snapshot::SnapshotSummary;
+use crate::format::snapshot::{SnapshotSummary, SnapshotVisitor};
 use crate::log_files::{self, LogFile};
 use crate::pending::{self, Pending};
 use crate::snapshot_file::{self, SnapshotFile};
@@ -33,20 +33,11 @@ use repair::{leftovers, perform};
 use replay::{Replay, Replayed};
 use snapshot::{Base, load_base};
 
-/// Receives the state. Storage does not know what it means.
-pub trait RecoveryTarget {
+/// Receives the state: a snapshot, which a node that cannot be rejects, and what is behind it. Storage does not
+/// know what it means.
+pub trait RecoveryTarget: SnapshotVisitor {
     /// Forgets everything: another attempt begins.
     fn reset(&mut self);
-
-    /// A session of the snapshot.
-    fn session(&mut self, id: SessionId, timeout_ms: i32);
-
-    /// An ACL of the snapshot, to which nodes refer by number.
-    fn acl(&mut self, id: i64, acl: Vec<Acl>);
-
-    /// A node of the snapshot, parents first; the root has the empty path. An error rejects this snapshot.
-    fn node(&mut self, path: &str, data: Option<&[u8]>, acl: i64, stat: &StatPersisted)
-    -> Result<(), String>;
 
     /// The snapshot was read to its end and its checksums are right.
     fn snapshot_loaded(&mut self, zxid: Zxid);

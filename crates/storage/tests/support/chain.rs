@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use zebu_proto::txn::{SetDataTxn, Txn, TxnEntry, TxnHeader};
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 use zebu_storage::format::log::append_entry;
+use zebu_storage::format::snapshot::SnapshotVisitor;
 use zebu_storage::{
     Compression, Directories, Disk, Epochs, LogOptions, LogWriter, Missing, Recovered, RecoveryOptions,
     RecoveryTarget, Sections, SnapshotWriter, purge, recover,
@@ -31,10 +32,7 @@ impl Chain {
     }
 }
 
-impl RecoveryTarget for Chain {
-    fn reset(&mut self) {
-        *self = Chain::default();
-    }
+impl SnapshotVisitor for Chain {
     fn session(&mut self, _: SessionId, _: i32) {}
     fn acl(&mut self, _: i64, _: Vec<Acl>) {}
     fn node(&mut self, path: &str, data: Option<&[u8]>, _: i64, _: &StatPersisted) -> Result<(), String> {
@@ -43,6 +41,12 @@ impl RecoveryTarget for Chain {
             self.hash = u64::from_be_bytes(data.try_into().map_err(|_| "not a hash")?);
         }
         Ok(())
+    }
+}
+
+impl RecoveryTarget for Chain {
+    fn reset(&mut self) {
+        *self = Chain::default();
     }
     fn snapshot_loaded(&mut self, zxid: Zxid) {
         self.last = zxid;

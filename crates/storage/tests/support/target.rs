@@ -68,24 +68,6 @@ impl RecoveryTarget for Recorded {
         *self = Recorded::default();
     }
 
-    fn session(&mut self, id: SessionId, timeout_ms: i32) {
-        SnapshotVisitor::session(self, id, timeout_ms);
-    }
-
-    fn acl(&mut self, id: i64, acl: Vec<Acl>) {
-        SnapshotVisitor::acl(self, id, acl);
-    }
-
-    fn node(
-        &mut self,
-        path: &str,
-        data: Option<&[u8]>,
-        acl: i64,
-        stat: &StatPersisted,
-    ) -> Result<(), String> {
-        SnapshotVisitor::node(self, path, data, acl, stat)
-    }
-
     fn snapshot_loaded(&mut self, zxid: Zxid) {
         self.snapshot = Some(zxid);
     }
