@@ -10,6 +10,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tracing::{info, warn};
 use zebu_node::{Node, Replica};
+use zebu_storage::Epochs;
+use zebu_tree::Tree;
+use zebu_zab::Configuration;
 
 use crate::clock::Clock;
 use crate::config::ServerConfig;
@@ -71,31 +74,21 @@ pub fn run_until(
     let clock = Clock::start();
     let seed = random_seed()?;
     port_probe::probe(&config)?;
-    let Opened { mut tree, log, member, snapshots, directories, origin, digest_mismatches, locks } =
+    let Opened { tree, log, member, snapshots, directories, origin, digest_mismatches, locks } =
         recovery::open(&config, seed)?;
-    let is_member = member.is_some();
-    let dynamic = if is_member { dynamic_config::known_at_start(&config, &tree) } else { None };
-    let members = dynamic_config::configuration(&config);
-    let last_seen = dynamic.as_ref().and_then(|dynamic| dynamic.last_seen.clone());
-    if is_member && let Some(text) = dynamic_config::to_show(&tree, &members, &config) {
-        tree.write_config(text, members.zxid(), clock.now().wall_ms);
-    }
-    let replica = Replica::new(tree, settings::policy(&config), settings::enforcement(&config), seed);
-    let node_settings = settings::node_settings(&config, seed);
-    let (node, member_disk) = match member {
-        None => (Node::new(node_settings, &replica, clock.now()), None),
-        Some(OpenedMember { epochs, recovered }) => {
-            let peer = settings::peer_settings(&config, dynamic);
-            let node = Node::member(node_settings, peer, recovered, &replica, clock.now());
-            let directories = directories.clone();
-            (node, Some(MemberDisk { directories, epochs, snapshots: snapshots.clone() }))
+    let Brain { node, replica, member } = match member {
+        None => standalone(&config, tree, &clock, seed),
+        Some(opened) => {
+            let disk = |epochs| MemberDisk {
+                directories: directories.clone(),
+                epochs,
+                snapshots: snapshots.clone(),
+            };
+            of_member(&config, tree, opened, disk, &clock, seed)
         }
     };
     let shared = Arc::new(Shared::new(config, clock, replica, seed));
     shared.metrics.digest_mismatches.add(digest_mismatches);
-    if is_member {
-        shared.keep_members(members);
-    }
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -113,10 +106,13 @@ pub fn run_until(
     shared.set_client_port(address.port());
 
     let cannot_start = "a thread cannot be started";
-    let peers = if is_member { Some(runtime.block_on(Peers::open(shared.clone()))?) } else { None };
-    if let (Some(peers), Some(last_seen)) = (&peers, &last_seen) {
-        peers.propose(last_seen);
-    }
+    let (peers, member_disk) = match member {
+        None => (None, None),
+        Some(member) => {
+            let (peers, disk) = runtime.block_on(member.join(&shared))?;
+            (Some(peers), Some(disk))
+        }
+    };
     let (disk, disk_thread) =
         disk::start(shared.clone(), log, member_disk).map_err(internal(cannot_start))?;
     let directories_of_core = directories.clone();
@@ -151,11 +147,73 @@ pub fn run_until(
         finished &= thread.join().is_ok();
     }
     drop(locks);
-    match (ended, core_result) {
-        (Ended::Asked, Ok(())) if finished => Ok(()),
-        (Ended::CoreFailed(CoreFailure::Disk(failure)), _) => Err(ServeError::Disk(failure.to_string())),
-        (Ended::CoreFailed(CoreFailure::Commit(failure)), _) => Err(ServeError::Internal(failure.to_string())),
-        _ => Err(ServeError::Internal(
+    verdict(match ended {
+        Ended::Asked if core_result.is_err() || !finished => Ended::Failed,
+        ended => ended,
+    })
+}
+
+/// What thinks, made from what the files hold.
+struct Brain {
+    node: Node,
+    replica: Replica,
+    member: Option<Membership>,
+}
+
+/// What a member of an ensemble has besides.
+struct Membership {
+    disk: MemberDisk,
+    members: Configuration,
+    /// A list of members that was proposed and not decided.
+    last_seen: Option<Configuration>,
+}
+
+impl Membership {
+    /// Opens the ports for the others.
+    async fn join(self, shared: &Arc<Shared>) -> Result<(Peers, MemberDisk), ServeError> {
+        shared.keep_members(self.members);
+        let peers = Peers::open(shared.clone()).await?;
+        if let Some(last_seen) = &self.last_seen {
+            peers.propose(last_seen);
+        }
+        Ok((peers, self.disk))
+    }
+}
+
+fn standalone(config: &ServerConfig, tree: Tree, clock: &Clock, seed: u64) -> Brain {
+    let replica = Replica::new(tree, settings::policy(config), settings::enforcement(config), seed);
+    let node = Node::new(settings::node_settings(config, seed), &replica, clock.now());
+    Brain { node, replica, member: None }
+}
+
+fn of_member(
+    config: &ServerConfig,
+    mut tree: Tree,
+    OpenedMember { epochs, recovered }: OpenedMember,
+    disk: impl FnOnce(Epochs) -> MemberDisk,
+    clock: &Clock,
+    seed: u64,
+) -> Brain {
+    let members = dynamic_config::configuration(config);
+    let dynamic = dynamic_config::known_at_start(config, &tree);
+    let last_seen = dynamic.as_ref().and_then(|dynamic| dynamic.last_seen.clone());
+    if let Some(text) = dynamic_config::to_show(&tree, &members, config) {
+        tree.write_config(text, members.zxid(), clock.now().wall_ms);
+    }
+    let replica = Replica::new(tree, settings::policy(config), settings::enforcement(config), seed);
+    let peer = settings::peer_settings(config, dynamic);
+    let node_settings = settings::node_settings(config, seed);
+    let node = Node::member(node_settings, peer, recovered, &replica, clock.now());
+    Brain { node, replica, member: Some(Membership { disk: disk(epochs), members, last_seen }) }
+}
+
+/// Whether everything of the server ended as it was asked to.
+fn verdict(ended: Ended) -> Result<(), ServeError> {
+    match ended {
+        Ended::Asked => Ok(()),
+        Ended::CoreFailed(CoreFailure::Disk(failure)) => Err(ServeError::Disk(failure.to_string())),
+        Ended::CoreFailed(CoreFailure::Commit(failure)) => Err(ServeError::Internal(failure.to_string())),
+        Ended::Failed => Err(ServeError::Internal(
             "a part of the server failed unexpectedly; nothing that was acknowledged is lost. Please report the \
              message above"
                 .to_owned(),
