@@ -25,11 +25,12 @@ mod suites;
 mod table;
 mod zkcli;
 
+use allowed::Deviation;
 use program::Call;
 use report::Report;
 use results::Outcome;
 use server::{Peer, RunningServer, Target};
-use suites::{Runner, Source, Suite};
+use suites::{Failure, Runner, Source, Suite};
 use table::Rows;
 
 /// What to run, and against which server.
@@ -106,6 +107,33 @@ impl Run {
         match self.target {
             Target::Started(peer) => peer,
             Target::Given(_) => Peer::Zebu,
+        }
+    }
+
+    /// The suite, and once more if its failure has to be seen twice. Full runs are evidence: they are never repeated.
+    fn judged(&self, suite: &Suite, deviations: &[Deviation]) -> Outcome {
+        let first = self.attempt(suite, deviations);
+        if !first.has_failed() || suite.failure == Failure::Counts || self.part == Part::Full {
+            return first;
+        }
+        println!("{}", first.line());
+        first.judgement.failures.iter().for_each(|failure| println!("   {failure}"));
+        println!("== {} once more", suite.name);
+        Outcome { unsteady: first.judgement.failures, ..self.attempt(suite, deviations) }
+    }
+
+    fn attempt(&self, suite: &Suite, deviations: &[Deviation]) -> Outcome {
+        let started = Instant::now();
+        let mut report = self.suite(suite).unwrap_or_else(|error| Report::broken(&error));
+        Outcome {
+            suite: suite.name.clone(),
+            peer: self.peer(),
+            day: results::today(),
+            version: report.version.take().or_else(|| suite.version.clone()).unwrap_or_default(),
+            own_deviations: std::mem::take(&mut report.deviations),
+            judgement: allowed::judge(&suite.name, report, deviations, self.peer(), self.part),
+            unsteady: Vec::new(),
+            took: started.elapsed(),
         }
     }
 
@@ -196,20 +224,7 @@ fn run_suites(run: &Run, names: &[String], available: &[Suite]) -> anyhow::Resul
     let mut outcomes = Vec::new();
     for suite in &chosen {
         println!("== {} ({}) against {}", suite.name, run.part.word(), run.peer());
-        let started = Instant::now();
-        let mut report = run.suite(suite).unwrap_or_else(|error| Report::broken(&error));
-        let version = report.version.take().or_else(|| suite.version.clone()).unwrap_or_default();
-        let own_deviations = std::mem::take(&mut report.deviations);
-        let judgement = allowed::judge(&suite.name, report, &deviations, run.peer(), run.part);
-        let outcome = Outcome {
-            suite: suite.name.clone(),
-            peer: run.peer(),
-            day: results::today(),
-            version,
-            judgement,
-            own_deviations,
-            took: started.elapsed(),
-        };
+        let outcome = run.judged(suite, &deviations);
         println!("{}", outcome.line());
         if run.part == Part::Full && matches!(run.target, Target::Started(_)) {
             results::keep(&outcome)?;

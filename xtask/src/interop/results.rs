@@ -25,6 +25,9 @@ pub(crate) struct Outcome {
     pub(crate) judgement: Judgement,
     /// Differences that the suite's own reviewed list allows.
     pub(crate) own_deviations: Vec<OwnDeviation>,
+    /// What failed the first time, if it ran twice.
+    #[serde(default)]
+    pub(crate) unsteady: Vec<String>,
     pub(crate) took: Duration,
 }
 
@@ -155,6 +158,7 @@ pub(crate) mod tests {
                 }],
             },
             own_deviations: vec![own],
+            unsteady: Vec::new(),
             took: Duration::from_secs(2),
         }
     }

@@ -31,6 +31,9 @@ pub(crate) struct Suite {
     quick: Vec<String>,
     #[serde(default)]
     full: Vec<String>,
+    /// What its failure means.
+    #[serde(default)]
+    pub(crate) failure: Failure,
     /// Seconds after which a part is stopped.
     #[serde(default = "quick_limit")]
     quick_limit: u64,
@@ -69,6 +72,17 @@ pub(crate) enum When {
     Always,
     /// With `--full` only.
     Full,
+}
+
+/// What a failure of the quick part means.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Failure {
+    /// The suite does the same each time: it has failed.
+    #[default]
+    Counts,
+    /// Foreign threads and timeouts take part: it has failed if it fails again. The first failure is printed.
+    CountsTwice,
 }
 
 fn quick_limit() -> u64 {
@@ -160,6 +174,7 @@ mod tests {
         [[suite]]
         name = "differential"
         runs = "crate:differential"
+        failure = "counts-twice"
         quick = ["--seeds", "1"]
         full = ["--seeds", "20"]
         full_limit = 3600
@@ -178,6 +193,7 @@ mod tests {
     fn reads_what_a_suite_runs() {
         let suites = parse(LIST).unwrap();
         assert_eq!(suites[0].runs, Runner::Program("interop/clients/c_client.sh".to_owned()));
+        assert_eq!((suites[0].failure, suites[1].failure), (Failure::Counts, Failure::CountsTwice));
         assert_eq!((suites[0].server, suites[1].server), (Source::Given, Source::Own));
         assert_eq!(suites[1].arguments(Part::Full), ["--seeds", "20"]);
         assert_eq!(suites[1].limit(Part::Full), Duration::from_secs(3600));

@@ -52,6 +52,9 @@ pub(crate) fn render(outcomes: &[Outcome]) -> String {
         }
     }
     for outcome in outcomes {
+        for failure in &outcome.unsteady {
+            line(format!("UNSTEADY {}: the first time: {failure}", outcome.suite));
+        }
         for failure in &outcome.judgement.failures {
             line(format!("FAILED   {}: {failure}", outcome.suite));
         }
@@ -199,7 +202,8 @@ mod tests {
 
     #[test]
     fn the_table_counts_and_names() {
-        let text = render(&[outcome(Peer::Zebu)]);
+        let unsteady = Outcome { unsteady: vec!["queue: late".to_owned()], ..outcome(Peer::Zebu) };
+        let text = render(&[unsteady]);
         let lines: Vec<&str> = text.lines().collect();
         let figures: Vec<_> = lines[1].split_whitespace().collect();
         assert_eq!(figures, ["kazoo", "6", "3", "1", "2", "1", "kazoo", "2"]);
@@ -208,6 +212,7 @@ mod tests {
             "allowed  kazoo: TestSSL.a: no TLS yet",
             "allowed  kazoo: TestSSL.b: no TLS yet",
             "allowed  kazoo: null-acl, 3 times: safe",
+            "UNSTEADY kazoo: the first time: queue: late",
             "FAILED   kazoo: lock: late",
         ];
         assert_eq!(lines[2..], expected);
