@@ -33,6 +33,7 @@ Examples:
   zebu status conf/zoo.cfg
   zebu shell -server zk1:2181 ls /    as zkCli.sh
   zebu stat zk1:2181,zk2:2181         how servers are, refreshed
+  zebu rebalance zk1:2181,zk2:2181    after a rolling restart: every server gets its share of the clients
   zebu dev                            three servers on this machine, for trying things out
   zebu log verify data/version-2/log.1
   zebu snapshot summary data/version-2/snapshot.0";
@@ -50,6 +51,7 @@ enum Command {
     Bench(commands::bench::Bench),
     Shell(commands::shell::Shell),
     Stat(commands::stat::Stat),
+    Rebalance(commands::rebalance::Rebalance),
     Dev(commands::dev::Dev),
     Completions(commands::completions::Completions),
     Version(commands::version::Version),
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Command::Bench(command) => command.run(),
         Command::Shell(command) => command.run(),
         Command::Stat(command) => command.run(),
+        Command::Rebalance(command) => command.run(),
         Command::Dev(command) => command.run(),
         Command::Completions(command) => command.run(),
         Command::Version(command) => command.run(),

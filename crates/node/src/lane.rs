@@ -52,6 +52,8 @@ pub enum CloseReason {
     AheadOfServer,
     /// Too many sessions at a time, or too many bytes of large requests.
     Throttled,
+    /// Its client was asked to go to another server, so that all have their share.
+    Shed,
     /// This server does not serve now: its ensemble has no leader, or it has lost it.
     NotServing,
 }

@@ -26,6 +26,16 @@ pub enum ReconfigSupport {
     },
 }
 
+/// Whether a leader has clients of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LeaderClients {
+    /// As every other member.
+    #[default]
+    Served,
+    /// It leads only; clients go to the others (`leaderServes=no`).
+    Refused,
+}
+
 /// Settings of sessions, transactions and their housekeeping.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
@@ -51,6 +61,8 @@ pub struct NodeSettings {
     pub snap_count: u64,
     /// Log bytes after which a snapshot is due, half of it at random; `None` never.
     pub snap_bytes: Option<u64>,
+    /// Whether it takes clients while it leads.
+    pub leader_clients: LeaderClients,
     /// What reconfig answers.
     pub reconfig: ReconfigSupport,
     /// Seed of every random choice that the brain makes.

@@ -15,6 +15,7 @@ mod member_disk;
 mod member_words;
 mod metrics;
 mod net;
+mod open_files;
 mod peers;
 mod port_probe;
 mod purger;
@@ -23,8 +24,10 @@ mod run;
 mod serve_error;
 mod settings;
 mod shared;
+mod shedding;
 mod snapshotter;
 mod words;
 
+pub use open_files::raise_limit;
 pub use run::{Ready, Stop, run, run_until};
 pub use serve_error::ServeError;

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use zebu_node::{Enforcement, NodeSettings, ReconfigSupport, ThrottleSettings};
+use zebu_node::{Enforcement, LeaderClients, NodeSettings, ReconfigSupport, ThrottleSettings};
 use zebu_proto::ServerId;
 use zebu_tree::access::{self, AclChecks, AuthSettings, DigestScheme, QuotaEnforcement};
 use zebu_tree::{DigestMode, Policy, TreeOptions, TtlNodes};
 use zebu_zab::{Dynamic, HistoryLimits, PeerSettings};
 
+use crate::config::membership::{Membership, Role};
 use crate::config::{DigestAlgorithm, ServerConfig};
 use crate::dynamic_config;
 
@@ -61,6 +62,11 @@ pub(crate) fn node_settings(config: &ServerConfig, seed: u64) -> NodeSettings {
         container_never_used_ms: config.containers.max_never_used.map_or(0, millis),
         snap_count: u64::from(config.storage.snap_count),
         snap_bytes: config.storage.snap_size_limit.map(|limit| limit.0),
+        leader_clients: if config.membership.leader_serves {
+            LeaderClients::Served
+        } else {
+            LeaderClients::Refused
+        },
         reconfig: match (config.reconfig_enabled, config.membership.is_ensemble()) {
             (false, _) => ReconfigSupport::Disabled,
             (true, false) => ReconfigSupport::Standalone,
@@ -70,6 +76,18 @@ pub(crate) fn node_settings(config: &ServerConfig, seed: u64) -> NodeSettings {
         },
         seed,
     }
+}
+
+/// How many requests may be on their way in this server. All of them meet at the leader of an ensemble, so each voter
+/// has a share.
+pub(crate) fn requests_max(config: &ServerConfig) -> usize {
+    let limit = config.limits.global_outstanding_limit;
+    let Membership { members, my_id, .. } = &config.membership;
+    let voters = members.values().filter(|member| member.role == Role::Participant).count() as u32;
+    let has_vote = my_id.and_then(|me| members.get(&me)).is_some_and(|me| me.role == Role::Participant);
+    let share = if has_vote && voters > 2 { limit / (voters - 1) } else { limit };
+    let throttled = config.request_throttle.max_requests.unwrap_or(u32::MAX);
+    share.min(throttled).max(1) as usize
 }
 
 /// With weights the bucket is counted in new sessions, and every session of a standalone server is global.
@@ -146,6 +164,24 @@ pub(crate) fn peer_settings(config: &ServerConfig, dynamic: Option<Dynamic>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn voters_share_the_requests_that_may_be_on_their_way() {
+        let with = |voters: i64, me: i64| {
+            let mut config = ServerConfig::built_in();
+            config.membership.my_id = Some(ServerId(me));
+            for id in 1..=voters + 1 {
+                let role = if id <= voters { "participant" } else { "observer" };
+                let line = format!("host:2888:3888:{role};2181");
+                let member =
+                    zebu_zab::membership::parse_member(&line, zebu_zab::membership::Addresses::One).unwrap();
+                config.membership.members.insert(ServerId(id), member);
+            }
+            requests_max(&config)
+        };
+        assert_eq!((with(2, 1), with(3, 1), with(5, 2), with(5, 6)), (1000, 500, 250, 1000));
+        assert_eq!(requests_max(&ServerConfig::built_in()), 1000);
+    }
 
     #[test]
     fn a_leader_is_to_be_reached_within_the_limit_for_that_or_else_for_the_beginning() {

@@ -19,6 +19,7 @@ use crate::inbox::Inbox;
 use crate::lanes::LaneRegistry;
 use crate::large_requests::LargeRequests;
 use crate::metrics::Metrics;
+use crate::settings;
 use crate::words::TRACE_MASK_DEFAULT;
 
 /// What a server does for clients, for reports.
@@ -67,10 +68,9 @@ impl Shared {
     pub(crate) fn new(config: ServerConfig, clock: Clock, replica: Replica, hash_seed: u64) -> Shared {
         let standing =
             if config.membership.is_ensemble() { Standing::NotServing } else { Standing::Standalone };
-        let throttled = config.request_throttle.max_requests.unwrap_or(u32::MAX);
-        let room = config.limits.global_outstanding_limit.min(throttled).max(1);
+        let room = settings::requests_max(&config);
         Shared {
-            inbox: Inbox::new(room as usize),
+            inbox: Inbox::new(room),
             large_requests: LargeRequests::new(&config.limits),
             config,
             clock,

@@ -24,6 +24,7 @@ use crate::inbox::{SessionsReport, Urgent};
 use crate::lanes::LaneCell;
 use crate::member_words;
 use crate::shared::{Shared, Standing};
+use crate::shedding;
 
 /// Bytes after a word that are read and thrown away before the connection is closed.
 const DISCARD_BYTES_MAX: usize = 64 * 1024;
@@ -45,7 +46,7 @@ pub(crate) async fn answer(
     if word == Word::TelnetClose {
         return String::new();
     }
-    if !shared.config.four_letter_words.allows(word.name()) {
+    if !shared.config.four_letter_words.allows(word) {
         return render_not_allowed(word);
     }
     info!(peer = %cell.peer, word = word.name(), "four-letter word");
@@ -100,7 +101,8 @@ async fn report(
         Word::Isro => Report::Writable,
         Word::Gtmk => Report::TraceMask(shared.trace_mask()),
         Word::Stmk => {
-            let mask = read_mask(stream, rest, shared.config.listen.sessionless_timeout).await?;
+            let bytes = read_argument(word, stream, rest, shared).await;
+            let mask = i64::from_be_bytes(bytes.try_into().ok()?);
             shared.set_trace_mask(mask);
             Report::TraceMask(mask)
         }
@@ -113,17 +115,34 @@ async fn report(
             shared.metrics.reset();
             Report::ServerStatsReset
         }
+        Word::Shed => match shedding::percentage(&read_argument(word, stream, rest, shared).await) {
+            Some(percentage) => shedding::shed(shared, percentage),
+            None => Report::ShedWhat,
+        },
         Word::TelnetClose => return None,
     })
 }
 
-/// The eight bytes behind `stmk`; `None` if they do not come in time.
-async fn read_mask(stream: &mut (impl AsyncRead + Unpin), rest: &[u8], patience: Duration) -> Option<i64> {
-    let mut bytes = [0; 8];
-    let have = rest.len().min(bytes.len());
-    bytes[..have].copy_from_slice(&rest[..have]);
-    timeout(patience, stream.read_exact(&mut bytes[have..])).await.ok()?.ok()?;
-    Some(i64::from_be_bytes(bytes))
+/// What belongs to a word and follows it: shorter than it should be if the client ends or does not go on.
+async fn read_argument(
+    word: Word,
+    stream: &mut (impl AsyncRead + Unpin),
+    rest: &[u8],
+    shared: &Shared,
+) -> Vec<u8> {
+    let mut bytes = rest[..rest.len().min(word.argument_length())].to_vec();
+    let more = async {
+        let is_text = word == Word::Shed;
+        while bytes.len() < word.argument_length() && !(is_text && bytes.last() == Some(&b'\n')) {
+            match stream.read_u8().await {
+                Ok(byte) => bytes.push(byte),
+                Err(_) => return,
+            }
+        }
+    };
+    // Whatever came counts; the word knows what is too little.
+    let _ = timeout(shared.config.listen.sessionless_timeout, more).await;
+    bytes
 }
 
 /// What only the core knows; `None` if it has ended.

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use zebu_node::{
-    Enforcement, Event, Lane, LaneId, Lanes, LogBatch, Moment, Node, NodeSettings, ReconfigSupport, Replica,
-    ThrottleSettings,
+    Enforcement, Event, Lane, LaneId, Lanes, LeaderClients, LogBatch, Moment, Node, NodeSettings,
+    ReconfigSupport, Replica, ThrottleSettings,
 };
 use zebu_proto::Reader;
 use zebu_proto::client::ConnectRequest;
@@ -42,6 +42,7 @@ fn settings() -> NodeSettings {
         container_never_used_ms: 0,
         snap_count: 100_000,
         snap_bytes: None,
+        leader_clients: LeaderClients::Served,
         reconfig: ReconfigSupport::Disabled,
         seed: 5,
     }

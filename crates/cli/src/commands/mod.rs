@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod dev;
 pub(crate) mod log;
+pub(crate) mod rebalance;
 pub(crate) mod restart;
 pub(crate) mod serve;
 pub(crate) mod shell;

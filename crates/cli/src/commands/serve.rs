@@ -82,6 +82,7 @@ pub(crate) fn serve(inputs: &Inputs, format: LogFormat) -> ExitCode {
         complain("Invalid config, exiting abnormally");
         return ExitCode::from(BAD_CONFIG);
     };
+    zebu_server::raise_limit();
     match zebu_server::run(config, announce) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -1,7 +1,7 @@
 //! A look at servers again and again, by their four-letter words: no session, no right to read anything.
 
 mod roles;
-mod sample;
+pub(crate) mod sample;
 mod view;
 
 use std::io::IsTerminal;
@@ -13,6 +13,7 @@ use crate::console::{begin, say};
 use roles::Role;
 use sample::Sample;
 use view::Row;
+pub(crate) use view::align;
 
 /// How often to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ pub(crate) fn show_roles(addresses: &[String], form: Form) -> bool {
 }
 
 /// Asks all servers at once: a slow one does not hold up the others.
-fn ask_all(addresses: &[String]) -> Vec<Result<Sample, String>> {
+pub(crate) fn ask_all(addresses: &[String]) -> Vec<Result<Sample, String>> {
     std::thread::scope(|scope| {
         let asked: Vec<_> = addresses.iter().map(|address| scope.spawn(|| sample::take(address))).collect();
         asked
@@ -79,7 +80,7 @@ fn look(addresses: &[String], before: &mut [Option<Sample>]) -> Vec<Row> {
     .collect()
 }
 
-fn now() -> String {
+pub(crate) fn now() -> String {
     Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 

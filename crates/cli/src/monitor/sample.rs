@@ -51,7 +51,8 @@ pub(crate) fn number_after_0x(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
-fn ask(address: &str, word: &str) -> io::Result<String> {
+/// Sends a word and what belongs to it, and returns the whole answer.
+pub(crate) fn ask(address: &str, word: &str) -> io::Result<String> {
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in address.to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, TIMEOUT).and_then(|stream| converse(stream, word)) {

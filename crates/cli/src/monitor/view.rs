@@ -54,7 +54,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
 }
 
 /// Columns one below the other. A line with fewer cells is a remark and widens its first column only.
-pub(super) fn align(lines: &[Vec<String>], columns: usize) -> String {
+pub(crate) fn align(lines: &[Vec<String>], columns: usize) -> String {
     let full = |line: &&Vec<String>| line.len() == columns;
     let width = |column: usize| {
         let cells = lines.iter().filter(full).map(|line| line[column].chars().count());

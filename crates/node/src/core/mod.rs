@@ -30,7 +30,7 @@ use crate::lane::{CloseReason, LaneId, Lanes, Upstream};
 use crate::receive::Submission;
 use crate::replica::Replica;
 use crate::session::TrackerReport;
-use crate::settings::NodeSettings;
+use crate::settings::{LeaderClients, NodeSettings};
 
 /// What happened at the edge.
 #[derive(Debug)]
@@ -258,7 +258,7 @@ impl Node {
         lanes: &mut impl Lanes,
         now: Moment,
     ) {
-        if let Role::Idle = self.role {
+        if !self.takes_clients() {
             lanes.with(lane, |lane| lane.close(CloseReason::NotServing));
             return;
         }
@@ -280,6 +280,16 @@ impl Node {
                 learner.connect(&mut self.desk, (lane, timeout_ms), request, replica, lanes);
             }
             Role::Idle => {}
+        }
+    }
+
+    fn takes_clients(&self) -> bool {
+        match &self.role {
+            Role::Deciding(decider) => {
+                !decider.leads() || self.desk.settings.leader_clients == LeaderClients::Served
+            }
+            Role::Learning(_) => true,
+            Role::Idle => false,
         }
     }
 

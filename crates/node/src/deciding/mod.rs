@@ -55,6 +55,11 @@ impl Wanted<'_> {
 }
 
 impl Decider {
+    /// Whether there are others that learn from it.
+    pub(crate) fn leads(&self) -> bool {
+        self.upstream == Upstream::Leading
+    }
+
     /// Begins with what the tree holds: its sessions get a full timeout from now.
     pub(crate) fn new(desk: &Desk, upstream: Upstream, replica: &Replica, now: Moment) -> Decider {
         let settings = &desk.settings;

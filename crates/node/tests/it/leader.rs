@@ -1,6 +1,6 @@
 //! What a leader does for its own clients and for those of its learners.
 
-use zebu_node::{CloseReason, LaneId, NodeSettings, Order, Phase};
+use zebu_node::{CloseReason, LaneId, LeaderClients, NodeSettings, Order, Phase};
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::quorum::{Packet, Touch};
 use zebu_proto::txn::{Txn, TxnEntry, TxnHeader};
@@ -59,6 +59,18 @@ fn own_client(leader: &mut Member, timeout_ms: i32) -> LaneId {
 fn hello_of(session: SessionId) -> ConnectRequest {
     let password = zebu_proto::password::session_password(session);
     ConnectRequest { session_id: session.0, password: Some(password.into()), ..hello(TIMEOUT_MS) }
+}
+
+#[test]
+fn a_leader_without_clients_of_its_own_refuses_them_and_serves_its_learners() {
+    let settings = NodeSettings { leader_clients: LeaderClients::Refused, ..settings() };
+    let mut leader = Member::with(settings, Policy::default());
+    leader.lead();
+    let lane = leader.world.open();
+    leader.world.connect(lane, hello(TIMEOUT_MS));
+    assert_eq!(leader.world.phase(lane), Phase::Closed(CloseReason::NotServing));
+    leader.hear_learner(LINK, create_session(AWAY));
+    assert_eq!(leader.decide_all()[0].txn, Txn::CreateSession { timeout_ms: TIMEOUT_MS });
 }
 
 #[test]

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use zebu_node::{
-    AfterAppend, Enforcement, Event, Lane, LaneId, Lanes, LogBatch, Moment, Node, NodeSettings, Phase,
-    ReconfigSupport, Replica, Submission, ThrottleSettings,
+    AfterAppend, Enforcement, Event, Lane, LaneId, Lanes, LeaderClients, LogBatch, Moment, Node,
+    NodeSettings, Phase, ReconfigSupport, Replica, Submission, ThrottleSettings,
 };
 use zebu_proto::client::{ConnectRequest, ConnectResponse};
 use zebu_proto::txn::TxnEntry;
@@ -47,6 +47,7 @@ pub(crate) fn settings() -> NodeSettings {
         container_never_used_ms: 0,
         snap_count: 100_000,
         snap_bytes: None,
+        leader_clients: LeaderClients::Served,
         reconfig: ReconfigSupport::Disabled,
         seed: 5,
     }

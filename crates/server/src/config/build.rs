@@ -14,6 +14,7 @@ use super::server_config::{
     ServerConfig, SessionConfig, SnapshotCompression, StorageConfig, SuperDigest, TreeConfig, WordWhitelist,
 };
 use super::throttle_config::{ConnectionThrottleConfig, ConnectionWeights, RequestThrottleConfig};
+use crate::four_letter::Word;
 
 /// What ZooKeeper uses when the file does not say it.
 const DEFAULT_TICK: Duration = Duration::from_millis(3000);
@@ -387,17 +388,21 @@ fn containers(reader: &mut Reader<'_>) -> ContainerConfig {
 fn whitelist(reader: &mut Reader<'_>, always_answered: &[&str]) -> WordWhitelist {
     let listed = reader.get("4lw.commands.whitelist").map_or("", |setting| &setting.value);
     let mut words: Vec<String> = Vec::new();
+    let is_all = listed.split(',').any(|word| word.trim() == "*");
     for word in listed.split(',').map(str::trim) {
-        if word == "*" {
-            return WordWhitelist::All;
-        }
-        let known = crate::four_letter::Word::from_name(word).is_some();
-        if !known && !word.is_empty() {
+        let known = Word::from_name(word);
+        if is_all {
+            // The others are meant already.
+            words.extend(known.filter(|word| !word.is_in_all()).map(|word| word.name().to_owned()));
+        } else if known.is_none() && !word.is_empty() {
             let text = format!("4lw.commands.whitelist lists \"{word}\", which is not a four-letter word");
             reader.findings.warn(&reader.origin("4lw.commands.whitelist"), text);
         } else if !word.is_empty() && !words.iter().any(|listed| listed == word) {
             words.push(word.to_owned());
         }
+    }
+    if is_all {
+        return WordWhitelist::All(words);
     }
     for word in always_answered {
         if !words.iter().any(|listed| listed == word) {

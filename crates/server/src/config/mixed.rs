@@ -57,12 +57,6 @@ pub(super) fn check(settings: &Settings, membership: &Membership, findings: &mut
                     reach every other server";
         findings.mixed(&setting.origin, text);
     }
-    if let Some(setting) = settings.get("leaderServes")
-        && setting.value == "no"
-    {
-        let text = "leaderServes=no: this version serves clients also while it leads; remove it";
-        findings.mixed(&setting.origin, text);
-    }
     if let QuorumRule::Oracle(path) = &membership.quorum {
         let text = format!("oraclePath {}: this version asks no oracle; use three servers", path.display());
         findings.mixed(&settings.whole, text);

@@ -10,6 +10,7 @@ use zebu_proto::ServerId;
 
 use super::membership::Membership;
 use super::throttle_config::{ConnectionThrottleConfig, RequestThrottleConfig};
+use crate::four_letter::Word;
 
 /// Everything a server needs to know before it starts.
 #[derive(Debug, Clone, PartialEq)]
@@ -374,18 +375,20 @@ impl Default for ContainerConfig {
 /// Which four-letter words are answered: `4lw.commands.whitelist` and the rules around it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WordWhitelist {
-    /// `*`.
-    All,
+    /// `*`, and these that it does not mean.
+    All(Vec<String>),
     /// Exactly these; `srvr` is always among them.
     Only(Vec<String>),
 }
 
 impl WordWhitelist {
     /// Whether a known word is answered.
-    pub fn allows(&self, word: &str) -> bool {
+    pub fn allows(&self, word: Word) -> bool {
         match self {
-            WordWhitelist::All => true,
-            WordWhitelist::Only(words) => words.iter().any(|listed| listed == word),
+            WordWhitelist::All(_) if word.is_in_all() => true,
+            WordWhitelist::All(words) | WordWhitelist::Only(words) => {
+                words.iter().any(|listed| listed == word.name())
+            }
         }
     }
 }

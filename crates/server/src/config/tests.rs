@@ -10,6 +10,7 @@ use zebu_proto::ServerId;
 
 use super::membership::{QuorumRule, Role};
 use super::*;
+use crate::four_letter::Word;
 
 const BASE: &str = "tickTime=2000\ndataDir=/data\nclientPort=2181\n";
 
@@ -379,7 +380,10 @@ fn whitelist_of_words() {
     let only = |words: &[&str]| WordWhitelist::Only(words.iter().map(|word| (*word).to_owned()).collect());
     assert_eq!(file(BASE).config().four_letter_words, only(&["srvr"]));
     assert_eq!(words("stat, ruok ,mntr"), only(&["stat", "ruok", "mntr", "srvr"]));
-    assert_eq!(words("stat,*,bogus"), WordWhitelist::All);
+    assert_eq!(words("stat,*,bogus"), WordWhitelist::All(vec![]));
+    assert_eq!(words("*,shed"), WordWhitelist::All(vec!["shed".to_owned()]));
+    assert!(words("*").allows(Word::Mntr) && !words("*").allows(Word::Shed));
+    assert!(words("*, shed").allows(Word::Shed) && words("shed").allows(Word::Shed));
     assert_eq!(words(""), only(&["srvr"]));
     let read_only = with_base("").word("readonlymode.enabled=true").config();
     assert_eq!(read_only.four_letter_words, only(&["srvr", "isro"]));
@@ -692,7 +696,6 @@ fn what_keeps_a_member_from_a_mixed_ensemble_is_named() {
         ("localSessionsEnabled=true", "zoo.cfg:9: localSessionsEnabled=true: this version has no local"),
         ("sslQuorum=true", "zoo.cfg:9: sslQuorum=true: the other servers speak TLS"),
         ("quorum.auth.enableSasl=true", "zoo.cfg:9: quorum.auth.enableSasl=true: the other servers ask"),
-        ("leaderServes=no", "zoo.cfg:9: leaderServes=no: this version serves clients"),
         ("observerMasterPort=2191", "zoo.cfg:9: observerMasterPort: this version serves no observers"),
         ("closeSessionTxn.enabled=false", "zoo.cfg:9: closeSessionTxn.enabled=false: transactions"),
     ] {

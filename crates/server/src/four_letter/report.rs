@@ -75,6 +75,15 @@ pub enum Report {
     ConnectionStatsReset,
     /// `srst`, after the reset.
     ServerStatsReset,
+    /// `shed`, after that.
+    Shed {
+        /// Connections that were closed.
+        closed: usize,
+        /// Connections that stay.
+        left: usize,
+    },
+    /// `shed` with something that is no percentage.
+    ShedWhat,
 }
 
 /// `srvr`.
@@ -288,6 +297,10 @@ pub fn render(report: &Report) -> String {
         }
         Report::ConnectionStatsReset => out.push_str("Connection stats reset.\n"),
         Report::ServerStatsReset => out.push_str("Server stats reset.\n"),
+        Report::Shed { closed, left } => {
+            let _ = writeln!(out, "Connections shed: {closed}\nConnections left: {left}");
+        }
+        Report::ShedWhat => out.push_str("shed needs a percentage from 0 to 100, as in: shed 25\n"),
     }
     out
 }
@@ -310,6 +323,7 @@ pub fn render_not_serving(word: Word) -> Option<String> {
         | Word::Dirs
         | Word::Dump
         | Word::Mntr
+        | Word::Shed
         | Word::Srst
         | Word::Srvr
         | Word::Stat

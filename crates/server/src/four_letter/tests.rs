@@ -295,6 +295,8 @@ fn short_answers() {
     for (report, text) in [
         (Report::Alive, "imok"),
         (Report::Writable, "rw"),
+        (Report::Shed { closed: 3, left: 9 }, "Connections shed: 3\nConnections left: 9\n"),
+        (Report::ShedWhat, "shed needs a percentage from 0 to 100, as in: shed 25\n"),
         (Report::ReadOnly, "ro"),
         (Report::TraceMask(306), "306"),
         (Report::ConnectionStatsReset, "Connection stats reset.\n"),

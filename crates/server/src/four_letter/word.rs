@@ -25,6 +25,8 @@ pub enum Word {
     Mntr,
     /// Whether the process lives.
     Ruok,
+    /// Sends a share of the clients to other servers; a percentage follows. ZooKeeper does not know it.
+    Shed,
     /// Resets the statistics of the server.
     Srst,
     /// The server in short.
@@ -48,7 +50,7 @@ const TELNET_CLOSE: [u8; 4] = [0xff, 0xf4, 0xff, 0xfd];
 
 impl Word {
     /// Every word that has a name of four letters.
-    pub const ALL: [Word; 18] = [
+    pub const ALL: [Word; 19] = [
         Word::Conf,
         Word::Cons,
         Word::Crst,
@@ -60,6 +62,7 @@ impl Word {
         Word::Isro,
         Word::Mntr,
         Word::Ruok,
+        Word::Shed,
         Word::Srst,
         Word::Srvr,
         Word::Stat,
@@ -83,6 +86,7 @@ impl Word {
             Word::Isro => "isro",
             Word::Mntr => "mntr",
             Word::Ruok => "ruok",
+            Word::Shed => "shed",
             Word::Srst => "srst",
             Word::Srvr => "srvr",
             Word::Stat => "stat",
@@ -110,8 +114,17 @@ impl Word {
         Word::ALL.into_iter().find(|word| word.name() == name)
     }
 
-    /// How many bytes after the word belong to it.
+    /// How many bytes after the word belong to it, at most.
     pub fn argument_length(self) -> usize {
-        if self == Word::Stmk { 8 } else { 0 }
+        match self {
+            Word::Stmk => 8,
+            Word::Shed => " 100\n".len(),
+            _ => 0,
+        }
+    }
+
+    /// Whether `*` in the whitelist means it too. Who disturbs clients must be allowed to by name.
+    pub fn is_in_all(self) -> bool {
+        self != Word::Shed
     }
 }

@@ -17,6 +17,7 @@ use super::connection::Connection;
 use super::peer;
 use crate::config::membership::HostPort;
 use crate::config::{BindAddress, ListenConfig};
+use crate::open_files;
 use crate::serve_error::ServeError;
 use crate::shared::Shared;
 
@@ -31,6 +32,8 @@ pub(crate) struct Listener {
     listener: TcpListener,
     shared: Arc<Shared>,
     per_address: Arc<PerAddress>,
+    /// Connections that it may have.
+    connections_max: usize,
 }
 
 impl Listener {
@@ -40,7 +43,8 @@ impl Listener {
             address: listen.client.to_string(),
             reason: error.to_string(),
         })?;
-        Ok(Listener { listener, shared, per_address: Arc::default() })
+        let connections_max = open_files::connections_max(listen.max_connections);
+        Ok(Listener { listener, shared, per_address: Arc::default(), connections_max })
     }
 
     /// Where it listens; tells the port if the system chose it.
@@ -110,9 +114,8 @@ impl Listener {
         let shared = &self.shared;
         shared.metrics.connection_requests.increment();
         let listen = &shared.config.listen;
-        let total = listen.max_connections.map_or(usize::MAX, |max| max as usize);
         let admitted = if shared.stopping.load(Ordering::Acquire)
-            || shared.connections.load(Ordering::Acquire) >= total
+            || shared.connections.load(Ordering::Acquire) >= self.connections_max
         {
             None
         } else {
@@ -120,7 +123,10 @@ impl Listener {
         };
         let Some(admitted) = admitted else {
             shared.metrics.connections_rejected.increment();
-            info!(%peer, "connection refused: too many connections (maxClientCnxns, maxCnxns) or stopping");
+            info!(
+                %peer,
+                "connection refused: too many connections (maxClientCnxns, maxCnxns, open files) or stopping"
+            );
             return;
         };
         if let Err(error) = prepare_stream(&stream, listen) {

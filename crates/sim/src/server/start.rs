@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use zebu_node::{Enforcement, Node, NodeSettings, ReconfigSupport, Replica, Restore, ThrottleSettings};
+use zebu_node::{
+    Enforcement, LeaderClients, Node, NodeSettings, ReconfigSupport, Replica, Restore, ThrottleSettings,
+};
 use zebu_proto::txn::TxnEntry;
 use zebu_proto::{Acl, ServerId, SessionId, StatPersisted, Zxid};
 use zebu_storage::format::snapshot::{Encoder, SnapshotVisitor};
@@ -386,6 +388,7 @@ fn node_settings(server: usize, incarnation: u32, shape: &Shape) -> NodeSettings
         container_never_used_ms: 0,
         snap_count: shape.disk.snap_count,
         snap_bytes: None,
+        leader_clients: LeaderClients::Served,
         reconfig: ReconfigSupport::Disabled,
         seed: shape.seed ^ (server as u64) << 32 ^ u64::from(incarnation),
     }

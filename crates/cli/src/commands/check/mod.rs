@@ -132,7 +132,7 @@ fn members(config: &ServerConfig) -> String {
 
 fn words(whitelist: &WordWhitelist) -> Vec<&str> {
     match whitelist {
-        WordWhitelist::All => vec!["*"],
+        WordWhitelist::All(words) => std::iter::once("*").chain(words.iter().map(String::as_str)).collect(),
         WordWhitelist::Only(words) => words.iter().map(String::as_str).collect(),
     }
 }
