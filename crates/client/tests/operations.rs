@@ -51,6 +51,26 @@ async fn nodes_of_every_mode() {
 }
 
 #[tokio::test]
+async fn a_node_without_data_is_empty_and_null_only_if_asked_for() {
+    let server = Server::start().await;
+    let client = server.builder().compression(Compression::Gzip).connect().await.unwrap();
+    client.create("/empty").await.unwrap();
+    client.create("/null").null_data().await.unwrap();
+    client.ensure_path("/made/along").await.unwrap();
+    let mut transaction = client.transaction();
+    transaction.create("/empty-of-two", CreateSpec::new());
+    transaction.create("/null-of-two", CreateSpec::new().null_data());
+    transaction.await.unwrap();
+    let is_null = async |path| client.get(path).await.unwrap().is_null;
+    for path in ["/empty", "/made", "/made/along", "/empty-of-two"] {
+        assert!(!is_null(path).await, "{path}");
+    }
+    for path in ["/null", "/null-of-two"] {
+        assert!(is_null(path).await, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn data_and_versions() {
     let server = Server::start().await;
     let client = server.client().await;
@@ -87,7 +107,7 @@ async fn data_and_versions() {
     assert_eq!(client.create("/empty").await.unwrap().stat.data_length, 0);
     assert_eq!(client.get("/empty").await.unwrap().data, "");
     client.create("/zero").data("").await.unwrap();
-    client.create("/null").await.unwrap();
+    client.create("/null").null_data().await.unwrap();
     let is_null = async |path| client.get(path).await.unwrap().is_null;
     assert_eq!((is_null("/zero").await, is_null("/null").await), (false, true));
 }

@@ -151,9 +151,10 @@ async fn find_present(
 fn create(client: &Client, path: &str, node: &SavedNode) -> Vec<Pending<()>> {
     let acl = if node.acl.is_empty() { Acl::open() } else { node.acl.clone() };
     let mut create = client.create(path).acl(acl);
-    if let Some(data) = &node.data {
-        create = create.data(data.clone());
-    }
+    create = match &node.data {
+        Some(data) => create.data(data.clone()),
+        None => create.null_data(),
+    };
     let sent = create.send();
     vec![Box::pin(async move { sent.await.map(drop) })]
 }

@@ -12,6 +12,7 @@ use zebu_proto::{Acl, ErrorCode};
 use super::call::{Attempt, Call};
 use super::client::Client;
 use super::compression::Compression;
+use super::content::Content;
 use super::error::Error;
 use super::janitor::Chore;
 use super::pending::{Pending, sendable};
@@ -65,7 +66,7 @@ pub(super) enum IfPresent {
 pub struct Create {
     pub(super) client: Client,
     pub(super) path: String,
-    pub(super) data: Option<Bytes>,
+    pub(super) content: Content,
     pub(super) lifetime: Lifetime,
     pub(super) naming: Naming,
     pub(super) acl: Arc<[Acl]>,
@@ -77,7 +78,7 @@ pub struct Create {
 }
 
 impl Client {
-    /// Creates a node. Without options: persistent, without data, with the client's ACL.
+    /// Creates a node. Without options: persistent, empty, with the client's ACL.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -101,7 +102,7 @@ impl Client {
         Create {
             client: self.clone(),
             path: path.to_owned(),
-            data: None,
+            content: Content::Empty,
             lifetime: Lifetime::Persistent,
             naming: Naming::Exact,
             acl: self.acl.clone(),
@@ -161,7 +162,13 @@ impl Client {
 impl Create {
     /// The node's data.
     pub fn data(mut self, data: impl Into<Bytes>) -> Create {
-        self.data = Some(data.into());
+        self.content = Content::Given(data.into());
+        self
+    }
+
+    /// No data at all, which clients in Java see as null. Without this and [`Create::data`] the node is empty.
+    pub fn null_data(mut self) -> Create {
+        self.content = Content::Null;
         self
     }
 
@@ -244,7 +251,7 @@ impl Create {
 
     fn begin(mut self) -> Pending<Created> {
         let span = tracing::debug_span!("create", path = %self.path);
-        self.data = self.data.take().map(|data| self.compression.pack(data));
+        self.content = std::mem::take(&mut self.content).packed(self.compression);
         let prepared = self.prepare();
         let first = match &prepared {
             Ok(call) => self.client.start(call),
@@ -306,7 +313,7 @@ impl Create {
         let request = CreateRequest {
             op,
             path: Some(full.into()),
-            data: self.data.as_deref().map(Into::into),
+            data: self.content.wire(),
             acl: Some(self.acl.to_vec()),
             flags: mode.flags(),
             ttl_ms,

@@ -142,10 +142,7 @@ impl Create {
                     let read =
                         self.client.get(&named).compression(Compression::None).retry(Retry::Never).await;
                     match read {
-                        Ok(node)
-                            if node.stat.version == 0
-                                && node.data == self.data.clone().unwrap_or_default() =>
-                        {
+                        Ok(node) if node.stat.version == 0 && node.data == self.content.bytes() => {
                             Ok(node.stat)
                         }
                         Ok(_) => return Err(error),
@@ -153,7 +150,7 @@ impl Create {
                     }
                 }
                 IfPresent::Set(version) => {
-                    let data = self.data.clone().unwrap_or_default();
+                    let data = self.content.bytes();
                     let set = self.client.set(&named, data).version(version).compression(Compression::None);
                     set.retry(Retry::Never).await
                 }

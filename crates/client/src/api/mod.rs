@@ -6,6 +6,7 @@ mod call;
 mod children;
 mod client;
 mod compression;
+mod content;
 mod create;
 mod create_run;
 mod delete;

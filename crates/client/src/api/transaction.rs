@@ -16,6 +16,7 @@ use zebu_proto::{Acl, ErrorCode, Jute, OpCode, Stat};
 
 use super::call::Call;
 use super::client::Client;
+use super::content::Content;
 use super::error::{Error, ErrorKind};
 use super::pending::{Pending, sendable};
 use super::retry::{Repeat, RetryPolicy};
@@ -50,7 +51,7 @@ impl<R> OpRef<R> {
 /// A node to be created by a transaction.
 #[derive(Clone, Debug)]
 pub struct CreateSpec {
-    data: Option<Bytes>,
+    content: Content,
     mode: CreateMode,
     ttl: Option<Duration>,
     acl: Option<Vec<Acl>>,
@@ -58,19 +59,25 @@ pub struct CreateSpec {
 
 impl Default for CreateSpec {
     fn default() -> CreateSpec {
-        CreateSpec { data: None, mode: CreateMode::Persistent, ttl: None, acl: None }
+        CreateSpec { content: Content::Empty, mode: CreateMode::Persistent, ttl: None, acl: None }
     }
 }
 
 impl CreateSpec {
-    /// A persistent node without data and with the client's ACL.
+    /// A persistent, empty node with the client's ACL.
     pub fn new() -> CreateSpec {
         CreateSpec::default()
     }
 
     /// The node's data.
     pub fn data(mut self, data: impl Into<Bytes>) -> CreateSpec {
-        self.data = Some(data.into());
+        self.content = Content::Given(data.into());
+        self
+    }
+
+    /// No data at all, which clients in Java see as null. Without this and [`CreateSpec::data`] the node is empty.
+    pub fn null_data(mut self) -> CreateSpec {
+        self.content = Content::Null;
         self
     }
 
@@ -172,7 +179,7 @@ impl Transaction {
             let error = self.client.invalid(OPERATION, path, "a mode with a TTL needs one of at least 1 ms");
             self.problem.get_or_insert(error);
         }
-        let data = spec.data.map(|data| Arc::from(&*self.client.compression.pack(data)));
+        let data = spec.content.packed(self.client.compression).wire();
         let acl = Some(spec.acl.unwrap_or_else(|| self.client.acl.to_vec()));
         let flags = spec.mode.flags();
         self.push(path, |path| {

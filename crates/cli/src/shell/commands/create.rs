@@ -95,9 +95,10 @@ impl Command for Create {
             }
             paths::check_new(&self.path, naming)?;
             let mut create = session.client()?.create(&self.path).ttl(self.ttl).mode(self.mode);
-            if let Some(data) = &self.data {
-                create = create.data(data.clone());
-            }
+            create = match &self.data {
+                Some(data) => create.data(data.clone()),
+                None => create.null_data(),
+            };
             if let Some(acl) = acl {
                 if acl.entries.is_empty() {
                     return Err(invalid_acl(None));
