@@ -47,6 +47,7 @@ pub(crate) fn settings() -> NodeSettings {
         container_never_used_ms: 0,
         snap_count: 100_000,
         snap_bytes: None,
+        read_only_after_ms: None,
         reconfig: ReconfigSupport::Disabled,
         seed: 5,
     }

@@ -386,6 +386,7 @@ fn node_settings(server: usize, incarnation: u32, shape: &Shape) -> NodeSettings
         container_never_used_ms: 0,
         snap_count: shape.disk.snap_count,
         snap_bytes: None,
+        read_only_after_ms: None,
         reconfig: ReconfigSupport::Disabled,
         seed: shape.seed ^ (server as u64) << 32 ^ u64::from(incarnation),
     }
