@@ -5,6 +5,8 @@
 
 #[path = "common/falsify.rs"]
 mod falsify;
+#[path = "common/processes.rs"]
+mod processes;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,120 +15,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use processes::{Ensemble, PATIENCE};
 use tempfile::TempDir;
 use zebu_client::Client;
-use zebu_testing::{four_letter, port};
-
-/// How long an ensemble may take to get somewhere. Far more than it needs: it decides nothing.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-struct Ensemble {
-    home: TempDir,
-    clients: Vec<SocketAddr>,
-    children: Vec<Option<Child>>,
-}
-
-impl Ensemble {
-    fn start(count: usize) -> Ensemble {
-        Ensemble::start_with(count, "initLimit=20")
-    }
-
-    fn start_with(count: usize, line: &str) -> Ensemble {
-        let home = TempDir::new().unwrap();
-        let mut addresses = Vec::new();
-        while addresses.len() < 3 * count {
-            let address = port::free_address().unwrap();
-            if !addresses.contains(&address) {
-                addresses.push(address);
-            }
-        }
-        let members: String = (0..count)
-            .map(|index| {
-                let [quorum, election] = [addresses[3 * index + 1], addresses[3 * index + 2]];
-                format!("server.{}=127.0.0.1:{}:{}\n", index + 1, quorum.port(), election.port())
-            })
-            .collect();
-        let clients: Vec<SocketAddr> = (0..count).map(|index| addresses[3 * index]).collect();
-        for (index, client) in clients.iter().enumerate() {
-            let data = home.path().join(format!("data{index}"));
-            fs::create_dir(&data).unwrap();
-            fs::write(data.join("myid"), format!("{}\n", index + 1)).unwrap();
-            let text = format!(
-                "tickTime=500\n{line}\nsyncLimit=10\ndataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\n\
-                 4lw.commands.whitelist=*\nadmin.enableServer=false\n{members}",
-                data.display(),
-                client.port()
-            );
-            fs::write(home.path().join(format!("zoo{index}.cfg")), text).unwrap();
-        }
-        let children = (0..count).map(|_| None).collect();
-        let mut ensemble = Ensemble { home, clients, children };
-        (0..count).for_each(|index| ensemble.run(index));
-        ensemble
-    }
-
-    fn data(&self, index: usize) -> PathBuf {
-        self.home.path().join(format!("data{index}"))
-    }
-
-    fn run(&mut self, index: usize) {
-        let log = fs::File::create(self.home.path().join(format!("log{index}"))).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_zebu"))
-            .arg("serve")
-            .arg(self.home.path().join(format!("zoo{index}.cfg")))
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        self.children[index] = Some(child);
-    }
-
-    fn kill(&mut self, index: usize) {
-        let mut child = self.children[index].take().unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-
-    fn mode(&self, index: usize) -> Option<String> {
-        let text = four_letter::ask(self.clients[index], "srvr", Duration::from_secs(5)).ok()?;
-        text.lines().find_map(|line| line.strip_prefix("Mode: ").map(str::to_owned))
-    }
-
-    /// Waits until so many serve, one of them as the leader; returns him.
-    fn await_leader(&self, serving: usize) -> usize {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let modes: Vec<_> = (0..self.clients.len()).map(|index| self.mode(index)).collect();
-            let leaders: Vec<usize> =
-                (0..modes.len()).filter(|&index| modes[index].as_deref() == Some("leader")).collect();
-            if leaders.len() == 1 && modes.iter().flatten().count() == serving {
-                return leaders[0];
-            }
-            assert!(Instant::now() < deadline, "no leader among {modes:?}\n{}", self.logs());
-            std::thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    fn logs(&self) -> String {
-        let log =
-            |index| fs::read_to_string(self.home.path().join(format!("log{index}"))).unwrap_or_default();
-        (0..self.clients.len()).map(|index| format!("server {index}:\n{}", log(index))).collect()
-    }
-
-    async fn client(&self, servers: &[usize]) -> Client {
-        let list: Vec<String> = servers.iter().map(|&index| self.clients[index].to_string()).collect();
-        Client::connect(&list.join(",")).await.unwrap()
-    }
-}
-
-impl Drop for Ensemble {
-    fn drop(&mut self) {
-        for child in self.children.iter_mut().flatten() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
+use zebu_testing::four_letter;
 
 fn block_on(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(test);
