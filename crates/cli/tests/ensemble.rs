@@ -10,15 +10,12 @@ mod processes;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use processes::{Ensemble, PATIENCE};
 use tempfile::TempDir;
-use zebu_client::Client;
-use zebu_testing::four_letter;
+use zebu_testing::{four_letter, port};
 
 fn block_on(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(test);
