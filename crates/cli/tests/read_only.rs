@@ -88,8 +88,11 @@ fn expect_reads(client: &mut RawClient) {
     assert_eq!(refused(client, OpCode::GetData, path_and_watch("/none", false)), Some(ErrorCode::NoNode));
 }
 
+/// Writes what follows a header.
+type Body = Box<dyn FnOnce(&mut Vec<u8>)>;
+
 fn expect_no_writes(client: &mut RawClient) {
-    let mut refuse = |op, body: Box<dyn FnOnce(&mut Vec<u8>)>| {
+    let mut refuse = |op, body: Body| {
         let (_, header, body) = client.call(op, body).unwrap();
         assert_eq!(error(&header), Some(ErrorCode::NotReadOnly), "{op:?}");
         assert!(body.is_empty());
