@@ -82,3 +82,19 @@ async fn a_client_that_comes_meanwhile_gets_a_session_later() {
     soon(client.create("/later").ephemeral()).await.unwrap();
     assert_eq!(soon(watch).await.kind, EventKind::NodeCreated, "watches move along");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_reads_alone_stops_and_starts_again() {
+    let ensemble = ensemble().await;
+    ensemble.kill(0).await.unwrap();
+    ensemble.kill(1).await.unwrap();
+    let client = reader(&ensemble).await;
+    let first = client.session();
+    soon(ensemble.stop(2)).await.unwrap();
+    state(&client, &[SessionState::Suspended]).await;
+    ensemble.restart(2).await.unwrap();
+    state(&client, &[SessionState::ReadOnly]).await;
+    assert!(client.session().epoch > first.epoch, "what it knew of the session went with it");
+    assert!(soon(client.exists("/zookeeper")).await.unwrap().is_some());
+    soon(client.close()).await.unwrap();
+}

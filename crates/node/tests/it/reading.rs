@@ -7,6 +7,7 @@ use zebu_proto::password::session_password;
 use zebu_proto::txn::Txn;
 use zebu_proto::{Acl, ErrorCode, OpCode, ServerId, SessionId};
 use zebu_tree::Policy;
+use zebu_zab::HistoryLimits;
 
 use crate::client::{
     Ask, EPHEMERAL, add_watch, all_children_number, ask, auth, check_watches, children_watch, children2,
@@ -415,4 +416,34 @@ fn a_watch_set_while_reading_does_not_outlive_its_connection() {
     member.want([]);
     member.world.disconnect(lane);
     assert_eq!(member.world.replica.watches().len(), 0);
+}
+
+#[test]
+fn an_observer_that_is_cut_off_serves_reads_too() {
+    let mut trio = Trio::with(3, 1, HistoryLimits { entries: 1000, bytes: 1 << 20 });
+    let observer = ServerId(4);
+    let lane = trio.client(observer, 30_000);
+    trio.call(observer, lane, create("/a", "x", 0));
+    trio.cut_off(observer);
+    trio.run(READ_ONLY_AFTER_MS + 100);
+    assert!(trio.server(observer).reads_alone && trio.leader().is_some());
+    let world = &mut trio.server(observer).world;
+    world.disconnect(lane);
+    let lane = connect(world, reading_hello());
+    assert_eq!(answer(world, lane, get("/a")).data(), "x");
+}
+
+#[test]
+fn what_may_be_lost_is_not_shown() {
+    let mut trio = Trio::new();
+    let ids: Vec<ServerId> = trio.servers.keys().copied().collect();
+    ids.iter().for_each(|&id| trio.crash(id));
+    trio.distrust(ids[0]);
+    trio.start(ids[0]);
+    trio.run(10 * READ_ONLY_AFTER_MS);
+    assert!(!trio.server(ids[0]).reads_alone);
+    trio.start(ids[1]);
+    trio.start(ids[2]);
+    trio.run(10_000);
+    assert!(trio.server(ids[0]).serving.is_some());
 }

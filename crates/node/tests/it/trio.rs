@@ -198,6 +198,11 @@ impl Trio {
         self.work(id);
     }
 
+    /// The disk of a server that is down may have lost something.
+    pub(crate) fn distrust(&mut self, id: ServerId) {
+        self.down.get_mut(&id).unwrap().trust = Trust::Untrusted;
+    }
+
     /// The process is gone; its disk stays.
     pub(crate) fn crash(&mut self, id: ServerId) {
         let server = self.servers.remove(&id).unwrap();
