@@ -5,7 +5,7 @@
 
 #[path = "common/falsify.rs"]
 mod falsify;
-#[path = "common/processes.rs"]
+#[path = "common/ensemble.rs"]
 mod processes;
 
 use std::fs;
@@ -13,13 +13,9 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use processes::{Ensemble, PATIENCE};
+use processes::{Ensemble, PATIENCE, block_on};
 use tempfile::TempDir;
 use zebu_testing::{four_letter, port};
-
-fn block_on(test: impl Future<Output = ()>) {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(test);
-}
 
 #[test]
 fn writes_through_every_member_are_seen_by_all() {

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
 mod common;
-#[path = "common/processes.rs"]
+#[path = "common/ensemble.rs"]
 mod processes;
 
 use std::net::SocketAddr;

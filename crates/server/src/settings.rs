@@ -61,11 +61,11 @@ pub(crate) fn node_settings(config: &ServerConfig, seed: u64) -> NodeSettings {
         throttled_op_wait_ms: config.request_throttle.throttled_op_wait_time.map_or(0, millis),
         container_check_ms: millis(config.containers.check_interval),
         container_max_per_minute: i64::from(config.containers.max_per_minute),
+        read_only_after_ms: (config.read_only_mode && config.membership.is_ensemble())
+            .then(|| millis(config.sessions.tick_time).max(READ_ONLY_AFTER_MS_MIN)),
         container_never_used_ms: config.containers.max_never_used.map_or(0, millis),
         snap_count: u64::from(config.storage.snap_count),
         snap_bytes: config.storage.snap_size_limit.map(|limit| limit.0),
-        read_only_after_ms: (config.read_only_mode && config.membership.is_ensemble())
-            .then(|| millis(config.sessions.tick_time).max(READ_ONLY_AFTER_MS_MIN)),
         reconfig: match (config.reconfig_enabled, config.membership.is_ensemble()) {
             (false, _) => ReconfigSupport::Disabled,
             (true, false) => ReconfigSupport::Standalone,

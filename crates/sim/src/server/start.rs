@@ -384,9 +384,9 @@ fn node_settings(server: usize, incarnation: u32, shape: &Shape) -> NodeSettings
         container_check_ms: 5 * tick_ms,
         container_max_per_minute: 10_000,
         container_never_used_ms: 0,
+        read_only_after_ms: None,
         snap_count: shape.disk.snap_count,
         snap_bytes: None,
-        read_only_after_ms: None,
         reconfig: ReconfigSupport::Disabled,
         seed: shape.seed ^ (server as u64) << 32 ^ u64::from(incarnation),
     }

@@ -1,5 +1,7 @@
-//! Three processes, or as many as it takes, that are one ensemble. It owns them and their directories.
-#![allow(dead_code, reason = "every test file uses its own part of this")]
+//! Ensembles of real server processes, for tests.
+
+#![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
+#![allow(dead_code, reason = "each test uses a part")]
 
 use std::fs;
 use std::net::SocketAddr;
@@ -14,10 +16,11 @@ use zebu_testing::{four_letter, port};
 /// How long an ensemble may take to get somewhere. Far more than it needs: it decides nothing.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Servers as processes, on one machine.
 pub(crate) struct Ensemble {
-    home: TempDir,
+    pub(crate) home: TempDir,
     pub(crate) clients: Vec<SocketAddr>,
-    children: Vec<Option<Child>>,
+    pub(crate) children: Vec<Option<Child>>,
 }
 
 impl Ensemble {
@@ -46,8 +49,8 @@ impl Ensemble {
             fs::create_dir(&data).unwrap();
             fs::write(data.join("myid"), format!("{}\n", index + 1)).unwrap();
             let text = format!(
-                "tickTime=500\n{line}\nsyncLimit=10\ndataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\n\
-                 4lw.commands.whitelist=*\nadmin.enableServer=false\n{members}",
+                "tickTime=500\nsyncLimit=10\ndataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\n\
+                 4lw.commands.whitelist=*\nadmin.enableServer=false\n{line}\n{members}",
                 data.display(),
                 client.port()
             );
@@ -120,4 +123,8 @@ impl Drop for Ensemble {
             let _ = child.wait();
         }
     }
+}
+
+pub(crate) fn block_on(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap().block_on(test);
 }
