@@ -1,5 +1,5 @@
-//! What Zebu cannot serve yet: a server without a quorum, and a secure port. It needs Apache ZooKeeper, named in
-//! `ZOOKEEPER_CLASSPATH`, so `cargo test` leaves it out; `cargo xtask interop rust-client --apache` runs it.
+//! What needs Apache ZooKeeper, named in `ZOOKEEPER_CLASSPATH`: its server without a quorum, and a secure port, which Zebu
+//! does not have yet. `cargo test` leaves it out; `cargo xtask interop rust-client --apache` runs it.
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
 mod common;

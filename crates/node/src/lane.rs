@@ -56,6 +56,8 @@ pub enum CloseReason {
     Shed,
     /// This server does not serve now: its ensemble has no leader, or it has lost it.
     NotServing,
+    /// This server takes no writes now, and the client did not say that reads are enough.
+    ReadOnly,
 }
 
 /// Who decides about the writes of a connection.
@@ -67,6 +69,8 @@ pub(crate) enum Upstream {
     Leading,
     /// Another server.
     Learning,
+    /// Nobody: this server is cut off from its ensemble.
+    Nobody,
 }
 
 /// What a connection was accepted into. Whatever it asks for is void when that has ended.
@@ -253,14 +257,27 @@ impl Lane {
         self.session = Some(session);
         self.touched_ms = now_ms;
         let response = ConnectResponse::accepted(session.id, session.timeout_ms, read_only);
+        let response = match service.upstream {
+            Upstream::Standalone | Upstream::Leading | Upstream::Learning => response,
+            Upstream::Nobody => response.in_read_only_mode(),
+        };
         self.push_frame(|out| response.encode(out));
         self.stats.last_op = Some(OpCode::CreateSession);
     }
 
     /// Answers the connect request: there is no such session for this client.
     pub fn reject(&mut self, read_only: ReadOnlyField) {
+        self.turn_away(&ConnectResponse::rejected(read_only));
+    }
+
+    /// The same, by a server that takes no writes.
+    pub(crate) fn reject_read_only(&mut self, read_only: ReadOnlyField) {
+        self.turn_away(&ConnectResponse::rejected(read_only).in_read_only_mode());
+    }
+
+    fn turn_away(&mut self, response: &ConnectResponse) {
         if self.phase == Phase::Handshake {
-            self.push_frame(|out| ConnectResponse::rejected(read_only).encode(out));
+            self.push_frame(|out| response.encode(out));
             self.drain();
         }
     }

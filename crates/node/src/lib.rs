@@ -14,6 +14,7 @@ mod learning;
 pub mod limits;
 mod random;
 mod read;
+mod reading;
 mod receive;
 mod replica;
 mod restore;

@@ -11,6 +11,7 @@ use crate::lane::{
     Answer, Asked, CloseReason, HeaderZxid, Lane, LaneId, Phase, Service, Slot, Then, Upstream, Work,
 };
 use crate::limits::CREDENTIALS_MAX;
+use crate::reading::is_refused;
 use crate::replica::Replica;
 use crate::settings::Enforcement;
 use crate::shape::ReplyShape;
@@ -75,6 +76,16 @@ impl Replica {
             let error = Some(ErrorCode::SessionClosedRequireSaslAuth);
             let answer = Answer::Header { zxid: HeaderZxid::Fixed(0), error };
             self.answer_in_turn(lane, asked, answer, Then::Drain);
+            return None;
+        }
+        if lane.service.upstream == Upstream::Nobody
+            && let Some(op) = asked.op
+            && is_refused(op, lane.session.map(|session| session.id), &self.tree)
+        {
+            // Reports know no operation of a write that failed.
+            let asked = Asked { op: None, ..asked };
+            let answer = Answer::Header { zxid: HeaderZxid::Applied, error: Some(ErrorCode::NotReadOnly) };
+            self.answer_in_turn(lane, asked, answer, Then::Continue);
             return None;
         }
         match Request::decode(header.op, &mut reader) {
@@ -208,7 +219,7 @@ fn submit(
         lane.drain();
     }
     let forward = match lane.service.upstream {
-        Upstream::Standalone | Upstream::Leading => None,
+        Upstream::Standalone | Upstream::Leading | Upstream::Nobody => None,
         Upstream::Learning => {
             let record = payload.get(REQUEST_HEADER_SIZE..).unwrap_or_default().into();
             Some(Forward { op, record })

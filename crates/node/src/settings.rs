@@ -57,6 +57,8 @@ pub struct NodeSettings {
     pub container_max_per_minute: i64,
     /// Age at which a container that never had a child goes; zero never.
     pub container_never_used_ms: i64,
+    /// For how long a member that finds no leader serves nobody, before it serves reads; `None` for ever.
+    pub read_only_after_ms: Option<i64>,
     /// Transactions after which a snapshot is due, half of it at random.
     pub snap_count: u64,
     /// Log bytes after which a snapshot is due, half of it at random; `None` never.

@@ -218,6 +218,13 @@ impl CoreThread {
                     info!(?serving, "this member serves");
                     self.shared.set_standing(Standing::Serving(serving));
                 }
+                Some(Order::ServeReadOnly) => {
+                    // Tests of other projects wait for the first words.
+                    info!(
+                        "Read-only server started: there is no leader, clients that are content with reads are served"
+                    );
+                    self.shared.set_standing(Standing::ReadOnly);
+                }
                 Some(Order::StopServing) => {
                     info!("this member serves no more");
                     self.shared.set_standing(Standing::NotServing);

@@ -20,7 +20,7 @@ pub(crate) fn settings(shared: &Shared) -> Option<MemberSettings> {
         election_port: address.election_port,
         quorum_port: address.quorum_port,
         is_observer: own.role == Role::Observer,
-        membership: members.to_string(),
+        membership: (shared.standing() != Standing::ReadOnly).then(|| members.to_string()),
     })
 }
 

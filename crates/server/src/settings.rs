@@ -15,6 +15,9 @@ use crate::dynamic_config;
 /// A standalone server without a `myid` puts this into its session ids.
 const STANDALONE_SERVER_ID: u8 = 1;
 
+/// A member looks for a leader for a tick before it serves reads without one, but not for less than this.
+const READ_ONLY_AFTER_MS_MIN: i64 = 2000;
+
 pub(crate) fn tree_options(config: &ServerConfig, hash_seed: u64) -> TreeOptions {
     TreeOptions {
         ttl_nodes: match (config.tree.extended_types, config.tree.emulate_353_ttl) {
@@ -59,6 +62,8 @@ pub(crate) fn node_settings(config: &ServerConfig, seed: u64) -> NodeSettings {
         throttled_op_wait_ms: config.request_throttle.throttled_op_wait_time.map_or(0, millis),
         container_check_ms: millis(config.containers.check_interval),
         container_max_per_minute: i64::from(config.containers.max_per_minute),
+        read_only_after_ms: (config.read_only_mode && config.membership.is_ensemble())
+            .then(|| millis(config.sessions.tick_time).max(READ_ONLY_AFTER_MS_MIN)),
         container_never_used_ms: config.containers.max_never_used.map_or(0, millis),
         snap_count: u64::from(config.storage.snap_count),
         snap_bytes: config.storage.snap_size_limit.map(|limit| limit.0),
@@ -164,6 +169,7 @@ pub(crate) fn peer_settings(config: &ServerConfig, dynamic: Option<Dynamic>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::membership::Shape;
 
     #[test]
     fn voters_share_the_requests_that_may_be_on_their_way() {
@@ -194,5 +200,20 @@ mod tests {
         assert_eq!(limits(&config), (8, 8));
         config.membership.connect_limit = Some(3);
         assert_eq!(limits(&config), (8, 3));
+    }
+
+    #[test]
+    fn a_member_reads_alone_after_a_tick_or_two_seconds() {
+        let mut config = ServerConfig::built_in();
+        let mut after_ms = |shape, read_only_mode, tick_ms| {
+            config.membership.shape = shape;
+            config.read_only_mode = read_only_mode;
+            config.sessions.tick_time = Duration::from_millis(tick_ms);
+            node_settings(&config, 1).read_only_after_ms
+        };
+        assert_eq!(after_ms(Shape::Ensemble, true, 500), Some(2000));
+        assert_eq!(after_ms(Shape::Ensemble, true, 3000), Some(3000));
+        assert_eq!(after_ms(Shape::Ensemble, false, 3000), None);
+        assert_eq!(after_ms(Shape::Standalone, true, 3000), None);
     }
 }

@@ -29,6 +29,8 @@ pub(crate) enum Standing {
     Standalone,
     /// Its ensemble has no leader, or it has not caught up.
     NotServing,
+    /// It is cut off from its ensemble, and serves reads.
+    ReadOnly,
     /// It takes part.
     Serving(zebu_zab::Serving),
 }

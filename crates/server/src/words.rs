@@ -98,6 +98,7 @@ async fn report(
         Word::Wchc => Report::WatchesBySession(watches_by_session(shared)),
         Word::Wchp => Report::WatchesByPath(watches_by_path(shared)),
         Word::Hash => Report::Digests(shared.read().digest_history().collect()),
+        Word::Isro if shared.standing() == Standing::ReadOnly => Report::ReadOnly,
         Word::Isro => Report::Writable,
         Word::Gtmk => Report::TraceMask(shared.trace_mask()),
         Word::Stmk => {
@@ -157,6 +158,7 @@ fn mode(shared: &Shared) -> Option<Mode> {
     match shared.standing() {
         Standing::Standalone => Some(Mode::Standalone),
         Standing::NotServing => None,
+        Standing::ReadOnly => Some(Mode::ReadOnly),
         Standing::Serving(Serving::Leading { .. }) => Some(Mode::Leader),
         Standing::Serving(Serving::Following { .. }) => Some(Mode::Follower),
         Standing::Serving(Serving::Observing { .. }) => Some(Mode::Observer),

@@ -214,6 +214,12 @@ impl Peer {
         matches!(self.role, Role::Retired)
     }
 
+    /// Whether it looks for a leader, and what is on its disk can be shown meanwhile: all of it is there, and none
+    /// of it is known to be lost.
+    pub fn is_cut_off(&self) -> bool {
+        matches!(self.role, Role::Looking) && self.member.trust == Trust::Trusted
+    }
+
     /// The members, if they may change.
     pub fn configuration(&self) -> Option<&Configuration> {
         self.member.configuration()

@@ -40,6 +40,7 @@ fn settings() -> NodeSettings {
         container_check_ms: 1000,
         container_max_per_minute: 60_000,
         container_never_used_ms: 0,
+        read_only_after_ms: None,
         snap_count: 100_000,
         snap_bytes: None,
         leader_clients: LeaderClients::Served,

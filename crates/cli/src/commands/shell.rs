@@ -20,7 +20,7 @@ Examples:
 Options in front of the command:
   -server HOST:PORT[,HOST:PORT]...[/CHROOT]   [localhost:2181]
   -timeout MILLISECONDS                       session timeout [30000]
-  -r                                          a read-only server will do
+  -r, --readonly                              a read-only server will do
   -waitforconnection                          wait for a connection before the first command
   -client-configuration FILE                  properties of the client
   -q, --quiet                                 answers only, without what zkCli says besides

@@ -70,7 +70,7 @@ pub(crate) fn json(roles: &[Role], time: &str) -> Value {
     })
 }
 
-/// All serve, and one of them leads unless there is one server only.
+/// All serve and take writes, and one of them leads unless there is one server only.
 pub(crate) fn verdict(roles: &[Role]) -> Result<(), String> {
     let silent = roles.iter().filter(|role| role.state.is_err()).count();
     if silent > 0 {
@@ -80,6 +80,10 @@ pub(crate) fn verdict(roles: &[Role]) -> Result<(), String> {
         let has_mode = |role: &&Role| role.state.as_ref().is_ok_and(|sample| sample.mode == mode);
         roles.iter().filter(has_mode).count()
     };
+    let alone = with_mode("read-only");
+    if alone > 0 {
+        return Err(format!("{alone} of {} servers have no leader and take no writes", roles.len()));
+    }
     if roles.len() > 1 && with_mode("leader") != 1 {
         return Err(format!("{} servers say that they lead", with_mode("leader")));
     }
@@ -117,6 +121,8 @@ mod tests {
         let two = [role("a:1", "leader", "0x1"), role("b:1", "leader", "0x1")];
         assert_eq!(verdict(&two), Err("2 servers say that they lead".to_owned()));
         assert_eq!(verdict(&[role("a:1", "standalone", "0x1")]), Ok(()));
+        let alone = "1 of 1 servers have no leader and take no writes";
+        assert_eq!(verdict(&[role("a:1", "read-only", "0x1")]), Err(alone.to_owned()));
     }
 
     #[test]

@@ -80,7 +80,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Invocation, String> {
     let mut rest = words.iter();
     while let Some(word) = rest.next() {
         match word.as_str() {
-            "-r" => invocation.read_only = ReadOnly::Accept,
+            "-r" | "--readonly" => invocation.read_only = ReadOnly::Accept,
             "-waitforconnection" => invocation.begin = Begin::Connected,
             "--json" => {
                 invocation.form = Form::Json;
@@ -130,6 +130,7 @@ mod tests {
 
     #[test]
     fn options_then_a_command() {
+        assert_eq!(read("--readonly ls /").read_only, ReadOnly::Accept);
         let read_one = read("-server a:1,b:2/x -timeout 5000 -r -waitforconnection get -s /a");
         assert_eq!(read_one.servers, "a:1,b:2/x");
         assert_eq!(read_one.timeout, Duration::from_secs(5));

@@ -132,9 +132,10 @@ impl<T> Session<T> {
             ReadOnlyField::Present(true) => ServerMode::ReadOnly,
             ReadOnlyField::Present(false) | ReadOnlyField::Absent => ServerMode::ReadWrite,
         };
-        let origin = match mode {
-            ServerMode::ReadWrite => Origin::ReadWrite,
-            ServerMode::ReadOnly => Origin::ReadOnly,
+        let origin = match (mode, asked) {
+            // A session that came along is the ensemble's, also where it may only read.
+            (ServerMode::ReadWrite, _) | (ServerMode::ReadOnly, Asked::Resume) => Origin::ReadWrite,
+            (ServerMode::ReadOnly, Asked::NewSession) => Origin::ReadOnly,
         };
         let credentials =
             SessionCredentials { id: SessionId(response.session_id), password: response.password };
@@ -145,7 +146,11 @@ impl<T> Session<T> {
         self.held = Some(Held { credentials, origin });
         self.timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(1));
         self.last_received = Some(now);
-        self.acknowledged = Some(sent_at);
+        self.leased_until = match mode {
+            ServerMode::ReadWrite => Some(sent_at + self.timeout),
+            // Who takes no writes does not know whether the session lives.
+            ServerMode::ReadOnly => self.leased_until,
+        };
         self.hosts.established();
         let search =
             (mode == ServerMode::ReadOnly).then(|| Search { next: now + SEARCH_PAUSE, pause: SEARCH_PAUSE });
@@ -233,7 +238,7 @@ impl<T> Session<T> {
         self.last_zxid = 0;
         self.told_zxid = 0;
         self.last_received = None;
-        self.acknowledged = None;
+        self.leased_until = None;
         self.input.clear();
         self.output.clear();
         self.pings.clear();

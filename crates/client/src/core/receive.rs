@@ -76,8 +76,11 @@ impl<T> Session<T> {
         }
     }
 
+    /// A server that takes no writes keeps no session alive: its answers prove nothing.
     fn acknowledge(&mut self, sent_at: Instant) {
-        self.acknowledged = self.acknowledged.max(Some(sent_at));
+        if let Phase::Connected { search: None, .. } = &self.phase {
+            self.leased_until = self.leased_until.max(Some(sent_at + self.timeout));
+        }
     }
 
     fn auth_reply(&mut self, header: &ReplyHeader) {

@@ -76,7 +76,8 @@ pub struct Session<T> {
     pub(super) actions: VecDeque<Action<T>>,
     pub(super) last_received: Option<Instant>,
     pub(super) last_sent: Instant,
-    pub(super) acknowledged: Option<Instant>,
+    /// No server can have expired the session before this moment.
+    pub(super) leased_until: Option<Instant>,
     pub(super) losses: u64,
     pub(super) state: SessionState,
 }
@@ -113,7 +114,7 @@ impl<T> Session<T> {
             actions: VecDeque::new(),
             last_received: None,
             last_sent: now,
-            acknowledged: None,
+            leased_until: None,
             losses: 0,
             state: SessionState::Connecting,
         };
@@ -143,7 +144,8 @@ impl<T> Session<T> {
     }
 
     /// Until when no server can have expired the session: the last request that was answered was sent this
-    /// long ago at least, and a server counts from when it received it.
+    /// long ago at least, and a server counts from when it received it. What a read-only server answers does not
+    /// count: it keeps no session alive.
     pub fn lease_deadline(&self) -> Option<Instant> {
         match self.phase {
             // A server may end it at any moment, or has ended it.
@@ -151,7 +153,7 @@ impl<T> Session<T> {
             Phase::Connected { .. }
             | Phase::Waiting { .. }
             | Phase::Opening { .. }
-            | Phase::Handshake { .. } => self.acknowledged.map(|sent_at| sent_at + self.timeout),
+            | Phase::Handshake { .. } => self.leased_until,
         }
     }
 

@@ -12,7 +12,8 @@ pub enum SessionState {
     Connecting,
     /// A new session, on a server that takes writes.
     Connected,
-    /// On a read-only server. Writes fail.
+    /// On a read-only server: it has no quorum, what it shows may be old, and writes fail. The session of before
+    /// may be alive, as when suspended; if there was none, this one is known to that server only.
     ReadOnly,
     /// No connection. The session may be alive: its ephemeral nodes may still be there.
     Suspended,
@@ -28,6 +29,11 @@ pub enum SessionState {
 }
 
 impl SessionState {
+    /// Whether calls are answered now, writes included.
+    pub const fn takes_writes(self) -> bool {
+        matches!(self, SessionState::Connected | SessionState::Reconnected)
+    }
+
     /// Whether calls are answered now.
     pub const fn is_connected(self) -> bool {
         matches!(self, SessionState::Connected | SessionState::Reconnected | SessionState::ReadOnly)

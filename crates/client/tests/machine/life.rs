@@ -187,6 +187,7 @@ fn a_read_only_server_is_left_for_one_that_takes_writes() {
     let request = rig.accept_as(SESSION, true);
     assert_eq!(request.read_only, ReadOnlyField::Present(true));
     assert_eq!((rig.state(), rig.session.credentials()), (SessionState::ReadOnly, None));
+    assert_eq!(rig.session.lease_deadline(), None, "nothing can be held by it");
     rig.pass(Duration::from_millis(100));
     assert_eq!(rig.probes.len(), 1);
     rig.pass(Duration::from_millis(200));
@@ -209,6 +210,34 @@ fn a_read_only_server_is_left_for_one_that_takes_writes() {
     assert_eq!(rig.requests().len(), 1);
     rig.pass(Duration::from_secs(3));
     assert_eq!(rig.probes.len(), 2);
+}
+
+#[test]
+fn a_session_is_kept_while_only_reads_are_answered() {
+    let mut rig = Rig::new("a:1,b:1", |settings| settings.read_only = ReadOnlyServers::Accept);
+    rig.accept();
+    let leased = rig.session.lease_deadline();
+    assert!(leased.is_some());
+    rig.lose();
+    let request = rig.accept_as(SESSION + 1, true);
+    assert_eq!((request.session_id, rig.state()), (SESSION, SessionState::ReadOnly));
+    assert_eq!(rig.session.credentials().map(|held| held.id), Some(SessionId(SESSION)));
+    for _ in 0..10 {
+        rig.pass(TIMEOUT / 3);
+        rig.write();
+        rig.reply(-2, 5, 0, b"");
+    }
+    assert_eq!(rig.state(), SessionState::ReadOnly, "the server answers, so nothing is over");
+    assert_eq!(rig.session.lease_deadline(), leased, "but it keeps no session alive");
+    let epoch = rig.session.status().session.epoch;
+    let found = rig.probes[0].clone();
+    rig.session.probed(rig.now, found, true);
+    rig.pump();
+    let asked = rig.now;
+    let request = rig.accept_as(SESSION + 1, false);
+    assert_eq!((request.session_id, rig.state()), (SESSION, SessionState::Reconnected));
+    assert_eq!(rig.session.status().session.epoch, epoch);
+    assert!(rig.session.lease_deadline() >= Some(asked + TIMEOUT));
 }
 
 #[test]

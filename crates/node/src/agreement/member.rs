@@ -11,6 +11,7 @@ use super::{Membership, Origin, Proposal};
 use crate::core::CommitError;
 use crate::ensemble::OrderQueue;
 use crate::lane::LaneId;
+use crate::reading::Solitude;
 
 /// Something whose turn comes only when all transactions before it are applied.
 #[derive(Debug)]
@@ -37,6 +38,7 @@ pub(crate) struct Member {
     pub(crate) orders: OrderQueue,
     /// Connections that have asked for a session since this server serves.
     pub(crate) lanes: BTreeSet<LaneId>,
+    pub(crate) solitude: Solitude,
 }
 
 impl Member {
@@ -47,6 +49,7 @@ impl Member {
             decided: VecDeque::new(),
             orders: OrderQueue::default(),
             lanes: BTreeSet::new(),
+            solitude: Solitude::Over,
         }
     }
 

@@ -30,6 +30,10 @@ pub trait Membership: Debug + Send {
     fn has_handed_over(&self) -> bool;
     /// What is going on.
     fn status(&self) -> Status;
+    /// Whether it looks for a leader, and has a state that could be shown meanwhile.
+    fn is_cut_off(&self) -> bool {
+        false
+    }
     /// The members, if they may change.
     fn configuration(&self) -> Option<&Configuration> {
         None
@@ -87,6 +91,10 @@ impl Membership for Peer {
 
     fn status(&self) -> Status {
         self.status()
+    }
+
+    fn is_cut_off(&self) -> bool {
+        self.is_cut_off()
     }
 
     fn configuration(&self) -> Option<&Configuration> {

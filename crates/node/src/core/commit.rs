@@ -19,7 +19,7 @@ impl Node {
             (Agreement::Standalone(standalone), Role::Deciding(decider)) => {
                 decider.is_next_up_to(standalone.persisted)
             }
-            (Agreement::Standalone(_), Role::Learning(_) | Role::Idle) => false,
+            (Agreement::Standalone(_), Role::Learning(_) | Role::Reading(_) | Role::Idle) => false,
         }
     }
 
@@ -61,7 +61,7 @@ impl Node {
             (Agreement::Standalone(standalone), Role::Deciding(decider)) => {
                 Ok(decider.next_up_to(standalone.persisted).map(Decided::Transaction))
             }
-            (Agreement::Standalone(_), Role::Learning(_) | Role::Idle) => Ok(None),
+            (Agreement::Standalone(_), Role::Learning(_) | Role::Reading(_) | Role::Idle) => Ok(None),
             (Agreement::Member(member), _) => match member.decided.front() {
                 // It stays in front: nothing behind it is ever applied.
                 Some(Decided::Broken(error)) => Err(error.clone()),
@@ -95,7 +95,7 @@ impl Node {
                 debug_assert_eq!(proposal.origin, Origin::Nobody, "a learner finds out who waits");
                 learner.finish(&mut self.desk, &proposal.entry, &outcome, replica, lanes, now);
             }
-            Role::Idle => self.desk.give_up(proposal.origin, lanes),
+            Role::Reading(_) | Role::Idle => self.desk.give_up(proposal.origin, lanes),
         }
         1
     }

@@ -54,6 +54,13 @@ impl Desk {
         }
     }
 
+    pub(crate) fn member_ref(&self) -> Option<&Member> {
+        match &self.agreement {
+            Agreement::Standalone(_) => None,
+            Agreement::Member(member) => Some(member),
+        }
+    }
+
     /// What a connection is accepted into now.
     pub(crate) fn service(&self, upstream: Upstream) -> Service {
         Service { upstream, term: self.term }

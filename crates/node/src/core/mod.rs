@@ -115,6 +115,7 @@ impl Node {
                 match (&mut self.role, session) {
                     (Role::Deciding(decider), Some(session)) => decider.detach(session, lane, touched_ms),
                     (Role::Learning(learner), Some(session)) => learner.detach(session, lane, touched_ms),
+                    (Role::Reading(reader), Some(session)) => reader.detach(session, lane, touched_ms),
                     (Role::Idle, _) | (_, None) => {}
                 }
             }
@@ -143,8 +144,8 @@ impl Node {
         }
     }
 
-    /// Does what time asks for: elections and pings, then the sessions that expire, empty containers and expired
-    /// TTL nodes.
+    /// Does what time asks for: elections and pings, reads in place of a leader, then the sessions that expire,
+    /// empty containers and expired TTL nodes.
     pub fn tick(&mut self, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
         if let Some(member) = self.desk.member()
             && member.peer.next_deadline() <= now.monotonic_ms
@@ -153,9 +154,14 @@ impl Node {
             member.peer.timeout(now.monotonic_ms, &mut member.wanted);
             self.settle(replica, lanes, now);
         }
-        if let Role::Deciding(decider) = &mut self.role {
-            decider.tick(&mut self.desk, replica, lanes, now);
-            self.settle(replica, lanes, now);
+        self.read_alone_if_due(now);
+        match &mut self.role {
+            Role::Deciding(decider) => {
+                decider.tick(&mut self.desk, replica, lanes, now);
+                self.settle(replica, lanes, now);
+            }
+            Role::Reading(reader) => reader.tick(lanes, now),
+            Role::Learning(_) | Role::Idle => {}
         }
     }
 
@@ -163,7 +169,9 @@ impl Node {
     pub fn next_deadline(&self) -> i64 {
         let role = match &self.role {
             Role::Deciding(decider) => decider.next_deadline(),
-            Role::Learning(_) | Role::Idle => i64::MAX,
+            Role::Reading(reader) => reader.next_deadline(),
+            Role::Learning(_) => i64::MAX,
+            Role::Idle => self.solitude_deadline(),
         };
         match &self.desk.agreement {
             Agreement::Standalone(_) => role,
@@ -199,7 +207,7 @@ impl Node {
         let asked = match &self.role {
             Role::Deciding(decider) => decider.in_flight(),
             Role::Learning(learner) => learner.in_flight(),
-            Role::Idle => 0,
+            Role::Reading(_) | Role::Idle => 0,
         };
         match &self.desk.agreement {
             Agreement::Standalone(_) => asked,
@@ -207,11 +215,12 @@ impl Node {
         }
     }
 
-    /// Sessions by their deadline, for the `dump` word. Only who decides has deadlines: a learner shows the
-    /// sessions in its tree.
+    /// Sessions by their deadline, for the `dump` word. Only who decides, or is alone, has deadlines: a learner
+    /// shows the sessions in its tree.
     pub fn session_report(&self) -> TrackerReport {
         match &self.role {
             Role::Deciding(decider) => decider.session_report(),
+            Role::Reading(reader) => reader.session_report(),
             Role::Learning(_) | Role::Idle => TrackerReport::default(),
         }
     }
@@ -279,6 +288,9 @@ impl Node {
             Role::Learning(learner) => {
                 learner.connect(&mut self.desk, (lane, timeout_ms), request, replica, lanes);
             }
+            Role::Reading(reader) => {
+                reader.connect(&mut self.desk, (lane, timeout_ms), request, replica, lanes, now);
+            }
             Role::Idle => {}
         }
     }
@@ -288,7 +300,7 @@ impl Node {
             Role::Deciding(decider) => {
                 !decider.leads() || self.desk.settings.leader_clients == LeaderClients::Served
             }
-            Role::Learning(_) => true,
+            Role::Learning(_) | Role::Reading(_) => true,
             Role::Idle => false,
         }
     }
@@ -302,6 +314,7 @@ impl Node {
         match &mut self.role {
             Role::Deciding(decider) => decider.write(&mut self.desk, submission, replica, lanes, now),
             Role::Learning(learner) => learner.write(&mut self.desk, submission, replica, lanes, now),
+            Role::Reading(reader) => reader.write(&mut self.desk, submission, replica, lanes, now),
             Role::Idle => self.desk.answered += 1,
         }
     }

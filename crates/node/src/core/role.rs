@@ -2,6 +2,7 @@
 
 use crate::deciding::Decider;
 use crate::learning::Learner;
+use crate::reading::Reader;
 
 #[derive(Debug)]
 pub(crate) enum Role {
@@ -9,6 +10,8 @@ pub(crate) enum Role {
     Deciding(Box<Decider>),
     /// It has another server make them.
     Learning(Box<Learner>),
+    /// Nobody makes them: it is cut off, and shows what it has to whom that is enough.
+    Reading(Box<Reader>),
     /// It serves nobody: its ensemble has no leader, or it has not caught up.
     Idle,
 }

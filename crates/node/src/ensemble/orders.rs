@@ -74,6 +74,8 @@ pub enum Order {
     },
     /// Clients may come.
     Serve(Serving),
+    /// Clients may come that are content with reads.
+    ServeReadOnly,
     /// Clients are closed, and none may come.
     StopServing,
 }

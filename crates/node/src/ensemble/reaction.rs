@@ -13,6 +13,7 @@ use crate::replica::Replica;
 impl Node {
     /// Does what the peer wants until it wants nothing more.
     pub(crate) fn settle(&mut self, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
+        self.mind_solitude(lanes, now);
         while let Some(member) = self.desk.member()
             && !member.wanted.is_empty()
         {
@@ -94,7 +95,7 @@ impl Node {
     fn deliver(&mut self, entry: &Entry) {
         let own = match &mut self.role {
             Role::Deciding(decider) => decider.next_up_to(entry.zxid),
-            Role::Learning(_) | Role::Idle => None,
+            Role::Learning(_) | Role::Reading(_) | Role::Idle => None,
         };
         let decided = match own {
             Some(proposal) => {

@@ -51,6 +51,7 @@ impl Node {
         match std::mem::replace(&mut self.role, Role::Idle) {
             Role::Deciding(decider) => decider.give_up(&mut self.desk, lanes),
             Role::Learning(learner) => learner.give_up(&mut self.desk, lanes),
+            Role::Reading(_) => {}
             Role::Idle => return,
         }
         self.order(Order::StopServing);
@@ -74,7 +75,7 @@ impl Node {
                 member.decided.push_back(Decided::FromLearner { link, server, packet });
             }
             // It spoke to a leader that is none any more.
-            (Role::Idle | Role::Learning(_), _) => {}
+            (Role::Idle | Role::Reading(_) | Role::Learning(_), _) => {}
         }
     }
 
@@ -96,7 +97,7 @@ impl Node {
                     member.tell_leader(Packet::PingReply { zxid, touched: Vec::new() });
                 }
             }
-            (Role::Idle | Role::Deciding(_), _) => {}
+            (Role::Idle | Role::Reading(_) | Role::Deciding(_), _) => {}
         }
     }
 
@@ -104,7 +105,7 @@ impl Node {
     pub(crate) fn snapshots(&self) -> Snapshots {
         match self.role {
             Role::Deciding(_) | Role::Learning(_) => Snapshots::Allowed,
-            Role::Idle => Snapshots::Forbidden,
+            Role::Reading(_) | Role::Idle => Snapshots::Forbidden,
         }
     }
 }

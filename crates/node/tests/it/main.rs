@@ -19,6 +19,7 @@ mod member;
 mod order;
 mod order_model;
 mod order_random;
+mod reading;
 mod reaper;
 mod reconfig;
 mod replies;

@@ -36,6 +36,8 @@ pub(crate) struct Script {
     pub(crate) last: Zxid,
     /// The last transaction that is known to be committed.
     pub(crate) committed: Zxid,
+    /// Whether it looks for a leader.
+    pub(crate) is_cut_off: bool,
     io: u64,
 }
 
@@ -89,6 +91,10 @@ impl Membership for Scripted {
 
     fn has_handed_over(&self) -> bool {
         true
+    }
+
+    fn is_cut_off(&self) -> bool {
+        self.script().is_cut_off
     }
 
     fn status(&self) -> Status {

@@ -44,10 +44,15 @@ impl Disk {
     }
 }
 
+/// For how long a member of a trio that finds no leader serves nobody.
+pub(crate) const READ_ONLY_AFTER_MS: i64 = 2500;
+
 pub(crate) struct Server {
     pub(crate) world: World,
     disk: Disk,
     pub(crate) serving: Option<Serving>,
+    /// Whether it serves reads alone.
+    pub(crate) reads_alone: bool,
     /// The other end of every link.
     links: BTreeMap<LinkId, (ServerId, LinkId)>,
     /// States that came on links.
@@ -63,7 +68,13 @@ impl Server {
             Some(_) => (ReconfigSupport::Ensemble { voters_min: 2 }, AclChecks::Skipped),
             None => (ReconfigSupport::Disabled, AclChecks::Enforced),
         };
-        let settings = NodeSettings { server_id: id.0 as u8, seed: id.0 as u64, reconfig, ..settings() };
+        let settings = NodeSettings {
+            server_id: id.0 as u8,
+            seed: id.0 as u64,
+            read_only_after_ms: Some(READ_ONLY_AFTER_MS),
+            reconfig,
+            ..settings()
+        };
         let policy = Policy { acl_checks, ..Policy::default() };
         let replica = Replica::new(disk.tree(), policy, Enforcement::Off, 3);
         let recovered = Recovered {
@@ -80,6 +91,7 @@ impl Server {
             world,
             disk,
             serving: None,
+            reads_alone: false,
             links: BTreeMap::new(),
             received: BTreeMap::new(),
             streamed: 0,
@@ -184,6 +196,11 @@ impl Trio {
         let server = Server::start(id, self.peers[&id].clone(), disk, self.now);
         self.servers.insert(id, server);
         self.work(id);
+    }
+
+    /// The disk of a server that is down may have lost something.
+    pub(crate) fn distrust(&mut self, id: ServerId) {
+        self.down.get_mut(&id).unwrap().trust = Trust::Untrusted;
     }
 
     /// The process is gone; its disk stays.
@@ -383,9 +400,15 @@ impl Trio {
             Order::Serve(serving) => {
                 assert_eq!(self.server(id).serving.replace(serving), None);
             }
+            Order::ServeReadOnly => {
+                let server = self.server(id);
+                assert!(server.serving.is_none() && !std::mem::replace(&mut server.reads_alone, true));
+            }
             Order::Remember { .. } | Order::Activate { .. } => {}
             Order::StopServing => {
-                assert!(self.server(id).serving.take().is_some());
+                let server = self.server(id);
+                let reads_alone = std::mem::take(&mut server.reads_alone);
+                assert!(server.serving.take().is_some() != reads_alone);
             }
         }
     }

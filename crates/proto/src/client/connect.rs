@@ -95,6 +95,15 @@ impl ConnectResponse {
         }
     }
 
+    /// The same answer by a server in read-only mode.
+    #[must_use]
+    pub fn in_read_only_mode(mut self) -> ConnectResponse {
+        if let ReadOnlyField::Present(read_only) = &mut self.read_only {
+            *read_only = true;
+        }
+        self
+    }
+
     /// Appends the payload of the frame.
     pub fn encode(&self, out: &mut Vec<u8>) {
         0i32.encode(out);
@@ -171,5 +180,13 @@ mod tests {
             0x63, 0xba, 0xf9, 0x3e, 0x34, 0x0e, 0xda, 0x51, 0x5f, 0xa0, 0x6a, 0xfe, 0xb9, 2, 0,
         ];
         assert_eq!(bytes, expected);
+        for (field, expected) in [
+            (ReadOnlyField::Absent, ReadOnlyField::Absent),
+            (ReadOnlyField::Present(true), ReadOnlyField::Present(true)),
+        ] {
+            let answers =
+                [ConnectResponse::accepted(session, 30_000, field), ConnectResponse::rejected(field)];
+            assert!(answers.into_iter().all(|answer| answer.in_read_only_mode().read_only == expected));
+        }
     }
 }

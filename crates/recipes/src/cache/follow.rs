@@ -8,8 +8,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use zebu_client::{
-    Client, Error, ErrorCode, EventKind, NodeData, OneshotWatcher, Retry, WatchEvent, WatchMode, WatchStream,
-    path,
+    Client, Error, ErrorCode, EventKind, NodeData, OneshotWatcher, Retry, SessionState, WatchEvent,
+    WatchMode, WatchStream, path,
 };
 
 use super::changes::Change;
@@ -181,7 +181,11 @@ impl Follower {
         }
     }
 
+    /// Everything was read. What a read-only server shows may be old: the next connection tells.
     fn complete(&self) {
+        if self.client.state() == SessionState::ReadOnly {
+            return;
+        }
         // In this order: who has waited for it and listens from then on does not hear of it again.
         if !*self.synced.borrow() {
             self.shared.tell(Change::Synced);

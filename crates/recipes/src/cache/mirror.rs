@@ -57,9 +57,9 @@ pub enum CacheWatching {
 ///
 /// **Connection lost.** The copy stays as it is and [`Change::Stale`] is told. When a server is reached again,
 /// all is compared, by the transactions that made and wrote each node, so that one that was deleted and made
-/// again meanwhile is told as such; then [`Change::Synced`] follows. **Session lost.** The same. **Closed
-/// client, missing permission.** [`changes`](Cache::changes) ends, and [`failure`](Cache::failure) says why.
-/// **Dropped.** The watches go.
+/// again meanwhile is told as such; then [`Change::Synced`] follows. **Session lost.** The same. **Read-only
+/// server.** What it has is shown and stays stale. **Closed client, missing permission.**
+/// [`changes`](Cache::changes) ends, and [`failure`](Cache::failure) says why. **Dropped.** The watches go.
 #[derive(Debug)]
 pub struct Cache {
     shared: Arc<Shared>,

@@ -196,12 +196,13 @@ impl Holding {
             SessionState::Closed | SessionState::AuthFailed => return Some(LossReason::Closed),
             _ if status.session.id != self.state.session => return Some(LossReason::SessionExpired),
             SessionState::Expired => return Some(LossReason::SessionExpired),
-            SessionState::Suspended | SessionState::Connecting => {
+            // A read-only server knows nothing of the session: it may live, as without a connection.
+            SessionState::Suspended | SessionState::Connecting | SessionState::ReadOnly => {
                 if self.state.terms.when_suspended == WhenSuspended::Lose {
                     return Some(LossReason::Suspended);
                 }
             }
-            SessionState::Connected | SessionState::ReadOnly | SessionState::Reconnected => {
+            SessionState::Connected | SessionState::Reconnected => {
                 // A session that is being closed has no lease any more.
                 if self.state.client.lease_deadline().is_none() {
                     return Some(LossReason::Closed);

@@ -15,5 +15,6 @@ mod locks;
 mod membership;
 mod mutex;
 mod queues;
+mod read_only;
 mod simple_lock;
 mod values;

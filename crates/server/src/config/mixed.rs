@@ -22,11 +22,6 @@ const SWITCHES: &[(&str, &str)] = &[
         "localSessionsEnabled",
         "this version has no local sessions; set localSessionsEnabled=false on all servers",
     ),
-    (
-        "readonlymode.enabled",
-        "this version has no read-only mode: cut off from the others it serves nobody; remove it if no client \
-         relies on it",
-    ),
 ];
 
 /// Looks at a member's settings. Only what is there is spoken of.

@@ -164,8 +164,8 @@ pub struct MemberSettings {
     pub quorum_port: u16,
     /// Whether it only listens.
     pub is_observer: bool,
-    /// All members, as they tell it each other.
-    pub membership: String,
+    /// All members, as they tell it each other. A read-only server does not show them.
+    pub membership: Option<String>,
 }
 
 /// `dirs`.
@@ -390,15 +390,16 @@ fn write_settings(out: &mut String, settings: &SettingsReport) {
     if let Some(member) = &settings.member {
         let _ = write!(
             out,
-            "initLimit={}\nsyncLimit={}\nelectionAlg=3\nelectionPort={}\nquorumPort={}\npeerType={}\n\
-             membership: \n{}",
+            "initLimit={}\nsyncLimit={}\nelectionAlg=3\nelectionPort={}\nquorumPort={}\npeerType={}\n",
             member.init_limit,
             member.sync_limit,
             member.election_port,
             member.quorum_port,
-            i32::from(member.is_observer),
-            member.membership
+            i32::from(member.is_observer)
         );
+        if let Some(members) = &member.membership {
+            let _ = write!(out, "membership: \n{members}");
+        }
     }
 }
 

@@ -148,15 +148,16 @@ fn conf() {
         election_port: 3888,
         quorum_port: 2888,
         is_observer: true,
-        membership: "server.1=zk1:2888:3888:observer\nversion=0".to_owned(),
+        membership: Some("server.1=zk1:2888:3888:observer\nversion=0".to_owned()),
     };
-    assert_eq!(
-        render(&Report::Settings(SettingsReport { member: Some(member), ..settings })),
-        format!(
-            "{standalone}initLimit=20\nsyncLimit=10\nelectionAlg=3\nelectionPort=3888\nquorumPort=2888\n\
-             peerType=1\nmembership: \nserver.1=zk1:2888:3888:observer\nversion=0"
-        )
+    let own = format!(
+        "{standalone}initLimit=20\nsyncLimit=10\nelectionAlg=3\nelectionPort=3888\nquorumPort=2888\n\
+         peerType=1\n"
     );
+    let shown =
+        |member| render(&Report::Settings(SettingsReport { member: Some(member), ..settings.clone() }));
+    assert_eq!(shown(MemberSettings { membership: None, ..member.clone() }), own, "a read-only server");
+    assert_eq!(shown(member), format!("{own}membership: \nserver.1=zk1:2888:3888:observer\nversion=0"));
 }
 
 #[test]

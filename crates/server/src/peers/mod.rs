@@ -113,6 +113,7 @@ impl Peers {
             | Order::Remember { .. }
             | Order::Activate { .. }
             | Order::Serve(_)
+            | Order::ServeReadOnly
             | Order::StopServing => return Some(order),
         }
         None

@@ -386,6 +386,7 @@ fn node_settings(server: usize, incarnation: u32, shape: &Shape) -> NodeSettings
         container_check_ms: 5 * tick_ms,
         container_max_per_minute: 10_000,
         container_never_used_ms: 0,
+        read_only_after_ms: None,
         snap_count: shape.disk.snap_count,
         snap_bytes: None,
         leader_clients: LeaderClients::Served,

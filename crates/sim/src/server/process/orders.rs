@@ -68,6 +68,8 @@ impl Process {
             Order::Serve(serving) => self.serve(serving, core),
             // Members do not change in these worlds.
             Order::Remember { .. } | Order::Activate { .. } => {}
+            // Nobody is served without a leader in these worlds.
+            Order::ServeReadOnly => {}
             Order::StopServing => {
                 core.tell(format_args!("s{} stops serving", self.server));
                 // A snapshot that is being written goes on: what it holds is decided.
