@@ -98,7 +98,7 @@ fn write_report(count: &Count, arguments: &Arguments) -> anyhow::Result<()> {
     let (before, rest) =
         text.split_once(BEGIN).with_context(|| format!("{} has no {BEGIN}", path.display()))?;
     let (_, after) = rest.split_once(END).with_context(|| format!("{} has no {END}", path.display()))?;
-    let mut table = String::from("| Error paths of storage and zab | |\n| --- | ---: |\n");
+    let mut table = String::from("| Error arms of storage and zab | |\n| --- | ---: |\n");
     table.push_str(&format!("| All | {} |\n", count.all));
     table.push_str(&format!(
         "| Taken in {} seeds of the simulator | {} |\n",

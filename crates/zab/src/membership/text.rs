@@ -216,6 +216,13 @@ mod tests {
                 );
             }
             assert!(fmt::write(&mut Full(text.len()), format_args!("{configuration}")).is_ok());
+            for member in configuration.members.values() {
+                let length = member.to_string().len();
+                for room in 0..length {
+                    assert!(fmt::write(&mut Full(room), format_args!("{member}")).is_err(), "{room}: {text}");
+                }
+                assert!(fmt::write(&mut Full(length), format_args!("{member}")).is_ok());
+            }
         }
     }
 
