@@ -81,7 +81,10 @@ fn scan(file: &Flaky<'_>) -> (Found, u32) {
     let (mut found, mut errors) = (Found::default(), 0);
     let (mut scanner, header) = insist(&mut errors, || LogScanner::open(file));
     found.header = Some(header);
-    while header == LogHeader::Valid {
+    if header != LogHeader::Valid {
+        return (found, errors);
+    }
+    loop {
         let next = insist(&mut errors, || {
             Ok(match scanner.next_entry()? {
                 Scanned::Entry(entry) => Next::Entry(entry.at, entry.end, entry.payload.len()),
@@ -96,11 +99,10 @@ fn scan(file: &Flaky<'_>) -> (Found, u32) {
                 let first = HEADER.len() as u64;
                 assert_eq!(insist(&mut errors, || scanner.flaw_at(first)), None);
                 found.flaw = insist(&mut errors, || scanner.flaw_at(scanner_end(&found)));
-                break;
+                return (found, errors);
             }
         }
     }
-    (found, errors)
 }
 
 fn scanner_end(found: &Found) -> u64 {
