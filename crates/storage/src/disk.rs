@@ -100,17 +100,14 @@ pub fn replace_file<D: Disk>(
 /// Reads a whole file; small files only.
 pub fn read_file<D: Disk>(disk: &D, path: &Path) -> io::Result<Vec<u8>> {
     let file = disk.open(path, Access::Read)?;
-    let mut bytes = vec![0; usize::try_from(file.length()?).map_err(io::Error::other)?];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        let count = file.read_at(filled as u64, &mut bytes[filled..])?;
-        if count == 0 {
-            bytes.truncate(filled);
-            break;
+    let mut bytes = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        match file.read_at(bytes.len() as u64, &mut piece)? {
+            0 => return Ok(bytes),
+            count => bytes.extend_from_slice(&piece[..count]),
         }
-        filled += count;
     }
-    Ok(bytes)
 }
 
 /// A file as a stream of writes, front to back.

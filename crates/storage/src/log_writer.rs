@@ -13,7 +13,7 @@ use crate::durable::DurableFile;
 use crate::failure::{During, IoFailure};
 use crate::format::log::{HEADER, HEADER_SIZE};
 use crate::format::names::{log_name, log_temporary_name, parse_snapshot};
-use crate::format::scan::{LogHeader, LogScanner, Scanned};
+use crate::format::scan::{LogEnd, LogHeader, LogScanner, Scanned};
 
 /// Zeros are written in pieces of this size.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
@@ -293,8 +293,10 @@ impl<D: Disk> LogWriter<D> {
             LogHeader::Unfinished | LogHeader::Zero => Ok(()),
             LogHeader::Foreign => Err(LogError::Occupied(path.to_owned())),
             LogHeader::Valid => match scanner.next_entry().during("read", path)? {
-                Scanned::Entry(_) => Err(LogError::Occupied(path.to_owned())),
-                Scanned::End(_) => Ok(()),
+                Scanned::Entry(_) | Scanned::End(LogEnd::Damaged(..)) => {
+                    Err(LogError::Occupied(path.to_owned()))
+                }
+                Scanned::End(LogEnd::Clean { .. } | LogEnd::Torn(_)) => Ok(()),
             },
         }
     }

@@ -127,7 +127,8 @@ pub struct SnapshotWriter<D: Disk> {
     directory: PathBuf,
     temporary: PathBuf,
     target: PathBuf,
-    body: Body<D::File>,
+    /// `None` since a write has failed: then what was written is removed.
+    body: Option<Body<D::File>>,
 }
 
 impl<D: Disk> SnapshotWriter<D> {
@@ -145,7 +146,7 @@ impl<D: Disk> SnapshotWriter<D> {
         let target = directory.join(snapshot_name(zxid, compression));
         let file = disk.create(&temporary).during("create", &temporary)?;
         match Body::begin(file, compression, sessions, acls).during("write", &temporary) {
-            Ok(body) => Ok(SnapshotWriter { disk, directory, temporary, target, body }),
+            Ok(body) => Ok(SnapshotWriter { disk, directory, temporary, target, body: Some(body) }),
             Err(failure) => {
                 let _ = disk.remove(&temporary);
                 Err(failure.into())
@@ -153,7 +154,8 @@ impl<D: Disk> SnapshotWriter<D> {
         }
     }
 
-    /// Writes a node, after its parent; the root has the empty path.
+    /// Writes a node, after its parent; the root has the empty path. After an error nothing is left of the snapshot:
+    /// on a full disk every try would leave another piece.
     pub fn node(
         &mut self,
         path: &str,
@@ -161,12 +163,19 @@ impl<D: Disk> SnapshotWriter<D> {
         acl: i64,
         stat: &StatPersisted,
     ) -> Result<(), SnapshotError> {
-        Ok(self.body.node(path, data, acl, stat).during("write", &self.temporary)?)
+        let body = self.body.as_mut().ok_or_else(earlier_error);
+        let written = body.and_then(|body| body.node(path, data, acl, stat));
+        if written.is_err() && self.body.take().is_some() {
+            // The error that is reported is the first one; a file that stays is removed by recovery.
+            let _ = self.disk.remove(&self.temporary);
+        }
+        Ok(written.during("write", &self.temporary)?)
     }
 
     /// Writes the sections and makes the snapshot durable under its name.
     pub fn finish(self, sections: Sections) -> Result<Written, SnapshotError> {
         let SnapshotWriter { disk, directory, temporary, target, body } = self;
+        let body = body.ok_or_else(earlier_error).during("write", &temporary)?;
         let finished = finish(&disk, &directory, &temporary, target, body, sections);
         if finished.is_err() {
             // The error that is reported is the first one; a file that stays is removed by recovery.
@@ -177,8 +186,15 @@ impl<D: Disk> SnapshotWriter<D> {
 
     /// Gives up and removes what was written.
     pub fn abandon(self) -> Result<(), SnapshotError> {
+        if self.body.is_none() {
+            return Ok(());
+        }
         Ok(self.disk.remove(&self.temporary).during("remove", &self.temporary)?)
     }
+}
+
+fn earlier_error() -> io::Error {
+    io::Error::other("an earlier write failed")
 }
 
 fn finish<D: Disk>(

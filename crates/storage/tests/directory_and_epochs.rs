@@ -4,11 +4,12 @@
 
 mod support;
 
+use std::os::fd::AsRawFd;
 use std::path::Path;
 
 use support::copy_tree;
 use zebu_proto::Zxid;
-use zebu_storage::disk::read_file;
+use zebu_storage::disk::{Access, LockRefused, read_file};
 use zebu_storage::model::{Crash, ModelDisk};
 use zebu_storage::small_file::{InitializeMark, SmallFileError, read_my_id, take_initialize_mark};
 use zebu_storage::{
@@ -41,6 +42,41 @@ fn a_second_server_is_kept_out() {
     }
     drop(locks);
     first.open(&FileDisk, Missing::Create, "late").unwrap();
+}
+
+#[test]
+fn a_lock_that_cannot_be_opened_is_named() {
+    let root = tempfile::tempdir().unwrap();
+    let directories = Directories::new(root.path().join("data"), root.path().join("logs"));
+    std::fs::create_dir_all(root.path().join("logs/zebu.lock")).unwrap();
+    let refused = directories.open(&FileDisk, Missing::Create, "me").unwrap_err();
+    let DirectoryError::Io(failure) = &refused else { panic!("{refused}") };
+    assert_eq!((failure.action, &failure.path), ("lock", &root.path().join("logs/zebu.lock")));
+    // The other lock was given back.
+    std::fs::remove_dir(root.path().join("logs/zebu.lock")).unwrap();
+    directories.open(&FileDisk, Missing::Create, "me").unwrap();
+}
+
+/// The disk of this machine passes on what the system says.
+#[test]
+fn errors_of_the_system_are_passed_on() {
+    let root = tempfile::tempdir().unwrap();
+    let missing = root.path().join("missing");
+    let kinds = [
+        FileDisk.list(&missing).unwrap_err().kind(),
+        FileDisk.sync_directory(&missing).unwrap_err().kind(),
+        FileDisk.open(&missing, Access::Read).unwrap_err().kind(),
+    ];
+    assert_eq!(kinds, [std::io::ErrorKind::NotFound; 3]);
+    // Nothing can be written into it, so nobody could be told who has it.
+    let (reader, _writer) = std::io::pipe().unwrap();
+    let pipe = format!("/proc/self/fd/{}", reader.as_raw_fd());
+    assert!(matches!(FileDisk.lock(Path::new(&pipe), "me"), Err(LockRefused::Io(_))));
+    // A name is written over a longer one as a whole.
+    let path = root.path().join("lock");
+    drop(FileDisk.lock(&path, "a long name of a holder").unwrap());
+    let _lock = FileDisk.lock(&path, "me").unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"me");
 }
 
 #[test]

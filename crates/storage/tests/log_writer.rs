@@ -131,6 +131,16 @@ fn a_log_with_entries_is_never_overwritten() {
     let mut writer = LogWriter::open(disk.clone(), options(), Zxid::ZERO).unwrap();
     let refused = writer.append(Zxid(1), Zxid(1), &frames([1])).unwrap_err();
     assert!(matches!(refused, LogError::Occupied(_)), "{refused}");
+    // What is no log at all is somebody's too, and so are entries behind damage.
+    let mut damaged = [&HEADER[..], &frames([1, 2])].concat();
+    damaged[HEADER.len() + 20] ^= 1;
+    for somebody in [&[b'x'; 100][..], &damaged] {
+        disk.put(&log("log.1"), somebody);
+        let mut writer = LogWriter::open(disk.clone(), options(), Zxid::ZERO).unwrap();
+        let refused = writer.append(Zxid(1), Zxid(1), &frames([1])).unwrap_err();
+        assert!(matches!(refused, LogError::Occupied(_)), "{refused}");
+        assert_eq!(disk.image()[&log("log.1")], somebody);
+    }
     // One without entries holds nothing that could be lost.
     let disk = prepared();
     disk.put(&log("log.1"), &HEADER);

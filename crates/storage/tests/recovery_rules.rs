@@ -11,7 +11,7 @@ use support::target::Recorded;
 use zebu_proto::txn::{Txn, TxnDigest, TxnEntry};
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 use zebu_storage::format::durable::NAME;
-use zebu_storage::format::log::{HEADER, append_entry};
+use zebu_storage::format::log::{HEADER, append_entry, append_payload};
 use zebu_storage::format::snapshot::{Encoder, SnapshotVisitor};
 use zebu_storage::model::{Crash, ModelDisk};
 use zebu_storage::recovery::{DigestSource, FuzzyEnd};
@@ -418,4 +418,22 @@ fn what_recovery_has_found_is_noted() {
     bytes[at] ^= 1;
     disk.put(&path, &bytes);
     assert!(matches!(last(&disk), Err(RecoveryError::DurableLost { .. })));
+}
+
+/// Its checksum is right, so it was written like that.
+#[test]
+fn an_entry_that_is_too_short_for_a_transaction_is_refused() {
+    for length in [1, 19, 31] {
+        let disk = empty();
+        snapshot(&disk, 0);
+        let mut bytes = log(&[1]);
+        let at = bytes.len() as u64;
+        append_payload(&vec![7; length], &mut bytes);
+        disk.put(&log_path("log.1"), &bytes);
+        match run(&disk, RecoveryOptions::default()) {
+            Err(RecoveryError::Undecodable { at: found, .. }) => assert_eq!((found, length < 20), (at, true)),
+            Err(RecoveryError::Hole { .. }) => assert!(length >= 20, "what is no number in order"),
+            other => panic!("{length}: {other:?}"),
+        }
+    }
 }

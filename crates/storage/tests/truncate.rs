@@ -9,7 +9,7 @@ use support::handover::assert_apache_can_open;
 use support::member::{ApacheView, Done, apache_view, every_failure, history, last, load};
 use zebu_proto::Zxid;
 use zebu_storage::durable::read_note;
-use zebu_storage::format::log::append_entry;
+use zebu_storage::format::log::{HEADER, append_entry};
 use zebu_storage::model::{Crash, ModelDisk};
 use zebu_storage::{
     Compression, Disk, LogWriter, Refusal, Sections, SnapshotWriter, TruncateError, truncate,
@@ -109,6 +109,26 @@ fn a_broken_log_is_refused() {
     }
     disk.remove(&directories().logs().join("log.1")).unwrap();
     assert!(matches!(refusal(&disk, Zxid(3)), Refusal::Broken { .. }));
+}
+
+/// A power failure may leave a log without its header. The newest one holds nothing; in front of others it has lost
+/// something.
+#[test]
+fn a_log_without_a_header_goes_or_is_refused() {
+    let (disk, ledger) = history();
+    for unfinished in [&HEADER[..7], &[], &[0; 600]] {
+        let newest = directories().logs().join("log.300000004");
+        let with_newest = disk.after(Crash::KeepAll);
+        with_newest.put(&newest, unfinished);
+        let done = truncate(&with_newest, &directories(), last(&ledger)).unwrap();
+        assert_eq!((done.removed, done.cut.len()), (vec![newest], 0));
+        assert_eq!(load(&with_newest).unwrap().0.last, last(&ledger));
+
+        let older = directories().logs().join("log.6");
+        let with_older = disk.after(Crash::KeepAll);
+        with_older.put(&older, unfinished);
+        assert_eq!(refusal(&with_older, Zxid(7)), Refusal::Broken { path: older, at: 0 });
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The real disk, through the standard library. It decides nothing: every error goes back to the caller.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -96,7 +96,7 @@ impl Disk for FileDisk {
     fn lock(&self, path: &Path, holder: &str) -> Result<FileLock, LockRefused> {
         // Not emptied on open: the file may still name the holder.
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-        let mut file = opened.map_err(LockRefused::Io)?;
+        let file = opened.map_err(LockRefused::Io)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -107,13 +107,12 @@ impl Disk for FileDisk {
             }
             Err(TryLockError::Error(error)) => return Err(LockRefused::Io(error)),
         }
-        name_holder(&mut file, holder).map_err(LockRefused::Io)?;
+        name_holder(&file, holder).map_err(LockRefused::Io)?;
         Ok(FileLock { _file: file })
     }
 }
 
-fn name_holder(file: &mut File, holder: &str) -> io::Result<()> {
+fn name_holder(file: &File, holder: &str) -> io::Result<()> {
     file.set_len(0)?;
-    file.rewind()?;
-    file.write_all(holder.as_bytes())
+    file.write_all_at(holder.as_bytes(), 0)
 }

@@ -70,19 +70,19 @@ impl DurableNote {
     pub fn decode_file(file: &[u8]) -> Option<DurableNote> {
         [0, SECTOR_SIZE as usize]
             .into_iter()
-            .filter_map(|at| decode_slot(file.get(at..at + SLOT_SIZE)?))
+            .filter_map(|at| decode_slot(file.get(at..)?.first_chunk()?))
             .max_by_key(|note| note.sequence)
     }
 }
 
-fn decode_slot(slot: &[u8]) -> Option<DurableNote> {
-    let (content, checksum) = slot.split_at_checked(40)?;
+fn decode_slot(slot: &[u8; SLOT_SIZE]) -> Option<DurableNote> {
+    let (content, checksum) = slot.split_at(40);
     if !content.starts_with(&MAGIC) || simd_adler32::adler32(&content).to_be_bytes() != checksum {
         return None;
     }
-    let field = |at: usize| content[at..at + 8].try_into().map(u64::from_be_bytes).ok();
-    let zxid = |at: usize| field(at).map(|value| Zxid(value as i64));
-    Some(DurableNote { sequence: field(8)?, log: zxid(16)?, offset: field(24)?, zxid: zxid(32)? })
+    let field = |at: usize| u64::from_be_bytes(std::array::from_fn(|index| content[at + index]));
+    let zxid = |at: usize| Zxid(field(at) as i64);
+    Some(DurableNote { sequence: field(8), log: zxid(16), offset: field(24), zxid: zxid(32) })
 }
 
 #[cfg(test)]

@@ -50,14 +50,12 @@ fn append_with(out: &mut Vec<u8>, payload: impl FnOnce(&mut Vec<u8>)) {
 /// The zxid of a payload, without decoding the rest; `None` when it is too short to have one.
 pub fn payload_zxid(payload: &[u8]) -> Option<Zxid> {
     // Behind the session (8 bytes) and the client's request number (4 bytes).
-    let field = payload.get(12..20)?;
-    Some(Zxid(i64::from_be_bytes(field.try_into().ok()?)))
+    payload.get(12..)?.first_chunk().map(|field| Zxid(i64::from_be_bytes(*field)))
 }
 
 /// The type of a payload's transaction.
 pub fn payload_type(payload: &[u8]) -> Option<i32> {
-    let field = payload.get(28..32)?;
-    Some(i32::from_be_bytes(field.try_into().ok()?))
+    payload.get(28..)?.first_chunk().map(|field| i32::from_be_bytes(*field))
 }
 
 #[cfg(test)]
@@ -92,6 +90,10 @@ mod tests {
         assert_eq!(again, file);
         assert_eq!(payload_zxid(&file[28..]), Some(Zxid(0x1_0000_0001)));
         assert_eq!(payload_type(&file[28..]), Some(-10));
-        assert_eq!(payload_zxid(&file[..19]), None);
+        for length in 0..40 {
+            let short = &file[28..28 + length];
+            assert_eq!(payload_zxid(short).is_some(), length >= 20, "{length}");
+            assert_eq!(payload_type(short).is_some(), length >= TXN_HEADER_SIZE, "{length}");
+        }
     }
 }

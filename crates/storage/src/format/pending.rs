@@ -99,6 +99,20 @@ mod tests {
     }
 
     #[test]
+    fn words_that_are_no_change_are_refused() {
+        let sealed = |words: &str| format!("{words} {:08x}\n", simd_adler32::adler32(&words.as_bytes()));
+        assert_eq!(Pending::decode(sealed("aside 7").as_bytes()), Some(Pending::SetAside { number: 7 }));
+        for words in
+            ["aside x", "aside -1", "aside 4294967296", "aside", "aside 1 2", "", "install a", "else 1"]
+        {
+            assert_eq!(Pending::decode(sealed(words).as_bytes()), None, "{words}");
+        }
+        for bytes in [&b"aside\n"[..], b"\n", b"", b"\xff 00000000\n", b"aside 7"] {
+            assert_eq!(Pending::decode(bytes), None, "{bytes:?}");
+        }
+    }
+
+    #[test]
     fn names_that_lead_elsewhere_are_refused() {
         for (received, snapshot) in [
             ("zebu.install.../../x", "snapshot.1"),

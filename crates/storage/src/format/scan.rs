@@ -222,11 +222,9 @@ impl<F: ReadAt> LogScanner<F> {
             Checked::Valid { end } => {
                 self.at = end;
                 let size = usize::try_from(end - at).expect("check has read the entry");
-                let frame = self.bytes(at, size)?;
-                let zxid = payload_zxid(&frame[ENTRY_HEAD_SIZE..size - 1]);
-                self.highest = self.highest.max(zxid);
                 let start = usize::try_from(at - self.window_start).expect("the window holds the entry");
                 let payload = &self.window[start + ENTRY_HEAD_SIZE..start + size - 1];
+                self.highest = self.highest.max(payload_zxid(payload));
                 Ok(Scanned::Entry(RawEntry { at, end, payload }))
             }
             Checked::Flawed(flaw) => Ok(Scanned::End(self.end_at(at, flaw)?)),

@@ -47,8 +47,9 @@ impl<W: Write> SnappyWriter<W> {
         if self.block.is_empty() {
             return Ok(());
         }
-        let count = self.encoder.compress(&self.block, &mut self.packed).map_err(io::Error::other)?;
-        let length = u32::try_from(count).map_err(io::Error::other)?;
+        let packed = self.encoder.compress(&self.block, &mut self.packed);
+        let count = packed.expect("there is room for the longest block");
+        let length = u32::try_from(count).expect("a block is short");
         self.inner.write_all(&length.to_be_bytes())?;
         self.inner.write_all(&self.packed[..count])?;
         self.block.clear();
@@ -117,8 +118,9 @@ impl<R: Read> SnappyReader<R> {
         self.block.resize(size, 0);
         self.at = 0;
         let written = self.decoder.decompress(&self.packed, &mut self.block);
-        let written = written.map_err(|error| invalid(error.to_string()))?;
-        self.block.truncate(written);
+        // After an error nothing is left to be read.
+        self.block.truncate(*written.as_ref().unwrap_or(&0));
+        written.map_err(|error| invalid(error.to_string()))?;
         Ok(true)
     }
 }
@@ -180,6 +182,59 @@ mod tests {
         assert_eq!(unpacked, b"abc");
     }
 
+    /// Lets so many reads or writes through.
+    struct Failing<T>(T, usize);
+
+    impl<T> Failing<T> {
+        fn next(&mut self) -> io::Result<&mut T> {
+            self.1 = self.1.checked_sub(1).ok_or_else(|| io::Error::other("the disk"))?;
+            Ok(&mut self.0)
+        }
+    }
+
+    impl<W: Write> Write for Failing<W> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.next()?.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            self.0.flush()
+        }
+    }
+
+    impl<R: Read> Read for Failing<R> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.next()?.read(buffer)
+        }
+    }
+
+    #[test]
+    fn every_error_of_the_other_side_is_passed_on() {
+        let bytes = vec![7; 2 * BLOCK_SIZE + 1];
+        let write = |count| {
+            let mut writer = SnappyWriter::new(Failing(Vec::new(), count))?;
+            writer.write_all(&bytes)?;
+            writer.finish().map(|inner| inner.0)
+        };
+        // The header, then a length and a block, three times.
+        for count in 0..7 {
+            assert_eq!(write(count).unwrap_err().to_string(), "the disk", "{count}");
+        }
+        let packed = write(7).unwrap();
+        let mut count = 0;
+        loop {
+            let reader = SnappyReader::new(Failing(&packed[..], count));
+            let mut unpacked = Vec::new();
+            match reader.and_then(|mut reader| reader.read_to_end(&mut unpacked)) {
+                Ok(_) => break assert_eq!(unpacked, bytes),
+                Err(error) => assert_eq!(error.to_string(), "the disk", "{count}"),
+            }
+            assert!(bytes.starts_with(&unpacked), "{count}: only what was packed comes out");
+            count += 1;
+        }
+        assert!(count > 7, "{count}");
+    }
+
     #[test]
     fn cut_and_absurd_streams_are_refused() {
         let packed = pack(&[7; 1000]);
@@ -194,6 +249,18 @@ mod tests {
         let mut expanding = HEADER.to_vec();
         expanding.extend([0, 0, 0, 6, 0xff, 0xff, 0xff, 0xff, 0x0f, 0]);
         assert!(SnappyReader::new(&expanding[..]).unwrap().read_to_end(&mut Vec::new()).is_err());
+        // A size that does not end, and a block that is shorter than its size says.
+        for block in [&[0xff; 11][..], &[9, 0, b'x']] {
+            let mut broken = HEADER.to_vec();
+            broken.extend((block.len() as u32).to_be_bytes());
+            broken.extend(block);
+            let mut unpacked = Vec::new();
+            let mut reader = SnappyReader::new(&broken[..]).unwrap();
+            assert!(reader.read_to_end(&mut unpacked).is_err());
+            // Whoever reads on gets nothing that was never packed.
+            assert!(reader.read_to_end(&mut unpacked).is_ok_and(|count| count == 0));
+            assert!(unpacked.is_empty());
+        }
         assert!(SnappyReader::new(&b"\x82SNAPPX\0\0\0\0\x01\0\0\0\x01"[..]).is_err());
     }
 }

@@ -164,6 +164,10 @@ mod tests {
             ("a:1:2:leader", "\"leader\" is not a role; allowed: participant, observer".to_owned()),
             ("[::1:1:2", format!("\"[::1:1:2\" lacks a ]{FORM}")),
             ("[::1]:", format!("\"[::1]:\" lacks a host or a port{FORM}")),
+            ("a:1:2;70000", "\"70000\" is not a port; allowed: 1 to 65535".to_owned()),
+            ("a:1:2;b", format!("\"b\" lacks a host or a port{FORM}")),
+            ("a:1:2;b:0", "\"0\" is not a port; allowed: 1 to 65535".to_owned()),
+            ("a:1:2;;70000", "\"70000\" is not a port; allowed: 1 to 65535".to_owned()),
             ("a:1:2;;;4", format!("it has more than three parts separated by ;{FORM}")),
             (
                 "a:1:2|b:1:2",

@@ -195,6 +195,37 @@ mod tests {
         }
     }
 
+    /// Takes so many bytes.
+    struct Full(usize);
+
+    impl fmt::Write for Full {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0 = self.0.checked_sub(text.len()).ok_or(fmt::Error)?;
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_printed_as_a_whole_is_an_error() {
+        for text in TEXTS {
+            let configuration = Configuration::parse(text).unwrap();
+            for room in 0..text.len() {
+                assert!(
+                    fmt::write(&mut Full(room), format_args!("{configuration}")).is_err(),
+                    "{room}: {text}"
+                );
+            }
+            assert!(fmt::write(&mut Full(text.len()), format_args!("{configuration}")).is_ok());
+            for member in configuration.members.values() {
+                let length = member.to_string().len();
+                for room in 0..length {
+                    assert!(fmt::write(&mut Full(room), format_args!("{member}")).is_err(), "{room}: {text}");
+                }
+                assert!(fmt::write(&mut Full(length), format_args!("{member}")).is_ok());
+            }
+        }
+    }
+
     #[test]
     fn what_people_write() {
         let text = "# ours\n\n server.1 = zk1:2888:3888;2181\r\nserver.2:zk2:2888:3888:OBSERVER ; 2181\n";
@@ -218,6 +249,13 @@ mod tests {
             ("server.1=a:1:2\ngroup.1=1\ngroup.2=1", "Server 1 is in multiple groups"),
             ("server.1=a:1:2\nserver.2=a:3:4\ngroup.1=1", "Server 2 is not in a group"),
             ("server.1=a:1:2\ngroup.1=1\nweight.1=0", "no group has any weight, so there is no quorum"),
+            ("server.1=a:1:2\ngroup.1=1\nweight.x=0", "weight.x: the part behind the dot is no number"),
+            ("server.1=a:1:2\ngroup.1=1\nweight.1=x", "weight.1: a weight is a whole number"),
+            ("server.1=a:1:2\ngroup=1", "group: it needs a number behind a dot"),
+            (
+                "server.1=a:1:2\nserver.2=b:1:2\ngroup.1=1:2\nweight.1=9223372036854775807",
+                "the weights of group 1 add up to more than a number holds",
+            ),
         ] {
             assert_eq!(Configuration::parse(text).unwrap_err().to_string(), why);
         }

@@ -14,6 +14,8 @@ pub enum HierarchyError {
     WeightWithoutGroup(ServerId),
     /// A weight is below zero.
     NegativeWeight(ServerId, i64),
+    /// The weights of a group are more than a number holds.
+    TooHeavy(i64),
     /// No group has any weight: nothing could ever be decided.
     NoWeight,
 }
@@ -29,6 +31,9 @@ impl std::fmt::Display for HierarchyError {
             }
             HierarchyError::NegativeWeight(server, weight) => {
                 write!(f, "weight.{}={weight}: a weight is zero or more", server.0)
+            }
+            HierarchyError::TooHeavy(group) => {
+                write!(f, "the weights of group {group} add up to more than a number holds")
             }
             HierarchyError::NoWeight => write!(f, "no group has any weight, so there is no quorum"),
         }
@@ -74,7 +79,8 @@ impl Hierarchy {
         for (server, group) in &hierarchy.group {
             let weight = hierarchy.weight[server];
             if weight > 0 {
-                *hierarchy.group_weight.entry(*group).or_insert(0) += weight;
+                let total = hierarchy.group_weight.entry(*group).or_insert(0);
+                *total = total.checked_add(weight).ok_or(HierarchyError::TooHeavy(*group))?;
             }
         }
         if hierarchy.group_weight.is_empty() { Err(HierarchyError::NoWeight) } else { Ok(hierarchy) }
@@ -145,5 +151,14 @@ mod tests {
         assert_eq!(Hierarchy::new(one(), [(ServerId(1), 0)]), Err(HierarchyError::NoWeight));
         let negative = Hierarchy::new(one(), [(ServerId(1), -1)]);
         assert_eq!(negative, Err(HierarchyError::NegativeWeight(ServerId(1), -1)));
+    }
+
+    #[test]
+    fn weights_that_no_number_holds_are_refused() {
+        let group = || [(1, servers(&[1, 2])), (2, servers(&[3]))];
+        let weights = |weight| [(ServerId(1), i64::MAX - 1), (ServerId(2), weight), (ServerId(3), i64::MAX)];
+        assert_eq!(Hierarchy::new(group(), weights(2)), Err(HierarchyError::TooHeavy(1)));
+        let heavy = Hierarchy::new(group(), weights(1)).unwrap();
+        assert!(is_quorum(&heavy, &[1, 2, 3]) && is_quorum(&heavy, &[1, 3]) && !is_quorum(&heavy, &[2, 3]));
     }
 }

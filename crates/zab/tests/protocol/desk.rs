@@ -85,6 +85,11 @@ impl Desk {
         Desk::start(PeerSettings { dynamic: Some(dynamic), ..settings(Role::Voter) }, recovered)
     }
 
+    /// The only member of its ensemble.
+    pub(crate) fn alone(recovered: Recovered) -> Desk {
+        Desk::start(PeerSettings { quorum: QuorumRule::majority([ME]), ..settings(Role::Voter) }, recovered)
+    }
+
     fn start(settings: PeerSettings, recovered: Recovered) -> Desk {
         let mut actions = Vec::new();
         let peer = Peer::new(settings, recovered, 0, &mut actions);

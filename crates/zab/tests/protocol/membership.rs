@@ -232,8 +232,8 @@ fn the_first_leader_names_the_first_version() {
     assert_eq!(activated(&desk), [named]);
 }
 
-/// A follower of 3, up to the word that its history is complete.
-fn follower(config: &str) -> (Desk, LinkId) {
+/// A follower of 3, before the word that its history is complete.
+fn follows_three() -> (Desk, LinkId) {
     let mut desk = Desk::changeable(recovered(LAST, 5), THREE, None);
     for (from, state) in [(1, PeerState::Following), (3, PeerState::Leading)] {
         desk.notify(from, state, ServerId(3));
@@ -244,6 +244,12 @@ fn follower(config: &str) -> (Desk, LinkId) {
     assert!(desk.take_sent(link).contains(&Packet::FollowerInfo { accepted: Zxid::new(5, 0), info }));
     desk.packet(link, Packet::LeaderInfo { zxid: Zxid::new(6, 0), protocol: LEARNER_PROTOCOL });
     desk.packet(link, Packet::Diff { zxid: LAST });
+    (desk, link)
+}
+
+/// A follower of 3 that has its whole history.
+fn follower(config: &str) -> (Desk, LinkId) {
+    let (mut desk, link) = follows_three();
     desk.packet(link, Packet::NewLeader { zxid: Zxid::new(6, 0), config: Some(config.as_bytes().into()) });
     (desk, link)
 }
@@ -263,6 +269,23 @@ fn what_a_leader_announces_takes_effect_with_his_history() {
     assert!(desk.peer.pending_configuration().is_some());
     desk.handle(Event::LinkDown { link });
     assert_eq!(desk.peer.pending_configuration(), None, "it is not in the log");
+}
+
+/// Apache leaders without reconfiguration send none; anything else that is no list is as good as none.
+#[test]
+fn a_leader_without_a_list_that_can_be_read_announces_nothing() {
+    let without_voters = list(&[], &[1, 2], LAST);
+    for config in [None, Some(&b"\xff\xfe"[..]), Some(b"server.1=x"), Some(without_voters.as_bytes())] {
+        let (mut desk, link) = follows_three();
+        desk.packet(
+            link,
+            Packet::NewLeader { zxid: Zxid::new(6, 0), config: config.map(|text| text.into()) },
+        );
+        desk.packet(link, Packet::UpToDate);
+        assert!(matches!(desk.peer.serving(), Some(Serving::Following { epoch: 6, .. })), "{config:?}");
+        assert_eq!((activated(&desk), desk.peer.pending_configuration()), (vec![], None), "{config:?}");
+        assert_eq!(desk.peer.configuration().map(|it| it.version), Some(0x5_0000_0001));
+    }
 }
 
 #[test]

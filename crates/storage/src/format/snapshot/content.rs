@@ -209,7 +209,7 @@ struct Bytes<'a> {
 
 impl<'a> Bytes<'a> {
     fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let taken = self.bytes.get(self.at..)?.get(..count)?;
+        let taken = self.bytes[self.at..].get(..count)?;
         self.at += count;
         Some(taken)
     }
