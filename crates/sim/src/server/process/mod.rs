@@ -4,6 +4,7 @@
 mod clients;
 mod disk_work;
 mod inbox;
+mod membership;
 mod orders;
 mod peers;
 
@@ -24,6 +25,7 @@ use crate::server::snapshot::Snapshotting;
 pub(crate) use clients::ClientConnection;
 pub(crate) use disk_work::{Busy, Work};
 pub(crate) use inbox::Inbox;
+pub(crate) use membership::MembersEdge;
 pub(crate) use peers::PeerLink;
 
 /// Why a process ends by itself.
@@ -101,6 +103,10 @@ pub(crate) struct Process {
     pub(crate) slow: Time,
     /// The state that was compared last.
     pub(crate) observed: Option<Zxid>,
+    /// What changes with the members, if they may.
+    pub(crate) members_edge: Option<MembersEdge>,
+    /// How often orders were taken.
+    pub(crate) turns: u64,
     pub(crate) _locks: Locks<zebu_storage::model::ModelLock>,
 }
 

@@ -1,0 +1,82 @@
+//! Who is left alone in the second phase: enough of everybody who may have to decide, and some others.
+
+use std::collections::BTreeSet;
+
+use super::World;
+use crate::members::{List, proposed_list};
+
+impl World {
+    /// Servers whose disks are right, so many that they may decide in every list that may be in effect, and some of the
+    /// others. `None` if there are not so many.
+    pub(super) fn draw_healed(&mut self) -> Option<Vec<usize>> {
+        let lists = self.lists_in_question();
+        let mut order: Vec<usize> = (0..self.servers.len()).collect();
+        self.random.shuffle(&mut order);
+        // Those that may have forgotten something do not count before they were brought up to date.
+        let doubtful = |server: usize| {
+            let view = &self.core.judge.servers[server];
+            view.rotten || view.untrusted
+        };
+        let (doubtful, sound): (Vec<usize>, Vec<usize>) = order.into_iter().partition(|&it| doubtful(it));
+        let mut healed = BTreeSet::new();
+        let mut left = Vec::new();
+        // Where members do not change, the faults were drawn so that these are few.
+        let (fixed, doubtful) = match self.core.shape.members {
+            None => (doubtful, Vec::new()),
+            Some(_) => (Vec::new(), doubtful),
+        };
+        for server in sound.into_iter().chain(fixed) {
+            let helps = lists.iter().any(|list| list.is_voter(server) && !list.is_quorum(&healed));
+            if helps {
+                healed.insert(server);
+            } else {
+                left.push(server);
+            }
+        }
+        if !lists.iter().all(|list| list.is_quorum(&healed)) {
+            return None;
+        }
+        let chance = if self.random.permille(200) { 1000 } else { 400 };
+        healed.extend(left.into_iter().chain(doubtful).filter(|_| self.random.permille(chance)));
+        Some(healed.into_iter().collect())
+    }
+
+    /// The list of now and the one before it, which somebody may still take for the present one, and everything that
+    /// was proposed and is in a log.
+    fn lists_in_question(&mut self) -> Vec<List> {
+        let judge = &self.core.judge;
+        let chronicle = &judge.ledger.chronicle;
+        let last = chronicle.last();
+        let mut lists = vec![last.clone()];
+        if self.core.shape.members.is_none() {
+            return lists;
+        }
+        lists.push(chronicle.before(last.version).unwrap_or(chronicle.first()).clone());
+        for view in &judge.servers {
+            let behind = view.log.iter().rev().take_while(|(zxid, _)| *zxid > judge.ledger.last());
+            lists.extend(behind.filter_map(|(_, bytes)| proposed_list(bytes)));
+        }
+        lists.sort_by_key(|list| list.version);
+        lists.dedup();
+        lists
+    }
+
+    /// Of those that are left alone, the ones that have to serve in the end: members who can find the others. Nobody
+    /// comes for who has lost his place, or knows only servers that are gone.
+    pub(super) fn expected(&mut self) -> Vec<usize> {
+        if self.core.shape.members.is_none() {
+            return self.healed.clone();
+        }
+        let list = self.core.judge.ledger.chronicle.last().clone();
+        let voters: BTreeSet<usize> = list.voters().filter(|it| self.healed.contains(it)).collect();
+        let mut expected = Vec::new();
+        for &server in &self.healed {
+            let known = self.servers[server].process().map(|process| process.known_members());
+            let finds = known.is_none_or(|known| known.iter().any(|it| *it != server && voters.contains(it)));
+            if list.seats.contains_key(&server) && (finds || voters.contains(&server) && voters.len() == 1) {
+                expected.push(server);
+            }
+        }
+        expected
+    }
+}
