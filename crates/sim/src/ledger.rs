@@ -62,7 +62,8 @@ pub(crate) struct Ledger {
 pub(crate) struct Rights {
     /// The client that may do everything.
     pub(crate) operator: Option<usize>,
-    pub(crate) voters_min: usize,
+    /// How many voters must be left; `None` if they may not change.
+    pub(crate) voters_min: Option<usize>,
 }
 
 const INTEGRITY: &str = "zab_integrity";

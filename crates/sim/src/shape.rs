@@ -146,6 +146,8 @@ pub(crate) struct MembersShape {
     pub(crate) wishes: u64,
     /// What servers that are not on the first list say of themselves in their own files.
     pub(crate) joins_as: Vote,
+    /// How many of a thousand servers that are on no list are started later than the others.
+    pub(crate) late_permille: u64,
     /// Calls of a thousand that concern the list.
     pub(crate) curious_permille: u64,
 }
@@ -235,6 +237,7 @@ impl Shape {
                 voters_min: random.pick(&[1, 2, 2]),
                 wishes: random.skewed(2, 40),
                 joins_as: random.pick(&[Vote::Has, Vote::Lacks]),
+                late_permille: 300,
                 curious_permille: random.pick(&[0, 50, 300]),
             });
         } else if self.voters >= 3 && random.permille(150) {

@@ -14,7 +14,7 @@ pub(super) fn check_commit(judge: &Judge, server: usize, zxid: i64, bytes: &[u8]
         if !needed.is_quorum(&holders) {
             let text = format!(
                 "server {server} has applied {zxid:#x}, which {holders:?} have on disk: no quorum of {:?}",
-                needed.lines()
+                needed.seats
             );
             return Err(Violation::new(NAME, text));
         }

@@ -13,12 +13,8 @@ pub(super) fn check_text(judge: &mut Judge, server: usize, list: &List) -> Verdi
     if known == list {
         return Ok(());
     }
-    let text = format!(
-        "server {server} knows list {:#x} as {:?}, not {:?}",
-        list.version,
-        list.lines(),
-        known.lines()
-    );
+    let text =
+        format!("server {server} knows list {:#x} as {:?}, not {:?}", list.version, list.seats, known.seats);
     Err(Violation::new(NAME, text))
 }
 

@@ -17,8 +17,7 @@ pub(super) fn check_leader(judge: &Judge, server: usize, epoch: u32) -> Verdict 
         if !needed.is_quorum(&accepted) {
             let text = format!(
                 "server {server} leads epoch {epoch}, which {accepted:?} have accepted: no quorum of list {:#x}, {:?}",
-                needed.version,
-                needed.lines()
+                needed.version, needed.seats
             );
             return Err(Violation::new(NAME, text));
         }

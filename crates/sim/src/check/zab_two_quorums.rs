@@ -17,8 +17,7 @@ pub(super) fn check_activation(judge: &mut Judge, server: usize, list: &List) ->
         if list.seats == first.seats && list.groups == first.groups {
             return Ok(());
         }
-        let text =
-            format!("server {server} takes {:#x} for the first list: {:?}", list.version, list.lines());
+        let text = format!("server {server} takes {:#x} for the first list: {:?}", list.version, list.seats);
         return Err(Violation::new(NAME, text));
     }
     if judge.activated.contains(&list.version) {
@@ -34,8 +33,7 @@ pub(super) fn check_activation(judge: &mut Judge, server: usize, list: &List) ->
             let text = format!(
                 "server {server} puts list {:#x} into effect, which {holders:?} have on disk: no quorum of the {name} \
                  one, {:?}",
-                list.version,
-                needed.lines()
+                list.version, needed.seats
             );
             return Err(Violation::new(NAME, text));
         }

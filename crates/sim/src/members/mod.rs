@@ -5,6 +5,7 @@ mod chronicle;
 mod wish;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 pub(crate) use chronicle::{Chronicle, proposed_list};
 pub(crate) use wish::{Asked, Wish};
@@ -20,7 +21,7 @@ pub(crate) enum Vote {
 }
 
 /// The place of a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seat {
     pub(crate) vote: Vote,
     pub(crate) quorum_port: u16,
@@ -31,6 +32,23 @@ pub(crate) struct Seat {
 pub(crate) const QUORUM_PORT: u16 = 2888;
 /// Where clients come first.
 pub(crate) const CLIENT_PORTS: [u16; 2] = [2181, 2182];
+
+/// Short, because lists are shown often.
+impl fmt::Debug for Seat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.vote {
+            Vote::Has => "voter",
+            Vote::Lacks => "observer",
+        })?;
+        if self.quorum_port != QUORUM_PORT {
+            write!(f, "@{}", self.quorum_port)?;
+        }
+        if self.client_port != CLIENT_PORTS[0] {
+            write!(f, ":{}", self.client_port)?;
+        }
+        Ok(())
+    }
+}
 
 impl Seat {
     pub(crate) fn usual(vote: Vote) -> Seat {

@@ -21,7 +21,8 @@ pub(crate) struct Request<'a> {
     pub(crate) version: i64,
     /// The latest transaction that any client had an answer for when it was asked for.
     pub(crate) acked_before: i64,
-    pub(crate) voters_min: usize,
+    /// `None` if members may not change.
+    pub(crate) voters_min: Option<usize>,
 }
 
 impl Model {
@@ -33,11 +34,14 @@ impl Model {
         chronicle: &Chronicle,
         found: &Txn,
     ) -> Vec<Effect> {
+        let Some(voters_min) = request.voters_min else {
+            return vec![Effect::Error(ErrorCode::ReconfigDisabled)];
+        };
         let is_open = self.session(place.session).is_some_and(|life| life.closed.is_none());
         if !is_open {
             return vec![Effect::Error(ErrorCode::SessionExpired)];
         }
-        let effect = match self.judge(place, request, chronicle, found) {
+        let effect = match self.judge(place, request, voters_min, chronicle, found) {
             Err(code) => Effect::Error(code),
             Ok(list) => self.show_list(place, &list, found),
         };
@@ -48,6 +52,7 @@ impl Model {
         &self,
         place: Place,
         request: Request<'_>,
+        voters_min: usize,
         chronicle: &Chronicle,
         found: &Txn,
     ) -> Result<List, ErrorCode> {
@@ -68,7 +73,7 @@ impl Model {
             return Err(ErrorCode::BadVersion);
         }
         let before = before.unwrap_or(chronicle.first());
-        let next = request.wish.applied(before, place.zxid, request.voters_min)?;
+        let next = request.wish.applied(before, place.zxid, voters_min)?;
         if said(ErrorCode::NewConfigNoQuorum) {
             return Err(ErrorCode::NewConfigNoQuorum);
         }

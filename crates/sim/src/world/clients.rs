@@ -55,7 +55,10 @@ impl World {
                 let (from, now) = (self.client_host(client), self.core.now);
                 let connection =
                     self.core.network.dial(from, Host(server), Port::Client, now, &mut self.core.queue);
-                self.core.tell(format_args!("c{client} dials s{server}"));
+                match port {
+                    2181 => self.core.tell(format_args!("c{client} dials s{server}")),
+                    port => self.core.tell(format_args!("c{client} dials s{server} at {port}")),
+                }
                 if self.servers[server].process().is_some_and(|process| process.client_port() != port) {
                     self.misdialed.insert(connection);
                 }

@@ -77,7 +77,7 @@ impl World {
         let network = Network::new(hosts, shape.latency, Random::new(shape.seed, 3));
         let rights = Rights {
             operator: shape.operator(),
-            voters_min: shape.members.as_ref().map_or(1, |members| members.voters_min),
+            voters_min: shape.members.as_ref().map(|members| members.voters_min),
         };
         let (servers, tick) = (shape.servers(), shape.tick());
         let judge = Judge::new(shape.first_list(), rights, servers, shape.clients, tick, tree_options());
@@ -109,7 +109,9 @@ impl World {
         for server in 0..self.servers.len() {
             let mut at = self.random.below(self.core.shape.tick());
             // Who is on no list may come later.
-            if server >= self.core.shape.voters + self.core.shape.observers && self.random.permille(300) {
+            let is_spare = server >= self.core.shape.voters + self.core.shape.observers;
+            let late_permille = self.core.shape.members.as_ref().map_or(0, |members| members.late_permille);
+            if is_spare && self.random.permille(late_permille) {
                 at = self.random.below(self.core.shape.safety);
             }
             self.core.push(at, Event::Start { server, incarnation: 0 });

@@ -102,7 +102,7 @@ impl Process {
 
     pub(super) fn activate(&mut self, configuration: Box<Configuration>, core: &mut Core) {
         let list = List::read(&configuration.to_string()).unwrap_or_default();
-        core.tell(format_args!("s{} activates list {:#x}: {:?}", self.server, list.version, list.lines()));
+        core.tell(format_args!("s{} activates list {:#x}: {:?}", self.server, list.version, list.seats));
         core.mix(list.version as u64);
         core.counts.activations += 1;
         let leads = self.leads.is_some().then_some(self.turns);
