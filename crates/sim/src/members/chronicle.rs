@@ -1,5 +1,6 @@
 //! The lists of an ensemble in the order in which they were decided.
 
+use zebu_proto::OpCode;
 use zebu_proto::txn::{Txn, TxnEntry};
 
 use super::List;
@@ -47,8 +48,15 @@ impl Chronicle {
     }
 }
 
+/// Where the type of a transaction stands in its bytes.
+const TYPE_AT: std::ops::Range<usize> = 28..32;
+
 /// The list that a transaction proposes, if it does.
 pub(crate) fn proposed_list(bytes: &[u8]) -> Option<List> {
+    // Most transactions are something else, and everybody asks about all of them.
+    if bytes.get(TYPE_AT) != Some(&OpCode::Reconfig.wire().to_be_bytes()) {
+        return None;
+    }
     let TxnEntry { txn: Txn::Reconfig(set), .. } = TxnEntry::decode(bytes).ok()? else { return None };
     List::read(std::str::from_utf8(set.data.as_deref()?).ok()?)
 }
