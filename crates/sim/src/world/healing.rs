@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::World;
-use crate::members::{List, proposed_list};
+use crate::members::{List, Vote, proposed_list};
 
 impl World {
     /// Servers whose disks are right, so many that they may decide in every list that may be in effect, and some of the
@@ -20,25 +20,40 @@ impl World {
         let (doubtful, sound): (Vec<usize>, Vec<usize>) = order.into_iter().partition(|&it| doubtful(it));
         let mut healed = BTreeSet::new();
         let mut left = Vec::new();
+        let counted: Vec<BTreeSet<usize>> = lists.iter().map(|list| self.counted(list, &lists)).collect();
+        let decides = |index: usize, healed: &BTreeSet<usize>| {
+            lists[index].is_quorum(&healed.intersection(&counted[index]).copied().collect())
+        };
         // Where members do not change, the faults were drawn so that these are few.
         let (fixed, doubtful) = match self.core.shape.members {
             None => (doubtful, Vec::new()),
             Some(_) => (Vec::new(), doubtful),
         };
         for server in sound.into_iter().chain(fixed) {
-            let helps = lists.iter().any(|list| list.is_voter(server) && !list.is_quorum(&healed));
-            if helps {
+            let helps = |index: usize| counted[index].contains(&server) && !decides(index, &healed);
+            if (0..lists.len()).any(helps) {
                 healed.insert(server);
             } else {
                 left.push(server);
             }
         }
-        if !lists.iter().all(|list| list.is_quorum(&healed)) {
+        if !(0..lists.len()).all(|index| decides(index, &healed)) {
             return None;
         }
         let chance = if self.random.permille(200) { 1000 } else { 400 };
         healed.extend(left.into_iter().chain(doubtful).filter(|_| self.random.permille(chance)));
         Some(healed.into_iter().collect())
+    }
+
+    /// Voters of a list who can have a say in it: who takes itself for an observer, because it has not heard of that
+    /// list, acknowledges nothing.
+    fn counted(&self, list: &List, lists: &[List]) -> BTreeSet<usize> {
+        let observes = |server: usize| {
+            let known = self.core.judge.servers[server].list_saved;
+            let earlier = lists.iter().filter(|it| it.version < list.version && known < list.version);
+            earlier.into_iter().any(|it| it.seats.get(&server).is_some_and(|seat| seat.vote == Vote::Lacks))
+        };
+        list.voters().filter(|&server| !observes(server)).collect()
     }
 
     /// The list of now and the one before it, which somebody may still take for the present one, and everything that
@@ -73,7 +88,7 @@ impl World {
         for &server in &self.healed {
             let known = self.servers[server].process().map(|process| process.known_members());
             let finds = known.is_none_or(|known| known.iter().any(|it| *it != server && voters.contains(it)));
-            if list.seats.contains_key(&server) && (finds || voters.contains(&server) && voters.len() == 1) {
+            if finds || voters.contains(&server) && voters.len() == 1 {
                 expected.push(server);
             }
         }
