@@ -17,6 +17,22 @@ pub(super) fn is_of_first_list(judge: &Judge, read: &Read, zxid: i64) -> bool {
     matches!(read, Read::Get(path) if &**path == CONFIG) && judge.ledger.chronicle.before(zxid + 1).is_none()
 }
 
+/// The node that a serving member has of the list, after some transaction.
+pub(super) fn check_node(judge: &Judge, server: usize, last: i64, text: Option<&[u8]>) -> Verdict {
+    let shown = text.and_then(|text| List::read(std::str::from_utf8(text).ok()?));
+    let expected = judge.ledger.chronicle.before(last + 1);
+    let holds = match (expected, &shown) {
+        (Some(expected), Some(shown)) => expected == shown,
+        (None, Some(shown)) => Zxid(shown.version).counter() == 0,
+        (_, None) => false,
+    };
+    if holds {
+        return Ok(());
+    }
+    let text = format!("server {server} shows {shown:?} at {last:#x}, where it is {expected:?}");
+    Err(Violation::new(NAME, text))
+}
+
 pub(super) fn check_answer(judge: &Judge, answer: &Answer) -> Verdict {
     let response = GetDataResponse::decode(&mut Reader::new(&answer.body)).ok();
     let shown = response.as_ref().and_then(|response| response.data.as_deref());

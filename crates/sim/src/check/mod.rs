@@ -237,6 +237,12 @@ impl Judge {
         self.note(verdict);
     }
 
+    /// A member that serves has this list of members in its tree.
+    pub(crate) fn list_shown(&mut self, server: usize, last: i64, text: Option<&[u8]>) {
+        let verdict = config_reads::check_node(self, server, last, text);
+        self.note(verdict);
+    }
+
     /// A member adds to the history what nobody had before.
     fn commit(&mut self, server: usize, zxid: i64, bytes: &Arc<[u8]>) -> Verdict {
         zab_committed_durability::check_commit(self, server, zxid, bytes)?;

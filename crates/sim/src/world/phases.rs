@@ -153,6 +153,7 @@ impl World {
     /// Servers of the healed majority that do not serve, or do not hold everything.
     fn behind(&mut self) -> Vec<String> {
         let last = self.core.judge.ledger.last();
+        let list = self.core.judge.ledger.chronicle.last().version;
         let mut behind = Vec::new();
         for server in self.expected() {
             let Some(process) = self.servers[server].process() else {
@@ -164,6 +165,8 @@ impl World {
                 behind.push(format!("server {server} does not serve: {:?}", process.node.status()));
             } else if applied.0 != last {
                 behind.push(format!("server {server} is at {applied}, not at {last:#x}"));
+            } else if process.list_version().is_some_and(|version| version < list) {
+                behind.push(format!("server {server} goes by another list than {list:#x}"));
             }
         }
         behind

@@ -82,6 +82,11 @@ impl Process {
         self.members_edge.as_ref().map_or(CLIENT_PORTS[0], |edge| edge.client_port)
     }
 
+    /// The version of the list that it goes by.
+    pub(crate) fn list_version(&self) -> Option<i64> {
+        self.members_edge.as_ref().map(|edge| edge.configuration.version)
+    }
+
     /// Everybody whom it knows as a member.
     pub(crate) fn known_members(&self) -> BTreeSet<usize> {
         let edge = self.members_edge.iter();

@@ -17,6 +17,7 @@ use zebu_storage::{Directories, Epochs, Locks, LogWriter};
 use zebu_zab::LinkId;
 
 use crate::core::Core;
+use crate::members::CONFIG;
 use crate::network::ConnectionId;
 use crate::queue::{Event, MS, Time};
 use crate::server::disk::{MoodyDisk, Power};
@@ -172,6 +173,10 @@ impl Process {
         core.mix(last.0 as u64 ^ digest as u64);
         core.tell(format_args!("s{} applied up to {last}", self.server));
         core.judge.observed(self.server, last.0, digest);
+        if self.members_edge.is_some() && self.service == Service::Open {
+            let node = self.replica.tree().node(CONFIG);
+            core.judge.list_shown(self.server, last.0, node.as_ref().and_then(|node| node.data()));
+        }
     }
 
     fn schedule_wake(&mut self, core: &mut Core) {
