@@ -258,7 +258,7 @@ impl Peer {
     pub fn serving(&self) -> Option<Serving> {
         match &self.role {
             Role::Leading(leader) => leader.serving(),
-            Role::Learning(learner) => learner.serving(&self.member),
+            Role::Learning(learner) => learner.serving(),
             Role::Settling { .. } | Role::Looking | Role::Retired => None,
         }
     }

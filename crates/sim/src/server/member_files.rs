@@ -86,8 +86,8 @@ pub(crate) fn in_effect(disk: &MoodyDisk, set_up: &Configuration) -> io::Result<
 pub(crate) fn known_at_start(disk: &MoodyDisk, committed: Configuration, tree: &Tree) -> Dynamic {
     let text = read(disk, &directory().join(NEXT)).ok().flatten();
     let next = text.and_then(|text| Configuration::parse(&text).ok());
-    // What was cut from the log is proposed no more; the first version of all is in no log.
-    let next = next.filter(|next| next.zxid() <= tree.last_zxid() || next.zxid().counter() == 0);
+    // What the log holds counts; the first version of all is in no log.
+    let next = next.filter(|next| next.zxid().counter() == 0);
     let logged =
         tree.node(CONFIG).and_then(|node| Configuration::parse(std::str::from_utf8(node.data()?).ok()?).ok());
     let last_seen = next.into_iter().chain(logged).max_by_key(|seen| seen.version);

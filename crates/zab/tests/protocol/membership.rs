@@ -289,6 +289,24 @@ fn a_follower_activates_at_the_commit_and_goes_where_it_belongs() {
     }
 }
 
+/// Its leader speaks to it as to a follower until it comes again, and what it answers clients meanwhile is true.
+#[test]
+fn who_becomes_an_observer_learns_like_a_follower_until_it_goes() {
+    let (mut desk, link) = follower(THREE);
+    desk.packet(link, Packet::UpToDate);
+    let (zxid, next) = (Zxid::new(6, 1), Zxid::new(6, 2));
+    desk.packet(link, Packet::Proposal { zxid, entry: reconfig(&list(&[1, 3], &[2], zxid), zxid).bytes });
+    desk.packet(link, Packet::CommitAndActivate { zxid, designated_leader: ServerId(3) });
+    desk.packet(link, proposal(next));
+    desk.packet(link, Packet::Commit { zxid: next });
+    desk.packet(link, Packet::Sync);
+    let at = |wanted: &dyn Fn(&Action) -> bool| desk.actions.iter().position(wanted);
+    let delivered = at(&|action| matches!(action, Action::Deliver(entry) if entry.zxid == next));
+    let answered = at(&|action| matches!(action, Action::FromLeader { packet: Packet::Sync }));
+    assert!(delivered.is_some() && delivered < answered, "{delivered:?} {answered:?}");
+    assert!(!desk.take_sent(link).contains(&Packet::Ack { zxid: next }), "it has no say any more");
+}
+
 #[test]
 fn who_keeps_its_place_keeps_its_connection_even_if_it_is_no_member() {
     for voters in [&[1, 2, 3, 4][..], &[1, 3][..]] {
