@@ -141,6 +141,7 @@ impl Judge {
         self.calls.push(Call {
             client,
             operation,
+            at: self.now,
             acked_before: self.acked,
             sent: None,
             place: None,

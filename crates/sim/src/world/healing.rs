@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::World;
+use crate::history::End;
 use crate::members::{List, Vote, proposed_list};
+use crate::operation::Operation;
 
 impl World {
     /// Servers whose disks are right, so many that they may decide in every list that may be in effect, and some of the
@@ -17,6 +19,7 @@ impl World {
             let view = &self.core.judge.servers[server];
             view.rotten || view.untrusted
         };
+        let any_list = self.is_change_on_its_way();
         let (doubtful, sound): (Vec<usize>, Vec<usize>) = order.into_iter().partition(|&it| doubtful(it));
         let mut healed = BTreeSet::new();
         let mut left = Vec::new();
@@ -40,9 +43,24 @@ impl World {
         if !(0..lists.len()).all(|index| decides(index, &healed)) {
             return None;
         }
-        let chance = if self.random.permille(200) { 1000 } else { 400 };
+        // Nobody knows yet who will be needed.
+        if any_list && !doubtful.is_empty() {
+            return None;
+        }
+        let chance = if any_list || self.random.permille(200) { 1000 } else { 400 };
         healed.extend(left.into_iter().chain(doubtful).filter(|_| self.random.permille(chance)));
         Some(healed.into_iter().collect())
+    }
+
+    /// Whether a request for other members may still reach the leader.
+    fn is_change_on_its_way(&self) -> bool {
+        let shape = &self.core.shape;
+        let since = self.core.now.saturating_sub(2 * (shape.init_limit + shape.sync_limit) * shape.tick());
+        let recent = self.core.judge.calls.iter().rev().take_while(|call| call.at >= since);
+        recent.into_iter().any(|call| {
+            let answered = matches!(call.end, Some(End::Answered { .. }));
+            matches!(*call.operation, Operation::Reconfig { .. }) && call.place.is_none() && !answered
+        })
     }
 
     /// Voters of a list who can have a say in it: who takes itself for an observer, because it has not heard of that

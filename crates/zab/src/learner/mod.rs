@@ -321,7 +321,7 @@ impl Learner {
                 if self.contact == Contact::Lost && member.disk.has_done(*io) =>
             {
                 // What came behind the state was never acknowledged.
-                member.installed(*zxid);
+                member.installed(*zxid, self.announced.as_ref().map(|announced| announced.version));
                 return Err(RoleEnd::LINK_LOST);
             }
             Step::Installing { io, .. } if member.disk.has_done(*io) => self.installed(member, now_ms, out),

@@ -338,6 +338,37 @@ fn what_the_leader_does_not_have_is_pending_no_more() {
     assert_eq!(desk.peer.pending_configuration(), None);
 }
 
+/// The state of a leader reaches beyond the place of a list that was proposed here, and does not have it.
+#[test]
+fn what_is_not_in_the_state_of_a_leader_is_pending_no_more() {
+    let pending = list(&[1, 2, 4], &[], LAST);
+    for (announced, stays) in [(THREE, false), (pending.as_str(), true)] {
+        let mut desk = Desk::changeable(recovered(LAST, 5), THREE, Some(&pending));
+        for (from, state) in [(1, PeerState::Following), (3, PeerState::Leading)] {
+            desk.notify(from, state, ServerId(3));
+        }
+        let link = desk.expect_dial();
+        desk.handle(Event::Dialed { link });
+        desk.packet(link, Packet::LeaderInfo { zxid: Zxid::new(7, 0), protocol: LEARNER_PROTOCOL });
+        desk.packet(link, Packet::Snap { zxid: Zxid::new(6, 9) });
+        desk.handle(Event::SnapshotReceived { link });
+        let config = Some(announced.as_bytes().into());
+        desk.packet(link, Packet::NewLeader { zxid: Zxid::new(7, 0), config });
+        assert_eq!(desk.peer.pending_configuration().is_some(), stays);
+        desk.handle(Event::LinkDown { link });
+        assert_eq!(desk.peer.pending_configuration().is_some(), stays, "the history has it, or has not");
+    }
+}
+
+/// A leader speaks of a list whose place is before the end of the own history, which does not have it, and goes.
+#[test]
+fn what_a_leader_has_only_spoken_of_goes_with_him() {
+    let (mut desk, link) = follower(&list(&[1, 2, 4], &[], Zxid(LAST.0 - 1)));
+    assert!(desk.peer.pending_configuration().is_some());
+    desk.handle(Event::LinkDown { link });
+    assert_eq!(desk.peer.pending_configuration(), None);
+}
+
 #[test]
 fn one_that_looks_takes_the_newer_list_of_others() {
     let mut desk = Desk::changeable(recovered(LAST, 5), THREE, None);
