@@ -102,11 +102,14 @@ impl World {
         }
         let list = self.core.judge.ledger.chronicle.last().clone();
         let voters: BTreeSet<usize> = list.voters().filter(|it| self.healed.contains(it)).collect();
+        let led = self.core.judge.leaders.last_key_value().map_or(0, |(epoch, _)| i64::from(*epoch));
         let mut expected = Vec::new();
         for &server in &self.healed {
             let known = self.servers[server].process().map(|process| process.known_members());
             let finds = known.is_none_or(|known| known.iter().any(|it| *it != server && voters.contains(it)));
-            if finds || voters.contains(&server) && voters.len() == 1 {
+            // Who was elected twice and lost everybody at the moment of its promise comes back with the next election.
+            let promised = self.core.judge.servers[server].accepted_epoch > led;
+            if !promised && (finds || voters.contains(&server) && voters.len() == 1) {
                 expected.push(server);
             }
         }
