@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use zebu_sim::{Lines, Report, run_seed};
+use zebu_sim::{EnsembleKind, Lines, Report, run_seed};
 
 use crate::say;
 
@@ -33,6 +33,11 @@ struct Total {
     snapshots: u64,
     refused_starts: u64,
     syncs: [u64; 3],
+    changing: u64,
+    grouped: u64,
+    lists: u64,
+    activations: u64,
+    unhealed: u64,
     faults: BTreeMap<&'static str, u64>,
     violations: Vec<(u64, &'static str, String)>,
 }
@@ -49,6 +54,14 @@ impl Total {
         self.leaders += report.counts.leaders;
         self.snapshots += report.counts.snapshots;
         self.refused_starts += report.counts.refused_starts;
+        match report.kind {
+            EnsembleKind::Fixed => {}
+            EnsembleKind::Grouped => self.grouped += 1,
+            EnsembleKind::Changing => self.changing += 1,
+        }
+        self.lists += report.counts.lists;
+        self.activations += report.counts.activations;
+        self.unhealed += report.counts.unhealed;
         for (sum, count) in self.syncs.iter_mut().zip(report.counts.syncs) {
             *sum += count;
         }
@@ -150,6 +163,10 @@ fn table(total: &Total, seconds: f64) {
         total.syncs[0],
         total.syncs[1],
         total.syncs[2]
+    ));
+    say(&format!(
+        "{} seeds with members that change ({} new lists, {} activations, {} without a second phase), {} with groups",
+        total.changing, total.lists, total.activations, total.unhealed, total.grouped
     ));
     say("faults:");
     for (fault, count) in &total.faults {

@@ -55,6 +55,12 @@ pub struct Counts {
     pub snapshots: u64,
     /// DIFF, TRUNC and SNAP packets that were sent.
     pub syncs: [u64; 3],
+    /// Lists of members that were decided.
+    pub lists: u64,
+    /// Lists of members that took effect, once for each server.
+    pub activations: u64,
+    /// Runs whose members could not be healed: too few of them had disks that are right.
+    pub unhealed: u64,
     /// Starts that were refused because the disk is not right.
     pub refused_starts: u64,
 }

@@ -5,12 +5,14 @@ use std::rc::Rc;
 use zebu_proto::SessionId;
 
 use crate::operation::Operation;
+use crate::queue::Time;
 
 /// A call of a client.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) client: usize,
     pub(crate) operation: Rc<Operation>,
+    pub(crate) at: Time,
     /// The latest transaction that any client had an answer for when this call was made.
     pub(crate) acked_before: i64,
     /// Set when the request leaves.

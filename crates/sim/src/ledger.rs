@@ -8,7 +8,8 @@ use zebu_proto::{ErrorCode, Permissions, Zxid};
 use zebu_tree::{Tree, TreeOptions};
 
 use crate::history::{Call, Verdict, Violation};
-use crate::model::{Effect, Model, Place};
+use crate::members::{Chronicle, proposed_list};
+use crate::model::{Effect, Model, Place, Request, Standing};
 use crate::operation::{Operation, Path};
 
 /// A transaction of the history.
@@ -50,6 +51,19 @@ pub(crate) struct Ledger {
     tree: Tree,
     initial_digest: i64,
     pub(crate) model: Model,
+    /// The lists of members that it has made.
+    pub(crate) chronicle: Chronicle,
+    /// Who may change them.
+    rights: Rights,
+}
+
+/// What is allowed with the members.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rights {
+    /// The client that may do everything.
+    pub(crate) operator: Option<usize>,
+    /// How many voters must be left; `None` if they may not change.
+    pub(crate) voters_min: Option<usize>,
 }
 
 const INTEGRITY: &str = "zab_integrity";
@@ -58,7 +72,7 @@ const G18: &str = "g18_session_expiry";
 const ORDER: &str = "zab_primary_order";
 
 impl Ledger {
-    pub(crate) fn new(options: TreeOptions) -> Ledger {
+    pub(crate) fn new(options: TreeOptions, chronicle: Chronicle, rights: Rights) -> Ledger {
         let tree = Tree::new(options);
         let model = Model::new(|path| {
             let node = tree.node(path)?;
@@ -66,7 +80,7 @@ impl Ledger {
             let permissions = if node.acl().is_empty() { Permissions::ALL } else { permissions };
             Some((node.stat(), permissions, node.children().map(Box::from).collect()))
         });
-        Ledger { entries: Vec::new(), initial_digest: tree.digest(), tree, model }
+        Ledger { entries: Vec::new(), initial_digest: tree.digest(), tree, model, chronicle, rights }
     }
 
     /// The last transaction; zero before the first.
@@ -158,7 +172,12 @@ impl Ledger {
 
     fn replay(&mut self, committed: &mut Committed, call: Option<&Call>) -> Verdict {
         let header = committed.entry.header;
-        let place = Place { zxid: header.zxid.0, time_ms: header.time_ms, session: header.session };
+        let standing = match call {
+            Some(call) if Some(call.client) == self.rights.operator => Standing::Super,
+            Some(_) | None => Standing::Common,
+        };
+        let (time_ms, session) = (header.time_ms, header.session);
+        let place = Place { zxid: header.zxid.0, time_ms, session, standing };
         let zxid = header.zxid;
         match (&committed.entry.txn, call.map(|call| &*call.operation)) {
             (Txn::CreateSession { .. }, _) => {
@@ -194,6 +213,16 @@ impl Ledger {
             (_, Some(Operation::Multi(writes))) => {
                 committed.effects = self.model.execute(place, writes);
                 self.compare_outcome(committed, writes)?;
+            }
+            (txn, Some(Operation::Reconfig { wish, version })) => {
+                let acked_before = call.map_or(0, |call| call.acked_before);
+                let voters_min = self.rights.voters_min;
+                let request = Request { wish, version: *version, acked_before, voters_min };
+                committed.effects = self.model.reconfigure(place, request, &self.chronicle, txn);
+                self.compare_outcome(committed, &[])?;
+                if let Some(list) = proposed_list(&committed.bytes) {
+                    self.chronicle.decide(list);
+                }
             }
             // What the server tries by itself may fail.
             (Txn::Error(_), None) => {}

@@ -11,6 +11,7 @@ mod core;
 mod history;
 mod ledger;
 pub mod live;
+mod members;
 mod model;
 mod network;
 mod operation;
@@ -26,5 +27,5 @@ mod world;
 
 pub use crate::core::Counts;
 pub use history::Violation;
-pub use run::{Lines, Report, Run, run_garbled, run_seed, shrink};
+pub use run::{EnsembleKind, Lines, Report, Run, run_garbled, run_seed, shrink};
 pub use script::run_script;

@@ -11,6 +11,8 @@ use zebu_proto::client::{
 };
 use zebu_proto::{Acl, Jute, OpCode};
 
+use crate::members::Wish;
+
 /// A path, shared by call, model and history.
 pub(crate) type Path = Arc<str>;
 
@@ -49,9 +51,20 @@ pub(crate) enum SeveralRead {
 pub(crate) enum Operation {
     Write(Write),
     Multi(Vec<Write>),
-    Read { read: Read, watch: bool },
-    AddWatch { path: Path, mode: AddWatchMode },
+    Read {
+        read: Read,
+        watch: bool,
+    },
+    AddWatch {
+        path: Path,
+        mode: AddWatchMode,
+    },
     Sync(Path),
+    /// Other members, if the present ones have this version; -1 if any.
+    Reconfig {
+        wish: Wish,
+        version: i64,
+    },
 }
 
 impl Write {
@@ -105,12 +118,13 @@ impl Operation {
             },
             Operation::AddWatch { .. } => OpCode::AddWatch,
             Operation::Sync(_) => OpCode::Sync,
+            Operation::Reconfig { .. } => OpCode::Reconfig,
         }
     }
 
     /// Whether it becomes a transaction.
     pub(crate) fn is_write(&self) -> bool {
-        matches!(self, Operation::Write(_) | Operation::Multi(_))
+        matches!(self, Operation::Write(_) | Operation::Multi(_) | Operation::Reconfig { .. })
     }
 
     /// The watch that it leaves, with its path.
@@ -155,6 +169,7 @@ impl Operation {
                 mode.wire().encode(out);
             }
             Operation::Sync(path) => Box::<str>::from(&**path).encode(out),
+            Operation::Reconfig { wish, version } => wish.encode(*version, out),
         }
     }
 }

@@ -1,10 +1,13 @@
 //! The faults of a run as data: drawn from the seed before the run begins, each with all that it needs, so
 //! that any of them can be left out and the rest stays the same. That is how a failure is made shorter.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
+use zebu_proto::Permissions;
 use zebu_proto::quorum::Packet;
 
+use crate::members::{Asked, CLIENT_PORTS, QUORUM_PORT, Seat, Vote, Wish};
 use crate::network::Host;
 use crate::queue::{MS, Time};
 use crate::random::Random;
@@ -56,6 +59,10 @@ pub(crate) enum Fault {
     ClientVanishes { client: usize, farewell: bool },
     /// A client breaks its connection, to go to another server.
     ClientMoves { client: usize },
+    /// A client asks for other members.
+    Reconfig { client: usize, wish: Wish, asked: Asked },
+    /// The operator says who else may ask.
+    ConfigAcl { permissions: i32 },
 }
 
 /// Stands for whoever leads when the fault comes.
@@ -153,6 +160,8 @@ impl Fault {
             Fault::ClientStalls { .. } => FaultKind::ClientStalls,
             Fault::ClientVanishes { .. } => FaultKind::ClientVanishes,
             Fault::ClientMoves { .. } => FaultKind::ClientMoves,
+            Fault::Reconfig { .. } => FaultKind::MembersChange,
+            Fault::ConfigAcl { .. } => FaultKind::ConfigAcl,
         }
     }
 }
@@ -166,10 +175,10 @@ impl fmt::Display for Planned {
 /// Draws the faults of a run.
 pub(crate) fn draw(shape: &Shape) -> Vec<Planned> {
     let mut drawer = Drawer { shape, random: Random::new(shape.seed, 2), rotten: Vec::new() };
+    let mut plan = drawer.wishes();
     if shape.fault_rate == 0 || shape.fault_weights.iter().all(|&weight| weight == 0) {
-        return Vec::new();
+        return plan;
     }
-    let mut plan = Vec::new();
     let ticks = shape.safety / shape.tick();
     // The rate is per server and ten ticks.
     let count = (ticks * shape.servers() as u64 * shape.fault_rate / 10_000).clamp(1, 80);
@@ -283,6 +292,7 @@ impl Drawer<'_> {
                 Fault::ClientVanishes { client: self.client(), farewell: self.random.permille(500) }
             }
             FaultKind::ClientMoves => Fault::ClientMoves { client: self.client() },
+            FaultKind::MembersChange | FaultKind::ConfigAcl => return None,
         })
     }
 
@@ -293,9 +303,14 @@ impl Drawer<'_> {
             _ => Rotten::Log,
         };
         if !self.rotten.contains(&server) {
-            let voters = self.rotten.iter().filter(|&&it| self.shape.is_voter(it)).count();
-            let allowed = self.shape.voters - self.shape.majority();
-            if self.shape.is_voter(server) && voters >= allowed {
+            // Where members change nobody knows who will be needed: then one is enough.
+            if self.shape.members.is_some() && !self.rotten.is_empty() {
+                return None;
+            }
+            let list = self.shape.first_list();
+            let sound: BTreeSet<usize> =
+                list.voters().filter(|voter| *voter != server && !self.rotten.contains(voter)).collect();
+            if list.is_voter(server) && !list.is_quorum(&sound) {
                 return None;
             }
             self.rotten.push(server);
@@ -334,5 +349,65 @@ impl Drawer<'_> {
                 vec![(one, other), (other, one)]
             }
         }
+    }
+}
+
+/// What operators ask for. Drawn from a stream of their own.
+impl Drawer<'_> {
+    fn wishes(&mut self) -> Vec<Planned> {
+        const PURPOSE: u64 = 9;
+        let Some(members) = &self.shape.members else { return Vec::new() };
+        let mut random = Random::new(self.shape.seed, PURPOSE);
+        let mut plan = Vec::new();
+        for _ in 0..members.wishes {
+            let at = random.below(self.shape.safety);
+            let stranger = random.permille(100);
+            let client = if stranger { random.index(self.shape.clients) } else { self.shape.clients - 1 };
+            let fault = if random.permille(60) {
+                let permissions = if random.permille(500) { Permissions::WRITE } else { 0 };
+                Fault::ConfigAcl { permissions: Permissions::READ | permissions }
+            } else {
+                let asked = [Asked::Any, Asked::Known, Asked::Wrong][random.weighted(&[80, 15, 5])];
+                Fault::Reconfig { client, wish: wish(self.shape, &mut random), asked }
+            };
+            plan.push(Planned { at, fault });
+        }
+        plan.sort_by_key(|planned| planned.at);
+        plan
+    }
+}
+
+fn wish(shape: &Shape, random: &mut Random) -> Wish {
+    let servers = shape.servers();
+    let one = |random: &mut Random| if random.permille(150) { LEADER } else { random.index(servers) };
+    let some = |join: Vec<(usize, Seat)>, leave: Vec<usize>| Wish::Some { join, leave };
+    match random.weighted(&[30, 25, 8, 15, 12, 2, 2]) {
+        0 => some(vec![(one(random), seat(random))], Vec::new()),
+        1 => some(Vec::new(), vec![one(random)]),
+        2 => some(vec![(random.index(servers), seat(random)), (one(random), seat(random))], Vec::new()),
+        3 => some(vec![(random.index(servers), seat(random))], vec![one(random)]),
+        4 => {
+            let chance = random.pick(&[300, 500, 700, 900]);
+            let chosen: Vec<usize> = (0..servers).filter(|_| random.permille(chance)).collect();
+            let seats: std::collections::BTreeMap<usize, Seat> =
+                chosen.into_iter().map(|server| (server, seat(random))).collect();
+            let mut groups = std::collections::BTreeMap::new();
+            if random.permille(200) {
+                for (server, _) in seats.iter().filter(|(_, seat)| seat.vote == Vote::Has) {
+                    groups.insert(*server, (1 + random.below(2) as i64, random.pick(&[0, 1, 1, 2])));
+                }
+            }
+            Wish::All { seats, groups }
+        }
+        5 => Wish::NoClientPort(random.index(servers)),
+        _ => Wish::NoNumber,
+    }
+}
+
+fn seat(random: &mut Random) -> Seat {
+    Seat {
+        vote: if random.permille(700) { Vote::Has } else { Vote::Lacks },
+        quorum_port: QUORUM_PORT + u16::from(random.permille(80)),
+        client_port: if random.permille(150) { CLIENT_PORTS[1] } else { CLIENT_PORTS[0] },
     }
 }

@@ -35,6 +35,8 @@ pub(crate) enum Event {
     DiskDone { server: usize, incarnation: u32, work: u64 },
     /// The next part of a snapshot.
     SnapshotStep { server: usize, incarnation: u32, snapshot: u64 },
+    /// The next file about the members is written.
+    FilesWritten { server: usize, incarnation: u32 },
     /// A deadline of a client's session machine.
     ClientWake { client: usize },
     /// A client makes its next calls.

@@ -24,6 +24,8 @@ pub struct Report {
     pub violation: Option<Violation>,
     /// The fingerprint of everything that happened: the same seed has the same one.
     pub hash: u64,
+    /// How the ensemble was made up.
+    pub kind: EnsembleKind,
     /// Virtual time, in microseconds.
     pub simulated: u64,
     /// Faults that came, by name.
@@ -38,6 +40,27 @@ pub struct Report {
     pub watch_events: u64,
     /// What happened, line by line, if it was asked for.
     pub trace: Vec<String>,
+}
+
+/// How an ensemble is made up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EnsembleKind {
+    /// Its members are always the same, and each voter counts once.
+    Fixed,
+    /// Its members are always the same; voters are in groups and have weights.
+    Grouped,
+    /// Its members change while it runs.
+    Changing,
+}
+
+impl EnsembleKind {
+    fn of(shape: &Shape) -> EnsembleKind {
+        match () {
+            () if shape.members.is_some() => EnsembleKind::Changing,
+            () if !shape.groups.is_empty() => EnsembleKind::Grouped,
+            () => EnsembleKind::Fixed,
+        }
+    }
 }
 
 /// Whether the lines of a run are kept.
@@ -59,11 +82,13 @@ impl Run {
     pub fn describe(&self) -> Vec<String> {
         let shape = Shape::draw(self.seed);
         let mut lines = vec![format!(
-            "seed {}: {} voters, {} observers, {} clients, tick {} ms, {} faults",
+            "seed {}: {} voters, {} observers, {} spares, {} clients, groups {:?}, tick {} ms, {} faults",
             self.seed,
             shape.voters,
             shape.observers,
+            shape.spares,
             shape.clients,
+            shape.groups,
             shape.tick_ms,
             self.plan.len()
         )];
@@ -77,12 +102,15 @@ impl Run {
             Lines::Kept => Trace::kept(),
             Lines::Dropped => Trace::default(),
         };
-        let world = World::new(Shape::draw(self.seed), self.plan.clone(), trace);
+        let shape = Shape::draw(self.seed);
+        let kind = EnsembleKind::of(&shape);
+        let world = World::new(shape, self.plan.clone(), trace);
         let outcome = world.run();
         Report {
             seed: self.seed,
             violation: outcome.violation,
             hash: outcome.hash,
+            kind,
             simulated: outcome.simulated,
             faults: outcome.injected.iter().map(|kind| kind.name()).collect(),
             counts: outcome.counts,
@@ -105,6 +133,7 @@ impl Run {
                 seed: self.seed,
                 violation: Some(Violation::new("panic", text)),
                 hash: 0,
+                kind: EnsembleKind::of(&Shape::draw(self.seed)),
                 simulated: 0,
                 faults: Vec::new(),
                 counts: Counts::default(),

@@ -3,16 +3,23 @@
 //!
 //! ```text
 //! servers 3            voters; also: observers N, clients N, calls N, history N (transactions kept in memory)
-//! at 2000 kill leader  also: kill N, power leader, power all, pause N 500, isolate leader 1500, rot N
+//! members 2            they may change, and so many voters must be left; spares N: servers that are on no list yet
+//! at 2000 reconfig remove leader   also: add N, observer N, port N 2182, all N,N,N, version known, version wrong,
+//!                      client N (else the operator asks, who may); several of them make one request
+//! at 2000 kill leader  also: kill N, power leader, power all, pause N 500, isolate leader 1500, rot N,
+//!                      move CLIENT
 //! trap newleader sends 300   the next server that sends (or gets) it ends, and comes back after 300 ms
 //! show serves UpToDate       which lines are shown: those that contain one of the words
 //! ```
 
+use std::collections::BTreeMap;
+
 use crate::core::Trace;
+use crate::members::{Asked, Seat, Vote, Wish};
 use crate::network::{Host, Latency};
 use crate::plan::{Fault, LEADER, Planned, Rotten, Step, When};
 use crate::queue::{MS, Time};
-use crate::shape::{DiskShape, FaultKind, Shape};
+use crate::shape::{DiskShape, FaultKind, MembersShape, Shape};
 use crate::world::World;
 
 /// Runs a scenario and returns the lines that it wants shown, and how it ended.
@@ -50,6 +57,10 @@ impl Script {
                 script.line(&words).ok_or_else(|| format!("{line:?} is not understood"))?;
             }
         }
+        if script.shape.members.is_some() {
+            // Who may change them is a client of its own.
+            script.shape.clients += 1;
+        }
         // A trap waits from the start; the rest comes in order.
         script.plan.sort_by_key(|planned| planned.at);
         Ok(script)
@@ -60,6 +71,16 @@ impl Script {
         match words {
             ["servers", count] => self.shape.voters = number(count)? as usize,
             ["observers", count] => self.shape.observers = number(count)? as usize,
+            ["spares", count] => self.shape.spares = number(count)? as usize,
+            ["members", voters_min] => {
+                self.shape.members = Some(MembersShape {
+                    voters_min: number(voters_min)? as usize,
+                    wishes: 0,
+                    joins_as: Vote::Lacks,
+                    late_permille: 0,
+                    curious_permille: 0,
+                });
+            }
             ["clients", count] => self.shape.clients = number(count)? as usize,
             ["calls", count] => self.shape.workload.calls_max = number(count)?,
             ["history", count] => self.shape.history_entries = number(count)? as usize,
@@ -70,14 +91,8 @@ impl Script {
                 let fault = self.fault(fault)?;
                 self.plan.push(Planned { at: number(ms)? * MS, fault });
             }
-            ["trap", step, when, ms] => {
-                let on = step_of(step)?;
-                let when = match *when {
-                    "sends" => When::Sends,
-                    "gets" => When::Gets,
-                    _ => return None,
-                };
-                let fault = Fault::Trap { on, when, skip: 0, down: number(ms)? * MS, survives: None };
+            ["trap", ..] => {
+                let fault = self.fault(words)?;
                 self.plan.push(Planned { at: 0, fault });
             }
             _ => return None,
@@ -90,6 +105,16 @@ impl Script {
         let time = |word: &str| word.parse::<Time>().ok().map(|ms| ms * MS);
         let down = 300 * MS;
         Some(match words {
+            ["reconfig", wish @ ..] => self.reconfig(wish)?,
+            ["trap", step, when, ms] => {
+                let when = match *when {
+                    "sends" => When::Sends,
+                    "gets" => When::Gets,
+                    _ => return None,
+                };
+                Fault::Trap { on: step_of(step)?, when, skip: 0, down: time(ms)?, survives: None }
+            }
+            ["move", client] => Fault::ClientMoves { client: client.parse().ok()? },
             ["kill", it] => Fault::Kill { server: server(it)?, down },
             ["power", "all"] => {
                 Fault::PowerLoss { servers: (0..self.shape.servers()).collect(), down, survives: 0 }
@@ -106,6 +131,42 @@ impl Script {
             _ => return None,
         })
     }
+
+    /// A wish for other members.
+    fn reconfig(&self, mut words: &[&str]) -> Option<Fault> {
+        let server = |word: &str| if word == "leader" { Some(LEADER) } else { word.parse().ok() };
+        let mut client = self.shape.clients;
+        let (mut join, mut leave) = (Vec::new(), Vec::new());
+        let mut all: Option<BTreeMap<usize, Seat>> = None;
+        let mut asked = Asked::Any;
+        while let [what, it, rest @ ..] = words {
+            words = rest;
+            match *what {
+                "add" => join.push((server(it)?, Seat::usual(Vote::Has))),
+                "observer" => join.push((server(it)?, Seat::usual(Vote::Lacks))),
+                "remove" => leave.push(server(it)?),
+                "client" => client = it.parse().ok()?,
+                "version" if *it == "known" => asked = Asked::Known,
+                "version" => asked = Asked::Wrong,
+                "port" => {
+                    let [port, rest @ ..] = words else { return None };
+                    words = rest;
+                    let client_port = port.parse().ok()?;
+                    join.push((server(it)?, Seat { client_port, ..Seat::usual(Vote::Has) }));
+                }
+                "all" => {
+                    let named: Option<Vec<usize>> = it.split(',').map(|word| word.parse().ok()).collect();
+                    all = Some(named?.into_iter().map(|server| (server, Seat::usual(Vote::Has))).collect());
+                }
+                _ => return None,
+            }
+        }
+        let wish = match all {
+            Some(seats) => Wish::All { seats, groups: BTreeMap::new() },
+            None => Wish::Some { join, leave },
+        };
+        Some(Fault::Reconfig { client, wish, asked })
+    }
 }
 
 fn step_of(word: &str) -> Option<Step> {
@@ -118,6 +179,9 @@ fn even_shape() -> Shape {
     let mut shape = Shape::draw(7);
     shape.voters = 3;
     shape.observers = 0;
+    shape.spares = 0;
+    shape.members = None;
+    shape.groups = Vec::new();
     shape.clients = 1;
     shape.tick_ms = 100;
     shape.init_limit = 10;

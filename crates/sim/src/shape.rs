@@ -3,6 +3,7 @@
 
 use zebu_zab::LAST_COUNTER;
 
+use crate::members::{List, Seat, Vote};
 use crate::network::Latency;
 use crate::queue::{MS, SECOND, Time};
 use crate::random::Random;
@@ -67,6 +68,10 @@ pub(crate) enum FaultKind {
     ClientStalls,
     ClientVanishes,
     ClientMoves,
+    /// Not drawn with the others: only where members may change.
+    MembersChange,
+    /// Who may ask for that changes.
+    ConfigAcl,
 }
 
 impl FaultKind {
@@ -126,8 +131,25 @@ impl FaultKind {
             FaultKind::ClientStalls => "client stalls",
             FaultKind::ClientVanishes => "client vanishes",
             FaultKind::ClientMoves => "client moves",
+            FaultKind::MembersChange => "reconfig asked for",
+            FaultKind::ConfigAcl => "ACL of the configuration",
         }
     }
+}
+
+/// How the members of an ensemble may change.
+#[derive(Clone, Debug)]
+pub(crate) struct MembersShape {
+    /// How many voters must be left.
+    pub(crate) voters_min: usize,
+    /// How often an operator asks for other members.
+    pub(crate) wishes: u64,
+    /// What servers that are not on the first list say of themselves in their own files.
+    pub(crate) joins_as: Vote,
+    /// How many of a thousand servers that are on no list are started later than the others.
+    pub(crate) late_permille: u64,
+    /// Calls of a thousand that concern the list.
+    pub(crate) curious_permille: u64,
 }
 
 /// Everything that is fixed for a run.
@@ -136,6 +158,12 @@ pub(crate) struct Shape {
     pub(crate) seed: u64,
     pub(crate) voters: usize,
     pub(crate) observers: usize,
+    /// Servers that are on no list when the run begins.
+    pub(crate) spares: usize,
+    /// How the members change, if they do. The last client is their operator then.
+    pub(crate) members: Option<MembersShape>,
+    /// Group and weight of each voter; empty if heads are counted.
+    pub(crate) groups: Vec<(i64, i64)>,
     pub(crate) clients: usize,
     pub(crate) tick_ms: u64,
     pub(crate) init_limit: u64,
@@ -169,6 +197,9 @@ impl Shape {
             seed,
             voters,
             observers,
+            spares: 0,
+            members: None,
+            groups: Vec::new(),
             clients: random.between(1, 6) as usize,
             tick_ms,
             init_limit: random.between(5, 12),
@@ -191,7 +222,34 @@ impl Shape {
             let server = random.index(shape.servers());
             shape.distant = Some((server, random.skewed(shape.tick() / 20, shape.tick() / 2)));
         }
+        shape.draw_members();
         shape
+    }
+
+    /// Whether the members change, or how they are counted. Drawn apart, behind all the rest.
+    fn draw_members(&mut self) {
+        const PURPOSE: u64 = 8;
+        let mut random = Random::new(self.seed, PURPOSE);
+        if random.permille(350) {
+            self.spares = random.between(1, 3).min(9 - self.servers() as u64) as usize;
+            self.clients += 1;
+            self.members = Some(MembersShape {
+                voters_min: random.pick(&[1, 2, 2]),
+                wishes: random.skewed(2, 40),
+                joins_as: random.pick(&[Vote::Has, Vote::Lacks]),
+                late_permille: 300,
+                curious_permille: random.pick(&[0, 50, 300]),
+            });
+        } else if self.voters >= 3 && random.permille(150) {
+            let groups = random.between(1, 3) as i64;
+            // The first has weight, so that there is a quorum.
+            self.groups = (0..self.voters)
+                .map(|voter| {
+                    let weight = if voter == 0 { 1 } else { random.pick(&[0, 1, 1, 1, 2, 3]) };
+                    (1 + random.below(groups as u64) as i64, weight)
+                })
+                .collect();
+        }
     }
 
     /// A small ensemble that is hardly ever left alone: most bugs need few servers and many faults.
@@ -209,16 +267,38 @@ impl Shape {
     }
 
     pub(crate) fn servers(&self) -> usize {
-        self.voters + self.observers
+        self.voters + self.observers + self.spares
+    }
+
+    /// Whether servers agree with others: one that is alone need not.
+    pub(crate) fn is_ensemble(&self) -> bool {
+        self.servers() > 1 || self.members.is_some()
+    }
+
+    /// The members when the run begins.
+    pub(crate) fn first_list(&self) -> List {
+        let vote = |server: usize| if self.is_voter(server) { Vote::Has } else { Vote::Lacks };
+        let seats = (0..self.voters + self.observers).map(|server| (server, Seat::usual(vote(server))));
+        let groups = self.groups.iter().copied().enumerate().collect();
+        List { version: 0, seats: seats.collect(), groups }
+    }
+
+    /// What the own file of a server says then: who is not on the list adds itself.
+    pub(crate) fn own_list(&self, server: usize) -> List {
+        let mut list = self.first_list();
+        if let Some(members) = &self.members {
+            list.seats.entry(server).or_insert(Seat::usual(members.joins_as));
+        }
+        list
+    }
+
+    /// The client that may change the members.
+    pub(crate) fn operator(&self) -> Option<usize> {
+        self.members.is_some().then(|| self.clients - 1)
     }
 
     pub(crate) fn is_voter(&self, server: usize) -> bool {
         server < self.voters
-    }
-
-    /// How many voters decide.
-    pub(crate) fn majority(&self) -> usize {
-        self.voters / 2 + 1
     }
 
     pub(crate) fn tick(&self) -> Time {

@@ -29,6 +29,11 @@ pub(crate) struct ServerView {
     pub(crate) untrusted: bool,
     /// What it had on disk before it was changed behind its back: it counted when it was decided.
     pub(crate) forgotten: i64,
+    /// The version of the list of members in effect, and of the one in its files.
+    pub(crate) list_version: i64,
+    pub(crate) list_saved: i64,
+    /// It leads, and has no vote since this turn of its brain.
+    pub(crate) deposed: Option<u64>,
     /// Its whole history is being replaced: a crash leaves the old one or the new one.
     pub(crate) replacing: bool,
 }

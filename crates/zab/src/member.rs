@@ -150,17 +150,18 @@ impl Member {
         self.forget_pending_behind(to);
     }
 
-    /// A whole state has taken the place of the history.
-    pub(crate) fn installed(&mut self, zxid: Zxid) {
+    /// A whole state has taken the place of the history. The version is that of the configuration which the leader has
+    /// announced with it.
+    pub(crate) fn installed(&mut self, zxid: Zxid, announced: Option<i64>) {
         self.history.restart(zxid);
         self.disk.log_ends_at(zxid);
         self.delivered = zxid;
-        self.forget_pending_behind(zxid);
+        self.forget_pending_but(announced, zxid);
     }
 
     /// Everything was set aside.
     pub(crate) fn emptied(&mut self) {
-        self.installed(Zxid::ZERO);
+        self.installed(Zxid::ZERO, None);
         self.committed = Zxid::ZERO;
         self.trust = Trust::Untrusted;
         self.trusting = None;

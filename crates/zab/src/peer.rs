@@ -264,7 +264,7 @@ impl Peer {
     pub fn serving(&self) -> Option<Serving> {
         match &self.role {
             Role::Leading(leader) => leader.serving(),
-            Role::Learning(learner) => learner.serving(&self.member),
+            Role::Learning(learner) => learner.serving(),
             Role::Settling { .. } | Role::Looking | Role::Retired => None,
         }
     }
@@ -387,6 +387,7 @@ impl Peer {
         };
         // What a leader has only spoken of, and what is not in the log, a restart would not know either.
         self.member.forget_pending_behind(self.member.history.last());
+        self.member.forget_announced();
         self.role = match (self.stopping, end.pause) {
             (Stopping::Asked, _) => Role::Retired,
             (Stopping::No, Pause::None) => Role::Settling { until_ms: now_ms, lost },

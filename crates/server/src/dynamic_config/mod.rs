@@ -60,15 +60,21 @@ pub(crate) fn known_at_start(config: &ServerConfig, tree: &Tree) -> Option<Dynam
         files.back_up();
     }
     let next = files.and_then(|files| files.read_next());
-    // What was cut from the log is proposed no more; the first version of all is in no log.
-    let next = next.filter(|next| next.zxid() <= tree.last_zxid() || next.zxid().counter() == 0);
+    let committed = configuration(config);
+    let last_seen = last_seen(next, tree, &committed);
+    Some(Dynamic { committed, last_seen })
+}
+
+/// The newest list that may have been decided. What the log holds counts, not what the file says: a list that was cut
+/// from the log may still be in the file, and the log may have gone on beyond its place without it. The first version
+/// of all is in no log.
+fn last_seen(next: Option<Configuration>, tree: &Tree, committed: &Configuration) -> Option<Configuration> {
+    let first = next.filter(|next| next.zxid().counter() == 0);
     let logged = tree
         .node(CONFIG_NODE)
         .and_then(|node| Configuration::parse(std::str::from_utf8(node.data()?).ok()?).ok());
-    let last_seen = next.into_iter().chain(logged).max_by_key(|seen| seen.version);
-    let committed = configuration(config);
-    let last_seen = last_seen.filter(|seen| seen.version > committed.version && seen.has_voters());
-    Some(Dynamic { committed, last_seen })
+    let last_seen = first.into_iter().chain(logged).max_by_key(|seen| seen.version);
+    last_seen.filter(|seen| seen.version > committed.version && seen.has_voters())
 }
 
 /// What is to be shown to clients of the members, unless the history of the ensemble has shown newer ones. If
@@ -124,5 +130,42 @@ impl FileWriter {
             // It ends only with its sender.
             let _ = sender.send(work);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zebu_proto::Zxid;
+    use zebu_tree::{DigestMode, TreeOptions, TtlNodes};
+
+    use super::*;
+
+    fn list(version: i64) -> Configuration {
+        Configuration::parse(&format!("server.1=a:1:2;5\nversion={version:x}")).unwrap()
+    }
+
+    fn tree_with(logged: Option<&Configuration>) -> Tree {
+        let options = TreeOptions { ttl_nodes: TtlNodes::Enabled, digest: DigestMode::On, hash_seed: 1 };
+        let mut tree = Tree::new(options);
+        if let Some(logged) = logged {
+            tree.write_config(Some(logged.to_string().into_bytes().into()), logged.zxid(), 0);
+        }
+        tree
+    }
+
+    /// The log was cut before a proposed list and has gone on in a later epoch: the file still has it.
+    #[test]
+    fn a_list_that_is_not_in_the_log_is_not_proposed() {
+        let committed = list(Zxid::new(1, 3).0);
+        let cut = list(Zxid::new(1, 14).0);
+        assert_eq!(last_seen(Some(cut.clone()), &tree_with(Some(&committed)), &committed), None);
+        assert_eq!(last_seen(Some(cut.clone()), &tree_with(Some(&cut)), &committed), Some(cut));
+    }
+
+    #[test]
+    fn the_first_version_is_in_the_file_alone() {
+        let (committed, first) = (list(0), list(Zxid::new(2, 0).0));
+        assert_eq!(last_seen(Some(first.clone()), &tree_with(None), &committed), Some(first.clone()));
+        assert_eq!(last_seen(Some(first.clone()), &tree_with(None), &first), None);
     }
 }

@@ -55,6 +55,7 @@ enum Said {
     Path(String),
     PathAndStat(String, Stat),
     Stat(Stat),
+    DataAndStat(Vec<u8>, Stat),
     Nothing,
     Each(Vec<MultiReply>),
     Garbage(String),
@@ -77,6 +78,7 @@ fn expected_answer(operation: &Operation, effects: &[Effect]) -> Said {
             Some(Effect::Created { path, answer: CreateOp::Create, .. }) => Said::Path(path.to_string()),
             Some(Effect::Created { path, stat, .. }) => Said::PathAndStat(path.to_string(), *stat),
             Some(Effect::Set { stat, .. } | Effect::AclSet { stat, .. }) => Said::Stat(*stat),
+            Some(Effect::Reconfigured { data, stat }) => Said::DataAndStat(data.to_vec(), *stat),
             Some(Effect::Deleted { .. } | Effect::Checked) | None => Said::Nothing,
         },
     }
@@ -92,7 +94,8 @@ fn multi_reply(effect: &Effect) -> MultiReply {
         }
         Effect::Deleted { .. } => MultiReply::Delete,
         Effect::Set { stat, .. } | Effect::AclSet { stat, .. } => MultiReply::SetData(*stat),
-        Effect::Checked => MultiReply::Check,
+        // A change of the members is in no multi.
+        Effect::Checked | Effect::Reconfigured { .. } => MultiReply::Check,
     }
 }
 
@@ -111,6 +114,8 @@ fn found_answer(operation: &Operation, answer: &Answer) -> Said {
         Operation::Write(Write::Create { .. }) => Box::<str>::decode(reader)
             .and_then(|path| Ok(Said::PathAndStat(path.into(), Stat::decode(reader)?))),
         Operation::Write(Write::Set { .. } | Write::SetAcl { .. }) => Stat::decode(reader).map(Said::Stat),
+        Operation::Reconfig { .. } => zebu_proto::client::reply::GetDataResponse::decode(reader)
+            .map(|it| Said::DataAndStat(it.data.as_deref().unwrap_or_default().to_vec(), it.stat)),
         _ => Ok(Said::Nothing),
     };
     said.unwrap_or_else(|error| Said::Garbage(error.to_string()))

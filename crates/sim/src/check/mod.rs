@@ -1,6 +1,8 @@
 //! The judge: hears everything that members and clients show, and compares it with what is promised. One
 //! file per promise, named after it; the numbers are those of the guarantees in docs/reliability.md.
 
+mod config_reads;
+mod config_watch_events;
 mod g01_linearizable_writes;
 mod g02_client_order;
 mod g03_reads;
@@ -21,15 +23,21 @@ pub(crate) mod g18_session_expiry;
 mod g20_versions;
 mod g21_sequence_names;
 mod g22_replica_equality;
+mod reconfig_answers;
 mod watches;
 mod zab_acknowledgements;
 mod zab_committed_durability;
+pub(crate) mod zab_configuration_versions;
+mod zab_deposed_leader;
 mod zab_leader_completeness;
+mod zab_leader_quorums;
 mod zab_leadership;
+mod zab_one_pending;
 mod zab_prefix_consistency;
 pub(crate) mod zab_recovered_log;
+mod zab_two_quorums;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -41,7 +49,8 @@ use zebu_tree::TreeOptions;
 use zebu_zab::Serving;
 
 use crate::history::{Call, End, Sent, Verdict, Violation};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Rights};
+use crate::members::{Chronicle, List};
 use crate::operation::Operation;
 use crate::queue::Time;
 use crate::view::ServerView;
@@ -65,7 +74,6 @@ pub(crate) struct SessionView {
 #[derive(Debug)]
 pub(crate) struct Judge {
     pub(crate) now: Time,
-    pub(crate) voters: usize,
     pub(crate) tick: Time,
     pub(crate) calls: Vec<Call>,
     pub(crate) ledger: Ledger,
@@ -78,6 +86,11 @@ pub(crate) struct Judge {
     pub(crate) leaders: BTreeMap<u32, (usize, u32)>,
     /// When it began to.
     pub(crate) led_since: BTreeMap<u32, Time>,
+    /// Lists of members by version, as anybody has named them first.
+    lists: BTreeMap<i64, List>,
+    /// Versions that were proposed, and those that are in effect somewhere.
+    proposed: BTreeSet<i64>,
+    activated: BTreeSet<i64>,
     pub(crate) watches: watches::Watches,
     pub(crate) quiet: g17_session_liveness::Quiet,
     pub(crate) violation: Option<Violation>,
@@ -87,7 +100,8 @@ pub(crate) struct Judge {
 
 impl Judge {
     pub(crate) fn new(
-        voters: usize,
+        first: List,
+        rights: Rights,
         servers: usize,
         clients: usize,
         tick: Time,
@@ -95,16 +109,18 @@ impl Judge {
     ) -> Judge {
         Judge {
             now: 0,
-            voters,
             tick,
             calls: Vec::new(),
-            ledger: Ledger::new(options),
+            ledger: Ledger::new(options, Chronicle::new(first), rights),
             servers: (0..servers).map(|_| ServerView::default()).collect(),
             sessions: BTreeMap::new(),
             requests: BTreeMap::new(),
             acked: 0,
             leaders: BTreeMap::new(),
             led_since: BTreeMap::new(),
+            lists: BTreeMap::new(),
+            proposed: BTreeSet::new(),
+            activated: BTreeSet::new(),
             watches: watches::Watches::default(),
             quiet: g17_session_liveness::Quiet::new(servers, clients),
             violation: None,
@@ -125,6 +141,7 @@ impl Judge {
         self.calls.push(Call {
             client,
             operation,
+            at: self.now,
             acked_before: self.acked,
             sent: None,
             place: None,
@@ -167,6 +184,7 @@ impl Judge {
             g02_client_order::check_answer(self, sent, answer)?;
             g20_versions::check_answer(&operation, answer)?;
             g21_sequence_names::check_answer(self, &operation, answer)?;
+            reconfig_answers::check_answer(&operation, answer)?;
         } else {
             g08_no_resurrection::check_seen(self, answer.zxid)?;
             g03_reads::check_answer(self, call, answer)?;
@@ -196,6 +214,7 @@ impl Judge {
         }
         let verdict = g04_single_image::check_frame(self, session, frame)
             .and_then(|()| g18_session_expiry::check_frame(self, session, frame))
+            .and_then(|()| config_watch_events::check_frame(self, frame))
             .and_then(|()| watches::check_frame(self, client, session, frame));
         self.note(verdict);
     }
@@ -216,6 +235,12 @@ impl Judge {
     pub(crate) fn observed(&mut self, server: usize, last: i64, digest: i64) {
         let verdict = zab_prefix_consistency::check_state(self, server, last)
             .and_then(|()| g22_replica_equality::check_state(self, server, last, digest));
+        self.note(verdict);
+    }
+
+    /// A member that serves has this list of members in its tree.
+    pub(crate) fn list_shown(&mut self, server: usize, last: i64, text: Option<&[u8]>) {
+        let verdict = config_reads::check_node(self, server, last, text);
         self.note(verdict);
     }
 
@@ -247,9 +272,35 @@ impl Judge {
     pub(crate) fn serving(&mut self, server: usize, incarnation: u32, serving: Serving, last: i64) {
         if let Serving::Leading { epoch } = serving {
             let verdict = zab_leadership::check_leader(self, server, incarnation, epoch)
-                .and_then(|()| zab_leader_completeness::check_leader(self, server, epoch, last));
+                .and_then(|()| zab_leader_completeness::check_leader(self, server, epoch, last))
+                .and_then(|()| zab_leader_quorums::check_leader(self, server, epoch));
+            self.servers[server].deposed = None;
             self.note(verdict);
         }
+    }
+
+    /// A list of members was proposed to a server.
+    pub(crate) fn list_proposed(&mut self, server: usize, list: &List) {
+        let verdict = zab_configuration_versions::check_text(self, server, list)
+            .and_then(|()| zab_one_pending::check_proposal(self, server, list.version));
+        self.note(verdict);
+    }
+
+    /// A list of members takes effect at a server; in which turn of its brain, if it leads.
+    pub(crate) fn list_activated(&mut self, server: usize, list: &List, leads: Option<u64>) {
+        let verdict = zab_configuration_versions::check_text(self, server, list)
+            .and_then(|()| zab_configuration_versions::check_activation(self, server, list.version))
+            .and_then(|()| zab_two_quorums::check_activation(self, server, list));
+        self.note(verdict);
+        if let Some(turn) = leads {
+            zab_deposed_leader::note_activation(self, server, list, turn);
+        }
+    }
+
+    /// A leader writes to its log.
+    pub(crate) fn leader_appends(&mut self, server: usize, last: i64, turn: u64) {
+        let verdict = zab_deposed_leader::check_append(self, server, last, turn);
+        self.note(verdict);
     }
 
     /// A member sends a packet.

@@ -12,6 +12,7 @@ use super::{
     g16_watch_access,
 };
 use crate::history::Verdict;
+use crate::members::CONFIG;
 use crate::model::{Change, Model};
 use crate::operation::Path;
 
@@ -212,6 +213,13 @@ impl Account {
         for path in paths(&set.data) {
             match model.at(&path, zxid) {
                 None => owed.push((EventType::NodeDeleted, path)),
+                // The first list of members is in no history: it may have got a version meanwhile.
+                Some(node) if &*path == CONFIG && node.modified.0 == 0 => {
+                    match self.made_up.iter().position(|(_, told)| *told == path) {
+                        Some(at) => drop(self.made_up.remove(at)),
+                        None => self.arm(Table::Data, &path, zxid),
+                    }
+                }
                 Some(node) if node.modified.0 > relative => owed.push((EventType::NodeDataChanged, path)),
                 Some(_) => self.arm(Table::Data, &path, zxid),
             }

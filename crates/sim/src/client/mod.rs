@@ -7,12 +7,15 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use zebu_client::core::{LinkId, ServerAddress, Session, SessionPolicy, Settings, WatcherId};
+use zebu_proto::client::reply::GetDataResponse;
+use zebu_proto::{Jute, Reader};
 
+use crate::members::{CLIENT_PORTS, List};
 use crate::network::ConnectionId;
 use crate::operation::Path;
 use crate::queue::{MS, Time};
 use crate::random::Random;
-use crate::shape::Workload;
+use crate::shape::{Shape, Workload};
 
 pub(crate) use wire::{Received, Requested, Wire};
 pub(crate) use workload::{Drawer, Kind};
@@ -52,21 +55,29 @@ pub(crate) struct Client {
     /// Calls that it may still make.
     pub(crate) budget: u64,
     pub(crate) watchers: u64,
+    /// The version of the list of members that it has heard of last.
+    pub(crate) known_list: i64,
     /// What the session machine takes for the beginning of time.
     epoch: Instant,
 }
 
 impl Client {
-    pub(crate) fn new(seed: u64, number: u64, servers: usize, workload: &Workload, now: Time) -> Client {
+    pub(crate) fn new(shape: &Shape, number: u64, now: Time) -> Client {
+        let workload = &shape.workload;
         let epoch = Instant::now();
-        let mut random = Random::new(seed, 1000 + number);
+        let mut random = Random::new(shape.seed, 1000 + number);
         let settings = Settings {
             session_timeout: Duration::from_millis(workload.session_timeout_ms),
             connection_timeout: Duration::from_millis(workload.session_timeout_ms * 4),
             policy: SessionPolicy::Renew,
             ..Settings::default()
         };
-        let addresses: Vec<ServerAddress> = (0..servers).map(address_of).collect();
+        // Where members change, they may be at the other port by now.
+        let ports = if shape.members.is_some() { &CLIENT_PORTS[..] } else { &CLIENT_PORTS[..1] };
+        let addresses: Vec<ServerAddress> = ports
+            .iter()
+            .flat_map(|port| (0..shape.servers()).map(|server| address_of(server, *port)))
+            .collect();
         let session = Session::new(settings, &addresses, random.draw(), epoch + Duration::from_micros(now));
         Client {
             session,
@@ -81,6 +92,7 @@ impl Client {
             outstanding: 0,
             budget: workload.calls_max,
             watchers: 0,
+            known_list: 0,
             epoch,
         }
     }
@@ -101,6 +113,14 @@ impl Client {
         WatcherId(self.watchers)
     }
 
+    /// Remembers the version of a list of members.
+    pub(crate) fn learn_list(&mut self, body: &[u8]) {
+        let response = GetDataResponse::decode(&mut Reader::new(body)).ok();
+        let data = response.and_then(|response| response.data);
+        let list = data.and_then(|data| List::read(std::str::from_utf8(&data).ok()?));
+        self.known_list = list.map_or(self.known_list, |list| list.version);
+    }
+
     /// The negotiated timeout.
     pub(crate) fn timeout_ms(&self) -> u64 {
         self.session.status().session.timeout.as_millis() as u64
@@ -108,8 +128,8 @@ impl Client {
 }
 
 /// How a server is called.
-fn address_of(server: usize) -> ServerAddress {
-    ServerAddress { host: format!("s{server}").into(), port: 2181 }
+fn address_of(server: usize, port: u16) -> ServerAddress {
+    ServerAddress { host: format!("s{server}").into(), port }
 }
 
 /// Who is called that.

@@ -12,6 +12,8 @@ use zebu_proto::{SessionId, Zxid};
 use super::record::{Record, What};
 use crate::check::{Frame, Judge, g09_timeliness, g18_session_expiry};
 use crate::history::{Verdict, Violation};
+use crate::ledger::Rights;
+use crate::members::List;
 use crate::queue::MS;
 use crate::server::start::tree_options;
 
@@ -81,7 +83,7 @@ pub fn judge(
 ) -> Result<Judgement, Broken> {
     let clients = records.iter().map(|record| record.client + 1).max().unwrap_or(0);
     let mut replay = Replay {
-        judge: Judge::new(0, 0, clients, tick_ms * MS, tree_options()),
+        judge: Judge::new(List::default(), Rights::default(), 0, clients, tick_ms * MS, tree_options()),
         history,
         entered: 0,
         calls: BTreeMap::new(),

@@ -60,7 +60,10 @@ impl Wishes {
                 writes.iter_mut().for_each(open);
                 writes.iter_mut().for_each(answer_briefly);
             }
-            Operation::Read { .. } | Operation::AddWatch { .. } | Operation::Sync(_) => {}
+            Operation::Read { .. }
+            | Operation::AddWatch { .. }
+            | Operation::Sync(_)
+            | Operation::Reconfig { .. } => {}
         }
         operation
     }

@@ -4,6 +4,7 @@
 //! It shares nothing with the tree under test but the records of the wire.
 
 mod read;
+mod reconfig;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +16,8 @@ use zebu_proto::{SessionId, Stat};
 use crate::operation::Path;
 
 pub(crate) use read::Expected;
-pub(crate) use write::{Change, Effect, Place};
+pub(crate) use reconfig::Request;
+pub(crate) use write::{Change, Effect, Place, Standing};
 
 /// How long a node stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

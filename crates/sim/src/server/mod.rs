@@ -2,6 +2,7 @@
 //! real edge. It owns its process while it lives, its disk always.
 
 pub(crate) mod disk;
+pub(crate) mod member_files;
 pub(crate) mod process;
 pub(crate) mod snapshot;
 pub(crate) mod start;

@@ -16,11 +16,12 @@ use zebu_storage::{
     recover, set_aside,
 };
 use zebu_tree::{DigestMode, Policy, Tree, TreeOptions, TtlNodes, WalkProgress};
-use zebu_zab::{HistoryLimits, PeerSettings, QuorumRule, Role, Trust};
+use zebu_zab::{Configuration, Dynamic, HistoryLimits, PeerSettings, QuorumRule, Role, Trust};
 
 use super::disk::MoodyDisk;
-use super::process::{Death, Inbox, LaneMap, Membership, Process, Service, moment};
-use crate::check::zab_recovered_log;
+use super::member_files;
+use super::process::{Death, Inbox, LaneMap, MembersEdge, Membership, Process, Service, moment};
+use crate::check::{zab_configuration_versions, zab_recovered_log};
 use crate::core::Core;
 use crate::history::Violation;
 use crate::shape::Shape;
@@ -115,8 +116,8 @@ pub(crate) fn start(
 ) -> Result<Process, Death> {
     let directories = directories();
     let locks = directories.open(&disk, Missing::Create, "zebu").map_err(failed)?;
-    let is_member = core.shape.servers() > 1;
-    let opened = open(server, &disk, &directories, is_member, core)?;
+    let is_member = core.shape.is_ensemble();
+    let mut opened = open(server, &disk, &directories, is_member, core)?;
     let log = open_log(&disk, &directories, &opened.tree, &core.shape).map_err(failed)?;
     let last = note_recovered(server, opened.base, opened.found, core);
     let mut trust = opened.trust;
@@ -126,6 +127,7 @@ pub(crate) fn start(
         None
     };
     core.judge.servers[server].untrusted = trust == Trust::Untrusted;
+    let (dynamic, members_edge) = known_members(server, &disk, &mut opened.tree, wall_offset_ms, core)?;
     let replica = Replica::new(opened.tree, Policy::default(), Enforcement::Off, 3);
     let settings = node_settings(server, incarnation, &core.shape);
     let now = moment(core.now, wall_offset_ms);
@@ -140,17 +142,51 @@ pub(crate) fn start(
                 trust,
             };
             core.tell(format_args!("s{server} recovers {recovered:?}"));
-            Node::member(settings, peer_settings(server, &core.shape), recovered, &replica, now)
+            Node::member(settings, peer_settings(server, &core.shape, dynamic), recovered, &replica, now)
         }
     };
     let files = Files { disk, directories, log, epochs, locks };
     let mut process = process(server, incarnation, wall_offset_ms, files, node, replica);
+    process.members_edge = members_edge;
     if !is_member {
         // A server that is alone has decided everything that is in its log.
         process.show_state(core);
     }
     process.take_turn(core)?;
     Ok(process)
+}
+
+/// The list that a server was set up with.
+fn set_up(shape: &Shape, server: usize) -> Option<Configuration> {
+    Configuration::parse(&shape.own_list(server).text()).ok()
+}
+
+/// What the files say of the members, if they may change; that is shown to clients too.
+fn known_members(
+    server: usize,
+    disk: &MoodyDisk,
+    tree: &mut Tree,
+    wall_offset_ms: i64,
+    core: &mut Core,
+) -> Result<(Option<Dynamic>, Option<MembersEdge>), Death> {
+    if core.shape.members.is_none() {
+        return Ok((None, None));
+    }
+    let set_up = set_up(&core.shape, server).ok_or_else(|| failed("the list is none"))?;
+    let members = member_files::in_effect(disk, &set_up).map_err(failed)?;
+    let verdict = zab_configuration_versions::check_start(&mut core.judge, server, members.version);
+    core.judge.note(verdict);
+    let dynamic = member_files::known_at_start(disk, members.clone(), tree);
+    core.tell(format_args!(
+        "s{server} knows list {:#x}, and {:x?}",
+        members.version,
+        dynamic.last_seen.as_ref().map(|seen| seen.version)
+    ));
+    if let Some(text) = member_files::to_show(tree, &members) {
+        tree.write_config(text, members.zxid(), moment(core.now, wall_offset_ms).wall_ms);
+    }
+    let edge = MembersEdge::new(server, members, dynamic.last_seen.as_ref());
+    Ok((Some(dynamic), Some(edge)))
 }
 
 /// Compares what was found with what is known of the disk; from now on that is what is known. Returns the last
@@ -219,6 +255,8 @@ fn process(
         snapshots: 0,
         wake_at: None,
         observed: None,
+        members_edge: None,
+        turns: 0,
         slow: 0,
         _locks: locks,
     }
@@ -390,19 +428,25 @@ fn node_settings(server: usize, incarnation: u32, shape: &Shape) -> NodeSettings
         snap_count: shape.disk.snap_count,
         snap_bytes: None,
         leader_clients: LeaderClients::Served,
-        reconfig: ReconfigSupport::Disabled,
+        reconfig: match &shape.members {
+            Some(members) => ReconfigSupport::Ensemble { voters_min: members.voters_min },
+            None => ReconfigSupport::Disabled,
+        },
         seed: shape.seed ^ (server as u64) << 32 ^ u64::from(incarnation),
     }
 }
 
-fn peer_settings(server: usize, shape: &Shape) -> PeerSettings {
+fn peer_settings(server: usize, shape: &Shape, dynamic: Option<Dynamic>) -> PeerSettings {
     let id = |server: usize| ServerId(server as i64 + 1);
     let tick_ms = shape.tick_ms as i64;
     PeerSettings {
         me: id(server),
         role: if shape.is_voter(server) { Role::Voter } else { Role::Observer },
-        quorum: QuorumRule::majority((0..shape.voters).map(id)),
-        observers: (shape.voters..shape.servers()).map(id).collect::<BTreeSet<_>>(),
+        quorum: match set_up(shape, server) {
+            Some(configuration) if !shape.groups.is_empty() => configuration.quorum(),
+            _ => QuorumRule::majority((0..shape.voters).map(id)),
+        },
+        observers: (shape.voters..shape.voters + shape.observers).map(id).collect::<BTreeSet<_>>(),
         config: "version=0".into(),
         config_version: 0,
         tick_ms,
@@ -416,6 +460,6 @@ fn peer_settings(server: usize, shape: &Shape) -> PeerSettings {
         history: HistoryLimits { entries: shape.history_entries, bytes: 1 << 20 },
         window: 4000,
         last_counter: shape.last_counter,
-        dynamic: None,
+        dynamic,
     }
 }

@@ -8,8 +8,9 @@ use zebu_proto::{Jute, OpCode, Reader};
 use super::{Phase, World};
 use crate::check::FrameKind;
 use crate::client::{Client, Link, Received, Requested, Wire, Zeal, pause, server_of};
+use crate::members::CONFIG;
 use crate::network::{ConnectionId, Host, Message, Port, Side};
-use crate::operation::{Operation, Path, Write};
+use crate::operation::{Operation, Path, Read, Write};
 use crate::queue::{Accepted, Event};
 
 /// What a client has just heard.
@@ -23,7 +24,7 @@ impl World {
     pub(super) fn new_client(&mut self) -> Client {
         self.born += 1;
         let shape = &self.core.shape;
-        Client::new(shape.seed, self.born, shape.servers(), &shape.workload, self.core.now)
+        Client::new(shape, self.born, self.core.now)
     }
 
     pub(super) fn client_host(&self, client: usize) -> Host {
@@ -49,11 +50,18 @@ impl World {
     fn client_action(&mut self, client: usize, action: Action<usize>) {
         match action {
             Action::Open { link, server, .. } => {
+                let port = server.port;
                 let Some(server) = server_of(&server) else { return };
                 let (from, now) = (self.client_host(client), self.core.now);
                 let connection =
                     self.core.network.dial(from, Host(server), Port::Client, now, &mut self.core.queue);
-                self.core.tell(format_args!("c{client} dials s{server}"));
+                match port {
+                    2181 => self.core.tell(format_args!("c{client} dials s{server}")),
+                    port => self.core.tell(format_args!("c{client} dials s{server} at {port}")),
+                }
+                if self.servers[server].process().is_some_and(|process| process.client_port() != port) {
+                    self.misdialed.insert(connection);
+                }
                 let it = &mut self.clients[client];
                 it.link = Some(Link { link, connection, server });
                 it.wire = Wire::default();
@@ -100,6 +108,9 @@ impl World {
                 self.core.mix(answer.zxid as u64 ^ answer.code as u64);
                 self.core.mix_bytes(&answer.body);
                 self.core.judge.answered(call, &answer);
+                if answer.code == 0 && is_about_list(&operation) {
+                    self.clients[client].learn_list(&answer.body);
+                }
                 if let Operation::Write(Write::Create { mode, .. }) = &*operation
                     && answer.code == 0
                     && mode.is_sequential()
@@ -285,7 +296,9 @@ impl World {
         let count = it.random.between(1, room as u64).min(it.budget);
         it.budget -= count;
         for _ in 0..count {
-            let operation = self.clients[client].draw(&self.core.shape.workload);
+            let about_members = self.draw_about_members(client);
+            let operation =
+                about_members.unwrap_or_else(|| self.clients[client].draw(&self.core.shape.workload));
             self.call(client, operation);
         }
         self.drive(client);
@@ -326,5 +339,13 @@ impl World {
         let second = self.call(client, Operation::Read { read, watch: false });
         self.drive(client);
         [first, second]
+    }
+}
+
+fn is_about_list(operation: &Operation) -> bool {
+    match operation {
+        Operation::Reconfig { .. } => true,
+        Operation::Read { read: Read::Get(path), .. } => &**path == CONFIG,
+        _ => false,
     }
 }

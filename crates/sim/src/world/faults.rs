@@ -51,7 +51,9 @@ impl World {
             Fault::Trap { .. }
             | Fault::ClientStalls { .. }
             | Fault::ClientVanishes { .. }
-            | Fault::ClientMoves { .. } => {}
+            | Fault::ClientMoves { .. }
+            | Fault::ConfigAcl { .. } => {}
+            Fault::Reconfig { wish, .. } => wish.resolve(LEADER, leader),
         }
         fault.clone()
     }
@@ -173,6 +175,8 @@ impl World {
             Fault::Trap { on, when, skip, .. } => self.core.traps.push(Trap { on, when, skip, index }),
             Fault::ClientVanishes { client, farewell } => self.replace_client(client, farewell),
             Fault::ClientMoves { client } => self.move_client(client),
+            Fault::Reconfig { client, wish, asked } => self.ask_for_members(client, wish, asked),
+            Fault::ConfigAcl { permissions } => self.share_config(permissions),
             _ => {}
         }
     }

@@ -3,13 +3,18 @@
 
 mod clients;
 mod faults;
+mod healing;
+mod operator;
 mod phases;
 mod servers;
+
+use std::collections::BTreeSet;
 
 use crate::check::Judge;
 use crate::client::Client;
 use crate::core::{Core, Counts, Trace};
 use crate::history::Violation;
+use crate::ledger::Rights;
 use crate::network::{ConnectionId, Delivery, Host, Network, Port, Side};
 use crate::plan::Planned;
 use crate::queue::{Accepted, Event, Time};
@@ -45,6 +50,8 @@ pub(crate) struct World {
     injected: Vec<FaultKind>,
     /// Clients that were started, replacements included.
     born: u64,
+    /// Connections of clients to ports where nobody listens.
+    misdialed: BTreeSet<ConnectionId>,
 }
 
 /// What came of a run.
@@ -68,7 +75,12 @@ impl World {
     pub(crate) fn new(shape: Shape, plan: Vec<Planned>, trace: Trace) -> World {
         let hosts = shape.servers() + shape.clients;
         let network = Network::new(hosts, shape.latency, Random::new(shape.seed, 3));
-        let judge = Judge::new(shape.voters, shape.servers(), shape.clients, shape.tick(), tree_options());
+        let rights = Rights {
+            operator: shape.operator(),
+            voters_min: shape.members.as_ref().map(|members| members.voters_min),
+        };
+        let (servers, tick) = (shape.servers(), shape.tick());
+        let judge = Judge::new(shape.first_list(), rights, servers, shape.clients, tick, tree_options());
         let random = Random::new(shape.seed, 5);
         let mut world = World {
             servers: (0..shape.servers()).map(|_| Server::new()).collect(),
@@ -80,6 +92,7 @@ impl World {
             random,
             injected: Vec::new(),
             born: 0,
+            misdialed: BTreeSet::new(),
             core: Core::new(shape, network, judge, trace),
         };
         world.begin();
@@ -94,7 +107,13 @@ impl World {
             }
         }
         for server in 0..self.servers.len() {
-            let at = self.random.below(self.core.shape.tick());
+            let mut at = self.random.below(self.core.shape.tick());
+            // Who is on no list may come later.
+            let is_spare = server >= self.core.shape.voters + self.core.shape.observers;
+            let late_permille = self.core.shape.members.as_ref().map_or(0, |members| members.late_permille);
+            if is_spare && self.random.permille(late_permille) {
+                at = self.random.below(self.core.shape.safety);
+            }
             self.core.push(at, Event::Start { server, incarnation: 0 });
         }
         for client in 0..self.core.shape.clients {
@@ -140,6 +159,7 @@ impl World {
             self.core.judge.finish();
         }
         let hash = self.core.hash();
+        self.core.counts.lists = self.core.judge.ledger.chronicle.len() as u64;
         let judge = self.core.judge;
         Outcome {
             violation: judge.violation,
@@ -189,6 +209,7 @@ impl World {
             Event::ServerWake { .. }
             | Event::ServerTurn { .. }
             | Event::DiskDone { .. }
+            | Event::FilesWritten { .. }
             | Event::SnapshotStep { .. } => {
                 self.server_event(event);
             }
@@ -261,7 +282,8 @@ impl World {
     fn knock(&mut self, connection: ConnectionId) {
         // The system answers, not the process: a paused one accepts too.
         let Some(Host(host)) = self.core.network.host(connection, Side::Listener) else { return };
-        let is_up = self.servers[host].is_up();
+        // A client that comes to a port where nobody listens any more.
+        let is_up = self.servers[host].is_up() && !self.misdialed.remove(&connection);
         let accepted = if is_up { Accepted::Yes } else { Accepted::No };
         let now = self.core.now;
         self.core.network.answer(connection, accepted, now, &mut self.core.queue);

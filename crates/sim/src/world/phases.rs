@@ -65,7 +65,13 @@ impl World {
         self.phase = Phase::Liveness;
         self.core.traps.clear();
         let shape = self.core.shape.clone();
-        self.healed = self.draw_healed();
+        let Some(healed) = self.draw_healed() else {
+            self.core.tell(format_args!("NOBODY CAN BE HEALED"));
+            self.core.counts.unhealed += 1;
+            self.phase = Phase::Over;
+            return;
+        };
+        self.healed = healed;
         self.core.tell(format_args!("HEAL {:?}", self.healed));
         let now = self.core.now;
         let mut hosts: Vec<Host> = self.healed.iter().map(|&server| Host(server)).collect();
@@ -100,28 +106,6 @@ impl World {
         self.phase_ends = now + shape.patience();
         self.core.push(self.phase_ends, Event::NextPhase);
         self.ask_again();
-    }
-
-    /// A majority of voters whose disks are right, and some of the others.
-    fn draw_healed(&mut self) -> Vec<usize> {
-        let shape = &self.core.shape;
-        let mut voters: Vec<usize> = (0..shape.voters).collect();
-        self.random.shuffle(&mut voters);
-        // Those that may have forgotten something do not count before they were brought up to date.
-        let doubtful = |voter: usize| {
-            let view = &self.core.judge.servers[voter];
-            view.rotten || view.untrusted
-        };
-        voters.sort_by_key(|&voter| doubtful(voter));
-        let extra = self.random.index(shape.voters - shape.majority() + 1);
-        voters.truncate(shape.majority() + extra);
-        for observer in shape.voters..shape.servers() {
-            if self.random.permille(500) {
-                voters.push(observer);
-            }
-        }
-        voters.sort_unstable();
-        voters
     }
 
     /// Every client makes its last calls, again if they got lost.
@@ -169,8 +153,9 @@ impl World {
     /// Servers of the healed majority that do not serve, or do not hold everything.
     fn behind(&mut self) -> Vec<String> {
         let last = self.core.judge.ledger.last();
+        let list = self.core.judge.ledger.chronicle.last().version;
         let mut behind = Vec::new();
-        for &server in &self.healed {
+        for server in self.expected() {
             let Some(process) = self.servers[server].process() else {
                 behind.push(format!("server {server} is down"));
                 continue;
@@ -180,6 +165,8 @@ impl World {
                 behind.push(format!("server {server} does not serve: {:?}", process.node.status()));
             } else if applied.0 != last {
                 behind.push(format!("server {server} is at {applied}, not at {last:#x}"));
+            } else if process.list_version().is_some_and(|version| version < list) {
+                behind.push(format!("server {server} goes by another list than {list:#x}"));
             }
         }
         behind

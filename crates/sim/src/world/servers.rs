@@ -113,6 +113,7 @@ impl World {
             Event::ServerWake { server, incarnation }
             | Event::ServerTurn { server, incarnation }
             | Event::DiskDone { server, incarnation, .. }
+            | Event::FilesWritten { server, incarnation }
             | Event::SnapshotStep { server, incarnation, .. } => (server, incarnation),
             _ => return,
         };
@@ -135,6 +136,10 @@ impl World {
             }
             Event::ServerTurn { .. } => process.take_turn(core),
             Event::DiskDone { work, .. } => process.disk_done(work, core),
+            Event::FilesWritten { .. } => {
+                process.write_files(core);
+                Ok(())
+            }
             Event::SnapshotStep { snapshot, .. } => {
                 process.snapshot_step(snapshot, core);
                 Ok(())

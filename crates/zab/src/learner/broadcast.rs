@@ -31,7 +31,7 @@ impl Learner {
         let (Step::Accepted { progress, .. } | Step::Serving { progress, .. }) = &mut self.step else {
             return;
         };
-        if member.settings.role == Role::Observer {
+        if self.role == Role::Observer || member.settings.role == Role::Observer {
             return;
         }
         let durable = member.disk.durable();
@@ -52,7 +52,7 @@ impl Learner {
         now_ms: i64,
         out: &mut Vec<Action>,
     ) -> Result<(), RoleEnd> {
-        let observes = member.settings.role == Role::Observer;
+        let observes = self.role == Role::Observer;
         match packet {
             // An observer is told of what is decided, nothing else concerns it.
             Packet::Proposal { .. } | Packet::Commit { .. } if observes && self.is_serving() => Ok(()),
@@ -126,17 +126,16 @@ impl Learner {
     fn up_to_date(&mut self, member: &mut Member, out: &mut Vec<Action>) -> Result<(), RoleEnd> {
         let Step::Accepted { epoch, progress } = self.step else { return Ok(()) };
         member.commit(progress.committed, out);
-        let role = member.settings.role;
         if let Some(announced) = self.announced.take() {
             member.activate_announced(*announced, progress.committed, out);
         }
-        if role != member.settings.role {
+        if self.role != member.settings.role {
             member.next_leader = Some(self.leader);
             return Err(RoleEnd::LINK_LOST);
         }
         out.push(Action::Send { link: self.link, packet: Packet::Ack { zxid: Zxid::new(epoch, 0) } });
         self.step = Step::Serving { epoch, progress };
-        out.push(Action::Serve(match member.settings.role {
+        out.push(Action::Serve(match self.role {
             Role::Voter => Serving::Following { leader: self.leader, epoch },
             Role::Observer => Serving::Observing { leader: self.leader, epoch },
         }));

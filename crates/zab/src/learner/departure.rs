@@ -29,9 +29,8 @@ impl Learner {
         now_ms: i64,
         out: &mut Vec<Action>,
     ) {
-        let role = member.settings.role;
         if member.activate_through(decided, out).is_some()
-            && (leader != self.leader || role != member.settings.role)
+            && (leader != self.leader || self.role != member.settings.role)
         {
             member.next_leader = Some(leader);
             self.departure = Some(Departure { decided, at_ms: now_ms + FAREWELL_MS });

@@ -44,7 +44,8 @@ impl Learner {
             protocol: LEARNER_PROTOCOL,
             config_version: member.settings.config_version,
         };
-        let packet = match member.settings.role {
+        self.role = member.settings.role;
+        let packet = match self.role {
             Role::Voter => Packet::FollowerInfo { accepted, info },
             Role::Observer => Packet::ObserverInfo { accepted, info },
         };
@@ -62,7 +63,7 @@ impl Learner {
         let Packet::LeaderInfo { zxid, .. } = packet else { return Err(self.out_of_place(&packet)) };
         let epoch = zxid.epoch();
         // An observer's promise is counted by nobody: it only must not go back behind a history that it has.
-        let observes = member.settings.role == Role::Observer;
+        let observes = self.role == Role::Observer;
         let lowest = if observes { member.current_epoch } else { member.accepted_epoch };
         if i64::from(epoch) < lowest || zxid.0 < 0 {
             let accepted = member.accepted_epoch;

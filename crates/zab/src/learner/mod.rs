@@ -33,6 +33,9 @@ const QUICK_TRIES: u32 = 5;
 pub(crate) struct Learner {
     leader: ServerId,
     link: LinkId,
+    /// What it has said that it is. The leader speaks to it accordingly, also when a new configuration has another
+    /// place for it: until it comes again.
+    role: Role,
     step: Step,
     tries_left: u32,
     /// When the leader was heard of last, or the step began.
@@ -152,6 +155,7 @@ impl Learner {
         Learner {
             leader,
             link,
+            role: Role::Voter,
             step: Step::Dialing(Dialing::Waiting),
             tries_left: DIAL_TRIES,
             heard_ms: now_ms,
@@ -172,9 +176,9 @@ impl Learner {
     }
 
     /// What it does for clients.
-    pub(crate) fn serving(&self, member: &Member) -> Option<Serving> {
+    pub(crate) fn serving(&self) -> Option<Serving> {
         match self.step {
-            Step::Serving { epoch, .. } => Some(match member.settings.role {
+            Step::Serving { epoch, .. } => Some(match self.role {
                 Role::Voter => Serving::Following { leader: self.leader, epoch },
                 Role::Observer => Serving::Observing { leader: self.leader, epoch },
             }),
@@ -317,7 +321,7 @@ impl Learner {
                 if self.contact == Contact::Lost && member.disk.has_done(*io) =>
             {
                 // What came behind the state was never acknowledged.
-                member.installed(*zxid);
+                member.installed(*zxid, self.announced.as_ref().map(|announced| announced.version));
                 return Err(RoleEnd::LINK_LOST);
             }
             Step::Installing { io, .. } if member.disk.has_done(*io) => self.installed(member, now_ms, out),

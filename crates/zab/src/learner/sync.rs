@@ -120,7 +120,7 @@ impl Learner {
     pub(super) fn installed(&mut self, member: &mut Member, now_ms: i64, out: &mut Vec<Action>) {
         let Step::Installing { epoch, zxid, rest, .. } = &mut self.step else { return };
         let (epoch, zxid, rest) = (*epoch, *zxid, std::mem::take(rest));
-        member.installed(zxid);
+        member.installed(zxid, self.announced.as_ref().map(|announced| announced.version));
         for entry in rest {
             member.append(entry, now_ms, out);
         }

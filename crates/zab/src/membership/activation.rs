@@ -50,8 +50,18 @@ enum Told {
     NotYet,
 }
 
+/// How this server knows of a configuration that was proposed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// It is in the own history.
+    History,
+    /// A leader has spoken of it.
+    Leader,
+}
+
 #[derive(Debug)]
 struct Pending {
+    source: Source,
     configuration: Configuration,
     quorum: QuorumRule,
     text: Box<str>,
@@ -60,15 +70,19 @@ struct Pending {
 impl Activation {
     pub(crate) fn new(dynamic: Dynamic) -> Activation {
         let Dynamic { committed, last_seen } = dynamic;
-        let pending = last_seen.filter(|seen| seen.version > committed.version).map(Pending::new);
+        let pending = last_seen.filter(|seen| seen.version > committed.version).map(Pending::logged);
         Activation { committed, pending, told: Told::NotYet, own_vote: OwnVote::Kept, refused: Refused::No }
     }
 }
 
 impl Pending {
-    fn new(configuration: Configuration) -> Pending {
+    fn new(configuration: Configuration, source: Source) -> Pending {
         let (quorum, text) = (configuration.quorum(), configuration.to_string().into());
-        Pending { configuration, quorum, text }
+        Pending { source, configuration, quorum, text }
+    }
+
+    fn logged(configuration: Configuration) -> Pending {
+        Pending::new(configuration, Source::History)
     }
 
     fn version(&self) -> i64 {
@@ -152,18 +166,24 @@ impl Member {
             && let Some(Ok(text)) = set.data.as_deref().map(std::str::from_utf8)
             && let Ok(configuration) = Configuration::parse(text)
         {
-            self.see(configuration, out);
+            self.see(configuration, Source::History, out);
         }
     }
 
     /// A configuration was proposed. An older one than the one in effect says nothing.
-    pub(crate) fn see(&mut self, configuration: Configuration, out: &mut Vec<Action>) {
+    fn see(&mut self, configuration: Configuration, source: Source, out: &mut Vec<Action>) {
         let Some(dynamic) = &mut self.dynamic else { return };
+        if let Some(pending) = &mut dynamic.pending
+            && pending.version() == configuration.version
+            && source == Source::History
+        {
+            pending.source = source;
+        }
         let newest = dynamic.pending.as_ref().map_or(dynamic.committed.version, Pending::version);
         // Nobody could ever decide in a list without voters.
         if configuration.version > newest && configuration.has_voters() {
             out.push(Action::Remember { configuration: Box::new(configuration.clone()) });
-            dynamic.pending = Some(Pending::new(configuration));
+            dynamic.pending = Some(Pending::new(configuration, source));
             dynamic.told = Told::NotYet;
         }
     }
@@ -178,7 +198,7 @@ impl Member {
         let text = std::str::from_utf8(text?).ok()?;
         let announced =
             Configuration::parse(text).ok().filter(|it| it.version > committed && it.has_voters())?;
-        self.see(announced.clone(), out);
+        self.see(announced.clone(), Source::Leader, out);
         Some(Box::new(announced))
     }
 
@@ -202,7 +222,7 @@ impl Member {
             && dynamic.pending.is_none()
         {
             let version = Zxid::new(epoch, 0).0;
-            self.see(Configuration { version, ..dynamic.committed.clone() }, out);
+            self.see(Configuration { version, ..dynamic.committed.clone() }, Source::Leader, out);
         }
     }
 
@@ -268,6 +288,33 @@ impl Member {
     pub(crate) fn forget_pending_behind(&mut self, end: Zxid) {
         if let Some(dynamic) = &mut self.dynamic
             && dynamic.pending.take_if(|pending| !pending.is_decided_with(end)).is_some()
+        {
+            dynamic.told = Told::NotYet;
+        }
+    }
+
+    /// A role has ended: what a leader has only spoken of is not in the history, however late that ends.
+    pub(crate) fn forget_announced(&mut self) {
+        self.keep_pending(|pending| pending.source == Source::History);
+    }
+
+    /// The state of a leader has taken the place of the history, up to here. What was proposed in that one is in this
+    /// one only if the leader has announced it.
+    pub(crate) fn forget_pending_but(&mut self, announced: Option<i64>, end: Zxid) {
+        self.keep_pending(|pending| Some(pending.version()) == announced);
+        let dynamic = self.dynamic.as_mut();
+        if let Some(pending) = dynamic.and_then(|dynamic| dynamic.pending.as_mut())
+            && pending.is_decided_with(end)
+        {
+            pending.source = Source::History;
+        }
+    }
+
+    /// The first version of a configuration is in no history, and stays.
+    fn keep_pending(&mut self, keeps: impl Fn(&Pending) -> bool) {
+        let goes = |pending: &mut Pending| pending.configuration.zxid().counter() != 0 && !keeps(pending);
+        if let Some(dynamic) = &mut self.dynamic
+            && dynamic.pending.take_if(goes).is_some()
         {
             dynamic.told = Told::NotYet;
         }

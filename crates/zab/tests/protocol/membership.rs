@@ -312,6 +312,24 @@ fn a_follower_activates_at_the_commit_and_goes_where_it_belongs() {
     }
 }
 
+/// Its leader speaks to it as to a follower until it comes again, and what it answers clients meanwhile is true.
+#[test]
+fn who_becomes_an_observer_learns_like_a_follower_until_it_goes() {
+    let (mut desk, link) = follower(THREE);
+    desk.packet(link, Packet::UpToDate);
+    let (zxid, next) = (Zxid::new(6, 1), Zxid::new(6, 2));
+    desk.packet(link, Packet::Proposal { zxid, entry: reconfig(&list(&[1, 3], &[2], zxid), zxid).bytes });
+    desk.packet(link, Packet::CommitAndActivate { zxid, designated_leader: ServerId(3) });
+    desk.packet(link, proposal(next));
+    desk.packet(link, Packet::Commit { zxid: next });
+    desk.packet(link, Packet::Sync);
+    let at = |wanted: &dyn Fn(&Action) -> bool| desk.actions.iter().position(wanted);
+    let delivered = at(&|action| matches!(action, Action::Deliver(entry) if entry.zxid == next));
+    let answered = at(&|action| matches!(action, Action::FromLeader { packet: Packet::Sync }));
+    assert!(delivered.is_some() && delivered < answered, "{delivered:?} {answered:?}");
+    assert!(!desk.take_sent(link).contains(&Packet::Ack { zxid: next }), "it has no say any more");
+}
+
 #[test]
 fn who_keeps_its_place_keeps_its_connection_even_if_it_is_no_member() {
     for voters in [&[1, 2, 3, 4][..], &[1, 3][..]] {
@@ -340,6 +358,37 @@ fn what_the_leader_does_not_have_is_pending_no_more() {
     desk.handle(Event::Dialed { link });
     desk.packet(link, Packet::LeaderInfo { zxid: Zxid::new(6, 0), protocol: LEARNER_PROTOCOL });
     desk.packet(link, Packet::Trunc { zxid: Zxid::new(5, 6) });
+    assert_eq!(desk.peer.pending_configuration(), None);
+}
+
+/// The state of a leader reaches beyond the place of a list that was proposed here, and does not have it.
+#[test]
+fn what_is_not_in_the_state_of_a_leader_is_pending_no_more() {
+    let pending = list(&[1, 2, 4], &[], LAST);
+    for (announced, stays) in [(THREE, false), (pending.as_str(), true)] {
+        let mut desk = Desk::changeable(recovered(LAST, 5), THREE, Some(&pending));
+        for (from, state) in [(1, PeerState::Following), (3, PeerState::Leading)] {
+            desk.notify(from, state, ServerId(3));
+        }
+        let link = desk.expect_dial();
+        desk.handle(Event::Dialed { link });
+        desk.packet(link, Packet::LeaderInfo { zxid: Zxid::new(7, 0), protocol: LEARNER_PROTOCOL });
+        desk.packet(link, Packet::Snap { zxid: Zxid::new(6, 9) });
+        desk.handle(Event::SnapshotReceived { link });
+        let config = Some(announced.as_bytes().into());
+        desk.packet(link, Packet::NewLeader { zxid: Zxid::new(7, 0), config });
+        assert_eq!(desk.peer.pending_configuration().is_some(), stays);
+        desk.handle(Event::LinkDown { link });
+        assert_eq!(desk.peer.pending_configuration().is_some(), stays, "the history has it, or has not");
+    }
+}
+
+/// A leader speaks of a list whose place is before the end of the own history, which does not have it, and goes.
+#[test]
+fn what_a_leader_has_only_spoken_of_goes_with_him() {
+    let (mut desk, link) = follower(&list(&[1, 2, 4], &[], Zxid(LAST.0 - 1)));
+    assert!(desk.peer.pending_configuration().is_some());
+    desk.handle(Event::LinkDown { link });
     assert_eq!(desk.peer.pending_configuration(), None);
 }
 

@@ -11,6 +11,7 @@ use zebu_zab::{Event as PeerEvent, IoId};
 use super::{Death, Process};
 use crate::core::Core;
 use crate::queue::{Event, Time};
+use crate::server::member_files::to_show;
 
 /// What is heard before clients are.
 #[derive(Debug)]
@@ -96,7 +97,12 @@ impl Process {
                     self.node.persisted(last);
                     continue;
                 }
-                Urgent::Replaced { io, tree } => {
+                Urgent::Replaced { io, mut tree } => {
+                    if let Some(edge) = &self.members_edge
+                        && let Some(text) = to_show(&tree, &edge.configuration)
+                    {
+                        tree.write_config(text, edge.configuration.zxid(), now.wall_ms);
+                    }
                     self.replica.replace_tree(*tree);
                     self.observed = None;
                     // A snapshot of the state that was there before is given up.

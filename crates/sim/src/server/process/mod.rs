@@ -4,6 +4,7 @@
 mod clients;
 mod disk_work;
 mod inbox;
+mod membership;
 mod orders;
 mod peers;
 
@@ -16,6 +17,7 @@ use zebu_storage::{Directories, Epochs, Locks, LogWriter};
 use zebu_zab::LinkId;
 
 use crate::core::Core;
+use crate::members::CONFIG;
 use crate::network::ConnectionId;
 use crate::queue::{Event, MS, Time};
 use crate::server::disk::{MoodyDisk, Power};
@@ -24,6 +26,7 @@ use crate::server::snapshot::Snapshotting;
 pub(crate) use clients::ClientConnection;
 pub(crate) use disk_work::{Busy, Work};
 pub(crate) use inbox::Inbox;
+pub(crate) use membership::MembersEdge;
 pub(crate) use peers::PeerLink;
 
 /// Why a process ends by itself.
@@ -101,6 +104,10 @@ pub(crate) struct Process {
     pub(crate) slow: Time,
     /// The state that was compared last.
     pub(crate) observed: Option<Zxid>,
+    /// What changes with the members, if they may.
+    pub(crate) members_edge: Option<MembersEdge>,
+    /// How often orders were taken.
+    pub(crate) turns: u64,
     pub(crate) _locks: Locks<zebu_storage::model::ModelLock>,
 }
 
@@ -166,6 +173,10 @@ impl Process {
         core.mix(last.0 as u64 ^ digest as u64);
         core.tell(format_args!("s{} applied up to {last}", self.server));
         core.judge.observed(self.server, last.0, digest);
+        if self.members_edge.is_some() && self.service == Service::Open {
+            let node = self.replica.tree().node(CONFIG);
+            core.judge.list_shown(self.server, last.0, node.as_ref().and_then(|node| node.data()));
+        }
     }
 
     fn schedule_wake(&mut self, core: &mut Core) {

@@ -31,6 +31,7 @@ impl Process {
         let mut orders = Vec::new();
         self.node.take_orders(&mut orders);
         let any = !orders.is_empty();
+        self.turns += 1;
         for order in orders {
             self.obey(order, core)?;
         }
@@ -43,6 +44,9 @@ impl Process {
                 let to = to.0 as usize - 1;
                 let mut bytes = Vec::new();
                 notification.encode(&mut bytes);
+                if !self.can_tell(to) {
+                    return Ok(());
+                }
                 let at = core.notification_due(Host(self.server), Host(to));
                 core.tell(format_args!(
                     "s{} votes to s{to}: {:?} for s{} at {} in round {}",
@@ -56,7 +60,15 @@ impl Process {
                     core.push(at, Event::Notification { from: self.server, to, bytes });
                 }
             }
-            Order::Dial { link, to } => self.dial(link, to.0 as usize - 1, core),
+            Order::Dial { link, to } => {
+                let to = to.0 as usize - 1;
+                if self.can_dial(to) {
+                    self.dial(link, to, core);
+                } else {
+                    core.tell(format_args!("s{} does not know where s{to} is", self.server));
+                    self.peer_event(PeerEvent::DialFailed { link });
+                }
+            }
             Order::Send { link, packet } => self.send_packet(link, &packet, core),
             Order::Close { link, reason } => self.close_link(link, &reason, core),
             Order::StreamSnapshot { link, zxid } => self.stream_state(link, zxid, core),
@@ -64,10 +76,17 @@ impl Process {
             Order::DiscardSnapshot { link } => {
                 self.received.remove(&link);
             }
-            Order::Disk(order) => self.work.push_back(Work::Order(order)),
+            Order::Disk(order) => {
+                if let DiskOrder::Append { batch, .. } = &order
+                    && self.leads.is_some()
+                {
+                    core.judge.leader_appends(self.server, batch.last.0, self.turns);
+                }
+                self.work.push_back(Work::Order(order));
+            }
             Order::Serve(serving) => self.serve(serving, core),
-            // Members do not change in these worlds.
-            Order::Remember { .. } | Order::Activate { .. } => {}
+            Order::Remember { configuration } => self.remember(configuration, core),
+            Order::Activate { configuration } => self.activate(configuration, core),
             // Nobody is served without a leader in these worlds.
             Order::ServeReadOnly => {}
             Order::StopServing => {

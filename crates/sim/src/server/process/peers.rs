@@ -113,6 +113,7 @@ impl Process {
     pub(crate) fn notified(&mut self, from: usize, bytes: &[u8], core: &mut Core) -> Result<(), Death> {
         // Behind the length of the frame.
         if let Some(Ok(notification)) = bytes.get(LENGTH_SIZE..).map(Notification::decode) {
+            self.meet(from);
             let from = ServerId(from as i64 + 1);
             self.peer_event(PeerEvent::Notification { from, notification });
         }

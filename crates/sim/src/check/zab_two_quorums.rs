@@ -1,0 +1,64 @@
+//! Two quorums: a list of members takes effect when a quorum of the list before it and a quorum of its own have it
+//! on disk, and not before.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Judge;
+use crate::history::{Verdict, Violation};
+use crate::members::{List, proposed_list};
+
+const NAME: &str = "zab_two_quorums";
+
+/// A list takes effect at a server.
+pub(super) fn check_activation(judge: &mut Judge, server: usize, list: &List) -> Verdict {
+    if zebu_proto::Zxid(list.version).counter() == 0 {
+        let first = judge.ledger.chronicle.first();
+        if list.seats == first.seats && list.groups == first.groups {
+            return Ok(());
+        }
+        let text = format!("server {server} takes {:#x} for the first list: {:?}", list.version, list.seats);
+        return Err(Violation::new(NAME, text));
+    }
+    if judge.activated.contains(&list.version) {
+        return Ok(());
+    }
+    let Some((bytes, before)) = proposal(judge, list.version) else {
+        let text = format!("server {server} puts list {:#x} into effect, which is in no log", list.version);
+        return Err(Violation::new(NAME, text));
+    };
+    let holders = judge.holders(list.version, &bytes);
+    for (name, needed) in [("old", &before), ("new", list)] {
+        if !needed.is_quorum(&holders) {
+            let text = format!(
+                "server {server} puts list {:#x} into effect, which {holders:?} have on disk: no quorum of the {name} \
+                 one, {:?}",
+                list.version, needed.seats
+            );
+            return Err(Violation::new(NAME, text));
+        }
+    }
+    judge.activated.insert(list.version);
+    Ok(())
+}
+
+/// The transaction that has proposed a list, and the list before it.
+pub(super) fn proposal(judge: &Judge, version: i64) -> Option<(Arc<[u8]>, List)> {
+    let chronicle = &judge.ledger.chronicle;
+    let decided = || chronicle.before(version).unwrap_or(chronicle.first()).clone();
+    if let Some(committed) = judge.ledger.get(version) {
+        return Some((committed.bytes.clone(), decided()));
+    }
+    let donor = judge.servers.iter().find(|view| view.entry(version).is_some())?;
+    let earlier = donor.log.iter().rev().filter(|(zxid, _)| *zxid < version && *zxid > judge.ledger.last());
+    let before = earlier.filter_map(|(_, bytes)| proposed_list(bytes)).next().unwrap_or_else(decided);
+    Some((donor.entry(version)?.clone(), before))
+}
+
+impl Judge {
+    /// Servers that have a transaction on disk.
+    pub(super) fn holders(&self, zxid: i64, bytes: &[u8]) -> BTreeSet<usize> {
+        let all = self.servers.iter().enumerate();
+        all.filter(|(_, view)| view.holds(zxid, bytes)).map(|(server, _)| server).collect()
+    }
+}
