@@ -153,17 +153,20 @@ impl Node {
             member.peer.timeout(now.monotonic_ms, &mut member.wanted);
             self.settle(replica, lanes, now);
         }
-        if let Role::Deciding(decider) = &mut self.role {
-            decider.tick(&mut self.desk, replica, lanes, now);
-            self.settle(replica, lanes, now);
+        match &mut self.role {
+            Role::Deciding(decider) => decider.tick(&mut self.desk, replica, lanes, now),
+            Role::Learning(learner) => learner.tick(lanes, now),
+            Role::Idle => return,
         }
+        self.settle(replica, lanes, now);
     }
 
     /// When [`Node::tick`] has something to do, in monotonic milliseconds.
     pub fn next_deadline(&self) -> i64 {
         let role = match &self.role {
             Role::Deciding(decider) => decider.next_deadline(),
-            Role::Learning(_) | Role::Idle => i64::MAX,
+            Role::Learning(learner) => learner.next_deadline(),
+            Role::Idle => i64::MAX,
         };
         match &self.desk.agreement {
             Agreement::Standalone(_) => role,
@@ -213,6 +216,15 @@ impl Node {
         match &self.role {
             Role::Deciding(decider) => decider.session_report(),
             Role::Learning(_) | Role::Idle => TrackerReport::default(),
+        }
+    }
+
+    /// Local sessions by their deadline; `None` if this server has none in its present role.
+    pub fn local_session_report(&self) -> Option<TrackerReport> {
+        match &self.role {
+            Role::Deciding(decider) => decider.local_session_report(),
+            Role::Learning(learner) => learner.local_session_report(),
+            Role::Idle => None,
         }
     }
 
@@ -277,7 +289,7 @@ impl Node {
                 decider.connect(&mut self.desk, (lane, timeout_ms), request, replica, lanes, now);
             }
             Role::Learning(learner) => {
-                learner.connect(&mut self.desk, (lane, timeout_ms), request, replica, lanes);
+                learner.connect(&mut self.desk, (lane, timeout_ms), request, replica, lanes, now);
             }
             Role::Idle => {}
         }

@@ -25,6 +25,7 @@ impl Local {
 impl Learner {
     /// The connection is gone. Its last touch goes with the next ping.
     pub(crate) fn detach(&mut self, session: SessionId, lane: LaneId, touched_ms: i64) {
+        self.local_sessions.detach(session, lane, touched_ms);
         if let Some(local) = self.locals.get(&session)
             && local.lane == lane
         {

@@ -95,6 +95,11 @@ impl SessionTracker {
         self.sessions.get(&session).map(|tracked| tracked.state)
     }
 
+    /// The timeout that a session was given last; `None` if it is not known.
+    pub fn timeout_ms(&self, session: SessionId) -> Option<i32> {
+        self.sessions.get(&session).map(|tracked| tracked.timeout_ms)
+    }
+
     /// Where a session's requests come from now.
     pub fn owner(&self, session: SessionId) -> Option<Owner> {
         self.sessions.get(&session)?.owner
