@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zebu_node::{Enforcement, NodeSettings, ReconfigSupport, ThrottleSettings};
+use zebu_node::{Enforcement, LocalSessionSupport, NodeSettings, ReconfigSupport, ThrottleSettings};
 use zebu_proto::ServerId;
 use zebu_tree::access::{self, AclChecks, AuthSettings, DigestScheme, QuotaEnforcement};
 use zebu_tree::{DigestMode, Policy, TreeOptions, TtlNodes};
@@ -54,6 +54,11 @@ pub(crate) fn node_settings(config: &ServerConfig, seed: u64) -> NodeSettings {
         tick_ms: millis(config.sessions.tick_time),
         session_timeout_ms_min: timeout(config.sessions.min_timeout),
         session_timeout_ms_max: timeout(config.sessions.max_timeout),
+        local_sessions: match (config.sessions.local_sessions, config.sessions.local_session_upgrade) {
+            (false, _) => LocalSessionSupport::Off,
+            (true, false) => LocalSessionSupport::WithoutUpgrade,
+            (true, true) => LocalSessionSupport::WithUpgrade,
+        },
         throttle: throttle(config),
         throttled_op_wait_ms: config.request_throttle.throttled_op_wait_time.map_or(0, millis),
         container_check_ms: millis(config.containers.check_interval),
@@ -72,12 +77,16 @@ pub(crate) fn node_settings(config: &ServerConfig, seed: u64) -> NodeSettings {
     }
 }
 
-/// With weights the bucket is counted in new sessions, and every session of a standalone server is global.
+/// With weights the bucket is counted in new global sessions.
 fn throttle(config: &ServerConfig) -> ThrottleSettings {
     let throttle = &config.connection_throttle;
-    let (cost_new, cost_resume) = match &throttle.weights {
-        Some(weights) => (i64::from(weights.global_session), i64::from(weights.renew_session)),
-        None => (1, 1),
+    let (cost_new, cost_new_local, cost_resume) = match &throttle.weights {
+        Some(weights) => (
+            i64::from(weights.global_session),
+            i64::from(weights.local_session),
+            i64::from(weights.renew_session),
+        ),
+        None => (1, 1, 1),
     };
     ThrottleSettings {
         tokens: throttle.tokens.map_or(0, i64::from) * cost_new,
@@ -88,6 +97,7 @@ fn throttle(config: &ServerConfig) -> ThrottleSettings {
         drop_decrease: throttle.drop_decrease,
         decrease_ratio: throttle.decrease_ratio,
         cost_new,
+        cost_new_local,
         cost_resume,
     }
 }
@@ -146,6 +156,19 @@ pub(crate) fn peer_settings(config: &ServerConfig, dynamic: Option<Dynamic>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn upgrading_matters_to_local_sessions_only() {
+        let mut config = ServerConfig::built_in();
+        let support = |config: &ServerConfig| node_settings(config, 1).local_sessions;
+        assert_eq!(support(&config), LocalSessionSupport::Off);
+        config.sessions.local_session_upgrade = true;
+        assert_eq!(support(&config), LocalSessionSupport::Off);
+        config.sessions.local_sessions = true;
+        assert_eq!(support(&config), LocalSessionSupport::WithUpgrade);
+        config.sessions.local_session_upgrade = false;
+        assert_eq!(support(&config), LocalSessionSupport::WithoutUpgrade);
+    }
 
     #[test]
     fn a_leader_is_to_be_reached_within_the_limit_for_that_or_else_for_the_beginning() {

@@ -49,6 +49,18 @@ pub struct TrackerReport {
     pub buckets: Vec<(i64, Vec<SessionId>)>,
 }
 
+impl TrackerReport {
+    /// Number of sessions in it.
+    pub fn len(&self) -> usize {
+        self.buckets.iter().map(|(_, sessions)| sessions.len()).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.buckets.is_empty()
+    }
+}
+
 /// All sessions of this server and their deadlines.
 #[derive(Debug)]
 pub struct SessionTracker {

@@ -72,8 +72,7 @@ fn touched(member: &mut Member) -> Vec<SessionId> {
 }
 
 fn count(member: &Member) -> usize {
-    let report = member.world.node.local_session_report().expect("there are local sessions");
-    report.buckets.iter().map(|(_, sessions)| sessions.len()).sum()
+    member.world.node.local_session_report().expect("there are local sessions").len()
 }
 
 fn ephemeral(path: &str) -> Txn {

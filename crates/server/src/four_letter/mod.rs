@@ -13,8 +13,8 @@ pub mod word;
 pub use connection::{ConnectionReport, Interest, SessionReport};
 pub use metrics::{Gauges, MetricValue, Metrics, Percentiles, ResponseSize, Summary};
 pub use report::{
-    ConnectionOfSession, DirectorySizes, ExpiryBucket, MachineReport, MemberSettings, Mode, ProposalSizes,
-    Report, ServerReport, SessionDump, SettingsReport, WatchSummary, render, render_not_allowed,
-    render_not_serving,
+    ConnectionOfSession, DirectorySizes, ExpiryBucket, GlobalSessions, MachineReport, MemberSettings, Mode,
+    ProposalSizes, Report, ServerReport, SessionDump, SettingsReport, WatchSummary, render,
+    render_not_allowed, render_not_serving,
 };
 pub use word::Word;

@@ -198,12 +198,29 @@ pub struct MachineReport {
 /// `dump`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionDump {
-    /// Sessions by time of expiry, earliest first.
-    pub sessions: Vec<ExpiryBucket<SessionId>>,
+    /// Local sessions by time of expiry, earliest first; `None` if there are none of that kind here.
+    pub local: Option<Vec<ExpiryBucket<SessionId>>>,
+    /// Global sessions.
+    pub sessions: GlobalSessions,
     /// Ephemeral nodes of each session that has some.
     pub ephemerals: Vec<(SessionId, Vec<String>)>,
     /// Connections by time of expiry, earliest first.
     pub connections: Vec<ExpiryBucket<ConnectionOfSession>>,
+}
+
+/// Global sessions in `dump`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GlobalSessions {
+    /// By time of expiry, earliest first: of a server that expires them.
+    ByExpiry(Vec<ExpiryBucket<SessionId>>),
+    /// With their timeouts in milliseconds, by id: of a learner.
+    WithTimeouts(Vec<(SessionId, i32)>),
+}
+
+impl Default for GlobalSessions {
+    fn default() -> GlobalSessions {
+        GlobalSessions::ByExpiry(Vec::new())
+    }
 }
 
 /// What expires at the same time.
@@ -419,7 +436,22 @@ fn write_machine(out: &mut String, machine: &MachineReport) {
 
 fn write_dump(out: &mut String, dump: &SessionDump) {
     out.push_str("SessionTracker dump:\n");
-    write_buckets(out, "Session", &dump.sessions, |session| format!("0x{:x}", session.0));
+    let id = |session: &SessionId| format!("0x{:x}", session.0);
+    if let Some(local) = &dump.local {
+        write_buckets(out, "Local Session", local, id);
+    }
+    match &dump.sessions {
+        GlobalSessions::ByExpiry(buckets) => {
+            let what = if dump.local.is_some() { "Global Session" } else { "Session" };
+            write_buckets(out, what, buckets, id);
+        }
+        GlobalSessions::WithTimeouts(sessions) => {
+            let _ = writeln!(out, "Global Sessions({}):", sessions.len());
+            for (session, timeout_ms) in sessions {
+                let _ = writeln!(out, "0x{:x}\t{timeout_ms}ms", session.0);
+            }
+        }
+    }
     let _ = write!(out, "ephemeral nodes dump:\nSessions with Ephemerals ({}):\n", dump.ephemerals.len());
     for (session, paths) in &dump.ephemerals {
         let _ = writeln!(out, "0x{:x}:", session.0);
