@@ -4,7 +4,7 @@
 
 use zebu_proto::SessionId;
 use zebu_proto::client::connect::ReadOnlyField;
-use zebu_proto::client::create::CreateMode;
+use zebu_proto::client::create::{CreateMode, CreateOp};
 use zebu_proto::client::{CreateRequest, MultiOp, WriteRequest};
 
 use super::{Owner, SessionState, SessionTracker, TrackerReport};
@@ -138,10 +138,15 @@ impl LocalSessions {
     }
 }
 
-/// Whether a request can succeed only for a session that every server knows, whichever operation code it has.
+/// Whether a request can succeed only for a session that every server knows.
 fn asks_for_ephemeral(request: &WriteRequest) -> bool {
-    let is_ephemeral =
-        |create: &CreateRequest| CreateMode::from_flags(create.flags).is_some_and(CreateMode::is_ephemeral);
+    let is_ephemeral = |create: &CreateRequest| match create.op {
+        CreateOp::Create | CreateOp::Create2 | CreateOp::Container => {
+            CreateMode::from_flags(create.flags).is_some_and(CreateMode::is_ephemeral)
+        }
+        // It cannot succeed for any.
+        CreateOp::Ttl => false,
+    };
     match request {
         WriteRequest::Create(create) => is_ephemeral(create),
         WriteRequest::Multi(ops) => ops.iter().any(|op| match op {

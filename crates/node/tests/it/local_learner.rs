@@ -221,16 +221,17 @@ fn a_session_that_expires_while_its_client_waits_to_come_back_is_refused() {
     assert_eq!(member.world.phase(second), Phase::Closed(CloseReason::SessionEnded));
 }
 
+/// A create with the flags of an ephemeral node under another operation code.
+fn with_code(code: OpCode, op: CreateOp) -> Ask {
+    let request = CreateRequest { ttl_ms: -1, ..create_request(op, "/e", "", EPHEMERAL) };
+    ask(code, |out| request.encode(out))
+}
+
 /// Every request for an ephemeral node, whatever its operation code.
 fn ephemeral_requests() -> Vec<Ask> {
-    let with_code = |code: OpCode, op: CreateOp| {
-        let request = CreateRequest { ttl_ms: -1, ..create_request(op, "/e", "", EPHEMERAL) };
-        ask(code, |out| request.encode(out))
-    };
     vec![
         create("/e", "", EPHEMERAL),
         create2("/e", "", EPHEMERAL | SEQUENTIAL),
-        with_code(OpCode::CreateTtl, CreateOp::Ttl),
         with_code(OpCode::CreateContainer, CreateOp::Container),
         multi(&[multi_check("/a", 0), multi_create(CreateOp::Create, "/e", EPHEMERAL)]),
         multi(&[multi_create(CreateOp::Create2, "/e", EPHEMERAL), multi_check("/a", 0)]),
@@ -268,6 +269,7 @@ fn what_is_no_ephemeral_node_leaves_it_local() {
         create2("/p", "", SEQUENTIAL),
         crate::client::create_container("/c"),
         crate::client::create_ttl("/t", 1000),
+        with_code(OpCode::CreateTtl, CreateOp::Ttl),
         create("/p", "", 9),
         multi(&[multi_create(CreateOp::Create, "/p", PERSISTENT), multi_check("/a", 0)]),
     ];
