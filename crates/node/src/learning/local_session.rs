@@ -10,7 +10,7 @@ use zebu_proto::{ErrorCode, SessionId};
 use super::Learner;
 use super::forwarding::Kind;
 use super::local::Local;
-use super::session::{Returning, turn_away};
+use super::session::Returning;
 use crate::agreement::Origin;
 use crate::clock::Moment;
 use crate::core::Desk;
@@ -100,13 +100,9 @@ impl Learner {
             return;
         }
         let Some(returning) = self.returning_locals.remove(&session) else { return };
-        if self.local_sessions.is_served_by(session, returning.lane) {
-            let session = LaneSession { id: session, timeout_ms: returning.timeout_ms };
-            self.accept_local(desk, (returning.lane, session, returning.read_only), lanes, now);
-        } else {
-            // It has expired meanwhile.
-            turn_away(returning, lanes);
-        }
+        // If the session has expired meanwhile, the connection is closed, and this passes it by.
+        let session = LaneSession { id: session, timeout_ms: returning.timeout_ms };
+        self.accept_local(desk, (returning.lane, session, returning.read_only), lanes, now);
     }
 
     pub(super) fn accept_local(

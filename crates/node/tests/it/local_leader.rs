@@ -109,6 +109,18 @@ fn it_expires_without_a_transaction() {
 }
 
 #[test]
+fn it_expires_after_its_connection() {
+    let (mut leader, lane, _) = leader_and_local(WithUpgrade);
+    let end_ms = leader.world.now.monotonic_ms + i64::from(TIMEOUT_MS) + TICK_MS;
+    leader.world.disconnect(lane);
+    assert!(leader.world.node.next_deadline() <= end_ms, "somebody has to look");
+    leader.pass(i64::from(TIMEOUT_MS) - 1);
+    assert_eq!(counts(&leader), (1, 0));
+    leader.pass(1 + TICK_MS);
+    assert_eq!((counts(&leader), leader.proposed().len()), ((0, 0), 0));
+}
+
+#[test]
 fn a_client_comes_back_to_it_here_and_nowhere_else() {
     let (mut leader, first, session) = leader_and_local(WithUpgrade);
     assert!(!is_valid(&mut leader, session), "it cannot go to a learner");
