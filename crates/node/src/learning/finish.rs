@@ -73,9 +73,9 @@ impl Learner {
 
     /// The connection that asked for it gets its answer first; any other is closed without a word.
     fn end_session(&mut self, session: SessionId, origin: Origin, lanes: &mut impl Lanes) {
-        let Some(local) = self.locals.remove(&session) else { return };
-        if !matches!(origin, Origin::Request { lane, .. } if lane == local.lane) {
-            lanes.with(local.lane, |lane| lane.close(CloseReason::SessionEnded));
+        let Some(attached) = self.attached.remove(&session) else { return };
+        if !matches!(origin, Origin::Request { lane, .. } if lane == attached.lane) {
+            lanes.with(attached.lane, |lane| lane.close(CloseReason::SessionEnded));
         }
     }
 }

@@ -8,8 +8,8 @@ use zebu_proto::client::connect::ReadOnlyField;
 use zebu_proto::{ErrorCode, SessionId};
 
 use super::Learner;
+use super::attached::Attached;
 use super::forwarding::Kind;
-use super::local::Local;
 use super::session::Returning;
 use crate::agreement::Origin;
 use crate::clock::Moment;
@@ -34,7 +34,7 @@ impl Learner {
 
     /// Whether the requests of a session come from this connection.
     pub(super) fn is_served_by(&self, session: SessionId, lane: LaneId) -> bool {
-        self.locals.get(&session).is_some_and(|local| local.lane == lane)
+        self.attached.get(&session).is_some_and(|attached| attached.lane == lane)
             || self.local_sessions.is_served_by(session, lane)
     }
 
@@ -56,7 +56,7 @@ impl Learner {
                 ControlFlow::Break(())
             }
             (Turn::Upgraded { timeout_ms }, kind) => {
-                self.locals.insert(session, Local::new(lane, timeout_ms));
+                self.attached.insert(session, Attached::new(lane, timeout_ms));
                 self.ask_for_session(desk, LaneSession { id: session, timeout_ms }, Origin::Nobody);
                 ControlFlow::Continue(kind)
             }

@@ -1,10 +1,10 @@
 //! The role of a server that has another one decide: reads are answered here, everything else is sent to the
 //! leader and answered when it comes back as a transaction. It owns what its clients wait for.
 
+mod attached;
 mod finish;
 mod forwarding;
 mod leader;
-mod local;
 mod local_session;
 mod session;
 
@@ -22,15 +22,15 @@ use crate::lane::{LaneId, Lanes};
 use crate::receive::{Demand, Forward, Submission};
 use crate::replica::Replica;
 use crate::session::LocalSessions;
+use attached::Attached;
 use forwarding::Forwarding;
 use leader::Told;
-use local::Local;
 use session::Returning;
 
 #[derive(Debug)]
 pub(crate) struct Learner {
     /// Global sessions whose connection is here.
-    locals: BTreeMap<SessionId, Local>,
+    attached: BTreeMap<SessionId, Attached>,
     /// Sessions that the leader does not know.
     local_sessions: LocalSessions,
     /// Connections that take up a local session whose former requests have not come back.
@@ -50,7 +50,7 @@ pub(crate) struct Learner {
 impl Learner {
     pub(crate) fn new(desk: &Desk) -> Learner {
         Learner {
-            locals: BTreeMap::new(),
+            attached: BTreeMap::new(),
             local_sessions: LocalSessions::new(desk.local_sessions(), desk.settings.tick_ms),
             returning_locals: BTreeMap::new(),
             forwarding: Forwarding::default(),

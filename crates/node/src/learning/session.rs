@@ -7,8 +7,8 @@ use zebu_proto::password::password_matches;
 use zebu_proto::quorum::Packet;
 use zebu_proto::{Jute, OpCode, SessionId};
 
+use super::attached::Attached;
 use super::forwarding::Kind;
-use super::local::Local;
 use super::{Learner, tell};
 use crate::agreement::Origin;
 use crate::clock::Moment;
@@ -95,7 +95,7 @@ impl Learner {
             return;
         }
         let LaneSession { id: session, timeout_ms } = session;
-        if let Some(before) = self.locals.remove(&session) {
+        if let Some(before) = self.attached.remove(&session) {
             lanes.with(before.lane, |lane| lane.close(CloseReason::Replaced));
         }
         let returning = Returning { lane, timeout_ms, read_only: request.read_only };
@@ -145,7 +145,7 @@ impl Learner {
             lane.phase
         });
         if phase == Some(Phase::Serving)
-            && let Some(before) = self.locals.insert(session.id, Local::new(lane, session.timeout_ms))
+            && let Some(before) = self.attached.insert(session.id, Attached::new(lane, session.timeout_ms))
         {
             lanes.with(before.lane, |lane| lane.close(CloseReason::Replaced));
         }
