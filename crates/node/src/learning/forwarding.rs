@@ -100,6 +100,12 @@ impl Forwarding {
         self.sessions.contains_key(&session)
     }
 
+    /// Whether a session has still to be made.
+    pub(super) fn is_making(&self, session: SessionId) -> bool {
+        let makes = |forwarded: &Forwarded| forwarded.kind == Kind::CreateSession;
+        self.sessions.get(&session).is_some_and(|queue| queue.iter().any(makes))
+    }
+
     pub(super) fn push(&mut self, session: SessionId, cxid: i32, kind: Kind, origin: Origin) {
         self.sessions.entry(session).or_default().push_back(Forwarded { cxid, kind, origin });
         self.len += 1;
@@ -176,6 +182,18 @@ mod tests {
             assert_eq!(forwarding.take(&other), Found { origin: Origin::Nobody, kind: None, lost: vec![] });
         }
         assert_eq!(forwarding.len(), 1);
+    }
+
+    #[test]
+    fn a_session_is_made_until_its_transaction_comes() {
+        let mut forwarding = Forwarding::default();
+        forwarding.push(A, 4, Kind::Delete, at(0));
+        assert!(forwarding.knows(A) && !forwarding.is_making(A));
+        forwarding.push(A, 0, Kind::CreateSession, Origin::Nobody);
+        forwarding.take(&delete(A, 4));
+        assert!(forwarding.is_making(A) && !forwarding.is_making(B));
+        forwarding.take(&entry(A, 0, Txn::CreateSession { timeout_ms: 5 }));
+        assert!(!forwarding.is_making(A));
     }
 
     #[test]

@@ -87,9 +87,7 @@ impl Learner {
     /// global before that is decided.
     fn is_reached(&self, told: &Told, replica: &Replica) -> bool {
         let is_in_the_making = match told.answer {
-            Answer::Valid { session, .. } => {
-                !replica.tree.sessions().contains_key(&session) && self.forwarding.knows(session)
-            }
+            Answer::Valid { session, .. } => self.forwarding.is_making(session),
             Answer::Synced { .. } => false,
         };
         told.after <= replica.last_zxid() && !is_in_the_making
