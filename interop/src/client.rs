@@ -98,6 +98,11 @@ impl Client {
         self.raw.queue(op, body);
     }
 
+    /// Appends a request without a body and with a number of its own.
+    pub(crate) fn queue_as(&mut self, xid: Xid, op: OpCode) {
+        self.raw.queue_as(xid, op.wire(), |_| ());
+    }
+
     /// Appends a write.
     pub(crate) fn queue_write(&mut self, request: &WriteRequest) {
         self.raw.queue(op_of(request), |out| encode(request, out));

@@ -12,6 +12,7 @@ mod files;
 mod heavy;
 mod kill;
 mod load;
+mod local_sessions;
 mod mixed;
 mod outcome;
 mod reconfig;
@@ -55,6 +56,8 @@ enum Command {
     Failover(failover::Arguments),
     /// Put much on an ensemble: a member that needs the whole of a large tree, or a flood of clients
     Heavy(heavy::Arguments),
+    /// Let sessions that only one server knows come, go and become global, at Zebu and Apache servers alike
+    LocalSessions(local_sessions::Arguments),
     /// Bring about every kind of synchronisation between Apache and Zebu, and migrate an ensemble under load
     Mixed(mixed::Arguments),
     /// Measure Apache and Zebu under the same load, one after the other, and print both
@@ -172,6 +175,7 @@ fn main() -> Result<ExitCode> {
         Command::Reconfig(arguments) => reconfig::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Failover(arguments) => failover::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Heavy(arguments) => heavy::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::LocalSessions(arguments) => Ok(local_sessions::run(&arguments)?.into()),
         Command::Mixed(arguments) => Ok(mixed::run(&arguments)?.into()),
         Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Echo => bench::serve_echo().map(|()| ExitCode::SUCCESS),

@@ -126,15 +126,12 @@ fn check_of_a_member_names_what_keeps_it_from_others() {
     assert!(text.contains(&format!("note: the quorum port 127.0.0.1:{number} is in use; stop")), "{text}");
     assert_eq!(output.status.code(), Some(0), "{text}");
 
-    let home = member("localSessionsEnabled=true");
+    let home = member("closeSessionTxn.enabled=false");
     std::fs::create_dir(home.path().join("data/version-2")).unwrap();
     std::fs::write(home.path().join("data/version-2/acceptedEpoch"), "one").unwrap();
     let output = zebu(home.path(), &["check", "zoo.cfg"]);
     let text = stdout(&output);
-    assert!(
-        text.contains("obstacle: zoo.cfg:10: localSessionsEnabled=true: this version has no local"),
-        "{text}"
-    );
+    assert!(text.contains("obstacle: zoo.cfg:10: closeSessionTxn.enabled=false: transactions"), "{text}");
     assert!(text.contains("/acceptedEpoch does not hold a number"), "{text}");
     assert_eq!(output.status.code(), Some(1), "{text}");
     let output = zebu(home.path(), &["check", "--json", "zoo.cfg"]);

@@ -206,6 +206,11 @@ impl Lane {
         self.slots.len()
     }
 
+    /// When the client was heard of last. Who waits for the server is not silent, however long that takes.
+    pub(crate) fn last_sign_ms(&self, now_ms: i64) -> i64 {
+        if self.slots.is_empty() { self.touched_ms } else { now_ms }
+    }
+
     /// Moves the bytes to send into `bytes`, which must be empty, and what was counted into the result.
     pub fn take_outbox(&mut self, bytes: &mut Vec<u8>) -> Unreported {
         debug_assert!(bytes.is_empty(), "the caller sent what it took before");

@@ -33,7 +33,7 @@ pub use random::Random;
 pub use receive::{Demand, Submission};
 pub use replica::Replica;
 pub use restore::Restore;
-pub use settings::{Enforcement, LeaderClients, NodeSettings, ReconfigSupport};
+pub use settings::{Enforcement, LeaderClients, LocalSessionSupport, NodeSettings, ReconfigSupport};
 pub use shape::ReplyShape;
 pub use stats::{LaneStats, Latency, ServerStats, Unreported};
 pub use throttle::{Admission, Arrival, ConnectionThrottle, ThrottleSettings};

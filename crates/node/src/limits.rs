@@ -16,5 +16,8 @@ pub const OUTBOX_CLOSE_BYTES: usize = 16 << 20;
 /// Credentials that one connection may collect.
 pub const CREDENTIALS_MAX: usize = 64;
 
+/// Sessions that a leader with local sessions remembers after their end. Learners hear of an end within moments.
+pub const ENDED_SESSIONS_MAX: usize = 16_384;
+
 const _: () = assert!(OUTBOX_PAUSE_BYTES < OUTBOX_CLOSE_BYTES);
 const _: () = assert!(WAITING_READS_MAX < SLOTS_MAX);

@@ -36,6 +36,17 @@ pub enum LeaderClients {
     Refused,
 }
 
+/// What a new session of a member is. A standalone server has global ones only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocalSessionSupport {
+    /// Known to the whole ensemble.
+    Off,
+    /// Local for ever: it cannot have ephemeral nodes (`localSessionsEnabled`).
+    WithoutUpgrade,
+    /// Local until it asks for an ephemeral node (`localSessionsUpgradingEnabled` too).
+    WithUpgrade,
+}
+
 /// Settings of sessions, transactions and their housekeeping.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
@@ -47,6 +58,8 @@ pub struct NodeSettings {
     pub session_timeout_ms_min: i32,
     /// Greatest session timeout that a client can get.
     pub session_timeout_ms_max: i32,
+    /// Whether the ensemble hears of new sessions.
+    pub local_sessions: LocalSessionSupport,
     /// New sessions per time.
     pub throttle: ThrottleSettings,
     /// Requests that waited longer are answered THROTTLEDOP; zero never.

@@ -20,6 +20,8 @@ pub struct ThrottleSettings {
     pub decrease_ratio: f64,
     /// Tokens that a new session costs.
     pub cost_new: i64,
+    /// Tokens that a new local session costs.
+    pub cost_new_local: i64,
     /// Tokens that it costs to take a session up again.
     pub cost_resume: i64,
 }
@@ -35,6 +37,7 @@ impl Default for ThrottleSettings {
             drop_decrease: 0.002,
             decrease_ratio: 0.0,
             cost_new: 1,
+            cost_new_local: 1,
             cost_resume: 1,
         }
     }
@@ -45,6 +48,8 @@ impl Default for ThrottleSettings {
 pub enum Arrival {
     /// A new session.
     New,
+    /// A new session that only this server knows.
+    NewLocal,
     /// The session that it had.
     Resume,
 }
@@ -75,6 +80,7 @@ impl ConnectionThrottle {
         self.adjust(now_ms);
         let cost = match arrival {
             Arrival::New => self.settings.cost_new,
+            Arrival::NewLocal => self.settings.cost_new_local,
             Arrival::Resume => self.settings.cost_resume,
         };
         if chance < self.drop_probability || self.tokens < cost {

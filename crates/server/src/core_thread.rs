@@ -150,6 +150,7 @@ impl CoreThread {
             Urgent::Sessions(reply) => {
                 let report = SessionsReport {
                     tracker: self.node.session_report(),
+                    local: self.node.local_session_report(),
                     drop_probability: self.node.drop_probability(),
                     digest_mismatches: self.node.digest_mismatches(),
                     learners: self.node.status().map(|status| status.learners).unwrap_or_default(),

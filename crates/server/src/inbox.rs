@@ -46,6 +46,8 @@ pub(crate) enum Urgent {
 #[derive(Debug)]
 pub(crate) struct SessionsReport {
     pub(crate) tracker: TrackerReport,
+    /// Sessions that only this server knows, if it may have some.
+    pub(crate) local: Option<TrackerReport>,
     pub(crate) drop_probability: f64,
     /// Transactions of the ensemble that did not lead to the tree that the leader had.
     pub(crate) digest_mismatches: u64,

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use zebu_node::{Enforcement, LeaderClients, NodeSettings, ReconfigSupport, ThrottleSettings};
+use zebu_node::{
+    Enforcement, LeaderClients, LocalSessionSupport, NodeSettings, ReconfigSupport, ThrottleSettings,
+};
 use zebu_proto::ServerId;
 use zebu_tree::access::{self, AclChecks, AuthSettings, DigestScheme, QuotaEnforcement};
 use zebu_tree::{DigestMode, Policy, TreeOptions, TtlNodes};
@@ -58,6 +60,11 @@ pub(crate) fn node_settings(config: &ServerConfig, seed: u64) -> NodeSettings {
         tick_ms: millis(config.sessions.tick_time),
         session_timeout_ms_min: timeout(config.sessions.min_timeout),
         session_timeout_ms_max: timeout(config.sessions.max_timeout),
+        local_sessions: match (config.sessions.local_sessions, config.sessions.local_session_upgrade) {
+            (false, _) => LocalSessionSupport::Off,
+            (true, false) => LocalSessionSupport::WithoutUpgrade,
+            (true, true) => LocalSessionSupport::WithUpgrade,
+        },
         throttle: throttle(config),
         throttled_op_wait_ms: config.request_throttle.throttled_op_wait_time.map_or(0, millis),
         container_check_ms: millis(config.containers.check_interval),
@@ -95,12 +102,16 @@ pub(crate) fn requests_max(config: &ServerConfig) -> usize {
     share.min(throttled).max(1) as usize
 }
 
-/// With weights the bucket is counted in new sessions, and every session of a standalone server is global.
+/// With weights the bucket is counted in new global sessions.
 fn throttle(config: &ServerConfig) -> ThrottleSettings {
     let throttle = &config.connection_throttle;
-    let (cost_new, cost_resume) = match &throttle.weights {
-        Some(weights) => (i64::from(weights.global_session), i64::from(weights.renew_session)),
-        None => (1, 1),
+    let (cost_new, cost_new_local, cost_resume) = match &throttle.weights {
+        Some(weights) => (
+            i64::from(weights.global_session),
+            i64::from(weights.local_session),
+            i64::from(weights.renew_session),
+        ),
+        None => (1, 1, 1),
     };
     ThrottleSettings {
         tokens: throttle.tokens.map_or(0, i64::from) * cost_new,
@@ -111,6 +122,7 @@ fn throttle(config: &ServerConfig) -> ThrottleSettings {
         drop_decrease: throttle.drop_decrease,
         decrease_ratio: throttle.decrease_ratio,
         cost_new,
+        cost_new_local,
         cost_resume,
     }
 }
@@ -187,6 +199,19 @@ mod tests {
         };
         assert_eq!((with(2, 1), with(3, 1), with(5, 2), with(5, 6)), (1000, 500, 250, 1000));
         assert_eq!(requests_max(&ServerConfig::built_in()), 1000);
+    }
+
+    #[test]
+    fn upgrading_matters_to_local_sessions_only() {
+        let mut config = ServerConfig::built_in();
+        let support = |config: &ServerConfig| node_settings(config, 1).local_sessions;
+        assert_eq!(support(&config), LocalSessionSupport::Off);
+        config.sessions.local_session_upgrade = true;
+        assert_eq!(support(&config), LocalSessionSupport::Off);
+        config.sessions.local_sessions = true;
+        assert_eq!(support(&config), LocalSessionSupport::WithUpgrade);
+        config.sessions.local_session_upgrade = false;
+        assert_eq!(support(&config), LocalSessionSupport::WithoutUpgrade);
     }
 
     #[test]

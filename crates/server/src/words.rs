@@ -10,15 +10,16 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tracing::info;
 use zebu_node::Phase;
+use zebu_node::session::TrackerReport;
 use zebu_proto::{SessionId, Zxid};
 use zebu_tree::Tree;
 use zebu_zab::Serving;
 
 use crate::config::ServerConfig;
 use crate::four_letter::{
-    ConnectionOfSession, ConnectionReport, DirectorySizes, ExpiryBucket, Gauges, Interest, MachineReport,
-    Metrics, Mode, Report, ResponseSize, ServerReport, SessionDump, SessionReport, SettingsReport, Summary,
-    WatchSummary, Word, render, render_not_allowed, render_not_serving,
+    ConnectionOfSession, ConnectionReport, DirectorySizes, ExpiryBucket, Gauges, GlobalSessions, Interest,
+    MachineReport, Metrics, Mode, Report, ResponseSize, ServerReport, SessionDump, SessionReport,
+    SettingsReport, Summary, WatchSummary, Word, render, render_not_allowed, render_not_serving,
 };
 use crate::inbox::{SessionsReport, Urgent};
 use crate::lanes::LaneCell;
@@ -301,9 +302,21 @@ fn dump(shared: &Shared, core: SessionsReport) -> SessionDump {
     let now = shared.clock.now();
     let wall = |monotonic_ms: i64| now.wall_ms + (monotonic_ms - now.monotonic_ms);
     let tick_ms = shared.config.sessions.tick_time.as_millis() as i64;
-    let sessions = core.tracker.buckets.into_iter();
-    let sessions =
-        sessions.map(|(at_ms, members)| ExpiryBucket { expires_at_ms: wall(at_ms), members }).collect();
+    let buckets = |report: TrackerReport| -> Vec<_> {
+        let buckets = report.buckets.into_iter();
+        buckets.map(|(at_ms, members)| ExpiryBucket { expires_at_ms: wall(at_ms), members }).collect()
+    };
+    let sessions = match mode(shared) {
+        Some(Mode::Follower | Mode::Observer) => {
+            let replica = shared.read();
+            GlobalSessions::WithTimeouts(
+                replica.tree().sessions().iter().map(|(&id, &ms)| (id, ms)).collect(),
+            )
+        }
+        Some(Mode::Leader | Mode::Standalone | Mode::ReadOnly) | None => {
+            GlobalSessions::ByExpiry(buckets(core.tracker))
+        }
+    };
     let ephemerals = {
         let replica = shared.read();
         let tree = replica.tree();
@@ -324,7 +337,7 @@ fn dump(shared: &Shared, core: SessionsReport) -> SessionDump {
     let connections = by_time.into_iter();
     let connections =
         connections.map(|(at_ms, members)| ExpiryBucket { expires_at_ms: wall(at_ms), members }).collect();
-    SessionDump { sessions, ephemerals, connections }
+    SessionDump { local: core.local.map(buckets), sessions, ephemerals, connections }
 }
 
 fn watch_summary(shared: &Shared) -> WatchSummary {
@@ -390,7 +403,7 @@ fn metrics(shared: &Shared, core: SessionsReport) -> Metrics {
             ephemerals_count: tree.ephemerals_count() as i64,
             approximate_data_size: tree.approximate_data_size() as i64,
             global_sessions: tree.sessions().len() as i64,
-            local_sessions: 0,
+            local_sessions: core.local.as_ref().map_or(0, |local| local.len() as i64),
             open_files: open_files(),
             max_files: max_files(),
             connection_drop_probability: core.drop_probability,

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use zebu_node::{
-    Enforcement, Event, Lane, LaneId, Lanes, LeaderClients, LogBatch, Moment, Node, NodeSettings,
-    ReconfigSupport, Replica, ThrottleSettings,
+    Enforcement, Event, Lane, LaneId, Lanes, LeaderClients, LocalSessionSupport, LogBatch, Moment, Node,
+    NodeSettings, ReconfigSupport, Replica, ThrottleSettings,
 };
 use zebu_proto::Reader;
 use zebu_proto::client::ConnectRequest;
@@ -35,6 +35,7 @@ fn settings() -> NodeSettings {
         tick_ms: 2000,
         session_timeout_ms_min: 4000,
         session_timeout_ms_max: 40_000,
+        local_sessions: LocalSessionSupport::Off,
         throttle: ThrottleSettings::default(),
         throttled_op_wait_ms: 0,
         container_check_ms: 1000,

@@ -11,7 +11,7 @@ use crate::lane::{Answer, CloseReason, HeaderZxid, LaneId, Lanes, Service, Then,
 use crate::random::Random;
 use crate::replica::Replica;
 use crate::session::SessionIds;
-use crate::settings::NodeSettings;
+use crate::settings::{LocalSessionSupport, NodeSettings};
 use crate::throttle::{Admission, Arrival, ConnectionThrottle};
 
 #[derive(Debug)]
@@ -61,6 +61,14 @@ impl Desk {
         }
     }
 
+    /// What new sessions are.
+    pub(crate) fn local_sessions(&self) -> LocalSessionSupport {
+        match self.agreement {
+            Agreement::Standalone(_) => LocalSessionSupport::Off,
+            Agreement::Member(_) => self.settings.local_sessions,
+        }
+    }
+
     /// What a connection is accepted into now.
     pub(crate) fn service(&self, upstream: Upstream) -> Service {
         Service { upstream, term: self.term }
@@ -74,7 +82,11 @@ impl Desk {
         applied: Zxid,
         now: Moment,
     ) -> Result<i32, CloseReason> {
-        let arrival = if request.session_id == 0 { Arrival::New } else { Arrival::Resume };
+        let arrival = match (request.session_id, self.local_sessions()) {
+            (0, LocalSessionSupport::Off) => Arrival::New,
+            (0, LocalSessionSupport::WithoutUpgrade | LocalSessionSupport::WithUpgrade) => Arrival::NewLocal,
+            _ => Arrival::Resume,
+        };
         if self.throttle.admit(arrival, now.monotonic_ms, self.random.fraction()) == Admission::Refused {
             return Err(CloseReason::Throttled);
         }
@@ -104,6 +116,22 @@ impl Desk {
         lanes.with(lane, |lane| {
             let answer = Answer::Header { zxid: HeaderZxid::Applied, error: Some(error) };
             lane.answer_slot(slot, answer, Then::Continue);
+            replica.drain_ready(lane, now.monotonic_ms);
+        });
+    }
+
+    /// Answers a client whose session has ended without a transaction; the connection ends behind the answer.
+    pub(crate) fn bid_farewell(
+        &mut self,
+        (lane, slot): (LaneId, u64),
+        replica: &Replica,
+        lanes: &mut impl Lanes,
+        now: Moment,
+    ) {
+        self.answered += 1;
+        lanes.with(lane, |lane| {
+            let answer = Answer::Header { zxid: HeaderZxid::Applied, error: None };
+            lane.answer_slot(slot, answer, Then::Drain);
             replica.drain_ready(lane, now.monotonic_ms);
         });
     }

@@ -156,13 +156,12 @@ impl Node {
         }
         self.read_alone_if_due(now);
         match &mut self.role {
-            Role::Deciding(decider) => {
-                decider.tick(&mut self.desk, replica, lanes, now);
-                self.settle(replica, lanes, now);
-            }
+            Role::Deciding(decider) => decider.tick(&mut self.desk, replica, lanes, now),
+            Role::Learning(learner) => learner.tick(lanes, now),
             Role::Reading(reader) => reader.tick(lanes, now),
-            Role::Learning(_) | Role::Idle => {}
+            Role::Idle => return,
         }
+        self.settle(replica, lanes, now);
     }
 
     /// When [`Node::tick`] has something to do, in monotonic milliseconds.
@@ -170,7 +169,7 @@ impl Node {
         let role = match &self.role {
             Role::Deciding(decider) => decider.next_deadline(),
             Role::Reading(reader) => reader.next_deadline(),
-            Role::Learning(_) => i64::MAX,
+            Role::Learning(learner) => learner.next_deadline(),
             Role::Idle => self.solitude_deadline(),
         };
         match &self.desk.agreement {
@@ -222,6 +221,15 @@ impl Node {
             Role::Deciding(decider) => decider.session_report(),
             Role::Reading(reader) => reader.session_report(),
             Role::Learning(_) | Role::Idle => TrackerReport::default(),
+        }
+    }
+
+    /// Local sessions by their deadline; `None` if this server has none in its present role.
+    pub fn local_session_report(&self) -> Option<TrackerReport> {
+        match &self.role {
+            Role::Deciding(decider) => decider.local_session_report(),
+            Role::Learning(learner) => learner.local_session_report(),
+            Role::Reading(_) | Role::Idle => None,
         }
     }
 
@@ -286,7 +294,7 @@ impl Node {
                 decider.connect(&mut self.desk, (lane, timeout_ms), request, replica, lanes, now);
             }
             Role::Learning(learner) => {
-                learner.connect(&mut self.desk, (lane, timeout_ms), request, replica, lanes);
+                learner.connect(&mut self.desk, (lane, timeout_ms), request, replica, lanes, now);
             }
             Role::Reading(reader) => {
                 reader.connect(&mut self.desk, (lane, timeout_ms), request, replica, lanes, now);

@@ -47,6 +47,9 @@ impl Decider {
 
     /// The connection that asked for it gets its answer first; any other is closed without a word.
     fn end_session(&mut self, session: SessionId, origin: Origin, lanes: &mut impl Lanes) {
+        if self.local_sessions.are_new_ones() {
+            self.ended.note(session);
+        }
         let Some(Owner::Lane(attached)) = self.sessions.remove(session) else { return };
         if !matches!(origin, Origin::Request { lane, .. } if lane == attached) {
             lanes.with(attached, |lane| lane.close(CloseReason::SessionEnded));

@@ -7,7 +7,7 @@ use zebu_proto::{ErrorCode, Id, OpCode, Reader, SessionId};
 use zebu_tree::Credentials;
 use zebu_zab::LinkId;
 
-use super::{Decider, Wanted};
+use super::{Decider, Via, Wanted};
 use crate::agreement::Origin;
 use crate::clock::Moment;
 use crate::core::Desk;
@@ -88,6 +88,7 @@ impl Decider {
             request,
             origin: Origin::Nobody,
             credentials: Some(&credentials),
+            via: Via::Learner,
         };
         self.propose(desk, wanted, replica, lanes, now);
     }

@@ -3,6 +3,7 @@
 
 mod finish;
 mod learners;
+mod local_session;
 mod reaper;
 mod reconfig;
 mod session;
@@ -18,10 +19,10 @@ use zebu_tree::{Credentials, Overlay, PrepareContext};
 use crate::agreement::{Origin, Proposal};
 use crate::clock::Moment;
 use crate::core::Desk;
-use crate::lane::{LaneId, Lanes, Upstream};
+use crate::lane::{LaneId, LaneSession, Lanes, Upstream};
 use crate::receive::{Demand, Submission};
 use crate::replica::Replica;
-use crate::session::{Owner, SessionState, SessionTracker, TrackerReport};
+use crate::session::{EndedSessions, LocalSessions, Owner, SessionTracker, TrackerReport, Turn};
 use reaper::Reaper;
 use waiting::Waiting;
 
@@ -30,6 +31,8 @@ pub(crate) struct Decider {
     upstream: Upstream,
     overlay: Overlay,
     sessions: SessionTracker,
+    local_sessions: LocalSessions,
+    ended: EndedSessions,
     /// What is answered when the transactions before it are applied.
     waiting: VecDeque<Waiting>,
     reaper: Reaper,
@@ -45,12 +48,22 @@ struct Wanted<'a> {
     request: WriteRequest,
     origin: Origin,
     credentials: Option<&'a Credentials>,
+    via: Via,
+}
+
+/// How a request came to this server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Via {
+    /// By a client of its own, or it is its own wish.
+    Here,
+    /// By a learner.
+    Learner,
 }
 
 impl Wanted<'_> {
     /// Something that the server wants itself.
     fn of_server(session: SessionId, request: WriteRequest) -> Wanted<'static> {
-        Wanted { session, cxid: 0, request, origin: Origin::Nobody, credentials: None }
+        Wanted { session, cxid: 0, request, origin: Origin::Nobody, credentials: None, via: Via::Here }
     }
 }
 
@@ -71,6 +84,8 @@ impl Decider {
             upstream,
             overlay: Overlay::new(settings.seed),
             sessions,
+            local_sessions: LocalSessions::new(desk.local_sessions(), settings.tick_ms),
+            ended: EndedSessions::default(),
             waiting: VecDeque::new(),
             reaper: Reaper::new(settings, now.monotonic_ms),
             in_flight: VecDeque::new(),
@@ -81,6 +96,7 @@ impl Decider {
     /// Expires sessions, removes empty containers and expired TTL nodes.
     pub(crate) fn tick(&mut self, desk: &mut Desk, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
         self.expire_sessions(desk, replica, lanes, now);
+        self.local_sessions.expire(lanes, now);
         while let Some(path) = self.reaper.next(&replica.tree, now) {
             let wanted = Wanted::of_server(SessionId::NONE, WriteRequest::DeleteContainer { path });
             self.propose(desk, wanted, replica, lanes, now);
@@ -89,7 +105,7 @@ impl Decider {
 
     pub(crate) fn next_deadline(&self) -> i64 {
         let sessions = self.sessions.next_deadline().unwrap_or(i64::MAX);
-        sessions.min(self.reaper.next_deadline())
+        sessions.min(self.local_sessions.next_deadline()).min(self.reaper.next_deadline())
     }
 
     pub(crate) fn in_flight(&self) -> usize {
@@ -100,8 +116,13 @@ impl Decider {
         self.sessions.report()
     }
 
+    pub(crate) fn local_session_report(&self) -> Option<TrackerReport> {
+        self.local_sessions.report()
+    }
+
     pub(crate) fn detach(&mut self, session: SessionId, lane: LaneId, touched_ms: i64) {
         self.sessions.detach(session, lane, touched_ms);
+        self.local_sessions.detach(session, lane, touched_ms);
     }
 
     /// Whether the oldest transaction on its way is not behind `last`.
@@ -139,7 +160,9 @@ impl Decider {
         now: Moment,
     ) {
         let Submission { lane, slot, session, xid, demand, credentials, received_ms, .. } = submission;
-        if self.sessions.has_moved_from(session, Owner::Lane(lane)) {
+        if self.sessions.has_moved_from(session, Owner::Lane(lane))
+            || self.local_sessions.has_left(session, lane)
+        {
             // The connection is closed, and the client has gone on without this write.
             desk.answered += 1;
             return;
@@ -152,11 +175,21 @@ impl Decider {
         match demand {
             Demand::Sync => self.sync(desk, (lane, slot), replica, lanes, now),
             Demand::Write(request) => {
+                match self.local_sessions.turn(session, &request) {
+                    Turn::Ended => return desk.bid_farewell((lane, slot), replica, lanes, now),
+                    Turn::Upgraded { timeout_ms } => {
+                        let session = LaneSession { id: session, timeout_ms };
+                        self.upgrade(desk, (lane, session), replica, lanes, now);
+                    }
+                    // A refusal is a transaction, like any other of who decides.
+                    Turn::None | Turn::Refused => {}
+                }
                 if closes {
                     self.sessions.close(session);
                 }
                 let origin = Origin::Request { lane, slot };
-                let wanted = Wanted { session, cxid: xid, request, origin, credentials: Some(&credentials) };
+                let credentials = Some(&*credentials);
+                let wanted = Wanted { session, cxid: xid, request, origin, credentials, via: Via::Here };
                 self.propose(desk, wanted, replica, lanes, now);
             }
         }
@@ -172,21 +205,18 @@ impl Decider {
         lanes: &mut impl Lanes,
         now: Moment,
     ) {
-        let Wanted { session, cxid, request, origin, credentials } = wanted;
+        let Wanted { session, cxid, request, origin, credentials, via } = wanted;
         let Some(zxid) = desk.agreement.next_zxid() else {
             desk.give_up(origin, lanes);
             return;
         };
         let header = TxnHeader { session, cxid, zxid, time_ms: now.wall_ms };
-        let live = match self.sessions.state(session) {
-            Some(SessionState::Open) => Ok(()),
-            Some(SessionState::Closing) | None => Err(ErrorCode::SessionExpired),
-        };
+        let rights = self.rights(desk, session, via);
         let context = PrepareContext {
             header,
             credentials: credentials.unwrap_or(&desk.nobody),
-            session: live,
-            ephemeral_session: live,
+            session: rights.write,
+            ephemeral_session: rights.ephemeral,
             policy: &replica.policy,
             reconfig: reconfig::judge(desk, &request, zxid),
         };

@@ -25,12 +25,18 @@ impl Decider {
         now: Moment,
     ) {
         match request.session_id {
+            0 if self.local_sessions.are_new_ones() => {
+                let session = LaneSession { id: self.unused_id(desk), timeout_ms };
+                self.local_sessions.open(session, lane, now);
+                let accepted = (lane, session, request.read_only);
+                self.local_sessions.accept(accepted, desk.service(self.upstream), lanes, now);
+            }
             0 => {
                 let session = self.unused_id(desk);
                 self.sessions.track(session, timeout_ms, Some(Owner::Lane(lane)), now.monotonic_ms);
                 let origin = Origin::Connect { lane, read_only: request.read_only };
                 let create = WriteRequest::CreateSession { timeout_ms };
-                let wanted = Wanted { session, cxid: 0, request: create, origin, credentials: None };
+                let wanted = Wanted { origin, ..Wanted::of_server(session, create) };
                 self.propose(desk, wanted, replica, lanes, now);
             }
             id => {
@@ -44,7 +50,7 @@ impl Decider {
     fn unused_id(&mut self, desk: &mut Desk) -> SessionId {
         loop {
             let session = desk.ids.take();
-            if self.sessions.state(session).is_none() {
+            if self.sessions.state(session).is_none() && !self.local_sessions.knows(session) {
                 return session;
             }
         }
@@ -60,13 +66,15 @@ impl Decider {
         lanes: &mut impl Lanes,
         now: Moment,
     ) {
-        let known = password_matches(session.id, request.password.as_deref().unwrap_or_default())
-            && self.sessions.state(session.id) == Some(SessionState::Open);
-        if !known {
+        let has_password = password_matches(session.id, request.password.as_deref().unwrap_or_default());
+        if has_password && self.local_sessions.knows(session.id) {
+            self.local_sessions.resume(session, lane, lanes, now);
+        } else if has_password && self.sessions.state(session.id) == Some(SessionState::Open) {
+            self.move_session(session.id, Owner::Lane(lane), session.timeout_ms, lanes, now);
+        } else {
             lanes.with(lane, |lane| lane.reject(request.read_only));
             return;
         }
-        self.move_session(session.id, Owner::Lane(lane), session.timeout_ms, lanes, now);
         self.accept_in_turn(desk, (lane, session, request.read_only), replica, lanes, now);
     }
 
@@ -103,7 +111,7 @@ impl Decider {
             lane.phase
         });
         if phase != Some(Phase::Serving) {
-            self.sessions.detach(session.id, lane, now.monotonic_ms);
+            self.detach(session.id, lane, now.monotonic_ms);
         }
     }
 
@@ -118,12 +126,7 @@ impl Decider {
         let mut expired = Vec::new();
         self.sessions.expire(
             now.monotonic_ms,
-            |lane| {
-                lanes.with(lane, |lane| {
-                    // Who waits for the server is not silent, however long its disk takes.
-                    if lane.waiting() > 0 { now.monotonic_ms } else { lane.touched_ms }
-                })
-            },
+            |lane| lanes.with(lane, |lane| lane.last_sign_ms(now.monotonic_ms)),
             |session| expired.push(session),
         );
         for session in expired {

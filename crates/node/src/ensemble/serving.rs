@@ -10,6 +10,7 @@ use crate::clock::Moment;
 use crate::core::{Node, Role, Snapshots};
 use crate::deciding::Decider;
 use crate::lane::{CloseReason, Lanes, Phase, Upstream};
+use crate::learning::Learner;
 use crate::replica::Replica;
 
 impl Node {
@@ -29,7 +30,9 @@ impl Node {
                 decider.close_orphans(&mut self.desk, replica, lanes, now);
                 Role::Deciding(Box::new(decider))
             }
-            Serving::Following { .. } | Serving::Observing { .. } => Role::Learning(Box::default()),
+            Serving::Following { .. } | Serving::Observing { .. } => {
+                Role::Learning(Box::new(Learner::new(&self.desk)))
+            }
         };
     }
 

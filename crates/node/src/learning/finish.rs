@@ -7,7 +7,7 @@ use zebu_proto::{ErrorCode, SessionId};
 use zebu_tree::Outcome;
 
 use super::Learner;
-use super::forwarding::Found;
+use super::forwarding::{Found, Kind};
 use crate::agreement::Origin;
 use crate::clock::Moment;
 use crate::core::{Desk, answer_write};
@@ -25,10 +25,12 @@ impl Learner {
         now: Moment,
     ) {
         let session = entry.header.session;
-        let Found { origin, lost } = self.forwarding.take(entry);
+        let Found { origin, kind, lost } = self.forwarding.take(entry);
         for origin in lost {
             desk.give_up(origin, lanes);
         }
+        let refused = (kind == Some(Kind::MultiOfLocal)).then(|| refused_to_local(outcome));
+        let outcome = refused.as_ref().unwrap_or(outcome);
         match origin {
             Origin::Request { lane, slot } => {
                 desk.answered += 1;
@@ -59,16 +61,21 @@ impl Learner {
                 self.touched.push(Touch { session, timeout_ms });
             }
             (Outcome::SessionClosed { .. }, _) => self.end_session(session, origin, lanes),
+            // It was to become global, and did not: there is no such session any more.
+            (Outcome::Error(_), _) if kind == Some(Kind::CreateSession) => {
+                self.end_session(session, origin, lanes);
+            }
             _ => {}
         }
+        self.release_local(desk, session, lanes, now);
         self.release(desk, replica, lanes, now);
     }
 
     /// The connection that asked for it gets its answer first; any other is closed without a word.
     fn end_session(&mut self, session: SessionId, origin: Origin, lanes: &mut impl Lanes) {
-        let Some(local) = self.locals.remove(&session) else { return };
-        if !matches!(origin, Origin::Request { lane, .. } if lane == local.lane) {
-            lanes.with(local.lane, |lane| lane.close(CloseReason::SessionEnded));
+        let Some(attached) = self.attached.remove(&session) else { return };
+        if !matches!(origin, Origin::Request { lane, .. } if lane == attached.lane) {
+            lanes.with(attached.lane, |lane| lane.close(CloseReason::SessionEnded));
         }
     }
 }
@@ -79,5 +86,15 @@ fn is_moved(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Multi(parts) => parts.contains(&moved),
         outcome => *outcome == moved,
+    }
+}
+
+/// To the leader a local session that asks for ephemeral nodes is none at all; its client is told what is the matter.
+fn refused_to_local(outcome: &Outcome) -> Outcome {
+    let expired = Outcome::error(ErrorCode::SessionExpired);
+    match outcome {
+        Outcome::Multi(parts) => Outcome::Multi(parts.iter().map(refused_to_local).collect()),
+        outcome if *outcome == expired => Outcome::error(ErrorCode::EphemeralOnLocalSession),
+        outcome => outcome.clone(),
     }
 }

@@ -20,6 +20,9 @@ pub(super) enum Kind {
     SetAcl,
     Check,
     Multi,
+    /// With ephemeral nodes for a local session. The leader says that it does not know the session; why, is known
+    /// here.
+    MultiOfLocal,
     Reconfig,
 }
 
@@ -50,7 +53,7 @@ impl Kind {
             Txn::SetData(_) => self == Kind::SetData,
             Txn::SetAcl(_) => self == Kind::SetAcl,
             Txn::Check(_) => self == Kind::Check,
-            Txn::Multi(_) => self == Kind::Multi,
+            Txn::Multi(_) => matches!(self, Kind::Multi | Kind::MultiOfLocal),
             Txn::Reconfig(_) => self == Kind::Reconfig,
         }
     }
@@ -74,6 +77,8 @@ impl Forwarded {
 pub(super) struct Found {
     /// The one who does.
     pub(super) origin: Origin,
+    /// What was asked for; `None` if nobody waits.
+    pub(super) kind: Option<Kind>,
     /// Those of the same session who were before: their requests will not come back any more.
     pub(super) lost: Vec<Origin>,
 }
@@ -95,6 +100,12 @@ impl Forwarding {
         self.sessions.contains_key(&session)
     }
 
+    /// Whether a session has still to be made.
+    pub(super) fn is_making(&self, session: SessionId) -> bool {
+        let makes = |forwarded: &Forwarded| forwarded.kind == Kind::CreateSession;
+        self.sessions.get(&session).is_some_and(|queue| queue.iter().any(makes))
+    }
+
     pub(super) fn push(&mut self, session: SessionId, cxid: i32, kind: Kind, origin: Origin) {
         self.sessions.entry(session).or_default().push_back(Forwarded { cxid, kind, origin });
         self.len += 1;
@@ -103,16 +114,18 @@ impl Forwarding {
     /// Who waits for this transaction. It may have come from the session's connection at another server; then
     /// nobody does.
     pub(super) fn take(&mut self, entry: &TxnEntry) -> Found {
-        let nobody = Found { origin: Origin::Nobody, lost: Vec::new() };
+        let nobody = Found { origin: Origin::Nobody, kind: None, lost: Vec::new() };
         let Some(queue) = self.sessions.get_mut(&entry.header.session) else { return nobody };
         let Some(index) = queue.iter().position(|forwarded| forwarded.is(entry)) else { return nobody };
         let lost = queue.drain(..index).map(|forwarded| forwarded.origin).collect();
-        let origin = queue.pop_front().map_or(Origin::Nobody, |forwarded| forwarded.origin);
+        let found = queue.pop_front();
+        let origin = found.as_ref().map_or(Origin::Nobody, |forwarded| forwarded.origin);
+        let kind = found.map(|forwarded| forwarded.kind);
         self.len -= index + 1;
         if queue.is_empty() {
             self.sessions.remove(&entry.header.session);
         }
-        Found { origin, lost }
+        Found { origin, kind, lost }
     }
 
     pub(super) fn into_origins(self) -> impl Iterator<Item = Origin> {
@@ -148,8 +161,14 @@ mod tests {
         forwarding.push(A, 5, Kind::Delete, at(0));
         forwarding.push(A, 5, Kind::Delete, at(1));
         forwarding.push(B, 5, Kind::Delete, at(2));
-        assert_eq!(forwarding.take(&delete(A, 5)), Found { origin: at(0), lost: vec![] });
-        assert_eq!(forwarding.take(&delete(B, 5)), Found { origin: at(2), lost: vec![] });
+        assert_eq!(
+            forwarding.take(&delete(A, 5)),
+            Found { origin: at(0), kind: Some(Kind::Delete), lost: vec![] }
+        );
+        assert_eq!(
+            forwarding.take(&delete(B, 5)),
+            Found { origin: at(2), kind: Some(Kind::Delete), lost: vec![] }
+        );
         assert_eq!(forwarding.take(&delete(B, 5)).origin, Origin::Nobody);
         assert_eq!(forwarding.take(&entry(A, 5, Txn::error(ErrorCode::NoNode))).origin, at(1));
         assert_eq!((forwarding.len(), forwarding.knows(A)), (0, false));
@@ -160,9 +179,21 @@ mod tests {
         let mut forwarding = Forwarding::default();
         forwarding.push(A, 0, Kind::Delete, at(0));
         for other in [delete(A, 4), entry(A, 0, Txn::CloseSession(None)), delete(B, 0)] {
-            assert_eq!(forwarding.take(&other), Found { origin: Origin::Nobody, lost: vec![] });
+            assert_eq!(forwarding.take(&other), Found { origin: Origin::Nobody, kind: None, lost: vec![] });
         }
         assert_eq!(forwarding.len(), 1);
+    }
+
+    #[test]
+    fn a_session_is_made_until_its_transaction_comes() {
+        let mut forwarding = Forwarding::default();
+        forwarding.push(A, 4, Kind::Delete, at(0));
+        assert!(forwarding.knows(A) && !forwarding.is_making(A));
+        forwarding.push(A, 0, Kind::CreateSession, Origin::Nobody);
+        forwarding.take(&delete(A, 4));
+        assert!(forwarding.is_making(A) && !forwarding.is_making(B));
+        forwarding.take(&entry(A, 0, Txn::CreateSession { timeout_ms: 5 }));
+        assert!(!forwarding.is_making(A));
     }
 
     #[test]
@@ -171,7 +202,10 @@ mod tests {
         for slot in 0..3 {
             forwarding.push(A, slot as i32 + 1, Kind::Delete, at(slot));
         }
-        assert_eq!(forwarding.take(&delete(A, 3)), Found { origin: at(2), lost: vec![at(0), at(1)] });
+        assert_eq!(
+            forwarding.take(&delete(A, 3)),
+            Found { origin: at(2), kind: Some(Kind::Delete), lost: vec![at(0), at(1)] }
+        );
         assert_eq!(forwarding.len(), 0);
     }
 }

@@ -83,6 +83,16 @@ impl Learner {
         self.release(desk, replica, lanes, now);
     }
 
+    /// Whether the tree has come as far as an answer. A leader may speak of a session that it has begun to make
+    /// global before that is decided.
+    fn is_reached(&self, told: &Told, replica: &Replica) -> bool {
+        let is_in_the_making = match told.answer {
+            Answer::Valid { session, .. } => self.forwarding.is_making(session),
+            Answer::Synced { .. } => false,
+        };
+        told.after <= replica.last_zxid() && !is_in_the_making
+    }
+
     /// Passes on the answers that the tree has reached.
     pub(super) fn release(
         &mut self,
@@ -91,7 +101,7 @@ impl Learner {
         lanes: &mut impl Lanes,
         now: Moment,
     ) {
-        while self.told.front().is_some_and(|told| told.after <= replica.last_zxid()) {
+        while self.told.front().is_some_and(|told| self.is_reached(told, replica)) {
             let Some(Told { answer, .. }) = self.told.pop_front() else { return };
             match answer {
                 Answer::Synced { lane, slot } => {

@@ -1,13 +1,15 @@
 //! The role of a server that has another one decide: reads are answered here, everything else is sent to the
 //! leader and answered when it comes back as a transaction. It owns what its clients wait for.
 
+mod attached;
 mod finish;
 mod forwarding;
 mod leader;
-mod local;
+mod local_session;
 mod session;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::ControlFlow;
 
 use zebu_proto::client::WriteRequest;
 use zebu_proto::quorum::{Packet, Touch};
@@ -19,15 +21,20 @@ use crate::core::Desk;
 use crate::lane::{LaneId, Lanes};
 use crate::receive::{Demand, Forward, Submission};
 use crate::replica::Replica;
-use forwarding::{Forwarding, Kind};
+use crate::session::LocalSessions;
+use attached::Attached;
+use forwarding::Forwarding;
 use leader::Told;
-use local::Local;
 use session::Returning;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Learner {
-    /// Sessions whose connection is here.
-    locals: BTreeMap<SessionId, Local>,
+    /// Global sessions whose connection is here.
+    attached: BTreeMap<SessionId, Attached>,
+    /// Sessions that the leader does not know.
+    local_sessions: LocalSessions,
+    /// Connections that take up a local session whose former requests have not come back.
+    returning_locals: BTreeMap<SessionId, Returning>,
     /// What was sent to the leader and has not come back.
     forwarding: Forwarding,
     /// Connections that wait for the leader's word about their session, by session, in the order of the questions.
@@ -41,6 +48,19 @@ pub(crate) struct Learner {
 }
 
 impl Learner {
+    pub(crate) fn new(desk: &Desk) -> Learner {
+        Learner {
+            attached: BTreeMap::new(),
+            local_sessions: LocalSessions::new(desk.local_sessions(), desk.settings.tick_ms),
+            returning_locals: BTreeMap::new(),
+            forwarding: Forwarding::default(),
+            returning: BTreeMap::new(),
+            syncing: VecDeque::new(),
+            told: VecDeque::new(),
+            touched: Vec::new(),
+        }
+    }
+
     pub(crate) fn in_flight(&self) -> usize {
         self.forwarding.len()
     }
@@ -68,22 +88,29 @@ impl Learner {
     ) {
         let Submission { lane, slot, session, xid, demand, credentials, received_ms, forward, .. } =
             submission;
-        if self.locals.get(&session).is_none_or(|local| local.lane != lane) {
+        if !self.is_served_by(session, lane) {
             // The session has ended or goes on with another connection; this one is closed.
             desk.answered += 1;
             return;
         }
-        let kind = match demand {
+        let request = match demand {
             Demand::Sync => None,
             Demand::Write(WriteRequest::Refused(error)) => {
                 // A request that does not decode is nothing that a leader should have to deal with.
                 return desk.refuse((lane, slot), error, replica, lanes, now);
             }
-            Demand::Write(request) => Some(Kind::of_request(&request)),
+            Demand::Write(request) => Some(request),
         };
-        if kind != Some(Kind::CloseSession) && desk.is_stale(received_ms, now) {
+        if request != Some(WriteRequest::CloseSession) && desk.is_stale(received_ms, now) {
             return desk.refuse((lane, slot), ErrorCode::ThrottledOp, replica, lanes, now);
         }
+        let turn =
+            request.map(|request| self.turn(desk, (lane, slot, session), &request, replica, lanes, now));
+        let kind = match turn {
+            None => None,
+            Some(ControlFlow::Continue(kind)) => Some(kind),
+            Some(ControlFlow::Break(())) => return,
+        };
         let Some(Forward { op, record }) = forward else {
             unreachable!("a connection that was accepted by a learner keeps what is to be sent on");
         };

@@ -7,8 +7,8 @@ use zebu_proto::password::password_matches;
 use zebu_proto::quorum::Packet;
 use zebu_proto::{Jute, OpCode, SessionId};
 
+use super::attached::Attached;
 use super::forwarding::Kind;
-use super::local::Local;
 use super::{Learner, tell};
 use crate::agreement::Origin;
 use crate::clock::Moment;
@@ -19,9 +19,9 @@ use crate::replica::Replica;
 /// A connection that takes up a session again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Returning {
-    lane: LaneId,
-    timeout_ms: i32,
-    read_only: ReadOnlyField,
+    pub(super) lane: LaneId,
+    pub(super) timeout_ms: i32,
+    pub(super) read_only: ReadOnlyField,
 }
 
 impl Learner {
@@ -33,26 +33,44 @@ impl Learner {
         request: &ConnectRequest,
         replica: &Replica,
         lanes: &mut impl Lanes,
+        now: Moment,
     ) {
         match request.session_id {
             0 => {
-                let session = self.unused_id(desk, replica);
-                let origin = Origin::Connect { lane, read_only: request.read_only };
-                self.forwarding.push(session, 0, Kind::CreateSession, origin);
-                let mut payload = Vec::new();
-                timeout_ms.encode(&mut payload);
-                let op = OpCode::CreateSession.wire();
-                tell(desk, Packet::Request { session, cxid: 0, op, payload: payload.into(), auth: None });
+                let session = LaneSession { id: self.unused_id(desk, replica), timeout_ms };
+                if self.local_sessions.are_new_ones() {
+                    self.local_sessions.open(session, lane, now);
+                    self.accept_local(desk, (lane, session, request.read_only), lanes, now);
+                } else {
+                    let origin = Origin::Connect { lane, read_only: request.read_only };
+                    self.ask_for_session(desk, session, origin);
+                }
             }
-            id => self.resume(desk, SessionId(id), (lane, timeout_ms), request, lanes),
+            id => {
+                let session = LaneSession { id: SessionId(id), timeout_ms };
+                self.resume(desk, (lane, session), request, lanes, now);
+            }
         }
+    }
+
+    /// Has the leader make a session.
+    pub(super) fn ask_for_session(&mut self, desk: &mut Desk, session: LaneSession, origin: Origin) {
+        let LaneSession { id: session, timeout_ms } = session;
+        self.forwarding.push(session, 0, Kind::CreateSession, origin);
+        let mut payload = Vec::new();
+        timeout_ms.encode(&mut payload);
+        let op = OpCode::CreateSession.wire();
+        tell(desk, Packet::Request { session, cxid: 0, op, payload: payload.into(), auth: None });
     }
 
     /// Ids begin with the time of the start; if the clock went back meanwhile, some may be taken.
     fn unused_id(&mut self, desk: &mut Desk, replica: &Replica) -> SessionId {
         loop {
             let session = desk.ids.take();
-            if !replica.tree.sessions().contains_key(&session) && !self.forwarding.knows(session) {
+            let is_taken = replica.tree.sessions().contains_key(&session)
+                || self.forwarding.knows(session)
+                || self.local_sessions.knows(session);
+            if !is_taken {
                 return session;
             }
         }
@@ -63,16 +81,21 @@ impl Learner {
     fn resume(
         &mut self,
         desk: &mut Desk,
-        session: SessionId,
-        (lane, timeout_ms): (LaneId, i32),
+        (lane, session): (LaneId, LaneSession),
         request: &ConnectRequest,
         lanes: &mut impl Lanes,
+        now: Moment,
     ) {
-        if !password_matches(session, request.password.as_deref().unwrap_or_default()) {
+        if !password_matches(session.id, request.password.as_deref().unwrap_or_default()) {
             lanes.with(lane, |lane| lane.reject(request.read_only));
             return;
         }
-        if let Some(before) = self.locals.remove(&session) {
+        if self.local_sessions.knows(session.id) {
+            self.resume_local(desk, (lane, session, request.read_only), lanes, now);
+            return;
+        }
+        let LaneSession { id: session, timeout_ms } = session;
+        if let Some(before) = self.attached.remove(&session) {
             lanes.with(before.lane, |lane| lane.close(CloseReason::Replaced));
         }
         let returning = Returning { lane, timeout_ms, read_only: request.read_only };
@@ -122,7 +145,7 @@ impl Learner {
             lane.phase
         });
         if phase == Some(Phase::Serving)
-            && let Some(before) = self.locals.insert(session.id, Local::new(lane, session.timeout_ms))
+            && let Some(before) = self.attached.insert(session.id, Attached::new(lane, session.timeout_ms))
         {
             lanes.with(before.lane, |lane| lane.close(CloseReason::Replaced));
         }

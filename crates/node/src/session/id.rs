@@ -23,6 +23,11 @@ impl SessionIds {
         session != SessionId::NONE && session.0 != CONTAINER_OWNER
     }
 
+    /// Whether an id was made by this server, in whatever life of it.
+    pub fn are_made_by(server_id: u8, session: SessionId) -> bool {
+        (session.0 >> 56) as u8 == server_id
+    }
+
     /// The next id.
     pub fn take(&mut self) -> SessionId {
         if !SessionIds::is_usable(SessionId(self.next)) {
@@ -46,6 +51,8 @@ mod tests {
         assert_eq!(first.0 & 0xffff, 0, "the counter starts at zero");
         assert_eq!(ids.take().0, first.0 + 1);
         assert_eq!(SessionIds::new(255, 5).take().0 as u64 >> 56, 255);
+        assert!(SessionIds::are_made_by(1, first) && !SessionIds::are_made_by(2, first));
+        assert!(SessionIds::are_made_by(255, SessionIds::new(255, 5).take()), "the sign does not matter");
     }
 
     #[test]

@@ -49,6 +49,18 @@ pub struct TrackerReport {
     pub buckets: Vec<(i64, Vec<SessionId>)>,
 }
 
+impl TrackerReport {
+    /// Number of sessions in it.
+    pub fn len(&self) -> usize {
+        self.buckets.iter().map(|(_, sessions)| sessions.len()).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.buckets.is_empty()
+    }
+}
+
 /// All sessions of this server and their deadlines.
 #[derive(Debug)]
 pub struct SessionTracker {
@@ -93,6 +105,11 @@ impl SessionTracker {
     /// The state of a session; `None` if it is not known.
     pub fn state(&self, session: SessionId) -> Option<SessionState> {
         self.sessions.get(&session).map(|tracked| tracked.state)
+    }
+
+    /// The timeout that a session was given last; `None` if it is not known.
+    pub fn timeout_ms(&self, session: SessionId) -> Option<i32> {
+        self.sessions.get(&session).map(|tracked| tracked.timeout_ms)
     }
 
     /// Where a session's requests come from now.

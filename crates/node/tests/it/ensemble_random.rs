@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use zebu_node::{LaneId, Phase, Random};
+use zebu_node::{LaneId, LocalSessionSupport, Phase, Random};
 use zebu_proto::txn::Txn;
 use zebu_proto::{ErrorCode, ServerId, SessionId};
 use zebu_zab::HistoryLimits;
@@ -35,15 +35,22 @@ struct Run {
     trio: Trio,
     random: Random,
     clients: Vec<Client>,
+    /// Whether a farewell becomes a transaction depends on the session, if sessions are local at first.
+    farewell: Does,
 }
 
 impl Run {
-    fn new(seed: u64) -> Run {
+    fn new(seed: u64, local_sessions: LocalSessionSupport) -> Run {
         let mut random = Random::new(seed);
         let entries = [3, 1000][random.below(2) as usize];
-        let mut trio = Trio::with(3, random.below(2) as i64, HistoryLimits { entries, bytes: 1 << 20 });
+        let history = HistoryLimits { entries, bytes: 1 << 20 };
+        let mut trio = Trio::with_local_sessions(random.below(2) as i64, history, local_sessions);
         trio.logs = if random.below(2) == 0 { Logs::Kept } else { Logs::Purged };
-        Run { trio, random, clients: (0..4).map(|_| Client::default()).collect() }
+        let farewell = match local_sessions {
+            LocalSessionSupport::Off => Does::Write,
+            LocalSessionSupport::WithUpgrade | LocalSessionSupport::WithoutUpgrade => Does::Read,
+        };
+        Run { trio, random, clients: (0..4).map(|_| Client::default()).collect(), farewell }
     }
 
     fn pick<T: Copy>(&mut self, of: &[T]) -> T {
@@ -119,7 +126,7 @@ impl Run {
                 self.clients[index].at = None;
             }
             Some((at, lane)) if choice == 2 && self.random.below(4) == 0 => {
-                self.send(index, (at, lane), &close_session(), Does::Write);
+                self.send(index, (at, lane), &close_session(), self.farewell);
             }
             Some((at, lane)) if choice < 5 => self.trio.server(at).world.send_as(lane, -2, &ping()),
             Some(at) => {
@@ -200,6 +207,10 @@ impl Run {
         (0..self.clients.len()).for_each(|client| self.listen(client));
         self.trio.assert_equal();
         let leader = self.trio.leader().unwrap();
+        let tree = self.trio.servers[&leader].world.replica.tree();
+        for owner in tree.sessions_with_ephemerals() {
+            assert!(tree.sessions().contains_key(&owner), "somebody will remove what {owner:?} leaves");
+        }
         let history = self.trio.history(leader);
         let mut sessions = BTreeSet::new();
         let mut by_zxid = BTreeMap::new();
@@ -227,21 +238,29 @@ impl Run {
     }
 }
 
-#[test]
-fn whatever_happens_the_promises_hold() {
-    let mut acknowledged = 0;
-    for seed in 0..60 {
-        let mut run = Run::new(seed);
+/// How many writes were acknowledged in all.
+fn run_seeds(seeds: std::ops::Range<u64>, local_sessions: LocalSessionSupport) -> usize {
+    let run_seed = |seed| {
+        let mut run = Run::new(seed, local_sessions);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
             for _ in 0..400 {
                 run.step();
             }
             run.finish()
         }));
-        match result {
-            Ok(count) => acknowledged += count,
-            Err(_) => panic!("seed {seed}"),
-        }
-    }
+        result.unwrap_or_else(|_| panic!("seed {seed}"))
+    };
+    seeds.map(run_seed).sum()
+}
+
+#[test]
+fn whatever_happens_the_promises_hold() {
+    let acknowledged = run_seeds(0..60, LocalSessionSupport::Off);
+    assert!(acknowledged > 1000, "only {acknowledged} writes were acknowledged");
+}
+
+#[test]
+fn the_promises_hold_for_sessions_that_are_local_at_first() {
+    let acknowledged = run_seeds(0..60, LocalSessionSupport::WithUpgrade);
     assert!(acknowledged > 1000, "only {acknowledged} writes were acknowledged");
 }

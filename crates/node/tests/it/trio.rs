@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use zebu_node::{
-    DiskOrder, Enforcement, LaneId, LogBatch, Moment, Node, NodeSettings, Order, Random, ReconfigSupport,
-    Replica,
+    DiskOrder, Enforcement, LaneId, LocalSessionSupport, LogBatch, Moment, Node, NodeSettings, Order, Random,
+    ReconfigSupport, Replica,
 };
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::txn::TxnEntry;
@@ -63,7 +63,13 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    fn start(id: ServerId, peer: PeerSettings, disk: Disk, now: Moment) -> Server {
+    fn start(
+        id: ServerId,
+        peer: PeerSettings,
+        local_sessions: LocalSessionSupport,
+        disk: Disk,
+        now: Moment,
+    ) -> Server {
         let (reconfig, acl_checks) = match peer.dynamic {
             Some(_) => (ReconfigSupport::Ensemble { voters_min: 2 }, AclChecks::Skipped),
             None => (ReconfigSupport::Disabled, AclChecks::Enforced),
@@ -73,6 +79,7 @@ impl Server {
             seed: id.0 as u64,
             read_only_after_ms: Some(READ_ONLY_AFTER_MS),
             reconfig,
+            local_sessions,
             ..settings()
         };
         let policy = Policy { acl_checks, ..Policy::default() };
@@ -128,6 +135,7 @@ pub(crate) struct Trio {
     /// Messages of elections take a millisecond, oldest first.
     mail: VecDeque<(i64, ServerId, Event)>,
     accepted: u64,
+    local_sessions: LocalSessionSupport,
     pub(crate) now: Moment,
 }
 
@@ -140,14 +148,29 @@ impl Trio {
     /// Three voters of an ensemble whose members may change, with this list.
     pub(crate) fn changing(members: &Configuration) -> Trio {
         let dynamic = Dynamic { committed: members.clone(), last_seen: None };
-        Trio::made(3, 0, HistoryLimits { entries: 1000, bytes: 1 << 20 }, Some(&dynamic))
+        let history = HistoryLimits { entries: 1000, bytes: 1 << 20 };
+        Trio::made((3, 0), history, Some(&dynamic), LocalSessionSupport::Off)
+    }
+
+    /// Three voters, all with local sessions.
+    pub(crate) fn with_local_sessions(
+        observers: i64,
+        history: HistoryLimits,
+        local_sessions: LocalSessionSupport,
+    ) -> Trio {
+        Trio::made((3, observers), history, None, local_sessions)
     }
 
     pub(crate) fn with(voters: i64, observers: i64, history: HistoryLimits) -> Trio {
-        Trio::made(voters, observers, history, None)
+        Trio::made((voters, observers), history, None, LocalSessionSupport::Off)
     }
 
-    fn made(voters: i64, observers: i64, history: HistoryLimits, dynamic: Option<&Dynamic>) -> Trio {
+    fn made(
+        (voters, observers): (i64, i64),
+        history: HistoryLimits,
+        dynamic: Option<&Dynamic>,
+        local_sessions: LocalSessionSupport,
+    ) -> Trio {
         let voting: BTreeSet<ServerId> = (1..=voters).map(ServerId).collect();
         let observing: BTreeSet<ServerId> = (voters + 1..=voters + observers).map(ServerId).collect();
         let settings = |me: ServerId| PeerSettings {
@@ -182,6 +205,7 @@ impl Trio {
             done: BTreeMap::new(),
             mail: VecDeque::new(),
             accepted: 0,
+            local_sessions,
             now: START,
         };
         for id in all() {
@@ -193,7 +217,7 @@ impl Trio {
 
     pub(crate) fn start(&mut self, id: ServerId) {
         let disk = self.down.remove(&id).unwrap();
-        let server = Server::start(id, self.peers[&id].clone(), disk, self.now);
+        let server = Server::start(id, self.peers[&id].clone(), self.local_sessions, disk, self.now);
         self.servers.insert(id, server);
         self.work(id);
     }
@@ -320,6 +344,18 @@ impl Trio {
                     self.events.extend(done.map(|event| (id, event)));
                 }
             }
+        }
+    }
+
+    /// So many things that are on their way arrive; disks report at once.
+    pub(crate) fn deliver_number(&mut self, number: u64) {
+        let ids: Vec<ServerId> = self.servers.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.work(id));
+        for _ in 0..number {
+            for (&id, done) in &mut self.done {
+                self.events.extend(done.drain(..).map(|event| (id, event)));
+            }
+            self.deliver();
         }
     }
 

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use zebu_node::{
-    AfterAppend, Enforcement, Event, Lane, LaneId, Lanes, LeaderClients, LogBatch, Moment, Node,
-    NodeSettings, Phase, ReconfigSupport, Replica, Submission, ThrottleSettings,
+    AfterAppend, Enforcement, Event, Lane, LaneId, Lanes, LeaderClients, LocalSessionSupport, LogBatch,
+    Moment, Node, NodeSettings, Phase, ReconfigSupport, Replica, Submission, ThrottleSettings,
 };
 use zebu_proto::client::{ConnectRequest, ConnectResponse};
 use zebu_proto::txn::TxnEntry;
@@ -40,6 +40,7 @@ pub(crate) fn settings() -> NodeSettings {
         tick_ms: TICK_MS,
         session_timeout_ms_min: 4000,
         session_timeout_ms_max: 40_000,
+        local_sessions: LocalSessionSupport::Off,
         throttle: ThrottleSettings::default(),
         throttled_op_wait_ms: 0,
         container_check_ms: 60_000,

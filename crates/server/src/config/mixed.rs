@@ -18,10 +18,6 @@ const SWITCHES: &[(&str, &str)] = &[
          one with quorum.auth.learnerRequireSasl=false and quorum.auth.serverRequireSasl=false, then without \
          quorum.auth.enableSasl",
     ),
-    (
-        "localSessionsEnabled",
-        "this version has no local sessions; set localSessionsEnabled=false on all servers",
-    ),
 ];
 
 /// Looks at a member's settings. Only what is there is spoken of.
@@ -66,9 +62,18 @@ pub(super) fn check(settings: &Settings, membership: &Membership, findings: &mut
     same_everywhere(settings, findings);
 }
 
-/// Settings that decide what a transaction means, how long it may be, or whether it may change the members.
+/// Settings that decide what a transaction means, how long it may be, whether it may change the members, or what a
+/// session is.
 fn same_everywhere(settings: &Settings, findings: &mut Findings) {
-    let keys = ["jute.maxbuffer", "extendedTypesEnabled", "emulate353TTLNodes", "skipACL", "reconfigEnabled"];
+    let keys = [
+        "jute.maxbuffer",
+        "extendedTypesEnabled",
+        "emulate353TTLNodes",
+        "skipACL",
+        "reconfigEnabled",
+        "localSessionsEnabled",
+        "localSessionsUpgradingEnabled",
+    ];
     let set: Vec<&str> = keys.into_iter().filter(|key| settings.get(key).is_some()).collect();
     if !set.is_empty() {
         let text = format!("in a mixed ensemble these must be the same on all servers: {}", set.join(", "));

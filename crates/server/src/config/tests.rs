@@ -693,7 +693,6 @@ fn what_keeps_a_member_from_a_mixed_ensemble_is_named() {
     let mixed = |text: &str| texts(&member(text).load().findings.mixed);
     assert_eq!(mixed("snapshot.compression.method=gz\n"), [""; 0]);
     for (line, beginning) in [
-        ("localSessionsEnabled=true", "zoo.cfg:9: localSessionsEnabled=true: this version has no local"),
         ("sslQuorum=true", "zoo.cfg:9: sslQuorum=true: the other servers speak TLS"),
         ("quorum.auth.enableSasl=true", "zoo.cfg:9: quorum.auth.enableSasl=true: the other servers ask"),
         ("observerMasterPort=2191", "zoo.cfg:9: observerMasterPort: this version serves no observers"),
@@ -702,11 +701,8 @@ fn what_keeps_a_member_from_a_mixed_ensemble_is_named() {
         let found = mixed(&format!("{line}\n"));
         assert!(found.len() == 1 && found[0].starts_with(beginning), "{line}: {found:?}");
     }
-    assert_eq!(
-        texts(&with_base("localSessionsEnabled=true\n").load().findings.mixed),
-        [""; 0],
-        "it stands alone"
-    );
+    assert_eq!(mixed("localSessionsEnabled=true\nlocalSessionsUpgradingEnabled=true\n"), [""; 0]);
+    assert_eq!(texts(&with_base("sslQuorum=true\n").load().findings.mixed), [""; 0], "it stands alone");
     let versioned = |text: &str| {
         with_base(&format!("initLimit=10\nsyncLimit=5\ndynamicConfigFile=/zoo.cfg.dynamic.100000002\n{text}"))
             .other_file("/zoo.cfg.dynamic.100000002", "server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n")
@@ -723,9 +719,9 @@ fn what_keeps_a_member_from_a_mixed_ensemble_is_named() {
 
 #[test]
 fn what_must_be_the_same_on_all_members_is_a_note() {
-    let text = format!("{MEMBERS}jute.maxbuffer=2000000\n");
+    let text = format!("{MEMBERS}jute.maxbuffer=2000000\nlocalSessionsEnabled=true\n");
     let member = with_base(&text).other_file("/data/myid", "1\n").word("zookeeper.extendedTypesEnabled=true");
     let note = "zoo.cfg: in a mixed ensemble these must be the same on all servers: jute.maxbuffer, \
-                extendedTypesEnabled";
+                extendedTypesEnabled, localSessionsEnabled";
     assert!(texts(&member.load().findings.notes).iter().any(|line| line == note));
 }

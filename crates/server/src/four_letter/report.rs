@@ -1,11 +1,11 @@
 //! The answers of four-letter words: plain values that the edge fills, and the exact text they become.
 
 use std::fmt::{self, Write};
-use std::net::SocketAddr;
 
 use zebu_proto::{SessionId, Zxid};
 
 use super::connection::{ConnectionReport, Detail, write_connection};
+use super::dump::{SessionDump, write_dump};
 use super::metrics::{Metrics, Summary};
 use super::{Word, java_text, version};
 
@@ -202,35 +202,6 @@ pub struct MachineReport {
     pub memory_max_mb: Option<u64>,
     /// Memory that the process uses in MB.
     pub memory_total_mb: Option<u64>,
-}
-
-/// `dump`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SessionDump {
-    /// Sessions by time of expiry, earliest first.
-    pub sessions: Vec<ExpiryBucket<SessionId>>,
-    /// Ephemeral nodes of each session that has some.
-    pub ephemerals: Vec<(SessionId, Vec<String>)>,
-    /// Connections by time of expiry, earliest first.
-    pub connections: Vec<ExpiryBucket<ConnectionOfSession>>,
-}
-
-/// What expires at the same time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExpiryBucket<T> {
-    /// Wall clock milliseconds.
-    pub expires_at_ms: i64,
-    /// What expires.
-    pub members: Vec<T>,
-}
-
-/// A connection in `dump`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConnectionOfSession {
-    /// The peer.
-    pub remote: SocketAddr,
-    /// `SessionId::NONE` before there is one.
-    pub session: SessionId,
 }
 
 /// `wchs`: data and exists watches only.
@@ -432,32 +403,7 @@ fn write_machine(out: &mut String, machine: &MachineReport) {
     }
 }
 
-fn write_dump(out: &mut String, dump: &SessionDump) {
-    out.push_str("SessionTracker dump:\n");
-    write_buckets(out, "Session", &dump.sessions, |session| format!("0x{:x}", session.0));
-    let _ = write!(out, "ephemeral nodes dump:\nSessions with Ephemerals ({}):\n", dump.ephemerals.len());
-    for (session, paths) in &dump.ephemerals {
-        let _ = writeln!(out, "0x{:x}:", session.0);
-        write_indented(out, paths);
-    }
-    out.push_str("Connections dump:\n");
-    write_buckets(out, "Connections", &dump.connections, |connection| {
-        let remote = java_text::socket_address(connection.remote);
-        format!("ip: {remote} sessionId: 0x{:x}", connection.session.0)
-    });
-}
-
-fn write_buckets<T>(out: &mut String, what: &str, buckets: &[ExpiryBucket<T>], text: impl Fn(&T) -> String) {
-    let members: usize = buckets.iter().map(|bucket| bucket.members.len()).sum();
-    let _ = writeln!(out, "{what} Sets ({})/({members}):", buckets.len());
-    for bucket in buckets {
-        let date = java_text::date(bucket.expires_at_ms);
-        let _ = writeln!(out, "{} expire at {date}:", bucket.members.len());
-        write_indented(out, bucket.members.iter().map(&text));
-    }
-}
-
-fn write_indented(out: &mut String, lines: impl IntoIterator<Item = impl fmt::Display>) {
+pub(super) fn write_indented(out: &mut String, lines: impl IntoIterator<Item = impl fmt::Display>) {
     for line in lines {
         let _ = writeln!(out, "\t{line}");
     }

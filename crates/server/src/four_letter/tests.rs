@@ -211,7 +211,11 @@ fn dump() {
     };
     let first = 0x0100_00a1_b2c3_0001;
     let dump = SessionDump {
-        sessions: vec![bucket(1_784_314_526_000, &[first]), bucket(1_784_314_530_000, &[first + 1, 2])],
+        local: None,
+        sessions: GlobalSessions::ByExpiry(vec![
+            bucket(1_784_314_526_000, &[first]),
+            bucket(1_784_314_530_000, &[first + 1, 2]),
+        ]),
         ephemerals: vec![(SessionId(first), vec!["/app/member-0000000001".to_owned()])],
         connections: vec![ExpiryBucket {
             expires_at_ms: 1_784_314_530_000,
@@ -233,6 +237,39 @@ fn dump() {
         render(&Report::Sessions(SessionDump::default())),
         "SessionTracker dump:\nSession Sets (0)/(0):\nephemeral nodes dump:\nSessions with Ephemerals (0):\n\
          Connections dump:\nConnections Sets (0)/(0):\n"
+    );
+}
+
+#[test]
+fn dump_of_members_with_local_sessions() {
+    let bucket = |ids: &[i64]| ExpiryBucket {
+        expires_at_ms: 1_784_314_526_000,
+        members: ids.iter().map(|&id| SessionId(id)).collect(),
+    };
+    let sessions_of = |dump: SessionDump| {
+        let text = render(&Report::Sessions(dump));
+        text.split("ephemeral nodes dump:").next().unwrap().to_owned()
+    };
+    let leader = SessionDump {
+        local: Some(vec![bucket(&[0x1, 0xa])]),
+        sessions: GlobalSessions::ByExpiry(vec![bucket(&[0x2])]),
+        ..SessionDump::default()
+    };
+    assert_eq!(
+        sessions_of(leader),
+        "SessionTracker dump:\nLocal Session Sets (1)/(2):\n2 expire at Fri Jul 17 18:55:26 UTC 2026:\n\t0x1\n\t0xa\n\
+         Global Session Sets (1)/(1):\n1 expire at Fri Jul 17 18:55:26 UTC 2026:\n\t0x2\n"
+    );
+    let learner = |local| SessionDump {
+        local,
+        sessions: GlobalSessions::WithTimeouts(vec![(SessionId(2), 4000), (SessionId(0x1f), 30_000)]),
+        ..SessionDump::default()
+    };
+    let global = "Global Sessions(2):\n0x2\t4000ms\n0x1f\t30000ms\n";
+    assert_eq!(sessions_of(learner(None)), format!("SessionTracker dump:\n{global}"));
+    assert_eq!(
+        sessions_of(learner(Some(vec![]))),
+        format!("SessionTracker dump:\nLocal Session Sets (0)/(0):\n{global}")
     );
 }
 

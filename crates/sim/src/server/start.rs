@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use zebu_node::{
-    Enforcement, LeaderClients, Node, NodeSettings, ReconfigSupport, Replica, Restore, ThrottleSettings,
+    Enforcement, LeaderClients, LocalSessionSupport, Node, NodeSettings, ReconfigSupport, Replica, Restore,
+    ThrottleSettings,
 };
 use zebu_proto::txn::TxnEntry;
 use zebu_proto::{Acl, ServerId, SessionId, StatPersisted, Zxid};
@@ -419,6 +420,7 @@ fn node_settings(server: usize, incarnation: u32, shape: &Shape) -> NodeSettings
         tick_ms,
         session_timeout_ms_min: 2 * tick_ms as i32,
         session_timeout_ms_max: 20 * tick_ms as i32,
+        local_sessions: LocalSessionSupport::Off,
         throttle: ThrottleSettings::default(),
         throttled_op_wait_ms: 0,
         container_check_ms: 5 * tick_ms,

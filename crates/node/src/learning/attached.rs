@@ -9,29 +9,30 @@ use super::Learner;
 use crate::lane::{LaneId, Lanes};
 
 #[derive(Debug)]
-pub(super) struct Local {
+pub(super) struct Attached {
     pub(super) lane: LaneId,
     timeout_ms: i32,
     /// The last touch that the leader knows of, monotonic milliseconds.
     reported_ms: Option<i64>,
 }
 
-impl Local {
-    pub(super) fn new(lane: LaneId, timeout_ms: i32) -> Local {
-        Local { lane, timeout_ms, reported_ms: None }
+impl Attached {
+    pub(super) fn new(lane: LaneId, timeout_ms: i32) -> Attached {
+        Attached { lane, timeout_ms, reported_ms: None }
     }
 }
 
 impl Learner {
     /// The connection is gone. Its last touch goes with the next ping.
     pub(crate) fn detach(&mut self, session: SessionId, lane: LaneId, touched_ms: i64) {
-        if let Some(local) = self.locals.get(&session)
-            && local.lane == lane
+        self.local_sessions.detach(session, lane, touched_ms);
+        if let Some(attached) = self.attached.get(&session)
+            && attached.lane == lane
         {
-            if local.reported_ms.is_none_or(|reported_ms| reported_ms < touched_ms) {
-                self.touched.push(Touch { session, timeout_ms: local.timeout_ms });
+            if attached.reported_ms.is_none_or(|reported_ms| reported_ms < touched_ms) {
+                self.touched.push(Touch { session, timeout_ms: attached.timeout_ms });
             }
-            self.locals.remove(&session);
+            self.attached.remove(&session);
         }
     }
 
@@ -39,17 +40,17 @@ impl Learner {
     pub(super) fn take_touched(&mut self, lanes: &mut impl Lanes) -> Vec<Touch> {
         let mut touched: BTreeMap<SessionId, i32> =
             self.touched.drain(..).map(|touch| (touch.session, touch.timeout_ms)).collect();
-        for (&session, local) in &mut self.locals {
+        for (&session, attached) in &mut self.attached {
             // The touch of a connection that is gone comes with its farewell.
             let Some((touched_ms, waiting)) =
-                lanes.with(local.lane, |lane| (lane.touched_ms, lane.waiting()))
+                lanes.with(attached.lane, |lane| (lane.touched_ms, lane.waiting()))
             else {
                 continue;
             };
             // Who waits for the ensemble is not silent.
-            if waiting > 0 || local.reported_ms != Some(touched_ms) {
-                touched.insert(session, local.timeout_ms);
-                local.reported_ms = Some(touched_ms);
+            if waiting > 0 || attached.reported_ms != Some(touched_ms) {
+                touched.insert(session, attached.timeout_ms);
+                attached.reported_ms = Some(touched_ms);
             }
         }
         touched.into_iter().map(|(session, timeout_ms)| Touch { session, timeout_ms }).collect()
