@@ -90,7 +90,7 @@ pub enum QuorumRule {
     Hierarchical {
         /// Group of each participant.
         group_of: BTreeMap<ServerId, i64>,
-        /// Weight of each server; 1 unless it was said.
+        /// Weight of each participant, 1 unless it was said; and of others if it was said.
         weight_of: BTreeMap<ServerId, i64>,
     },
     /// Majority, except that two voters ask this file.

@@ -625,6 +625,13 @@ fn groups_and_weights() {
         "zoo.cfg:8: groupie is not valid; allowed: group.N and weight.N",
     ]);
     with_base("server.1=a:1:2\nweight.1=1\n").errors(&["zoo.cfg:5: Server 1 is not in a group"]);
+    for (lines, why) in [
+        ("group.1=1\nweight.1=0\n", "no group has any weight, so there is no quorum"),
+        ("group.1=1\nweight.1=-1\n", "weight.1=-1: a weight is zero or more"),
+        ("group.1=1:2\n", "server 2 is in a group, but is no participant; take it out"),
+    ] {
+        with_base(&format!("server.1=a:1:2\n{lines}")).errors(&[&format!("zoo.cfg:5: {why}")]);
+    }
 }
 
 #[test]
