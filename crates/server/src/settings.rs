@@ -138,6 +138,7 @@ pub(crate) fn peer_settings(config: &ServerConfig, dynamic: Option<Dynamic>) -> 
         retry_ms: 100,
         history: HistoryLimits { entries: 500, bytes: 32 << 20 },
         window: 1 << 20,
+        observing: zebu_zab::Observing::default(),
         last_counter: zebu_zab::LAST_COUNTER,
         dynamic,
     }

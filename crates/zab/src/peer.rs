@@ -103,6 +103,9 @@ impl Peer {
         if let Event::Persisted { io } = event {
             self.member.persisted(io, out);
         }
+        if let Event::TruncateRefused { io } = event {
+            self.member.rewind_refused(io, now_ms, out);
+        }
         let result = match (&mut self.role, event) {
             (Role::Retired, Event::Notification { .. }) => Ok(()),
             (Role::Looking, Event::Notification { notification, .. })
@@ -329,6 +332,7 @@ impl Peer {
         if let Role::Settling { until_ms, lost } = self.role
             && until_ms <= now_ms
             && self.member.disk.is_idle()
+            && !self.member.rewinds(now_ms, out)
         {
             self.role = Role::Looking;
             match self.member.next_leader.take() {
@@ -344,6 +348,10 @@ impl Peer {
 
     /// Looks for a leader. `lost` is the one whose connection broke.
     fn look(&mut self, lost: Option<ServerId>, now_ms: i64, out: &mut Vec<Action>) {
+        if self.member.rewinds(now_ms, out) {
+            self.role = Role::Settling { until_ms: now_ms, lost };
+            return;
+        }
         if let Some(settings) = self.member.news_for_elector() {
             self.elector.reconfigure(settings);
         }

@@ -62,6 +62,7 @@ fn settings(role: Role) -> PeerSettings {
         retry_ms: 30,
         history: HistoryLimits { entries: 3, bytes: 1000 },
         window: 500,
+        observing: zebu_zab::Observing::default(),
         last_counter: zebu_zab::LAST_COUNTER,
         dynamic: None,
     }

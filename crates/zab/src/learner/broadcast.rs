@@ -18,7 +18,9 @@ impl Learner {
     /// The history and the epoch are on disk: the leader may count on this learner.
     pub(super) fn accepted(&mut self, member: &mut Member, out: &mut Vec<Action>) {
         let Step::Accepting { epoch, progress, .. } = self.step else { return };
-        member.trust = Trust::Trusted;
+        if !member.is_volatile() {
+            member.trust = Trust::Trusted;
+        }
         member.note_refusal(Refused::No);
         let packet = Packet::Ack { zxid: Zxid::new(epoch, 0) };
         out.push(Action::Send { link: self.link, packet });

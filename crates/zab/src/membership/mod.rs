@@ -74,7 +74,9 @@ impl Groups {
     /// A participant weighs 1 unless something else was said.
     pub fn weigh(&mut self, members: &BTreeMap<ServerId, Member>) {
         let voters = members.iter().filter(|(_, member)| member.role == MemberRole::Participant);
-        voters.for_each(|(&server, _)| drop(self.weight_of.entry(server).or_insert(1)));
+        for (&server, _) in voters {
+            self.weight_of.entry(server).or_insert(1);
+        }
     }
 
     /// Groups and weights as a rule, when these have a vote.

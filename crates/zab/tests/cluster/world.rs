@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use zebu_proto::ServerId;
 use zebu_proto::quorum::{Notification, Packet};
 use zebu_zab::{
-    Action, Entry, Event, HistoryLimits, LinkId, PeerSettings, QuorumRule, Role, Serving, weight,
+    Action, Entry, Event, HistoryLimits, LinkId, Observing, PeerSettings, QuorumRule, Role, Serving, weight,
 };
 
 use crate::changes;
@@ -23,6 +23,16 @@ pub(crate) struct Plan {
     pub(crate) crashes: u64,
     pub(crate) partitions: u64,
     pub(crate) slow_disks: u64,
+    pub(crate) observing: Observing,
+    pub(crate) counting: Counting,
+}
+
+/// How the lists that the operator wants are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counting {
+    Heads,
+    /// By heads, or in groups with weights.
+    Any,
 }
 
 impl Plan {
@@ -36,6 +46,8 @@ impl Plan {
             crashes: 0,
             partitions: 0,
             slow_disks: 0,
+            observing: Observing::default(),
+            counting: Counting::Heads,
         }
     }
 
@@ -116,6 +128,7 @@ impl World {
             retry_ms: 30,
             history: HistoryLimits { entries, bytes: 1 << 20 },
             window: 2000,
+            observing: plan.observing,
             last_counter: zebu_zab::LAST_COUNTER,
             dynamic: None,
         };
@@ -209,7 +222,7 @@ impl World {
         let Some(server) = self.servers.values_mut().find(leads) else { return };
         let id = server.id;
         let Some(running) = &mut server.running else { return };
-        let Some(entry) = changes::wish(&running.peer, self.plan.places, &mut self.random) else { return };
+        let Some(entry) = changes::wish(&running.peer, &self.plan, &mut self.random) else { return };
         let mut out = Vec::new();
         running.peer.propose(entry, self.now, &mut out);
         self.perform(id, out);
