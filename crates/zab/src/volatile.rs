@@ -77,10 +77,9 @@ impl Member {
                 self.emptied();
                 self.recall(Zxid::ZERO);
             }
-            Rewinding::No
-            | Rewinding::Asked
-            | Rewinding::Reloading { .. }
-            | Rewinding::Emptying { .. } => return,
+            Rewinding::No | Rewinding::Asked | Rewinding::Reloading { .. } | Rewinding::Emptying { .. } => {
+                return;
+            }
         }
         self.rewinding = Rewinding::No;
     }

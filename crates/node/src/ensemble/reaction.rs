@@ -142,9 +142,7 @@ impl Node {
     /// An observer without a log goes back to what is on disk: what it has not applied yet comes again.
     fn forget_decided_behind(&mut self, to: Zxid, lanes: &mut impl Lanes) {
         let Some(member) = self.desk.member() else { return };
-        let is_behind = |decided: &Decided| {
-            matches!(decided, Decided::Transaction(proposal) if proposal.entry.header.zxid > to)
-        };
+        let is_behind = |decided: &Decided| matches!(decided, Decided::Transaction(proposal) if proposal.entry.header.zxid > to);
         let (behind, rest): (Vec<_>, Vec<_>) =
             std::mem::take(&mut member.decided).into_iter().partition(is_behind);
         member.decided = rest.into();

@@ -10,6 +10,7 @@ use zebu_zab::membership::{Addresses, Groups, parse_member, parse_role};
 use super::findings::Origin;
 use super::load::Surroundings;
 use super::membership::{Membership, QuorumRule, Role, Shape};
+use super::observers::read_observers;
 use super::properties;
 use super::protection;
 use super::reader::{Reader, Unit};
@@ -33,14 +34,13 @@ pub(super) fn read_membership(
         sync_limit: ticks(reader, "syncLimit"),
         connect_limit: ticks(reader, "connectToLearnerMasterLimit"),
         leader_serves: !reader.is_word("leaderServes", "no", "yes"),
+        observers: read_observers(reader),
         ..Membership::default()
     };
     membership.election_connect_timeout = reader.millis("cnxTimeout", 1, membership.election_connect_timeout);
     read_peer_type(reader, &mut membership);
     read_election_algorithm(reader);
-    for key in ["syncEnabled", "multiAddress.reachabilityCheckEnabled"] {
-        reader.strict_switch(key, true);
-    }
+    reader.strict_switch("multiAddress.reachabilityCheckEnabled", true);
     let lines = member_lines(reader, &mut membership, surroundings);
     read_members(reader, &lines, &mut membership);
     read_quorum_rule(reader, &lines, &mut membership);

@@ -9,6 +9,7 @@ use std::time::Duration;
 use zebu_proto::ServerId;
 
 use super::membership::{QuorumRule, Role};
+use super::observers::ObserverConfig;
 use super::*;
 
 const BASE: &str = "tickTime=2000\ndataDir=/data\nclientPort=2181\n";
@@ -608,6 +609,28 @@ fn member_lines_with_mistakes() {
     let many = with_base("multiAddress.enabled=true\nserver.1=a:1:2|b:1:2\n").config();
     assert_eq!(many.membership.members[&ServerId(1)].addresses.len(), 2);
     with_base("server.1=a:1:2|b:1:2\n").word("zookeeper.multiAddress.enabled=true").config();
+}
+
+#[test]
+fn how_observers_are_kept() {
+    let observers = |text: &str| with_base(text).config().membership.observers;
+    assert_eq!(observers(""), ObserverConfig::default());
+    assert!(!observers("syncEnabled=false\n").writes);
+    assert!(observers("syncEnabled=false\nobserver.syncEnabled=true\n").writes, "the property wins");
+    let case = with_base("").word("zookeeper.observer.syncEnabled=false");
+    assert!(!case.config().membership.observers.writes);
+    assert_eq!(observers("observerMasterPort=2191\n").master_port, Some(2191));
+    for off in ["0", "-1"] {
+        assert_eq!(observers(&format!("observerMasterPort={off}\n")).master_port, None);
+    }
+    let slow =
+        observers("observer.election.DelayMs=7\nobserver.reconnectDelayMs=8\nobserverMaster.sizeLimit=9\n");
+    let delays = [slow.election_delay, slow.reconnect_delay].map(|delay| delay.as_millis());
+    assert_eq!((delays, slow.recent_bytes), ([7, 8], 9));
+    with_base("observerMasterPort=65536\nsyncEnabled=1\n").errors(&[
+        "zoo.cfg:4: observerMasterPort = \"65536\" is not valid; allowed: -2147483648 to 65535 (a TCP port)",
+        "zoo.cfg:5: syncEnabled = \"1\" is not valid; allowed: true or false",
+    ]);
 }
 
 #[test]

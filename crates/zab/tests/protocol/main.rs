@@ -7,3 +7,4 @@ mod desk;
 mod leading;
 mod learning;
 mod membership;
+mod observing;
