@@ -17,6 +17,7 @@ mod peer;
 pub mod quorum;
 mod role_end;
 mod settings;
+mod teaching;
 mod volatile;
 
 pub use action::{Action, CloseReason, Serving};
