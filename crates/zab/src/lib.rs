@@ -11,6 +11,7 @@ mod leader;
 mod learner;
 mod member;
 pub mod membership;
+mod observer_master;
 mod observing;
 mod packet_name;
 mod peer;
@@ -20,7 +21,7 @@ mod settings;
 mod teaching;
 mod volatile;
 
-pub use action::{Action, CloseReason, Serving};
+pub use action::{Action, CloseReason, Door, Serving};
 pub use election::Role;
 pub use entry::Entry;
 pub use event::{Event, IoId, LinkId, LogRead};

@@ -26,7 +26,7 @@ impl Node {
     fn react(&mut self, action: Action, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
         match action {
             Action::Notify { to, notification } => self.order(Order::Notify { to, notification }),
-            Action::Dial { link, to } => self.order(Order::Dial { link, to }),
+            Action::Dial { link, to, door } => self.order(Order::Dial { link, to, door }),
             Action::Send { link, packet } => self.order(Order::Send { link, packet }),
             Action::Close { link, reason } => {
                 self.forget_stream(link);

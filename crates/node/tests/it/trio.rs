@@ -346,7 +346,7 @@ impl Trio {
                     self.mail.push_back((due_ms, to, Event::Notification { from: id, notification }));
                 }
             }
-            Order::Dial { link, to } => self.dial(id, link, to),
+            Order::Dial { link, to, .. } => self.dial(id, link, to),
             Order::Send { link, packet } => {
                 let weight = weight(&packet);
                 if let Some((to, other)) = self.server(id).links.get(&link).copied() {

@@ -169,6 +169,7 @@ impl Leader {
             Event::LogRead { link, read } => self.log_read(link, read, member, out),
             Event::Persisted { .. } => return self.progressed(member, now_ms, out),
             Event::Notification { .. }
+            | Event::ObserverAccepted { .. }
             | Event::Dialed { .. }
             | Event::DialFailed { .. }
             | Event::SnapshotReceived { .. }

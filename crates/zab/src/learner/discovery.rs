@@ -26,7 +26,8 @@ impl Learner {
         match (&self.step, self.tries_left.checked_sub(1)) {
             (Step::Dialing(Dialing::Waiting) | Step::Greeting, Some(tries_left)) => {
                 self.tries_left = tries_left;
-                let failed = DIAL_TRIES - tries_left;
+                self.targets.advance();
+                let failed = DIAL_TRIES.max(self.targets.count()) - tries_left;
                 let retry_ms = member.settings.retry_ms;
                 let pause_ms = (retry_ms >> QUICK_TRIES.saturating_sub(failed)).max(1);
                 let until_ms = now_ms + pause_ms;

@@ -8,7 +8,7 @@ mod node;
 mod world;
 
 use world::{Counting, Plan, World};
-use zebu_zab::{ObserverLog, Observing};
+use zebu_zab::{ObserverLog, ObserverMasters, Observing};
 
 fn run(seed: u64, plan: Plan) -> usize {
     live(seed, plan).decided()
@@ -81,7 +81,7 @@ fn members_change_in_a_rough_world() {
 
 const WITHOUT_LOG: Observing = Observing {
     log: ObserverLog::InMemory,
-    masters: zebu_zab::ObserverMasters::LeaderOnly,
+    masters: ObserverMasters::LeaderOnly,
     election_delay_ms: 0,
     reconnect_delay_ms: 0,
     seed: 1,
@@ -121,4 +121,29 @@ fn groups_and_weights_change_in_a_rough_world() {
     }
     println!("{changes} changes of members in {count} worlds");
     assert!(changes > 2 * count, "members change: {changes}");
+}
+
+#[test]
+fn followers_serve_observers() {
+    let mut served = 0;
+    for seed in seeds(32) {
+        println!("seed {seed}");
+        let voters = [2, 3, 3, 5][seed as usize % 4];
+        let log = [ObserverLog::Written, ObserverLog::InMemory][seed as usize % 2];
+        let observing = Observing { log, masters: ObserverMasters::Followers, seed, ..WITHOUT_LOG };
+        let world = live(seed, Plan { voters, observers: 3, observing, ..Plan::rough() });
+        served += world.served_by_followers();
+    }
+    println!("{served} observers served by followers at the end");
+    assert!(served > 60, "{served}");
+}
+
+#[test]
+fn followers_serve_observers_while_members_change() {
+    for seed in seeds(32) {
+        println!("seed {seed}");
+        let log = [ObserverLog::Written, ObserverLog::InMemory][seed as usize % 2];
+        let observing = Observing { log, masters: ObserverMasters::Followers, seed, ..WITHOUT_LOG };
+        live(seed, Plan { places: 7, changes: 60, observing, ..Plan::rough() });
+    }
 }

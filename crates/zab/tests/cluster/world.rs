@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use zebu_proto::ServerId;
 use zebu_proto::quorum::{Notification, Packet};
 use zebu_zab::{
-    Action, Entry, Event, HistoryLimits, LinkId, Observing, PeerSettings, QuorumRule, Role, Serving, weight,
+    Action, Door, Entry, Event, HistoryLimits, LinkId, Observing, PeerSettings, QuorumRule, Role, Serving,
+    weight,
 };
 
 use crate::changes;
@@ -168,6 +169,16 @@ impl World {
 
     pub(crate) fn decided(&self) -> usize {
         self.decided.len()
+    }
+
+    /// How many observers learn from a follower.
+    pub(crate) fn served_by_followers(&self) -> usize {
+        let learns = |server: &&Server| {
+            let status = server.running.as_ref().map(|running| running.peer.status());
+            status.is_some_and(|status| status.master != status.leader)
+        };
+        let observers = self.servers.values().filter(|server| server.settings.role == Role::Observer);
+        observers.filter(learns).count()
     }
 
     /// How often the members were changed.
@@ -417,7 +428,7 @@ impl World {
                 let at = self.now + 1 + self.random.below(10) as i64;
                 self.soon.insert((at, self.sequence), Happening::Notification(id, to, notification));
             }
-            Action::Dial { link, to } => self.dial(id, link, to),
+            Action::Dial { link, to, door } => self.dial(id, link, to, door),
             Action::Send { link, packet } => {
                 self.soon(id, Event::Sent { link, weight: weight(&packet) });
                 self.transmit(id, link, Wire::Packet(packet));
@@ -483,7 +494,7 @@ impl World {
         running.work.push_back((io, work));
     }
 
-    fn dial(&mut self, id: ServerId, link: LinkId, to: ServerId) {
+    fn dial(&mut self, id: ServerId, link: LinkId, to: ServerId, door: Door) {
         let reachable = self.servers[&to].running.is_some() && !self.is_cut(id, to) && !self.is_cut(to, id);
         if !reachable {
             return self.soon(id, Event::DialFailed { link });
@@ -492,7 +503,13 @@ impl World {
         let there = LinkId::accepted(self.accepted);
         self.channels.insert((id, link), Channel { to: (to, there), queue: VecDeque::new() });
         self.channels.insert((to, there), Channel { to: (id, link), queue: VecDeque::new() });
-        self.soon(to, Event::Accepted { link: there });
+        self.soon(
+            to,
+            match door {
+                Door::Quorum => Event::Accepted { link: there },
+                Door::ObserverMaster => Event::ObserverAccepted { link: there },
+            },
+        );
         self.soon(id, Event::Dialed { link });
     }
 

@@ -56,7 +56,7 @@ impl Process {
                     core.push(at, Event::Notification { from: self.server, to, bytes });
                 }
             }
-            Order::Dial { link, to } => self.dial(link, to.0 as usize - 1, core),
+            Order::Dial { link, to, .. } => self.dial(link, to.0 as usize - 1, core),
             Order::Send { link, packet } => self.send_packet(link, &packet, core),
             Order::Close { link, reason } => self.close_link(link, &reason, core),
             Order::StreamSnapshot { link, zxid } => self.stream_state(link, zxid, core),
