@@ -13,6 +13,7 @@ mod heavy;
 mod kill;
 mod load;
 mod mixed;
+mod observers;
 mod outcome;
 mod reconfig;
 mod steady;
@@ -57,6 +58,8 @@ enum Command {
     Heavy(heavy::Arguments),
     /// Bring about every kind of synchronisation between Apache and Zebu, and migrate an ensemble under load
     Mixed(mixed::Arguments),
+    /// Form ensembles of Apache and Zebu in groups with weights, with observers at followers and without a log
+    Observers(observers::Arguments),
     /// Measure Apache and Zebu under the same load, one after the other, and print both
     Bench(bench::Arguments),
     /// Answer every frame on a free port with a constant: the server that nobody can be faster than
@@ -173,6 +176,7 @@ fn main() -> Result<ExitCode> {
         Command::Failover(arguments) => failover::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Heavy(arguments) => heavy::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Mixed(arguments) => Ok(mixed::run(&arguments)?.into()),
+        Command::Observers(arguments) => Ok(observers::run(&arguments)?.into()),
         Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Echo => bench::serve_echo().map(|()| ExitCode::SUCCESS),
     }
