@@ -52,11 +52,6 @@ pub(super) fn check(settings: &Settings, membership: &Membership, findings: &mut
         );
         findings.mixed(&setting.origin, text);
     }
-    if let Some(setting) = settings.get("observerMasterPort") {
-        let text = "observerMasterPort: this version serves no observers unless it leads; observers must be able to \
-                    reach every other server";
-        findings.mixed(&setting.origin, text);
-    }
     if let Some(setting) = settings.get("leaderServes")
         && setting.value == "no"
     {

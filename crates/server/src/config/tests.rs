@@ -723,7 +723,6 @@ fn what_keeps_a_member_from_a_mixed_ensemble_is_named() {
         ("sslQuorum=true", "zoo.cfg:9: sslQuorum=true: the other servers speak TLS"),
         ("quorum.auth.enableSasl=true", "zoo.cfg:9: quorum.auth.enableSasl=true: the other servers ask"),
         ("leaderServes=no", "zoo.cfg:9: leaderServes=no: this version serves clients"),
-        ("observerMasterPort=2191", "zoo.cfg:9: observerMasterPort: this version serves no observers"),
         ("closeSessionTxn.enabled=false", "zoo.cfg:9: closeSessionTxn.enabled=false: transactions"),
     ] {
         let found = mixed(&format!("{line}\n"));
