@@ -209,6 +209,16 @@ fn followers_serve_observers_who_move_when_they_go() {
         other.set("/a", &b"2"[..]).await.unwrap();
         client.sync("/").await.unwrap();
         assert_eq!(client.get("/a").await.unwrap().data.as_ref(), b"2");
+        // Both ask the leader over one connection, which does not say who is answered.
+        let neighbour = ensemble.client(&[master]).await;
+        let ask = |client: Client| async move {
+            for _ in 0..100 {
+                client.sync("/").await.unwrap();
+                assert_eq!(client.get("/a").await.unwrap().data.as_ref(), b"2");
+            }
+        };
+        tokio::join!(ask(client.clone()), ask(neighbour.clone()), ask(client.clone()));
+        neighbour.close().await.unwrap();
         // The leader hears of the session by the pings of the follower alone.
         tokio::time::sleep(Duration::from_secs(5)).await;
         assert!(other.exists("/mine").await.unwrap().is_some());

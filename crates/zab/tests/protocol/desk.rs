@@ -86,6 +86,11 @@ impl Desk {
         Desk::start(PeerSettings { dynamic: Some(dynamic), ..settings(Role::Voter) }, recovered)
     }
 
+    /// One that looks for a leader, with these settings about observers.
+    pub(crate) fn started(observing: Observing, recovered: Recovered, role: Role) -> Desk {
+        Desk::start(PeerSettings { observing, ..settings(role) }, recovered)
+    }
+
     fn start(settings: PeerSettings, recovered: Recovered) -> Desk {
         let mut actions = Vec::new();
         let peer = Peer::new(settings, recovered, 0, &mut actions);
@@ -99,7 +104,7 @@ impl Desk {
 
     /// The same with other settings about observers.
     pub(crate) fn learner_with(observing: Observing, recovered: Recovered, role: Role) -> (Desk, LinkId) {
-        let mut desk = Desk::start(PeerSettings { observing, ..settings(role) }, recovered);
+        let mut desk = Desk::started(observing, recovered, role);
         for from in [1, 3] {
             let state = if from == 3 { PeerState::Leading } else { PeerState::Following };
             desk.notify(from, state, ServerId(3));

@@ -8,3 +8,4 @@ mod leading;
 mod learning;
 mod membership;
 mod observing;
+mod serving_observers;
