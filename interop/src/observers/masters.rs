@@ -9,7 +9,8 @@ use zebu_client::{Client, CreateMode};
 use zebu_testing::port;
 
 use super::Launches;
-use super::seats::{Kind, Seats, Vote};
+use super::seats::{Digests, Kind, Seats, Vote};
+use crate::reconfig::{Servers, Writer};
 
 /// Longer than this no session lives of which nothing is heard.
 const SESSION: Duration = Duration::from_secs(4);
@@ -65,7 +66,7 @@ pub(super) fn run(home: &Path, launches: &Launches, voters: &[Kind], observers: 
     let counted: i64 = followers.iter().filter_map(|&id| seats.monitor(id, "synced_observers")).sum();
     ensure!(counted == observers.len() as i64, "followers count {counted} observers");
     block_on(work(&mut seats, leader, &followers, &observers, masters[0]))?;
-    seats.compare(&seats.ids())
+    seats.compare(&seats.ids(), Digests::OfAll)
 }
 
 async fn work(seats: &mut Seats, leader: u8, followers: &[u8], observers: &[u8], master: u8) -> Result<()> {
@@ -139,7 +140,7 @@ pub(super) fn without_log(home: &Path, launches: &Launches) -> Result<()> {
         client.close().await?;
         Ok(())
     })?;
-    seats.compare(&seats.ids())?;
+    seats.compare(&seats.ids(), Digests::OfAll)?;
     for &voter in &voters {
         ensure!(seats.is_in_log(voter, LATER)?, "voter {voter} has no log of it");
     }
@@ -149,5 +150,36 @@ pub(super) fn without_log(home: &Path, launches: &Launches) -> Result<()> {
     }
     seats.start_all(&observers)?;
     seats.await_leader(&seats.ids())?;
-    seats.compare(&seats.ids())
+    seats.compare(&seats.ids(), Digests::OfAll)
+}
+
+/// Members of all roles and kinds are killed one after the other while clients of observers write; whatever was
+/// acknowledged is there in the end, the same on all.
+pub(super) fn under_kills(home: &Path, launches: &Launches) -> Result<()> {
+    const ROUNDS: usize = 12;
+    let lines = format!("observerMasterPort={}\n", port::free_address()?.port());
+    let voters = [Kind::Apache, Kind::Zebu, Kind::Zebu];
+    let (mut seats, voters, observers) =
+        ensemble(home, launches, &voters, &[Kind::Apache, Kind::Zebu, Kind::Zebu], &lines)?;
+    seats.await_leader(&seats.ids())?;
+    let all = seats.ids();
+    block_on(async {
+        let writer = Writer::start(&seats.addresses(&observers)?, Servers::Given).await?;
+        for round in 0..ROUNDS {
+            // Everybody in turn, beginning with those who serve observers.
+            let id = all[(round * 5) % all.len()];
+            seats.kill(id)?;
+            if voters.contains(&id) {
+                let left: Vec<u8> = voters.iter().copied().filter(|&voter| voter != id).collect();
+                seats.await_leader(&left)?;
+            }
+            writer.goes_on().await.with_context(|| format!("without server {id}"))?;
+            seats.start(id)?;
+            seats.await_leader(&all)?;
+        }
+        let written = writer.finish(&seats.address(observers[0])?.to_string()).await?;
+        println!("{written} writes were acknowledged and are there");
+        Ok(())
+    })?;
+    seats.compare(&all, Digests::OfZebu)
 }

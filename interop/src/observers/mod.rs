@@ -66,6 +66,7 @@ const TESTS: &[(&str, Test)] = &[
         masters::run(home, launches, &[Kind::Apache, Kind::Zebu, Kind::Zebu], &[Kind::Apache, Kind::Zebu])
     }),
     ("observers: both kinds without a log", masters::without_log),
+    ("observers: members are killed one after the other", masters::under_kills),
 ];
 
 /// Runs it.
