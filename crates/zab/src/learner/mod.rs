@@ -25,9 +25,6 @@ use crate::role_end::RoleEnd;
 use departure::Departure;
 pub(crate) use targets::{Targets, mixed};
 
-/// How often a leader that cannot be reached is tried.
-const DIAL_TRIES: u32 = 10;
-
 /// The pause after a failed attempt doubles so often until it is the whole one.
 const QUICK_TRIES: u32 = 5;
 
@@ -40,6 +37,8 @@ pub(crate) struct Learner {
     link: LinkId,
     step: Step,
     tries_left: u32,
+    /// When it began to connect.
+    began_ms: i64,
     /// When the leader was heard of last, or the step began.
     heard_ms: i64,
     /// What came while the disk was at work that everything behind it needs.
@@ -179,7 +178,8 @@ impl Learner {
         };
         Learner {
             leader,
-            tries_left: DIAL_TRIES.max(targets.count()),
+            tries_left: targets.tries(),
+            began_ms: now_ms + pause_ms,
             targets,
             link,
             step,

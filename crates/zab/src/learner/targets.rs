@@ -7,19 +7,34 @@ use crate::action::Door;
 use crate::member::Member;
 use crate::observing::ObserverMasters;
 
-/// How often followers are tried before the leader is: after an election they begin to serve a moment after him.
-const ROUNDS: usize = 3;
+/// How often a leader that cannot be reached is tried.
+const LEADER_TRIES: u32 = 10;
 
-/// Those who may be asked, in order, and who is asked now.
+/// Those who may be asked, and who is asked now.
 #[derive(Debug)]
 pub(crate) struct Targets {
-    all: Vec<(ServerId, Door)>,
-    now: usize,
+    leader: ServerId,
+    /// Followers that may serve this observer, in its order.
+    followers: Vec<ServerId>,
+    now: Target,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Target {
+    Leader,
+    Follower { index: usize },
+}
+
+/// Whether there is time to ask others once more before the leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Time {
+    Early,
+    Late,
 }
 
 impl Targets {
     pub(crate) fn leader(leader: ServerId) -> Targets {
-        Targets { all: vec![(leader, Door::Quorum)], now: 0 }
+        Targets { leader, followers: Vec::new(), now: Target::Leader }
     }
 
     /// For an observer. `turn` grows with every attempt, so that it begins with another one each time.
@@ -28,31 +43,40 @@ impl Targets {
         let mut targets = Targets::leader(leader);
         if settings.observing.masters == ObserverMasters::Followers {
             let followers = settings.quorum.voters().filter(|voter| ![leader, settings.me].contains(voter));
-            let mut followers: Vec<ServerId> = followers.collect();
+            targets.followers = followers.collect();
             // Observers are to spread: each has an order of its own.
-            followers
-                .sort_by_key(|voter| mixed(settings.observing.seed, settings.me.0 as u64, voter.0 as u64));
-            let first = turn.checked_rem(followers.len() as u64).unwrap_or(0);
-            followers.rotate_left(first as usize);
-            let masters = followers.iter().map(|voter| (*voter, Door::ObserverMaster)).collect::<Vec<_>>();
-            targets.all = masters.repeat(ROUNDS);
-            targets.all.push((leader, Door::Quorum));
+            let place =
+                |voter: &ServerId| mixed(settings.observing.seed, settings.me.0 as u64, voter.0 as u64);
+            targets.followers.sort_by_key(place);
+            if let Some(first) = turn.checked_rem(targets.followers.len() as u64) {
+                targets.followers.rotate_left(first as usize);
+                targets.now = Target::Follower { index: 0 };
+            }
         }
         targets
     }
 
     pub(crate) fn current(&self) -> (ServerId, Door) {
-        self.all[self.now]
+        match self.now {
+            Target::Leader => (self.leader, Door::Quorum),
+            Target::Follower { index } => (self.followers[index], Door::ObserverMaster),
+        }
     }
 
-    /// How many attempts it takes to try everybody.
-    pub(crate) fn count(&self) -> u32 {
-        self.all.len() as u32
+    /// How many attempts are made. Where there are several to ask, only time ends them.
+    pub(super) fn tries(&self) -> u32 {
+        if self.followers.is_empty() { LEADER_TRIES } else { u32::MAX }
     }
 
-    /// The present one cannot be reached.
-    pub(crate) fn advance(&mut self) {
-        self.now = (self.now + 1) % self.all.len();
+    /// The present one cannot be reached. After an election followers begin to serve a moment after the leader, so
+    /// they are asked again and again while there is time.
+    pub(super) fn advance(&mut self, time: Time) {
+        self.now = match (self.now, time) {
+            (Target::Leader, _) | (_, Time::Late) => Target::Leader,
+            (Target::Follower { index }, Time::Early) => {
+                Target::Follower { index: (index + 1) % self.followers.len() }
+            }
+        };
     }
 }
 

@@ -245,12 +245,13 @@ fn observers_are_served_only_by_those_who_follow_and_are_to() {
     assert_eq!(desk.closed(OBSERVER), Some(CloseReason::RoleEnded), "without a leader it knows nothing new");
 }
 
-/// Followers in turn, several times; then the leader.
+/// Followers in turn while there is time; then the leader.
 #[test]
 fn an_observer_tries_followers_and_the_leader_last() {
     let mut desk = Desk::started(FOLLOWERS_SERVE, recovered(LAST, 5), Role::Observer);
     desk.notify(1, PeerState::Following, ServerId(3));
     desk.notify(3, PeerState::Leading, ServerId(3));
+    let began = desk.now;
     let mut tried = Vec::new();
     while tried.last() != Some(&(ServerId(3), Door::Quorum)) {
         let dial = desk.actions.iter().find_map(|action| match action {
@@ -261,14 +262,12 @@ fn an_observer_tries_followers_and_the_leader_last() {
         tried.push((to, door));
         desk.actions.clear();
         desk.handle(Event::DialFailed { link });
-        desk.wait(40);
+        desk.wait(30);
     }
-    let followers: Vec<i64> =
-        tried.iter().filter(|(_, door)| *door == Door::ObserverMaster).map(|(to, _)| to.0).collect();
-    assert_eq!(followers.len(), 6, "{tried:?}");
-    assert_ne!(followers[0], followers[1]);
-    assert_eq!(followers[..2], followers[2..4]);
-    assert!(followers.iter().all(|id| [1, 4].contains(id)), "{tried:?}");
+    assert!((350..450).contains(&(desk.now - began)), "half of the limit for that");
+    let followers: Vec<i64> = tried[..tried.len() - 1].iter().map(|(to, _)| to.0).collect();
+    assert!(followers.len() > 8, "{tried:?}");
+    assert!(followers.windows(2).all(|pair| pair[0] != pair[1] && [1, 4].contains(&pair[0])), "{tried:?}");
 }
 
 #[test]
