@@ -89,7 +89,7 @@ const WITHOUT_LOG: Observing = Observing {
 
 #[test]
 fn observers_without_a_log() {
-    for seed in seeds(24) {
+    for seed in seeds(12) {
         println!("seed {seed}");
         let voters = [1, 3, 3, 5][seed as usize % 4];
         run(seed, Plan { voters, observers: 2, observing: WITHOUT_LOG, ..Plan::rough() });
@@ -100,7 +100,7 @@ fn observers_without_a_log() {
 #[test]
 fn observers_without_a_log_become_voters_and_voters_observers() {
     let mut changes = 0;
-    for seed in seeds(32) {
+    for seed in seeds(16) {
         println!("seed {seed}");
         let voters = [1, 2, 3, 3, 5][seed as usize % 5];
         let plan = Plan { voters, places: 6, changes: 60, observing: WITHOUT_LOG, ..Plan::rough() };
@@ -112,7 +112,7 @@ fn observers_without_a_log_become_voters_and_voters_observers() {
 #[test]
 fn groups_and_weights_change_in_a_rough_world() {
     let (mut changes, mut count) = (0, 0);
-    for seed in seeds(32) {
+    for seed in seeds(16) {
         println!("seed {seed}");
         let voters = [1, 2, 3, 3, 5][seed as usize % 5];
         let plan = Plan { voters, places: 6, changes: 60, counting: Counting::Any, ..Plan::rough() };
@@ -126,7 +126,7 @@ fn groups_and_weights_change_in_a_rough_world() {
 #[test]
 fn followers_serve_observers() {
     let mut served = 0;
-    for seed in seeds(32) {
+    for seed in seeds(16) {
         println!("seed {seed}");
         let voters = [2, 3, 3, 5][seed as usize % 4];
         let log = [ObserverLog::Written, ObserverLog::InMemory][seed as usize % 2];
@@ -135,15 +135,16 @@ fn followers_serve_observers() {
         served += world.served_by_followers();
     }
     println!("{served} observers served by followers at the end");
-    assert!(served > 60, "{served}");
+    assert!(served > 32, "{served} of 48");
 }
 
 #[test]
 fn followers_serve_observers_while_members_change() {
-    for seed in seeds(32) {
+    for seed in seeds(16) {
         println!("seed {seed}");
         let log = [ObserverLog::Written, ObserverLog::InMemory][seed as usize % 2];
         let observing = Observing { log, masters: ObserverMasters::Followers, seed, ..WITHOUT_LOG };
-        live(seed, Plan { places: 7, changes: 60, observing, ..Plan::rough() });
+        let counting = [Counting::Heads, Counting::Any][seed as usize / 2 % 2];
+        live(seed, Plan { places: 7, changes: 60, observing, counting, ..Plan::rough() });
     }
 }
