@@ -14,6 +14,7 @@ mod kill;
 mod load;
 mod local_sessions;
 mod mixed;
+mod observers;
 mod outcome;
 mod reconfig;
 mod steady;
@@ -60,6 +61,8 @@ enum Command {
     LocalSessions(local_sessions::Arguments),
     /// Bring about every kind of synchronisation between Apache and Zebu, and migrate an ensemble under load
     Mixed(mixed::Arguments),
+    /// Form ensembles of Apache and Zebu in groups with weights, with observers at followers and without a log
+    Observers(observers::Arguments),
     /// Measure Apache and Zebu under the same load, one after the other, and print both
     Bench(bench::Arguments),
     /// Answer every frame on a free port with a constant: the server that nobody can be faster than
@@ -177,6 +180,7 @@ fn main() -> Result<ExitCode> {
         Command::Heavy(arguments) => heavy::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::LocalSessions(arguments) => Ok(local_sessions::run(&arguments)?.into()),
         Command::Mixed(arguments) => Ok(mixed::run(&arguments)?.into()),
+        Command::Observers(arguments) => Ok(observers::run(&arguments)?.into()),
         Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Echo => bench::serve_echo().map(|()| ExitCode::SUCCESS),
     }

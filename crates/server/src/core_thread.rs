@@ -148,12 +148,14 @@ impl CoreThread {
             }
             Urgent::DiskFailed(failure) => return Err(failure.into()),
             Urgent::Sessions(reply) => {
+                let status = self.node.status();
                 let report = SessionsReport {
                     tracker: self.node.session_report(),
                     local: self.node.local_session_report(),
                     drop_probability: self.node.drop_probability(),
                     digest_mismatches: self.node.digest_mismatches(),
-                    learners: self.node.status().map(|status| status.learners).unwrap_or_default(),
+                    master: status.as_ref().and_then(|status| status.master),
+                    learners: status.map(|status| status.learners).unwrap_or_default(),
                 };
                 // Whoever asked may be gone.
                 let _ = reply.send(report);
@@ -217,6 +219,7 @@ impl CoreThread {
                 }
                 Some(Order::Serve(serving)) => {
                     info!(?serving, "this member serves");
+                    peers.serves(Some(serving));
                     self.shared.set_standing(Standing::Serving(serving));
                 }
                 Some(Order::ServeReadOnly) => {
@@ -228,6 +231,7 @@ impl CoreThread {
                 }
                 Some(Order::StopServing) => {
                     info!("this member serves no more");
+                    peers.serves(None);
                     self.shared.set_standing(Standing::NotServing);
                 }
                 Some(other) => unreachable!("{other:?} is for the network"),

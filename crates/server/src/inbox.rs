@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, oneshot};
 use zebu_node::session::TrackerReport;
 use zebu_node::{Event, Submission};
+use zebu_proto::ServerId;
 use zebu_proto::Zxid;
 use zebu_tree::Tree;
 use zebu_zab::LearnerStatus;
@@ -51,7 +52,9 @@ pub(crate) struct SessionsReport {
     pub(crate) drop_probability: f64,
     /// Transactions of the ensemble that did not lead to the tree that the leader had.
     pub(crate) digest_mismatches: u64,
-    /// If it leads: its learners.
+    /// If it learns: from whom.
+    pub(crate) master: Option<ServerId>,
+    /// If it leads: its learners; if it follows: the observers that it serves.
     pub(crate) learners: Vec<LearnerStatus>,
 }
 

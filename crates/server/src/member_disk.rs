@@ -108,7 +108,11 @@ impl MemberDisk {
             }
             Err(error) => return Err(failed(error)),
         }
-        info!(%to, "the log was truncated: the ensemble has decided otherwise");
+        if to < last {
+            info!(%to, "the log was truncated: the ensemble has decided otherwise");
+        } else {
+            info!(%to, "back to what is on disk: this member was an observer without a log");
+        }
         *log = Some(self.open_log(to, shared)?);
         if shared.read().last_zxid() <= to {
             return Ok(Done::Persisted(io));

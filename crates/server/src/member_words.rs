@@ -1,5 +1,6 @@
 //! What four-letter words show of a member of an ensemble, beyond what they show of any server.
 
+use zebu_proto::ServerId;
 use zebu_zab::{Configuration, LearnerStatus, Serving};
 
 use crate::config::membership::Role;
@@ -32,7 +33,12 @@ pub(crate) fn proposals(shared: &Shared) -> Option<ProposalSizes> {
 }
 
 /// The lines of `mntr`.
-pub(crate) fn add_metrics(shared: &Shared, learners: &[LearnerStatus], metrics: &mut Metrics) {
+pub(crate) fn add_metrics(
+    shared: &Shared,
+    master: Option<ServerId>,
+    learners: &[LearnerStatus],
+    metrics: &mut Metrics,
+) {
     let Some(members) = shared.members() else { return };
     let Standing::Serving(serving) = shared.standing() else { return };
     let epoch = match serving {
@@ -48,6 +54,14 @@ pub(crate) fn add_metrics(shared: &Shared, learners: &[LearnerStatus], metrics: 
     metrics.integer("diff_count", (edge.diffs_sent.get() + edge.truncations_sent.get()) as i64);
     metrics.integer("snap_count", edge.snapshots_sent.get() as i64);
     metrics.integer("proposal_count", edge.proposals.get().count as i64);
+    match serving {
+        Serving::Following { .. } if shared.config.membership.observers.master_port.is_some() => {
+            let synced = learners.iter().filter(|observer| observer.synced).count();
+            metrics.integer("synced_observers", synced as i64);
+        }
+        Serving::Observing { .. } => metrics.integer("observer_master_id", master.map_or(-1, |id| id.0)),
+        Serving::Following { .. } | Serving::Leading { .. } => {}
+    }
     let Some(sizes) = proposals(shared) else { return };
     let synced = |role| synced(&members, learners, role);
     for (name, value) in [

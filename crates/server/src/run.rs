@@ -201,7 +201,7 @@ fn of_member(
         tree.write_config(text, members.zxid(), clock.now().wall_ms);
     }
     let replica = Replica::new(tree, settings::policy(config), settings::enforcement(config), seed);
-    let peer = settings::peer_settings(config, dynamic);
+    let peer = settings::peer_settings(config, dynamic, seed);
     let node_settings = settings::node_settings(config, seed);
     let node = Node::member(node_settings, peer, recovered, &replica, clock.now());
     Brain { node, replica, member: Some(Membership { disk: disk(epochs), members, last_seen }) }

@@ -8,7 +8,7 @@ use zebu_node::{
 use zebu_proto::ServerId;
 use zebu_tree::access::{self, AclChecks, AuthSettings, DigestScheme, QuotaEnforcement};
 use zebu_tree::{DigestMode, Policy, TreeOptions, TtlNodes};
-use zebu_zab::{Dynamic, HistoryLimits, PeerSettings};
+use zebu_zab::{Dynamic, HistoryLimits, ObserverLog, ObserverMasters, Observing, PeerSettings};
 
 use crate::config::membership::{Membership, Role};
 use crate::config::{DigestAlgorithm, ServerConfig};
@@ -151,7 +151,7 @@ fn timeout(duration: Duration) -> i32 {
 }
 
 /// How a member takes part in its ensemble; `dynamic` if its members may change.
-pub(crate) fn peer_settings(config: &ServerConfig, dynamic: Option<Dynamic>) -> PeerSettings {
+pub(crate) fn peer_settings(config: &ServerConfig, dynamic: Option<Dynamic>, seed: u64) -> PeerSettings {
     let membership = &config.membership;
     let me = membership.my_id.unwrap_or(ServerId(0));
     let configuration = dynamic_config::configuration(config);
@@ -171,10 +171,26 @@ pub(crate) fn peer_settings(config: &ServerConfig, dynamic: Option<Dynamic>) -> 
         resend_ms_max: 60_000,
         finalize_ms: 200,
         retry_ms: 100,
-        history: HistoryLimits { entries: 500, bytes: 32 << 20 },
+        history: HistoryLimits { entries: 500, bytes: membership.observers.recent_bytes as usize },
         window: 1 << 20,
+        observing: observing(config, seed),
         last_counter: zebu_zab::LAST_COUNTER,
         dynamic,
+    }
+}
+
+/// How observers are kept, this server among them if it is one.
+fn observing(config: &ServerConfig, seed: u64) -> Observing {
+    let observers = &config.membership.observers;
+    Observing {
+        log: if observers.writes { ObserverLog::Written } else { ObserverLog::InMemory },
+        masters: match observers.master_port {
+            Some(_) => ObserverMasters::Followers,
+            None => ObserverMasters::LeaderOnly,
+        },
+        election_delay_ms: millis(observers.election_delay),
+        reconnect_delay_ms: millis(observers.reconnect_delay),
+        seed,
     }
 }
 
@@ -219,7 +235,7 @@ mod tests {
         let mut config = ServerConfig::built_in();
         config.membership.init_limit = Some(8);
         let limits = |config: &ServerConfig| {
-            let settings = peer_settings(config, None);
+            let settings = peer_settings(config, None, 1);
             (settings.init_limit, settings.connect_limit)
         };
         assert_eq!(limits(&config), (8, 8));

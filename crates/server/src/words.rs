@@ -430,7 +430,7 @@ fn metrics(shared: &Shared, core: SessionsReport) -> Metrics {
     // In the files at the start, and in what the ensemble has decided since.
     let mismatches = edge.digest_mismatches.get() + core.digest_mismatches;
     metrics.integer("digest_mismatches_count", mismatches as i64);
-    member_words::add_metrics(shared, &core.learners, &mut metrics);
+    member_words::add_metrics(shared, core.master, &core.learners, &mut metrics);
     for (name, summary) in [
         ("fsynctime", &edge.fsync_ms),
         ("sync_processor_batch_size", &edge.sync_batch),

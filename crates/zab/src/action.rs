@@ -34,6 +34,15 @@ pub enum Serving {
     },
 }
 
+/// A port of a server where learners are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// The quorum port, where the leader serves everybody.
+    Quorum,
+    /// Where followers serve observers.
+    ObserverMaster,
+}
+
 /// Something to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -44,12 +53,14 @@ pub enum Action {
         /// What.
         notification: Notification,
     },
-    /// Connect to the quorum port of a server.
+    /// Connect to a server.
     Dial {
         /// The number of the connection.
         link: LinkId,
         /// To whom.
         to: ServerId,
+        /// At which of its ports.
+        door: Door,
     },
     /// Send a packet.
     Send {
@@ -184,6 +195,8 @@ pub enum CloseReason {
     RoleEnded,
     /// Nobody leads here.
     NotLeading,
+    /// This server does not serve observers now.
+    NotFollowing,
     /// The other side is silent.
     Silent,
     /// The other side has a newer connection.
@@ -238,6 +251,7 @@ impl fmt::Display for CloseReason {
         match self {
             CloseReason::RoleEnded => write!(f, "this server has changed its role"),
             CloseReason::NotLeading => write!(f, "this server does not lead"),
+            CloseReason::NotFollowing => write!(f, "this server serves no observers: it follows nobody"),
             CloseReason::Silent => write!(f, "nothing was heard for too long"),
             CloseReason::Replaced => write!(f, "the same server has connected again"),
             CloseReason::UnknownServer(server) => {

@@ -15,13 +15,16 @@ pub(crate) struct DiskQueue {
     given: VecDeque<(IoId, i64)>,
     /// Unfinished appends.
     appends: VecDeque<(IoId, Zxid)>,
+    /// The last transaction that the log was given.
+    end: Zxid,
     /// The last transaction of the log that is durable.
     durable: Zxid,
 }
 
 impl DiskQueue {
     pub(crate) fn new(durable: Zxid) -> DiskQueue {
-        DiskQueue { last: IoId(0), done: IoId(0), given: VecDeque::new(), appends: VecDeque::new(), durable }
+        let (given, appends) = (VecDeque::new(), VecDeque::new());
+        DiskQueue { last: IoId(0), done: IoId(0), given, appends, end: durable, durable }
     }
 
     /// The number of an order that is given now.
@@ -35,6 +38,7 @@ impl DiskQueue {
     pub(crate) fn append(&mut self, zxid: Zxid, now_ms: i64) -> IoId {
         let io = self.order(now_ms);
         self.appends.push_back((io, zxid));
+        self.end = zxid;
         io
     }
 
@@ -57,6 +61,17 @@ impl DiskQueue {
     pub(crate) fn log_ends_at(&mut self, zxid: Zxid) {
         assert!(self.appends.is_empty(), "a log is cut only when nothing is being appended");
         self.durable = zxid;
+        self.end = zxid;
+    }
+
+    /// The last transaction that the log was given, durable or not.
+    pub(crate) fn end(&self) -> Zxid {
+        self.end
+    }
+
+    /// The last order that was given.
+    pub(crate) fn last_order(&self) -> IoId {
+        self.last
     }
 
     pub(crate) fn durable(&self) -> Zxid {

@@ -61,6 +61,11 @@ pub enum Event {
         /// Its connection.
         link: LinkId,
     },
+    /// An observer has connected at the port where followers serve observers.
+    ObserverAccepted {
+        /// Its connection.
+        link: LinkId,
+    },
     /// A packet came.
     Packet {
         /// On which connection.

@@ -10,6 +10,7 @@ use crate::event::IoId;
 use crate::history::History;
 use crate::membership::Activation;
 use crate::settings::{PeerSettings, Recovered, Trust};
+use crate::volatile::Rewinding;
 
 /// The part of a member that outlives its roles.
 #[derive(Debug)]
@@ -26,6 +27,10 @@ pub(crate) struct Member {
     pub(crate) next_leader: Option<ServerId>,
     /// When this work is done, the disk may be relied on again, whatever the role is by then.
     trusting: Option<IoId>,
+    /// What is not on disk is being given up.
+    pub(crate) rewinding: Rewinding,
+    /// The epoch that the disk names as accepted.
+    pub(crate) saved_epoch: i64,
     /// The last transaction that is known to be committed.
     committed: Zxid,
     /// The last transaction that was handed out.
@@ -42,6 +47,8 @@ impl Member {
             current_epoch: recovered.current_epoch,
             trust: recovered.trust,
             trusting: None,
+            rewinding: Rewinding::No,
+            saved_epoch: recovered.current_epoch,
             committed: Zxid::ZERO,
             delivered: recovered.last,
             dynamic,
@@ -70,8 +77,13 @@ impl Member {
         self.delivered
     }
 
-    /// Puts a transaction at the end of the history and into the log.
+    /// Puts a transaction at the end of the history and, unless this observer has none, into the log.
     pub(crate) fn append(&mut self, entry: Entry, now_ms: i64, out: &mut Vec<Action>) {
+        if self.is_volatile() || !self.keeps_log() {
+            self.history.append(entry.clone());
+            self.notice(&entry, out);
+            return;
+        }
         let io = self.disk.append(entry.zxid, now_ms);
         self.history.append(entry.clone());
         self.notice(&entry, out);
@@ -90,6 +102,7 @@ impl Member {
         assert!(i64::from(epoch) >= self.current_epoch, "an accepted history is never left for an older one");
         assert!(i64::from(epoch) <= self.accepted_epoch, "an epoch is promised before it is accepted");
         self.current_epoch = i64::from(epoch);
+        self.saved_epoch = self.current_epoch;
         let io = self.disk.order(now_ms);
         out.push(Action::SaveCurrentEpoch { io, epoch });
         io
@@ -121,12 +134,15 @@ impl Member {
             self.trusting = None;
             self.trust = Trust::Trusted;
         }
+        self.rewound();
         self.deliver(out);
     }
 
-    /// Hands out what is committed and in the own log: the state never holds what the log lacks.
+    /// Hands out what is committed and in the own log: the state never holds what the log lacks, except that of an
+    /// observer without one.
     fn deliver(&mut self, out: &mut Vec<Action>) {
-        let end = self.committed.min(self.disk.durable());
+        let kept = if self.is_volatile() { self.history.last() } else { self.disk.durable() };
+        let end = self.committed.min(kept);
         while self.delivered < end {
             let Some(entry) = self.history.after(self.delivered) else { break };
             if entry.zxid > end {
@@ -148,6 +164,12 @@ impl Member {
         self.disk.log_ends_at(to);
         self.delivered = self.delivered.min(to);
         self.forget_pending_behind(to);
+    }
+
+    /// It knows only what its disk knows, which ends here. What was decided behind it will be told again.
+    pub(crate) fn recall(&mut self, end: Zxid) {
+        self.committed = self.committed.min(end);
+        self.current_epoch = self.saved_epoch;
     }
 
     /// A whole state has taken the place of the history. The version is that of the configuration which the leader has

@@ -10,9 +10,10 @@ use crate::election::{self, Decision, Elector};
 use crate::entry::Entry;
 use crate::event::{Event, LinkId};
 use crate::leader::Leader;
-use crate::learner::Learner;
+use crate::learner::{Learner, Start, Targets, mixed};
 use crate::member::Member;
 use crate::membership::Configuration;
+use crate::observer_master::ObserverMaster;
 use crate::role_end::{Pause, RoleEnd};
 use crate::settings::{PeerSettings, Recovered, Trust};
 
@@ -24,6 +25,8 @@ pub struct Peer {
     role: Role,
     /// How many connections it has dialled.
     dialed: u64,
+    /// How often it has looked for somebody to observe.
+    turn: u64,
     stopping: Stopping,
 }
 
@@ -70,7 +73,9 @@ pub struct Status {
     pub durable: Zxid,
     /// The last transaction that is known to be committed.
     pub committed: Zxid,
-    /// If it leads: its learners.
+    /// Whom it learns from: its leader, or a follower that serves observers.
+    pub master: Option<ServerId>,
+    /// Who learns from it: if it leads, its learners; if it follows, the observers that it serves.
     pub learners: Vec<LearnerStatus>,
 }
 
@@ -93,7 +98,8 @@ impl Peer {
         let member = Member::new(settings, recovered);
         let mut ballots = Vec::new();
         let elector = Elector::new(member.elector(), member.standing(), now_ms, &mut ballots);
-        let mut peer = Peer { member, elector, role: Role::Looking, dialed: 0, stopping: Stopping::No };
+        let mut peer =
+            Peer { member, elector, role: Role::Looking, dialed: 0, turn: 0, stopping: Stopping::No };
         peer.election(ballots, now_ms, out);
         peer
     }
@@ -103,8 +109,19 @@ impl Peer {
         if let Event::Persisted { io } = event {
             self.member.persisted(io, out);
         }
+        if let Event::TruncateRefused { io } = event {
+            self.member.rewind_refused(io, now_ms, out);
+        }
         let result = match (&mut self.role, event) {
             (Role::Retired, Event::Notification { .. }) => Ok(()),
+            (Role::Learning(learner), Event::ObserverAccepted { link }) => {
+                learner.accept_observer(link, now_ms, out);
+                Ok(())
+            }
+            (_, Event::ObserverAccepted { link }) => {
+                out.push(Action::Close { link, reason: CloseReason::NotFollowing });
+                Ok(())
+            }
             (Role::Looking, Event::Notification { notification, .. })
                 if self.member.adopts(&notification, out) =>
             {
@@ -191,7 +208,7 @@ impl Peer {
 
     /// Sends a packet to the leader that this server serves under.
     pub fn tell_leader(&mut self, packet: Packet, out: &mut Vec<Action>) {
-        if let Role::Learning(learner) = &self.role {
+        if let Role::Learning(learner) = &mut self.role {
             learner.tell_leader(packet, out);
         }
     }
@@ -242,7 +259,10 @@ impl Peer {
     pub fn status(&self) -> Status {
         let (leader, learners) = match &self.role {
             Role::Leading(leader) => (Some(self.member.settings.me), leader.status()),
-            Role::Learning(learner) => (Some(learner.leader()), Vec::new()),
+            Role::Learning(learner) => {
+                let observers = learner.observers().map(ObserverMaster::status);
+                (Some(learner.leader()), observers.unwrap_or_default())
+            }
             Role::Settling { .. } | Role::Looking | Role::Retired => (None, Vec::new()),
         };
         Status {
@@ -251,6 +271,10 @@ impl Peer {
                 Role::Leading(_) | Role::Learning(_) => self.elector.state(),
             },
             leader,
+            master: match &self.role {
+                Role::Learning(learner) => Some(learner.master()),
+                Role::Settling { .. } | Role::Looking | Role::Leading(_) | Role::Retired => None,
+            },
             accepted_epoch: self.member.accepted_epoch,
             current_epoch: self.member.current_epoch,
             logged: self.member.history.last(),
@@ -307,13 +331,38 @@ impl Peer {
                 let leader = Leader::new(&mut self.member, now_ms, out)?;
                 self.role = Role::Leading(Box::new(leader));
             }
-            PeerState::Following | PeerState::Observing => {
-                let link = next_link(&mut self.dialed);
-                self.role = Role::Learning(Box::new(Learner::new(decision.leader, link, now_ms, out)));
+            PeerState::Following => {
+                self.learn(decision.leader, Targets::leader(decision.leader), 0, now_ms, out);
+            }
+            PeerState::Observing => {
+                self.turn += 1;
+                let targets = Targets::of_observer(decision.leader, self.turn, &self.member);
+                let pause_ms = self.random_wait(self.member.settings.observing.reconnect_delay_ms);
+                self.learn(decision.leader, targets, pause_ms, now_ms, out);
             }
             PeerState::Looking => {}
         }
         Ok(())
+    }
+
+    fn learn(
+        &mut self,
+        leader: ServerId,
+        targets: Targets,
+        pause_ms: i64,
+        now_ms: i64,
+        out: &mut Vec<Action>,
+    ) {
+        let link = next_link(&mut self.dialed);
+        let start = Start { now_ms, pause_ms };
+        self.role = Role::Learning(Box::new(Learner::new(leader, targets, link, start, out)));
+    }
+
+    /// A wait below this, another one each time.
+    fn random_wait(&self, below_ms: i64) -> i64 {
+        let PeerSettings { me, observing, .. } = &self.member.settings;
+        let number = mixed(observing.seed, me.0 as u64, self.turn.wrapping_add(self.dialed << 32));
+        if below_ms > 0 { (number % below_ms as u64) as i64 } else { 0 }
     }
 
     /// After every event: the role may have ended, or its epoch may have been established; a settled server
@@ -335,6 +384,7 @@ impl Peer {
         if let Role::Settling { until_ms, lost } = self.role
             && until_ms <= now_ms
             && self.member.disk.is_idle()
+            && !self.member.rewinds(now_ms, out)
         {
             self.role = Role::Looking;
             match self.member.next_leader.take() {
@@ -350,6 +400,10 @@ impl Peer {
 
     /// Looks for a leader. `lost` is the one whose connection broke.
     fn look(&mut self, lost: Option<ServerId>, now_ms: i64, out: &mut Vec<Action>) {
+        if self.member.rewinds(now_ms, out) {
+            self.role = Role::Settling { until_ms: now_ms, lost };
+            return;
+        }
         if let Some(settings) = self.member.news_for_elector() {
             self.elector.reconfigure(settings);
         }
@@ -378,24 +432,39 @@ impl Peer {
                 let link = learner.link();
                 out.push(Action::Close { link, reason: end.reason.clone() });
                 out.push(Action::DiscardSnapshot { link });
+                for link in learner.observers().into_iter().flat_map(ObserverMaster::links) {
+                    out.push(Action::Close { link, reason: CloseReason::RoleEnded });
+                }
             }
             Role::Settling { .. } | Role::Looking | Role::Retired => {}
         }
         let lost = match &self.role {
-            Role::Learning(learner) => Some(learner.leader()),
+            // A follower that served this observer is no reason to doubt the leader.
+            Role::Learning(learner) => Some(learner.leader()).filter(|leader| *leader == learner.master()),
             Role::Settling { .. } | Role::Looking | Role::Leading(_) | Role::Retired => None,
         };
+        let wait_ms = self.wait_before_election();
         // What a leader has only spoken of, and what is not in the log, a restart would not know either.
         self.member.forget_pending_behind(self.member.history.last());
         self.member.forget_announced();
         self.role = match (self.stopping, end.pause) {
             (Stopping::Asked, _) => Role::Retired,
-            (Stopping::No, Pause::None) => Role::Settling { until_ms: now_ms, lost },
+            (Stopping::No, Pause::None) => Role::Settling { until_ms: now_ms + wait_ms, lost },
             // The leader is there; the two did not get on.
             (Stopping::No, Pause::Retry) => {
                 Role::Settling { until_ms: now_ms + self.member.settings.retry_ms, lost: None }
             }
         };
+    }
+
+    /// Many observers may lose one master at once; they do not come all at once. Who was told where to go goes.
+    fn wait_before_election(&self) -> i64 {
+        match self.serving() {
+            Some(Serving::Observing { .. }) if self.member.next_leader.is_none() => {
+                self.random_wait(self.member.settings.observing.election_delay_ms)
+            }
+            Some(_) | None => 0,
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use zebu_proto::{ServerId, Zxid};
 
 use crate::election::{ElectorSettings, Members, Role};
 use crate::membership::Configuration;
+use crate::observing::Observing;
 use crate::quorum::QuorumRule;
 
 /// Settings of a member.
@@ -43,6 +44,8 @@ pub struct PeerSettings {
     pub history: HistoryLimits,
     /// How much may wait on one connection, as a sum of weights, before the learner has to take some.
     pub window: usize,
+    /// How observers are kept.
+    pub observing: Observing,
     /// The last counter that is used in an epoch; [`LAST_COUNTER`] outside of tests.
     pub last_counter: u32,
     /// The configurations of an ensemble whose members may change while it runs. Role, quorum, observers and

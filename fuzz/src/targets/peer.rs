@@ -8,8 +8,8 @@ use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
 use zebu_proto::quorum::{Notification, Packet};
 use zebu_proto::{Reader, ServerId, Zxid};
 use zebu_zab::{
-    Action, Entry, Event, HistoryLimits, IoId, LinkId, LogRead, Peer, PeerSettings, QuorumRule, Recovered,
-    Role, Trust, weight,
+    Action, Entry, Event, HistoryLimits, IoId, LinkId, LogRead, ObserverLog, ObserverMasters, Observing,
+    Peer, PeerSettings, QuorumRule, Recovered, Role, Trust, weight,
 };
 
 use crate::bits::Bits;
@@ -31,6 +31,7 @@ pub(super) fn packets(data: &[u8]) {
 
 struct Rig {
     peer: Peer,
+    log: ObserverLog,
     now_ms: i64,
     io: Option<IoId>,
     dialed: Option<LinkId>,
@@ -40,7 +41,7 @@ struct Rig {
     promised: i64,
 }
 
-fn settings(role: Role) -> PeerSettings {
+fn settings(role: Role, log: ObserverLog) -> PeerSettings {
     let observers = match role {
         Role::Voter => BTreeSet::from([ServerId(9)]),
         Role::Observer => BTreeSet::from([ServerId(2), ServerId(9)]),
@@ -62,13 +63,14 @@ fn settings(role: Role) -> PeerSettings {
         retry_ms: 30,
         history: HistoryLimits { entries: 3, bytes: 1000 },
         window: 500,
+        observing: Observing { log, masters: ObserverMasters::Followers, ..Observing::default() },
         last_counter: zebu_zab::LAST_COUNTER,
         dynamic: None,
     }
 }
 
 impl Rig {
-    fn new(role: Role) -> Rig {
+    fn new(role: Role, log: ObserverLog) -> Rig {
         let last = Zxid::new(1, 3);
         let recovered = Recovered {
             last,
@@ -78,9 +80,18 @@ impl Rig {
             trust: Trust::Trusted,
         };
         let mut out = Vec::new();
-        let peer = Peer::new(settings(role), recovered, 0, &mut out);
-        let mut rig =
-            Rig { peer, now_ms: 0, io: None, dialed: None, accepted: 0, last, delivered: last, promised: 1 };
+        let peer = Peer::new(settings(role, log), recovered, 0, &mut out);
+        let mut rig = Rig {
+            peer,
+            log,
+            now_ms: 0,
+            io: None,
+            dialed: None,
+            accepted: 0,
+            last,
+            delivered: last,
+            promised: 1,
+        };
         rig.perform(out);
         rig
     }
@@ -106,7 +117,8 @@ impl Rig {
                     self.io = Some(io);
                 }
                 Action::Truncate { io, to } => {
-                    assert!(to >= self.peer.status().committed, "what is committed stays");
+                    let stays = to >= self.peer.status().committed || self.log == ObserverLog::InMemory;
+                    assert!(stays, "what is committed stays, unless it was never on disk");
                     if to > self.last {
                         self.handle(Event::TruncateRefused { io });
                     } else {
@@ -168,7 +180,12 @@ impl Rig {
 
 pub(super) fn run(data: &[u8]) {
     let mut bits = Bits::new(data);
-    let mut rig = Rig::new(if bits.below(4) == 0 { Role::Observer } else { Role::Voter });
+    let (role, log) = match bits.below(8) {
+        0 => (Role::Observer, ObserverLog::Written),
+        1 => (Role::Observer, ObserverLog::InMemory),
+        _ => (Role::Voter, ObserverLog::Written),
+    };
+    let mut rig = Rig::new(role, log);
     while !bits.is_empty() {
         match bits.below(10) {
             0 => rig.wait(i64::from(bits.byte()) * 10),
@@ -180,7 +197,10 @@ pub(super) fn run(data: &[u8]) {
             2 => {
                 rig.accepted += 1;
                 let link = LinkId::accepted(rig.accepted % 4);
-                rig.handle(Event::Accepted { link });
+                rig.handle(match rig.accepted / 4 % 2 {
+                    0 => Event::Accepted { link },
+                    _ => Event::ObserverAccepted { link },
+                });
             }
             3 => {
                 if let Some(link) = rig.dialed {

@@ -6,3 +6,4 @@ mod run;
 mod writer;
 
 pub(crate) use run::{Arguments, run};
+pub(crate) use writer::{Servers, Writer};

@@ -9,7 +9,7 @@ use zebu_client::{Client, EnsembleConfig, Error, ErrorCode};
 use zebu_testing::Launch;
 
 use super::places::Places;
-use super::writer::Writer;
+use super::writer::{Servers, Writer};
 use crate::apache::Edition;
 use crate::differential::Random;
 
@@ -141,7 +141,7 @@ impl Walk {
         }
         places.await_service(&[1, 2, 3])?;
         let servers: Vec<String> = (1..=3).map(|id| places.address(id)).collect();
-        let writer = Writer::start(&servers.join(",")).await?;
+        let writer = Writer::start(&servers.join(","), Servers::Members).await?;
         Ok(Walk { places, members: vec![1, 2, 3], writer, started: Instant::now() })
     }
 

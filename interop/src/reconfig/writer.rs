@@ -11,7 +11,16 @@ use zebu_client::{Client, ErrorCode};
 /// What it writes below.
 const DIRECTORY: &str = "/written";
 
-pub(super) struct Writer {
+/// Which servers it uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Servers {
+    /// Those that are members, whoever that is.
+    Members,
+    /// Those that it was given.
+    Given,
+}
+
+pub(crate) struct Writer {
     client: Client,
     stop: Arc<AtomicBool>,
     acknowledged: Arc<AtomicU64>,
@@ -20,18 +29,21 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) async fn start(servers: &str) -> Result<Writer> {
+    pub(crate) async fn start(servers: &str, which: Servers) -> Result<Writer> {
         let client = Client::builder(servers)?.session_timeout(Duration::from_secs(10)).connect().await?;
         client.create(DIRECTORY).await?;
         let stop = Arc::new(AtomicBool::new(false));
         let acknowledged = Arc::new(AtomicU64::new(0));
         let writing = tokio::spawn(write(client.clone(), stop.clone(), acknowledged.clone()));
-        let following = tokio::spawn(follow(client.clone()));
+        let following = match which {
+            Servers::Members => tokio::spawn(follow(client.clone())),
+            Servers::Given => tokio::spawn(std::future::ready(())),
+        };
         Ok(Writer { client, stop, acknowledged, writing, following })
     }
 
     /// Waits until something more was acknowledged.
-    pub(super) async fn goes_on(&self) -> Result<()> {
+    pub(crate) async fn goes_on(&self) -> Result<()> {
         let before = self.acknowledged.load(Ordering::Acquire);
         for _ in 0..600 {
             if self.acknowledged.load(Ordering::Acquire) > before + 5 {
@@ -43,7 +55,7 @@ impl Writer {
     }
 
     /// Ends; everything that was acknowledged must be at this server. Returns how much that is.
-    pub(super) async fn finish(self, server: &str) -> Result<usize> {
+    pub(crate) async fn finish(self, server: &str) -> Result<usize> {
         self.stop.store(true, Ordering::Release);
         let acknowledged = self.writing.await.context("the writer panicked")??;
         self.following.abort();

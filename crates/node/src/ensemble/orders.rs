@@ -3,7 +3,7 @@
 
 use zebu_proto::quorum::{Notification, Packet};
 use zebu_proto::{ServerId, Zxid};
-use zebu_zab::{CloseReason, Configuration, Entry, IoId, LinkId, Serving};
+use zebu_zab::{CloseReason, Configuration, Door, Entry, IoId, LinkId, Serving};
 
 use crate::core::LogBatch;
 
@@ -17,12 +17,14 @@ pub enum Order {
         /// What.
         notification: Notification,
     },
-    /// Connect to the quorum port of a server.
+    /// Connect to a server.
     Dial {
         /// The number of the connection.
         link: LinkId,
         /// To whom.
         to: ServerId,
+        /// At which of its ports.
+        door: Door,
     },
     /// Send a packet.
     Send {

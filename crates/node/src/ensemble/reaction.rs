@@ -1,6 +1,7 @@
 //! What a member does about what its peer wants: most becomes an order for whoever runs it, some is for its role,
 //! and whatever speaks of the state waits until the state is there.
 
+use zebu_proto::Zxid;
 use zebu_zab::{Action, Entry, LinkId};
 
 use super::orders::{DiskOrder, Order};
@@ -26,7 +27,7 @@ impl Node {
     fn react(&mut self, action: Action, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
         match action {
             Action::Notify { to, notification } => self.order(Order::Notify { to, notification }),
-            Action::Dial { link, to } => self.order(Order::Dial { link, to }),
+            Action::Dial { link, to, door } => self.order(Order::Dial { link, to, door }),
             Action::Send { link, packet } => self.order(Order::Send { link, packet }),
             Action::Close { link, reason } => {
                 self.forget_stream(link);
@@ -43,7 +44,10 @@ impl Node {
                     member.orders.appended(io);
                 }
             }
-            Action::Truncate { io, to } => self.order_disk(DiskOrder::Truncate { io, to }),
+            Action::Truncate { io, to } => {
+                self.forget_decided_behind(to, lanes);
+                self.order_disk(DiskOrder::Truncate { io, to });
+            }
             Action::InstallSnapshot { io, link, tail, zxid } => {
                 self.forget_decided(lanes);
                 self.order_disk(DiskOrder::InstallSnapshot { io, link, tail, zxid });
@@ -130,6 +134,20 @@ impl Node {
     fn forget_decided(&mut self, lanes: &mut impl Lanes) {
         let Some(member) = self.desk.member() else { return };
         for decided in std::mem::take(&mut member.decided) {
+            if let Decided::Transaction(proposal) = decided {
+                self.desk.give_up(proposal.origin, lanes);
+            }
+        }
+    }
+
+    /// An observer without a log goes back to what is on disk: what it has not applied yet comes again.
+    fn forget_decided_behind(&mut self, to: Zxid, lanes: &mut impl Lanes) {
+        let Some(member) = self.desk.member() else { return };
+        let is_behind = |decided: &Decided| matches!(decided, Decided::Transaction(proposal) if proposal.entry.header.zxid > to);
+        let (behind, rest): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut member.decided).into_iter().partition(is_behind);
+        member.decided = rest.into();
+        for decided in behind {
             if let Decided::Transaction(proposal) = decided {
                 self.desk.give_up(proposal.origin, lanes);
             }

@@ -295,3 +295,26 @@ fn digests_that_differ_are_counted() {
         assert_eq!(member.world.node.digest_mismatches(), mismatches);
     }
 }
+
+/// An observer without a log goes back to its disk: what it has not applied yet comes again, and must not be applied to
+/// a state that lacks what was before it.
+#[test]
+fn what_is_not_applied_goes_with_what_is_not_on_disk() {
+    let mut member = Member::learner();
+    let session = SessionId(7);
+    member.deliver(session, 0, Txn::CreateSession { timeout_ms: 4000 });
+    let delivery = member.transaction(session, 0, Txn::CreateSession { timeout_ms: 5000 });
+    member.want([Action::StopServing, delivery, Action::Truncate { io: IoId(9), to: zxid(1) }]);
+    assert!(!member.world.node.has_committed());
+    let orders = member.take_orders();
+    assert!(
+        orders
+            .iter()
+            .any(|order| matches!(order, Order::Disk(DiskOrder::Truncate { to, .. }) if *to == zxid(1)))
+    );
+
+    // What is on disk stays to be applied.
+    let delivery = member.transaction(session, 0, Txn::CreateSession { timeout_ms: 6000 });
+    member.want([delivery, Action::Truncate { io: IoId(10), to: zxid(3) }]);
+    assert!(member.world.node.has_committed());
+}

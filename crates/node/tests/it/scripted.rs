@@ -107,6 +107,7 @@ impl Membership for Scripted {
             logged: script.committed,
             durable: script.committed,
             committed: script.committed,
+            master: None,
             learners: Vec::new(),
         }
     }

@@ -190,6 +190,7 @@ impl Trio {
             retry_ms: 100,
             history,
             window: 1 << 20,
+            observing: zebu_zab::Observing::default(),
             last_counter: zebu_zab::LAST_COUNTER,
             dynamic: dynamic.cloned(),
         };
@@ -398,7 +399,7 @@ impl Trio {
                     self.mail.push_back((due_ms, to, Event::Notification { from: id, notification }));
                 }
             }
-            Order::Dial { link, to } => self.dial(id, link, to),
+            Order::Dial { link, to, .. } => self.dial(id, link, to),
             Order::Send { link, packet } => {
                 let weight = weight(&packet);
                 if let Some((to, other)) = self.server(id).links.get(&link).copied() {

@@ -1,15 +1,16 @@
 //! Reads the membership of a configuration and checks that its lines belong together: members, groups,
 //! weights, the dynamic file, `myid`, and whether the result is one server or an ensemble.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use zebu_proto::ServerId;
-use zebu_zab::membership::{Addresses, parse_member, parse_role};
+use zebu_zab::membership::{Addresses, Groups, parse_member, parse_role};
 
 use super::findings::Origin;
 use super::load::Surroundings;
 use super::membership::{Membership, QuorumRule, Role, Shape};
+use super::observers::read_observers;
 use super::properties;
 use super::protection;
 use super::reader::{Reader, Unit};
@@ -33,14 +34,13 @@ pub(super) fn read_membership(
         sync_limit: ticks(reader, "syncLimit"),
         connect_limit: ticks(reader, "connectToLearnerMasterLimit"),
         leader_serves: !reader.is_word("leaderServes", "no", "yes"),
+        observers: read_observers(reader),
         ..Membership::default()
     };
     membership.election_connect_timeout = reader.millis("cnxTimeout", 1, membership.election_connect_timeout);
     read_peer_type(reader, &mut membership);
     read_election_algorithm(reader);
-    for key in ["syncEnabled", "multiAddress.reachabilityCheckEnabled"] {
-        reader.strict_switch(key, true);
-    }
+    reader.strict_switch("multiAddress.reachabilityCheckEnabled", true);
     let lines = member_lines(reader, &mut membership, surroundings);
     read_members(reader, &lines, &mut membership);
     read_quorum_rule(reader, &lines, &mut membership);
@@ -210,13 +210,22 @@ fn read_quorum_rule(reader: &mut Reader<'_>, lines: &BTreeMap<String, Setting>, 
         }
     }
     let Some(origin) = hierarchical else { return };
-    for (&id, member) in &membership.members {
-        weight_of.entry(id).or_insert(1);
-        if member.role == Role::Participant && !group_of.contains_key(&id) {
-            reader.findings.error(&origin, format!("Server {} is not in a group", id.0));
-        }
-    }
+    let mut groups = Groups { group_of, weight_of };
+    groups.weigh(&membership.members);
+    check_groups(reader, &origin, &groups, membership);
+    let Groups { group_of, weight_of } = groups;
     membership.quorum = QuorumRule::Hierarchical { group_of, weight_of };
+}
+
+fn check_groups(reader: &mut Reader<'_>, origin: &Origin, groups: &Groups, membership: &Membership) {
+    let participants = membership.members.iter().filter(|(_, member)| member.role == Role::Participant);
+    let voters: BTreeSet<ServerId> = participants.map(|(id, _)| *id).collect();
+    let mut alone = voters.iter().filter(|id| !groups.group_of.contains_key(id)).peekable();
+    if alone.peek().is_some() {
+        alone.for_each(|id| reader.findings.error(origin, format!("Server {} is not in a group", id.0)));
+    } else if let Err(why) = groups.hierarchy(&voters) {
+        reader.findings.error(origin, why.to_string());
+    }
 }
 
 /// The first line of `myid`, not trimmed. A server without the file is fine while it stands alone.

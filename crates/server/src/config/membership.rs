@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use zebu_proto::ServerId;
 
+use super::observers::ObserverConfig;
+
 pub use zebu_zab::membership::{HostPort, Member, MemberRole as Role, PeerAddress};
 
 /// The ensemble part of a configuration.
@@ -34,6 +36,8 @@ pub struct Membership {
     pub version: u64,
     /// `leaderServes`: the leader accepts clients.
     pub leader_serves: bool,
+    /// How observers are kept.
+    pub observers: ObserverConfig,
     /// `cnxTimeout`: election connect timeout.
     pub election_connect_timeout: Duration,
     /// Whether this describes an ensemble.
@@ -56,6 +60,7 @@ impl Default for Membership {
             dynamic_file: None,
             version: 0,
             leader_serves: true,
+            observers: ObserverConfig::default(),
             election_connect_timeout: Duration::from_secs(5),
             shape: Shape::Standalone,
             peer_type: None,
@@ -90,7 +95,7 @@ pub enum QuorumRule {
     Hierarchical {
         /// Group of each participant.
         group_of: BTreeMap<ServerId, i64>,
-        /// Weight of each server; 1 unless it was said.
+        /// Weight of each participant, 1 unless it was said; and of others if it was said.
         weight_of: BTreeMap<ServerId, i64>,
     },
     /// Majority, except that two voters ask this file.

@@ -43,11 +43,6 @@ pub(super) fn check(settings: &Settings, membership: &Membership, findings: &mut
         );
         findings.mixed(&setting.origin, text);
     }
-    if let Some(setting) = settings.get("observerMasterPort") {
-        let text = "observerMasterPort: this version serves no observers unless it leads; observers must be able to \
-                    reach every other server";
-        findings.mixed(&setting.origin, text);
-    }
     if let QuorumRule::Oracle(path) = &membership.quorum {
         let text = format!("oraclePath {}: this version asks no oracle; use three servers", path.display());
         findings.mixed(&settings.whole, text);

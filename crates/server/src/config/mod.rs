@@ -12,6 +12,7 @@ pub mod load;
 pub mod membership;
 mod mixed;
 mod nearest;
+pub mod observers;
 pub mod properties;
 mod protection;
 mod reader;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use zebu_proto::ServerId;
 
 use super::membership::{QuorumRule, Role};
+use super::observers::ObserverConfig;
 use super::*;
 use crate::four_letter::Word;
 
@@ -615,6 +616,28 @@ fn member_lines_with_mistakes() {
 }
 
 #[test]
+fn how_observers_are_kept() {
+    let observers = |text: &str| with_base(text).config().membership.observers;
+    assert_eq!(observers(""), ObserverConfig::default());
+    assert!(!observers("syncEnabled=false\n").writes);
+    assert!(observers("syncEnabled=false\nobserver.syncEnabled=true\n").writes, "the property wins");
+    let case = with_base("").word("zookeeper.observer.syncEnabled=false");
+    assert!(!case.config().membership.observers.writes);
+    assert_eq!(observers("observerMasterPort=2191\n").master_port, Some(2191));
+    for off in ["0", "-1"] {
+        assert_eq!(observers(&format!("observerMasterPort={off}\n")).master_port, None);
+    }
+    let slow =
+        observers("observer.election.DelayMs=7\nobserver.reconnectDelayMs=8\nobserverMaster.sizeLimit=9\n");
+    let delays = [slow.election_delay, slow.reconnect_delay].map(|delay| delay.as_millis());
+    assert_eq!((delays, slow.recent_bytes), ([7, 8], 9));
+    with_base("observerMasterPort=65536\nsyncEnabled=1\n").errors(&[
+        "zoo.cfg:4: observerMasterPort = \"65536\" is not valid; allowed: -2147483648 to 65535 (a TCP port)",
+        "zoo.cfg:5: syncEnabled = \"1\" is not valid; allowed: true or false",
+    ]);
+}
+
+#[test]
 fn groups_and_weights() {
     let case = with_base("server.1=a:1:2\ngroup.1=1\nweight.1=3\n");
     let QuorumRule::Hierarchical { group_of, weight_of } = case.config().membership.quorum else {
@@ -629,6 +652,13 @@ fn groups_and_weights() {
         "zoo.cfg:8: groupie is not valid; allowed: group.N and weight.N",
     ]);
     with_base("server.1=a:1:2\nweight.1=1\n").errors(&["zoo.cfg:5: Server 1 is not in a group"]);
+    for (lines, why) in [
+        ("group.1=1\nweight.1=0\n", "no group has any weight, so there is no quorum"),
+        ("group.1=1\nweight.1=-1\n", "weight.1=-1: a weight is zero or more"),
+        ("group.1=1:2\n", "server 2 is in a group, but is no participant; take it out"),
+    ] {
+        with_base(&format!("server.1=a:1:2\n{lines}")).errors(&[&format!("zoo.cfg:5: {why}")]);
+    }
 }
 
 #[test]
@@ -695,7 +725,6 @@ fn what_keeps_a_member_from_a_mixed_ensemble_is_named() {
     for (line, beginning) in [
         ("sslQuorum=true", "zoo.cfg:9: sslQuorum=true: the other servers speak TLS"),
         ("quorum.auth.enableSasl=true", "zoo.cfg:9: quorum.auth.enableSasl=true: the other servers ask"),
-        ("observerMasterPort=2191", "zoo.cfg:9: observerMasterPort: this version serves no observers"),
         ("closeSessionTxn.enabled=false", "zoo.cfg:9: closeSessionTxn.enabled=false: transactions"),
     ] {
         let found = mixed(&format!("{line}\n"));

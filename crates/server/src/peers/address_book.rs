@@ -20,6 +20,8 @@ const KNOWN_MAX: usize = 300;
 pub(super) enum Port {
     Election,
     Quorum,
+    /// Where followers serve observers: the same number everywhere.
+    ObserverMaster,
 }
 
 /// The addresses of all members.
@@ -32,6 +34,7 @@ pub(super) struct AddressBook {
     /// Where they are if what is proposed was decided meanwhile.
     proposed: Mutex<BTreeMap<ServerId, Vec<PeerAddress>>>,
     listen_everywhere: bool,
+    observer_master_port: Option<u16>,
     connect_timeout: Duration,
 }
 
@@ -46,6 +49,7 @@ impl AddressBook {
             members: Mutex::default(),
             proposed: Mutex::default(),
             listen_everywhere: membership.listen_on_all_addresses,
+            observer_master_port: membership.observers.master_port,
             connect_timeout: membership.election_connect_timeout,
         };
         book.replace(&membership.members);
@@ -97,6 +101,11 @@ impl AddressBook {
         self.own(|address| address.quorum_port)
     }
 
+    /// Where this server serves observers while it follows, if it is to.
+    pub(super) fn own_observer_master(&self) -> Option<(String, u16)> {
+        self.observer_master_port.map(|port| self.own(|_| port))
+    }
+
     fn own(&self, port: impl Fn(&PeerAddress) -> u16) -> (String, u16) {
         let own = locked(&self.own);
         let host = match &*own {
@@ -123,6 +132,7 @@ impl AddressBook {
             let number = match port {
                 Port::Election => address.election_port,
                 Port::Quorum => address.quorum_port,
+                Port::ObserverMaster => self.observer_master_port.unwrap_or(0),
             };
             let attempt = TcpStream::connect((address.host.as_str(), number));
             match timeout(self.connect_timeout, attempt).await {

@@ -13,7 +13,7 @@ use tracing::{debug, warn};
 use zebu_proto::ServerId;
 use zebu_proto::quorum::Packet;
 use zebu_tree::Tree;
-use zebu_zab::{Event, LinkId};
+use zebu_zab::{Door, Event, LinkId};
 
 use super::address_book::{AddressBook, Port};
 use super::link::{self, Outgoing};
@@ -45,8 +45,8 @@ impl Links {
         }
     }
 
-    /// Accepts learners; whether this server leads them is the brain's business.
-    pub(super) async fn listen(self: Arc<Self>, listener: TcpListener) {
+    /// Accepts learners at a port; whether this server leads them is the brain's business.
+    pub(super) async fn listen(self: Arc<Self>, listener: TcpListener, door: Door) {
         loop {
             match listener.accept().await {
                 Ok((stream, from)) => {
@@ -55,7 +55,11 @@ impl Links {
                         continue;
                     }
                     let link = LinkId::accepted(self.accepted.fetch_add(1, Relaxed) + 1);
-                    self.start(link, stream, Event::Accepted { link });
+                    let news = match door {
+                        Door::Quorum => Event::Accepted { link },
+                        Door::ObserverMaster => Event::ObserverAccepted { link },
+                    };
+                    self.start(link, stream, news);
                 }
                 Err(error) => {
                     warn!(%error, "a learner could not be accepted; trying again");
@@ -65,10 +69,14 @@ impl Links {
         }
     }
 
-    pub(super) fn dial(self: &Arc<Self>, link: LinkId, to: ServerId) {
+    pub(super) fn dial(self: &Arc<Self>, link: LinkId, to: ServerId, door: Door) {
         let links = self.clone();
         tokio::spawn(async move {
-            match links.book.connect(to, Port::Quorum).await {
+            let port = match door {
+                Door::Quorum => Port::Quorum,
+                Door::ObserverMaster => Port::ObserverMaster,
+            };
+            match links.book.connect(to, port).await {
                 Ok(stream) => {
                     links.start(link, stream, Event::Dialed { link });
                 }

@@ -21,7 +21,7 @@ use zebu_node::Order;
 use zebu_proto::Zxid;
 use zebu_storage::{Directories, FileDisk, read_after};
 use zebu_tree::Tree;
-use zebu_zab::{Configuration, Entry, Event, LinkId, LogRead};
+use zebu_zab::{Configuration, Door, Entry, Event, LinkId, LogRead, Serving};
 
 use crate::inbox::Urgent;
 use crate::serve_error::ServeError;
@@ -49,6 +49,8 @@ pub(crate) struct Peers {
 struct Doors {
     election: JoinHandle<()>,
     quorum: JoinHandle<()>,
+    /// Open only while this server follows, as ZooKeeper has it.
+    observers: Option<JoinHandle<()>>,
 }
 
 impl Peers {
@@ -61,7 +63,8 @@ impl Peers {
         let links = Arc::new(Links::new(shared, book.clone()));
         let doors = Doors {
             election: tokio::spawn(election.listen(election_port)),
-            quorum: tokio::spawn(links.clone().listen(quorum_port)),
+            quorum: tokio::spawn(links.clone().listen(quorum_port, Door::Quorum)),
+            observers: None,
         };
         Ok(Peers { runtime: Handle::current(), book, election, links, doors: Mutex::new(doors) })
     }
@@ -88,7 +91,22 @@ impl Peers {
         if before.1 != self.book.own_quorum() {
             doors.quorum.abort();
             let (links, address) = (self.links.clone(), self.book.own_quorum());
-            doors.quorum = tokio::spawn(async move { links.listen(bind_again(&address).await).await });
+            doors.quorum =
+                tokio::spawn(async move { links.listen(bind_again(&address).await, Door::Quorum).await });
+        }
+    }
+
+    /// This server serves in another way, or not any more: observers find it only while it follows.
+    pub(crate) fn serves(&self, serving: Option<Serving>) {
+        let _context = self.runtime.enter();
+        let mut doors = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(observers) = doors.observers.take() {
+            observers.abort();
+        }
+        if let (Some(Serving::Following { .. }), Some(address)) = (serving, self.book.own_observer_master()) {
+            let links = self.links.clone();
+            let listen = async move { links.listen(bind_again(&address).await, Door::ObserverMaster).await };
+            doors.observers = Some(tokio::spawn(listen));
         }
     }
 
@@ -97,7 +115,7 @@ impl Peers {
         let _context = self.runtime.enter();
         match order {
             Order::Notify { to, notification } => self.election.send(to, &notification),
-            Order::Dial { link, to } => self.links.dial(link, to),
+            Order::Dial { link, to, door } => self.links.dial(link, to, door),
             Order::Send { link, packet } => {
                 sync_report::sent(link, &packet, self.links.metrics());
                 self.links.send(link, packet);
@@ -164,7 +182,7 @@ async fn bind_again(address: &(String, u16)) -> TcpListener {
         match bind(address).await {
             Ok(listener) => return listener,
             Err(error) => {
-                warn!(%error, "a port of this member's new address cannot be opened; trying again");
+                warn!(%error, "a port of this member cannot be opened; trying again");
                 tokio::time::sleep(BIND_RETRY).await;
             }
         }

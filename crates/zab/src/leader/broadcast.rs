@@ -3,14 +3,13 @@
 use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
 
-use super::learner_link::{Kind, Phase, Step as LearnerStep};
-use super::stream::next_zxid;
 use super::{Leader, Step};
 use crate::action::{Action, CloseReason};
 use crate::entry::Entry;
 use crate::event::LinkId;
 use crate::member::Member;
 use crate::role_end::RoleEnd;
+use crate::teaching::{Kind, LearnerStep, Phase, next_zxid};
 
 impl Leader {
     pub(crate) fn next_zxid(&self, member: &Member) -> Option<Zxid> {
@@ -73,12 +72,7 @@ impl Leader {
         member: &Member,
         out: &mut Vec<Action>,
     ) {
-        if let Some(learner) = self.learners.get_mut(&link)
-            && let LearnerStep::Flowing(_, cursor) = &mut learner.step
-        {
-            cursor.answers.push_back((after, packet));
-            self.pump(link, member, out);
-        }
+        self.teach(link, member, |learner, course| learner.answer(link, after, packet, course, out));
     }
 
     /// A learner has something on disk.

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use zebu_proto::{ServerId, Zxid};
 
-use super::learner_link::{Kind, Phase, Step as LearnerStep};
 use super::{Leader, Step};
 use crate::action::Action;
 use crate::member::Member;
 use crate::quorum::QuorumRule;
+use crate::teaching::{Kind, LearnerStep, Phase};
 
 /// What each server has acknowledged.
 pub(super) type Acks = Vec<(ServerId, Zxid)>;

@@ -7,12 +7,12 @@ use zebu_proto::quorum::Packet;
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
 use zebu_proto::{ServerId, Zxid};
 
-use super::learner_link::{Identity, Kind, Position, Step as LearnerStep};
 use super::{Leader, Step, Synchronising, limit_ms};
 use crate::action::{Action, CloseReason};
 use crate::event::LinkId;
 use crate::member::Member;
 use crate::role_end::{Pause, RoleEnd};
+use crate::teaching::{Identity, Kind, LearnerStep, Position};
 
 /// What a learner says instead of its epoch when it must not be counted.
 const NOT_COUNTED: i32 = -1;

@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use zebu_proto::ServerId;
 use zebu_proto::quorum::Packet;
 
-use super::learner_link::{Cursor, Kind, LearnerLink, Phase, Step as LearnerStep};
-use super::stream::next_zxid;
 use super::{Leader, Step, limit_ms};
 use crate::action::{Action, CloseReason};
 use crate::event::LinkId;
 use crate::member::Member;
 use crate::role_end::RoleEnd;
+use crate::teaching::{Cursor, Kind, LearnerLink, LearnerStep, Phase, next_zxid};
 
 impl Leader {
     pub(crate) fn deadline(&self) -> i64 {
@@ -102,16 +101,6 @@ impl Leader {
             return Err(RoleEnd::because(CloseReason::Silent));
         }
         Ok(())
-    }
-}
-
-impl LearnerLink {
-    /// Before it has accepted the history, what it is sent keeps it patient.
-    fn takes_pings(&self) -> bool {
-        matches!(
-            &self.step,
-            LearnerStep::Flowing(_, cursor) if matches!(cursor.phase, Phase::Accepted | Phase::UpToDate)
-        )
     }
 }
 

@@ -2,13 +2,10 @@
 //! Each step is a type. A learner that breaks the protocol loses its connection, nothing else.
 
 mod broadcast;
-mod choice;
 mod counting;
 mod discovery;
-mod learner_link;
 mod liveness;
 mod reconfig;
-mod stream;
 mod sync;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,8 +20,9 @@ use crate::packet_name::packet_name;
 use crate::peer::LearnerStatus;
 use crate::quorum::QuorumRule;
 use crate::role_end::RoleEnd;
-use learner_link::{Kind, LearnerLink, Phase, Step as LearnerStep};
+use crate::teaching::{Course, Kind, LearnerLink, LearnerStep, Phase};
 use reconfig::Leaving;
+use sync::decided;
 
 /// A server that was elected.
 #[derive(Debug)]
@@ -126,15 +124,7 @@ impl Leader {
     }
 
     pub(crate) fn status(&self) -> Vec<LearnerStatus> {
-        let status = |(&link, learner): (&LinkId, &LearnerLink)| {
-            let server = learner.step.identity()?.server;
-            let (synced, acked) = match &learner.step {
-                LearnerStep::Flowing(_, cursor) => (cursor.phase == Phase::UpToDate, cursor.acked),
-                _ => (false, Zxid::ZERO),
-            };
-            Some(LearnerStatus { link, server, synced, acked })
-        };
-        self.learners.iter().filter_map(status).collect()
+        self.learners.iter().filter_map(|(&link, learner)| learner.status(link)).collect()
     }
 
     /// Takes an event of a connection, or of the disk.
@@ -147,8 +137,7 @@ impl Leader {
     ) -> Result<(), RoleEnd> {
         match event {
             Event::Accepted { link } => {
-                let learner = LearnerLink { step: LearnerStep::Stranger, heard_ms: now_ms, waiting: 0 };
-                self.learners.insert(link, learner);
+                self.learners.insert(link, LearnerLink::new(now_ms));
             }
             Event::LinkDown { link } => self.forget(link, out),
             Event::Packet { link, packet } => {
@@ -161,10 +150,7 @@ impl Leader {
             }
             Event::Sent { link, weight } => {
                 if let Some(learner) = self.learners.get_mut(&link) {
-                    learner.waiting = learner.waiting.saturating_sub(weight);
-                    if !learner.is_up_to_date() {
-                        learner.heard_ms = now_ms;
-                    }
+                    learner.took(weight, now_ms);
                 }
                 self.pump(link, member, out);
                 return self.finish_hand_over(member);
@@ -183,6 +169,7 @@ impl Leader {
             Event::LogRead { link, read } => self.log_read(link, read, member, out),
             Event::Persisted { .. } => return self.progressed(member, now_ms, out),
             Event::Notification { .. }
+            | Event::ObserverAccepted { .. }
             | Event::Dialed { .. }
             | Event::DialFailed { .. }
             | Event::SnapshotReceived { .. }
@@ -265,7 +252,54 @@ impl Leader {
     }
 
     fn epoch(&self) -> Option<u32> {
-        match &self.step {
+        self.step.epoch()
+    }
+
+    /// Does something with a learner that is in the history of this epoch.
+    fn teach<R>(
+        &mut self,
+        link: LinkId,
+        member: &Member,
+        lesson: impl FnOnce(&mut LearnerLink, &Course<'_>) -> R,
+    ) -> Option<R> {
+        let config = match &self.step {
+            Step::Synchronising(_) => member.last_seen_text(),
+            _ => &member.settings.config,
+        };
+        let course = Course {
+            history: &member.history,
+            epoch: self.step.epoch()?,
+            decided: decided(&self.step, member),
+            delivered: member.delivered(),
+            config,
+            activated: &self.activated,
+            window: member.settings.window,
+        };
+        self.learners.get_mut(&link).map(|learner| lesson(learner, &course))
+    }
+
+    fn send(&mut self, link: LinkId, packet: Packet, out: &mut Vec<Action>) {
+        if let Some(learner) = self.learners.get_mut(&link) {
+            learner.send(link, packet, out);
+        }
+    }
+
+    fn pump_all(&mut self, member: &Member, out: &mut Vec<Action>) {
+        let links: Vec<LinkId> = self.links().collect();
+        for link in links {
+            self.pump(link, member, out);
+        }
+    }
+
+    /// Sends what a learner can take.
+    fn pump(&mut self, link: LinkId, member: &Member, out: &mut Vec<Action>) {
+        self.teach(link, member, |learner, course| learner.pump(link, course, out));
+    }
+}
+
+impl Step {
+    fn epoch(&self) -> Option<u32> {
+        match self {
             Step::Gathering { .. } | Step::Promising { .. } => None,
             Step::Polling { epoch, .. }
             | Step::Established { epoch }
@@ -273,12 +307,6 @@ impl Leader {
             | Step::Leaving(Leaving { epoch, .. }) => Some(*epoch),
             Step::Synchronising(synchronising) => Some(synchronising.epoch),
         }
-    }
-}
-
-impl LearnerLink {
-    fn is_up_to_date(&self) -> bool {
-        matches!(&self.step, LearnerStep::Flowing(_, cursor) if cursor.phase == Phase::UpToDate)
     }
 }
 

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 
 use zebu_proto::{ServerId, Zxid};
 
-use super::learner_link::{Kind, Phase, Step as LearnerStep};
 use super::{Leader, Step};
 use crate::member::Member;
 use crate::membership::Configuration;
 use crate::quorum::QuorumRule;
 use crate::role_end::RoleEnd;
+use crate::teaching::{Kind, LearnerStep, Phase};
 
 /// A leader that goes: everybody is to hear of it first, and its clients are to get their answers.
 #[derive(Debug)]

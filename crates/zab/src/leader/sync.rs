@@ -1,103 +1,28 @@
-//! The beginning of a synchronisation: the choice of its kind, and the quorum that ends the first one.
-
-use std::collections::VecDeque;
+//! The history of a new leader: who gets it, and the quorum whose word makes it decided.
 
 use zebu_proto::Zxid;
-use zebu_proto::quorum::Packet;
 
-use super::choice::{Choice, choose};
-use super::learner_link::{Cursor, Identity, Phase, Position, Reading, Step as LearnerStep};
 use super::{Leader, Step};
-use crate::action::{Action, CloseReason, Serving};
+use crate::action::{Action, Serving};
 use crate::event::{LinkId, LogRead};
 use crate::member::Member;
 
 impl Leader {
-    /// The end of what may be committed to learners: decided, or decided by accepting this epoch.
-    pub(super) fn decided(&self, member: &Member) -> Zxid {
-        match &self.step {
-            Step::Synchronising(synchronising) => synchronising.initial,
-            _ => member.committed(),
-        }
-    }
-
     /// Begins to bring a learner up to date that has promised the epoch.
     pub(super) fn synchronise(&mut self, link: LinkId, member: &Member, out: &mut Vec<Action>) {
-        let decided = self.decided(member);
-        let Some(learner) = self.learners.get_mut(&link) else { return };
-        let LearnerStep::Promised(identity, position) = learner.step else { return };
-        match choose(&member.history, decided, position.last) {
-            Choice::Diff { after } => {
-                self.send(link, Packet::Diff { zxid: decided }, out);
-                self.flow(link, identity, after, Reading::Nothing, member, out);
-            }
-            Choice::Truncate { to } => {
-                self.send(link, Packet::Trunc { zxid: to }, out);
-                self.flow(link, identity, to, Reading::Nothing, member, out);
-            }
-            Choice::Log { after } => {
-                learner.step = LearnerStep::Probing(identity, Position { last: after });
-                out.push(Action::ReadLog { link, after, up_to: member.history.floor() });
-            }
-            Choice::Snapshot => self.stream_snapshot(link, identity, member, out),
-        }
+        self.teach(link, member, |learner, course| learner.synchronise(link, course, out));
     }
 
-    fn stream_snapshot(&mut self, link: LinkId, identity: Identity, member: &Member, out: &mut Vec<Action>) {
-        let zxid = member.delivered();
-        if let Some(learner) = self.learners.get_mut(&link) {
-            learner.step = LearnerStep::Streaming(identity, zxid);
-            self.send(link, Packet::Snap { zxid }, out);
-            out.push(Action::StreamSnapshot { link, zxid });
-        }
-    }
-
-    /// The state is on its way; what was decided since it began follows, before the learner may rely on it.
+    /// The state is on its way.
     pub(super) fn snapshot_sent(&mut self, link: LinkId, member: &Member, out: &mut Vec<Action>) {
-        let step = self.learners.get(&link).map(|learner| &learner.step);
-        if let Some(&LearnerStep::Streaming(identity, zxid)) = step {
-            self.flow(link, identity, zxid, Reading::Nothing, member, out);
-        }
+        self.teach(link, member, |learner, course| learner.snapshot_sent(link, course, out));
     }
 
     /// The log has answered.
     pub(super) fn log_read(&mut self, link: LinkId, read: LogRead, member: &Member, out: &mut Vec<Action>) {
-        let decided = self.decided(member);
-        let Some(learner) = self.learners.get_mut(&link) else { return };
-        match (&mut learner.step, read) {
-            (LearnerStep::Probing(identity, position), LogRead::Entries(entries)) => {
-                let (identity, after) = (*identity, position.last);
-                self.send(link, Packet::Diff { zxid: decided }, out);
-                self.flow(link, identity, after, Reading::Here(VecDeque::from(entries)), member, out);
-            }
-            (LearnerStep::Probing(identity, _), LogRead::Unavailable) => {
-                let identity = *identity;
-                self.stream_snapshot(link, identity, member, out);
-            }
-            (LearnerStep::Flowing(_, cursor), LogRead::Entries(entries)) => {
-                cursor.reading = Reading::Here(VecDeque::from(entries));
-                self.pump(link, member, out);
-            }
-            (LearnerStep::Flowing(..), LogRead::Unavailable) => {
-                self.close(link, CloseReason::HistoryGone, out);
-            }
-            _ => {}
-        }
-    }
-
-    fn flow(
-        &mut self,
-        link: LinkId,
-        identity: Identity,
-        after: Zxid,
-        reading: Reading,
-        member: &Member,
-        out: &mut Vec<Action>,
-    ) {
-        let decided = self.decided(member);
-        if let Some(learner) = self.learners.get_mut(&link) {
-            learner.step = LearnerStep::Flowing(identity, Cursor { reading, ..Cursor::new(after, decided) });
-            self.pump(link, member, out);
+        let result = self.teach(link, member, |learner, course| learner.log_read(link, read, course, out));
+        if let Some(Err(reason)) = result {
+            self.close(link, reason, out);
         }
     }
 
@@ -129,16 +54,16 @@ impl Leader {
 
     /// Lets a learner serve that has accepted the history, if there is a quorum.
     pub(super) fn release(&mut self, link: LinkId, member: &Member, out: &mut Vec<Action>) {
-        if !matches!(self.step, Step::Established { .. } | Step::HandingOver { .. }) {
-            return;
+        if matches!(self.step, Step::Established { .. } | Step::HandingOver { .. }) {
+            self.teach(link, member, |learner, course| learner.release(link, course, out));
         }
-        if let Some(learner) = self.learners.get_mut(&link)
-            && let LearnerStep::Flowing(_, cursor) = &mut learner.step
-            && cursor.phase == Phase::Accepted
-        {
-            cursor.phase = Phase::UpToDate;
-            self.send(link, Packet::UpToDate, out);
-            self.pump(link, member, out);
-        }
+    }
+}
+
+/// The end of what may be committed to learners: decided, or decided by accepting this epoch.
+pub(super) fn decided(step: &Step, member: &Member) -> Zxid {
+    match step {
+        Step::Synchronising(synchronising) => synchronising.initial,
+        _ => member.committed(),
     }
 }

@@ -11,6 +11,8 @@ use crate::election::Role;
 use crate::entry::Entry;
 use crate::member::Member;
 use crate::membership::Refused;
+use crate::observer_master::ObserverMaster;
+use crate::observing::ObserverMasters;
 use crate::role_end::RoleEnd;
 use crate::settings::Trust;
 
@@ -18,7 +20,9 @@ impl Learner {
     /// The history and the epoch are on disk: the leader may count on this learner.
     pub(super) fn accepted(&mut self, member: &mut Member, out: &mut Vec<Action>) {
         let Step::Accepting { epoch, progress, .. } = self.step else { return };
-        member.trust = Trust::Trusted;
+        if !member.is_volatile() {
+            member.trust = Trust::Trusted;
+        }
         member.note_refusal(Refused::No);
         let packet = Packet::Ack { zxid: Zxid::new(epoch, 0) };
         out.push(Action::Send { link: self.link, packet });
@@ -63,7 +67,7 @@ impl Learner {
             Packet::Inform { zxid, entry } if observes => self
                 .proposal(Entry { zxid, bytes: entry }, member, now_ms, out)
                 .and_then(|()| self.committed(zxid, member, out)),
-            Packet::UpToDate => self.up_to_date(member, out),
+            Packet::UpToDate => self.up_to_date(member, now_ms, out),
             Packet::Ping { .. } => {
                 if self.is_serving() {
                     out.push(Action::FromLeader { packet });
@@ -71,13 +75,18 @@ impl Learner {
                 Ok(())
             }
             Packet::Revalidated { .. } | Packet::Sync => {
-                if let Step::Serving { progress, .. } = self.step {
+                if let Step::Serving { progress, .. } = self.step
+                    && let Some(packet) = self.answer_here(packet, progress.committed, member, out)
+                {
                     self.answers.push_back((progress.committed, packet));
                     self.pass_answers(member, out);
                 }
                 Ok(())
             }
             Packet::CommitAndActivate { zxid, designated_leader } => {
+                if let Some(observers) = &mut self.observers {
+                    observers.activates(zxid, designated_leader);
+                }
                 self.committed(zxid, member, out)?;
                 self.activate(zxid, designated_leader, member, now_ms, out);
                 Ok(())
@@ -118,12 +127,15 @@ impl Learner {
         commit(&mut progress.committed, zxid, member).map_err(RoleEnd::because)?;
         if serves {
             member.commit(zxid, out);
+            if let Some(observers) = &mut self.observers {
+                observers.decided_more(member, out);
+            }
         }
         Ok(())
     }
 
     /// A quorum has accepted the history: it is decided, and so is what was committed meanwhile.
-    fn up_to_date(&mut self, member: &mut Member, out: &mut Vec<Action>) -> Result<(), RoleEnd> {
+    fn up_to_date(&mut self, member: &mut Member, now_ms: i64, out: &mut Vec<Action>) -> Result<(), RoleEnd> {
         let Step::Accepted { epoch, progress } = self.step else { return Ok(()) };
         member.commit(progress.committed, out);
         if let Some(announced) = self.announced.take() {
@@ -135,11 +147,28 @@ impl Learner {
         }
         out.push(Action::Send { link: self.link, packet: Packet::Ack { zxid: Zxid::new(epoch, 0) } });
         self.step = Step::Serving { epoch, progress };
+        if self.role == Role::Voter && member.settings.observing.masters == ObserverMasters::Followers {
+            self.observers = Some(Box::new(ObserverMaster::new(epoch, self.link, member, now_ms)));
+        }
         out.push(Action::Serve(match self.role {
             Role::Voter => Serving::Following { leader: self.leader, epoch },
             Role::Observer => Serving::Observing { leader: self.leader, epoch },
         }));
         Ok(())
+    }
+
+    /// What the leader answers may be for an observer; what is left is for this server.
+    fn answer_here(
+        &mut self,
+        packet: Packet,
+        after: Zxid,
+        member: &Member,
+        out: &mut Vec<Action>,
+    ) -> Option<Packet> {
+        match &mut self.observers {
+            Some(observers) => observers.answered(packet, after, member, out),
+            None => Some(packet),
+        }
     }
 
     /// An answer tells of everything that was committed before it: it waits until that is applied here.

@@ -5,7 +5,8 @@ use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
 
-use super::{DIAL_TRIES, Dialing, Learner, Promising, QUICK_TRIES, Step};
+use super::targets::Time;
+use super::{Dialing, Learner, Promising, QUICK_TRIES, Step};
 use crate::action::{Action, CloseReason};
 use crate::election::Role;
 use crate::member::Member;
@@ -16,6 +17,9 @@ use crate::settings::Trust;
 /// Told instead of an epoch by a learner that had promised it before.
 const NOT_COUNTED: i32 = -1;
 
+/// How long an observer asks followers only, if the limit for connecting is not short.
+const FOLLOWERS_FIRST_MS: i64 = 3000;
+
 impl Learner {
     /// A leader that has not yet heard of its election cannot be reached, or closes those who come too early:
     /// they try again, at first very soon: it may be a matter of milliseconds.
@@ -23,10 +27,16 @@ impl Learner {
         if let Step::AwaitingHistory { .. } = self.step {
             member.note_refusal(Refused::Yes);
         }
+        let patience_ms = member.settings.connect_limit * member.settings.tick_ms;
+        let tried_ms = now_ms - self.began_ms;
         match (&self.step, self.tries_left.checked_sub(1)) {
+            // Who closes those who come is there, but may never serve: somebody else may lead by now.
+            (Step::Dialing(_) | Step::Greeting, _) if tried_ms >= patience_ms => Err(RoleEnd::LINK_LOST),
             (Step::Dialing(Dialing::Waiting) | Step::Greeting, Some(tries_left)) => {
                 self.tries_left = tries_left;
-                let failed = DIAL_TRIES - tries_left;
+                let late = tried_ms >= FOLLOWERS_FIRST_MS.min(patience_ms / 2);
+                self.targets.advance(if late { Time::Late } else { Time::Early });
+                let failed = self.targets.tries() - tries_left;
                 let retry_ms = member.settings.retry_ms;
                 let pause_ms = (retry_ms >> QUICK_TRIES.saturating_sub(failed)).max(1);
                 let until_ms = now_ms + pause_ms;

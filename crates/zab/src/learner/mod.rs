@@ -6,6 +6,7 @@ mod broadcast;
 mod departure;
 mod discovery;
 mod sync;
+mod targets;
 
 use std::collections::VecDeque;
 
@@ -18,12 +19,11 @@ use crate::election::Role;
 use crate::event::{Event, IoId, LinkId};
 use crate::member::Member;
 use crate::membership::Configuration;
+use crate::observer_master::ObserverMaster;
 use crate::packet_name::packet_name;
 use crate::role_end::RoleEnd;
 use departure::Departure;
-
-/// How often a leader that cannot be reached is tried.
-const DIAL_TRIES: u32 = 10;
+pub(crate) use targets::{Targets, mixed};
 
 /// The pause after a failed attempt doubles so often until it is the whole one.
 const QUICK_TRIES: u32 = 5;
@@ -32,12 +32,16 @@ const QUICK_TRIES: u32 = 5;
 #[derive(Debug)]
 pub(crate) struct Learner {
     leader: ServerId,
+    /// Whom it is connected to, and who else could be asked.
+    targets: Targets,
     link: LinkId,
     /// What it has said that it is. The leader speaks to it accordingly, also when a new configuration has another
     /// place for it: until it comes again.
     role: Role,
     step: Step,
     tries_left: u32,
+    /// When it began to connect.
+    began_ms: i64,
     /// When the leader was heard of last, or the step began.
     heard_ms: i64,
     /// What came while the disk was at work that everything behind it needs.
@@ -49,6 +53,16 @@ pub(crate) struct Learner {
     announced: Option<Box<Configuration>>,
     /// Set when a new configuration has another place for it.
     departure: Option<Departure>,
+    /// Observers that it serves while it serves itself, if it is to have any.
+    observers: Option<Box<ObserverMaster>>,
+}
+
+/// When a learner begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    pub(crate) now_ms: i64,
+    /// How long it waits before it connects.
+    pub(crate) pause_ms: i64,
 }
 
 /// Whether the connection to the leader is there.
@@ -150,20 +164,54 @@ impl Step {
 
 impl Learner {
     /// Turns to a leader.
-    pub(crate) fn new(leader: ServerId, link: LinkId, now_ms: i64, out: &mut Vec<Action>) -> Learner {
-        out.push(Action::Dial { link, to: leader });
+    pub(crate) fn new(
+        leader: ServerId,
+        targets: Targets,
+        link: LinkId,
+        start: Start,
+        out: &mut Vec<Action>,
+    ) -> Learner {
+        let Start { now_ms, pause_ms } = start;
+        let step = if pause_ms > 0 {
+            Step::Dialing(Dialing::Pausing { until_ms: now_ms + pause_ms })
+        } else {
+            let (to, door) = targets.current();
+            out.push(Action::Dial { link, to, door });
+            Step::Dialing(Dialing::Waiting)
+        };
         Learner {
             leader,
+            tries_left: targets.tries(),
+            began_ms: now_ms + pause_ms,
+            targets,
             link,
             role: Role::Voter,
-            step: Step::Dialing(Dialing::Waiting),
-            tries_left: DIAL_TRIES,
-            heard_ms: now_ms,
+            step,
+            heard_ms: now_ms + pause_ms,
             backlog: VecDeque::new(),
             answers: VecDeque::new(),
             contact: Contact::Held,
             announced: None,
             departure: None,
+            observers: None,
+        }
+    }
+
+    /// Whom it is connected to, or wants to be.
+    pub(crate) fn master(&self) -> ServerId {
+        self.targets.current().0
+    }
+
+    /// The observers that it serves.
+    pub(crate) fn observers(&self) -> Option<&ObserverMaster> {
+        self.observers.as_deref()
+    }
+
+    /// An observer has connected.
+    pub(crate) fn accept_observer(&mut self, link: LinkId, now_ms: i64, out: &mut Vec<Action>) {
+        match &mut self.observers {
+            Some(observers) => observers.accept(link, now_ms),
+            None => out.push(Action::Close { link, reason: CloseReason::NotFollowing }),
         }
     }
 
@@ -227,7 +275,12 @@ impl Learner {
             }
             Event::Persisted { .. } => self.persisted(member, now_ms, out),
             Event::TruncateRefused { io } => self.truncate_refused(io, member, now_ms, out),
-            _ => Ok(()),
+            other => {
+                if let Some(observers) = &mut self.observers {
+                    observers.handle(other, member, now_ms, out);
+                }
+                Ok(())
+            }
         }
     }
 
@@ -236,6 +289,7 @@ impl Learner {
             return i64::MAX;
         }
         let silent = (self.heard_ms + self.patience_ms(member)).min(self.departs_at_ms(member));
+        let silent = self.observers.as_ref().map_or(silent, |observers| silent.min(observers.deadline()));
         match &self.step {
             Step::Dialing(Dialing::Pausing { until_ms }) => silent.min(*until_ms),
             _ => silent,
@@ -253,8 +307,12 @@ impl Learner {
             && until_ms <= now_ms
         {
             self.link = next_link();
-            out.push(Action::Dial { link: self.link, to: self.leader });
+            let (to, door) = self.targets.current();
+            out.push(Action::Dial { link: self.link, to, door });
             self.step = Step::Dialing(Dialing::Waiting);
+        }
+        if let Some(observers) = &mut self.observers {
+            observers.timeout(member, now_ms, out);
         }
         self.depart(member, now_ms)?;
         // While the disk is at work for it, the leader may have nothing to say.
@@ -265,8 +323,12 @@ impl Learner {
     }
 
     /// Sends a packet to the leader if it is served under.
-    pub(crate) fn tell_leader(&self, packet: Packet, out: &mut Vec<Action>) {
+    pub(crate) fn tell_leader(&mut self, packet: Packet, out: &mut Vec<Action>) {
         if let Step::Serving { .. } = self.step {
+            let packet = match &mut self.observers {
+                Some(observers) => observers.telling(packet),
+                None => packet,
+            };
             out.push(Action::Send { link: self.link, packet });
         }
     }

@@ -37,6 +37,11 @@ impl Learner {
                     let committed = member.committed();
                     return Err(RoleEnd::because(CloseReason::TruncatesCommitted { to: zxid, committed }));
                 }
+                if member.is_volatile() {
+                    // Between its disk and its memory there is nothing that it could go back to.
+                    member.ask_to_rewind();
+                    return Err(RoleEnd::because(CloseReason::RoleEnded));
+                }
                 let io = member.disk.order(now_ms);
                 out.push(Action::Truncate { io, to: zxid });
                 self.step = Step::Truncating { io, epoch, to: zxid };
@@ -173,6 +178,15 @@ impl Learner {
         now_ms: i64,
         out: &mut Vec<Action>,
     ) {
+        if member.is_volatile() {
+            // The disk does not hold this history, and must not say that it does.
+            member.accept_epoch_in_memory(epoch);
+            self.step = Step::Accepting { io: member.disk.last_order(), epoch, progress };
+            if member.disk.is_idle() {
+                self.accepted(member, out);
+            }
+            return;
+        }
         // The disk works in order: when the epoch is written, all appends before it are.
         let saved = member.save_current_epoch(epoch, now_ms, out);
         let io = match member.trust {

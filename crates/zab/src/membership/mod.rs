@@ -3,6 +3,7 @@
 
 mod activation;
 mod change;
+mod java_order;
 mod member_line;
 mod text;
 
@@ -65,23 +66,35 @@ pub enum MemberRole {
 pub struct Groups {
     /// Group of each participant.
     pub group_of: BTreeMap<ServerId, i64>,
-    /// Weight of each server; 1 unless it was said.
+    /// Weight of each participant, 1 unless it was said; and of others if it was said.
     pub weight_of: BTreeMap<ServerId, i64>,
 }
 
 impl Groups {
-    /// Groups and weights as a rule.
+    /// A participant weighs 1 unless something else was said.
+    pub fn weigh(&mut self, members: &BTreeMap<ServerId, Member>) {
+        let voters = members.iter().filter(|(_, member)| member.role == MemberRole::Participant);
+        for (&server, _) in voters {
+            self.weight_of.entry(server).or_insert(1);
+        }
+    }
+
+    /// Groups and weights as a rule, when these have a vote.
     ///
     /// # Errors
     /// They make no hierarchy.
-    pub fn hierarchy(&self) -> Result<Hierarchy, HierarchyError> {
+    pub fn hierarchy(&self, voters: &BTreeSet<ServerId>) -> Result<Hierarchy, HierarchyError> {
         let mut groups: BTreeMap<i64, Vec<ServerId>> = BTreeMap::new();
         for (server, group) in &self.group_of {
+            if !voters.contains(server) && !self.weight_of.contains_key(server) {
+                return Err(HierarchyError::NoParticipant(*server));
+            }
             groups.entry(*group).or_default().push(*server);
         }
-        // Observers may have a weight; it means nothing.
+        // Who is in no group may have a weight; it means nothing.
         let weights = self.weight_of.iter().filter(|(server, _)| self.group_of.contains_key(server));
-        Hierarchy::new(groups, weights.map(|(server, weight)| (*server, *weight)))
+        let hierarchy = Hierarchy::new(groups, weights.map(|(server, weight)| (*server, *weight)))?;
+        Ok(hierarchy.with_voters(voters))
     }
 }
 
@@ -119,7 +132,8 @@ impl Configuration {
 
     /// Which sets of members decide.
     pub fn quorum(&self) -> QuorumRule {
-        match self.groups.as_ref().map(Groups::hierarchy) {
+        let voters = self.voters().collect();
+        match self.groups.as_ref().map(|groups| groups.hierarchy(&voters)) {
             Some(Ok(hierarchy)) => QuorumRule::Hierarchy(hierarchy),
             // A configuration whose groups make no rule is never made: it is refused when it is read.
             Some(Err(_)) | None => QuorumRule::majority(self.voters()),

@@ -1,11 +1,12 @@
 //! A configuration as text: what `/zookeeper/config` holds, members tell each other and files keep. Printed as
 //! ZooKeeper prints it; read as it reads it, a property file with few keys.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use zebu_proto::ServerId;
 
+use super::java_order::in_java_order;
 use super::member_line::{Addresses, parse_member};
 use super::{Configuration, Groups, HostPort, Member, MemberRole, PeerAddress};
 
@@ -86,14 +87,13 @@ impl Configuration {
     }
 
     fn check_groups(&mut self) -> Result<(), ConfigurationError> {
+        let voters: BTreeSet<ServerId> = self.voters().collect();
         let Some(groups) = &mut self.groups else { return Ok(()) };
-        for (&server, member) in &self.members {
-            groups.weight_of.entry(server).or_insert(1);
-            if member.role == MemberRole::Participant && !groups.group_of.contains_key(&server) {
-                return Err(ConfigurationError::Groups(format!("Server {} is not in a group", server.0)));
-            }
+        groups.weigh(&self.members);
+        if let Some(server) = voters.iter().find(|server| !groups.group_of.contains_key(server)) {
+            return Err(ConfigurationError::Groups(format!("Server {} is not in a group", server.0)));
         }
-        groups.hierarchy().map(|_| ()).map_err(|why| ConfigurationError::Groups(why.to_string()))
+        groups.hierarchy(&voters).map(|_| ()).map_err(|why| ConfigurationError::Groups(why.to_string()))
     }
 
     /// The lines without the version, sorted: what a dynamic file holds.
@@ -104,15 +104,18 @@ impl Configuration {
     }
 
     fn lines(&self) -> Vec<String> {
+        let members = in_java_order(self.members.iter().map(|(id, member)| (id.0, member)));
         let mut lines: Vec<String> =
-            self.members.iter().map(|(id, member)| format!("server.{}={member}", id.0)).collect();
+            members.into_iter().map(|(id, member)| format!("server.{id}={member}")).collect();
         if let Some(groups) = &self.groups {
             let mut members: BTreeMap<i64, Vec<String>> = BTreeMap::new();
-            for (server, group) in &groups.group_of {
-                members.entry(*group).or_default().push(server.0.to_string());
+            for (id, group) in in_java_order(groups.group_of.iter().map(|(id, group)| (id.0, *group))) {
+                members.entry(group).or_default().push(id.to_string());
             }
+            let members = in_java_order(members.into_iter());
             lines.extend(members.iter().map(|(group, of)| format!("group.{group}={}", of.join(":"))));
-            lines.extend(groups.weight_of.iter().map(|(id, weight)| format!("weight.{}={weight}", id.0)));
+            let weights = in_java_order(groups.weight_of.iter().map(|(id, weight)| (id.0, *weight)));
+            lines.extend(weights.iter().map(|(id, weight)| format!("weight.{id}={weight}")));
         }
         lines
     }
@@ -183,7 +186,7 @@ mod tests {
         "server.1=[2001:db8::1]:2888:3888:participant;[0:0:0:0:0:0:0:0]:2181\nversion=ffffffff",
         "server.1=a:1:2|b:3:4:participant;;0.0.0.0:2281\nversion=a",
         "server.1=a:1:2:participant\nserver.2=b:1:2:participant\nserver.3=c:1:2:observer\ngroup.1=1\n\
-         group.2=2\nweight.1=1\nweight.2=3\nweight.3=1\nversion=5",
+         group.2=2\nweight.1=1\nweight.2=3\nversion=5",
     ];
 
     #[test]
@@ -240,6 +243,29 @@ mod tests {
         assert!(Configuration::parse(weighted).unwrap().to_string().contains("weight.1=1\nweight.2=0\n"));
     }
 
+    /// An observer has no weight of its own, and no vote even if it is in a group and has one.
+    #[test]
+    fn weights_are_for_participants() {
+        let text = "server.1=a:1:2\nserver.2=a:3:4\nserver.3=a:5:6:observer\ngroup.1=1:2";
+        let printed = Configuration::parse(text).unwrap().to_string();
+        assert!(printed.ends_with("group.1=1:2\nweight.1=1\nweight.2=1\nversion=0"), "{printed}");
+        let text = "server.1=a:1:2\nserver.2=a:3:4:observer\ngroup.1=1:2\nweight.1=2\nweight.2=1";
+        let quorum = Configuration::parse(text).unwrap().quorum();
+        assert_eq!(quorum.voters().collect::<Vec<_>>(), [ServerId(1)]);
+        assert!(quorum.is_quorum(&BTreeSet::from([ServerId(1)])));
+    }
+
+    /// Large numbers, as ZooKeeper 3.9.5 orders them.
+    #[test]
+    fn lines_have_the_order_of_javas_maps() {
+        let text = "server.2=a:1:2\nserver.17=b:1:2\nserver.16=c:1:2\ngroup.20=16:2\ngroup.3=17";
+        let lines = Configuration::parse(text).unwrap().to_string();
+        let keys: Vec<&str> = lines.lines().filter_map(|line| line.split('=').next()).collect();
+        let expected = "server.16 server.17 server.2 group.3 group.20 weight.16 weight.17 weight.2 version";
+        assert_eq!(keys.join(" "), expected);
+        assert!(lines.contains("group.20=16:2\n"));
+    }
+
     #[test]
     fn what_is_no_configuration() {
         for (text, why) in [
@@ -253,9 +279,14 @@ mod tests {
             ("server.1=a:1:2\ngroup.1=1\nweight.1=x", "weight.1: a weight is a whole number"),
             ("server.1=a:1:2\ngroup=1", "group: it needs a number behind a dot"),
             (
-                "server.1=a:1:2\nserver.2=b:1:2\ngroup.1=1:2\nweight.1=9223372036854775807",
-                "the weights of group 1 add up to more than a number holds",
+                "server.1=a:1:2\nserver.2=a:3:4:observer\ngroup.1=1:2",
+                "server 2 is in a group, but is no participant; take it out",
             ),
+            (
+                "server.1=a:1:2\nserver.2=a:3:4\ngroup.1=1:2\nweight.1=9223372036854775807",
+                "the weights of group 1 are too large to be added up",
+            ),
+            ("server.1=a:1:2\ngroup.1=1:7", "server 7 is in a group, but is no participant; take it out"),
         ] {
             assert_eq!(Configuration::parse(text).unwrap_err().to_string(), why);
         }
@@ -283,7 +314,9 @@ mod tests {
                 format!("server.{id}=h{id}:{port}:1{port}:{role}{client}\n")
             };
             let text = format!("{}version={version:x}", ids.iter().map(line).collect::<String>());
-            proptest::prop_assert_eq!(Configuration::parse(&text).unwrap().to_string(), text);
+            let printed = Configuration::parse(&text).unwrap().to_string();
+            let sorted = |text: &str| text.lines().map(str::to_owned).collect::<BTreeSet<_>>();
+            proptest::prop_assert_eq!(sorted(&printed), sorted(&text));
         }
     }
 }

@@ -14,10 +14,12 @@ pub enum HierarchyError {
     WeightWithoutGroup(ServerId),
     /// A weight is below zero.
     NegativeWeight(ServerId, i64),
-    /// The weights of a group are more than a number holds.
-    TooHeavy(i64),
     /// No group has any weight: nothing could ever be decided.
     NoWeight,
+    /// The weights of a group have no sum.
+    TooHeavy(i64),
+    /// A server in a group has no vote, and nothing says what it weighs there.
+    NoParticipant(ServerId),
 }
 
 impl std::fmt::Display for HierarchyError {
@@ -32,10 +34,13 @@ impl std::fmt::Display for HierarchyError {
             HierarchyError::NegativeWeight(server, weight) => {
                 write!(f, "weight.{}={weight}: a weight is zero or more", server.0)
             }
-            HierarchyError::TooHeavy(group) => {
-                write!(f, "the weights of group {group} add up to more than a number holds")
-            }
             HierarchyError::NoWeight => write!(f, "no group has any weight, so there is no quorum"),
+            HierarchyError::TooHeavy(group) => {
+                write!(f, "the weights of group {group} are too large to be added up")
+            }
+            HierarchyError::NoParticipant(server) => {
+                write!(f, "server {} is in a group, but is no participant; take it out", server.0)
+            }
         }
     }
 }
@@ -84,6 +89,14 @@ impl Hierarchy {
             }
         }
         if hierarchy.group_weight.is_empty() { Err(HierarchyError::NoWeight) } else { Ok(hierarchy) }
+    }
+
+    /// Only these have a vote. What others weigh still counts against the quorums of their groups, as in ZooKeeper.
+    #[must_use]
+    pub fn with_voters(mut self, voters: &BTreeSet<ServerId>) -> Hierarchy {
+        self.group.retain(|server, _| voters.contains(server));
+        self.weight.retain(|server, _| voters.contains(server));
+        self
     }
 
     /// All voters.
@@ -138,6 +151,15 @@ mod tests {
     fn groups_without_weight_do_not_count() {
         let groups = [(1, servers(&[1, 2, 3])), (2, servers(&[4]))];
         let hierarchy = Hierarchy::new(groups, [(ServerId(4), 0)]).unwrap();
+        assert!(is_quorum(&hierarchy, &[1, 2]));
+    }
+
+    #[test]
+    fn who_has_no_vote_weighs_but_does_not_count() {
+        let hierarchy = Hierarchy::new([(1, servers(&[1, 2, 3]))], []).unwrap();
+        let hierarchy = hierarchy.with_voters(&servers(&[1, 2]).into_iter().collect());
+        assert_eq!(hierarchy.voters().collect::<Vec<_>>(), servers(&[1, 2]));
+        assert!(!is_quorum(&hierarchy, &[1, 3]));
         assert!(is_quorum(&hierarchy, &[1, 2]));
     }
 

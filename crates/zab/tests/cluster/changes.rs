@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use zebu_proto::txn::{SetDataTxn, Txn, TxnEntry, TxnHeader};
 use zebu_proto::{ServerId, SessionId, Zxid};
-use zebu_zab::membership::{HostPort, Member, MemberRole, PeerAddress};
+use zebu_zab::membership::{Groups, HostPort, Member, MemberRole, PeerAddress};
 use zebu_zab::{Configuration, Dynamic, Entry, Peer};
 
-use crate::world::Random;
+use crate::world::{Counting, Plan, Random};
 
 fn member(role: MemberRole, quorum_port: u16) -> Member {
     let address = PeerAddress { host: "here".to_owned(), quorum_port, election_port: 1 };
@@ -33,7 +33,7 @@ pub(crate) fn read(entry: &Entry) -> Option<Configuration> {
 }
 
 /// A change that this leader would accept now, as a transaction.
-pub(crate) fn wish(peer: &Peer, places: i64, random: &mut Random) -> Option<Entry> {
+pub(crate) fn wish(peer: &Peer, plan: &Plan, random: &mut Random) -> Option<Entry> {
     let zxid = peer.next_zxid()?;
     if peer.pending_configuration().is_some() {
         return None;
@@ -43,7 +43,7 @@ pub(crate) fn wish(peer: &Peer, places: i64, random: &mut Random) -> Option<Entr
         members.clear();
     }
     for _ in 0..1 + random.below(3) {
-        let id = ServerId(1 + random.below(places as u64) as i64);
+        let id = ServerId(1 + random.below(plan.places as u64) as i64);
         match random.below(6) {
             0 | 1 => drop(members.remove(&id)),
             2 => drop(members.insert(id, member(MemberRole::Observer, 100))),
@@ -51,7 +51,15 @@ pub(crate) fn wish(peer: &Peer, places: i64, random: &mut Random) -> Option<Entr
             _ => drop(members.insert(id, member(MemberRole::Participant, 100))),
         }
     }
-    let next = Configuration { version: zxid.0, members, groups: None };
+    let groups = match plan.counting {
+        Counting::Any if random.below(3) > 0 => Some(groups(&members, random)),
+        Counting::Any | Counting::Heads => None,
+    };
+    let next = Configuration { version: zxid.0, members, groups };
+    let text = next.to_string();
+    // Weights may be such that nobody could ever decide.
+    let next = Configuration::parse(&text).ok()?;
+    assert_eq!(next.to_string(), text);
     if !next.has_voters() || !peer.has_quorum_of(&next) {
         return None;
     }
@@ -61,6 +69,16 @@ pub(crate) fn wish(peer: &Peer, places: i64, random: &mut Random) -> Option<Entr
     let mut bytes = Vec::new();
     TxnEntry { header, txn, digest: None }.encode(&mut bytes);
     Some(Entry { zxid, bytes: bytes.into() })
+}
+
+/// Up to three groups; some voters have no weight.
+fn groups(members: &BTreeMap<ServerId, Member>, random: &mut Random) -> Groups {
+    let mut groups = Groups::default();
+    for (&id, _) in members.iter().filter(|(_, member)| member.role == MemberRole::Participant) {
+        groups.group_of.insert(id, 1 + random.below(3) as i64);
+        groups.weight_of.insert(id, [0, 1, 1, 1, 2, 5][random.below(6) as usize]);
+    }
+    groups
 }
 
 /// Whether a list in effect is one that was decided, or the first of all.

@@ -7,7 +7,8 @@ mod changes;
 mod node;
 mod world;
 
-use world::{Plan, World};
+use world::{Counting, Plan, World};
+use zebu_zab::{ObserverLog, ObserverMasters, Observing};
 
 fn run(seed: u64, plan: Plan) -> usize {
     live(seed, plan).decided()
@@ -76,4 +77,74 @@ fn members_change_in_a_rough_world() {
     println!("{decided} transactions and {changes} changes of members in {count} worlds");
     assert!(decided as u64 > 10 * count, "the world does something: {decided}");
     assert!(changes as u64 > 4 * count, "members change: {changes}");
+}
+
+const WITHOUT_LOG: Observing = Observing {
+    log: ObserverLog::InMemory,
+    masters: ObserverMasters::LeaderOnly,
+    election_delay_ms: 0,
+    reconnect_delay_ms: 0,
+    seed: 1,
+};
+
+#[test]
+fn observers_without_a_log() {
+    for seed in seeds(12) {
+        println!("seed {seed}");
+        let voters = [1, 3, 3, 5][seed as usize % 4];
+        run(seed, Plan { voters, observers: 2, observing: WITHOUT_LOG, ..Plan::rough() });
+    }
+}
+
+/// An observer that becomes a voter must not claim what only its memory had.
+#[test]
+fn observers_without_a_log_become_voters_and_voters_observers() {
+    let mut changes = 0;
+    for seed in seeds(16) {
+        println!("seed {seed}");
+        let voters = [1, 2, 3, 3, 5][seed as usize % 5];
+        let plan = Plan { voters, places: 6, changes: 60, observing: WITHOUT_LOG, ..Plan::rough() };
+        changes += live(seed, plan).changes();
+    }
+    println!("{changes} changes of members");
+}
+
+#[test]
+fn groups_and_weights_change_in_a_rough_world() {
+    let (mut changes, mut count) = (0, 0);
+    for seed in seeds(16) {
+        println!("seed {seed}");
+        let voters = [1, 2, 3, 3, 5][seed as usize % 5];
+        let plan = Plan { voters, places: 6, changes: 60, counting: Counting::Any, ..Plan::rough() };
+        changes += live(seed, plan).changes();
+        count += 1;
+    }
+    println!("{changes} changes of members in {count} worlds");
+    assert!(changes > 2 * count, "members change: {changes}");
+}
+
+#[test]
+fn followers_serve_observers() {
+    let mut served = 0;
+    for seed in seeds(16) {
+        println!("seed {seed}");
+        let voters = [2, 3, 3, 5][seed as usize % 4];
+        let log = [ObserverLog::Written, ObserverLog::InMemory][seed as usize % 2];
+        let observing = Observing { log, masters: ObserverMasters::Followers, seed, ..WITHOUT_LOG };
+        let world = live(seed, Plan { voters, observers: 3, observing, ..Plan::rough() });
+        served += world.served_by_followers();
+    }
+    println!("{served} observers served by followers at the end");
+    assert!(served > 32, "{served} of 48");
+}
+
+#[test]
+fn followers_serve_observers_while_members_change() {
+    for seed in seeds(16) {
+        println!("seed {seed}");
+        let log = [ObserverLog::Written, ObserverLog::InMemory][seed as usize % 2];
+        let observing = Observing { log, masters: ObserverMasters::Followers, seed, ..WITHOUT_LOG };
+        let counting = [Counting::Heads, Counting::Any][seed as usize / 2 % 2];
+        live(seed, Plan { places: 7, changes: 60, observing, counting, ..Plan::rough() });
+    }
 }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use zebu_proto::ServerId;
 use zebu_proto::quorum::{Notification, Packet};
 use zebu_zab::{
-    Action, Entry, Event, HistoryLimits, LinkId, PeerSettings, QuorumRule, Role, Serving, weight,
+    Action, Door, Entry, Event, HistoryLimits, LinkId, Observing, PeerSettings, QuorumRule, Role, Serving,
+    weight,
 };
 
 use crate::changes;
@@ -23,6 +24,16 @@ pub(crate) struct Plan {
     pub(crate) crashes: u64,
     pub(crate) partitions: u64,
     pub(crate) slow_disks: u64,
+    pub(crate) observing: Observing,
+    pub(crate) counting: Counting,
+}
+
+/// How the lists that the operator wants are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counting {
+    Heads,
+    /// By heads, or in groups with weights.
+    Any,
 }
 
 impl Plan {
@@ -36,6 +47,8 @@ impl Plan {
             crashes: 0,
             partitions: 0,
             slow_disks: 0,
+            observing: Observing::default(),
+            counting: Counting::Heads,
         }
     }
 
@@ -116,6 +129,7 @@ impl World {
             retry_ms: 30,
             history: HistoryLimits { entries, bytes: 1 << 20 },
             window: 2000,
+            observing: plan.observing,
             last_counter: zebu_zab::LAST_COUNTER,
             dynamic: None,
         };
@@ -155,6 +169,16 @@ impl World {
 
     pub(crate) fn decided(&self) -> usize {
         self.decided.len()
+    }
+
+    /// How many observers learn from a follower.
+    pub(crate) fn served_by_followers(&self) -> usize {
+        let learns = |server: &&Server| {
+            let status = server.running.as_ref().map(|running| running.peer.status());
+            status.is_some_and(|status| status.master != status.leader)
+        };
+        let observers = self.servers.values().filter(|server| server.settings.role == Role::Observer);
+        observers.filter(learns).count()
     }
 
     /// How often the members were changed.
@@ -209,7 +233,7 @@ impl World {
         let Some(server) = self.servers.values_mut().find(leads) else { return };
         let id = server.id;
         let Some(running) = &mut server.running else { return };
-        let Some(entry) = changes::wish(&running.peer, self.plan.places, &mut self.random) else { return };
+        let Some(entry) = changes::wish(&running.peer, &self.plan, &mut self.random) else { return };
         let mut out = Vec::new();
         running.peer.propose(entry, self.now, &mut out);
         self.perform(id, out);
@@ -404,7 +428,7 @@ impl World {
                 let at = self.now + 1 + self.random.below(10) as i64;
                 self.soon.insert((at, self.sequence), Happening::Notification(id, to, notification));
             }
-            Action::Dial { link, to } => self.dial(id, link, to),
+            Action::Dial { link, to, door } => self.dial(id, link, to, door),
             Action::Send { link, packet } => {
                 self.soon(id, Event::Sent { link, weight: weight(&packet) });
                 self.transmit(id, link, Wire::Packet(packet));
@@ -470,7 +494,7 @@ impl World {
         running.work.push_back((io, work));
     }
 
-    fn dial(&mut self, id: ServerId, link: LinkId, to: ServerId) {
+    fn dial(&mut self, id: ServerId, link: LinkId, to: ServerId, door: Door) {
         let reachable = self.servers[&to].running.is_some() && !self.is_cut(id, to) && !self.is_cut(to, id);
         if !reachable {
             return self.soon(id, Event::DialFailed { link });
@@ -479,7 +503,13 @@ impl World {
         let there = LinkId::accepted(self.accepted);
         self.channels.insert((id, link), Channel { to: (to, there), queue: VecDeque::new() });
         self.channels.insert((to, there), Channel { to: (id, link), queue: VecDeque::new() });
-        self.soon(to, Event::Accepted { link: there });
+        self.soon(
+            to,
+            match door {
+                Door::Quorum => Event::Accepted { link: there },
+                Door::ObserverMaster => Event::ObserverAccepted { link: there },
+            },
+        );
         self.soon(id, Event::Dialed { link });
     }
 

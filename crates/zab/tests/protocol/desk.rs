@@ -7,7 +7,7 @@ use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
 use zebu_proto::quorum::{Notification, Packet, PeerState};
 use zebu_proto::{ServerId, Zxid};
 use zebu_zab::{
-    Action, CloseReason, Configuration, Dynamic, Entry, Event, HistoryLimits, IoId, LinkId, Peer,
+    Action, CloseReason, Configuration, Dynamic, Entry, Event, HistoryLimits, IoId, LinkId, Observing, Peer,
     PeerSettings, QuorumRule, Recovered, Role, Trust,
 };
 
@@ -68,6 +68,7 @@ fn settings(role: Role) -> PeerSettings {
         retry_ms: 30,
         history: HistoryLimits { entries: 4, bytes: 1 << 20 },
         window: 1000,
+        observing: Observing::default(),
         last_counter: zebu_zab::LAST_COUNTER,
         dynamic: None,
     }
@@ -90,6 +91,11 @@ impl Desk {
         Desk::start(PeerSettings { quorum: QuorumRule::majority([ME]), ..settings(Role::Voter) }, recovered)
     }
 
+    /// One that looks for a leader, with these settings about observers.
+    pub(crate) fn started(observing: Observing, recovered: Recovered, role: Role) -> Desk {
+        Desk::start(PeerSettings { observing, ..settings(role) }, recovered)
+    }
+
     fn start(settings: PeerSettings, recovered: Recovered) -> Desk {
         let mut actions = Vec::new();
         let peer = Peer::new(settings, recovered, 0, &mut actions);
@@ -98,7 +104,12 @@ impl Desk {
 
     /// A follower (or observer) of server 3 in an epoch, that was told so by 3 and another.
     pub(crate) fn learner(recovered: Recovered, role: Role) -> (Desk, LinkId) {
-        let mut desk = Desk::new(recovered, role);
+        Desk::learner_with(Observing::default(), recovered, role)
+    }
+
+    /// The same with other settings about observers.
+    pub(crate) fn learner_with(observing: Observing, recovered: Recovered, role: Role) -> (Desk, LinkId) {
+        let mut desk = Desk::started(observing, recovered, role);
         for from in [1, 3] {
             let state = if from == 3 { PeerState::Leading } else { PeerState::Following };
             desk.notify(from, state, ServerId(3));

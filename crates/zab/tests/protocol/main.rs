@@ -8,3 +8,5 @@ mod desk;
 mod leading;
 mod learning;
 mod membership;
+mod observing;
+mod serving_observers;

@@ -5,7 +5,7 @@ use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
 use zebu_proto::quorum::{Notification, Packet, PeerState};
 use zebu_proto::txn::{SetDataTxn, Txn, TxnEntry, TxnHeader};
 use zebu_proto::{ServerId, SessionId, Zxid};
-use zebu_zab::{Action, CloseReason, Configuration, Entry, Event, LinkId, Serving};
+use zebu_zab::{Action, CloseReason, Configuration, Door, Entry, Event, LinkId, Serving};
 
 use crate::desk::{Desk, ME, follower_info, proposal, recovered};
 
@@ -305,7 +305,7 @@ fn a_follower_activates_at_the_commit_and_goes_where_it_belongs() {
         desk.wait(25);
         assert!(desk.actions.contains(&Action::StopServing));
         let link = desk.expect_dial();
-        assert!(desk.actions.contains(&Action::Dial { link, to: ServerId(leader) }));
+        assert!(desk.actions.contains(&Action::Dial { link, to: ServerId(leader), door: Door::Quorum }));
         desk.handle(Event::Dialed { link });
         let greeting = desk.take_sent(link).pop().unwrap();
         assert_eq!(matches!(greeting, Packet::ObserverInfo { .. }), !observers.is_empty(), "{greeting:?}");

@@ -94,7 +94,10 @@ fn change(given: &Given) -> Result<Change, Failure> {
     Ok(Change::JoinAndLeave { joining, leaving })
 }
 
-/// The lines `server.N=…` of a file.
+/// What a list of members is made of.
+const MEMBER_LINES: [&str; 3] = ["server.", "group", "weight"];
+
+/// The lines of a file that name members, their groups and their weights.
 fn read_members(path: &str) -> Result<Vec<String>, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         let reason = match error.kind() {
@@ -103,7 +106,8 @@ fn read_members(path: &str) -> Result<Vec<String>, Failure> {
         };
         Failure::text(format!("Error processing {path}{path} ({reason})"))
     })?;
-    let lines = text.lines().map(str::trim).filter(|line| line.starts_with("server."));
+    let is_member = |line: &&str| MEMBER_LINES.iter().any(|begin| line.starts_with(begin));
+    let lines = text.lines().map(str::trim).filter(is_member);
     let members: Vec<String> =
         lines.map(|line| line.split('=').map(str::trim).collect::<Vec<_>>().join("=")).collect();
     if members.is_empty() { Err(Failure::text(format!("{path} names no server"))) } else { Ok(members) }
@@ -146,5 +150,23 @@ impl Reconfig {
         }
         let changed = call.await.map_err(|error| Failure::text(error_text(&error, None)))?;
         Ok(changed.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_gives_members_with_their_groups_and_weights() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let path = file.path().display().to_string();
+        let text = "# all\nserver.1 = a:1:2;3\n group.1=1:2\nweight.1 = 2\nversion=5\ntickTime=2000\n";
+        std::fs::write(&path, text).expect("written");
+        let read = read_members(&path).map_err(|_| "refused");
+        let lines = ["server.1=a:1:2;3", "group.1=1:2", "weight.1=2"].map(str::to_owned);
+        assert_eq!(read, Ok(lines.to_vec()));
+        std::fs::write(&path, "tickTime=2000\n").expect("written");
+        assert!(read_members(&path).is_err());
     }
 }

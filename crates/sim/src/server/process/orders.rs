@@ -60,7 +60,7 @@ impl Process {
                     core.push(at, Event::Notification { from: self.server, to, bytes });
                 }
             }
-            Order::Dial { link, to } => {
+            Order::Dial { link, to, .. } => {
                 let to = to.0 as usize - 1;
                 if self.can_dial(to) {
                     self.dial(link, to, core);

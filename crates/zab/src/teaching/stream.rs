@@ -6,13 +6,11 @@ use std::collections::BTreeMap;
 use zebu_proto::quorum::Packet;
 use zebu_proto::{ServerId, Zxid};
 
-use super::learner_link::{Cursor, Kind, Phase, Reading, Step as LearnerStep};
-use super::{Leader, Step};
+use super::learner_link::{Cursor, Kind, LearnerLink, Phase, Reading, Step as LearnerStep};
 use crate::action::Action;
 use crate::entry::Entry;
 use crate::event::LinkId;
 use crate::history::History;
-use crate::member::Member;
 use crate::weight;
 
 /// What comes next on a connection.
@@ -31,52 +29,54 @@ enum Found {
 }
 
 /// What a cursor moves along.
-struct Course<'a> {
-    history: &'a History,
-    epoch: u32,
-    decided: Zxid,
-    config: &'a str,
+pub(crate) struct Course<'a> {
+    pub(crate) history: &'a History,
+    pub(crate) epoch: u32,
+    /// The end of what may be committed to learners.
+    pub(crate) decided: Zxid,
+    /// The end of what the state holds.
+    pub(crate) delivered: Zxid,
+    pub(crate) config: &'a str,
     /// Configurations that took effect, with whom they made the leader.
-    activated: &'a BTreeMap<Zxid, ServerId>,
+    pub(crate) activated: &'a BTreeMap<Zxid, ServerId>,
+    /// How much may wait on a connection.
+    pub(crate) window: usize,
 }
 
-impl Leader {
+impl LearnerLink {
     /// Sends a packet whatever waits already.
-    pub(super) fn send(&mut self, link: LinkId, packet: Packet, out: &mut Vec<Action>) {
-        if let Some(learner) = self.learners.get_mut(&link) {
-            learner.waiting += weight(&packet);
-            out.push(Action::Send { link, packet });
-        }
+    pub(crate) fn send(&mut self, link: LinkId, packet: Packet, out: &mut Vec<Action>) {
+        self.waiting += weight(&packet);
+        out.push(Action::Send { link, packet });
     }
 
-    pub(super) fn pump_all(&mut self, member: &Member, out: &mut Vec<Action>) {
-        let links: Vec<LinkId> = self.links().collect();
-        for link in links {
-            self.pump(link, member, out);
+    /// Sends a packet behind the commit of a transaction.
+    pub(crate) fn answer(
+        &mut self,
+        link: LinkId,
+        after: Zxid,
+        packet: Packet,
+        course: &Course<'_>,
+        out: &mut Vec<Action>,
+    ) {
+        if let LearnerStep::Flowing(_, cursor) = &mut self.step {
+            cursor.answers.push_back((after, packet));
+            self.pump(link, course, out);
         }
     }
 
     /// Sends what a learner can take.
-    pub(super) fn pump(&mut self, link: LinkId, member: &Member, out: &mut Vec<Action>) {
-        let Some(epoch) = self.epoch() else { return };
-        let decided = self.decided(member);
-        let config = match &self.step {
-            Step::Synchronising(_) => member.last_seen_text(),
-            _ => &member.settings.config,
-        };
-        let activated = &self.activated;
-        let course = Course { history: &member.history, epoch, decided, config, activated };
-        let Some(learner) = self.learners.get_mut(&link) else { return };
-        let LearnerStep::Flowing(identity, cursor) = &mut learner.step else { return };
-        while learner.waiting < member.settings.window {
-            match cursor.next(identity.kind, &course) {
+    pub(crate) fn pump(&mut self, link: LinkId, course: &Course<'_>, out: &mut Vec<Action>) {
+        let LearnerStep::Flowing(identity, cursor) = &mut self.step else { return };
+        while self.waiting < course.window {
+            match cursor.next(identity.kind, course) {
                 Next::Send(packet) => {
-                    learner.waiting += weight(&packet);
+                    self.waiting += weight(&packet);
                     out.push(Action::Send { link, packet });
                 }
                 Next::ReadLog { after } => {
                     cursor.reading = Reading::Asked;
-                    out.push(Action::ReadLog { link, after, up_to: member.history.floor() });
+                    out.push(Action::ReadLog { link, after, up_to: course.history.floor() });
                     return;
                 }
                 Next::Nothing => return,
@@ -196,6 +196,6 @@ impl Cursor {
 }
 
 /// The zxid behind another one, where all that follow are of this epoch.
-pub(super) fn next_zxid(zxid: Zxid, epoch: u32) -> Zxid {
+pub(crate) fn next_zxid(zxid: Zxid, epoch: u32) -> Zxid {
     if zxid.epoch() == epoch { Zxid(zxid.0 + 1) } else { Zxid::new(epoch, 1) }
 }

@@ -1,4 +1,4 @@
-//! A learner, as its leader sees it: who it is, how far the conversation has come, and a cursor into the
+//! A learner, as the one that it learns from sees it: who it is, how far the conversation has come, and a cursor into the
 //! history. There is no queue: what it has not been sent yet is in the history.
 
 use std::collections::VecDeque;
@@ -7,34 +7,36 @@ use zebu_proto::quorum::Packet;
 use zebu_proto::{ServerId, Zxid};
 
 use crate::entry::Entry;
+use crate::event::LinkId;
+use crate::peer::LearnerStatus;
 
 /// Follower or observer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Follower,
     Observer,
 }
 
 /// One connection of a learner.
 #[derive(Debug)]
-pub(super) struct LearnerLink {
-    pub(super) step: Step,
+pub(crate) struct LearnerLink {
+    pub(crate) step: Step,
     /// When it was heard of last, or took something.
-    pub(super) heard_ms: i64,
+    pub(crate) heard_ms: i64,
     /// What is on its way to it, as a sum of weights.
-    pub(super) waiting: usize,
+    pub(crate) waiting: usize,
 }
 
 /// Who is at the other end, once that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
-    pub(super) server: ServerId,
-    pub(super) kind: Kind,
+pub(crate) struct Identity {
+    pub(crate) server: ServerId,
+    pub(crate) kind: Kind,
 }
 
 /// How far a learner has come.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(crate) enum Step {
     /// Has not said who it is.
     Stranger,
     /// Waits for the epoch.
@@ -53,12 +55,49 @@ pub(super) enum Step {
 
 /// What a learner has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Position {
-    pub(super) last: Zxid,
+pub(crate) struct Position {
+    pub(crate) last: Zxid,
+}
+
+impl LearnerLink {
+    /// One that has just connected.
+    pub(crate) fn new(now_ms: i64) -> LearnerLink {
+        LearnerLink { step: Step::Stranger, heard_ms: now_ms, waiting: 0 }
+    }
+
+    pub(crate) fn is_up_to_date(&self) -> bool {
+        matches!(&self.step, Step::Flowing(_, cursor) if cursor.phase == Phase::UpToDate)
+    }
+
+    /// Before it has accepted the history, what it is sent keeps it patient.
+    pub(crate) fn takes_pings(&self) -> bool {
+        matches!(
+            &self.step,
+            Step::Flowing(_, cursor) if matches!(cursor.phase, Phase::Accepted | Phase::UpToDate)
+        )
+    }
+
+    /// What it took has left.
+    pub(crate) fn took(&mut self, weight: usize, now_ms: i64) {
+        self.waiting = self.waiting.saturating_sub(weight);
+        if !self.is_up_to_date() {
+            self.heard_ms = now_ms;
+        }
+    }
+
+    /// For reports; nothing before it has said who it is.
+    pub(crate) fn status(&self, link: LinkId) -> Option<LearnerStatus> {
+        let server = self.step.identity()?.server;
+        let (synced, acked) = match &self.step {
+            Step::Flowing(_, cursor) => (cursor.phase == Phase::UpToDate, cursor.acked),
+            _ => (false, Zxid::ZERO),
+        };
+        Some(LearnerStatus { link, server, synced, acked })
+    }
 }
 
 impl Step {
-    pub(super) fn identity(&self) -> Option<Identity> {
+    pub(crate) fn identity(&self) -> Option<Identity> {
         match self {
             Step::Stranger => None,
             Step::AwaitingEpoch(identity)
@@ -70,7 +109,7 @@ impl Step {
         }
     }
 
-    pub(super) fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Step::Stranger => "the greeting",
             Step::AwaitingEpoch(_) => "the choice of an epoch",
@@ -84,25 +123,25 @@ impl Step {
 
 /// Where a learner stands in the history.
 #[derive(Debug)]
-pub(super) struct Cursor {
-    pub(super) phase: Phase,
+pub(crate) struct Cursor {
+    pub(crate) phase: Phase,
     /// The last transaction that was sent.
-    pub(super) proposed: Zxid,
+    pub(crate) proposed: Zxid,
     /// The last transaction whose commit was sent.
-    pub(super) committed: Zxid,
+    pub(crate) committed: Zxid,
     /// The last transaction that it has acknowledged, with everything before it.
-    pub(super) acked: Zxid,
+    pub(crate) acked: Zxid,
     /// What has to follow a commit.
-    pub(super) answers: VecDeque<(Zxid, Packet)>,
+    pub(crate) answers: VecDeque<(Zxid, Packet)>,
     /// Old transactions from the log.
-    pub(super) reading: Reading,
+    pub(crate) reading: Reading,
     /// A transaction that it has not acknowledged, and since when that is watched.
-    pub(super) unacked: Option<(Zxid, i64)>,
+    pub(crate) unacked: Option<(Zxid, i64)>,
 }
 
 /// How far the synchronisation has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     /// Transactions that are decided, or will be with this epoch, up to this one.
     Catching { up_to: Zxid },
     /// Has been told that this is the leader's history; its word is awaited. Commits wait too: some learners
@@ -116,7 +155,7 @@ pub(super) enum Phase {
 
 /// Old transactions that are read back from the log.
 #[derive(Debug)]
-pub(super) enum Reading {
+pub(crate) enum Reading {
     /// None.
     Nothing,
     /// Asked for.
@@ -127,7 +166,7 @@ pub(super) enum Reading {
 
 impl Cursor {
     /// Behind a transaction that the learner has, up to the end of what is decided.
-    pub(super) fn new(after: Zxid, up_to: Zxid) -> Cursor {
+    pub(crate) fn new(after: Zxid, up_to: Zxid) -> Cursor {
         Cursor {
             phase: Phase::Catching { up_to },
             proposed: after,

@@ -1,0 +1,303 @@
+//! A follower that serves observers, and observers that choose among followers.
+
+use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo, Touch};
+use zebu_proto::quorum::{Packet, PeerState};
+use zebu_proto::{OpCode, ServerId, SessionId, Zxid};
+use zebu_zab::{
+    Action, CloseReason, Door, Event, LinkId, LogRead, ObserverMasters, Observing, Role, Serving,
+};
+
+use crate::desk::{Desk, entry, proposal, recovered};
+
+const LAST: Zxid = Zxid::new(5, 7);
+const OBSERVER: LinkId = LinkId::accepted(1);
+const FOLLOWERS_SERVE: Observing = Observing {
+    log: zebu_zab::ObserverLog::Written,
+    masters: ObserverMasters::Followers,
+    election_delay_ms: 0,
+    reconnect_delay_ms: 0,
+    seed: 1,
+};
+
+fn leader_info(epoch: u32) -> Packet {
+    Packet::LeaderInfo { zxid: Zxid::new(epoch, 0), protocol: LEARNER_PROTOCOL }
+}
+
+fn observer_info(server: i64, config_version: i64) -> Packet {
+    let info = LearnerInfo { server: ServerId(server), protocol: LEARNER_PROTOCOL, config_version };
+    Packet::ObserverInfo { accepted: Zxid::new(5, 0), info }
+}
+
+fn inform(zxid: Zxid) -> Packet {
+    Packet::Inform { zxid, entry: entry(zxid).bytes }
+}
+
+fn request(op: OpCode) -> Packet {
+    Packet::Request { session: SessionId(1), cxid: 1, op: op.wire(), payload: [1, 2].into(), auth: None }
+}
+
+/// Follows server 3 in epoch 6, with nothing behind 5/7.
+fn follower() -> (Desk, LinkId) {
+    let (mut desk, link) = Desk::learner_with(FOLLOWERS_SERVE, recovered(LAST, 5), Role::Voter);
+    let new_leader = Packet::NewLeader { zxid: Zxid::new(6, 0), config: None };
+    for packet in [leader_info(6), Packet::Diff { zxid: LAST }, new_leader, Packet::UpToDate] {
+        desk.packet(link, packet);
+    }
+    assert!(matches!(desk.peer.serving(), Some(Serving::Following { epoch: 6, .. })));
+    desk.actions.clear();
+    (desk, link)
+}
+
+/// A follower with an observer, server 9, that has everything.
+fn with_observer() -> (Desk, LinkId) {
+    let (mut desk, link) = follower();
+    desk.handle(Event::ObserverAccepted { link: OBSERVER });
+    desk.packet(OBSERVER, observer_info(9, 0));
+    desk.packet(OBSERVER, Packet::AckEpoch { last: LAST, current_epoch: 5 });
+    desk.packet(OBSERVER, Packet::Ack { zxid: Zxid::new(6, 0) });
+    assert_eq!(desk.peer.status().learners.len(), 1);
+    assert!(desk.peer.status().learners[0].synced);
+    desk.actions.clear();
+    (desk, link)
+}
+
+/// A transaction comes from the leader.
+fn decide(desk: &mut Desk, link: LinkId, zxid: Zxid) {
+    desk.packet(link, proposal(zxid));
+    desk.packet(link, Packet::Commit { zxid });
+}
+
+fn sent(desk: &Desk, on: LinkId) -> Vec<Packet> {
+    let packet = |action: &Action| match action {
+        Action::Send { link, packet } if *link == on => Some(packet.clone()),
+        _ => None,
+    };
+    desk.actions.iter().filter_map(packet).collect()
+}
+
+#[test]
+fn an_observer_is_brought_up_to_date_without_anybody_else() {
+    let (mut desk, link) = follower();
+    decide(&mut desk, link, Zxid::new(6, 1));
+    desk.packet(link, proposal(Zxid::new(6, 2)));
+    desk.actions.clear();
+    desk.handle(Event::ObserverAccepted { link: OBSERVER });
+    desk.packet(OBSERVER, observer_info(9, 0));
+    assert_eq!(desk.take_sent(OBSERVER), [leader_info(6)]);
+    desk.packet(OBSERVER, Packet::AckEpoch { last: LAST, current_epoch: 5 });
+    let new_leader = Packet::NewLeader { zxid: Zxid::new(6, 0), config: Some(b"version=0".to_vec().into()) };
+    let (first, decided) = (Zxid::new(6, 1), Packet::Diff { zxid: Zxid::new(6, 1) });
+    assert_eq!(
+        desk.take_sent(OBSERVER),
+        [decided, inform(first), new_leader],
+        "what is proposed is not told"
+    );
+    desk.packet(OBSERVER, Packet::Ack { zxid: Zxid::new(6, 0) });
+    assert_eq!(desk.take_sent(OBSERVER), [Packet::UpToDate]);
+    desk.packet(OBSERVER, Packet::Ack { zxid: Zxid::new(6, 0) });
+    desk.packet(link, Packet::Commit { zxid: Zxid::new(6, 2) });
+    assert_eq!(desk.take_sent(OBSERVER), [inform(Zxid::new(6, 2))]);
+}
+
+#[test]
+fn who_is_far_behind_gets_the_log_or_the_whole_state() {
+    let (mut desk, _) = follower();
+    desk.handle(Event::ObserverAccepted { link: OBSERVER });
+    desk.packet(OBSERVER, observer_info(9, 0));
+    desk.packet(OBSERVER, Packet::AckEpoch { last: Zxid::new(5, 3), current_epoch: 5 });
+    let reads = |action: &Action| matches!(action, Action::ReadLog { link: OBSERVER, .. });
+    assert!(desk.actions.iter().any(reads), "{:?}", desk.actions);
+    desk.actions.clear();
+    desk.handle(Event::LogRead { link: OBSERVER, read: LogRead::Unavailable });
+    assert_eq!(sent(&desk, OBSERVER), [Packet::Snap { zxid: LAST }]);
+    desk.actions.clear();
+    desk.handle(Event::SnapshotSent { link: OBSERVER });
+    assert!(matches!(sent(&desk, OBSERVER)[..], [Packet::NewLeader { .. }]));
+}
+
+/// It comes from a faster follower: what it has is decided, and must not be taken back.
+#[test]
+fn who_has_heard_more_is_waited_for() {
+    let (mut desk, link) = follower();
+    desk.handle(Event::ObserverAccepted { link: OBSERVER });
+    desk.packet(OBSERVER, observer_info(9, 0));
+    desk.take_sent(OBSERVER);
+    desk.packet(OBSERVER, Packet::AckEpoch { last: Zxid::new(6, 2), current_epoch: 6 });
+    decide(&mut desk, link, Zxid::new(6, 1));
+    assert_eq!(sent(&desk, OBSERVER), []);
+    decide(&mut desk, link, Zxid::new(6, 2));
+    assert!(matches!(sent(&desk, OBSERVER)[..], [Packet::Diff { .. }, Packet::NewLeader { .. }]));
+}
+
+#[test]
+fn requests_go_to_the_leader_and_answers_to_who_asked() {
+    let (mut desk, link) = with_observer();
+    let mut out = Vec::new();
+    desk.peer.tell_leader(request(OpCode::Sync), &mut out);
+    desk.packet(OBSERVER, request(OpCode::Create));
+    desk.packet(OBSERVER, request(OpCode::Sync));
+    let revalidate = Packet::Revalidate { session: SessionId(7), timeout_ms: 4000 };
+    desk.packet(OBSERVER, revalidate.clone());
+    assert_eq!(desk.take_sent(link), [request(OpCode::Create), request(OpCode::Sync), revalidate]);
+
+    // What is decided before an answer reaches the observer before it.
+    desk.packet(link, proposal(Zxid::new(6, 1)));
+    desk.packet(link, Packet::Sync);
+    assert!(desk.actions.contains(&Action::FromLeader { packet: Packet::Sync }), "the first one was its own");
+    desk.actions.clear();
+    desk.packet(link, Packet::Commit { zxid: Zxid::new(6, 1) });
+    desk.packet(link, Packet::Sync);
+    let valid = Packet::Revalidated { session: SessionId(7), valid: true };
+    desk.packet(link, valid.clone());
+    assert_eq!(sent(&desk, OBSERVER), [inform(Zxid::new(6, 1)), Packet::Sync, valid]);
+    assert!(!desk.actions.iter().any(|action| matches!(action, Action::FromLeader { .. })));
+}
+
+#[test]
+fn sessions_of_observers_are_told_with_the_own_ones() {
+    let (mut desk, _) = with_observer();
+    desk.wait(60);
+    assert_eq!(sent(&desk, OBSERVER), [Packet::Ping { zxid: LAST }]);
+    let touch = |id| Touch { session: SessionId(id), timeout_ms: 4000 };
+    desk.packet(OBSERVER, Packet::PingReply { zxid: LAST, touched: vec![touch(5), touch(6)] });
+    let mut out = Vec::new();
+    desk.peer.tell_leader(Packet::PingReply { zxid: LAST, touched: vec![touch(1)] }, &mut out);
+    let Some(Action::Send { packet: Packet::PingReply { touched, .. }, .. }) = out.pop() else { panic!() };
+    assert_eq!(touched, [touch(1), touch(5), touch(6)]);
+}
+
+#[test]
+fn a_new_list_takes_effect_at_observers_with_its_commit() {
+    let (mut desk, link) = with_observer();
+    let zxid = Zxid::new(6, 1);
+    desk.packet(link, proposal(zxid));
+    desk.packet(link, Packet::CommitAndActivate { zxid, designated_leader: ServerId(3) });
+    let packet = Packet::InformAndActivate { zxid, designated_leader: ServerId(3), entry: entry(zxid).bytes };
+    assert_eq!(sent(&desk, OBSERVER), [packet]);
+}
+
+#[test]
+fn who_is_no_observer_or_breaks_the_rules_is_closed() {
+    let out_of_place = |step, packet| Some(CloseReason::OutOfPlace { step, packet });
+    let closed = |desk: &mut Desk, packets: &[Packet]| {
+        desk.handle(Event::ObserverAccepted { link: OBSERVER });
+        packets.iter().for_each(|packet| desk.packet(OBSERVER, packet.clone()));
+        let reason = desk.closed(OBSERVER);
+        desk.actions.clear();
+        desk.handle(Event::LinkDown { link: OBSERVER });
+        reason
+    };
+    let (mut desk, _) = follower();
+    let follows = crate::desk::follower_info(1, 5);
+    assert_eq!(closed(&mut desk, &[follows]), out_of_place("the greeting", "FOLLOWERINFO"));
+    assert_eq!(closed(&mut desk, &[observer_info(1, 0)]), Some(CloseReason::UnknownServer(ServerId(1))));
+    assert_eq!(closed(&mut desk, &[observer_info(9, 5)]), Some(CloseReason::NewerConfig(5)));
+    let early = Packet::AckEpoch { last: LAST, current_epoch: 5 };
+    assert_eq!(closed(&mut desk, &[early]), out_of_place("the greeting", "ACKEPOCH"));
+    let twice = [observer_info(9, 0), observer_info(9, 0)];
+    assert_eq!(closed(&mut desk, &twice), out_of_place("the promise of an epoch", "OBSERVERINFO"));
+    let asks = [observer_info(9, 0), request(OpCode::Create)];
+    assert_eq!(closed(&mut desk, &asks), out_of_place("the promise of an epoch", "REQUEST"));
+    let acks = [observer_info(9, 0), Packet::Ack { zxid: LAST }];
+    assert_eq!(closed(&mut desk, &acks), out_of_place("the promise of an epoch", "ACK"));
+    assert!(
+        matches!(desk.peer.serving(), Some(Serving::Following { .. })),
+        "nothing happened to the follower"
+    );
+
+    let (mut desk, _) = with_observer();
+    desk.packet(OBSERVER, Packet::Ack { zxid: Zxid::new(6, 1) });
+    assert_eq!(desk.closed(OBSERVER), Some(CloseReason::UnknownZxid(Zxid::new(6, 1))));
+}
+
+#[test]
+fn silent_observers_are_closed_and_newer_connections_win() {
+    let (mut desk, link) = with_observer();
+    let other = LinkId::accepted(2);
+    desk.handle(Event::ObserverAccepted { link: other });
+    desk.packet(other, observer_info(9, 0));
+    assert_eq!(desk.closed(OBSERVER), Some(CloseReason::Replaced));
+    desk.packet(other, Packet::AckEpoch { last: LAST, current_epoch: 5 });
+    desk.packet(other, Packet::Ack { zxid: Zxid::new(6, 0) });
+    desk.actions.clear();
+    for _ in 0..12 {
+        desk.wait(50);
+        desk.packet(link, Packet::Ping { zxid: LAST });
+    }
+    assert_eq!(desk.closed(other), Some(CloseReason::Silent));
+    assert!(desk.peer.status().learners.is_empty());
+}
+
+#[test]
+fn observers_are_served_only_by_those_who_follow_and_are_to() {
+    let mut desk = Desk::new(recovered(LAST, 5), Role::Voter);
+    desk.handle(Event::ObserverAccepted { link: OBSERVER });
+    assert_eq!(desk.closed(OBSERVER), Some(CloseReason::NotFollowing));
+    let (mut desk, _) = Desk::established();
+    desk.handle(Event::ObserverAccepted { link: LinkId::accepted(7) });
+    assert_eq!(desk.closed(LinkId::accepted(7)), Some(CloseReason::NotFollowing));
+    let (mut desk, _) = Desk::learner(recovered(LAST, 5), Role::Voter);
+    desk.handle(Event::ObserverAccepted { link: OBSERVER });
+    assert_eq!(desk.closed(OBSERVER), Some(CloseReason::NotFollowing));
+
+    let (mut desk, link) = with_observer();
+    desk.handle(Event::LinkDown { link });
+    assert_eq!(desk.closed(OBSERVER), Some(CloseReason::RoleEnded), "without a leader it knows nothing new");
+}
+
+/// Followers in turn while there is time; then the leader.
+#[test]
+fn an_observer_tries_followers_and_the_leader_last() {
+    let mut desk = Desk::started(FOLLOWERS_SERVE, recovered(LAST, 5), Role::Observer);
+    desk.notify(1, PeerState::Following, ServerId(3));
+    desk.notify(3, PeerState::Leading, ServerId(3));
+    let began = desk.now;
+    let mut tried = Vec::new();
+    while tried.last() != Some(&(ServerId(3), Door::Quorum)) {
+        let dial = desk.actions.iter().find_map(|action| match action {
+            Action::Dial { link, to, door } => Some((*link, *to, *door)),
+            _ => None,
+        });
+        let (link, to, door) = dial.expect("it goes on");
+        tried.push((to, door));
+        desk.actions.clear();
+        desk.handle(Event::DialFailed { link });
+        desk.wait(30);
+    }
+    assert!((350..450).contains(&(desk.now - began)), "half of the limit for that");
+    let followers: Vec<i64> = tried[..tried.len() - 1].iter().map(|(to, _)| to.0).collect();
+    assert!(followers.len() > 8, "{tried:?}");
+    assert!(followers.windows(2).all(|pair| pair[0] != pair[1] && [1, 4].contains(&pair[0])), "{tried:?}");
+}
+
+#[test]
+fn an_observer_that_loses_its_follower_begins_with_another() {
+    let mut desk = Desk::started(FOLLOWERS_SERVE, recovered(LAST, 5), Role::Observer);
+    let mut first = Vec::new();
+    for _ in 0..2 {
+        desk.notify(1, PeerState::Following, ServerId(3));
+        desk.notify(3, PeerState::Leading, ServerId(3));
+        let link = desk.expect_dial();
+        first.push(desk.peer.status().master);
+        assert_eq!(desk.peer.status().leader, Some(ServerId(3)));
+        desk.handle(Event::Dialed { link });
+        desk.packet(link, leader_info(6));
+        desk.handle(Event::LinkDown { link });
+        desk.actions.clear();
+    }
+    assert_ne!(first[0], first[1]);
+}
+
+#[test]
+fn observers_that_are_cut_off_do_not_come_back_all_at_once() {
+    let slow = Observing { election_delay_ms: 1000, reconnect_delay_ms: 1000, ..FOLLOWERS_SERVE };
+    let wait = |seed| {
+        let observing = Observing { seed, ..slow };
+        let mut desk = Desk::started(observing, recovered(LAST, 5), Role::Observer);
+        desk.notify(1, PeerState::Following, ServerId(3));
+        desk.notify(3, PeerState::Leading, ServerId(3));
+        desk.peer.next_deadline()
+    };
+    let waits: std::collections::BTreeSet<i64> = (0..20).map(wait).collect();
+    assert!(waits.len() > 10 && waits.iter().all(|wait| (0..1000).contains(wait)), "{waits:?}");
+}
