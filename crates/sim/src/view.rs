@@ -17,6 +17,8 @@ pub(crate) struct ServerView {
     /// The epochs that the disk has confirmed.
     pub(crate) accepted_epoch: i64,
     pub(crate) current_epoch: i64,
+    /// The last epoch whose history it has ever accepted, even if its disk has lost that since.
+    pub(crate) joined_epoch: i64,
     /// The epoch that a leader has proposed last, and the last one for which this voice was counted.
     pub(crate) proposed_epoch: i64,
     pub(crate) counted_epoch: i64,

@@ -44,7 +44,7 @@ pub(super) struct Account {
     /// Those of them that were sent, as long as no answer has come.
     sent_again: BTreeSet<(Table, Path)>,
     /// Watches that stand at the server, but were used up at the client: it asked for a node in two ways, and the
-    /// server made up for one of them with a deletion, which tells all who wait for the node.
+    /// server made up for one of them with its creation or deletion, which tells all who wait for the node.
     spent: BTreeSet<(Table, Path)>,
     /// Everything up to here is settled.
     settled: i64,
@@ -240,8 +240,9 @@ impl Account {
             }
         }
         self.sent_again.clear();
-        let deleted = owed.iter().filter(|(kind, _)| *kind == EventType::NodeDeleted);
-        self.spent.extend(deleted.map(|(_, path)| (Table::Data, path.clone())));
+        let tells_all = |kind: EventType| matches!(kind, EventType::NodeDeleted | EventType::NodeCreated);
+        let told = owed.iter().filter(|(kind, _)| tells_all(*kind));
+        self.spent.extend(told.map(|(_, path)| (Table::Data, path.clone())));
         paths(&set.persistent).iter().for_each(|path| self.arm(Table::Persistent, path, zxid));
         paths(&set.persistent_recursive).iter().for_each(|path| self.arm(Table::Recursive, path, zxid));
         let mut came = std::mem::take(&mut self.made_up);

@@ -10,7 +10,7 @@ use crate::members::{List, proposed_list};
 const NAME: &str = "zab_leader_quorums";
 
 pub(super) fn check_leader(judge: &Judge, server: usize, epoch: u32) -> Verdict {
-    let is_accepted = |view: &crate::view::ServerView| view.current_epoch >= i64::from(epoch);
+    let is_accepted = |view: &crate::view::ServerView| view.joined_epoch >= i64::from(epoch);
     let accepted: BTreeSet<usize> =
         (0..judge.servers.len()).filter(|&it| is_accepted(&judge.servers[it])).collect();
     for needed in needed(judge, server) {

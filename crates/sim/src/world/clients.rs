@@ -151,7 +151,10 @@ impl World {
                         self.core.judge.sent(call, session, xid);
                     }
                 }
-                Requested::Rewatch { xid, set } => self.core.judge.rewatching(client, xid, set),
+                Requested::Rewatch { xid, set } => {
+                    self.core.tell(format_args!("c{client} watches again: {set:?}"));
+                    self.core.judge.rewatching(client, xid, set);
+                }
                 Requested::Close => self.core.judge.session_closing(session),
                 Requested::Connect | Requested::Own => {}
             }
@@ -206,6 +209,9 @@ impl World {
             match received {
                 Received::Frame(frame) => {
                     self.core.judge.quiet.heard(client, self.core.now);
+                    if event == Told::Event {
+                        self.core.tell(format_args!("c{client} hears {:?} at {:#x}", frame.kind, frame.zxid));
+                    }
                     self.core.judge.frame(client, session, &frame);
                 }
                 Received::Greeting => self.core.judge.quiet.heard(client, self.core.now),

@@ -97,19 +97,22 @@ impl World {
     /// Of those that are left alone, the ones that have to serve in the end: members who can find the others. Nobody
     /// comes for who has lost his place, or knows only servers that are gone.
     pub(super) fn expected(&mut self) -> Vec<usize> {
+        // Who was elected twice and lost everybody at the moment of its promise comes back with the next election.
+        let led = self.core.judge.leaders.last_key_value().map_or(0, |(epoch, _)| i64::from(*epoch));
+        let judge = &self.core.judge;
+        let is_ahead = |server: usize| judge.servers[server].accepted_epoch > led;
         if self.core.shape.members.is_none() {
-            return self.healed.clone();
+            let waits = |server: &usize| self.core.shape.is_voter(*server) && is_ahead(*server);
+            return self.healed.iter().copied().filter(|server| !waits(server)).collect();
         }
+        let ahead: BTreeSet<usize> = self.healed.iter().copied().filter(|&server| is_ahead(server)).collect();
         let list = self.core.judge.ledger.chronicle.last().clone();
         let voters: BTreeSet<usize> = list.voters().filter(|it| self.healed.contains(it)).collect();
-        let led = self.core.judge.leaders.last_key_value().map_or(0, |(epoch, _)| i64::from(*epoch));
         let mut expected = Vec::new();
         for &server in &self.healed {
             let known = self.servers[server].process().map(|process| process.known_members());
             let finds = known.is_none_or(|known| known.iter().any(|it| *it != server && voters.contains(it)));
-            // Who was elected twice and lost everybody at the moment of its promise comes back with the next election.
-            let promised = self.core.judge.servers[server].accepted_epoch > led;
-            if !promised && (finds || voters.contains(&server) && voters.len() == 1) {
+            if !ahead.contains(&server) && (finds || voters.contains(&server) && voters.len() == 1) {
                 expected.push(server);
             }
         }

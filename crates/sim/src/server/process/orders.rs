@@ -171,6 +171,7 @@ impl Process {
                 }
                 let view = &mut core.judge.servers[self.server];
                 view.current_epoch = i64::from(epoch);
+                view.joined_epoch = view.joined_epoch.max(view.current_epoch);
                 view.untrusted = false;
                 self.persisted(io);
             }
