@@ -15,9 +15,7 @@ fn holders_on_servers_that_are_cut_off_let_go_in_time() {
         crowd(clients, async |client, _| {
             let guard = Mutex::new(client, "/lock").acquire().await.expect("the lock");
             // For longer than a session lives without its leader.
-            for _ in 0..3 {
-                watchman.visit(client, &guard, 1).await;
-            }
+            watchman.stay(client, &guard, 1, 45).await;
             guard.release().await.expect("released");
         })
         .await;
