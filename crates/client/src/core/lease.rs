@@ -78,21 +78,21 @@ pub(super) struct Lease {
 
 /// Whether an answer without an error comes from the leader. Errors prove nothing: a learner has some of its own.
 pub(super) fn is_decided_by_leader(op: OpCode) -> bool {
-    match op {
+    matches!(
+        op,
         OpCode::Sync
-        | OpCode::Create
-        | OpCode::Create2
-        | OpCode::CreateContainer
-        | OpCode::CreateTtl
-        | OpCode::Delete
-        | OpCode::DeleteContainer
-        | OpCode::SetData
-        | OpCode::SetAcl
-        | OpCode::Check
-        | OpCode::Multi
-        | OpCode::Reconfig => true,
-        _ => false,
-    }
+            | OpCode::Create
+            | OpCode::Create2
+            | OpCode::CreateContainer
+            | OpCode::CreateTtl
+            | OpCode::Delete
+            | OpCode::DeleteContainer
+            | OpCode::SetData
+            | OpCode::SetAcl
+            | OpCode::Check
+            | OpCode::Multi
+            | OpCode::Reconfig
+    )
 }
 
 impl Lease {
