@@ -14,7 +14,7 @@ pub struct KeptLease {
 
 impl Client {
     /// Lets [`lease_deadline`](Client::lease_deadline) move on for as long as what this returns lives: the client
-    /// asks the leader for a sign of life three or four times in a session timeout, by a sync, instead of most pings.
+    /// asks the leader for a sign of life three to five times in a session timeout, by a sync, instead of most pings.
     /// Reads that are made at such a moment are answered after it. Any number of callers may do so; it costs the same
     /// as one.
     ///

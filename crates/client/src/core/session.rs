@@ -157,7 +157,7 @@ impl<T> Session<T> {
         }
     }
 
-    /// Somebody relies on the lease: from now on it is renewed, by a sync three or four times in a timeout.
+    /// Somebody relies on the lease: from now on it is renewed, by a sync three to five times in a timeout.
     pub fn keep_lease(&mut self, now: Instant) {
         self.lease.rely();
         // At once, so that what the caller does next is behind it.

@@ -201,7 +201,7 @@ fn it_is_renewed_long_before_its_end_while_somebody_relies_on_it() {
             assert!(pair[1] - pair[0] <= TIMEOUT / 3, "{reads:?}: {:?}", pair[1] - pair[0]);
         }
         let pings = seen.iter().filter(|(_, request)| request.op == PING).count();
-        assert!(syncs.len() <= 4 * 20, "{reads:?}: {} in twenty timeouts", syncs.len());
+        assert!(syncs.len() <= 5 * 20, "{reads:?}: {} in twenty timeouts", syncs.len());
         // One is needed to begin: at first nothing is there that could be proven.
         assert!(pings <= 1, "{reads:?}: {pings} pings; a sync is a sign of life too");
     }
