@@ -208,10 +208,14 @@ impl Client {
         Err(self.over(&Call::new("wait for a connection", "", OpCode::Ping)))
     }
 
-    /// Until when no server can have expired this session: the moment when the last answered request was
-    /// sent, plus the session timeout. On the monotonic clock; `None` without a session.
+    /// Until when no server can have expired this session: the session timeout after the last message that the
+    /// ensemble's leader is known to have heard of. On the monotonic clock; `None` without a session.
     ///
-    /// Who holds a lock through an ephemeral node holds it at least until then, whatever the network does.
+    /// Who holds a lock through an ephemeral node holds it at least until then, whatever the network does, if
+    /// sessions last two ticks or more, as by default, and clocks run equally fast. A server that is cut off from
+    /// its leader still answers pings and reads: they prove nothing and do not move it. Connecting, writes and syncs
+    /// do, and [`keep_lease`](Client::keep_lease) makes it move all the time. Without that it may lie in the past
+    /// while all is well.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {

@@ -146,11 +146,11 @@ impl<T> Session<T> {
         self.held = Some(Held { credentials, origin });
         self.timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(1));
         self.last_received = Some(now);
-        self.leased_until = match mode {
-            ServerMode::ReadWrite => Some(sent_at + self.timeout),
+        match mode {
+            ServerMode::ReadWrite => self.lease.begin(now, sent_at, self.timeout),
             // Who takes no writes does not know whether the session lives.
-            ServerMode::ReadOnly => self.leased_until,
-        };
+            ServerMode::ReadOnly => {}
+        }
         self.hosts.established();
         let search =
             (mode == ServerMode::ReadOnly).then(|| Search { next: now + SEARCH_PAUSE, pause: SEARCH_PAUSE });
@@ -206,6 +206,7 @@ impl<T> Session<T> {
         self.input.clear();
         self.output.clear();
         self.pings.clear();
+        self.lease.disconnect();
         self.auth_in_flight.clear();
         if let Phase::Connected { since, use_, .. } = &self.phase {
             let (since, use_) = (*since, *use_);
@@ -238,7 +239,7 @@ impl<T> Session<T> {
         self.last_zxid = 0;
         self.told_zxid = 0;
         self.last_received = None;
-        self.leased_until = None;
+        self.lease.end();
         self.input.clear();
         self.output.clear();
         self.pings.clear();

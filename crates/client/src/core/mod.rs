@@ -10,6 +10,7 @@ mod connecting;
 mod failure;
 mod frames;
 mod hosts;
+mod lease;
 mod phase;
 mod queue;
 mod random;

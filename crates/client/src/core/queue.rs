@@ -18,6 +18,8 @@ pub(crate) enum Purpose<T> {
     Rewatch { persistent: Vec<(WatchKind, Box<str>)> },
     /// The last watcher of a watch has gone.
     Unwatch { watcher_type: WatcherType, path: Box<str> },
+    /// The lease is renewed.
+    Renew,
     /// The session ends.
     Close,
 }
@@ -38,6 +40,8 @@ pub(crate) struct InFlight<T> {
     pub(crate) xid: i32,
     pub(crate) purpose: Purpose<T>,
     pub(crate) sent_at: Instant,
+    /// What an answer without an error proves: that the leader knows of a message that was sent then.
+    pub(crate) proves: Option<Instant>,
 }
 
 /// A credential that is sent again on every connection.

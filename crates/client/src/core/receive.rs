@@ -68,7 +68,7 @@ impl<T> Session<T> {
             Xid::NOTIFICATION => self.event(now, header.zxid, &body),
             Xid::PING => {
                 if let Some(sent_at) = self.pings.pop_front() {
-                    self.acknowledge(sent_at);
+                    self.acknowledge(now, sent_at, None);
                 }
             }
             Xid::AUTH => self.auth_reply(&header),
@@ -76,10 +76,14 @@ impl<T> Session<T> {
         }
     }
 
-    /// A server that takes no writes keeps no session alive: its answers prove nothing.
-    fn acknowledge(&mut self, sent_at: Instant) {
+    /// A message was answered, and perhaps one before it is proven by that. A server that takes no writes keeps no
+    /// session alive: its answers prove nothing.
+    fn acknowledge(&mut self, now: Instant, sent_at: Instant, proven: Option<Instant>) {
         if let Phase::Connected { search: None, .. } = &self.phase {
-            self.leased_until = self.leased_until.max(Some(sent_at + self.timeout));
+            self.lease.heard(now, sent_at, self.timeout);
+            if let Some(proven) = proven {
+                self.lease.prove(proven, self.timeout);
+            }
         }
     }
 
@@ -107,7 +111,7 @@ impl<T> Session<T> {
             }
         }
         let Some(sent) = self.in_flight.pop_front() else { return };
-        self.acknowledge(sent.sent_at);
+        self.acknowledge(now, sent.sent_at, sent.proves.filter(|_| header.err == 0));
         // Some replies carry zero or -1.
         self.last_zxid = self.last_zxid.max(header.zxid);
         let server = self.server().unwrap_or_else(|| "".into());
@@ -121,6 +125,7 @@ impl<T> Session<T> {
             }
             Purpose::Rewatch { persistent } => self.rewatched(persistent, header.err),
             Purpose::Unwatch { watcher_type, path } => self.unwatched(now, watcher_type, path, header.err),
+            Purpose::Renew => self.lease.renewal_answered(now, header.err, self.timeout),
             Purpose::Close => {
                 for ticket in std::mem::take(&mut self.close_tickets) {
                     let outcome = Ok(answer.clone());

@@ -14,6 +14,7 @@ use super::connect_string::ServerAddress;
 use super::failure::{Cause, Delivery, Failure};
 use super::frames::{self, Input};
 use super::hosts::{Hosts, Rebalance};
+use super::lease::{Lease, is_decided_by_leader};
 use super::phase::{Ending, LinkId, Phase, Use};
 use super::queue::{Credential, InFlight, Purpose, Waiting};
 use super::random::Random;
@@ -76,8 +77,7 @@ pub struct Session<T> {
     pub(super) actions: VecDeque<Action<T>>,
     pub(super) last_received: Option<Instant>,
     pub(super) last_sent: Instant,
-    /// No server can have expired the session before this moment.
-    pub(super) leased_until: Option<Instant>,
+    pub(super) lease: Lease,
     pub(super) losses: u64,
     pub(super) state: SessionState,
 }
@@ -114,7 +114,7 @@ impl<T> Session<T> {
             actions: VecDeque::new(),
             last_received: None,
             last_sent: now,
-            leased_until: None,
+            lease: Lease::new(),
             losses: 0,
             state: SessionState::Connecting,
         };
@@ -143,9 +143,9 @@ impl<T> Session<T> {
         self.held.filter(|held| held.origin == Origin::ReadWrite).map(|held| held.credentials)
     }
 
-    /// Until when no server can have expired the session: the last request that was answered was sent this
-    /// long ago at least, and a server counts from when it received it. What a read-only server answers does not
-    /// count: it keeps no session alive.
+    /// Until when no server can have expired the session: the timeout after the last message that the leader is
+    /// known to have heard of. Answers to pings and reads prove nothing; those to the handshake with a server that
+    /// takes writes, to syncs and to writes do. It moves all the time only while somebody relies on it.
     pub fn lease_deadline(&self) -> Option<Instant> {
         match self.phase {
             // A server may end it at any moment, or has ended it.
@@ -153,8 +153,20 @@ impl<T> Session<T> {
             Phase::Connected { .. }
             | Phase::Waiting { .. }
             | Phase::Opening { .. }
-            | Phase::Handshake { .. } => self.leased_until,
+            | Phase::Handshake { .. } => self.lease.until(),
         }
+    }
+
+    /// Somebody relies on the lease: from now on it is renewed, by a sync three to five times in a timeout.
+    pub fn keep_lease(&mut self, now: Instant) {
+        self.lease.rely();
+        // At once, so that what the caller does next is behind it.
+        self.renew_if_due(now);
+    }
+
+    /// Somebody who relied on the lease does not any more.
+    pub fn let_lease_go(&mut self) {
+        self.lease.unrely();
     }
 
     /// Takes a call. Its end comes as [`Action::Complete`], exactly once.
@@ -262,7 +274,7 @@ impl<T> Session<T> {
                 let Some(waiting) = self.queue.pop_front() else { break };
                 let xid = self.next_xid();
                 frames::request(xid, waiting.op, &waiting.body, out);
-                self.in_flight.push_back(InFlight { xid, purpose: waiting.purpose, sent_at: now });
+                self.sent(now, xid, waiting.op, waiting.purpose);
             }
         }
         if out.len() > before {
@@ -314,7 +326,13 @@ impl<T> Session<T> {
     pub(super) fn send_now(&mut self, now: Instant, op: OpCode, body: &[u8], purpose: Purpose<T>) {
         let xid = self.next_xid();
         frames::request(xid, op, body, &mut self.output);
-        self.in_flight.push_back(InFlight { xid, purpose, sent_at: now });
+        self.sent(now, xid, op, purpose);
+    }
+
+    fn sent(&mut self, now: Instant, xid: i32, op: OpCode, purpose: Purpose<T>) {
+        let decided = is_decided_by_leader(op);
+        let proves = if decided { self.lease.proof(now, self.timeout) } else { None };
+        self.in_flight.push_back(InFlight { xid, purpose, sent_at: now, proves });
     }
 
     pub(super) fn send_credential(&mut self, now: Instant, index: usize) {
@@ -350,7 +368,7 @@ impl<T> Session<T> {
                 }
                 self.fail_call(ticket, cause, delivery);
             }
-            Purpose::Rewatch { .. } | Purpose::Unwatch { .. } | Purpose::Close => {}
+            Purpose::Rewatch { .. } | Purpose::Unwatch { .. } | Purpose::Renew | Purpose::Close => {}
         }
     }
 

@@ -1,13 +1,17 @@
-//! What happens because time passes: attempts, pings, silence, calls that waited too long, sessions that
+//! What happens because time passes: attempts, pings, renewals of the lease, silence, calls that waited too long, sessions that
 //! must be dead, and the search for a read-write server.
 
 use std::time::{Duration, Instant};
+
+use zebu_proto::OpCode;
+use zebu_proto::jute::encode_bytes;
 
 use super::action::Action;
 use super::connect_string::ServerAddress;
 use super::failure::{Cause, Delivery};
 use super::frames;
 use super::phase::{Phase, Use};
+use super::queue::Purpose;
 use super::session::{Origin, Session};
 
 /// The longest pause of the search for a read-write server.
@@ -24,7 +28,7 @@ impl<T> Session<T> {
                     Use::Serving => search.as_ref().map(|search| search.next),
                     Use::Leaving { deadline } | Use::Closing { deadline } => Some(*deadline),
                 };
-                let times = [Some(self.ping_due()), self.silence_due(), own];
+                let times = [Some(self.ping_due()), self.renewal_due(), self.silence_due(), own];
                 return times.into_iter().flatten().min();
             }
             Phase::Ended(_) => return None,
@@ -74,6 +78,7 @@ impl<T> Session<T> {
         if self.silence_due().is_some_and(|due| now >= due) {
             return self.link_down(now, Cause::ConnectionLost, "the server is silent");
         }
+        self.renew_if_due(now);
         if now >= self.ping_due() {
             frames::ping(&mut self.output);
             self.pings.push_back(now);
@@ -96,6 +101,24 @@ impl<T> Session<T> {
 
     fn ping_due(&self) -> Instant {
         self.last_sent + self.timeout / 3
+    }
+
+    fn renewal_due(&self) -> Option<Instant> {
+        match &self.phase {
+            Phase::Connected { search: None, use_: Use::Serving, .. } => self.lease.renewal_due(self.timeout),
+            _ => None,
+        }
+    }
+
+    pub(super) fn renew_if_due(&mut self, now: Instant) {
+        if self.renewal_due().is_some_and(|due| now >= due) {
+            // The path only names the call; one that a chroot hides is as good as any.
+            let mut body = Vec::new();
+            encode_bytes(b"/", &mut body);
+            self.send_now(now, OpCode::Sync, &body, Purpose::Renew);
+            self.lease.renewal_sent();
+            self.last_sent = now;
+        }
     }
 
     fn silence_due(&self) -> Option<Instant> {

@@ -43,5 +43,7 @@ pub(crate) enum Command {
     Unwatch(WatcherId),
     SetServers(Vec<ServerAddress>),
     Credentials(oneshot::Sender<Option<SessionCredentials>>),
+    KeepLease,
+    LetLeaseGo,
     Close(Ticket),
 }

@@ -142,6 +142,8 @@ impl<C: Connector> Running<C> {
                 // The asker may have gone.
                 let _ = sender.send(session.credentials());
             }
+            Command::KeepLease => session.keep_lease(now()),
+            Command::LetLeaseGo => session.let_lease_go(),
             Command::Close(ticket) => session.close(now(), ticket),
         }
     }

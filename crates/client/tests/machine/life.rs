@@ -1,4 +1,4 @@
-//! The life of a session: the handshake, credentials, the lease, expiry, read-only servers, moving, the end.
+//! The life of a session: the handshake, credentials, expiry, read-only servers, moving, the end.
 
 use std::time::Duration;
 
@@ -89,31 +89,6 @@ fn a_refused_credential_is_the_end() {
         assert_eq!((&failure.cause, failure.delivery), (&Cause::AuthFailed, Delivery::NotSent));
         assert_eq!(rig.session.deadline(), None);
     }
-}
-
-#[test]
-fn the_lease_counts_from_when_an_answered_request_was_sent() {
-    let mut rig = Rig::new("a:1", |_| {});
-    assert_eq!(rig.session.lease_deadline(), None);
-    rig.open();
-    let asked = rig.now;
-    rig.pass(Duration::from_secs(1));
-    let accepted = ConnectResponse::accepted(
-        SessionId(SESSION),
-        TIMEOUT.as_millis() as i32,
-        ReadOnlyField::Present(false),
-    );
-    rig.respond(&accepted);
-    assert_eq!(rig.session.lease_deadline(), Some(asked + TIMEOUT));
-    rig.call(1, OpCode::GetData, b"");
-    let sent = rig.now;
-    rig.write();
-    rig.pass(Duration::from_secs(2));
-    assert_eq!(rig.session.lease_deadline(), Some(asked + TIMEOUT), "sending alone proves nothing");
-    rig.reply(1, 5, 0, b"");
-    assert_eq!(rig.session.lease_deadline(), Some(sent + TIMEOUT));
-    rig.lose();
-    assert_eq!(rig.session.lease_deadline(), Some(sent + TIMEOUT), "a lost connection does not end it");
 }
 
 #[test]

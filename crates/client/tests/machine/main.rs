@@ -4,6 +4,7 @@
 
 mod faults;
 mod garbage;
+mod lease;
 mod life;
 mod rig;
 mod watching;

@@ -220,7 +220,7 @@ pub(crate) fn payloads(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     all
 }
 
-fn see(payload: &[u8]) -> Seen {
+pub(crate) fn see(payload: &[u8]) -> Seen {
     let mut reader = Reader::new(payload);
     let header = RequestHeader::decode(&mut reader).unwrap();
     Seen { xid: header.xid, op: header.op, body: reader.rest().to_vec() }

@@ -10,7 +10,7 @@ use zebu_client::{
 
 use crate::connection::{Attempts, before, is_passing, persist, present};
 use crate::error::RecipeError;
-use crate::hold::{Held, Holding, LossReason, Terms};
+use crate::hold::{Held, Holding, LossReason, Terms, leased};
 use crate::line::{Broom, Patience, Ticket, step_out, watch_node};
 use crate::lock::Hold;
 use crate::unique_id::UniqueId;
@@ -91,7 +91,7 @@ impl DoubleBarrier {
         loop {
             let Some(ticket) = before(deadline, self.become_member()).await else { return Ok(None) };
             let ticket = ticket?;
-            match before(deadline, self.wait_for_all(&ticket)).await {
+            match before(deadline, self.gather(&ticket)).await {
                 Some(Ok(Gathered::All)) => {
                     let hold = Hold::begin(ticket, Terms::default());
                     return Ok(Some(Entered { barrier: self.clone(), hold }));
@@ -174,6 +174,13 @@ impl DoubleBarrier {
             Err(error) if error.code() == Some(ErrorCode::NodeExists) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Waits until all are there and membership can be held.
+    async fn gather(&self, ticket: &Ticket) -> Result<Gathered, Error> {
+        let gathered = self.wait_for_all(ticket).await?;
+        leased(&self.client, Terms::default()).await?;
+        Ok(gathered)
     }
 
     /// Waits until `ready` is there or there are enough members: the last one sees that there are and makes

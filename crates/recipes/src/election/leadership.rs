@@ -23,8 +23,8 @@ pub struct Participant {
 
 /// A term of leadership. Clones are the same term; it ends for all of them at once.
 ///
-/// It ends by itself when the session is lost, when no server was heard of for the length of the lease, when
-/// somebody deletes the node, and when it is given up. Then [`Held::lost`] says why.
+/// It ends by itself when the session is lost, when the ensemble gave no sign of life for the length of the lease,
+/// when somebody deletes the node, and when it is given up. Then [`Held::lost`] says why.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     holding: Holding,

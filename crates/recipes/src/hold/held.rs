@@ -46,7 +46,7 @@ pub trait Held {
         self.holding().cancellation()
     }
 
-    /// Until when it is certainly held if no server is heard of any more; `None` if it is lost.
+    /// Until when it is certainly held if the leader is not heard of any more; `None` if it is lost.
     fn lease_deadline(&self) -> Option<Instant> {
         self.holding().lease_deadline()
     }

@@ -2,6 +2,7 @@
 //! keeps late writes of a former holder out.
 
 mod held;
+mod leased;
 mod state;
 mod terms;
 
@@ -9,4 +10,5 @@ pub use held::{Fenced, Held, fenced_out, run_while_held};
 pub use state::Holding;
 pub use terms::{FencingToken, LossReason, Terms, WhenSuspended};
 
-pub(crate) use state::{REVOKE, UNLOCK, Watched, now};
+pub(crate) use leased::{is_leased, leased, renew};
+pub(crate) use state::{REVOKE, UNLOCK, Watched};

@@ -73,7 +73,10 @@ impl Watched {
             }),
         };
         let watched = holding.clone();
+        // Goes with the task, and that with the hold.
+        let kept = client.keep_lease();
         let task = tokio::spawn(async move {
+            let _kept = kept;
             let reason = tokio::select! {
                 reason = watched.session_lost() => reason,
                 reason = watched.node_lost() => watched.judge().unwrap_or(reason),
@@ -160,7 +163,7 @@ impl Holding {
         self.state.lost.child_token()
     }
 
-    /// Until when it is certainly held if no server is heard of any more, the margin taken off; `None` if it
+    /// Until when it is certainly held if the leader is not heard of any more, the margin taken off; `None` if it
     /// is lost.
     pub fn lease_deadline(&self) -> Option<Instant> {
         if self.state.reason.get().is_some() || self.state.client.session().id != self.state.session {
@@ -222,7 +225,7 @@ impl Holding {
             if let Some(reason) = self.judge() {
                 return reason;
             }
-            // It moves on with every answer; then this wakes and looks again.
+            // It is moved on while this waits; then this wakes and looks again.
             let deadline = self.lease_deadline().unwrap_or_else(now);
             tokio::select! {
                 changed = states.changed() => if changed.is_err() { return LossReason::Closed },

@@ -23,7 +23,7 @@ impl fmt::Display for FencingToken {
 pub enum LossReason {
     /// The session expired; another holder may exist already.
     SessionExpired,
-    /// No server was heard of for so long that the session may have expired: nobody can know.
+    /// The ensemble's leader gave no sign of life for so long that the session may have expired: nobody can know.
     LeaseEnded,
     /// The connection was lost, and the terms say that this is enough.
     Suspended,
@@ -39,7 +39,7 @@ impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             LossReason::SessionExpired => "the session expired",
-            LossReason::LeaseEnded => "no server was heard of for the length of the lease",
+            LossReason::LeaseEnded => "the leader gave no sign of life for the length of the lease",
             LossReason::Suspended => "the connection was lost",
             LossReason::NodeDeleted => "its node was deleted",
             LossReason::Closed => "the client was closed",
@@ -76,7 +76,8 @@ pub struct Terms {
 
 impl Terms {
     /// How long before the end of the session's lease the loss is told, so that work in progress can be
-    /// stopped in time. A tenth of the session timeout unless told otherwise, and never more than half of it.
+    /// stopped in time. A tenth of the session timeout unless told otherwise, and never more than a quarter of it:
+    /// about a third is left when the lease is renewed.
     pub fn margin(mut self, margin: Duration) -> Terms {
         self.margin = Some(margin);
         self
@@ -89,6 +90,6 @@ impl Terms {
     }
 
     pub(crate) fn margin_of(&self, timeout: Duration) -> Duration {
-        self.margin.unwrap_or(timeout / 10).min(timeout / 2)
+        self.margin.unwrap_or(timeout / 10).min(timeout / 4)
     }
 }

@@ -11,7 +11,7 @@ use super::naming::{Kind, Naming, Place};
 use super::ticket::Ticket;
 use crate::connection::{before, persist, present};
 use crate::error::RecipeError;
-use crate::hold::{Terms, now};
+use crate::hold::{Terms, is_leased, renew};
 
 /// How long the answer to the delete of a node is waited for when its owner has given up.
 const STEP_OUT: Duration = Duration::from_secs(1);
@@ -69,8 +69,10 @@ impl Line {
     pub(crate) async fn stand(&self, kind: Kind, patience: Patience) -> Result<Option<Ticket>, RecipeError> {
         let deadline = patience.deadline();
         loop {
+            let kept = self.client.keep_lease();
             let take = Ticket::take(&self.client, &self.directory, &self.naming, kind, &self.data);
             let Some(ticket) = before(deadline, take).await else { return Ok(None) };
+            drop(kept);
             match self.wait_with(ticket?, patience).await? {
                 Outcome::Turn(ticket) => return Ok(Some(ticket)),
                 Outcome::TooLate => return Ok(None),
@@ -83,7 +85,11 @@ impl Line {
     async fn wait_with(&self, ticket: Ticket, patience: Patience) -> Result<Outcome, RecipeError> {
         let deadline = patience.deadline();
         loop {
-            match before(deadline, self.look(&ticket, patience)).await {
+            // For the look only: who waits for others needs no lease, and costs the leader nothing.
+            let kept = self.client.keep_lease();
+            let look = before(deadline, self.look(&ticket, patience)).await;
+            drop(kept);
+            match look {
                 Some(Ok(Look::Turn)) => return Ok(Outcome::Turn(ticket)),
                 Some(Ok(Look::Again)) => {}
                 Some(Ok(Look::Gone)) => {
@@ -117,8 +123,11 @@ impl Line {
             return Ok(Look::Gone);
         }
         match self.naming.place(&list.names, ticket.name()) {
-            Place::First if self.is_leased() => Ok(Look::Turn),
-            Place::First => Ok(Look::Again),
+            Place::First if is_leased(client, self.terms) => Ok(Look::Turn),
+            Place::First => {
+                renew(client).await?;
+                Ok(Look::Again)
+            }
             Place::Missing => Ok(Look::Gone),
             Place::Conflict(child) => {
                 let (directory, child) = (self.directory.clone(), child.to_owned());
@@ -136,13 +145,6 @@ impl Line {
                 Ok(watched.map_or(Look::Again, Look::Wait))
             }
         }
-    }
-
-    /// Whether the lease is long enough to begin with.
-    fn is_leased(&self) -> bool {
-        let margin = self.terms.margin_of(self.client.session().timeout);
-        let deadline = self.client.lease_deadline().and_then(|deadline| deadline.checked_sub(margin));
-        deadline.is_some_and(|deadline| now() < deadline)
     }
 }
 

@@ -12,7 +12,7 @@ use super::hold::Hold;
 use super::layout::{LockLayout, SemaphoreLayout};
 use crate::connection::{before, persist, present};
 use crate::error::RecipeError;
-use crate::hold::{Fenced, Held, Holding, Terms};
+use crate::hold::{Fenced, Held, Holding, Terms, is_leased, renew};
 use crate::line::{IdStyle, Kind, Line, Naming, Patience, Ticket, step_out};
 
 /// The leases of Curator's layout.
@@ -273,7 +273,11 @@ impl Semaphore {
             }
             let taken = list.names.iter().filter(|name| self.is_lease(name)).count();
             if u32::try_from(taken).is_ok_and(|taken| taken <= self.permits) {
-                return Ok(Filled::All);
+                if is_leased(client, self.guard.terms) {
+                    return Ok(Filled::All);
+                }
+                renew(client).await?;
+                continue;
             }
             match patience {
                 Patience::None => return Ok(Filled::TooLate),

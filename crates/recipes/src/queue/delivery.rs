@@ -8,7 +8,7 @@ use super::entry::Entry;
 use super::items::{PLAIN, Queue};
 use crate::connection::{Attempts, is_passing, persist, present};
 use crate::error::RecipeError;
-use crate::hold::{Held, Holding, LossReason, Terms};
+use crate::hold::{Held, Holding, LossReason, Terms, leased};
 use crate::line::Ticket;
 use crate::lock::Hold;
 use crate::unique_id::UniqueId;
@@ -104,6 +104,7 @@ pub(super) async fn claim(queue: &Queue, name: &str) -> Result<Claimed, RecipeEr
     let lock = path::join(&queue.locks, name);
     let Some(stat) = make_lock(queue, &lock).await? else { return Ok(Claimed::Taken) };
     let ticket = Ticket::adopt_shared(&queue.client, lock, name.to_owned(), stat);
+    leased(&queue.client, Terms::default()).await?;
     // It may have been finished between our look and our lock.
     match queue.read(name).await? {
         Some(entry) => {

@@ -10,6 +10,7 @@ mod commit;
 mod discovery;
 mod elections;
 mod herd;
+mod isolation;
 mod lock_contention;
 mod locks;
 mod membership;

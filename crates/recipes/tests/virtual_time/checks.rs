@@ -17,9 +17,14 @@ pub(crate) struct Watchman(Arc<StdMutex<Vec<Holding>>>);
 impl Watchman {
     /// Whoever believes to hold it, believes so alone, or with as many as may.
     pub(crate) async fn visit(&self, client: &Client, guard: &impl Held, limit: usize) {
-        self.note(guard);
         // Long enough for a session to end, with requests that connections can be lost at.
-        for _ in 0..15 {
+        self.stay(client, guard, limit, 15).await;
+    }
+
+    /// The same for so many rounds, of a bit less than a second each.
+    pub(crate) async fn stay(&self, client: &Client, guard: &impl Held, limit: usize, rounds: usize) {
+        self.note(guard);
+        for _ in 0..rounds {
             self.look(limit);
             let asked = client.exists("/").retry(Retry::Never);
             // Whatever comes of it, or nothing in time.

@@ -9,6 +9,7 @@ mod checks;
 mod commit;
 mod contention;
 mod groups;
+mod lease;
 mod schedules;
 mod server;
 mod services;

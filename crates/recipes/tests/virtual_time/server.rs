@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 use zebu_client::{Connector, ServerAddress};
+use zebu_proto::client::read::ReadRequest;
 use zebu_proto::client::{
     ConnectRequest, ConnectResponse, ReplyHeader, Request, RequestHeader, WatcherEvent, WriteRequest,
 };
@@ -25,6 +26,9 @@ use crate::answer;
 
 /// The timeout of every session.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(12);
+
+/// How often a learner tells its leader which sessions it has heard of: half a tick, if a session lasts two.
+const REPORT: Duration = Duration::from_secs(3);
 
 /// How often empty containers and TTL nodes whose time is up are removed.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -43,7 +47,7 @@ pub(crate) enum Trouble {
 pub(crate) enum Ways {
     /// Connections break and stall, sessions live.
     Cuts,
-    /// Connections stall for so long that sessions end too.
+    /// Connections stall, or servers are cut off from their leader, for so long that sessions end too.
     Silence,
     /// Sessions also end before their time, of which no clock can know.
     Expiry,
@@ -57,12 +61,24 @@ enum Fault {
     CutAfter,
     /// Nothing of this connection is read for so long.
     Stall(Duration),
+    /// The server of this connection does not reach its leader for so long. It answers what it can.
+    CutOff(Duration),
     Expire,
 }
 
 struct Session {
     connection: u64,
+    /// By its server.
+    touched: Touched,
+    /// By the leader, who decides about its end.
     heard: Instant,
+}
+
+/// What a server has to report of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Touched {
+    Yes,
+    No,
 }
 
 pub(crate) struct State {
@@ -73,10 +89,13 @@ pub(crate) struct State {
     sessions: BTreeMap<i64, Session>,
     /// Sessions whose clients cannot reach the server, and until when.
     deaf: BTreeMap<i64, Instant>,
+    /// Connections to servers that do not reach their leader.
+    cut_off: BTreeMap<u64, Instant>,
     next: u64,
     zxid: i64,
     started: Instant,
     swept: Instant,
+    reported: Instant,
     random: u64,
     trouble: Trouble,
     /// Faults that were made.
@@ -98,10 +117,12 @@ impl Server {
             connections: BTreeMap::new(),
             sessions: BTreeMap::new(),
             deaf: BTreeMap::new(),
+            cut_off: BTreeMap::new(),
             next: 1,
             zxid: 0,
             started: Instant::now(),
             swept: Instant::now(),
+            reported: Instant::now(),
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             trouble,
             faults: 0,
@@ -111,6 +132,7 @@ impl Server {
             while let Some(state) = ticking.upgrade() {
                 {
                     let mut state = state.lock().expect("not poisoned");
+                    state.report();
                     state.expire_silent();
                     state.sweep();
                 }
@@ -147,7 +169,9 @@ impl Server {
         tokio::spawn(send(to, out));
         let Some((session, connection)) = self.state().attach(&request, outbox) else { return Ok(()) };
         let ended = self.answer_all(&mut from, session, connection).await;
-        self.state().detach(connection);
+        let mut state = self.state();
+        state.cut_off.remove(&connection);
+        state.detach(connection);
         ended
     }
 
@@ -169,7 +193,18 @@ impl Server {
                     }
                     tokio::time::sleep(time).await;
                 }
+                Fault::CutOff(time) => {
+                    self.state().cut_off.insert(connection, Instant::now() + time);
+                }
                 Fault::None | Fault::CutAfter | Fault::Expire => {}
+            }
+            let cut_off = self.state().cut_off.get(&connection).copied();
+            if let Some(until) = cut_off
+                && (Instant::now() >= until || !is_answered_alone(&request))
+            {
+                // The leader does not answer; in the end the server gives it up, and its clients.
+                tokio::time::sleep_until(until).await;
+                return Ok(());
             }
             let mut state = self.state();
             if fault == Fault::Expire {
@@ -184,6 +219,19 @@ impl Server {
                 let _ = outbox.send(answer);
             }
         }
+    }
+}
+
+/// Whether a server answers this without its leader; what it would say of other nodes is not known here.
+fn is_answered_alone(request: &[u8]) -> bool {
+    let mut reader = Reader::new(request);
+    match RequestHeader::decode(&mut reader) {
+        Ok(header) if header.xid == Xid::PING.0 => true,
+        Ok(header) => matches!(
+            Request::decode(header.op, &mut reader),
+            Ok(Request::Read(ReadRequest::Exists(path, _))) if &*path == "/"
+        ),
+        Err(_) => false,
     }
 }
 
@@ -228,7 +276,7 @@ impl State {
             return Fault::None;
         }
         self.faults += 1;
-        match self.random() % 8 {
+        match self.random() % 9 {
             0 | 1 => Fault::CutBefore,
             2..=4 => Fault::CutAfter,
             // Longer than a client waits, or than a session lives.
@@ -237,6 +285,7 @@ impl State {
                 Fault::Stall(TIMEOUT + Duration::from_millis(self.random() % 9_000))
             }
             7 if ways >= Ways::Expiry => Fault::Expire,
+            8 if ways >= Ways::Silence => Fault::CutOff(Duration::from_millis(self.random() % 30_000)),
             _ => Fault::CutBefore,
         }
     }
@@ -266,7 +315,9 @@ impl State {
         if !known {
             self.write(session, 0, WriteRequest::CreateSession { timeout_ms: timeout });
         }
-        let former = self.sessions.insert(session, Session { connection, heard: Instant::now() });
+        let former = self
+            .sessions
+            .insert(session, Session { connection, touched: Touched::No, heard: Instant::now() });
         if let Some(former) = former {
             self.detach(former.connection);
         }
@@ -275,8 +326,25 @@ impl State {
     }
 
     fn detach(&mut self, connection: u64) {
-        self.connections.remove(&connection);
+        // A server that is cut off does not hear of it.
+        if !self.cut_off.contains_key(&connection) {
+            self.connections.remove(&connection);
+        }
         self.watches.remove_watcher(WatcherId(connection));
+    }
+
+    /// Learners tell the leader whom they have heard of, if they can.
+    fn report(&mut self) {
+        if self.reported.elapsed() < REPORT {
+            return;
+        }
+        self.reported = Instant::now();
+        for session in self.sessions.values_mut() {
+            if session.touched == Touched::Yes && !self.cut_off.contains_key(&session.connection) {
+                session.touched = Touched::No;
+                session.heard = self.reported;
+            }
+        }
     }
 
     fn expire_silent(&mut self) {
@@ -310,9 +378,13 @@ impl State {
     /// A whole frame, or nothing if the connection is over.
     fn handle(&mut self, session: i64, connection: u64, request: &[u8]) -> Option<Vec<u8>> {
         self.expire_silent();
-        // A session that has moved or ended takes nothing from its old connection.
-        let current = self.sessions.get_mut(&session).filter(|one| one.connection == connection)?;
-        current.heard = Instant::now();
+        // A session that has moved or ended takes nothing from its old connection, if the server knows.
+        let current = self.sessions.get_mut(&session).filter(|one| one.connection == connection);
+        match current {
+            Some(current) => current.touched = Touched::Yes,
+            None if self.cut_off.contains_key(&connection) => {}
+            None => return None,
+        }
         let mut reader = Reader::new(request);
         let header = RequestHeader::decode(&mut reader).expect("a header");
         let request = Request::decode(header.op, &mut reader).expect("a request");
@@ -355,7 +427,9 @@ impl State {
             ReplyHeader { xid: Xid::NOTIFICATION.0, zxid, err: 0 }.encode(out);
             WatcherEvent::encode_parts(kind, path, out);
         });
-        if let Some(outbox) = self.connections.get(&connection) {
+        if let Some(outbox) = self.connections.get(&connection)
+            && !self.cut_off.contains_key(&connection)
+        {
             let _ = outbox.send(bytes);
         }
     }
