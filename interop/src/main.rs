@@ -12,6 +12,7 @@ mod files;
 mod heavy;
 mod kill;
 mod load;
+mod micro;
 mod mixed;
 mod outcome;
 mod reconfig;
@@ -59,6 +60,8 @@ enum Command {
     Mixed(mixed::Arguments),
     /// Measure Apache and Zebu under the same load, one after the other, and print both
     Bench(bench::Arguments),
+    /// Time single steps of a server: decode, prepare, apply, watches, log, snapshot
+    Micro(micro::Arguments),
     /// Answer every frame on a free port with a constant: the server that nobody can be faster than
     Echo,
 }
@@ -174,6 +177,7 @@ fn main() -> Result<ExitCode> {
         Command::Heavy(arguments) => heavy::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Mixed(arguments) => Ok(mixed::run(&arguments)?.into()),
         Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Micro(arguments) => micro::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Echo => bench::serve_echo().map(|()| ExitCode::SUCCESS),
     }
 }
