@@ -88,6 +88,7 @@ pub(crate) fn table(outcomes: &[Outcome]) -> Table {
         "Zebu",
         "fdatasync alone p50 ms",
         "p99 ms",
+        "CPU us",
     ]);
     for outcome in outcomes {
         let Outcome { mix, rate, apache, zebu, .. } = outcome;
@@ -105,6 +106,7 @@ pub(crate) fn table(outcomes: &[Outcome]) -> Table {
             ms(zebu.worst_second_p99_us),
             ms(outcome.bare_p50_us()),
             ms(outcome.bare_p99_us()),
+            figure(median(outcome.bare.iter().map(|bare| bare.cpu_us))),
         ]);
     }
     table

@@ -15,6 +15,9 @@ use super::table::{Table, figure, ratio};
 
 const MIB: f64 = (1 << 20) as f64;
 
+/// The system counts CPU time in these steps.
+const TICK_MS: f64 = 10.0;
+
 /// The node that all watch.
 const WATCHED: &str = "/zebu-bench";
 
@@ -47,10 +50,11 @@ impl Outcome {
         median(self.fan_outs.iter().map(|fan_out| fan_out.all_told_us.p50 as f64 / 1000.0))
     }
 
-    /// CPU milliseconds of each second with idle sessions.
+    /// CPU milliseconds of each second with idle sessions. Less than the system's clock can tell counts as one tick.
     pub(crate) fn idle_cpu_ms(&self) -> f64 {
         let per_second = |idle: &IdleReport| {
-            idle.servers.iter().map(|server| server.cpu_seconds * 1000.0).sum::<f64>() / idle.seconds
+            let cpu_ms = idle.servers.iter().map(|server| server.cpu_seconds * 1000.0).sum::<f64>();
+            cpu_ms.max(TICK_MS) / idle.seconds
         };
         median(self.idle.iter().map(per_second))
     }
