@@ -13,6 +13,7 @@ mod heavy;
 mod kill;
 mod load;
 mod local_sessions;
+mod micro;
 mod mixed;
 mod observers;
 mod outcome;
@@ -65,6 +66,8 @@ enum Command {
     Observers(observers::Arguments),
     /// Measure Apache and Zebu under the same load, one after the other, and print both
     Bench(bench::Arguments),
+    /// Time single steps of a server: decode, prepare, apply, watches, log, snapshot
+    Micro(micro::Arguments),
     /// Answer every frame on a free port with a constant: the server that nobody can be faster than
     Echo,
 }
@@ -182,6 +185,7 @@ fn main() -> Result<ExitCode> {
         Command::Mixed(arguments) => Ok(mixed::run(&arguments)?.into()),
         Command::Observers(arguments) => Ok(observers::run(&arguments)?.into()),
         Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Command::Micro(arguments) => micro::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Echo => bench::serve_echo().map(|()| ExitCode::SUCCESS),
     }
 }

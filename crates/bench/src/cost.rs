@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::process::{ProcessUsage, Usage};
 use crate::run::BenchError;
 
 /// What the load cost one process.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServerCost {
     /// Its process id.
     pub process: u32,
@@ -44,6 +44,11 @@ impl Watched {
             Ok(ServerCost { process, cpu_seconds, resident_bytes: after.resident_bytes })
         };
         self.before.iter().map(cost).collect()
+    }
+
+    /// CPU seconds of all of them so far.
+    pub(crate) fn cpu_seconds(&self) -> Result<f64, BenchError> {
+        Ok(self.end()?.iter().map(|server| server.cpu_seconds).sum())
     }
 
     /// How much more memory the same processes have now.

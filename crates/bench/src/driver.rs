@@ -2,10 +2,11 @@
 //! answers.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
 use zebu_proto::OpCode;
 
 use crate::body;
@@ -27,10 +28,12 @@ pub(crate) struct Shape {
     pub(crate) measure_from: Instant,
     pub(crate) until: Instant,
     pub(crate) progress: AtomicU64,
+    /// Several sessions share one: ten thousand tallies of their own would be gigabytes.
+    pub(crate) tallies: Vec<Mutex<Tally>>,
 }
 
 /// When a session sends.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Beat {
     /// Whenever fewer than this many requests wait for an answer.
     InFlight(usize),
@@ -40,6 +43,8 @@ pub(crate) enum Beat {
         first: Instant,
         /// The time between two.
         interval: Duration,
+        /// Told when one has come.
+        due: Arc<Notify>,
     },
 }
 
@@ -52,28 +57,26 @@ pub(crate) struct Driver {
     made: Option<String>,
     /// When the requests that wait for an answer were sent, or were due.
     asked: VecDeque<Instant>,
-    tally: Tally,
 }
 
 impl Driver {
     pub(crate) fn new(session: BenchSession, shape: Arc<Shape>) -> Driver {
         let random = 0x9e37_79b9_7f4a_7c15 ^ (session.number as u64 + 1);
-        Driver { session, shape, random, made: None, asked: VecDeque::new(), tally: Tally::new() }
+        Driver { session, shape, random, made: None, asked: VecDeque::new() }
     }
 
     /// Sends the load until the end of the run, then ends the session.
-    pub(crate) async fn run(mut self, beat: Beat) -> Result<Tally, BenchError> {
+    pub(crate) async fn run(mut self, beat: Beat) -> Result<(), BenchError> {
         match beat {
             Beat::InFlight(count) => self.keep_in_flight(count).await?,
-            Beat::Every { first, interval } => self.keep_pace(first, interval).await?,
+            Beat::Every { first, interval, due } => self.keep_pace(first, interval, &due).await?,
         }
         if let Some(path) = self.made.take() {
             self.session.request(OpCode::Delete, |out| body::path_and_any_version(&path, out));
             self.session.flush().await?;
             self.session.reply().await?;
         }
-        self.session.close().await?;
-        Ok(self.tally)
+        self.session.close().await
     }
 
     async fn keep_in_flight(&mut self, count: usize) -> Result<(), BenchError> {
@@ -92,11 +95,16 @@ impl Driver {
             if !self.session.has_frame() {
                 self.session.receive().await?;
             }
-            self.take_replies().await?;
+            self.take_replies()?;
         }
     }
 
-    async fn keep_pace(&mut self, first: Instant, interval: Duration) -> Result<(), BenchError> {
+    async fn keep_pace(
+        &mut self,
+        first: Instant,
+        interval: Duration,
+        beat: &Notify,
+    ) -> Result<(), BenchError> {
         let mut due = first;
         loop {
             let now = Instant::now();
@@ -113,24 +121,26 @@ impl Driver {
             if sends_more && self.asked.len() < OUTSTANDING_MAX {
                 tokio::select! {
                     received = self.session.receive() => received?,
-                    () = tokio::time::sleep_until(due.into()) => {}
+                    () = beat.notified() => {}
                 }
             } else {
                 self.session.receive().await?;
             }
-            self.take_replies().await?;
+            self.take_replies()?;
         }
     }
 
     /// Counts the replies that have been received in full.
-    async fn take_replies(&mut self) -> Result<(), BenchError> {
+    fn take_replies(&mut self) -> Result<(), BenchError> {
         let mut counted = 0;
-        while self.session.has_frame() {
-            let header = self.session.reply().await?;
+        let now = Instant::now();
+        let tally = &self.shape.tallies[self.session.number % self.shape.tallies.len()];
+        let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(header) = self.session.reply_at_hand()? {
             let asked = self.asked.pop_front().ok_or(BenchError::Garbage)?;
             counted += 1;
             if asked >= self.shape.measure_from {
-                self.tally.record(self.shape.measure_from, asked, header.err);
+                tally.record(self.shape.measure_from, asked, now, header.err);
             }
         }
         self.shape.progress.fetch_add(counted, Ordering::Relaxed);

@@ -3,19 +3,19 @@
 use std::fmt;
 use std::time::Instant;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use zebu_proto::OpCode;
 
 use crate::body;
 use crate::cost::{ServerCost, Watched};
 use crate::report::Latencies;
-use crate::run::BenchError;
+use crate::run::{BenchError, open_sessions};
 use crate::session::BenchSession;
 use crate::tally::Tally;
 
 /// How the watchers were told.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FanOutReport {
     /// Sessions that watched the node.
     pub watchers: usize,
@@ -27,6 +27,8 @@ pub struct FanOutReport {
     pub each_told_us: Latencies,
     /// Cost per server process.
     pub servers: Vec<ServerCost>,
+    /// CPU seconds of the process that made the load, in the same time.
+    pub generator_cpu_seconds: f64,
 }
 
 /// Changes the node `path`, which must exist, `rounds` times while `watchers` sessions watch it.
@@ -39,11 +41,9 @@ pub async fn fan_out(
 ) -> Result<FanOutReport, BenchError> {
     let writer_at = servers.first().ok_or(BenchError::NoServer)?;
     let mut writer = BenchSession::open(writer_at, 0).await?;
-    let mut waiting = Vec::with_capacity(watchers);
-    for number in 0..watchers {
-        waiting.push(BenchSession::open(&servers[number % servers.len()], number).await?);
-    }
+    let mut waiting = open_sessions(servers, watchers).await?;
     let watched = Watched::begin(processes)?;
+    let own = Watched::begin(&[std::process::id()])?;
     let (mut all, mut each) = (Tally::new(), Tally::new());
     for round in 0..rounds {
         waiting = arm(waiting, path).await?;
@@ -65,6 +65,7 @@ pub async fn fan_out(
         writer.reply().await?;
     }
     let servers = watched.end()?;
+    let generator_cpu_seconds = own.cpu_seconds()?;
     for session in waiting.into_iter().chain([writer]) {
         session.close().await?;
     }
@@ -74,6 +75,7 @@ pub async fn fan_out(
         all_told_us: Latencies::of(&all.latency_us),
         each_told_us: Latencies::of(&each.latency_us),
         servers,
+        generator_cpu_seconds,
     })
 }
 
@@ -100,6 +102,7 @@ impl fmt::Display for FanOutReport {
         writeln!(f, "{} watchers of one node, changed {} times", self.watchers, self.rounds)?;
         writeln!(f, "  until all were told, us: {}", self.all_told_us)?;
         writeln!(f, "  until each was told, us: {}", self.each_told_us)?;
+        writeln!(f, "  load generator: {:.2} CPU seconds", self.generator_cpu_seconds)?;
         self.servers.iter().try_for_each(|server| writeln!(f, "  {server}"))
     }
 }

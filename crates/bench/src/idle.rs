@@ -3,19 +3,19 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use zebu_proto::OpCode;
 
 use crate::cost::{ServerCost, Watched};
-use crate::run::BenchError;
+use crate::run::{BenchError, open_sessions};
 use crate::session::{BenchSession, SESSION_TIMEOUT_MS};
 
 /// Clients send a ping when a third of their timeout has passed without a request.
 const PING_EVERY: Duration = Duration::from_millis(SESSION_TIMEOUT_MS.unsigned_abs() as u64 / 3);
 
 /// What idle sessions cost.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IdleReport {
     /// Sessions.
     pub sessions: usize,
@@ -25,6 +25,8 @@ pub struct IdleReport {
     pub pings: usize,
     /// Cost per server process while the sessions stayed.
     pub servers: Vec<ServerCost>,
+    /// CPU seconds of the process that made the load, in the same time.
+    pub generator_cpu_seconds: f64,
     /// How much more resident memory the processes had at the end than before the first session came.
     pub grown_bytes: Vec<i64>,
 }
@@ -40,11 +42,9 @@ pub async fn idle(
         return Err(BenchError::NoServer);
     }
     let before = Watched::begin(processes)?;
-    let mut open = Vec::with_capacity(sessions);
-    for number in 0..sessions {
-        open.push(BenchSession::open(&servers[number % servers.len()], number).await?);
-    }
+    let open = open_sessions(servers, sessions).await?;
     let watched = Watched::begin(processes)?;
+    let own = Watched::begin(&[std::process::id()])?;
     let mut staying = JoinSet::new();
     for session in open {
         // The pings are spread, as those of clients that came one by one.
@@ -59,11 +59,19 @@ pub async fn idle(
         stayed.push(session);
     }
     let servers = watched.end()?;
+    let generator_cpu_seconds = own.cpu_seconds()?;
     let grown_bytes = before.grown(&servers);
     for session in stayed {
         session.close().await?;
     }
-    Ok(IdleReport { sessions, seconds: duration.as_secs_f64(), pings, servers, grown_bytes })
+    Ok(IdleReport {
+        sessions,
+        seconds: duration.as_secs_f64(),
+        pings,
+        servers,
+        generator_cpu_seconds,
+        grown_bytes,
+    })
 }
 
 async fn stay(
@@ -95,6 +103,6 @@ impl fmt::Display for IdleReport {
                 *grown as f64 / f64::from(1 << 20)
             )?;
         }
-        Ok(())
+        writeln!(f, "  load generator: {:.2} CPU seconds", self.generator_cpu_seconds)
     }
 }

@@ -16,6 +16,9 @@ const WINDOW: usize = 500;
 /// Replies between two looks at the progress.
 const PROGRESS_STEP: u64 = 10_000;
 
+/// Bytes of the last name of a leaf, unless more are asked for; enough for ten million leaves.
+const NAME_BYTES_MIN: usize = 8;
+
 /// Leaves, spread evenly over parents below a root; directly below the root if there are no parents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nodes {
@@ -25,21 +28,29 @@ pub struct Nodes {
     pub parents: usize,
     /// Leaves in all.
     pub leaves: usize,
+    /// Bytes of a leaf's last name; fewer than eight are eight.
+    pub name_bytes: usize,
 }
 
 impl Nodes {
     /// Leaves directly below the root.
     pub fn flat(root: impl Into<String>, leaves: usize) -> Nodes {
-        Nodes { root: root.into(), parents: 0, leaves }
+        Nodes { root: root.into(), parents: 0, leaves, name_bytes: NAME_BYTES_MIN }
+    }
+
+    /// The same with names of this many bytes.
+    pub fn named(self, name_bytes: usize) -> Nodes {
+        Nodes { name_bytes, ..self }
     }
 
     /// The path of a leaf.
     pub fn leaf(&self, number: usize) -> String {
+        let digits = self.name_bytes.max(NAME_BYTES_MIN) - 1;
         match self.parents {
-            0 => format!("{}/n{number:07}", self.root),
+            0 => format!("{}/n{number:0digits$}", self.root),
             parents => {
                 let parent = number / self.leaves.div_ceil(parents).max(1);
-                format!("{}/p{parent:04}/n{number:07}", self.root)
+                format!("{}/p{parent:04}/n{number:0digits$}", self.root)
             }
         }
     }
@@ -71,8 +82,23 @@ pub async fn prepare(
     data_bytes: usize,
     mut progress: impl FnMut(Progress),
 ) -> Result<(), BenchError> {
-    let data = vec![b'z'; data_bytes];
     let started = Instant::now();
+    fill(server, nodes, data_bytes, |replies, _, _| {
+        if replies.is_multiple_of(PROGRESS_STEP) {
+            progress(Progress { elapsed: started.elapsed(), replies });
+        }
+    })
+    .await
+}
+
+/// The same, telling of every reply: how many there are now, when it was asked for and when it came.
+pub(crate) async fn fill(
+    server: &str,
+    nodes: &Nodes,
+    data_bytes: usize,
+    mut replied: impl FnMut(u64, Instant, Instant),
+) -> Result<(), BenchError> {
+    let data = vec![b'z'; data_bytes];
     let mut session = BenchSession::open(server, 0).await?;
     let mut wanted =
         nodes.above().into_iter().map(Asked::Above).chain((0..nodes.leaves).map(Asked::Leaf)).peekable();
@@ -83,7 +109,7 @@ pub async fn prepare(
         while in_flight.len() < WINDOW {
             let Some(asked) = replacements.pop().or_else(|| wanted.next()) else { break };
             push(&mut session, nodes, &asked, &data);
-            in_flight.push_back(asked);
+            in_flight.push_back((asked, Instant::now()));
         }
         if in_flight.is_empty() {
             break;
@@ -91,7 +117,7 @@ pub async fn prepare(
         session.flush().await?;
         loop {
             let error = ErrorCode::from_wire(session.reply().await?.err);
-            let Some(asked) = in_flight.pop_front() else { return Err(BenchError::Garbage) };
+            let Some((asked, at)) = in_flight.pop_front() else { return Err(BenchError::Garbage) };
             match (error, asked) {
                 (None, _) | (Some(ErrorCode::NodeExists), Asked::Above(_)) => {}
                 (Some(ErrorCode::NodeExists), Asked::Leaf(number)) => {
@@ -103,9 +129,7 @@ pub async fn prepare(
                 }
             }
             replies += 1;
-            if replies.is_multiple_of(PROGRESS_STEP) {
-                progress(Progress { elapsed: started.elapsed(), replies });
-            }
+            replied(replies, at, Instant::now());
             if in_flight.is_empty() || !session.has_frame() {
                 break;
             }
@@ -136,10 +160,11 @@ mod tests {
 
     #[test]
     fn leaves_are_spread_over_the_parents() {
-        let nodes = Nodes { root: "/a/b".to_owned(), parents: 3, leaves: 7 };
+        let nodes = Nodes { parents: 3, ..Nodes::flat("/a/b", 7) };
         assert_eq!(nodes.above(), ["/a", "/a/b", "/a/b/p0000", "/a/b/p0001", "/a/b/p0002"]);
         assert_eq!(nodes.leaf(0), "/a/b/p0000/n0000000");
         assert_eq!(nodes.leaf(6), "/a/b/p0002/n0000006");
         assert_eq!(Nodes::flat("/a", 3).leaf(2), "/a/n0000002");
+        assert_eq!(Nodes::flat("/a", 3).named(12).leaf(2), "/a/n00000000002");
     }
 }

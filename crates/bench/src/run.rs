@@ -1,15 +1,18 @@
 //! A run: open the sessions, warm up, measure, report. The nodes must be there; see [`crate::prepare`].
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use zebu_proto::ErrorCode;
 
 use crate::cost::Watched;
 use crate::driver::{Beat, Driver, Shape};
+use crate::metronome::start_metronome;
 use crate::mix::Mix;
 use crate::nodes::Nodes;
 use crate::report::Report;
@@ -19,8 +22,14 @@ use crate::tally::Tally;
 /// How long the last replies may take after the end of a run.
 const REPLIES_LIMIT: Duration = Duration::from_secs(120);
 
+/// Sessions that are opened at the same time.
+const OPENING_AT_ONCE: usize = 100;
+
+/// Tallies that the sessions share.
+const TALLIES: usize = 64;
+
 /// When requests are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pace {
     /// Every session keeps this many requests in flight: the server sets the pace.
@@ -134,10 +143,7 @@ pub async fn run(load: &Load, mut progress: impl FnMut(Progress)) -> Result<Repo
         return Err(BenchError::NoServer);
     }
     let count = load.sessions.max(1);
-    let mut sessions = Vec::with_capacity(count);
-    for number in 0..count {
-        sessions.push(BenchSession::open(&load.servers[number % load.servers.len()], number).await?);
-    }
+    let sessions = open_sessions(&load.servers, count).await?;
     let paths = (0..load.nodes.leaves.max(1)).map(|number| load.nodes.leaf(number)).collect();
     let start = Instant::now();
     let measure_from = start + load.warm_up;
@@ -148,13 +154,13 @@ pub async fn run(load: &Load, mut progress: impl FnMut(Progress)) -> Result<Repo
         measure_from,
         until: measure_from + load.duration,
         progress: AtomicU64::new(0),
+        tallies: (0..count.min(TALLIES)).map(|_| Mutex::new(Tally::new())).collect(),
     });
+    let beats = beats(load.pace, start, count, shape.until);
     let tasks: Vec<_> = sessions
         .into_iter()
-        .map(|session| {
-            let beat = beat(load.pace, start, session.number, count);
-            tokio::spawn(Driver::new(session, shape.clone()).run(beat))
-        })
+        .zip(beats)
+        .map(|(session, beat)| tokio::spawn(Driver::new(session, shape.clone()).run(beat)))
         .collect();
 
     watch(&shape, start, measure_from, &mut progress).await;
@@ -163,13 +169,46 @@ pub async fn run(load: &Load, mut progress: impl FnMut(Progress)) -> Result<Repo
     watch(&shape, start, shape.until, &mut progress).await;
     let (costs, own) = (watched.end()?, own.end()?);
 
-    let mut tally = Tally::new();
     for task in tasks {
         let left = (shape.until + REPLIES_LIMIT).saturating_duration_since(Instant::now());
         let ended = tokio::time::timeout(left, task).await.map_err(|_| BenchError::Stuck)?;
-        tally.add(&ended.map_err(|_| BenchError::Garbage)??);
+        ended.map_err(|_| BenchError::Garbage)??;
+    }
+    let mut tally = Tally::new();
+    // A second in which nothing could be asked is the worst of all.
+    tally.reach(usize::try_from(load.duration.as_secs()).unwrap_or(0));
+    for part in &shape.tallies {
+        tally.add(&part.lock().unwrap_or_else(PoisonError::into_inner));
     }
     Ok(Report::new(load, &tally, costs, own[0]))
+}
+
+/// Opens sessions, spread over the servers, some at a time.
+pub(crate) async fn open_sessions(servers: &[String], count: usize) -> Result<Vec<BenchSession>, BenchError> {
+    let mut opening = JoinSet::new();
+    let mut open = Vec::with_capacity(count);
+    for number in 0..count {
+        if opening.len() >= OPENING_AT_ONCE {
+            take_opened(&mut opening, &mut open).await?;
+        }
+        let server = servers[number % servers.len()].clone();
+        opening.spawn(async move { BenchSession::open(&server, number).await });
+    }
+    while !opening.is_empty() {
+        take_opened(&mut opening, &mut open).await?;
+    }
+    open.sort_by_key(|session| session.number);
+    Ok(open)
+}
+
+async fn take_opened(
+    opening: &mut JoinSet<Result<BenchSession, BenchError>>,
+    open: &mut Vec<BenchSession>,
+) -> Result<(), BenchError> {
+    if let Some(ended) = opening.join_next().await {
+        open.push(ended.map_err(|_| BenchError::Garbage)??);
+    }
+    Ok(())
 }
 
 async fn watch(shape: &Shape, start: Instant, until: Instant, progress: &mut impl FnMut(Progress)) {
@@ -184,13 +223,17 @@ async fn watch(shape: &Shape, start: Instant, until: Instant, progress: &mut imp
 }
 
 /// The sessions of a fixed rate send in turn, evenly spread.
-fn beat(pace: Pace, start: Instant, number: usize, sessions: usize) -> Beat {
+fn beats(pace: Pace, start: Instant, sessions: usize, until: Instant) -> Vec<Beat> {
     match pace {
-        Pace::InFlight(count) => Beat::InFlight(count.max(1)),
+        Pace::InFlight(count) => vec![Beat::InFlight(count.max(1)); sessions],
         Pace::PerSecond(rate) => {
             let step = Duration::from_secs(1) / rate.max(1);
             let of = |count: usize| step.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
-            Beat::Every { first: start + of(number), interval: of(sessions) }
+            let due: Vec<_> = (0..sessions).map(|_| Arc::new(Notify::new())).collect();
+            start_metronome(due.clone(), start, step, until);
+            let every =
+                |(number, due)| Beat::Every { first: start + of(number), interval: of(sessions), due };
+            due.into_iter().enumerate().map(every).collect()
         }
     }
 }

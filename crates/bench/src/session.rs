@@ -76,6 +76,17 @@ impl BenchSession {
         ReplyHeader::decode(&mut Reader::new(&self.received[start..end])).map_err(|_| BenchError::Garbage)
     }
 
+    /// The next reply, if it has been received in full.
+    pub(crate) fn reply_at_hand(&mut self) -> Result<Option<ReplyHeader>, BenchError> {
+        let payload = self.received.get(self.used..).unwrap_or_default();
+        let Framed::Complete { length } = frame::peek(payload, REPLY_BYTES_MAX) else {
+            return if self.has_frame() { Err(BenchError::Garbage) } else { Ok(None) };
+        };
+        let header = ReplyHeader::decode(&mut Reader::new(&payload[LENGTH_SIZE..LENGTH_SIZE + length]));
+        self.used += LENGTH_SIZE + length;
+        header.map(Some).map_err(|_| BenchError::Garbage)
+    }
+
     /// Whether [`BenchSession::reply`] would not wait.
     pub(crate) fn has_frame(&self) -> bool {
         !matches!(frame::peek(&self.received[self.used..], REPLY_BYTES_MAX), Framed::Partial)

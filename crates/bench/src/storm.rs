@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Instant;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
 use crate::cost::{ServerCost, Watched};
@@ -13,7 +13,7 @@ use crate::session::BenchSession;
 use crate::tally::Tally;
 
 /// How a storm went.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StormReport {
     /// Sessions that were opened.
     pub sessions: usize,
@@ -23,6 +23,8 @@ pub struct StormReport {
     pub latency_us: Latencies,
     /// Cost per server process.
     pub servers: Vec<ServerCost>,
+    /// CPU seconds of the process that made the load, in the same time.
+    pub generator_cpu_seconds: f64,
 }
 
 /// Opens all sessions at once, waits until every one is there, and closes them.
@@ -35,6 +37,7 @@ pub async fn storm(
         return Err(BenchError::NoServer);
     }
     let watched = Watched::begin(processes)?;
+    let own = Watched::begin(&[std::process::id()])?;
     let start = Instant::now();
     let mut opening = JoinSet::new();
     for number in 0..sessions {
@@ -53,6 +56,7 @@ pub async fn storm(
         open.push(session);
     }
     let servers = watched.end()?;
+    let generator_cpu_seconds = own.cpu_seconds()?;
     let mut closing = JoinSet::new();
     for session in open {
         closing.spawn(session.close());
@@ -65,6 +69,7 @@ pub async fn storm(
         seconds: last.duration_since(start).as_secs_f64(),
         latency_us: Latencies::of(&tally.latency_us),
         servers,
+        generator_cpu_seconds,
     })
 }
 
@@ -72,6 +77,7 @@ impl fmt::Display for StormReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} sessions at once: all there after {:.3} s", self.sessions, self.seconds)?;
         writeln!(f, "  until a session was there, us: {}", self.latency_us)?;
+        writeln!(f, "  load generator: {:.2} CPU seconds", self.generator_cpu_seconds)?;
         self.servers.iter().try_for_each(|server| writeln!(f, "  {server}"))
     }
 }

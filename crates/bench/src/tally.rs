@@ -28,9 +28,10 @@ impl Tally {
         self.latency_us.len()
     }
 
-    /// A reply to what was asked at `asked`, after the start of the measurement.
-    pub(crate) fn record(&mut self, measure_from: Instant, asked: Instant, error: i32) {
-        let latency_us = u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX).max(1);
+    /// A reply that came `now` to what was asked at `asked`, after the start of the measurement.
+    pub(crate) fn record(&mut self, measure_from: Instant, asked: Instant, now: Instant, error: i32) {
+        let took = now.saturating_duration_since(asked).as_micros();
+        let latency_us = u64::try_from(took).unwrap_or(u64::MAX).max(1);
         self.latency_us.saturating_record(latency_us);
         self.errors += u64::from(error != 0);
         let since: Duration = asked.saturating_duration_since(measure_from);
@@ -54,7 +55,8 @@ impl Tally {
         }
     }
 
-    fn reach(&mut self, seconds: usize) {
+    /// Has so many seconds at least, with nothing in them if nothing was asked.
+    pub(crate) fn reach(&mut self, seconds: usize) {
         while self.seconds.len() < seconds {
             self.seconds.push(Histogram::new_with_max(LATENCY_MAX_US, 2).expect("the bounds are in range"));
         }
@@ -70,8 +72,8 @@ mod tests {
         let now = Instant::now();
         let measure_from = now - Duration::from_millis(3_500);
         let mut tally = Tally::new();
-        tally.record(measure_from, now - Duration::from_millis(2_000), 0);
-        tally.record(measure_from, now, -101);
+        tally.record(measure_from, now - Duration::from_millis(2_000), now, 0);
+        tally.record(measure_from, now, now, -101);
         assert_eq!((tally.done(), tally.errors), (2, 1));
         let counts: Vec<u64> = tally.seconds.iter().map(|second| second.len()).collect();
         assert_eq!(counts, [0, 1, 0, 1]);
@@ -80,5 +82,7 @@ mod tests {
         sum.add(&tally);
         assert_eq!((sum.done(), sum.errors, sum.seconds[1].len()), (4, 2, 2));
         assert!(sum.latency_us.max() >= 2_000_000);
+        sum.reach(6);
+        assert_eq!(sum.seconds[5].len(), 0);
     }
 }

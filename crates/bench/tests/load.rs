@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use zebu_bench::{Load, Nodes, Pace, prepare, run};
+use zebu_bench::{Load, Nodes, Pace, grow, prepare, run, serve_echo};
 use zebu_proto::client::connect::{ConnectResponse, ReadOnlyField};
 use zebu_proto::client::{ReplyHeader, RequestHeader};
 use zebu_proto::frame::write_frame;
@@ -112,4 +112,31 @@ async fn a_node_that_cannot_be_created_is_named() {
     let (address, _server) = pretend(1, |_, _| ErrorCode::NoAuth.wire());
     let error = prepare(&address, &Nodes::flat("/a", 1), 10, |_| ()).await.unwrap_err();
     assert!(error.to_string().starts_with("/a cannot be created"), "{error}");
+}
+
+/// A server that answers everything.
+async fn echo() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(serve_echo(listener, 0));
+    address
+}
+
+#[tokio::test]
+async fn growth_is_told_in_steps() {
+    let steps = grow(&echo().await, &Nodes::flat("/a", 99), 10, &[50, 1_000]).await.unwrap();
+    // The node above the leaves counts too.
+    let nodes: Vec<u64> = steps.iter().map(|step| step.nodes).collect();
+    assert_eq!(nodes, [50, 100]);
+    assert!(steps.iter().all(|step| step.create_us.max > 0 && step.creates_per_second > 0.0), "{steps:?}");
+}
+
+#[tokio::test]
+async fn more_sessions_than_tallies_are_all_counted() {
+    let sessions = 200;
+    let load = Load { sessions, ..load(echo().await, "get", Pace::PerSecond(1_000)) };
+    let report = run(&load, |_| ()).await.unwrap();
+    assert_eq!((report.operations, report.errors), (1_000, 0));
+    assert!(report.generator_share.is_some() || report.generator_cpu_seconds == 0.0);
+    assert_eq!(report.worst_second_share, 1.0);
 }

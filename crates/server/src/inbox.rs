@@ -93,6 +93,11 @@ impl Inbox {
         self.arrived.notify_one();
     }
 
+    /// Puts in what can wait until the core wakes for something else.
+    pub(crate) fn mention(&self, urgent: Urgent) {
+        self.lock().urgent.push(urgent);
+    }
+
     /// Puts in several at once.
     pub(crate) fn push_all_urgent(&self, urgent: Vec<Urgent>) {
         if !urgent.is_empty() {
@@ -172,6 +177,27 @@ mod tests {
         let mut delivery = Delivery::default();
         inbox.take(&mut delivery, Duration::ZERO);
         delivery.urgent.len()
+    }
+
+    #[test]
+    fn what_was_only_mentioned_is_taken_with_what_wakes_the_core() {
+        let inbox = std::sync::Arc::new(Inbox::new(1));
+        let (began, begins) = std::sync::mpsc::channel();
+        let core = std::thread::spawn({
+            let inbox = inbox.clone();
+            move || {
+                let mut delivery = Delivery::default();
+                let _ = began.send(());
+                inbox.take(&mut delivery, Duration::from_secs(60));
+                delivery.urgent.len()
+            }
+        });
+        begins.recv().unwrap();
+        inbox.mention(Urgent::Persisted(Zxid(1)));
+        inbox.push_urgent(Urgent::Stop);
+        let first = core.join().unwrap();
+        // It may have begun to wait only when the first was there already.
+        assert_eq!(first + taken(&inbox), 2);
     }
 
     #[tokio::test]

@@ -5,14 +5,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use zebu_bench::{Load, Mix, Nodes, Pace, Report};
 
 use super::contender::{Contender, process};
 use super::middle::median;
-use super::table::{Table, figure};
+use super::table::{Table, figure, percent};
 
 /// What a get of 100 bytes is answered with behind the header: a length, the data, a stat.
 const REPLY_BYTES: usize = 4 + 100 + 68;
@@ -63,12 +63,32 @@ impl Drop for Echo {
 }
 
 /// Both servers under one load.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     sessions: usize,
-    in_flight: usize,
+    pub(crate) in_flight: usize,
     echo: Vec<Report>,
     zebu: Vec<Report>,
+}
+
+impl Outcome {
+    /// Operations per CPU-second, as a part of what the echo server has.
+    pub(crate) fn share(&self) -> f64 {
+        cpu(&self.echo) / cpu(&self.zebu).max(1e-9)
+    }
+
+    /// The median latency of the echo server in microseconds.
+    pub(crate) fn echo_p50_us(&self) -> f64 {
+        p50(&self.echo)
+    }
+}
+
+fn cpu(rounds: &[Report]) -> f64 {
+    median(rounds.iter().filter_map(|report| report.cpu_us_per_operation))
+}
+
+fn p50(rounds: &[Report]) -> f64 {
+    median(rounds.iter().map(|report| report.latency_us.p50 as f64))
 }
 
 /// Gets of 100 bytes on the echo server and on Zebu, in turn.
@@ -110,8 +130,6 @@ pub(crate) fn run(
 
 /// The share of the ceiling that was reached.
 pub(crate) fn table(outcomes: &[Outcome]) -> Table {
-    let cpu = |rounds: &[Report]| median(rounds.iter().filter_map(|report| report.cpu_us_per_operation));
-    let p50 = |rounds: &[Report]| median(rounds.iter().map(|report| report.latency_us.p50 as f64));
     let mut table = Table::new([
         "get, 100 bytes",
         "CPU us/op echo",
@@ -120,12 +138,13 @@ pub(crate) fn table(outcomes: &[Outcome]) -> Table {
         "p50 us echo",
         "Zebu",
     ]);
-    for Outcome { sessions, in_flight, echo, zebu } in outcomes {
+    for outcome in outcomes {
+        let Outcome { sessions, in_flight, echo, zebu } = outcome;
         table.row([
             format!("{sessions} x {in_flight}"),
             figure(cpu(echo)),
             figure(cpu(zebu)),
-            format!("{:.0} %", 100.0 * cpu(echo) / cpu(zebu)),
+            percent(outcome.share()),
             figure(p50(echo)),
             figure(p50(zebu)),
         ]);

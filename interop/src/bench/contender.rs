@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use zebu_testing::{Launch, ServerProcess, ServerProcessBuilder};
 
 use super::files;
@@ -20,7 +20,7 @@ const JAVA_FLAGS: [&str; 4] = [
 ];
 
 /// Which server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Name {
     /// Apache ZooKeeper.
@@ -42,7 +42,7 @@ impl fmt::Display for Name {
 #[derive(Clone, Debug)]
 pub(crate) struct Contender {
     pub(crate) name: Name,
-    launch: Launch,
+    pub(crate) launch: Launch,
 }
 
 impl Contender {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 use zebu_bench::{Nodes, ProcessUsage};
 use zebu_testing::ServerProcess;
@@ -18,14 +18,15 @@ const LEAVES_PER_PARENT: usize = 1000;
 /// Bytes of data in a leaf.
 pub(crate) const DATA_BYTES: usize = 100;
 
-/// Length of a leaf's last name; see [`Nodes::leaf`].
-const NAME_BYTES: usize = 8;
+/// Length of a leaf's last name.
+const NAME_BYTES: usize = 12;
 
 /// Creates between two lines about the progress.
 const PROGRESS_LINES: u64 = 250_000;
 
 pub(crate) fn nodes(leaves: usize) -> Nodes {
-    Nodes { root: "/zebu-bench".to_owned(), parents: leaves.div_ceil(LEAVES_PER_PARENT), leaves }
+    let flat = Nodes::flat("/zebu-bench", leaves).named(NAME_BYTES);
+    Nodes { parents: leaves.div_ceil(LEAVES_PER_PARENT), ..flat }
 }
 
 /// A stopped server with the tree in its files.
@@ -36,7 +37,7 @@ pub(crate) struct Forest {
 }
 
 /// What it took to make the tree.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Filling {
     pub(crate) by: Name,
     pub(crate) leaves: usize,
@@ -48,7 +49,7 @@ pub(crate) struct Filling {
 }
 
 /// What a server holds.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Memory {
     pub(crate) resident_bytes: u64,
     /// Of Apache: what of the heap is in use after a full collection.

@@ -1,34 +1,50 @@
 //! Apache ZooKeeper and Zebu in turn on the same machine, disk and load, with ratios. It reports and never
 //! judges: no figure makes it fail.
 
+mod bare_sync;
 mod ceiling;
 mod contender;
+mod document;
+mod ensembles;
 mod files;
+mod fixed_rate;
+mod flat_out;
 mod forest;
+mod full;
 mod heap;
 mod machine;
+mod measured;
 mod middle;
 mod occasions;
+mod plot;
+mod scaling;
+mod side;
 mod snapshots;
 mod start;
 mod table;
+mod target;
+mod targets;
 mod throughput;
+mod versions;
 
-use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use serde::Serialize;
 use tokio::runtime::Runtime;
 
 pub(crate) use ceiling::serve as serve_echo;
 use contender::Contender;
-use forest::{Filling, Forest};
+use forest::Forest;
+use full::Extent;
 pub(crate) use machine::Machine;
+use measured::Measured;
 pub(crate) use middle::median;
 pub(crate) use table::{Table, figure};
+use versions::Versions;
+
+use crate::apache::Edition;
 
 /// What is compared, and how long.
 #[derive(Args)]
@@ -63,6 +79,27 @@ pub(crate) struct Arguments {
     /// Measure Zebu beside a server that does nothing instead of loads
     #[arg(long)]
     ceiling: bool,
+    /// Measure everything, about an hour (with --quick about five minutes)
+    #[arg(long, conflicts_with_all = ["start", "snapshots", "occasions", "ceiling", "ensembles", "fixed_rate", "scaling"])]
+    full: bool,
+    /// Measure three servers of each kind instead of one
+    #[arg(long)]
+    ensembles: bool,
+    /// Measure latencies at half of Apache's maximum instead of loads
+    #[arg(long)]
+    fixed_rate: bool,
+    /// Measure larger and larger trees, and more and more sessions, instead of loads
+    #[arg(long)]
+    scaling: bool,
+    /// Measure nothing: make tables, plots and document from a file that --json has written
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
+    /// The document whose generated part is replaced; plots go into `plots` beside it
+    #[arg(long, value_name = "FILE")]
+    document: Option<PathBuf>,
+    /// The commit that the zebu binary was built from
+    #[arg(long, default_value = "unknown")]
+    commit: String,
     /// Nodes for --start and --snapshots
     #[arg(long)]
     nodes: Option<usize>,
@@ -74,60 +111,91 @@ pub(crate) struct Arguments {
     json: Option<PathBuf>,
 }
 
-/// Everything that was measured.
-#[derive(Serialize)]
-struct Measured {
-    machine: Machine,
-    load_average_after: String,
-    loads: Vec<throughput::Outcome>,
-    filling: Vec<Filling>,
-    starts: Vec<start::Outcome>,
-    snapshots: Vec<snapshots::Outcome>,
-    occasions: Option<[occasions::Outcome; 2]>,
-    ceiling: Vec<ceiling::Outcome>,
-}
-
 /// Measures and prints.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let measured = match &arguments.from {
+        Some(path) => Measured::read(path)?,
+        None => measure(arguments)?,
+    };
+    if let Some(path) = &arguments.json {
+        measured.write(path)?;
+    }
+    if arguments.full || arguments.from.is_some() {
+        println!("\n{}", targets::table(&targets::targets(&measured)));
+    }
+    match &arguments.document {
+        Some(document) => document::write(&measured, document),
+        None => Ok(()),
+    }
+}
+
+fn measure(arguments: &Arguments) -> Result<Measured> {
     let contenders = Contender::both(&arguments.zebu, &arguments.apache)?;
     let runtime = Runtime::new().context("start the load generator")?;
     let machine = Machine::look();
-    println!("{machine}");
-    let mut measured = Measured {
-        machine,
-        load_average_after: String::new(),
-        loads: Vec::new(),
-        filling: Vec::new(),
-        starts: Vec::new(),
-        snapshots: Vec::new(),
-        occasions: None,
-        ceiling: Vec::new(),
-    };
-    if arguments.start || arguments.snapshots {
-        large_tree(arguments, &contenders, &runtime, &mut measured)?;
-    }
-    if arguments.occasions {
-        let plan = occasions_plan(arguments);
-        let outcomes = occasions::run(&plan, &contenders, &runtime)?;
-        println!("\n{}", occasions::table(&plan, &outcomes));
-        measured.occasions = Some(outcomes);
-    }
-    if arguments.ceiling {
-        let plan = load_plan(arguments);
-        measured.ceiling = ceiling::run(&contenders[1], plan.rounds, plan.duration, &runtime)?;
-        println!("\n{}", ceiling::table(&measured.ceiling));
-    }
-    if !(arguments.start || arguments.snapshots || arguments.occasions || arguments.ceiling) {
-        measured.loads = throughput::run(&load_plan(arguments), &contenders, &runtime)?;
-        println!("\nRatios above 1 are in favour of Zebu.\n\n{}", throughput::table(&measured.loads));
+    let apache = Edition::parse(&arguments.apache).version();
+    let versions = Versions::ask(&arguments.zebu, &apache, &arguments.commit);
+    println!("{machine}\n{versions}");
+    let mut measured = Measured::new(machine, versions);
+    if arguments.full {
+        let extent = if arguments.quick { Extent::Quick } else { Extent::Whole };
+        full::run(extent, &contenders, &runtime, &mut measured, arguments.json.as_deref())?;
+    } else {
+        some(arguments, &contenders, &runtime, &mut measured)?;
     }
     measured.load_average_after = machine::load_average();
     println!("load average at the end {}", measured.load_average_after);
-    if let Some(path) = &arguments.json {
-        let file = File::create(path).with_context(|| format!("create {}", path.display()))?;
-        serde_json::to_writer_pretty(file, &measured).with_context(|| format!("write {}", path.display()))?;
+    Ok(measured)
+}
+
+/// The parts that were asked for; loads on one server if none was.
+fn some(
+    arguments: &Arguments,
+    contenders: &[Contender; 2],
+    runtime: &Runtime,
+    measured: &mut Measured,
+) -> Result<()> {
+    let Arguments { start, snapshots, occasions, ceiling, ensembles, fixed_rate, scaling, .. } = *arguments;
+    if start || snapshots {
+        large_tree(arguments, contenders, runtime, measured)?;
+    }
+    if occasions {
+        let outcomes = occasions::run(&occasions_plan(arguments), contenders, runtime)?;
+        println!("\n{}", occasions::table(&outcomes));
+        measured.occasions = Some(outcomes);
+    }
+    if ceiling {
+        let plan = load_plan(arguments);
+        measured.ceiling = ceiling::run(&contenders[1], plan.rounds, plan.duration, runtime)?;
+        println!("\n{}", ceiling::table(&measured.ceiling));
+    }
+    if ensembles {
+        let plan = throughput::Plan { scenarios: ensembles::scenarios(), ..load_plan(arguments) };
+        measured.ensembles = ensembles::run(&plan, contenders, runtime)?;
+        print_loads(&measured.ensembles);
+    }
+    if fixed_rate {
+        measured.fixed_rates = fixed_rate::run(&load_plan(arguments), contenders, runtime)?;
+        println!("\n{}", fixed_rate::table(&measured.fixed_rates));
+    }
+    if scaling {
+        let extent = if arguments.quick { Extent::Quick } else { Extent::Whole };
+        let scaling = scaling::run(&extent.scaling(), contenders, runtime)?;
+        println!("\n{}", scaling::table("nodes", &scaling.by_nodes));
+        println!("\n{}", scaling::table("sessions", &scaling.by_sessions));
+        println!("\n{}", scaling::growth_table(&scaling.growth));
+        measured.scaling = Some(scaling);
+    }
+    if !(start || snapshots || occasions || ceiling || ensembles || fixed_rate || scaling) {
+        measured.loads = throughput::run(&load_plan(arguments), contenders, runtime)?;
+        print_loads(&measured.loads);
     }
     Ok(())
+}
+
+fn print_loads(outcomes: &[throughput::Outcome]) {
+    let (cost, latency) = (throughput::table(outcomes), throughput::latency_table(outcomes));
+    println!("\nRatios above 1 are in favour of Zebu.\n\n{cost}\n{latency}");
 }
 
 fn large_tree(
@@ -140,7 +208,11 @@ fn large_tree(
     let forests =
         [Forest::grow(&contenders[0], leaves, runtime)?, Forest::grow(&contenders[1], leaves, runtime)?];
     measured.filling = forests.iter().map(|forest| forest.filling).collect();
-    println!("\n{leaves} nodes of {} bytes\n\n{}", forest::DATA_BYTES, start::filling_table(&forests));
+    println!(
+        "\n{leaves} nodes of {} bytes\n\n{}",
+        forest::DATA_BYTES,
+        start::filling_table(&measured.filling)
+    );
     if arguments.start {
         let rounds = arguments.rounds.unwrap_or(if arguments.quick { 1 } else { 3 });
         measured.starts = start::run(contenders, &forests, rounds)?;
@@ -175,6 +247,7 @@ fn load_plan(arguments: &Arguments) -> throughput::Plan {
     let largest = if arguments.quick { 100 } else { usize::MAX };
     throughput::Plan {
         rounds: arguments.rounds.unwrap_or(if arguments.quick { 1 } else { 3 }),
+        first_warm_up: Duration::from_secs(if arguments.quick { 2 } else { 10 }),
         warm_up: Duration::from_secs(1),
         duration: Duration::from_secs(arguments.seconds.unwrap_or(if arguments.quick { 1 } else { 3 })),
         scenarios: throughput::scenarios(&arguments.only, largest),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 use zebu_bench::{Load, Mix, Nodes, Pace, Report};
 use zebu_testing::ServerProcess;
@@ -34,7 +34,7 @@ pub(crate) struct Plan {
 }
 
 /// Whether snapshots are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Snapshots {
     /// Never, after the start.
@@ -54,7 +54,7 @@ impl Snapshots {
 }
 
 /// One run.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     server: Name,
     snapshots: Snapshots,

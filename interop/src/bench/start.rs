@@ -2,18 +2,18 @@
 //! the other's.
 
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::contender::{Contender, Name};
-use super::forest::{Forest, Memory, timed_start};
+use super::forest::{Filling, Forest, Memory, timed_start};
 use super::middle::median;
 use super::table::{Table, figure};
 
 /// One server on one server's files.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Outcome {
-    server: Name,
-    files_of: Name,
+    pub(crate) server: Name,
+    pub(crate) files_of: Name,
     /// Until `srvr` was answered, each round, in seconds.
     starts: Vec<f64>,
     memory: Option<Memory>,
@@ -21,6 +21,18 @@ pub(crate) struct Outcome {
     leaves: usize,
     /// Why it did not start.
     failure: Option<String>,
+}
+
+impl Outcome {
+    /// The middle of the starts in seconds, if all were possible.
+    pub(crate) fn seconds(&self) -> Option<f64> {
+        (self.failure.is_none() && !self.starts.is_empty()).then(|| median(self.starts.iter().copied()))
+    }
+
+    /// Resident bytes per leaf beyond its name and data.
+    pub(crate) fn bytes_per_leaf(&self) -> Option<f64> {
+        self.memory.map(|memory| memory.resident_per_node(self.empty, self.leaves))
+    }
 }
 
 /// Starts both servers on copies of both servers' files, in turn.
@@ -58,7 +70,7 @@ fn start_often(contender: &Contender, forest: &Forest, rounds: usize, outcome: &
 }
 
 /// What the filling cost and what the servers held then.
-pub(crate) fn filling_table(forests: &[Forest; 2]) -> Table {
+pub(crate) fn filling_table(fillings: &[Filling]) -> Table {
     let mut table = Table::new([
         "server",
         "start, empty, s",
@@ -68,10 +80,9 @@ pub(crate) fn filling_table(forests: &[Forest; 2]) -> Table {
         "MiB after",
         "heap MiB after",
     ]);
-    for forest in forests {
-        let filling = &forest.filling;
+    for filling in fillings {
         table.row([
-            forest.by.to_string(),
+            filling.by.to_string(),
             figure(filling.empty_start_seconds),
             figure(mib(filling.empty_memory.resident_bytes)),
             format!("{:.0}", filling.creates_per_second),

@@ -52,6 +52,11 @@ pub(crate) fn figure(value: f64) -> String {
     }
 }
 
+/// A part of one.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}
+
 /// How many times `more` is of `less`.
 pub(crate) fn ratio(more: f64, less: f64) -> String {
     if less > 0.0 { format!("{:.1}x", more / less) } else { "-".to_owned() }

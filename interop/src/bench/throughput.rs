@@ -3,23 +3,22 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::runtime::Runtime;
 use zebu_bench::{Load, Mix, Nodes, Pace, Report};
-use zebu_testing::ServerProcess;
 
-use super::contender::{Contender, Name, process};
+use super::contender::{Contender, Name};
 use super::machine::load_average;
-use super::middle::median;
-use super::table::{Table, figure, ratio};
-
-/// Longer before the very first measurement: Java compiles while it runs.
-const FIRST_WARM_UP: Duration = Duration::from_secs(10);
+use super::side::Side;
+use super::table::{Table, figure, percent, ratio};
+use super::target::Target;
 
 /// What is measured.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) rounds: usize,
+    /// Before the very first measurement: Java compiles while it runs.
+    pub(crate) first_warm_up: Duration,
     pub(crate) warm_up: Duration,
     pub(crate) duration: Duration,
     pub(crate) scenarios: Vec<Scenario>,
@@ -28,11 +27,11 @@ pub(crate) struct Plan {
 /// One load.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Scenario {
-    mix: Mix,
-    sessions: usize,
-    in_flight: usize,
-    data_bytes: usize,
-    leaves: usize,
+    pub(crate) mix: Mix,
+    pub(crate) sessions: usize,
+    pub(crate) in_flight: usize,
+    pub(crate) data_bytes: usize,
+    pub(crate) nodes: Nodes,
 }
 
 /// Sessions with a pipeline, one that waits for each answer, many that do.
@@ -51,6 +50,34 @@ const MIXES: [(&str, usize, &[usize]); 9] = [
     ("get=9,set=1", 1000, &[100, 1024]),
 ];
 
+impl Scenario {
+    /// A thousand nodes of 100 bytes.
+    pub(crate) fn small(mix: &str, sessions: usize, in_flight: usize) -> Scenario {
+        Scenario::new(mix, sessions, in_flight, 100, 1000)
+    }
+
+    fn new(mix: &str, sessions: usize, in_flight: usize, data_bytes: usize, leaves: usize) -> Scenario {
+        let mix = mix.parse().expect("the mixes of the table are right");
+        let nodes = Nodes::flat(format!("/zebu-bench/{leaves}x{data_bytes}"), leaves);
+        Scenario { mix, sessions, in_flight, data_bytes, nodes }
+    }
+
+    /// The load on these servers.
+    pub(crate) fn load(&self, target: &Target, warm_up: Duration, duration: Duration) -> Load {
+        Load {
+            servers: target.servers.clone(),
+            sessions: self.sessions,
+            pace: Pace::InFlight(self.in_flight),
+            mix: self.mix.clone(),
+            data_bytes: self.data_bytes,
+            nodes: self.nodes.clone(),
+            warm_up,
+            duration,
+            processes: target.processes.clone(),
+        }
+    }
+}
+
 /// Every load whose mix is asked for; all if none is.
 pub(crate) fn scenarios(only: &[String], largest: usize) -> Vec<Scenario> {
     let mut scenarios = Vec::new();
@@ -59,12 +86,11 @@ pub(crate) fn scenarios(only: &[String], largest: usize) -> Vec<Scenario> {
         if !wanted {
             continue;
         }
-        let mix: Mix = mix.parse().expect("the mixes of the table are right");
         for (sessions, in_flight) in SHAPES {
             // What larger data costs shows where nothing else does.
             let largest = if in_flight == 1 { largest.min(100) } else { largest };
             for &data_bytes in sizes.iter().filter(|bytes| **bytes <= largest) {
-                scenarios.push(Scenario { mix: mix.clone(), sessions, in_flight, data_bytes, leaves });
+                scenarios.push(Scenario::new(mix, sessions, in_flight, data_bytes, leaves));
             }
         }
     }
@@ -72,71 +98,61 @@ pub(crate) fn scenarios(only: &[String], largest: usize) -> Vec<Scenario> {
 }
 
 /// What a scenario has shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Outcome {
-    mix: String,
-    sessions: usize,
-    in_flight: usize,
-    data_bytes: usize,
-    load_average: String,
-    apache: Side,
-    zebu: Side,
+    pub(crate) mix: String,
+    pub(crate) sessions: usize,
+    pub(crate) in_flight: usize,
+    pub(crate) data_bytes: usize,
+    pub(crate) load_average: String,
+    pub(crate) apache: Side,
+    pub(crate) zebu: Side,
 }
 
-/// One server's rounds and their middle.
-#[derive(Debug, Default, Serialize)]
-struct Side {
-    cpu_us_per_operation: f64,
-    operations_per_second: f64,
-    p50_us: f64,
-    p99_us: f64,
-    resident_mib: f64,
-    errors: u64,
-    rounds: Vec<Report>,
-}
+impl Outcome {
+    /// The mix as people say it: one operation alone has no weight.
+    pub(crate) fn name(&self) -> &str {
+        self.mix.strip_suffix("=1").filter(|mix| !mix.contains('=')).unwrap_or(&self.mix)
+    }
 
-impl Side {
-    fn of(rounds: Vec<Report>) -> Side {
-        let resident =
-            |report: &Report| report.servers.iter().map(|server| server.resident_bytes).sum::<u64>();
-        Side {
-            cpu_us_per_operation: median(rounds.iter().filter_map(|report| report.cpu_us_per_operation)),
-            operations_per_second: median(rounds.iter().map(|report| report.operations_per_second)),
-            p50_us: median(rounds.iter().map(|report| report.latency_us.p50 as f64)),
-            p99_us: median(rounds.iter().map(|report| report.latency_us.p99 as f64)),
-            resident_mib: median(rounds.iter().map(|report| resident(report) as f64 / f64::from(1 << 20))),
-            errors: rounds.iter().map(|report| report.errors).sum(),
-            rounds,
-        }
+    /// Sessions and requests in flight.
+    pub(crate) fn shape(&self) -> String {
+        format!("{} x {}", self.sessions, self.in_flight)
     }
 }
 
 /// Runs all scenarios on two servers that live as long as the plan.
 pub(crate) fn run(plan: &Plan, contenders: &[Contender; 2], runtime: &Runtime) -> Result<Vec<Outcome>> {
     let servers = [contenders[0].start(&[])?, contenders[1].start(&[])?];
-    for (contender, server) in contenders.iter().zip(&servers) {
-        println!("warming up {}", contender.name);
-        let mix: Mix = "get=9,set=1".parse()?;
-        let scenario = Scenario { mix, sessions: 4, in_flight: 100, data_bytes: 100, leaves: 1000 };
-        measure(&scenario, server, FIRST_WARM_UP, Duration::from_secs(1), runtime)?;
+    let targets = [Target::standalone(&servers[0])?, Target::standalone(&servers[1])?];
+    compare(plan, &targets, runtime)
+}
+
+/// Runs all scenarios on Apache and on Zebu in turn.
+pub(crate) fn compare(plan: &Plan, targets: &[Target; 2], runtime: &Runtime) -> Result<Vec<Outcome>> {
+    println!("warming up");
+    for target in targets {
+        let scenario = Scenario::small("get=9,set=1", 4, 100);
+        measure(&scenario.load(target, plan.first_warm_up, Duration::from_secs(1)), runtime)?;
     }
     let mut outcomes = Vec::new();
     for scenario in &plan.scenarios {
         let mut rounds = [Vec::new(), Vec::new()];
         for _ in 0..plan.rounds.max(1) {
-            for (server, reports) in servers.iter().zip(&mut rounds) {
-                reports.push(measure(scenario, server, plan.warm_up, plan.duration, runtime)?);
+            for (target, reports) in targets.iter().zip(&mut rounds) {
+                let load = scenario.load(target, plan.warm_up, plan.duration);
+                reports.push(measure(&load, runtime)?);
             }
         }
-        let [apache, zebu] = rounds;
+        let [apache, zebu] = rounds.map(Side::of);
         let outcome = Outcome {
             mix: scenario.mix.to_string(),
             sessions: scenario.sessions,
             in_flight: scenario.in_flight,
             data_bytes: scenario.data_bytes,
             load_average: load_average(),
-            apache: Side::of(apache),
-            zebu: Side::of(zebu),
+            apache,
+            zebu,
         };
         say(&outcome);
         outcomes.push(outcome);
@@ -144,28 +160,11 @@ pub(crate) fn run(plan: &Plan, contenders: &[Contender; 2], runtime: &Runtime) -
     Ok(outcomes)
 }
 
-fn measure(
-    scenario: &Scenario,
-    server: &ServerProcess,
-    warm_up: Duration,
-    duration: Duration,
-    runtime: &Runtime,
-) -> Result<Report> {
-    let root = format!("/zebu-bench/{}x{}", scenario.leaves, scenario.data_bytes);
-    let load = Load {
-        servers: vec![server.address().to_string()],
-        sessions: scenario.sessions,
-        pace: Pace::InFlight(scenario.in_flight),
-        mix: scenario.mix.clone(),
-        data_bytes: scenario.data_bytes,
-        nodes: Nodes::flat(root, scenario.leaves),
-        warm_up,
-        duration,
-        processes: vec![process(server)?],
-    };
+/// Makes the nodes and runs the load.
+pub(crate) fn measure(load: &Load, runtime: &Runtime) -> Result<Report> {
     runtime.block_on(async {
         zebu_bench::prepare(&load.servers[0], &load.nodes, load.data_bytes, |_| ()).await?;
-        Ok(zebu_bench::run(&load, |_| ()).await?)
+        Ok(zebu_bench::run(load, |_| ()).await?)
     })
 }
 
@@ -185,7 +184,7 @@ fn say(outcome: &Outcome) {
     }
 }
 
-/// Ratios are so that more is better for Zebu.
+/// What it costs. Ratios are so that more is better for Zebu.
 pub(crate) fn table(outcomes: &[Outcome]) -> Table {
     let mut table = Table::new([
         "load",
@@ -197,20 +196,16 @@ pub(crate) fn table(outcomes: &[Outcome]) -> Table {
         "operations/s Apache",
         "Zebu",
         "ratio",
-        "p50 ms Apache",
-        "Zebu",
-        "ratio",
-        "p99 ms Apache",
-        "Zebu",
-        "ratio",
         "MiB Apache",
         "Zebu",
         "ratio",
+        "errors",
     ]);
-    for Outcome { mix, sessions, in_flight, data_bytes, apache, zebu, .. } in outcomes {
+    for outcome in outcomes {
+        let Outcome { data_bytes, apache, zebu, .. } = outcome;
         table.row([
-            mix.strip_suffix("=1").filter(|mix| !mix.contains('=')).unwrap_or(mix).to_owned(),
-            format!("{sessions} x {in_flight}"),
+            outcome.name().to_owned(),
+            outcome.shape(),
             data_bytes.to_string(),
             figure(apache.cpu_us_per_operation),
             figure(zebu.cpu_us_per_operation),
@@ -218,15 +213,53 @@ pub(crate) fn table(outcomes: &[Outcome]) -> Table {
             format!("{:.0}", apache.operations_per_second),
             format!("{:.0}", zebu.operations_per_second),
             ratio(zebu.operations_per_second, apache.operations_per_second),
-            figure(apache.p50_us / 1000.0),
-            figure(zebu.p50_us / 1000.0),
-            ratio(apache.p50_us, zebu.p50_us),
-            figure(apache.p99_us / 1000.0),
-            figure(zebu.p99_us / 1000.0),
-            ratio(apache.p99_us, zebu.p99_us),
             figure(apache.resident_mib),
             figure(zebu.resident_mib),
             ratio(apache.resident_mib, zebu.resident_mib),
+            (apache.errors + zebu.errors).to_string(),
+        ]);
+    }
+    table
+}
+
+/// How long it takes, how even it is, and what the generator took of the processors.
+pub(crate) fn latency_table(outcomes: &[Outcome]) -> Table {
+    let mut table = Table::new([
+        "load",
+        "sessions",
+        "bytes",
+        "p50 ms Apache",
+        "Zebu",
+        "ratio",
+        "p99 ms Apache",
+        "Zebu",
+        "ratio",
+        "worst second p99 ms Apache",
+        "Zebu",
+        "worst second, of average Apache",
+        "Zebu",
+        "generator's share Apache",
+        "Zebu",
+    ]);
+    for outcome in outcomes {
+        let Outcome { data_bytes, apache, zebu, .. } = outcome;
+        let ms = |us: f64| figure(us / 1000.0);
+        table.row([
+            outcome.name().to_owned(),
+            outcome.shape(),
+            data_bytes.to_string(),
+            ms(apache.p50_us),
+            ms(zebu.p50_us),
+            ratio(apache.p50_us, zebu.p50_us),
+            ms(apache.p99_us),
+            ms(zebu.p99_us),
+            ratio(apache.p99_us, zebu.p99_us),
+            ms(apache.worst_second_p99_us),
+            ms(zebu.worst_second_p99_us),
+            percent(apache.worst_second_share),
+            percent(zebu.worst_second_share),
+            percent(apache.generator_share),
+            percent(zebu.generator_share),
         ]);
     }
     table

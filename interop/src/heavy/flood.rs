@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments, zebu: &Path) -> Result<()> {
     println!("{}", Machine::look());
     trio.start_all()?;
     let servers: Vec<String> = trio.addresses().iter().map(ToString::to_string).collect();
-    let nodes = Nodes { root: "/zebu-flood".to_owned(), parents: 10, leaves: 10_000 };
+    let nodes = Nodes { parents: 10, ..Nodes::flat("/zebu-flood", 10_000) };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(zebu_bench::prepare(&servers[0], &nodes, 100, |_| ()))?;
     let before = roles(&trio)?;

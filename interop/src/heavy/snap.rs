@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments, zebu: &Path) -> Result<()> {
 
 fn fill(trio: &Trio, leaves: usize) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let nodes = Nodes { root: "/zebu-heavy".to_owned(), parents: leaves.div_ceil(1000), leaves };
+    let nodes = Nodes { parents: leaves.div_ceil(1000), ..Nodes::flat("/zebu-heavy", leaves) };
     let started = Instant::now();
     let server = trio.address(trio.leader()?).to_string();
     runtime.block_on(zebu_bench::prepare(&server, &nodes, DATA_BYTES, |_| ())).context("fill the tree")?;

@@ -57,6 +57,10 @@ pub(crate) struct Bench {
     #[arg(long, default_value_t = 100)]
     size: usize,
 
+    /// Bytes of a node's last name; the path is --root, a slash and the name
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(8..=1024))]
+    name_size: u16,
+
     /// Nodes that are used
     #[arg(long, default_value_t = 1000)]
     nodes: usize,
@@ -173,7 +177,7 @@ impl Bench {
             pace: self.rate.map_or(Pace::InFlight(self.in_flight), Pace::PerSecond),
             mix: self.mix,
             data_bytes: self.size,
-            nodes: Nodes::flat(self.root, self.nodes),
+            nodes: Nodes::flat(self.root, self.nodes).named(self.name_size.into()),
             warm_up: Duration::from_secs(self.warm_up),
             duration: Duration::from_secs(self.seconds),
             processes: self.target.processes.clone(),
@@ -183,7 +187,12 @@ impl Bench {
             let prepared = zebu_bench::prepare(server, &load.nodes, load.data_bytes, |_| ()).await;
             prepared.map_err(|error| error.to_string())?;
         }
-        let report = zebu_bench::run(&load, |progress| show(&bar, progress)).await;
+        let mut before = 0;
+        let report = zebu_bench::run(&load, |progress| {
+            show(&bar, progress, progress.replies - before);
+            before = progress.replies;
+        })
+        .await;
         bar.finish_and_clear();
         self.target.tell(report)
     }
@@ -235,7 +244,8 @@ fn progress_bar(total: Duration) -> ProgressBar {
     ProgressBar::new(total.as_secs()).with_style(style)
 }
 
-fn show(bar: &ProgressBar, progress: Progress) {
+/// `news` are the replies since the last call, about a second ago.
+fn show(bar: &ProgressBar, progress: Progress, news: u64) {
     bar.set_position(progress.elapsed.as_secs());
-    bar.set_message(format!("{} replies", progress.replies));
+    bar.set_message(format!("{news} replies in the last second, {} in all", progress.replies));
 }

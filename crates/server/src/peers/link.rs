@@ -26,6 +26,10 @@ use crate::shared::Shared;
 /// Bytes that are gathered for one write.
 const WRITE_BYTES: usize = 256 << 10;
 
+/// The brain is woken to hear that so much was sent; of less it hears when it wakes for something else. A fraction of
+/// the window that a learner has, so that nobody waits for room that is there.
+const TOLD_WEIGHT: usize = 256 << 10;
+
 /// Bytes that are read at a time.
 const READ_BYTES: usize = 64 << 10;
 
@@ -78,6 +82,8 @@ async fn write(
     shared: &Shared,
 ) -> io::Result<()> {
     let mut bytes = Vec::new();
+    // What was sent since the brain was last woken for it.
+    let mut untold = 0;
     // The last transaction whose effects may be in a state that was sent.
     let mut state_end = Zxid(i64::MIN);
     while let Some(first) = waiting.recv().await {
@@ -104,8 +110,12 @@ async fn write(
             writer.write_all(&bytes).await?;
         }
         bytes.clear();
-        if sent > 0 {
+        untold += sent;
+        if untold >= TOLD_WEIGHT {
+            untold = 0;
             links.tell(Event::Sent { link, weight: sent });
+        } else if sent > 0 {
+            links.mention(Event::Sent { link, weight: sent });
         }
         if state.is_some() {
             send_state(link, &mut writer, links, shared).await?;

@@ -117,6 +117,11 @@ impl Links {
         self.shared.inbox.push_urgent(Urgent::Peer(event));
     }
 
+    /// Tells what the brain need not wake up for.
+    pub(super) fn mention(&self, event: Event) {
+        self.shared.inbox.mention(Urgent::Peer(event));
+    }
+
     /// A link has ended by itself.
     pub(super) fn ended(&self, link: LinkId) {
         if self.open().remove(&link).is_some() {
