@@ -7,6 +7,9 @@ use super::state::now;
 use super::terms::Terms;
 use crate::connection::persist;
 
+/// How often the leader is asked in a session timeout.
+const PAUSES: u32 = 32;
+
 /// Whether something can be held by these terms now.
 pub(crate) fn is_leased(client: &Client, terms: Terms) -> bool {
     let margin = terms.margin_of(client.session().timeout);
@@ -14,16 +17,15 @@ pub(crate) fn is_leased(client: &Client, terms: Terms) -> bool {
     deadline.is_some_and(|deadline| now() < deadline)
 }
 
-/// Asks the leader for a sign of life, which extends the lease of a session that is alive. A server that is cut off
-/// from it does not answer.
-pub(crate) async fn renew(client: &Client) -> Result<(), Error> {
-    persist(client, || client.sync("/").retry(Retry::Never)).await
-}
-
-/// Waits until something can be held.
+/// Waits until something can be held: asks the leader for a sign of life, which extends the lease of a session that
+/// is alive. A server that is cut off from it does not answer. After a connection has stood still even an answer
+/// proves too little, until the server has had the time to tell its leader; hence the pause.
 pub(crate) async fn leased(client: &Client, terms: Terms) -> Result<(), Error> {
     while !is_leased(client, terms) {
-        renew(client).await?;
+        persist(client, || client.sync("/").retry(Retry::Never)).await?;
+        if !is_leased(client, terms) {
+            tokio::time::sleep(client.session().timeout / PAUSES).await;
+        }
     }
     Ok(())
 }

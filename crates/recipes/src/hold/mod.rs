@@ -10,5 +10,5 @@ pub use held::{Fenced, Held, fenced_out, run_while_held};
 pub use state::Holding;
 pub use terms::{FencingToken, LossReason, Terms, WhenSuspended};
 
-pub(crate) use leased::{is_leased, leased, renew};
+pub(crate) use leased::{is_leased, leased};
 pub(crate) use state::{REVOKE, UNLOCK, Watched};

@@ -11,7 +11,7 @@ use super::naming::{Kind, Naming, Place};
 use super::ticket::Ticket;
 use crate::connection::{before, persist, present};
 use crate::error::RecipeError;
-use crate::hold::{Terms, is_leased, renew};
+use crate::hold::{Terms, is_leased, leased};
 
 /// How long the answer to the delete of a node is waited for when its owner has given up.
 const STEP_OUT: Duration = Duration::from_secs(1);
@@ -125,7 +125,7 @@ impl Line {
         match self.naming.place(&list.names, ticket.name()) {
             Place::First if is_leased(client, self.terms) => Ok(Look::Turn),
             Place::First => {
-                renew(client).await?;
+                leased(client, self.terms).await?;
                 Ok(Look::Again)
             }
             Place::Missing => Ok(Look::Gone),

@@ -12,7 +12,7 @@ use super::hold::Hold;
 use super::layout::{LockLayout, SemaphoreLayout};
 use crate::connection::{before, persist, present};
 use crate::error::RecipeError;
-use crate::hold::{Fenced, Held, Holding, Terms, is_leased, renew};
+use crate::hold::{Fenced, Held, Holding, Terms, is_leased, leased};
 use crate::line::{IdStyle, Kind, Line, Naming, Patience, Ticket, step_out};
 
 /// The leases of Curator's layout.
@@ -276,7 +276,7 @@ impl Semaphore {
                 if is_leased(client, self.guard.terms) {
                     return Ok(Filled::All);
                 }
-                renew(client).await?;
+                leased(client, self.guard.terms).await?;
                 continue;
             }
             match patience {
