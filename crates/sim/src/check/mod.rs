@@ -21,6 +21,7 @@ pub(crate) mod g18_session_expiry;
 mod g20_versions;
 mod g21_sequence_names;
 mod g22_replica_equality;
+pub(crate) mod session_lease;
 mod watches;
 mod zab_acknowledgements;
 mod zab_committed_durability;

@@ -67,7 +67,9 @@ impl Client {
             ..Settings::default()
         };
         let addresses: Vec<ServerAddress> = (0..servers).map(address_of).collect();
-        let session = Session::new(settings, &addresses, random.draw(), epoch + Duration::from_micros(now));
+        let mut session =
+            Session::new(settings, &addresses, random.draw(), epoch + Duration::from_micros(now));
+        session.keep_lease(epoch + Duration::from_micros(now));
         Client {
             session,
             link: None,
@@ -99,6 +101,12 @@ impl Client {
     pub(crate) fn watcher(&mut self) -> WatcherId {
         self.watchers += 1;
         WatcherId(self.watchers)
+    }
+
+    /// How long the session certainly lives, as its machine knows.
+    pub(crate) fn lease_left(&self, now: Time) -> Duration {
+        let until = self.session.lease_deadline();
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(self.instant(now)))
     }
 
     /// The negotiated timeout.

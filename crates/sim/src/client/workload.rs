@@ -106,7 +106,7 @@ impl Drawer<'_> {
             Kind::DescendantCount => self.read(Read::DescendantCount),
             Kind::Ephemerals => Operation::Read { read: Read::Ephemerals(Path::from("/")), watch: false },
             Kind::Several => self.several(),
-            Kind::Sync => Operation::Sync(Path::from("/")),
+            Kind::Sync => Operation::Sync(Path::from("/synced")),
             Kind::Watch => Operation::AddWatch { path: self.path(), mode: AddWatchMode::Persistent },
             Kind::WatchBelow => {
                 Operation::AddWatch { path: self.path(), mode: AddWatchMode::PersistentRecursive }
