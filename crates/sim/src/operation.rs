@@ -16,6 +16,9 @@ use crate::members::Wish;
 /// A path, shared by call, model and history.
 pub(crate) type Path = Arc<str>;
 
+/// What the workload syncs: not the path that the client's machine names when it renews its lease.
+pub(crate) const SYNCED: &str = "/synced";
+
 /// A write, alone or in a multi.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Write {

@@ -24,6 +24,7 @@ mod g20_versions;
 mod g21_sequence_names;
 mod g22_replica_equality;
 mod reconfig_answers;
+pub(crate) mod session_lease;
 mod watches;
 mod zab_acknowledgements;
 mod zab_committed_durability;

@@ -78,7 +78,9 @@ impl Client {
             .iter()
             .flat_map(|port| (0..shape.servers()).map(|server| address_of(server, *port)))
             .collect();
-        let session = Session::new(settings, &addresses, random.draw(), epoch + Duration::from_micros(now));
+        let mut session =
+            Session::new(settings, &addresses, random.draw(), epoch + Duration::from_micros(now));
+        session.keep_lease(epoch + Duration::from_micros(now));
         Client {
             session,
             link: None,
@@ -119,6 +121,12 @@ impl Client {
         let data = response.and_then(|response| response.data);
         let list = data.and_then(|data| List::read(std::str::from_utf8(&data).ok()?));
         self.known_list = list.map_or(self.known_list, |list| list.version);
+    }
+
+    /// How long the session certainly lives, as its machine knows.
+    pub(crate) fn lease_left(&self, now: Time) -> Duration {
+        let until = self.session.lease_deadline();
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(self.instant(now)))
     }
 
     /// The negotiated timeout.

@@ -89,6 +89,8 @@ fn requested(payload: &[u8]) -> Requested {
         },
         Some(OpCode::CloseSession) => Requested::Close,
         Some(OpCode::RemoveWatches | OpCode::Ping | OpCode::Auth) => Requested::Own,
+        // The machine renews its lease; the workload names another node.
+        Some(OpCode::Sync) if reader.rest() == [0, 0, 0, 1, b'/'] => Requested::Own,
         _ => Requested::Call { xid: header.xid },
     }
 }

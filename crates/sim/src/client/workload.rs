@@ -5,7 +5,7 @@ use zebu_proto::Permissions;
 use zebu_proto::client::{AddWatchMode, CreateMode, CreateOp};
 
 use super::Client;
-use crate::operation::{Operation, Path, Read, SeveralRead, Write};
+use crate::operation::{Operation, Path, Read, SYNCED, SeveralRead, Write};
 use crate::random::Random;
 use crate::shape::Workload;
 
@@ -106,7 +106,7 @@ impl Drawer<'_> {
             Kind::DescendantCount => self.read(Read::DescendantCount),
             Kind::Ephemerals => Operation::Read { read: Read::Ephemerals(Path::from("/")), watch: false },
             Kind::Several => self.several(),
-            Kind::Sync => Operation::Sync(Path::from("/")),
+            Kind::Sync => Operation::Sync(Path::from(SYNCED)),
             Kind::Watch => Operation::AddWatch { path: self.path(), mode: AddWatchMode::Persistent },
             Kind::WatchBelow => {
                 Operation::AddWatch { path: self.path(), mode: AddWatchMode::PersistentRecursive }

@@ -6,7 +6,7 @@ use zebu_client::core::{Action, Request, SessionState, WatchRegistration};
 use zebu_proto::{Jute, OpCode, Reader};
 
 use super::{Phase, World};
-use crate::check::FrameKind;
+use crate::check::{FrameKind, session_lease};
 use crate::client::{Client, Link, Received, Requested, Wire, Zeal, pause, server_of};
 use crate::members::CONFIG;
 use crate::network::{ConnectionId, Host, Message, Port, Side};
@@ -166,6 +166,15 @@ impl World {
             now,
             &mut self.core.queue,
         );
+    }
+
+    /// What clients believe of their sessions is true.
+    pub(super) fn check_leases(&mut self) {
+        for it in &self.clients {
+            let (session, left) = (it.session.status().session.id, it.lease_left(self.core.now));
+            let verdict = session_lease::check_lease(&self.core.judge, session, left);
+            self.core.judge.note(verdict);
+        }
     }
 
     pub(super) fn client_dialed(&mut self, connection: ConnectionId, accepted: Accepted) {

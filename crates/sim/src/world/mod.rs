@@ -152,6 +152,7 @@ impl World {
                 self.core.judge.note(Err(crate::check::g09_timeliness::late(text)));
             }
             self.handle(event);
+            self.check_leases();
             self.spring_traps();
             self.look_for_end();
         }

@@ -2,7 +2,7 @@
 
 use super::World;
 use crate::members::{Asked, CONFIG, Wish};
-use crate::operation::{Operation, Path, Read, Write};
+use crate::operation::{Operation, Path, Read, SYNCED, Write};
 
 impl World {
     /// A client asks for other members.
@@ -38,7 +38,7 @@ impl World {
             return None;
         }
         if random.permille(300) {
-            return Some(Operation::Sync(Path::from("/")));
+            return Some(Operation::Sync(Path::from(SYNCED)));
         }
         let watch = random.permille(watch_permille);
         Some(Operation::Read { read: Read::Get(Path::from(CONFIG)), watch })
