@@ -211,6 +211,7 @@ impl CoreThread {
                     peers.propose(&configuration);
                     self.member_files.remember(configuration);
                 }
+                Some(Order::Locate { configuration }) => peers.propose(&configuration),
                 Some(Order::Activate { configuration }) => {
                     info!(version = format_args!("{:x}", configuration.version), "the members have changed");
                     peers.reconfigure(&configuration);

@@ -130,6 +130,7 @@ impl Peer {
                 Ok(())
             }
             (_, Event::Notification { from, notification }) => {
+                self.member.locate(from, &notification, out);
                 let mut ballots = Vec::new();
                 self.elector.handle(from, &notification, now_ms, &mut ballots);
                 let deserted = self.is_deserted_by(from, &notification);

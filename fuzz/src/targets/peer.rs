@@ -151,6 +151,7 @@ impl Rig {
                 }
                 Action::Notify { .. }
                 | Action::Remember { .. }
+                | Action::Locate { .. }
                 | Action::Activate { .. }
                 | Action::Close { .. }
                 | Action::DiscardSnapshot { .. }

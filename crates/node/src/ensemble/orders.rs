@@ -69,6 +69,12 @@ pub enum Order {
         /// Which.
         configuration: Box<Configuration>,
     },
+    /// A configuration was proposed elsewhere: where its members are, should one of them be elected. Nothing else
+    /// about it counts here.
+    Locate {
+        /// Which.
+        configuration: Box<Configuration>,
+    },
     /// A configuration takes effect: from now on these are the members.
     Activate {
         /// Which.

@@ -65,6 +65,7 @@ impl Node {
                 self.order_disk(DiskOrder::SaveCurrentEpoch { io, epoch });
             }
             Action::Remember { configuration } => self.order(Order::Remember { configuration }),
+            Action::Locate { configuration } => self.order(Order::Locate { configuration }),
             Action::Activate { configuration } => self.order(Order::Activate { configuration }),
             Action::Deliver(entry) => self.deliver(&entry),
             Action::Serve(serving) => self.in_turn(Decided::Serve(serving), replica, lanes, now),

@@ -129,6 +129,7 @@ impl Peers {
             Order::ReadLog { .. }
             | Order::Disk(_)
             | Order::Remember { .. }
+            | Order::Locate { .. }
             | Order::Activate { .. }
             | Order::Serve(_)
             | Order::ServeReadOnly

@@ -56,10 +56,14 @@ impl World {
     fn is_change_on_its_way(&self) -> bool {
         let shape = &self.core.shape;
         let since = self.core.now.saturating_sub(2 * (shape.init_limit + shape.sync_limit) * shape.tick());
-        let recent = self.core.judge.calls.iter().rev().take_while(|call| call.at >= since);
-        recent.into_iter().any(|call| {
-            let answered = matches!(call.end, Some(End::Answered { .. }));
-            matches!(*call.operation, Operation::Reconfig { .. }) && call.place.is_none() && !answered
+        self.core.judge.calls.iter().any(|call| {
+            // A client sends what was asked of it as soon as it is connected, however late.
+            let may_come = match call.end {
+                None => true,
+                Some(End::Failed) => call.at >= since,
+                Some(End::Answered { .. }) => false,
+            };
+            matches!(*call.operation, Operation::Reconfig { .. }) && call.place.is_none() && may_come
         })
     }
 

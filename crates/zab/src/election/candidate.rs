@@ -19,11 +19,6 @@ impl Candidate {
     /// What a server that may not be elected puts in: everybody beats it.
     pub const NOBODY: Candidate =
         Candidate { leader: ServerId(i64::MIN), zxid: Zxid(i64::MIN), epoch: i64::MIN };
-
-    /// Whether this one is better: the later epoch, then the longer history, then the larger id.
-    pub fn beats(&self, other: &Candidate) -> bool {
-        (self.epoch, self.zxid, self.leader) > (other.epoch, other.zxid, other.leader)
-    }
 }
 
 /// What a server said last.
@@ -67,15 +62,6 @@ mod tests {
 
     fn candidate(leader: i64, zxid: i64, epoch: i64) -> Candidate {
         Candidate { leader: ServerId(leader), zxid: Zxid(zxid), epoch }
-    }
-
-    #[test]
-    fn epoch_then_history_then_id() {
-        assert!(candidate(1, 1, 2).beats(&candidate(3, 9, 1)));
-        assert!(candidate(1, 9, 1).beats(&candidate(3, 1, 1)));
-        assert!(candidate(3, 1, 1).beats(&candidate(1, 1, 1)));
-        assert!(!candidate(1, 1, 1).beats(&candidate(1, 1, 1)));
-        assert!(candidate(1, -1, 0).beats(&Candidate::NOBODY));
     }
 
     #[test]

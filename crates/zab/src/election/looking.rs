@@ -18,6 +18,15 @@ enum Voice {
     Silent,
 }
 
+/// What it means that all voters whom this server knows say the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unanimity {
+    /// Nobody better can come: the election is over.
+    Ends,
+    /// One of them may know a candidate whom this server does not: he did not lead when he was elected last.
+    MustLast,
+}
+
 #[derive(Debug)]
 pub(super) struct Looking {
     /// What this server put in at the beginning of the round.
@@ -25,6 +34,7 @@ pub(super) struct Looking {
     /// The best so far.
     proposal: Candidate,
     voice: Voice,
+    unanimity: Unanimity,
     /// Ballots of this round.
     received: BTreeMap<ServerId, Ballot>,
     /// Ballots of servers that have a leader, of any round.
@@ -42,6 +52,7 @@ impl Looking {
         settings: &ElectorSettings,
         standing: Standing,
         lost: Option<ServerId>,
+        unanimity: Unanimity,
         now_ms: i64,
     ) -> Looking {
         let own = Candidate { leader: settings.me, zxid: standing.last_zxid, epoch: standing.current_epoch };
@@ -52,6 +63,7 @@ impl Looking {
             initial,
             proposal: initial,
             voice: if is_voter && trusted { Voice::Counted } else { Voice::Silent },
+            unanimity,
             received: BTreeMap::new(),
             settled: BTreeMap::new(),
             lost,
@@ -112,11 +124,13 @@ impl Looking {
         let votes_again = if ballot.round > *round {
             *round = ballot.round;
             self.received.clear();
-            let better =
-                ballot.candidate.beats(&self.initial) && settings.is_candidate(ballot.candidate.leader);
+            let better = settings.prefers(&ballot.candidate, &self.initial)
+                && settings.is_candidate(ballot.candidate.leader);
             self.proposal = if better { ballot.candidate } else { self.initial };
             true
-        } else if ballot.candidate.beats(&self.proposal) && settings.is_candidate(ballot.candidate.leader) {
+        } else if settings.prefers(&ballot.candidate, &self.proposal)
+            && settings.is_candidate(ballot.candidate.leader)
+        {
             self.proposal = ballot.candidate;
             true
         } else {
@@ -124,7 +138,8 @@ impl Looking {
         };
         if votes_again {
             self.vote_for_proposal(settings, *round, out);
-        } else if settings.quorum.is_voter(settings.me) && self.proposal.beats(&ballot.candidate) {
+        } else if settings.quorum.is_voter(settings.me) && settings.prefers(&self.proposal, &ballot.candidate)
+        {
             // It began to look only now: what was said to it before went to somebody who had a leader.
             let message = notification(settings, PeerState::Looking, self.proposal, *round);
             out.push(Action::Send { to: from, notification: message });
@@ -187,7 +202,7 @@ impl Looking {
         let alike = |voter: ServerId| self.received.get(&voter).is_some_and(|ballot| ballot.is_alike(&own));
         let unanimous = settings.voters().into_iter().all(|voter| alike(voter) || self.lost == Some(voter));
         self.decide_at_ms = match has_quorum(&self.received, &own, settings) {
-            true if unanimous => Some(now_ms),
+            true if unanimous && self.unanimity == Unanimity::Ends => Some(now_ms),
             true => Some(now_ms + settings.finalize_ms),
             false => None,
         };

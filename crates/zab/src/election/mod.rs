@@ -16,7 +16,7 @@ use zebu_proto::{ServerId, Zxid};
 
 use candidate::Ballot;
 pub use candidate::Candidate;
-use looking::Looking;
+use looking::{Looking, Unanimity};
 
 use crate::quorum::QuorumRule;
 
@@ -101,6 +101,14 @@ impl ElectorSettings {
         self.role == Role::Voter && may_lead
     }
 
+    /// Whether one candidate is better: the later epoch, then the longer history, then the larger id. Of two
+    /// with the same history, who has a vote already comes first: those who do not know what is pending know
+    /// nobody else, and they would never agree with those who do.
+    fn prefers(&self, one: &Candidate, other: &Candidate) -> bool {
+        let rank = |it: &Candidate| (it.epoch, it.zxid, self.quorum.may_lead(it.leader), it.leader);
+        rank(one) > rank(other)
+    }
+
     /// Whether a server for which a voter votes may be voted for.
     fn is_candidate(&self, server: ServerId) -> bool {
         match self.members {
@@ -163,13 +171,22 @@ pub struct Elector {
     settings: ElectorSettings,
     round: i64,
     state: State,
+    /// Whether the leader of the last election came to lead.
+    last: LastElection,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LastElection {
+    Held,
+    Open,
 }
 
 impl Elector {
     /// Starts to look for a leader.
     pub fn new(settings: ElectorSettings, standing: Standing, now_ms: i64, out: &mut Vec<Action>) -> Elector {
-        let looking = Looking::new(&settings, standing, None, now_ms);
-        let mut elector = Elector { settings, round: 0, state: State::Looking(looking) };
+        let looking = Looking::new(&settings, standing, None, Unanimity::Ends, now_ms);
+        let last = LastElection::Held;
+        let mut elector = Elector { settings, round: 0, state: State::Looking(looking), last };
         elector.look(standing, None, now_ms, out);
         elector
     }
@@ -178,7 +195,11 @@ impl Elector {
     /// need not wait for what it has to say.
     pub fn look(&mut self, standing: Standing, lost: Option<ServerId>, now_ms: i64, out: &mut Vec<Action>) {
         self.round += 1;
-        let looking = Looking::new(&self.settings, standing, lost, now_ms);
+        let unanimity = match (self.settings.members, self.last) {
+            (Members::Fixed, _) | (_, LastElection::Held) => Unanimity::Ends,
+            (Members::Changing | Members::ChangingWithoutMe, LastElection::Open) => Unanimity::MustLast,
+        };
+        let looking = Looking::new(&self.settings, standing, lost, unanimity, now_ms);
         self.state = State::Looking(looking);
         self.with_looking(|looking, settings, round| {
             looking.vote_for_proposal(settings, *round, out);
@@ -220,6 +241,7 @@ impl Elector {
     pub fn established(&mut self, epoch: i64) {
         if let State::Settled(settled) = &mut self.state {
             settled.vote.epoch = epoch;
+            self.last = LastElection::Held;
         }
     }
 
@@ -302,6 +324,7 @@ impl Elector {
             Role::Observer => PeerState::Observing,
         };
         self.state = State::Settled(Settled { state, vote });
+        self.last = LastElection::Open;
         out.push(Action::Decided(Decision { leader: vote.leader, state }));
     }
 

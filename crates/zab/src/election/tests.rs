@@ -6,6 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod changing;
+
 const CONFIG: &str = "version=0";
 
 fn settings(me: i64, role: Role, voters: &[i64]) -> ElectorSettings {
@@ -405,71 +407,6 @@ fn a_server_without_a_vote_is_asked_once() {
     };
     assert_eq!(said(&mut elector), 3, "it joins the voters' round and says so to all of them");
     assert_eq!((elector.round(), said(&mut elector)), (1, 0));
-}
-
-/// While a list of voters is pending, both decide, and both are told.
-#[test]
-fn two_lists_decide_together() {
-    let pending = Some(QuorumRule::majority([1, 4, 5].map(ServerId)));
-    let own = ElectorSettings { pending, members: Members::Changing, ..settings(1, Role::Voter, &[1, 2, 3]) };
-    let mut out = Vec::new();
-    let mut elector = Elector::new(own.clone(), standing(5, 1), 0, &mut out);
-    let told = |out: &[Action]| {
-        let to = |action: &Action| match action {
-            Action::Send { to, .. } => Some(to.0),
-            Action::Decided(_) => None,
-        };
-        out.iter().filter_map(to).collect::<Vec<_>>()
-    };
-    assert_eq!(told(&out), [2, 3, 4, 5]);
-    let vote = Candidate { leader: ServerId(1), zxid: Zxid(5), epoch: 1 };
-    for (from, decides) in [(2, false), (3, false), (4, true)] {
-        elector.handle(ServerId(from), &notification(&own, PeerState::Looking, vote, 1), 10, &mut out);
-        assert_eq!(elector.next_deadline() == Some(10 + own.finalize_ms), decides, "with {from}");
-    }
-}
-
-/// A voter may know a list that this server does not know; whom it votes for then may lead.
-#[test]
-fn a_voter_may_vote_for_one_who_is_not_on_the_own_list() {
-    for (members, proposes) in [(Members::Fixed, 1), (Members::Changing, 7)] {
-        let own = ElectorSettings { members, ..settings(1, Role::Voter, &[1, 2, 3]) };
-        let mut out = Vec::new();
-        let mut elector = Elector::new(own.clone(), standing(5, 1), 0, &mut out);
-        out.clear();
-        let vote = Candidate { leader: ServerId(7), zxid: Zxid(9), epoch: 1 };
-        elector.handle(ServerId(2), &notification(&own, PeerState::Looking, vote, 1), 10, &mut out);
-        elector.handle(ServerId(9), &notification(&own, PeerState::Looking, vote, 1), 10, &mut out);
-        let Some(Action::Send { to: ServerId(9), notification }) = out.last() else { panic!("{out:?}") };
-        assert_eq!(notification.leader, ServerId(proposes));
-    }
-}
-
-/// Those who do not know of what is pending answer it as somebody without a vote; it must not answer that in turn.
-#[test]
-fn who_is_only_to_become_a_voter_does_not_correct_others() {
-    let pending = Some(QuorumRule::majority([1, 4, 5].map(ServerId)));
-    let own = ElectorSettings { pending, members: Members::Changing, ..settings(4, Role::Voter, &[1, 2, 3]) };
-    let mut out = Vec::new();
-    let mut elector = Elector::new(own.clone(), standing(5, 1), 0, &mut out);
-    let vote = |leader| Candidate { leader: ServerId(leader), zxid: Zxid(5), epoch: 1 };
-    elector.handle(ServerId(3), &notification(&own, PeerState::Looking, vote(3), 1), 1, &mut out);
-    out.clear();
-    elector.handle(ServerId(2), &notification(&own, PeerState::Looking, vote(2), 1), 2, &mut out);
-    assert_eq!(out, []);
-}
-
-/// One that is only to become a voter stands if a leader has refused it, and not before.
-#[test]
-fn who_is_only_to_become_a_voter_stands_when_nobody_else_can() {
-    for (members, leader) in [(Members::Changing, i64::MIN), (Members::ChangingWithoutMe, 5)] {
-        let pending = Some(QuorumRule::majority([1, 4, 5].map(ServerId)));
-        let own = ElectorSettings { pending, members, ..settings(5, Role::Voter, &[1, 2, 3]) };
-        let mut out = Vec::new();
-        Elector::new(own, standing(5, 1), 0, &mut out);
-        let Some(Action::Send { notification, .. }) = out.first() else { panic!("{out:?}") };
-        assert_eq!(notification.leader, ServerId(leader));
-    }
 }
 
 #[test]

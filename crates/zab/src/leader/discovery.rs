@@ -131,7 +131,8 @@ impl Leader {
         };
         if let Step::Polling { promised, .. } = &mut self.step {
             let own = (member.current_epoch, member.history.last());
-            if (i64::from(current_epoch), last) > own {
+            // Who ends at the same place has the same history, whichever leaders it has accepted since.
+            if (i64::from(current_epoch), last) > own && last != own.1 {
                 let current_epoch = i64::from(current_epoch);
                 return Err(CloseReason::AheadOfLeader { last, current_epoch });
             }

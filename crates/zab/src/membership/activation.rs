@@ -4,11 +4,11 @@
 
 use std::collections::BTreeSet;
 
-use zebu_proto::quorum::Notification;
+use zebu_proto::quorum::{Notification, PeerState};
 use zebu_proto::txn::{Txn, TxnEntry};
 use zebu_proto::{OpCode, ServerId, Zxid};
 
-use super::Configuration;
+use super::{Configuration, hearsay};
 use crate::action::Action;
 use crate::election::{ElectorSettings, Members};
 use crate::entry::Entry;
@@ -29,6 +29,8 @@ pub(crate) struct Activation {
     /// Whether this server voted before at the address where it votes now.
     own_vote: OwnVote,
     refused: Refused,
+    /// The version of the last proposed configuration that others spoke of.
+    heard_of: i64,
 }
 
 /// Whether the last leader has refused this server after it had told its history.
@@ -71,7 +73,14 @@ impl Activation {
     pub(crate) fn new(dynamic: Dynamic) -> Activation {
         let Dynamic { committed, last_seen } = dynamic;
         let pending = last_seen.filter(|seen| seen.version > committed.version).map(Pending::logged);
-        Activation { committed, pending, told: Told::NotYet, own_vote: OwnVote::Kept, refused: Refused::No }
+        Activation {
+            committed,
+            pending,
+            told: Told::NotYet,
+            own_vote: OwnVote::Kept,
+            refused: Refused::No,
+            heard_of: 0,
+        }
     }
 }
 
@@ -139,8 +148,14 @@ impl Member {
             Some(dynamic) if dynamic.refused == Refused::Yes => Members::ChangingWithoutMe,
             Some(_) => Members::Changing,
         };
-        let pending = self.pending_quorum().cloned();
-        ElectorSettings { pending, members, ..self.settings.elector() }
+        let elector = ElectorSettings { members, ..self.settings.elector() };
+        match self.pending_part() {
+            None => elector,
+            Some(Pending { quorum, text, .. }) => {
+                let config = hearsay::beside(&elector.config, text);
+                ElectorSettings { pending: Some(quorum.clone()), config, ..elector }
+            }
+        }
     }
 
     /// What the elector is to know, if that has changed since it was asked for.
@@ -247,6 +262,7 @@ impl Member {
             false => OwnVote::Changed,
         };
         dynamic.committed = configuration;
+        dynamic.heard_of = 0;
         self.adopt_committed();
     }
 
@@ -282,6 +298,18 @@ impl Member {
             && configuration.groups == dynamic.committed.groups;
         self.install(configuration, out);
         !same
+    }
+
+    /// A voter may speak of a configuration that was proposed and is not known here: its members may be elected.
+    pub(crate) fn locate(&mut self, from: ServerId, notification: &Notification, out: &mut Vec<Action>) {
+        let Some(dynamic) = &mut self.dynamic else { return };
+        let counts = self.settings.quorum.is_voter(from) && notification.state == PeerState::Looking;
+        let (true, None, Some(text)) = (counts, &dynamic.pending, &notification.config) else { return };
+        let newest = dynamic.committed.version.max(dynamic.heard_of);
+        if let Some(configuration) = hearsay::proposed_in(text).filter(|it| it.version > newest) {
+            dynamic.heard_of = configuration.version;
+            out.push(Action::Locate { configuration: Box::new(configuration) });
+        }
     }
 
     /// The log ends here now: what was proposed behind it never was.

@@ -3,6 +3,7 @@
 
 mod activation;
 mod change;
+mod hearsay;
 mod java_order;
 mod member_line;
 mod text;

@@ -466,7 +466,10 @@ impl World {
             Action::StopServing => {
                 self.servers.get_mut(&id).unwrap().running.as_mut().unwrap().serving = None;
             }
-            Action::FromLearner { .. } | Action::LearnerLost { .. } | Action::Remember { .. } => {}
+            Action::FromLearner { .. }
+            | Action::LearnerLost { .. }
+            | Action::Remember { .. }
+            | Action::Locate { .. } => {}
             Action::Activate { configuration } => {
                 let logs = self.servers.values().flat_map(|server| server.disk.log.iter().cloned());
                 changes::check(&configuration, &self.decided, logs);

@@ -72,6 +72,16 @@ fn a_leader_does_not_lead_those_who_know_more() {
     assert_eq!(desk.peer.status().current_epoch, 5);
 }
 
+/// A learner may have accepted a later leader who wrote nothing: it has nothing that this one has not.
+#[test]
+fn who_ends_at_the_same_place_knows_no_more() {
+    let mut desk = Desk::elected(recovered(LAST, 5));
+    let link = accept(&mut desk, 1, follower_info(1, 6));
+    desk.packet(link, Packet::AckEpoch { last: LAST, current_epoch: 6 });
+    assert_eq!(desk.closed(link), None);
+    assert_eq!(desk.peer.status().current_epoch, 7);
+}
+
 #[test]
 fn voices_that_do_not_count_make_no_quorum() {
     for packet in [

@@ -429,6 +429,33 @@ fn one_that_looks_takes_the_newer_list_of_others() {
     assert_eq!(desk.peer.status().leader, Some(ServerId(8)));
 }
 
+/// Votes say where the members of a list are that was only proposed. Who does not know it can reach them then, if one
+/// of them is elected; nothing else about it counts.
+#[test]
+fn votes_tell_where_those_are_who_may_become_members() {
+    let proposed = list(&[1, 4], &[], LAST);
+    let knows = Desk::changeable(recovered(LAST, 5), THREE, Some(&proposed));
+    let vote = knows.actions.iter().find_map(|action| match action {
+        Action::Notify { to: ServerId(1), notification } => Some(notification.clone()),
+        _ => None,
+    });
+    let vote = vote.unwrap();
+    let mut desk = Desk::changeable(recovered(Zxid::new(5, 2), 5), THREE, None);
+    let mut located = |from| {
+        desk.actions.clear();
+        desk.handle(Event::Notification { from: ServerId(from), notification: vote.clone() });
+        assert!(activated(&desk).is_empty() && desk.peer.pending_configuration().is_none());
+        let text = |action: &Action| match action {
+            Action::Locate { configuration } => Some(configuration.to_string()),
+            _ => None,
+        };
+        desk.actions.iter().find_map(text)
+    };
+    assert_eq!(located(9), None, "not from a stranger");
+    assert_eq!(located(1), Some(proposed));
+    assert_eq!(located(3), None, "it knows");
+}
+
 #[test]
 fn a_leader_refuses_who_knows_a_newer_list() {
     let (mut desk, _) = Desk::leader();

@@ -105,6 +105,13 @@ impl Process {
         self.schedule_files(core);
     }
 
+    pub(super) fn locate(&mut self, configuration: &Configuration, core: &mut Core) {
+        core.tell(format_args!("s{} hears of list {:#x}", self.server, configuration.version));
+        if let Some(edge) = &mut self.members_edge {
+            edge.proposed = numbers(configuration);
+        }
+    }
+
     pub(super) fn activate(&mut self, configuration: Box<Configuration>, core: &mut Core) {
         let list = List::read(&configuration.to_string()).unwrap_or_default();
         core.tell(format_args!("s{} activates list {:#x}: {:?}", self.server, list.version, list.seats));
