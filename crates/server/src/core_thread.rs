@@ -8,7 +8,7 @@ use tracing::info;
 use zebu_node::{AfterAppend, CommitError, DiskOrder, Event, Node, Order};
 use zebu_storage::Directories;
 
-use crate::disk::{DiskFailure, DiskHandle};
+use crate::disk::{AppendedNow, DiskFailure, DiskHandle};
 use crate::dynamic_config::FileWriter;
 use crate::inbox::{Delivery, SessionsReport, Urgent};
 use crate::peers::Peers;
@@ -86,7 +86,7 @@ impl CoreThread {
             self.commit_all()?;
             self.handle_events(&mut delivery);
             self.commit_all()?;
-            self.log();
+            self.log()?;
             self.carry_out();
             if self.has_stopped() {
                 return Ok(());
@@ -134,7 +134,7 @@ impl CoreThread {
             self.node.handle_peer(event, &replica, &mut lanes, now);
         }
         drop(replica);
-        lanes.ring();
+        lanes.send(&self.shared.stats);
         self.shared.inbox.release(self.node.take_answered());
     }
 
@@ -173,7 +173,7 @@ impl CoreThread {
         let replica = self.shared.read();
         self.node.hand_over(&replica, &mut lanes, now);
         drop(replica);
-        lanes.ring();
+        lanes.send(&self.shared.stats);
     }
 
     fn commit_all(&mut self) -> Result<(), CoreFailure> {
@@ -247,7 +247,7 @@ impl CoreThread {
         let mut replica = self.shared.write();
         let applied = self.node.commit(&mut replica, &mut lanes, now)?;
         drop(replica);
-        lanes.ring();
+        lanes.send(&self.shared.stats);
         self.shared.metrics.commits.add(applied as u64);
         self.shared.inbox.release(self.node.take_answered());
         Ok(())
@@ -275,18 +275,30 @@ impl CoreThread {
             self.node.tick(&replica, &mut lanes, now);
         }
         drop(replica);
-        lanes.ring();
+        lanes.send(&self.shared.stats);
         self.shared.lanes.remove(&gone);
         self.shared.inbox.release(self.node.take_answered());
     }
 
-    fn log(&mut self) {
-        if let Some(batch) = self.node.take_batch() {
-            let after = batch.after;
-            self.disk.append(batch);
-            if after == AfterAppend::RollAndSnapshot {
-                self.snapshots.request();
+    /// Hands over what is to be logged. A server that has no other members and nothing else to do logs it here, and
+    /// answers at once.
+    fn log(&mut self) -> Result<(), CoreFailure> {
+        let Some(mut batch) = self.node.take_batch() else { return Ok(()) };
+        let gathers = !self.shared.config.storage.flush_delay.is_zero();
+        if self.peers.is_none() && !gathers && self.shared.inbox.is_empty() {
+            match self.disk.append_now(batch)? {
+                AppendedNow::Durable(last) => {
+                    self.node.persisted(last);
+                    return self.commit_all();
+                }
+                AppendedNow::Not(unchanged) => batch = unchanged,
             }
         }
+        let after = batch.after;
+        self.disk.append(batch);
+        if after == AfterAppend::RollAndSnapshot {
+            self.snapshots.request();
+        }
+        Ok(())
     }
 }

@@ -274,7 +274,7 @@ async fn say_goodbye(shared: &Shared) {
         let lane = cell.lock().id;
         zebu_node::Lanes::with(&mut lanes, lane, zebu_node::Lane::drain);
     }
-    lanes.ring();
+    lanes.send(&shared.stats);
     let deadline = tokio::time::Instant::now() + GOODBYE_MAX;
     while shared.connections.load(Ordering::Acquire) > 0 && tokio::time::Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(5)).await;

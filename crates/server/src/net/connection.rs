@@ -14,6 +14,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::Instant;
 use tracing::{Instrument, Span, debug, debug_span, trace, warn};
+use zebu_node::limits::OUTBOX_KEEP_BYTES;
 use zebu_node::{CloseReason, Event, Phase, Submission};
 use zebu_proto::Reader;
 use zebu_proto::client::ConnectRequest;
@@ -22,6 +23,7 @@ use zebu_proto::frame::{self, Framed, LENGTH_SIZE};
 use crate::four_letter::Word;
 use crate::lanes::LaneCell;
 use crate::large_requests::LargeShare;
+use crate::net::SendingHalf;
 use crate::shared::Shared;
 
 /// Bytes that one read takes at most. Shared by all connections of a thread.
@@ -29,9 +31,6 @@ const SCRATCH_BYTES: usize = 64 * 1024;
 
 /// Frames that are looked at under one hold of the shared lock, so that the core is not kept waiting.
 const FRAMES_PER_HOLD: usize = 512;
-
-/// Send buffers larger than this are not kept for the next reply: there may be ten thousand idle clients.
-const KEEP_OUTPUT_BYTES: usize = 16 * 1024;
 
 thread_local! {
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice());
@@ -79,6 +78,8 @@ enum Wake {
 /// A connection and its buffers.
 pub(super) struct Connection<S> {
     stream: S,
+    /// What can be lent to the core: the sending half, if bytes are sent as they are.
+    sending: Option<SendingHalf>,
     shared: Arc<Shared>,
     cell: Arc<LaneCell>,
     stage: Stage,
@@ -93,10 +94,16 @@ pub(super) struct Connection<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    pub(super) fn new(stream: S, shared: Arc<Shared>, cell: Arc<LaneCell>) -> Connection<S> {
+    pub(super) fn new(
+        stream: S,
+        sending: Option<SendingHalf>,
+        shared: Arc<Shared>,
+        cell: Arc<LaneCell>,
+    ) -> Connection<S> {
         let deadline = Some(Instant::now() + shared.config.listen.sessionless_timeout);
         Connection {
             stream,
+            sending,
             shared,
             cell,
             stage: Stage::First,
@@ -121,7 +128,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn serve(mut self) {
         loop {
             if let Stage::Word(word) = self.stage {
-                return self.answer_word(word).await;
+                // Rare, and larger than everything else here: the many others need not carry it.
+                return Box::pin(self.answer_word(word)).await;
             }
             let shared = self.shared.clone();
             shared.inbox.submit(&mut self.submissions).await;
@@ -162,6 +170,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.shared.stats.add(&unreported);
             // Taking the outbox may have made room for requests that wait here.
             room_now = !had_room && lane.has_room();
+            if !self.output.is_empty() {
+                // From here on the core must not send past it.
+                self.cell.take_back(&lane);
+            }
         }
         let draining = lane.phase == Phase::Draining;
         let done = draining && self.output.is_empty() && lane.is_drained();
@@ -208,7 +220,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn wait(&mut self) -> Wake {
         let cell = self.cell.clone();
         let mut bell = pin!(cell.bell().notified());
-        let wants_read = self.wants_read();
+        let wants_read = self.prepare_to_wait();
         let deadline = self.deadline;
         let mut timeout = pin!(async move {
             match deadline {
@@ -234,12 +246,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         .await
     }
 
-    fn wants_read(&self) -> bool {
+    /// Lends the sending half to the core if nothing but the next request is waited for. Returns whether bytes are to be
+    /// read.
+    fn prepare_to_wait(&self) -> bool {
         match self.stage {
             Stage::First => true,
             Stage::Word(_) | Stage::Connecting => false,
             Stage::Serving => {
                 let lane = self.cell.lock();
+                if let Some(sending) = &self.sending
+                    && lane.has_room()
+                    && self.output.is_empty()
+                    && self.large.is_empty()
+                {
+                    self.cell.lend(&lane, sending);
+                }
                 // A draining client's bytes are read and thrown away: closing a socket with unread input
                 // would make the kernel drop the last reply.
                 lane.has_room() || lane.phase == Phase::Draining
@@ -258,7 +279,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     if self.sent == self.output.len() {
                         self.sent = 0;
                         self.output.clear();
-                        self.output.shrink_to(KEEP_OUTPUT_BYTES);
+                        self.output.shrink_to(OUTBOX_KEEP_BYTES);
                         return Poll::Ready(Wake::Sent);
                     }
                 }
@@ -367,6 +388,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut used = 0;
         for _ in 0..FRAMES_PER_HOLD {
             if !lane.has_room() {
+                // This task must hear when there is room again.
+                self.cell.take_back(&lane);
                 return (used, More::No);
             }
             let rest = &bytes[used..];
@@ -381,7 +404,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 Framed::Complete { length } => {
                     match self.shared.large_requests.admit(length) {
-                        Ok(share) => self.large.extend(share),
+                        Ok(Some(share)) => {
+                            // This task gives it back when the request is answered.
+                            self.cell.take_back(&lane);
+                            self.large.push(share);
+                        }
+                        Ok(None) => {}
                         Err(_) => {
                             self.shared.metrics.large_requests_rejected.increment();
                             lane.close(CloseReason::Throttled);
@@ -440,6 +468,7 @@ impl Drop for Farewell {
             let mut lane = self.cell.lock();
             let unreported = lane.take_outbox(&mut Vec::new());
             self.shared.stats.add(&unreported);
+            self.cell.take_back(&lane);
             replica.forget_lane(&mut lane);
             (lane.id, lane.session.map(|session| session.id), lane.touched_ms)
         };

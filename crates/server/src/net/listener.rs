@@ -15,6 +15,7 @@ use zebu_tree::Credentials;
 
 use super::connection::Connection;
 use super::peer;
+use super::wire::Wire;
 use crate::config::membership::HostPort;
 use crate::config::{BindAddress, ListenConfig};
 use crate::open_files;
@@ -137,7 +138,9 @@ impl Listener {
         let cell = shared
             .lanes
             .add(peer, |id| Lane::new(id, Credentials::of_peer(peer.ip()), now.wall_ms, now.monotonic_ms));
-        let connection = Connection::new(stream, shared.clone(), cell);
+        let wire = Wire::new(stream);
+        let sending = Some(wire.sending());
+        let connection = Connection::new(wire, sending, shared.clone(), cell);
         tokio::spawn(async move {
             connection.run().await;
             drop(admitted);
