@@ -12,6 +12,7 @@ use crate::disk::{AppendedNow, DiskFailure, DiskHandle};
 use crate::dynamic_config::FileWriter;
 use crate::inbox::{Delivery, SessionsReport, Urgent};
 use crate::peers::Peers;
+use crate::post::Post;
 use crate::shared::{Shared, Standing};
 use crate::snapshotter::SnapshotHandle;
 
@@ -51,6 +52,7 @@ pub(crate) struct CoreThread {
     node: Node,
     disk: DiskHandle,
     snapshots: SnapshotHandle,
+    post: Post,
     /// The other members, if there are any.
     peers: Option<Peers>,
     directories: Directories,
@@ -64,12 +66,13 @@ impl CoreThread {
         node: Node,
         disk: DiskHandle,
         snapshots: SnapshotHandle,
+        post: Post,
         peers: Option<Peers>,
         directories: Directories,
         member_files: FileWriter,
     ) -> CoreThread {
         let mode = Mode::Serving;
-        CoreThread { shared, node, disk, snapshots, peers, directories, member_files, mode }
+        CoreThread { shared, node, disk, snapshots, post, peers, directories, member_files, mode }
     }
 
     /// Runs until it is told to stop, or until it cannot go on.
@@ -134,7 +137,7 @@ impl CoreThread {
             self.node.handle_peer(event, &replica, &mut lanes, now);
         }
         drop(replica);
-        lanes.send(&self.shared.stats);
+        self.post.deliver(lanes);
         self.shared.inbox.release(self.node.take_answered());
     }
 
@@ -173,7 +176,7 @@ impl CoreThread {
         let replica = self.shared.read();
         self.node.hand_over(&replica, &mut lanes, now);
         drop(replica);
-        lanes.send(&self.shared.stats);
+        self.post.deliver(lanes);
     }
 
     fn commit_all(&mut self) -> Result<(), CoreFailure> {
@@ -247,7 +250,7 @@ impl CoreThread {
         let mut replica = self.shared.write();
         let applied = self.node.commit(&mut replica, &mut lanes, now)?;
         drop(replica);
-        lanes.send(&self.shared.stats);
+        self.post.deliver(lanes);
         self.shared.metrics.commits.add(applied as u64);
         self.shared.inbox.release(self.node.take_answered());
         Ok(())
@@ -275,7 +278,7 @@ impl CoreThread {
             self.node.tick(&replica, &mut lanes, now);
         }
         drop(replica);
-        lanes.send(&self.shared.stats);
+        self.post.deliver(lanes);
         self.shared.lanes.remove(&gone);
         self.shared.inbox.release(self.node.take_answered());
     }

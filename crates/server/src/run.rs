@@ -24,6 +24,7 @@ use crate::member_disk::MemberDisk;
 use crate::net::Listener;
 use crate::peers::Peers;
 use crate::port_probe;
+use crate::post::Post;
 use crate::purger;
 use crate::recovery::{self, Opened, OpenedMember};
 use crate::serve_error::ServeError;
@@ -127,6 +128,7 @@ pub fn run_until(
         node,
         disk,
         snapshot_handle,
+        Post::new(runtime.handle().clone(), shared.stats.clone()),
         peers,
         directories_of_core,
         member_files,
@@ -274,7 +276,7 @@ async fn say_goodbye(shared: &Shared) {
         let lane = cell.lock().id;
         zebu_node::Lanes::with(&mut lanes, lane, zebu_node::Lane::drain);
     }
-    lanes.send(&shared.stats);
+    Post::new(tokio::runtime::Handle::current(), shared.stats.clone()).deliver(lanes);
     let deadline = tokio::time::Instant::now() + GOODBYE_MAX;
     while shared.connections.load(Ordering::Acquire) > 0 && tokio::time::Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(5)).await;
