@@ -2,6 +2,7 @@
 //!
 //! Decisions about requests, sessions and transactions are made in the pure crates below this one.
 
+mod brain;
 mod clock;
 pub mod config;
 mod core_thread;
@@ -27,6 +28,7 @@ mod settings;
 mod shared;
 mod shedding;
 mod snapshotter;
+mod threads;
 mod words;
 
 pub use open_files::raise_limit;

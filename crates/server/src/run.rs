@@ -3,34 +3,25 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tracing::{info, warn};
-use zebu_node::{Node, Replica};
-use zebu_storage::Epochs;
-use zebu_tree::Tree;
-use zebu_zab::Configuration;
 
+use crate::brain::Brain;
 use crate::clock::Clock;
 use crate::config::ServerConfig;
-use crate::core_thread::{CoreFailure, CoreThread};
-use crate::disk;
-use crate::dynamic_config::{self, FileWriter};
+use crate::core_thread::CoreFailure;
 use crate::inbox::Urgent;
 use crate::member_disk::MemberDisk;
 use crate::net::Listener;
-use crate::peers::Peers;
 use crate::port_probe;
 use crate::post::Post;
-use crate::purger;
-use crate::recovery::{self, Opened, OpenedMember};
+use crate::recovery::{self, Opened};
 use crate::serve_error::ServeError;
-use crate::settings;
 use crate::shared::Shared;
-use crate::snapshotter;
+use crate::threads::{CoreEnded, OpenFiles, Threads};
 
 /// How long a stopping server waits for clients to take their last replies.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
@@ -77,17 +68,11 @@ pub fn run_until(
     port_probe::probe(&config)?;
     let Opened { tree, log, member, snapshots, directories, origin, digest_mismatches, locks } =
         recovery::open(&config, seed)?;
-    let Brain { node, replica, member } = match member {
-        None => standalone(&config, tree, &clock, seed),
-        Some(opened) => {
-            let disk = |epochs| MemberDisk {
-                directories: directories.clone(),
-                epochs,
-                snapshots: snapshots.clone(),
-            };
-            of_member(&config, tree, opened, disk, &clock, seed)
-        }
-    };
+    let member = member.map(|opened| {
+        let (directories, snapshots) = (directories.clone(), snapshots.clone());
+        (opened, |epochs| MemberDisk { directories, epochs, snapshots })
+    });
+    let Brain { node, replica, member } = Brain::new(&config, tree, member, &clock, seed);
     let shared = Arc::new(Shared::new(config, clock, replica, seed));
     shared.metrics.digest_mismatches.add(digest_mismatches);
 
@@ -106,7 +91,6 @@ pub fn run_until(
 
     shared.set_client_port(address.port());
 
-    let cannot_start = "a thread cannot be started";
     let (peers, member_disk) = match member {
         None => (None, None),
         Some(member) => {
@@ -114,99 +98,20 @@ pub fn run_until(
             (Some(peers), Some(disk))
         }
     };
-    let (disk, disk_thread) =
-        disk::start(shared.clone(), log, member_disk).map_err(internal(cannot_start))?;
-    let directories_of_core = directories.clone();
-    let (snapshot_handle, snapshot_thread) =
-        snapshotter::start(shared.clone(), snapshots).map_err(internal(cannot_start))?;
-    let purging =
-        purger::start(directories, &shared.config.storage, origin).map_err(internal(cannot_start))?;
-    let (member_files, files_thread) =
-        FileWriter::start(dynamic_config::files(&shared.config)).map_err(internal(cannot_start))?;
-    let core = CoreThread::new(
-        shared.clone(),
-        node,
-        disk,
-        snapshot_handle,
-        Post::new(runtime.handle().clone(), shared.stats.clone()),
-        peers,
-        directories_of_core,
-        member_files,
-    );
-    let (core_thread, core_ended) = start_core(core).map_err(internal(cannot_start))?;
+    let files = OpenFiles { log, member: member_disk, snapshots, directories, origin };
+    let post = Post::new(runtime.handle().clone(), shared.stats.clone());
+    let (threads, core_ended) = Threads::start(shared.clone(), node, peers, post, files)
+        .map_err(internal("a thread cannot be started"))?;
 
     ready(&Ready { address });
     let ended = runtime.block_on(serve(shared, listener, core_ended, stop));
     runtime.shutdown_background();
-    let core_result = core_thread.join();
-    // The core held the handles of both; they finish what they have and end.
-    let mut finished = disk_thread.join().is_ok() & snapshot_thread.join().is_ok();
-    if let Some(thread) = files_thread {
-        finished &= thread.join().is_ok();
-    }
-    if let Some((handle, thread)) = purging {
-        drop(handle);
-        finished &= thread.join().is_ok();
-    }
+    let finished = threads.join();
     drop(locks);
     verdict(match ended {
-        Ended::Asked if core_result.is_err() || !finished => Ended::Failed,
+        Ended::Asked if finished.is_err() => Ended::Failed,
         ended => ended,
     })
-}
-
-/// What thinks, made from what the files hold.
-struct Brain {
-    node: Node,
-    replica: Replica,
-    member: Option<Membership>,
-}
-
-/// What a member of an ensemble has besides.
-struct Membership {
-    disk: MemberDisk,
-    members: Configuration,
-    /// A list of members that was proposed and not decided.
-    last_seen: Option<Configuration>,
-}
-
-impl Membership {
-    /// Opens the ports for the others.
-    async fn join(self, shared: &Arc<Shared>) -> Result<(Peers, MemberDisk), ServeError> {
-        shared.keep_members(self.members);
-        let peers = Peers::open(shared.clone()).await?;
-        if let Some(last_seen) = &self.last_seen {
-            peers.propose(last_seen);
-        }
-        Ok((peers, self.disk))
-    }
-}
-
-fn standalone(config: &ServerConfig, tree: Tree, clock: &Clock, seed: u64) -> Brain {
-    let replica = Replica::new(tree, settings::policy(config), settings::enforcement(config), seed);
-    let node = Node::new(settings::node_settings(config, seed), &replica, clock.now());
-    Brain { node, replica, member: None }
-}
-
-fn of_member(
-    config: &ServerConfig,
-    mut tree: Tree,
-    OpenedMember { epochs, recovered }: OpenedMember,
-    disk: impl FnOnce(Epochs) -> MemberDisk,
-    clock: &Clock,
-    seed: u64,
-) -> Brain {
-    let members = dynamic_config::configuration(config);
-    let dynamic = dynamic_config::known_at_start(config, &tree);
-    let last_seen = dynamic.as_ref().and_then(|dynamic| dynamic.last_seen.clone());
-    if let Some(text) = dynamic_config::to_show(&tree, &members, config) {
-        tree.write_config(text, members.zxid(), clock.now().wall_ms);
-    }
-    let replica = Replica::new(tree, settings::policy(config), settings::enforcement(config), seed);
-    let peer = settings::peer_settings(config, dynamic, seed);
-    let node_settings = settings::node_settings(config, seed);
-    let node = Node::member(node_settings, peer, recovered, &replica, clock.now());
-    Brain { node, replica, member: Some(Membership { disk: disk(epochs), members, last_seen }) }
 }
 
 /// Whether everything of the server ended as it was asked to.
@@ -229,19 +134,6 @@ enum Ended {
     CoreFailed(CoreFailure),
     /// The core is gone without a word: it panicked.
     Failed,
-}
-
-/// Resolves when the core has ended; an error if it ended by a panic.
-type CoreEnded = oneshot::Receiver<Result<(), CoreFailure>>;
-
-fn start_core(core: CoreThread) -> std::io::Result<(JoinHandle<()>, CoreEnded)> {
-    let (ended, receiver) = oneshot::channel();
-    let thread = std::thread::Builder::new().name("zebu-core".to_owned()).spawn(move || {
-        let result = core.run();
-        // Nobody listens any more only when the process is ending anyway.
-        let _ = ended.send(result);
-    })?;
-    Ok((thread, receiver))
 }
 
 async fn serve(
