@@ -1,0 +1,218 @@
+//! Who the members are, and what a member must have.
+
+use super::*;
+
+const THREE: &str =
+    "initLimit=10\nsyncLimit=5\nserver.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888\n";
+
+#[test]
+fn an_ensemble_is_checked() {
+    assert!(with_base(THREE).other_file("/data/myid", "2\n").config().membership.is_ensemble());
+    with_base(THREE).errors(&[
+        "/data/myid: myid file is missing; it must hold the number N of this server's server.N line",
+    ]);
+    with_base(THREE)
+        .other_file("/data/myid", "7")
+        .errors(&["/data/myid: My id 7 not in the peer list; listed: 1, 2, 3"]);
+    with_base("server.1=a:1:2\nserver.2=b:1:2\n").other_file("/data/myid", "1").errors(&[
+        "zoo.cfg: initLimit is not set; an ensemble needs it",
+        "zoo.cfg: syncLimit is not set; an ensemble needs it",
+    ]);
+    let one = "standaloneEnabled=false\ninitLimit=1\nsyncLimit=1\nserver.1=a:1:2\n";
+    assert!(with_base(one).other_file("/data/myid", "1").config().membership.is_ensemble());
+}
+
+#[test]
+fn sizes_of_ensembles() {
+    with_base("server.1=a:1:2\n").warnings(&["zoo.cfg: only one server is listed, so it runs standalone"]);
+    with_base("server.1=a:1:2\nserver.2=b:1:2\n")
+        .warnings(&["zoo.cfg: two servers tolerate no failure; three is the smallest useful ensemble"]);
+    with_base(&format!("{THREE}server.4=d:1:2\n"))
+        .warnings(&["zoo.cfg: 4 servers tolerate no more failures than 3"]);
+    with_base("server.1=a:1:2:observer\n")
+        .errors(&["zoo.cfg: Observers w/o participants is an invalid configuration"]);
+    with_base("server.1=a:1:2\nserver.2=b:1:2:observer\n")
+        .errors(&["zoo.cfg: Observers w/o quorum is an invalid configuration"]);
+    with_base("standaloneEnabled=false\n")
+        .errors(&["zoo.cfg: standaloneEnabled = false then number of participants should be >0"]);
+}
+
+#[test]
+fn a_single_member_line_may_hold_the_client_port() {
+    let case = file("dataDir=/data\nserver.1=zk1.example:2888:3888;2191\n").other_file("/data/myid", "1");
+    let config = case.config();
+    assert_eq!(config.listen.client, address("0.0.0.0:2191"));
+    assert_eq!(config.server_id(), Some(ServerId(1)));
+    let both = |first: &str| {
+        let text = format!("dataDir=/data\n{first}\nserver.1=a:2888:3888;10.0.0.1:2191\n");
+        file(&text).other_file("/data/myid", "1")
+    };
+    both("clientPort=2191").config();
+    both("clientPort=2191\nclientPortAddress=zk1.example").config();
+    both("clientPort=2181").errors(&["zoo.cfg:2: clientPort and clientPortAddress give *:2181, \
+        this server's server.N line gives 10.0.0.1:2191; they must agree"]);
+    both("clientPort=2191\nclientPortAddress=10.0.0.2").errors(&["zoo.cfg:2: clientPort and \
+        clientPortAddress give 10.0.0.2:2191, \
+        this server's server.N line gives 10.0.0.1:2191; they must agree"]);
+}
+
+#[test]
+fn tls_client_port_of_a_member_is_a_wish_for_protection() {
+    with_base("server.1=a:1:2;2181;2281\n").errors(&["zoo.cfg:4: server.1 (its TLS client port) asks for \
+        protection that this version does not have; remove it, or start without protection with \
+        -Dzebu.startUnprotected=true"]);
+}
+
+#[test]
+fn member_lines_with_mistakes() {
+    with_base("server.x=a:1:2\nserver.1=a:1\n").errors(&[
+        "zoo.cfg:4: server.x is not valid; allowed: server.N with a whole number N",
+        "zoo.cfg:5: server.1 = \"a:1\" is not valid: \"a:1\" does not have 3 or 4 parts; \
+         the form is host:quorumPort:electionPort[:role][;[host:]clientPort]",
+    ]);
+    with_base("server.1=a:1:2|b:1:2\n").errors(&["zoo.cfg:4: server.1 = \"a:1:2|b:1:2\" is not valid: \
+        it has several addresses; set multiAddress.enabled=true to allow that"]);
+    let many = with_base("multiAddress.enabled=true\nserver.1=a:1:2|b:1:2\n").config();
+    assert_eq!(many.membership.members[&ServerId(1)].addresses.len(), 2);
+    with_base("server.1=a:1:2|b:1:2\n").word("zookeeper.multiAddress.enabled=true").config();
+}
+
+#[test]
+fn how_observers_are_kept() {
+    let observers = |text: &str| with_base(text).config().membership.observers;
+    assert_eq!(observers(""), ObserverConfig::default());
+    assert!(!observers("syncEnabled=false\n").writes);
+    assert!(observers("syncEnabled=false\nobserver.syncEnabled=true\n").writes, "the property wins");
+    let case = with_base("").word("zookeeper.observer.syncEnabled=false");
+    assert!(!case.config().membership.observers.writes);
+    assert_eq!(observers("observerMasterPort=2191\n").master_port, Some(2191));
+    for off in ["0", "-1"] {
+        assert_eq!(observers(&format!("observerMasterPort={off}\n")).master_port, None);
+    }
+    let slow =
+        observers("observer.election.DelayMs=7\nobserver.reconnectDelayMs=8\nobserverMaster.sizeLimit=9\n");
+    let delays = [slow.election_delay, slow.reconnect_delay].map(|delay| delay.as_millis());
+    assert_eq!((delays, slow.recent_bytes), ([7, 8], 9));
+    with_base("observerMasterPort=65536\nsyncEnabled=1\n").errors(&[
+        "zoo.cfg:4: observerMasterPort = \"65536\" is not valid; allowed: -2147483648 to 65535 (a TCP port)",
+        "zoo.cfg:5: syncEnabled = \"1\" is not valid; allowed: true or false",
+    ]);
+}
+
+#[test]
+fn groups_and_weights() {
+    let case = with_base("server.1=a:1:2\ngroup.1=1\nweight.1=3\n");
+    let QuorumRule::Hierarchical { group_of, weight_of } = case.config().membership.quorum else {
+        panic!("not hierarchical")
+    };
+    assert_eq!(group_of, BTreeMap::from([(ServerId(1), 1)]));
+    assert_eq!(weight_of, BTreeMap::from([(ServerId(1), 3)]));
+    with_base("server.1=a:1:2\ngroup.1=1\ngroup.2=1:x\nweight.1=z\ngroupie=1\n").errors(&[
+        "zoo.cfg:6: Server 1 is in multiple groups",
+        "zoo.cfg:6: group.2 = \"1:x\" is not valid; allowed: server numbers separated by colons, as in 1:2:3",
+        "zoo.cfg:7: weight.1 = \"z\" is not valid; allowed: a whole number",
+        "zoo.cfg:8: groupie is not valid; allowed: group.N and weight.N",
+    ]);
+    with_base("server.1=a:1:2\nweight.1=1\n").errors(&["zoo.cfg:5: Server 1 is not in a group"]);
+    for (lines, why) in [
+        ("group.1=1\nweight.1=0\n", "no group has any weight, so there is no quorum"),
+        ("group.1=1\nweight.1=-1\n", "weight.1=-1: a weight is zero or more"),
+        ("group.1=1:2\n", "server 2 is in a group, but is no participant; take it out"),
+    ] {
+        with_base(&format!("server.1=a:1:2\n{lines}")).errors(&[&format!("zoo.cfg:5: {why}")]);
+    }
+}
+
+#[test]
+fn dynamic_file() {
+    let static_part = "dynamicConfigFile=/conf/zoo.cfg.dynamic.1a\n";
+    let case =
+        with_base(static_part).other_file("/conf/zoo.cfg.dynamic.1a", "server.1=a:1:2:participant;2181\n");
+    let membership = case.config().membership;
+    assert_eq!(membership.version, 0x1a);
+    assert_eq!(membership.dynamic_file, Some(PathBuf::from("/conf/zoo.cfg.dynamic.1a")));
+    assert_eq!(membership.members[&ServerId(1)].role, Role::Participant);
+    with_base(static_part)
+        .other_file("/conf/zoo.cfg.dynamic.1a", "server.1=a:1:2\nversion=5\ntickTime=3\n")
+        .errors(&[
+            "/conf/zoo.cfg.dynamic.1a:2: version does not belong into the dynamic file; \
+             it is part of the file's name",
+            "/conf/zoo.cfg.dynamic.1a:3: tickTime does not belong into the dynamic file; \
+             allowed: server.*, group.*, weight.*",
+        ]);
+    with_base(static_part)
+        .errors(&["zoo.cfg:4: dynamicConfigFile /conf/zoo.cfg.dynamic.1a cannot be read: entity not found"]);
+    with_base("server.1=a:1:2\ndynamicConfigFile=d.next\n")
+        .other_file("d.next", "")
+        .errors(&["zoo.cfg:4: server.1 must be in the dynamic file d.next, not here"]);
+}
+
+#[test]
+fn my_id() {
+    let id = |text: &str| with_base("").other_file("/data/myid", text);
+    assert_eq!(id("5\nmore\n").clean().server_id(), Some(ServerId(5)));
+    assert_eq!(id("5\r\n").clean().server_id(), Some(ServerId(5)));
+    id("5 \n")
+        .errors(&["/data/myid: serverid \"5 \" is not a number; the file must hold nothing else, no blank"]);
+    id("300").warnings(&["/data/myid: serverid 300 does not fit into session ids; use 1 to 255"]);
+    id("255").clean();
+    with_base("extendedTypesEnabled=true\n").other_file("/data/myid", "255").errors(&[
+        "/data/myid: serverid 255 is too large while extendedTypesEnabled=true; allowed: 1 to 254",
+    ]);
+}
+
+#[test]
+fn role_of_the_member_line_counts() {
+    let case = with_base("peerType=observer\nserver.1=a:1:2\n").other_file("/data/myid", "1");
+    case.warnings(&[
+        "zoo.cfg:4: peerType differs from the role in this server's server.N line, which counts",
+        "zoo.cfg: only one server is listed, so it runs standalone",
+    ]);
+}
+
+#[test]
+fn no_text_panics() {
+    for text in ["server.=", "server.1=", "server.1=;;;", "group", "weight.=", "=", ":", "server.1=[", "\\"] {
+        let _ = with_base(text).load();
+    }
+}
+
+const MEMBERS: &str = "initLimit=10\nsyncLimit=5\nserver.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n";
+
+#[test]
+fn what_keeps_a_member_from_a_mixed_ensemble_is_named() {
+    let member = |text: &str| with_base(&format!("{MEMBERS}{text}")).other_file("/data/myid", "1\n");
+    let mixed = |text: &str| texts(&member(text).load().findings.mixed);
+    assert_eq!(mixed("snapshot.compression.method=gz\n"), [""; 0]);
+    for (line, beginning) in [
+        ("sslQuorum=true", "zoo.cfg:9: sslQuorum=true: the other servers speak TLS"),
+        ("quorum.auth.enableSasl=true", "zoo.cfg:9: quorum.auth.enableSasl=true: the other servers ask"),
+        ("closeSessionTxn.enabled=false", "zoo.cfg:9: closeSessionTxn.enabled=false: transactions"),
+    ] {
+        let found = mixed(&format!("{line}\n"));
+        assert!(found.len() == 1 && found[0].starts_with(beginning), "{line}: {found:?}");
+    }
+    assert_eq!(mixed("localSessionsEnabled=true\nlocalSessionsUpgradingEnabled=true\n"), [""; 0]);
+    assert_eq!(texts(&with_base("sslQuorum=true\n").load().findings.mixed), [""; 0], "it stands alone");
+    let versioned = |text: &str| {
+        with_base(&format!("initLimit=10\nsyncLimit=5\ndynamicConfigFile=/zoo.cfg.dynamic.100000002\n{text}"))
+            .other_file("/zoo.cfg.dynamic.100000002", "server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n")
+            .other_file("/data/myid", "1\n")
+    };
+    assert_eq!(
+        texts(&versioned("").load().findings.mixed),
+        ["zoo.cfg:6: dynamicConfigFile /zoo.cfg.dynamic.100000002 has the version 0x100000002: without \
+             reconfigEnabled=true this version announces 0, and the others would refuse it; put the server.N lines \
+             into zoo.cfg of every server instead"]
+    );
+    assert_eq!(texts(&versioned("reconfigEnabled=true\n").load().findings.mixed), [""; 0]);
+}
+
+#[test]
+fn what_must_be_the_same_on_all_members_is_a_note() {
+    let text = format!("{MEMBERS}jute.maxbuffer=2000000\nlocalSessionsEnabled=true\n");
+    let member = with_base(&text).other_file("/data/myid", "1\n").word("zookeeper.extendedTypesEnabled=true");
+    let note = "zoo.cfg: in a mixed ensemble these must be the same on all servers: jute.maxbuffer, \
+                extendedTypesEnabled, localSessionsEnabled";
+    assert!(texts(&member.load().findings.notes).iter().any(|line| line == note));
+}
