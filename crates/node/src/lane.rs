@@ -14,7 +14,9 @@ use zebu_proto::frame::{begin_frame, finish_frame, write_frame};
 use zebu_proto::{ErrorCode, Jute, OpCode, SessionId, Xid, Zxid};
 use zebu_tree::Credentials;
 
-use crate::limits::{OUTBOX_CLOSE_BYTES, OUTBOX_KEEP_BYTES, OUTBOX_PAUSE_BYTES, SLOTS_MAX, WAITING_READS_MAX};
+use crate::limits::{
+    OUTBOX_CLOSE_BYTES, OUTBOX_KEEP_BYTES, OUTBOX_PAUSE_BYTES, SLOTS_MAX, WAITING_READS_MAX,
+};
 use crate::shape::ReplyShape;
 use crate::stats::{LaneStats, Unreported};
 

@@ -41,6 +41,12 @@ pub(crate) struct ServerView {
 }
 
 impl ServerView {
+    /// Whether it has taken over the state of a leader and ended before it could note his epoch. The next leader may ask
+    /// it to go back behind that state, which it cannot; then it sets everything aside and has no voice for a while.
+    pub(crate) fn has_unaccepted_state(&self) -> bool {
+        self.replacing || self.base >> 32 > self.current_epoch
+    }
+
     /// The last transaction of the log.
     pub(crate) fn last(&self) -> i64 {
         self.log.last().map_or(self.base, |(zxid, _)| *zxid)

@@ -47,6 +47,12 @@ impl Desk {
         }
     }
 
+    /// Whether this server may say that a session lives, or that it has seen everything: not while it hands over,
+    /// because the next leader may have begun already, who does not know of it.
+    pub(crate) fn can_confirm(&self) -> bool {
+        self.agreement.next_zxid().is_some()
+    }
+
     pub(crate) fn member(&mut self) -> Option<&mut Member> {
         match &mut self.agreement {
             Agreement::Standalone(_) => None,

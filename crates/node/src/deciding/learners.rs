@@ -42,6 +42,9 @@ impl Decider {
                 self.forwarded(desk, link, forwarded, replica, lanes, now);
             }
             Packet::Revalidate { session, timeout_ms } => {
+                if !desk.can_confirm() {
+                    return;
+                }
                 let valid = self.sessions.state(session) == Some(SessionState::Open);
                 if valid {
                     self.move_session(session, Owner::Link(link), timeout_ms, lanes, now);
@@ -74,7 +77,11 @@ impl Decider {
         now: Moment,
     ) {
         if forwarded.op == Some(OpCode::Sync) {
-            answer(desk, link, Packet::Sync);
+            // The touches of this session come with the answer to the next ping, which may be far behind.
+            self.sessions.claim(forwarded.session, Owner::Link(link), now.monotonic_ms);
+            if desk.can_confirm() {
+                answer(desk, link, Packet::Sync);
+            }
             return;
         }
         let request = self.decide(link, &forwarded, now);

@@ -99,6 +99,10 @@ impl Decider {
         lanes: &mut impl Lanes,
         now: Moment,
     ) {
+        if !desk.can_confirm() {
+            desk.give_up(waiting.origin(), lanes);
+            return;
+        }
         match waiting.whom {
             Whom::Resuming { lane, session, read_only } => {
                 self.accept(desk, (lane, session, read_only), lanes, now);

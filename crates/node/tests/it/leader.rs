@@ -245,6 +245,34 @@ fn a_session_lives_as_long_as_its_learner_hears_of_it() {
     assert!(matches!(leader.answers()[..], [(_, _, Packet::Revalidated { valid: false, .. })]));
 }
 
+/// A leader that did not ping for a while has syncs before it that came ahead of the touches that they follow.
+#[test]
+fn a_sync_that_is_answered_is_a_touch() {
+    let mut leader = leader_and_session();
+    leader.pass(i64::from(TIMEOUT_MS) - 1);
+    leader.hear_learner(LINK, request(AWAY, 1, &sync("/")));
+    assert!(matches!(leader.answers()[..], [(LINK, _, Packet::Sync)]));
+    leader.pass(i64::from(TIMEOUT_MS) - 1);
+    assert!(leader.decide_all().is_empty() && is_there(&leader, AWAY));
+}
+
+/// The next leader may have begun, and gives sessions their timeout from then on: nothing may be said about them here.
+#[test]
+fn a_leader_that_hands_over_confirms_nothing() {
+    let mut leader = leader_and_session();
+    let [asks, comes] = [own_client(&mut leader, 30_000), leader.world.open()];
+    leader.script().is_exhausted = true;
+    leader.hear_learner(LINK, request(AWAY, 1, &sync("/")));
+    leader.hear_learner(OTHER_LINK, Packet::Revalidate { session: AWAY, timeout_ms: TIMEOUT_MS });
+    assert!(leader.answers().is_empty());
+    leader.world.send_as(asks, 1, &sync("/"));
+    leader.world.connect(comes, hello_of(AWAY));
+    for lane in [asks, comes] {
+        assert_eq!(leader.world.phase(lane), Phase::Closed(CloseReason::NotServing));
+    }
+    assert_eq!(leader.world.submitted, leader.world.answered);
+}
+
 #[test]
 fn a_session_of_a_lost_learner_lives_for_its_timeout() {
     let mut leader = leader_and_session();

@@ -20,6 +20,7 @@ use zebu_proto::Reader;
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::frame::{self, Framed, LENGTH_SIZE};
 
+use super::listener::Admitted;
 use crate::four_letter::Word;
 use crate::lanes::LaneCell;
 use crate::large_requests::LargeShare;
@@ -91,6 +92,8 @@ pub(super) struct Connection<S> {
     large: Vec<LargeShare>,
     /// Until when the client must have asked for a session, or must have read its last reply.
     deadline: Option<Instant>,
+    /// Counts as one of its address as long as it is there.
+    _admitted: Admitted,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
@@ -99,6 +102,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         sending: Option<SendingHalf>,
         shared: Arc<Shared>,
         cell: Arc<LaneCell>,
+        admitted: Admitted,
     ) -> Connection<S> {
         let deadline = Some(Instant::now() + shared.config.listen.sessionless_timeout);
         Connection {
@@ -113,19 +117,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             submissions: Vec::new(),
             large: Vec::new(),
             deadline,
+            _admitted: admitted,
         }
     }
 
     /// Serves the client until either side closes. Whatever happens, a panic included, the lane is given
     /// up at the end.
-    pub(super) async fn run(self) {
+    pub(super) async fn run(mut self) {
         let farewell = Farewell::new(&self.shared, &self.cell);
         let span = debug_span!("client", peer = %self.cell.peer, session = tracing::field::Empty);
         self.serve().instrument(span).await;
+        // The socket is closed before the lane is given up.
+        drop(self);
         drop(farewell);
     }
 
-    async fn serve(mut self) {
+    async fn serve(&mut self) {
         loop {
             if let Stage::Word(word) = self.stage {
                 // Rare, and larger than everything else here: the many others need not carry it.
@@ -221,13 +228,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let cell = self.cell.clone();
         let mut bell = pin!(cell.bell().notified());
         let wants_read = self.prepare_to_wait();
-        let deadline = self.deadline;
-        let mut timeout = pin!(async move {
-            match deadline {
-                Some(deadline) => tokio::time::sleep_until(deadline).await,
-                None => std::future::pending().await,
-            }
-        });
+        // Most connections have none, and need no room for it.
+        let mut timeout = self.deadline.map(|deadline| Box::pin(tokio::time::sleep_until(deadline)));
         std::future::poll_fn(|context| {
             if let Poll::Ready(wake) = self.poll_write(context) {
                 return Poll::Ready(wake);
@@ -238,7 +240,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             if bell.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Wake::Bell);
             }
-            if timeout.as_mut().poll(context).is_ready() {
+            if timeout.as_mut().is_some_and(|timeout| timeout.as_mut().poll(context).is_ready()) {
                 return Poll::Ready(Wake::Timeout);
             }
             Poll::Pending
@@ -430,7 +432,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     /// Answers a four-letter word and closes.
-    async fn answer_word(mut self, word: Word) {
+    async fn answer_word(&mut self, word: Word) {
         let text =
             crate::words::answer(word, &mut self.stream, &self.pending, &self.shared, &self.cell).await;
         if self.stream.write_all(text.as_bytes()).await.is_ok() {

@@ -140,11 +140,7 @@ impl Listener {
             .add(peer, |id| Lane::new(id, Credentials::of_peer(peer.ip()), now.wall_ms, now.monotonic_ms));
         let wire = Wire::new(stream);
         let sending = Some(wire.sending());
-        let connection = Connection::new(wire, sending, shared.clone(), cell);
-        tokio::spawn(async move {
-            connection.run().await;
-            drop(admitted);
-        });
+        tokio::spawn(Connection::new(wire, sending, shared.clone(), cell, admitted).run());
     }
 }
 
@@ -195,7 +191,7 @@ struct PerAddress {
 }
 
 /// One connection of an address, taken back when dropped.
-struct Admitted {
+pub(super) struct Admitted {
     address: IpAddr,
     counts: Arc<PerAddress>,
 }

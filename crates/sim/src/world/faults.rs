@@ -1,5 +1,10 @@
 //! Faults of the plan as they come and go.
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use zebu_proto::Zxid;
+use zebu_storage::format::durable::{self, DurableNote};
 use zebu_storage::model::Crash;
 
 use super::{Phase, World};
@@ -241,6 +246,11 @@ impl World {
         let (path, bytes) = meant[place as usize % meant.len()];
         let mut bytes = bytes.clone();
         let at = (place >> 16) as usize % bytes.len();
+        if file == Rotten::Log && is_behind_the_note(&image, path, at) {
+            self.core
+                .tell(format_args!("s{server}: no bit rot where nobody could tell it from a power loss"));
+            return;
+        }
         // A digit that becomes another digit is a number like any other: no reader of these files can tell.
         let bit = if file == Rotten::Epoch { 6 } else { place >> 8 & 7 };
         bytes[at] ^= 1 << bit;
@@ -277,4 +287,24 @@ impl World {
         self.clients[client].zeal = zeal;
         self.drive(client);
     }
+}
+
+/// Whether a place in a log is where it may have been cut short by a power failure, as far as the note beside it tells:
+/// a change there looks like an end that was never written. That two such failures meet is documented, not covered.
+fn is_behind_the_note(image: &BTreeMap<PathBuf, Vec<u8>>, path: &Path, at: usize) -> bool {
+    let zxid = |path: &Path| {
+        let name = path.file_name()?.to_str()?;
+        i64::from_str_radix(name.strip_prefix("log.")?, 16).ok()
+    };
+    let Some(log) = zxid(path) else { return false };
+    if image.keys().filter_map(|path| zxid(path)).any(|other| other > log) {
+        return false;
+    }
+    let note = image.get(&path.with_file_name(durable::NAME));
+    let noted = match note.and_then(|bytes| DurableNote::decode_file(bytes)) {
+        Some(note) if note.log == Zxid(log) => note.offset as usize,
+        Some(_) | None => 0,
+    };
+    let written = image[path].iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    (noted..written).contains(&at)
 }

@@ -17,7 +17,7 @@ impl World {
         // Those that may have forgotten something do not count before they were brought up to date.
         let doubtful = |server: usize| {
             let view = &self.core.judge.servers[server];
-            view.rotten || view.untrusted
+            view.rotten || view.untrusted || view.has_unaccepted_state()
         };
         let any_list = self.is_change_on_its_way();
         let (doubtful, sound): (Vec<usize>, Vec<usize>) = order.into_iter().partition(|&it| doubtful(it));
