@@ -14,7 +14,8 @@
 //!   A session lasts two ticks or more, so half a tick is at most a quarter of the timeout. Hence whatever reached
 //!   the leader on the same connection and left the client at [`REPORT`] after `a` or later came behind that touch.
 //!   The sending of the message counts, because the touch was not before; the answer of the message counts for the
-//!   wait, because a message can be on its way for any time.
+//!   wait, because a message can be on its way for any time. A leader that stands still for a while does not ping:
+//!   Zebu's takes the sync itself for a touch; with ZooKeeper's, a lease may outlive a session by as long.
 //!
 //! A touch that comes too late is not taken for one in time: the end of the session was decided before it, so it is
 //! told to the learner before the answer to the sync, and the learner closes the connection.
