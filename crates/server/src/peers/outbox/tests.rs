@@ -1,0 +1,304 @@
+//! The outbox on real sockets: who writes, in which order, and what happens when nobody reads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use tokio::io::AsyncReadExt;
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::net::{TcpSocket, TcpStream};
+use zebu_proto::SessionId;
+use zebu_proto::quorum::Packet;
+use zebu_proto::txn::{Txn, TxnDigest, TxnEntry, TxnHeader};
+
+use super::*;
+
+/// The least that the kernel gives.
+const TINY: u32 = 1;
+
+const ROOMY: u32 = 256 << 10;
+
+/// An outbox, the unused other direction of its connection, and the other side.
+async fn connected(socket_bytes: u32) -> (Arc<Outbox>, OwnedReadHalf, TcpStream) {
+    let door = TcpSocket::new_v4().unwrap();
+    door.set_recv_buffer_size(socket_bytes).unwrap();
+    door.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let door = door.listen(1).unwrap();
+    let own = TcpSocket::new_v4().unwrap();
+    own.set_send_buffer_size(socket_bytes).unwrap();
+    let (own, other) = tokio::join!(own.connect(door.local_addr().unwrap()), door.accept());
+    let (reader, writer) = own.unwrap().into_split();
+    // Until the runtime has looked at the socket, nothing can be written without waiting.
+    writer.writable().await.unwrap();
+    (Arc::new(Outbox::new(writer)), reader, other.unwrap().0)
+}
+
+fn request(number: usize, length: usize) -> Packet {
+    let mut payload = vec![number as u8; length];
+    payload.extend((number as u64).to_be_bytes());
+    Packet::Proposal { zxid: Zxid(number as i64), entry: payload.into() }
+}
+
+fn transaction(zxid: Zxid, digest: Option<TxnDigest>) -> Packet {
+    let header = TxnHeader { session: SessionId(1), cxid: 2, zxid, time_ms: 3 };
+    let mut bytes = Vec::new();
+    TxnEntry { header, txn: Txn::CreateSession { timeout_ms: 4000 }, digest }.encode(&mut bytes);
+    Packet::Proposal { zxid, entry: bytes.into() }
+}
+
+fn encoded(packets: impl IntoIterator<Item = Packet>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    packets.into_iter().for_each(|packet| packet.encode(&mut bytes));
+    bytes
+}
+
+async fn read_exactly(other: &mut TcpStream, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    other.read_exact(&mut bytes).await.unwrap();
+    bytes
+}
+
+/// What the task of a link does; returns the weight of what it has sent.
+async fn serve(outbox: &Outbox, state: &[u8]) -> io::Result<usize> {
+    let (mut bytes, mut sent) = (Vec::new(), 0);
+    loop {
+        match outbox.next_job(&mut bytes) {
+            Job::Write { weight } => {
+                outbox.write_all(&bytes).await?;
+                bytes.clear();
+                sent += weight;
+            }
+            Job::State => {
+                outbox.write_all(state).await?;
+                outbox.state_sent(Zxid(i64::MIN));
+            }
+            Job::Wait => outbox.called().await,
+            Job::End => return Ok(sent),
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_core_writes_what_the_socket_takes() {
+    let (outbox, _reader, mut other) = connected(ROOMY).await;
+    let packets = [request(1, 10), Packet::Commit { zxid: Zxid(1) }];
+    assert_eq!(outbox.put(packets[0].clone()), Put::First);
+    assert_eq!(outbox.put(packets[1].clone()), Put::Behind);
+    assert_eq!(outbox.flush(), packets.iter().map(weight).sum::<usize>());
+    assert_eq!(outbox.flush(), 0);
+    let expected = encoded(packets);
+    assert_eq!(read_exactly(&mut other, expected.len()).await, expected);
+    assert_eq!(outbox.next_job(&mut Vec::new()), Job::Wait);
+    assert_eq!(outbox.put(request(2, 10)), Put::First);
+}
+
+#[tokio::test]
+async fn much_is_left_to_the_task() {
+    let (outbox, _reader, mut other) = connected(ROOMY).await;
+    let much = request(1, DIRECT_BYTES);
+    assert_eq!(outbox.put(much.clone()), Put::First);
+    assert_eq!(outbox.flush(), 0);
+    // Called, it has the pen: what comes now stands behind.
+    let little = request(2, 10);
+    assert_eq!(outbox.put(little.clone()), Put::Behind);
+    assert_eq!(outbox.flush(), 0);
+    outbox.called().await;
+    let mut bytes = Vec::new();
+    let both = weight(&much) + weight(&little);
+    assert_eq!(outbox.next_job(&mut bytes), Job::Write { weight: both });
+    // It writes, and the core only adds.
+    let last = request(3, 10);
+    assert_eq!(outbox.put(last.clone()), Put::Behind);
+    assert_eq!(outbox.flush(), 0);
+    let expected = encoded([much, little]);
+    assert_eq!(bytes, expected);
+    let (written, read) = tokio::join!(outbox.write_all(&bytes), read_exactly(&mut other, expected.len()));
+    written.unwrap();
+    assert_eq!(read, expected);
+    bytes.clear();
+    assert_eq!(outbox.next_job(&mut bytes), Job::Write { weight: weight(&last) });
+    assert_eq!(bytes, encoded([last]));
+}
+
+#[tokio::test]
+async fn a_packet_that_the_socket_takes_in_part_is_finished_by_the_task() {
+    let (outbox, _reader, mut other) = connected(TINY).await;
+    let packet = request(1, DIRECT_BYTES / 2);
+    let expected = encoded([packet.clone()]);
+    outbox.put(packet.clone());
+    assert_eq!(outbox.flush(), 0);
+    let mut rest = Vec::new();
+    assert_eq!(outbox.next_job(&mut rest), Job::Write { weight: weight(&packet) });
+    assert!(!rest.is_empty() && rest.len() < expected.len(), "{} of {}", rest.len(), expected.len());
+    let (written, read) = tokio::join!(outbox.write_all(&rest), read_exactly(&mut other, expected.len()));
+    written.unwrap();
+    assert_eq!(read, expected);
+}
+
+/// Everything at once: a socket that is full most of the time, a core that writes, a task that writes, and states in
+/// between.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_mixes_and_nothing_overtakes() {
+    const ROUNDS: usize = 1500;
+    for socket_bytes in [TINY, ROOMY] {
+        let (outbox, _reader, mut other) = connected(socket_bytes).await;
+        let state = vec![0xee; 20_000];
+        let (mut expected, mut weights, mut plan) = (Vec::new(), 0, Vec::new());
+        for round in 0..ROUNDS {
+            let length = [0, 30, 400, 3000][round % 4] + round % 7;
+            let packet = request(round, length);
+            weights += weight(&packet);
+            packet.encode(&mut expected);
+            plan.push(packet);
+            if round % 500 == 250 {
+                expected.extend(&state);
+            }
+        }
+        let task = tokio::spawn({
+            let outbox = outbox.clone();
+            async move { serve(&outbox, &state).await }
+        });
+        let by_the_core = Arc::new(AtomicUsize::new(0));
+        let core = std::thread::spawn({
+            let (outbox, by_the_core) = (outbox.clone(), by_the_core.clone());
+            move || {
+                for (round, packet) in plan.into_iter().enumerate() {
+                    outbox.put(packet);
+                    if round % 500 == 250 {
+                        outbox.put_state();
+                    }
+                    if round % 3 != 0 {
+                        by_the_core.fetch_add(outbox.flush(), SeqCst);
+                    }
+                }
+                outbox.close();
+            }
+        });
+        assert!(read_exactly(&mut other, expected.len()).await == expected, "with {socket_bytes}");
+        core.join().unwrap();
+        let by_the_task = task.await.unwrap().unwrap();
+        assert_eq!(by_the_task + by_the_core.load(SeqCst), weights);
+        drop((outbox, _reader));
+        assert_eq!(other.read(&mut [0]).await.unwrap(), 0);
+    }
+}
+
+#[tokio::test]
+async fn packets_behind_a_state_wait_until_it_has_ended() {
+    let (outbox, _reader, mut other) = connected(ROOMY).await;
+    let digest = Some(TxnDigest { version: 2, tree_digest: 77 });
+    let [before, inside, behind, later] = [1, 2, 3, 4].map(|counter| Zxid::new(1, counter));
+    outbox.put(transaction(before, digest));
+    outbox.put_state();
+    assert_eq!(outbox.put(transaction(inside, digest)), Put::Behind);
+    assert_eq!(outbox.flush(), 0);
+
+    let mut bytes = Vec::new();
+    assert!(matches!(outbox.next_job(&mut bytes), Job::Write { .. }));
+    assert_eq!(bytes, encoded([transaction(before, digest)]));
+    bytes.clear();
+    assert_eq!(outbox.next_job(&mut bytes), Job::State);
+    // While it is on its way, the brain wants another one.
+    outbox.put(transaction(behind, digest));
+    outbox.put_state();
+    outbox.put(transaction(later, digest));
+    assert_eq!((outbox.flush(), bytes.len()), (0, 0));
+
+    outbox.state_sent(inside);
+    assert!(matches!(outbox.next_job(&mut bytes), Job::Write { .. }));
+    assert_eq!(bytes, encoded([transaction(inside, None), transaction(behind, digest)]));
+    bytes.clear();
+    assert_eq!(outbox.next_job(&mut bytes), Job::State);
+    outbox.state_sent(behind);
+    assert!(matches!(outbox.next_job(&mut bytes), Job::Write { .. }));
+    assert_eq!(bytes, encoded([transaction(later, digest)]));
+    bytes.clear();
+    assert_eq!(outbox.next_job(&mut bytes), Job::Wait);
+
+    // The core writes again, and still knows what the state held.
+    assert_eq!(outbox.put(transaction(behind, digest)), Put::First);
+    assert!(outbox.flush() > 0);
+    let expected = encoded([transaction(behind, None)]);
+    assert_eq!(read_exactly(&mut other, expected.len()).await, expected);
+}
+
+#[tokio::test]
+async fn much_behind_a_state_is_encoded_in_pieces() {
+    let (outbox, _reader, _other) = connected(ROOMY).await;
+    let packets: Vec<Packet> = (0..5).map(|number| request(number, WRITE_BYTES / 2)).collect();
+    outbox.put_state();
+    for packet in &packets {
+        outbox.put(packet.clone());
+    }
+    let (mut all, mut bytes) = (Vec::new(), Vec::new());
+    assert_eq!(outbox.next_job(&mut bytes), Job::State);
+    outbox.state_sent(Zxid(0));
+    let mut pieces = 0;
+    while let Job::Write { .. } = outbox.next_job(&mut bytes) {
+        assert!(bytes.len() <= 2 * WRITE_BYTES, "{}", bytes.len());
+        all.append(&mut bytes);
+        pieces += 1;
+    }
+    assert_eq!((pieces, all), (3, encoded(packets)));
+}
+
+#[tokio::test]
+async fn a_link_that_is_closed_sends_what_it_has() {
+    let (outbox, reader, mut other) = connected(TINY).await;
+    let packets: Vec<Packet> = (0..100).map(|number| request(number, 1000)).collect();
+    let expected = encoded(packets.clone());
+    for packet in packets {
+        outbox.put(packet);
+    }
+    outbox.close();
+    assert_eq!(outbox.flush(), 0);
+    let task = async {
+        let sent = serve(&outbox, &[]).await;
+        drop((outbox, reader));
+        sent
+    };
+    let read = async {
+        let mut bytes = Vec::new();
+        other.read_to_end(&mut bytes).await.map(|_| bytes)
+    };
+    let (sent, read) = tokio::join!(task, read);
+    assert!(sent.unwrap() > 0);
+    assert!(read.unwrap() == expected);
+}
+
+#[tokio::test]
+async fn a_closed_link_whose_other_side_does_not_read_ends() {
+    let (outbox, _reader, _other) = connected(TINY).await;
+    outbox.put(request(1, 4 << 20));
+    outbox.flush();
+    let task = serve(&outbox, &[]);
+    tokio::pin!(task);
+    // It is in the middle of a write already.
+    assert!(tokio::time::timeout(Duration::from_millis(20), &mut task).await.is_err());
+    outbox.close();
+    let end = tokio::time::timeout(20 * FAREWELL_MAX, task).await.expect("the link must end");
+    assert_eq!(end.unwrap_err().kind(), io::ErrorKind::TimedOut);
+}
+
+#[tokio::test]
+async fn the_task_finds_that_the_socket_has_failed() {
+    let (outbox, _reader, other) = connected(ROOMY).await;
+    other.set_zero_linger().unwrap();
+    drop(other);
+    let mut task = tokio::spawn({
+        let outbox = outbox.clone();
+        async move { serve(&outbox, &[]).await }
+    });
+    let failed = async {
+        loop {
+            tokio::select! {
+                end = &mut task => return end.unwrap(),
+                () = tokio::task::yield_now() => {
+                    outbox.put(request(1, 10));
+                    outbox.flush();
+                }
+            }
+        }
+    };
+    let end = tokio::time::timeout(Duration::from_secs(20), failed).await.expect("it must be found");
+    assert!(end.is_err());
+}
