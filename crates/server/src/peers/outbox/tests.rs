@@ -17,6 +17,9 @@ const TINY: u32 = 1;
 
 const ROOMY: u32 = 256 << 10;
 
+/// Nothing here takes as long.
+const TOO_LONG: Duration = Duration::from_secs(20);
+
 /// An outbox, the unused other direction of its connection, and the other side.
 async fn connected(socket_bytes: u32) -> (Arc<Outbox>, OwnedReadHalf, TcpStream) {
     let door = TcpSocket::new_v4().unwrap();
@@ -53,7 +56,8 @@ fn encoded(packets: impl IntoIterator<Item = Packet>) -> Vec<u8> {
 
 async fn read_exactly(other: &mut TcpStream, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
-    other.read_exact(&mut bytes).await.unwrap();
+    let read = tokio::time::timeout(TOO_LONG, other.read_exact(&mut bytes)).await;
+    read.expect("something is missing").unwrap();
     bytes
 }
 
@@ -134,22 +138,20 @@ async fn a_packet_that_the_socket_takes_in_part_is_finished_by_the_task() {
     assert_eq!(read, expected);
 }
 
-/// Everything at once: a socket that is full most of the time, a core that writes, a task that writes, and states in
+/// Everything at once: a socket that is full now and then, a core that writes, a task that writes, and states in
 /// between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_mixes_and_nothing_overtakes() {
-    const ROUNDS: usize = 1500;
     for socket_bytes in [TINY, ROOMY] {
-        let (outbox, _reader, mut other) = connected(socket_bytes).await;
+        let (outbox, reader, mut other) = connected(socket_bytes).await;
         let state = vec![0xee; 20_000];
-        let (mut expected, mut weights, mut plan) = (Vec::new(), 0, Vec::new());
-        for round in 0..ROUNDS {
-            let length = [0, 30, 400, 3000][round % 4] + round % 7;
-            let packet = request(round, length);
-            weights += weight(&packet);
+        let plan: Vec<Packet> =
+            (0..3000).map(|round| request(round, [0, 30, 400, 3000][round % 4] + round % 7)).collect();
+        let weights: usize = plan.iter().map(weight).sum();
+        let mut expected = Vec::new();
+        for (round, packet) in plan.iter().enumerate() {
             packet.encode(&mut expected);
-            plan.push(packet);
-            if round % 500 == 250 {
+            if has_state_behind(round) {
                 expected.extend(&state);
             }
         }
@@ -157,29 +159,52 @@ async fn nothing_mixes_and_nothing_overtakes() {
             let outbox = outbox.clone();
             async move { serve(&outbox, &state).await }
         });
-        let by_the_core = Arc::new(AtomicUsize::new(0));
+        let taken = Arc::new(AtomicUsize::new(0));
         let core = std::thread::spawn({
-            let (outbox, by_the_core) = (outbox.clone(), by_the_core.clone());
-            move || {
-                for (round, packet) in plan.into_iter().enumerate() {
-                    outbox.put(packet);
-                    if round % 500 == 250 {
-                        outbox.put_state();
-                    }
-                    if round % 3 != 0 {
-                        by_the_core.fetch_add(outbox.flush(), SeqCst);
-                    }
-                }
-                outbox.close();
-            }
+            let (outbox, taken) = (outbox.clone(), taken.clone());
+            move || play_core(&outbox, plan, &taken)
         });
-        assert!(read_exactly(&mut other, expected.len()).await == expected, "with {socket_bytes}");
-        core.join().unwrap();
+        let mut place = 0;
+        while place < expected.len() {
+            let length = (expected.len() - place).min(1500);
+            assert!(read_exactly(&mut other, length).await == expected[place..place + length], "at {place}");
+            place += length;
+            taken.store(place, SeqCst);
+        }
+        let by_the_core = core.join().unwrap();
         let by_the_task = task.await.unwrap().unwrap();
-        assert_eq!(by_the_task + by_the_core.load(SeqCst), weights);
-        drop((outbox, _reader));
+        assert_eq!(by_the_task + by_the_core, weights);
+        assert!(by_the_core > 0 && by_the_task > 0, "{by_the_core} {by_the_task}");
+        drop((outbox, reader));
         assert_eq!(other.read(&mut [0]).await.unwrap(), 0);
     }
+}
+
+fn has_state_behind(round: usize) -> bool {
+    round % 1000 == 500
+}
+
+/// Sends without getting far ahead of the reader, so that the socket is now full and now empty. Returns the weight of
+/// what was written here.
+fn play_core(outbox: &Outbox, plan: Vec<Packet>, taken: &AtomicUsize) -> usize {
+    let (mut put, mut sent) = (0, 0);
+    for (round, packet) in plan.into_iter().enumerate() {
+        while put > taken.load(SeqCst) + 16_000 {
+            // What was put in last may wait for this.
+            sent += outbox.flush();
+            std::thread::yield_now();
+        }
+        put += encoded([packet.clone()]).len();
+        outbox.put(packet);
+        if has_state_behind(round) {
+            outbox.put_state();
+        }
+        if round % 3 != 0 {
+            sent += outbox.flush();
+        }
+    }
+    outbox.close();
+    sent
 }
 
 #[tokio::test]
@@ -275,7 +300,7 @@ async fn a_closed_link_whose_other_side_does_not_read_ends() {
     // It is in the middle of a write already.
     assert!(tokio::time::timeout(Duration::from_millis(20), &mut task).await.is_err());
     outbox.close();
-    let end = tokio::time::timeout(20 * FAREWELL_MAX, task).await.expect("the link must end");
+    let end = tokio::time::timeout(TOO_LONG, task).await.expect("the link must end");
     assert_eq!(end.unwrap_err().kind(), io::ErrorKind::TimedOut);
 }
 
@@ -299,6 +324,6 @@ async fn the_task_finds_that_the_socket_has_failed() {
             }
         }
     };
-    let end = tokio::time::timeout(Duration::from_secs(20), failed).await.expect("it must be found");
+    let end = tokio::time::timeout(TOO_LONG, failed).await.expect("it must be found");
     assert!(end.is_err());
 }
