@@ -158,6 +158,11 @@ impl Outbox {
         let mut waiting = self.lock();
         waiting.move_up();
         if !waiting.bytes.is_empty() {
+            // It may come by itself, between the core's sending and its flush.
+            waiting.pen = match waiting.pen {
+                Pen::Free | Pen::Task => Pen::Task,
+                Pen::Farewell => Pen::Farewell,
+            };
             std::mem::swap(&mut waiting.bytes, bytes);
             return Job::Write { weight: std::mem::take(&mut waiting.weight) };
         }

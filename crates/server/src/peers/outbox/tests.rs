@@ -124,6 +124,23 @@ async fn much_is_left_to_the_task() {
 }
 
 #[tokio::test]
+async fn a_task_that_comes_before_the_flush_has_the_pen() {
+    let (outbox, _reader, mut other) = connected(ROOMY).await;
+    let [first, second] = [request(1, 10), request(2, 10)];
+    outbox.put(first.clone());
+    let mut bytes = Vec::new();
+    assert_eq!(outbox.next_job(&mut bytes), Job::Write { weight: weight(&first) });
+    assert_eq!(outbox.put(second.clone()), Put::Behind);
+    assert_eq!(outbox.flush(), 0);
+    outbox.write_all(&bytes).await.unwrap();
+    bytes.clear();
+    assert_eq!(outbox.next_job(&mut bytes), Job::Write { weight: weight(&second) });
+    outbox.write_all(&bytes).await.unwrap();
+    let expected = encoded([first, second]);
+    assert_eq!(read_exactly(&mut other, expected.len()).await, expected);
+}
+
+#[tokio::test]
 async fn a_packet_that_the_socket_takes_in_part_is_finished_by_the_task() {
     let (outbox, _reader, mut other) = connected(TINY).await;
     let packet = request(1, DIRECT_BYTES / 2);
