@@ -241,6 +241,7 @@ impl CoreThread {
                 Some(other) => unreachable!("{other:?} is for the network"),
             }
         }
+        peers.flush();
     }
 
     /// Applies everything that the disk has under one exclusive lock.

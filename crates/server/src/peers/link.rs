@@ -4,27 +4,21 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::time::timeout;
+use tokio::io::AsyncReadExt;
+use tokio::net::tcp::OwnedReadHalf;
 use tracing::debug;
+use zebu_proto::Reader;
 use zebu_proto::jute::DecodeError;
 use zebu_proto::quorum::Packet;
 use zebu_proto::quorum::measure::{Measured, measure_packet};
-use zebu_proto::{Reader, Zxid};
-use zebu_zab::{Event, LinkId, weight};
+use zebu_zab::{Event, LinkId};
 
-use super::behind_state::without_early_digest;
 use super::links::Links;
+use super::outbox::{Job, Outbox};
 use super::state_stream::{Progress, Receiver, Sender};
 use super::sync_report;
 use crate::inbox::Urgent;
 use crate::shared::Shared;
-
-/// Bytes that are gathered for one write.
-const WRITE_BYTES: usize = 256 << 10;
 
 /// The brain is woken to hear that so much was sent; of less it hears when it wakes for something else. A fraction of
 /// the window that a learner has, so that nobody waits for room that is there.
@@ -36,37 +30,23 @@ const READ_BYTES: usize = 64 << 10;
 /// How often the brain hears that a state is on its way. Far more often than it loses patience.
 const SIGN_OF_LIFE: Duration = Duration::from_millis(200);
 
-/// How long a link that is closed here may take to send what it has.
-const FAREWELL_MAX: Duration = Duration::from_secs(1);
-
 /// Room for a packet's own fields around a request or a transaction.
 const FIELD_MARGIN: usize = 1 << 20;
-
-/// What is to be sent.
-#[derive(Debug)]
-pub(super) enum Outgoing {
-    Packet(Packet),
-    /// The whole state, as it is when its turn comes.
-    State,
-}
 
 /// Serves a link until one side ends it.
 pub(super) async fn run(
     link: LinkId,
-    stream: TcpStream,
-    mut waiting: UnboundedReceiver<Outgoing>,
+    reader: OwnedReadHalf,
+    outbox: Arc<Outbox>,
     links: Arc<Links>,
     shared: Arc<Shared>,
 ) {
-    let (reader, writer) = stream.into_split();
     let reading = read(link, reader, &links, &shared);
-    let writing = write(link, writer, &mut waiting, &links, &shared);
-    tokio::pin!(reading);
-    tokio::pin!(writing);
+    let writing = write(link, &outbox, &links, &shared);
     let result = tokio::select! {
-        result = &mut reading => result,
+        result = reading => result,
         // Closed from here: everything is written, or does not get through.
-        result = &mut writing => result,
+        result = writing => result,
     };
     if let Err(error) = result {
         debug!(link = link.0, %error, "a link to another member has ended");
@@ -74,70 +54,43 @@ pub(super) async fn run(
     links.ended(link);
 }
 
-async fn write(
-    link: LinkId,
-    mut writer: OwnedWriteHalf,
-    waiting: &mut UnboundedReceiver<Outgoing>,
-    links: &Links,
-    shared: &Shared,
-) -> io::Result<()> {
+/// Writes what the core leaves in the outbox.
+async fn write(link: LinkId, outbox: &Outbox, links: &Links, shared: &Shared) -> io::Result<()> {
     let mut bytes = Vec::new();
     // What was sent since the brain was last woken for it.
     let mut untold = 0;
-    // The last transaction whose effects may be in a state that was sent.
-    let mut state_end = Zxid(i64::MIN);
-    while let Some(first) = waiting.recv().await {
-        let mut next = Some(first);
-        let mut sent = 0;
-        let mut state = None;
-        while let Some(outgoing) = next.take() {
-            match outgoing {
-                Outgoing::Packet(packet) => {
-                    sent += weight(&packet);
-                    without_early_digest(packet, state_end).encode(&mut bytes);
+    loop {
+        match outbox.next_job(&mut bytes) {
+            Job::Write { weight } => {
+                outbox.write_all(&bytes).await?;
+                bytes.clear();
+                untold += weight;
+                if untold >= TOLD_WEIGHT {
+                    untold = 0;
+                    links.tell(Event::Sent { link, weight });
+                } else {
+                    links.mention(Event::Sent { link, weight });
                 }
-                Outgoing::State => state = Some(()),
             }
-            if state.is_none() && bytes.len() < WRITE_BYTES {
-                next = waiting.try_recv().ok();
+            Job::State => {
+                send_state(link, outbox, links, shared).await?;
+                outbox.state_sent(shared.read().last_zxid());
+                links.tell(Event::SnapshotSent { link });
             }
-        }
-        if waiting.is_closed() {
-            // Nobody waits for room on a link that is closed, and nobody waits for the link for long.
-            let farewell = timeout(FAREWELL_MAX, writer.write_all(&bytes)).await;
-            farewell.unwrap_or(Err(io::ErrorKind::TimedOut.into()))?;
-        } else {
-            writer.write_all(&bytes).await?;
-        }
-        bytes.clear();
-        untold += sent;
-        if untold >= TOLD_WEIGHT {
-            untold = 0;
-            links.tell(Event::Sent { link, weight: sent });
-        } else if sent > 0 {
-            links.mention(Event::Sent { link, weight: sent });
-        }
-        if state.is_some() {
-            send_state(link, &mut writer, links, shared).await?;
-            state_end = shared.read().last_zxid();
-            links.tell(Event::SnapshotSent { link });
+            Job::Wait => outbox.called().await,
+            // With its last owner the outbox shuts the connection down.
+            Job::End => return Ok(()),
         }
     }
-    writer.shutdown().await
 }
 
-async fn send_state(
-    link: LinkId,
-    writer: &mut OwnedWriteHalf,
-    links: &Links,
-    shared: &Shared,
-) -> io::Result<()> {
+async fn send_state(link: LinkId, outbox: &Outbox, links: &Links, shared: &Shared) -> io::Result<()> {
     let mut sender = Sender::begin(shared);
     let mut bytes = Vec::new();
     let mut told = Instant::now();
     loop {
         let progress = sender.next_slice(shared, &mut bytes)?;
-        writer.write_all(&bytes).await?;
+        outbox.write_all(&bytes).await?;
         bytes.clear();
         tell_that_it_moves(link, links, &mut told);
         if progress == Progress::Done {

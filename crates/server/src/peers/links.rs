@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::time::sleep;
 use tracing::{debug, warn};
 use zebu_proto::ServerId;
@@ -16,7 +15,8 @@ use zebu_tree::Tree;
 use zebu_zab::{Door, Event, LinkId};
 
 use super::address_book::{AddressBook, Port};
-use super::link::{self, Outgoing};
+use super::link;
+use super::outbox::{Outbox, Put};
 use crate::inbox::Urgent;
 use crate::metrics::Metrics;
 use crate::shared::Shared;
@@ -28,10 +28,16 @@ const RETRY: Duration = Duration::from_millis(100);
 pub(super) struct Links {
     shared: Arc<Shared>,
     book: Arc<AddressBook>,
-    /// What waits on a link is bounded by the brain, which is told when something has left.
-    open: Mutex<BTreeMap<LinkId, UnboundedSender<Outgoing>>>,
+    open: Mutex<Open>,
     received: Mutex<BTreeMap<LinkId, Tree>>,
     accepted: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    outboxes: BTreeMap<LinkId, Arc<Outbox>>,
+    /// Those that have something to be written at the end of a round.
+    filled: Vec<(LinkId, Arc<Outbox>)>,
 }
 
 impl Links {
@@ -92,17 +98,38 @@ impl Links {
         &self.shared.metrics
     }
 
+    /// Leaves with the next [`Links::flush`], or earlier. If the link has ended, its end is on its way to the brain.
     pub(super) fn send(&self, link: LinkId, packet: Packet) {
-        self.put(link, Outgoing::Packet(packet));
+        let mut open = self.open();
+        let Some(outbox) = open.outboxes.get(&link) else { return };
+        if outbox.put(packet) == Put::First {
+            let outbox = outbox.clone();
+            open.filled.push((link, outbox));
+        }
     }
 
     pub(super) fn stream(&self, link: LinkId) {
-        self.put(link, Outgoing::State);
+        if let Some(outbox) = self.open().outboxes.get(&link) {
+            outbox.put_state();
+        }
+    }
+
+    /// Writes what was sent, as far as that can be done without waiting.
+    pub(super) fn flush(&self) {
+        for (link, outbox) in self.open().filled.drain(..) {
+            let weight = outbox.flush();
+            if weight > 0 {
+                // Called by the core, which is awake.
+                self.mention(Event::Sent { link, weight });
+            }
+        }
     }
 
     /// What was sent before still leaves.
     pub(super) fn close(&self, link: LinkId) {
-        self.open().remove(&link);
+        if let Some(outbox) = self.open().outboxes.remove(&link) {
+            outbox.close();
+        }
     }
 
     pub(super) fn take_received(&self, link: LinkId) -> Option<Tree> {
@@ -124,7 +151,7 @@ impl Links {
 
     /// A link has ended by itself.
     pub(super) fn ended(&self, link: LinkId) {
-        if self.open().remove(&link).is_some() {
+        if self.open().outboxes.remove(&link).is_some() {
             self.tell(Event::LinkDown { link });
         }
     }
@@ -132,20 +159,14 @@ impl Links {
     /// The brain hears of a link before anything comes from it, and when it can be closed already: its answer may
     /// be a close.
     fn start(self: &Arc<Self>, link: LinkId, stream: TcpStream, news: Event) {
-        let (outgoing, waiting) = unbounded_channel();
-        self.open().insert(link, outgoing);
+        let (reader, writer) = stream.into_split();
+        let outbox = Arc::new(Outbox::new(writer));
+        self.open().outboxes.insert(link, outbox.clone());
         self.tell(news);
-        tokio::spawn(link::run(link, stream, waiting, self.clone(), self.shared.clone()));
+        tokio::spawn(link::run(link, reader, outbox, self.clone(), self.shared.clone()));
     }
 
-    fn put(&self, link: LinkId, outgoing: Outgoing) {
-        if let Some(open) = self.open().get(&link) {
-            // If the link has ended, its end is on its way to the brain.
-            let _ = open.send(outgoing);
-        }
-    }
-
-    fn open(&self) -> MutexGuard<'_, BTreeMap<LinkId, UnboundedSender<Outgoing>>> {
+    fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

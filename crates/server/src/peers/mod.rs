@@ -6,6 +6,7 @@ mod behind_state;
 mod election;
 mod link;
 mod links;
+mod outbox;
 mod state_stream;
 mod sync_report;
 
@@ -136,6 +137,11 @@ impl Peers {
             | Order::StopServing => return Some(order),
         }
         None
+    }
+
+    /// Lets everything leave that was sent since the last time.
+    pub(crate) fn flush(&self) {
+        self.links.flush();
     }
 
     /// Reads old transactions for a learner, beside everything else.
