@@ -17,10 +17,12 @@ impl World {
         // Those that may have forgotten something do not count before they were brought up to date.
         let doubtful = |server: usize| {
             let view = &self.core.judge.servers[server];
-            view.rotten || view.untrusted || view.has_unaccepted_state()
+            view.rotten || view.untrusted
         };
         let any_list = self.is_change_on_its_way();
-        let (doubtful, sound): (Vec<usize>, Vec<usize>) = order.into_iter().partition(|&it| doubtful(it));
+        let (doubtful, mut sound): (Vec<usize>, Vec<usize>) = order.into_iter().partition(|&it| doubtful(it));
+        // These may lose their voice yet.
+        sound.sort_by_key(|&server| self.core.judge.servers[server].has_unaccepted_state());
         let mut healed = BTreeSet::new();
         let mut left = Vec::new();
         let counted: Vec<BTreeSet<usize>> = lists.iter().map(|list| self.counted(list, &lists)).collect();
