@@ -219,6 +219,8 @@ impl World {
             Event::ClientActs { client } => self.client_acts(client),
             Event::Fault { index } => self.inject(index),
             Event::FaultEnds { index } => self.end_fault(index),
+            // The phase that it was to end has ended before its time.
+            Event::NextPhase if self.core.now < self.phase_ends => {}
             Event::NextPhase => self.next_phase(),
         }
     }
