@@ -74,6 +74,8 @@ impl Decider {
         now: Moment,
     ) {
         if forwarded.op == Some(OpCode::Sync) {
+            // The answer tells the client that the leader has heard of its session.
+            self.sessions.claim(forwarded.session, Owner::Link(link), now.monotonic_ms);
             answer(desk, link, Packet::Sync);
             return;
         }

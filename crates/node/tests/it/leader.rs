@@ -245,6 +245,18 @@ fn a_session_lives_as_long_as_its_learner_hears_of_it() {
     assert!(matches!(leader.answers()[..], [(_, _, Packet::Revalidated { valid: false, .. })]));
 }
 
+/// A client takes the answer to a sync for the word of the leader that its session lives on.
+#[test]
+fn a_session_lives_as_long_as_it_syncs() {
+    let mut leader = leader_and_session();
+    for cxid in 1..10 {
+        leader.pass(i64::from(TIMEOUT_MS) - 1);
+        leader.hear_learner(LINK, request(AWAY, cxid, &sync("/")));
+        assert!(leader.decide_all().is_empty());
+    }
+    assert!(is_there(&leader, AWAY));
+}
+
 #[test]
 fn a_session_of_a_lost_learner_lives_for_its_timeout() {
     let mut leader = leader_and_session();
