@@ -312,6 +312,16 @@ fn a_follower_activates_at_the_commit_and_goes_where_it_belongs() {
     }
 }
 
+#[test]
+fn a_list_that_was_never_proposed_cannot_take_effect() {
+    let (mut desk, link) = follower(THREE);
+    desk.packet(link, Packet::UpToDate);
+    let zxid = Zxid::new(6, 1);
+    desk.packet(link, Packet::CommitAndActivate { zxid, designated_leader: ServerId(3) });
+    assert_eq!(desk.closed(link), Some(CloseReason::UnknownZxid(zxid)));
+    assert!(activated(&desk).is_empty());
+}
+
 /// Its leader speaks to it as to a follower until it comes again, and what it answers clients meanwhile is true.
 #[test]
 fn who_becomes_an_observer_learns_like_a_follower_until_it_goes() {
