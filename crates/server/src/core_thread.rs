@@ -287,21 +287,24 @@ impl CoreThread {
     /// Hands over what is to be logged. A server that has no other members and nothing else to do logs it here, and
     /// answers at once.
     fn log(&mut self) -> Result<(), CoreFailure> {
-        let Some(mut batch) = self.node.take_batch() else { return Ok(()) };
         let gathers = !self.shared.config.storage.flush_delay.is_zero();
-        if self.peers.is_none() && !gathers && self.shared.inbox.is_empty() {
-            match self.disk.append_now(batch)? {
-                AppendedNow::Durable(last) => {
-                    self.node.persisted(last);
-                    return self.commit_all();
+        // What is applied may lead to something else that is to be logged.
+        while let Some(mut batch) = self.node.take_batch() {
+            if self.peers.is_none() && !gathers && self.shared.inbox.is_empty() {
+                match self.disk.append_now(batch)? {
+                    AppendedNow::Durable(last) => {
+                        self.node.persisted(last);
+                        self.commit_all()?;
+                        continue;
+                    }
+                    AppendedNow::Not(unchanged) => batch = unchanged,
                 }
-                AppendedNow::Not(unchanged) => batch = unchanged,
             }
-        }
-        let after = batch.after;
-        self.disk.append(batch);
-        if after == AfterAppend::RollAndSnapshot {
-            self.snapshots.request();
+            let after = batch.after;
+            self.disk.append(batch);
+            if after == AfterAppend::RollAndSnapshot {
+                self.snapshots.request();
+            }
         }
         Ok(())
     }
