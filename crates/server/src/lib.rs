@@ -19,7 +19,6 @@ mod net;
 mod open_files;
 mod peers;
 mod port_probe;
-mod post;
 mod purger;
 mod recovery;
 mod run;

@@ -17,7 +17,6 @@ use crate::inbox::Urgent;
 use crate::member_disk::MemberDisk;
 use crate::net::Listener;
 use crate::port_probe;
-use crate::post::Post;
 use crate::recovery::{self, Opened};
 use crate::serve_error::ServeError;
 use crate::shared::Shared;
@@ -99,9 +98,8 @@ pub fn run_until(
         }
     };
     let files = OpenFiles { log, member: member_disk, snapshots, directories, origin };
-    let post = Post::new(runtime.handle().clone(), shared.stats.clone());
-    let (threads, core_ended) = Threads::start(shared.clone(), node, peers, post, files)
-        .map_err(internal("a thread cannot be started"))?;
+    let (threads, core_ended) =
+        Threads::start(shared.clone(), node, peers, files).map_err(internal("a thread cannot be started"))?;
 
     ready(&Ready { address });
     let ended = runtime.block_on(serve(shared, listener, core_ended, stop));
@@ -168,7 +166,7 @@ async fn say_goodbye(shared: &Shared) {
         let lane = cell.lock().id;
         zebu_node::Lanes::with(&mut lanes, lane, zebu_node::Lane::drain);
     }
-    Post::new(tokio::runtime::Handle::current(), shared.stats.clone()).deliver(lanes);
+    lanes.ring();
     let deadline = tokio::time::Instant::now() + GOODBYE_MAX;
     while shared.connections.load(Ordering::Acquire) > 0 && tokio::time::Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -24,7 +24,6 @@ use super::listener::Admitted;
 use crate::four_letter::Word;
 use crate::lanes::LaneCell;
 use crate::large_requests::LargeShare;
-use crate::net::SendingHalf;
 use crate::shared::Shared;
 
 /// Bytes that one read takes at most. Shared by all connections of a thread.
@@ -79,8 +78,6 @@ enum Wake {
 /// A connection and its buffers.
 pub(super) struct Connection<S> {
     stream: S,
-    /// What can be lent to the core: the sending half, if bytes are sent as they are.
-    sending: Option<SendingHalf>,
     shared: Arc<Shared>,
     cell: Arc<LaneCell>,
     stage: Stage,
@@ -99,7 +96,6 @@ pub(super) struct Connection<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) fn new(
         stream: S,
-        sending: Option<SendingHalf>,
         shared: Arc<Shared>,
         cell: Arc<LaneCell>,
         admitted: Admitted,
@@ -107,7 +103,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let deadline = Some(Instant::now() + shared.config.listen.sessionless_timeout);
         Connection {
             stream,
-            sending,
             shared,
             cell,
             stage: Stage::First,
@@ -177,10 +172,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.shared.stats.add(&unreported);
             // Taking the outbox may have made room for requests that wait here.
             room_now = !had_room && lane.has_room();
-            if !self.output.is_empty() {
-                // From here on the core must not send past it.
-                self.cell.take_back(&lane);
-            }
         }
         let draining = lane.phase == Phase::Draining;
         let done = draining && self.output.is_empty() && lane.is_drained();
@@ -227,7 +218,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn wait(&mut self) -> Wake {
         let cell = self.cell.clone();
         let mut bell = pin!(cell.bell().notified());
-        let wants_read = self.prepare_to_wait();
+        let wants_read = self.wants_read();
         // Most connections have none, and need no room for it.
         let mut timeout = self.deadline.map(|deadline| Box::pin(tokio::time::sleep_until(deadline)));
         std::future::poll_fn(|context| {
@@ -248,21 +239,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         .await
     }
 
-    /// Lends the sending half to the core if nothing but the next request is waited for. Returns whether bytes are to be
-    /// read.
-    fn prepare_to_wait(&self) -> bool {
+    fn wants_read(&self) -> bool {
         match self.stage {
             Stage::First => true,
             Stage::Word(_) | Stage::Connecting => false,
             Stage::Serving => {
                 let lane = self.cell.lock();
-                if let Some(sending) = &self.sending
-                    && lane.has_room()
-                    && self.output.is_empty()
-                    && self.large.is_empty()
-                {
-                    self.cell.lend(&lane, sending);
-                }
                 // A draining client's bytes are read and thrown away: closing a socket with unread input
                 // would make the kernel drop the last reply.
                 lane.has_room() || lane.phase == Phase::Draining
@@ -390,8 +372,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut used = 0;
         for _ in 0..FRAMES_PER_HOLD {
             if !lane.has_room() {
-                // This task must hear when there is room again.
-                self.cell.take_back(&lane);
                 return (used, More::No);
             }
             let rest = &bytes[used..];
@@ -406,12 +386,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 Framed::Complete { length } => {
                     match self.shared.large_requests.admit(length) {
-                        Ok(Some(share)) => {
-                            // This task gives it back when the request is answered.
-                            self.cell.take_back(&lane);
-                            self.large.push(share);
-                        }
-                        Ok(None) => {}
+                        Ok(share) => self.large.extend(share),
                         Err(_) => {
                             self.shared.metrics.large_requests_rejected.increment();
                             lane.close(CloseReason::Throttled);
@@ -470,7 +445,6 @@ impl Drop for Farewell {
             let mut lane = self.cell.lock();
             let unreported = lane.take_outbox(&mut Vec::new());
             self.shared.stats.add(&unreported);
-            self.cell.take_back(&lane);
             replica.forget_lane(&mut lane);
             (lane.id, lane.session.map(|session| session.id), lane.touched_ms)
         };

@@ -15,7 +15,6 @@ use zebu_tree::Credentials;
 
 use super::connection::Connection;
 use super::peer;
-use super::wire::Wire;
 use crate::config::membership::HostPort;
 use crate::config::{BindAddress, ListenConfig};
 use crate::open_files;
@@ -138,9 +137,7 @@ impl Listener {
         let cell = shared
             .lanes
             .add(peer, |id| Lane::new(id, Credentials::of_peer(peer.ip()), now.wall_ms, now.monotonic_ms));
-        let wire = Wire::new(stream);
-        let sending = Some(wire.sending());
-        tokio::spawn(Connection::new(wire, sending, shared.clone(), cell, admitted).run());
+        tokio::spawn(Connection::new(stream, shared.clone(), cell, admitted).run());
     }
 }
 
