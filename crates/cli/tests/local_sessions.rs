@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use tokio::runtime::Runtime;
-use zebu_client::Client;
+use zebu_client::{Client, SessionState};
 use zebu_proto::{Acl, ErrorCode, OpCode, SessionId, Zxid};
 use zebu_testing::raw::new_session_request;
 use zebu_testing::{RawClient, Session, TestEnsemble, four_letter};
@@ -183,13 +183,11 @@ fn a_client_loses_a_local_session_with_its_server_and_keeps_one_with_a_node() {
         local.create("/ours").await.unwrap();
         let ids = clients.each_ref().map(|client| client.session().id);
         clients.iter().for_each(|client| client.update_servers(&list).unwrap());
+        let mut states = upgraded.states();
         ensemble.kill(home).await.unwrap();
-        // What is sent before the client has noticed may have been carried out or not; to do it twice changes nothing.
-        let mut tries = 0;
-        while let Err(error) = upgraded.set("/mine", "still here").await {
-            tries += 1;
-            assert!(tries < 20, "{error}");
-        }
+        // What is sent before the client has noticed is lost, and may have been carried out.
+        states.wait_for(|status| status.state == SessionState::Reconnected).await.unwrap();
+        upgraded.set("/mine", "still here").await.unwrap();
         assert_eq!(upgraded.session().id, ids[1]);
         let lost = local.get("/ours").await;
         let other = Client::connect(&list).await.unwrap();

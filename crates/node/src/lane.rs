@@ -14,7 +14,9 @@ use zebu_proto::frame::{begin_frame, finish_frame, write_frame};
 use zebu_proto::{ErrorCode, Jute, OpCode, SessionId, Xid, Zxid};
 use zebu_tree::Credentials;
 
-use crate::limits::{OUTBOX_CLOSE_BYTES, OUTBOX_PAUSE_BYTES, SLOTS_MAX, WAITING_READS_MAX};
+use crate::limits::{
+    OUTBOX_CLOSE_BYTES, OUTBOX_KEEP_BYTES, OUTBOX_PAUSE_BYTES, SLOTS_MAX, WAITING_READS_MAX,
+};
 use crate::shape::ReplyShape;
 use crate::stats::{LaneStats, Unreported};
 
@@ -215,6 +217,18 @@ impl Lane {
     pub fn take_outbox(&mut self, bytes: &mut Vec<u8>) -> Unreported {
         debug_assert!(bytes.is_empty(), "the caller sent what it took before");
         std::mem::swap(bytes, &mut self.outbox);
+        std::mem::take(&mut self.unreported)
+    }
+
+    /// The bytes to send.
+    pub fn outbox(&self) -> &[u8] {
+        &self.outbox
+    }
+
+    /// So many of them were sent. What was counted moves into the result.
+    pub fn sent(&mut self, count: usize) -> Unreported {
+        self.outbox.drain(..count);
+        self.outbox.shrink_to(OUTBOX_KEEP_BYTES);
         std::mem::take(&mut self.unreported)
     }
 

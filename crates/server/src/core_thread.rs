@@ -8,10 +8,11 @@ use tracing::info;
 use zebu_node::{AfterAppend, CommitError, DiskOrder, Event, Node, Order};
 use zebu_storage::Directories;
 
-use crate::disk::{DiskFailure, DiskHandle};
+use crate::disk::{AppendedNow, DiskFailure, DiskHandle};
 use crate::dynamic_config::FileWriter;
 use crate::inbox::{Delivery, SessionsReport, Urgent};
 use crate::peers::Peers;
+use crate::post::Post;
 use crate::shared::{Shared, Standing};
 use crate::snapshotter::SnapshotHandle;
 
@@ -51,6 +52,7 @@ pub(crate) struct CoreThread {
     node: Node,
     disk: DiskHandle,
     snapshots: SnapshotHandle,
+    post: Post,
     /// The other members, if there are any.
     peers: Option<Peers>,
     directories: Directories,
@@ -64,12 +66,13 @@ impl CoreThread {
         node: Node,
         disk: DiskHandle,
         snapshots: SnapshotHandle,
+        post: Post,
         peers: Option<Peers>,
         directories: Directories,
         member_files: FileWriter,
     ) -> CoreThread {
         let mode = Mode::Serving;
-        CoreThread { shared, node, disk, snapshots, peers, directories, member_files, mode }
+        CoreThread { shared, node, disk, snapshots, post, peers, directories, member_files, mode }
     }
 
     /// Runs until it is told to stop, or until it cannot go on.
@@ -86,7 +89,7 @@ impl CoreThread {
             self.commit_all()?;
             self.handle_events(&mut delivery);
             self.commit_all()?;
-            self.log();
+            self.log()?;
             self.carry_out();
             if self.has_stopped() {
                 return Ok(());
@@ -134,7 +137,7 @@ impl CoreThread {
             self.node.handle_peer(event, &replica, &mut lanes, now);
         }
         drop(replica);
-        lanes.ring();
+        self.post.deliver(lanes);
         self.shared.inbox.release(self.node.take_answered());
     }
 
@@ -173,7 +176,7 @@ impl CoreThread {
         let replica = self.shared.read();
         self.node.hand_over(&replica, &mut lanes, now);
         drop(replica);
-        lanes.ring();
+        self.post.deliver(lanes);
     }
 
     fn commit_all(&mut self) -> Result<(), CoreFailure> {
@@ -248,7 +251,7 @@ impl CoreThread {
         let mut replica = self.shared.write();
         let applied = self.node.commit(&mut replica, &mut lanes, now)?;
         drop(replica);
-        lanes.ring();
+        self.post.deliver(lanes);
         self.shared.metrics.commits.add(applied as u64);
         self.shared.inbox.release(self.node.take_answered());
         Ok(())
@@ -276,18 +279,33 @@ impl CoreThread {
             self.node.tick(&replica, &mut lanes, now);
         }
         drop(replica);
-        lanes.ring();
+        self.post.deliver(lanes);
         self.shared.lanes.remove(&gone);
         self.shared.inbox.release(self.node.take_answered());
     }
 
-    fn log(&mut self) {
-        if let Some(batch) = self.node.take_batch() {
+    /// Hands over what is to be logged. A server that has no other members and nothing else to do logs it here, and
+    /// answers at once.
+    fn log(&mut self) -> Result<(), CoreFailure> {
+        let gathers = !self.shared.config.storage.flush_delay.is_zero();
+        // What is applied may lead to something else that is to be logged.
+        while let Some(mut batch) = self.node.take_batch() {
+            if self.peers.is_none() && !gathers && self.shared.inbox.is_empty() {
+                match self.disk.append_now(batch)? {
+                    AppendedNow::Durable(last) => {
+                        self.node.persisted(last);
+                        self.commit_all()?;
+                        continue;
+                    }
+                    AppendedNow::Not(unchanged) => batch = unchanged,
+                }
+            }
             let after = batch.after;
             self.disk.append(batch);
             if after == AfterAppend::RollAndSnapshot {
                 self.snapshots.request();
             }
         }
+        Ok(())
     }
 }

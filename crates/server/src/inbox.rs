@@ -152,6 +152,12 @@ impl Inbox {
         self.room_max - self.room.available_permits().min(self.room_max)
     }
 
+    /// Whether nothing waits for the core.
+    pub(crate) fn is_empty(&self) -> bool {
+        let waiting = self.lock();
+        waiting.urgent.is_empty() && waiting.events.is_empty()
+    }
+
     /// Waits for something to do, at most this long. `delivery` must be empty; its memory is used again.
     pub(crate) fn take(&self, delivery: &mut Delivery, timeout: Duration) {
         let idle = |waiting: &mut Delivery| waiting.urgent.is_empty() && waiting.events.is_empty();

@@ -19,6 +19,7 @@ mod net;
 mod open_files;
 mod peers;
 mod port_probe;
+mod post;
 mod purger;
 mod recovery;
 mod run;

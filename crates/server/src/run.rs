@@ -17,7 +17,8 @@ use crate::inbox::Urgent;
 use crate::member_disk::MemberDisk;
 use crate::net::Listener;
 use crate::port_probe;
-use crate::recovery::{self, Opened};
+use crate::post::Post;
+use crate::recovery::{self, Opened, OpenedMember};
 use crate::serve_error::ServeError;
 use crate::shared::Shared;
 use crate::threads::{CoreEnded, OpenFiles, Threads};
@@ -67,9 +68,9 @@ pub fn run_until(
     port_probe::probe(&config)?;
     let Opened { tree, log, member, snapshots, directories, origin, digest_mismatches, locks } =
         recovery::open(&config, seed)?;
-    let member = member.map(|opened| {
+    let member = member.map(|OpenedMember { epochs, recovered }| {
         let (directories, snapshots) = (directories.clone(), snapshots.clone());
-        (opened, |epochs| MemberDisk { directories, epochs, snapshots })
+        (MemberDisk { directories, epochs, snapshots }, recovered)
     });
     let Brain { node, replica, member } = Brain::new(&config, tree, member, &clock, seed);
     let shared = Arc::new(Shared::new(config, clock, replica, seed));
@@ -98,8 +99,9 @@ pub fn run_until(
         }
     };
     let files = OpenFiles { log, member: member_disk, snapshots, directories, origin };
-    let (threads, core_ended) =
-        Threads::start(shared.clone(), node, peers, files).map_err(internal("a thread cannot be started"))?;
+    let post = Post::new(runtime.handle().clone(), shared.stats.clone());
+    let (threads, core_ended) = Threads::start(shared.clone(), node, peers, post, files)
+        .map_err(internal("a thread cannot be started"))?;
 
     ready(&Ready { address });
     let ended = runtime.block_on(serve(shared, listener, core_ended, stop));
@@ -166,7 +168,7 @@ async fn say_goodbye(shared: &Shared) {
         let lane = cell.lock().id;
         zebu_node::Lanes::with(&mut lanes, lane, zebu_node::Lane::drain);
     }
-    lanes.ring();
+    Post::new(tokio::runtime::Handle::current(), shared.stats.clone()).deliver(lanes);
     let deadline = tokio::time::Instant::now() + GOODBYE_MAX;
     while shared.connections.load(Ordering::Acquire) > 0 && tokio::time::Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -13,6 +13,7 @@ use crate::disk;
 use crate::dynamic_config::{self, FileWriter};
 use crate::member_disk::MemberDisk;
 use crate::peers::Peers;
+use crate::post::Post;
 use crate::purger::{self, Origin, PurgeHandle};
 use crate::shared::Shared;
 use crate::snapshotter::{self, SnapshotStore};
@@ -47,6 +48,7 @@ impl Threads {
         shared: Arc<Shared>,
         node: Node,
         peers: Option<Peers>,
+        post: Post,
         files: OpenFiles,
     ) -> io::Result<(Threads, CoreEnded)> {
         let OpenFiles { log, member, snapshots, directories, origin } = files;
@@ -54,7 +56,7 @@ impl Threads {
         let (snapshots, snapshot_thread) = snapshotter::start(shared.clone(), snapshots)?;
         let purging = purger::start(directories.clone(), &shared.config.storage, origin)?;
         let (member_files, files_thread) = FileWriter::start(dynamic_config::files(&shared.config))?;
-        let core = CoreThread::new(shared, node, disk, snapshots, peers, directories, member_files);
+        let core = CoreThread::new(shared, node, disk, snapshots, post, peers, directories, member_files);
         let (core, core_ended) = start_core(core)?;
         let behind_core = [disk_thread, snapshot_thread].into_iter().chain(files_thread).collect();
         Ok((Threads { core, behind_core, purging }, core_ended))

@@ -24,6 +24,7 @@ use super::listener::Admitted;
 use crate::four_letter::Word;
 use crate::lanes::LaneCell;
 use crate::large_requests::LargeShare;
+use crate::net::SendingHalf;
 use crate::shared::Shared;
 
 /// Bytes that one read takes at most. Shared by all connections of a thread.
@@ -78,6 +79,8 @@ enum Wake {
 /// A connection and its buffers.
 pub(super) struct Connection<S> {
     stream: S,
+    /// What can be lent to the core: the sending half, if bytes are sent as they are.
+    sending: Option<SendingHalf>,
     shared: Arc<Shared>,
     cell: Arc<LaneCell>,
     stage: Stage,
@@ -96,6 +99,7 @@ pub(super) struct Connection<S> {
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     pub(super) fn new(
         stream: S,
+        sending: Option<SendingHalf>,
         shared: Arc<Shared>,
         cell: Arc<LaneCell>,
         admitted: Admitted,
@@ -103,6 +107,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let deadline = Some(Instant::now() + shared.config.listen.sessionless_timeout);
         Connection {
             stream,
+            sending,
             shared,
             cell,
             stage: Stage::First,
@@ -172,6 +177,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.shared.stats.add(&unreported);
             // Taking the outbox may have made room for requests that wait here.
             room_now = !had_room && lane.has_room();
+            if !self.output.is_empty() {
+                // From here on the core must not send past it.
+                self.cell.take_back(&lane);
+            }
         }
         let draining = lane.phase == Phase::Draining;
         let done = draining && self.output.is_empty() && lane.is_drained();
@@ -218,7 +227,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     async fn wait(&mut self) -> Wake {
         let cell = self.cell.clone();
         let mut bell = pin!(cell.bell().notified());
-        let wants_read = self.wants_read();
+        let wants_read = self.prepare_to_wait();
         // Most connections have none, and need no room for it.
         let mut timeout = self.deadline.map(|deadline| Box::pin(tokio::time::sleep_until(deadline)));
         std::future::poll_fn(|context| {
@@ -239,12 +248,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         .await
     }
 
-    fn wants_read(&self) -> bool {
+    /// Lends the sending half to the core if nothing but the next request is waited for: a task that keeps requests for
+    /// which there was no room must be told of every answer. Returns whether bytes are to be read.
+    fn prepare_to_wait(&self) -> bool {
         match self.stage {
             Stage::First => true,
             Stage::Word(_) | Stage::Connecting => false,
             Stage::Serving => {
                 let lane = self.cell.lock();
+                if let Some(sending) = &self.sending
+                    && lane.has_room()
+                    && self.pending.is_empty()
+                    && self.output.is_empty()
+                    && self.large.is_empty()
+                {
+                    self.cell.lend(&lane, sending);
+                }
                 // A draining client's bytes are read and thrown away: closing a socket with unread input
                 // would make the kernel drop the last reply.
                 lane.has_room() || lane.phase == Phase::Draining
@@ -372,6 +391,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut used = 0;
         for _ in 0..FRAMES_PER_HOLD {
             if !lane.has_room() {
+                // This task must hear when there is room again.
+                self.cell.take_back(&lane);
                 return (used, More::No);
             }
             let rest = &bytes[used..];
@@ -386,7 +407,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 Framed::Complete { length } => {
                     match self.shared.large_requests.admit(length) {
-                        Ok(share) => self.large.extend(share),
+                        Ok(Some(share)) => {
+                            // This task gives it back when the request is answered.
+                            self.cell.take_back(&lane);
+                            self.large.push(share);
+                        }
+                        Ok(None) => {}
                         Err(_) => {
                             self.shared.metrics.large_requests_rejected.increment();
                             lane.close(CloseReason::Throttled);
@@ -445,6 +471,7 @@ impl Drop for Farewell {
             let mut lane = self.cell.lock();
             let unreported = lane.take_outbox(&mut Vec::new());
             self.shared.stats.add(&unreported);
+            self.cell.take_back(&lane);
             replica.forget_lane(&mut lane);
             (lane.id, lane.session.map(|session| session.id), lane.touched_ms)
         };
@@ -453,5 +480,68 @@ impl Drop for Farewell {
         // The core removes the lane when it knows the last touch, or a session whose tick ends just now
         // would look as if it had been silent.
         self.shared.inbox.push_event(Event::Disconnected { lane, session, touched_ms });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio::net::{TcpListener, TcpStream};
+    use zebu_node::{Lane, Lanes};
+    use zebu_proto::client::watch::EventType;
+    use zebu_tree::{Credentials, Tree, TreeOptions};
+
+    use super::super::listener::PerAddress;
+    use super::super::wire::Wire;
+    use super::*;
+    use crate::brain::Brain;
+    use crate::clock::Clock;
+    use crate::config::ServerConfig;
+    use crate::post::Post;
+
+    /// A connection that serves, and the client's end.
+    async fn serving() -> (Connection<Wire>, TcpStream) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, peer) = listener.accept().await.unwrap();
+        let (config, clock) = (ServerConfig::built_in(), Clock::start());
+        let Brain { replica, .. } = Brain::new(&config, Tree::new(TreeOptions::default()), None, &clock, 0);
+        let shared = Arc::new(Shared::new(config, clock, replica, 0));
+        let cell = shared.lanes.add(peer, |id| Lane::new(id, Credentials::of_peer(peer.ip()), 0, 0));
+        cell.lock().phase = Phase::Serving;
+        let wire = Wire::new(stream);
+        let sending = wire.sending();
+        let admitted = PerAddress::admit(&Arc::default(), peer.ip(), None).unwrap();
+        let mut connection = Connection::new(wire, Some(sending), shared, cell, admitted);
+        connection.stage = Stage::Serving;
+        (connection, client)
+    }
+
+    async fn is_rung(cell: &LaneCell) -> bool {
+        tokio::select! {
+            biased;
+            () = cell.bell().notified() => true,
+            () = std::future::ready(()) => false,
+        }
+    }
+
+    /// The core answers, the task sends the answer before the core comes to it, and there is room again: whoever keeps
+    /// requests for which there was none has to hear of that, though nothing is left to be sent.
+    #[tokio::test]
+    async fn a_task_that_keeps_requests_hears_of_every_answer() {
+        for (kept, rung) in [(&b""[..], false), (&[0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 11][..], true)] {
+            let (mut connection, _client) = serving().await;
+            connection.pending = kept.to_vec();
+            let (shared, cell) = (connection.shared.clone(), connection.cell.clone());
+            let mut lanes = shared.lanes.batch();
+            let id = cell.lock().id;
+            lanes.with(id, |lane| lane.push_event(1, EventType::NodeDeleted, "/a"));
+            assert_eq!(connection.collect_output(), Collected::Wait);
+            std::future::poll_fn(|context| connection.poll_write(context)).await;
+            assert!(connection.prepare_to_wait(), "there is room");
+            Post::new(tokio::runtime::Handle::current(), shared.stats.clone()).deliver(lanes);
+            assert_eq!(is_rung(&cell).await, rung);
+        }
     }
 }

@@ -15,6 +15,7 @@ use zebu_tree::Credentials;
 
 use super::connection::Connection;
 use super::peer;
+use super::wire::Wire;
 use crate::config::membership::HostPort;
 use crate::config::{BindAddress, ListenConfig};
 use crate::open_files;
@@ -137,7 +138,9 @@ impl Listener {
         let cell = shared
             .lanes
             .add(peer, |id| Lane::new(id, Credentials::of_peer(peer.ip()), now.wall_ms, now.monotonic_ms));
-        tokio::spawn(Connection::new(stream, shared.clone(), cell, admitted).run());
+        let wire = Wire::new(stream);
+        let sending = Some(wire.sending());
+        tokio::spawn(Connection::new(wire, sending, shared.clone(), cell, admitted).run());
     }
 }
 
@@ -183,7 +186,7 @@ fn bind_address(address: SocketAddr, backlog: i32) -> std::io::Result<TcpListene
 
 /// Connections per remote address.
 #[derive(Debug, Default)]
-struct PerAddress {
+pub(super) struct PerAddress {
     counts: Mutex<HashMap<IpAddr, u32, foldhash::fast::RandomState>>,
 }
 
@@ -194,7 +197,7 @@ pub(super) struct Admitted {
 }
 
 impl PerAddress {
-    fn admit(counts: &Arc<PerAddress>, address: IpAddr, max: Option<u32>) -> Option<Admitted> {
+    pub(super) fn admit(counts: &Arc<PerAddress>, address: IpAddr, max: Option<u32>) -> Option<Admitted> {
         let mut map = counts.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = map.entry(address).or_insert(0);
         if max.is_some_and(|max| *count >= max) {

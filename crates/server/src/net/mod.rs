@@ -3,5 +3,9 @@
 mod connection;
 mod listener;
 mod peer;
+mod wire;
 
 pub(crate) use listener::Listener;
+pub(crate) use wire::SendingHalf;
+#[cfg(test)]
+pub(crate) use wire::Wire;

@@ -1,0 +1,180 @@
+//! Sends what the core has to say to clients: by the core itself if it is for few, by tasks of the network threads side
+//! by side if it is for many. Whoever cannot be sent to at once is left to the task of its connection.
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use zebu_node::ServerStats;
+
+use crate::lanes::{LaneBatch, LaneCell};
+
+/// Connections for which the core sends by itself in one go.
+const BY_CORE_MAX: usize = 4;
+
+/// Connections that one task sends for; more are more tasks.
+const PER_TASK_MAX: usize = 16;
+
+/// The way from the core to the clients.
+#[derive(Clone, Debug)]
+pub(crate) struct Post {
+    runtime: Handle,
+    stats: Arc<ServerStats>,
+}
+
+impl Post {
+    pub(crate) fn new(runtime: Handle, stats: Arc<ServerStats>) -> Post {
+        Post { runtime, stats }
+    }
+
+    /// Sends what a batch has brought, and tells those that were closed.
+    pub(crate) fn deliver(&self, batch: LaneBatch<'_>) {
+        let mut cells = batch.finish();
+        if cells.len() <= BY_CORE_MAX {
+            return send_all(&cells, &self.stats);
+        }
+        while !cells.is_empty() {
+            let some = cells.split_off(cells.len().saturating_sub(PER_TASK_MAX));
+            let stats = self.stats.clone();
+            self.runtime.spawn(async move { send_all(&some, &stats) });
+        }
+    }
+}
+
+fn send_all(cells: &[Arc<LaneCell>], stats: &ServerStats) {
+    for cell in cells {
+        cell.send_or_ring(stats);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use tokio::io::AsyncReadExt;
+    use tokio::net::{TcpListener, TcpStream};
+    use zebu_proto::client::watch::EventType;
+    use zebu_tree::Credentials;
+
+    use super::*;
+    use crate::lanes::LaneRegistry;
+    use crate::net::Wire;
+    use zebu_node::{Lane, Lanes, Phase};
+
+    /// A lane that serves, and both ends of its socket.
+    async fn lane(registry: &LaneRegistry) -> (Arc<LaneCell>, Wire, TcpStream) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, peer) = listener.accept().await.unwrap();
+        stream.writable().await.unwrap();
+        let cell = registry.add(peer, |id| Lane::new(id, Credentials::of_peer(peer.ip()), 0, 0));
+        cell.lock().phase = Phase::Serving;
+        (cell, Wire::new(stream), client)
+    }
+
+    fn lend(cell: &LaneCell, wire: &Wire) {
+        cell.lend(&cell.lock(), &wire.sending());
+    }
+
+    /// The core has an event for these; returns how many bytes it is.
+    fn tell(registry: &LaneRegistry, cells: &[Arc<LaneCell>], path: &str) -> usize {
+        let mut length = 0;
+        let mut lanes = registry.batch();
+        for cell in cells {
+            let id = cell.lock().id;
+            lanes.with(id, |lane| {
+                let before = lane.outbox_len();
+                lane.push_event(1, EventType::NodeDataChanged, path);
+                length = lane.outbox_len() - before;
+            });
+        }
+        let stats = Arc::new(ServerStats::default());
+        Post::new(Handle::current(), stats).deliver(lanes);
+        length
+    }
+
+    async fn is_rung(cell: &LaneCell) -> bool {
+        tokio::select! {
+            biased;
+            () = cell.bell().notified() => true,
+            () = std::future::ready(()) => false,
+        }
+    }
+
+    /// Bytes that are left to the task, and whether it was told.
+    async fn left(cell: &LaneCell) -> (usize, bool) {
+        let left = cell.lock().outbox_len();
+        (left, is_rung(cell).await)
+    }
+
+    #[tokio::test]
+    async fn what_there_is_for_a_task_that_only_waits_is_sent() {
+        let registry = LaneRegistry::default();
+        let (cell, wire, mut client) = lane(&registry).await;
+        lend(&cell, &wire);
+        let length = tell(&registry, std::slice::from_ref(&cell), "/a");
+        client.read_exact(&mut vec![0; length]).await.unwrap();
+        assert_eq!(left(&cell).await, (0, false));
+    }
+
+    #[tokio::test]
+    async fn a_task_that_has_something_to_do_is_woken_and_sends_by_itself() {
+        let registry = LaneRegistry::default();
+        let (cell, wire, _client) = lane(&registry).await;
+        lend(&cell, &wire);
+        cell.take_back(&cell.lock());
+        let length = tell(&registry, std::slice::from_ref(&cell), "/a");
+        assert_eq!(left(&cell).await, (length, true));
+        lend(&cell, &wire);
+        cell.lock().phase = Phase::Draining;
+        tell(&registry, std::slice::from_ref(&cell), "/a");
+        assert!(is_rung(&cell).await, "it has to close");
+    }
+
+    #[tokio::test]
+    async fn for_many_it_is_done_side_by_side() {
+        let registry = LaneRegistry::default();
+        let mut all = Vec::new();
+        for _ in 0..=BY_CORE_MAX {
+            let (cell, wire, client) = lane(&registry).await;
+            lend(&cell, &wire);
+            all.push((cell, wire, client));
+        }
+        let cells: Vec<_> = all.iter().map(|(cell, ..)| cell.clone()).collect();
+        let length = tell(&registry, &cells, "/a");
+        for (cell, _, client) in &mut all {
+            client.read_exact(&mut vec![0; length]).await.unwrap();
+            assert_eq!(left(cell).await, (0, false));
+        }
+    }
+
+    /// What the socket does not take is left to the task, and nothing is lost or sent twice.
+    #[tokio::test]
+    async fn a_client_that_does_not_read_is_left_to_the_task() {
+        let registry = LaneRegistry::default();
+        let (cell, wire, mut client) = lane(&registry).await;
+        lend(&cell, &wire);
+        let path = format!("/{}", "x".repeat(10_000));
+        let mut told = 0;
+        while cell.lock().outbox_len() == 0 {
+            told += tell(&registry, std::slice::from_ref(&cell), &path);
+        }
+        assert!(is_rung(&cell).await);
+        let mut rest = Vec::new();
+        let not_sent = {
+            let mut lane = cell.lock();
+            cell.take_back(&lane);
+            let _ = lane.take_outbox(&mut rest);
+            rest.len()
+        };
+        let mut received = vec![0; told - not_sent];
+        client.read_exact(&mut received).await.unwrap();
+        received.extend(rest);
+        let mut at = 0;
+        while at < received.len() {
+            let length = u32::from_be_bytes(received[at..at + 4].try_into().unwrap()) as usize;
+            assert_eq!(&received[at + 4 + length - path.len()..at + 4 + length], path.as_bytes());
+            at += 4 + length;
+        }
+        assert_eq!(at, told);
+    }
+}
