@@ -3,6 +3,7 @@
 
 mod places;
 mod run;
+mod vote;
 mod writer;
 
 pub(crate) use run::{Arguments, run};

@@ -59,6 +59,10 @@ impl Places {
         self.places[id - 1].client.to_string()
     }
 
+    pub(super) fn election_port(&self, id: usize) -> u16 {
+        self.places[id - 1].election
+    }
+
     /// The member line of a server.
     pub(super) fn line(&self, id: usize, role: &str) -> String {
         let Place { client, quorum, election, .. } = &self.places[id - 1];

@@ -9,6 +9,7 @@ use zebu_client::{Client, EnsembleConfig, Error, ErrorCode};
 use zebu_testing::Launch;
 
 use super::places::Places;
+use super::vote;
 use super::writer::{Servers, Writer};
 use crate::apache::Edition;
 use crate::differential::Random;
@@ -59,8 +60,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
         None => temporary.path().to_owned(),
     };
-    let places = Places::new(home, launches)?;
+    let mut places = Places::new(home, launches)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    vote::is_understood(&mut places)?;
     match arguments.random {
         None => runtime.block_on(walk(places)),
         Some(count) => runtime.block_on(wander(places, count, Random::new(arguments.seed))),

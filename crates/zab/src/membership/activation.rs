@@ -152,7 +152,7 @@ impl Member {
         match self.pending_part() {
             None => elector,
             Some(Pending { quorum, text, .. }) => {
-                let config = hearsay::beside(&elector.config, text);
+                let config = hearsay::vote_text(&elector.config, text);
                 ElectorSettings { pending: Some(quorum.clone()), config, ..elector }
             }
         }

@@ -7,7 +7,7 @@ use super::Configuration;
 const MARK: &str = "#proposed ";
 
 /// The text of a vote: the configuration in effect, and the one that was proposed.
-pub(super) fn beside(committed: &str, proposed: &str) -> Box<str> {
+pub fn vote_text(committed: &str, proposed: &str) -> Box<str> {
     let mut text = committed.to_owned();
     for line in proposed.lines() {
         text.extend(["\n", MARK, line]);
@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn both_are_told_and_only_one_counts() {
-        let text = beside(COMMITTED, PROPOSED);
+        let text = vote_text(COMMITTED, PROPOSED);
         assert_eq!(Configuration::parse(&text), Configuration::parse(COMMITTED));
         assert_eq!(Configuration::version_of(&text), Some(0x1_0000_0000));
         assert_eq!(proposed_in(&text), Configuration::parse(PROPOSED).ok());
@@ -43,6 +43,6 @@ mod tests {
     #[test]
     fn most_votes_speak_of_none_and_some_cannot_be_read() {
         assert_eq!(proposed_in(COMMITTED), None);
-        assert_eq!(proposed_in(&beside(COMMITTED, "server.x=?")), None);
+        assert_eq!(proposed_in(&vote_text(COMMITTED, "server.x=?")), None);
     }
 }
