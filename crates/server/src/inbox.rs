@@ -65,9 +65,25 @@ pub(crate) struct Delivery {
     pub(crate) events: Vec<Event>,
 }
 
+/// Whether the core has to look into its inbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Need {
+    /// When it comes by.
+    #[default]
+    None,
+    /// Now.
+    Look,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    delivery: Delivery,
+    need: Need,
+}
+
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    waiting: Mutex<Delivery>,
+    waiting: Mutex<Waiting>,
     arrived: Condvar,
     /// Somebody may wait until the core has taken what was there.
     taken: Notify,
@@ -89,21 +105,31 @@ impl Inbox {
     }
 
     pub(crate) fn push_urgent(&self, urgent: Urgent) {
-        self.lock().urgent.push(urgent);
+        self.put(|delivery| delivery.urgent.push(urgent));
+        self.call();
+    }
+
+    /// Puts in what can wait until the core looks for something else.
+    pub(crate) fn mention(&self, urgent: Urgent) {
+        self.lock().delivery.urgent.push(urgent);
+    }
+
+    /// Puts in what somebody has to look at who is not called here: whoever does this goes to the core's seat, or calls.
+    pub(crate) fn put(&self, put: impl FnOnce(&mut Delivery)) {
+        let mut waiting = self.lock();
+        put(&mut waiting.delivery);
+        waiting.need = Need::Look;
+    }
+
+    /// Wakes the core's thread.
+    pub(crate) fn call(&self) {
         self.arrived.notify_one();
     }
 
-    /// Puts in what can wait until the core wakes for something else.
-    pub(crate) fn mention(&self, urgent: Urgent) {
-        self.lock().urgent.push(urgent);
-    }
-
-    /// Puts in several at once.
-    pub(crate) fn push_all_urgent(&self, urgent: Vec<Urgent>) {
-        if !urgent.is_empty() {
-            self.lock().urgent.extend(urgent);
-            self.arrived.notify_one();
-        }
+    /// Lets the core's thread look, though there is nothing here for it.
+    pub(crate) fn call_for_nothing(&self) {
+        self.put(|_| ());
+        self.call();
     }
 
     /// Waits while there is more from other members than the core should find at once: whoever reads the network
@@ -114,7 +140,7 @@ impl Inbox {
             tokio::pin!(taken);
             // From here on nothing is missed.
             taken.as_mut().enable();
-            if self.lock().urgent.len() <= URGENT_MAX {
+            if self.lock().delivery.urgent.len() <= URGENT_MAX {
                 return;
             }
             taken.await;
@@ -123,11 +149,12 @@ impl Inbox {
 
     /// For events whose number is bounded by the number of connections.
     pub(crate) fn push_event(&self, event: Event) {
-        self.lock().events.push(event);
-        self.arrived.notify_one();
+        self.put(|delivery| delivery.events.push(event));
+        self.call();
     }
 
-    /// Puts in writes as there is room for them. Their order is kept.
+    /// Puts in writes as there is room for them. Their order is kept. Somebody has to look at the last of them; see
+    /// [`put`](Self::put).
     pub(crate) async fn submit(&self, submissions: &mut Vec<Submission>) {
         let mut submissions = submissions.drain(..);
         while submissions.len() > 0 {
@@ -137,8 +164,11 @@ impl Inbox {
                 // The inbox is never closed before the process ends.
                 Err(_) => return,
             }
-            self.lock().events.extend(submissions.by_ref().take(count).map(Event::Write));
-            self.arrived.notify_one();
+            let some = submissions.by_ref().take(count).map(Event::Write);
+            self.put(|delivery| delivery.events.extend(some));
+            if submissions.len() > 0 {
+                self.call();
+            }
         }
     }
 
@@ -152,24 +182,28 @@ impl Inbox {
         self.room_max - self.room.available_permits().min(self.room_max)
     }
 
-    /// Whether nothing waits for the core.
-    pub(crate) fn is_empty(&self) -> bool {
-        let waiting = self.lock();
-        waiting.urgent.is_empty() && waiting.events.is_empty()
+    /// Whether something waits that the core has to look at.
+    pub(crate) fn is_due(&self) -> bool {
+        self.lock().need == Need::Look
     }
 
-    /// Waits for something to do, at most this long. `delivery` must be empty; its memory is used again.
-    pub(crate) fn take(&self, delivery: &mut Delivery, timeout: Duration) {
-        let idle = |waiting: &mut Delivery| waiting.urgent.is_empty() && waiting.events.is_empty();
-        let waiting = self.lock();
-        let (mut waiting, _) =
-            self.arrived.wait_timeout_while(waiting, timeout, idle).unwrap_or_else(PoisonError::into_inner);
-        std::mem::swap(&mut *waiting, delivery);
+    /// Waits for something to do, at most this long.
+    pub(crate) fn wait(&self, timeout: Duration) {
+        let idle = |waiting: &mut Waiting| waiting.need == Need::None;
+        let waited = self.arrived.wait_timeout_while(self.lock(), timeout, idle);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Takes all that is there. `delivery` must be empty; its memory is used again.
+    pub(crate) fn take(&self, delivery: &mut Delivery) {
+        let mut waiting = self.lock();
+        std::mem::swap(&mut waiting.delivery, delivery);
+        waiting.need = Need::None;
         drop(waiting);
         self.taken.notify_waiters();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Delivery> {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
         // Pushing and swapping cannot leave the queues half done.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -181,7 +215,7 @@ mod tests {
 
     fn taken(inbox: &Inbox) -> usize {
         let mut delivery = Delivery::default();
-        inbox.take(&mut delivery, Duration::ZERO);
+        inbox.take(&mut delivery);
         delivery.urgent.len()
     }
 
@@ -192,25 +226,23 @@ mod tests {
         let core = std::thread::spawn({
             let inbox = inbox.clone();
             move || {
-                let mut delivery = Delivery::default();
                 let _ = began.send(());
-                inbox.take(&mut delivery, Duration::from_secs(60));
-                delivery.urgent.len()
+                inbox.wait(Duration::from_secs(60));
+                taken(&inbox)
             }
         });
         begins.recv().unwrap();
         inbox.mention(Urgent::Persisted(Zxid(1)));
         inbox.push_urgent(Urgent::Stop);
         let first = core.join().unwrap();
-        // It may have begun to wait only when the first was there already.
-        assert_eq!(first + taken(&inbox), 2);
+        assert_eq!((first, inbox.is_due()), (2, false));
     }
 
     #[tokio::test]
     async fn the_network_is_read_on_when_the_core_has_taken_what_was_there() {
         let inbox = Inbox::new(1);
         inbox.urgent_room().await;
-        inbox.push_all_urgent((0..=URGENT_MAX).map(|_| Urgent::Stop).collect());
+        inbox.put(|delivery| delivery.urgent.extend((0..=URGENT_MAX).map(|_| Urgent::Stop)));
         let waits = async {
             inbox.urgent_room().await;
             taken(&inbox)

@@ -5,7 +5,8 @@
 mod brain;
 mod clock;
 pub mod config;
-mod core_thread;
+mod core;
+mod core_seat;
 mod disk;
 mod dynamic_config;
 pub mod four_letter;

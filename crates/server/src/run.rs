@@ -12,7 +12,7 @@ use tracing::{info, warn};
 use crate::brain::Brain;
 use crate::clock::Clock;
 use crate::config::ServerConfig;
-use crate::core_thread::CoreFailure;
+use crate::core::CoreFailure;
 use crate::inbox::Urgent;
 use crate::member_disk::MemberDisk;
 use crate::net::Listener;

@@ -14,6 +14,8 @@ use zebu_zab::Configuration;
 use crate::clock::Clock;
 use crate::config::ServerConfig;
 use crate::config::membership::HostPort;
+use crate::core::Core;
+use crate::core_seat::CoreSeat;
 use crate::dynamic_config;
 use crate::inbox::Inbox;
 use crate::lanes::LaneRegistry;
@@ -41,6 +43,7 @@ pub(crate) struct Shared {
     pub(crate) config: ServerConfig,
     pub(crate) clock: Clock,
     pub(crate) inbox: Inbox,
+    pub(crate) core: CoreSeat<Core>,
     pub(crate) lanes: LaneRegistry,
     pub(crate) stats: Arc<ServerStats>,
     pub(crate) metrics: Metrics,
@@ -73,6 +76,7 @@ impl Shared {
         let room = settings::requests_max(&config);
         Shared {
             inbox: Inbox::new(room),
+            core: CoreSeat::default(),
             large_requests: LargeRequests::new(&config.limits),
             config,
             clock,

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use zebu_node::Node;
 use zebu_storage::{Directories, FileDisk, LogWriter};
 
-use crate::core_thread::{CoreFailure, CoreThread};
+use crate::core::{Core, CoreFailure};
 use crate::disk;
 use crate::dynamic_config::{self, FileWriter};
 use crate::member_disk::MemberDisk;
@@ -56,8 +56,9 @@ impl Threads {
         let (snapshots, snapshot_thread) = snapshotter::start(shared.clone(), snapshots)?;
         let purging = purger::start(directories.clone(), &shared.config.storage, origin)?;
         let (member_files, files_thread) = FileWriter::start(dynamic_config::files(&shared.config))?;
-        let core = CoreThread::new(shared, node, disk, snapshots, post, peers, directories, member_files);
-        let (core, core_ended) = start_core(core)?;
+        let core = Core::new(shared.clone(), node, disk, snapshots, post, peers, directories, member_files);
+        shared.core.place(core);
+        let (core, core_ended) = start_core(shared)?;
         let behind_core = [disk_thread, snapshot_thread].into_iter().chain(files_thread).collect();
         Ok((Threads { core, behind_core, purging }, core_ended))
     }
@@ -74,10 +75,10 @@ impl Threads {
     }
 }
 
-fn start_core(core: CoreThread) -> std::io::Result<(JoinHandle<()>, CoreEnded)> {
+fn start_core(shared: Arc<Shared>) -> std::io::Result<(JoinHandle<()>, CoreEnded)> {
     let (ended, receiver) = oneshot::channel();
     let thread = std::thread::Builder::new().name("zebu-core".to_owned()).spawn(move || {
-        let result = core.run();
+        let result = shared.core.run(&shared.inbox, &shared.clock);
         // Nobody listens any more only when the process is ending anyway.
         let _ = ended.send(result);
     })?;

@@ -138,8 +138,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 // Rare, and larger than everything else here: the many others need not carry it.
                 return Box::pin(self.answer_word(word)).await;
             }
-            let shared = self.shared.clone();
-            shared.inbox.submit(&mut self.submissions).await;
+            self.submit().await;
             match self.collect_output() {
                 Collected::Wait => {}
                 // Requests were taken; a write among them must not wait for the client to read.
@@ -156,6 +155,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 Wake::Gone => return,
             }
+        }
+    }
+
+    /// Hands over what is for the core.
+    async fn submit(&mut self) {
+        let amount = self.submissions.len();
+        if amount > 0 {
+            self.shared.inbox.submit(&mut self.submissions).await;
+            self.shared.core.attend(&self.shared.inbox, amount);
         }
     }
 

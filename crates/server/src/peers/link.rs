@@ -141,7 +141,11 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
             }
             events.push(Urgent::Peer(Event::Packet { link, packet }));
         }
-        shared.inbox.push_all_urgent(events);
+        let amount = events.len();
+        if amount > 0 {
+            shared.inbox.put(|delivery| delivery.urgent.extend(events));
+            shared.core.attend(&shared.inbox, amount);
+        }
     }
 }
 

@@ -1,23 +1,20 @@
-//! The core thread: takes a batch from the inbox, lets the brain decide, hands what is to be logged to the
-//! disk, applies what the disk has.
+//! One round of the core: takes a batch from the inbox, lets the brain decide, hands what is to be logged to the
+//! disk, applies what the disk has. Who does a round, and when, is said by `core_seat.rs`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tracing::info;
 use zebu_node::{AfterAppend, CommitError, DiskOrder, Event, Node, Order};
 use zebu_storage::Directories;
 
-use crate::disk::{AppendedNow, DiskFailure, DiskHandle};
+use crate::core_seat::{Next, Rounds};
+use crate::disk::{DiskFailure, DiskHandle};
 use crate::dynamic_config::FileWriter;
 use crate::inbox::{Delivery, SessionsReport, Urgent};
 use crate::peers::Peers;
 use crate::post::Post;
 use crate::shared::{Shared, Standing};
 use crate::snapshotter::SnapshotHandle;
-
-/// How long the core sleeps at most, so that a clock that jumps cannot make it oversleep.
-const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// How long a member that stops tries to hand over.
 const HAND_OVER_MAX_MS: i64 = 1000;
@@ -47,7 +44,7 @@ enum Mode {
 }
 
 /// The core and what it talks to.
-pub(crate) struct CoreThread {
+pub(crate) struct Core {
     shared: Arc<Shared>,
     node: Node,
     disk: DiskHandle,
@@ -58,9 +55,27 @@ pub(crate) struct CoreThread {
     directories: Directories,
     member_files: FileWriter,
     mode: Mode,
+    /// Empty between rounds.
+    delivery: Delivery,
 }
 
-impl CoreThread {
+impl Rounds for Core {
+    type End = Result<(), CoreFailure>;
+
+    fn round(&mut self) -> Next<Result<(), CoreFailure>> {
+        let mut delivery = std::mem::take(&mut self.delivery);
+        self.shared.inbox.take(&mut delivery);
+        let done = self.attend_to(&mut delivery);
+        self.delivery = delivery;
+        match done {
+            Err(failure) => Next::End(Err(failure)),
+            Ok(()) if self.mode == Mode::Abandoned || self.has_stopped() => Next::End(Ok(())),
+            Ok(()) => Next::Round { at_ms: self.node.next_deadline(), in_flight: self.node.in_flight() },
+        }
+    }
+}
+
+impl Core {
     pub(crate) fn new(
         shared: Arc<Shared>,
         node: Node,
@@ -70,31 +85,25 @@ impl CoreThread {
         peers: Option<Peers>,
         directories: Directories,
         member_files: FileWriter,
-    ) -> CoreThread {
-        let mode = Mode::Serving;
-        CoreThread { shared, node, disk, snapshots, post, peers, directories, member_files, mode }
+    ) -> Core {
+        let (mode, delivery) = (Mode::Serving, Delivery::default());
+        let mut core =
+            Core { shared, node, disk, snapshots, post, peers, directories, member_files, mode, delivery };
+        core.carry_out();
+        core
     }
 
-    /// Runs until it is told to stop, or until it cannot go on.
-    pub(crate) fn run(mut self) -> Result<(), CoreFailure> {
-        let mut delivery = Delivery::default();
-        self.carry_out();
-        loop {
-            let sleep = self.shared.clock.until(self.node.next_deadline()).min(SLEEP_MAX);
-            self.shared.inbox.take(&mut delivery, sleep);
-            self.handle_all_urgent(&mut delivery)?;
-            if self.mode == Mode::Abandoned {
-                return Ok(());
-            }
-            self.commit_all()?;
-            self.handle_events(&mut delivery);
-            self.commit_all()?;
-            self.log()?;
-            self.carry_out();
-            if self.has_stopped() {
-                return Ok(());
-            }
+    fn attend_to(&mut self, delivery: &mut Delivery) -> Result<(), CoreFailure> {
+        self.handle_all_urgent(delivery)?;
+        if self.mode == Mode::Abandoned {
+            return Ok(());
         }
+        self.commit_all()?;
+        self.handle_events(delivery);
+        self.commit_all()?;
+        self.log();
+        self.carry_out();
+        Ok(())
     }
 
     /// Whether nothing is left to be done by a server that stops. One that cannot hand over is not waited for
@@ -284,28 +293,13 @@ impl CoreThread {
         self.shared.inbox.release(self.node.take_answered());
     }
 
-    /// Hands over what is to be logged. A server that has no other members and nothing else to do logs it here, and
-    /// answers at once.
-    fn log(&mut self) -> Result<(), CoreFailure> {
-        let gathers = !self.shared.config.storage.flush_delay.is_zero();
-        // What is applied may lead to something else that is to be logged.
-        while let Some(mut batch) = self.node.take_batch() {
-            if self.peers.is_none() && !gathers && self.shared.inbox.is_empty() {
-                match self.disk.append_now(batch)? {
-                    AppendedNow::Durable(last) => {
-                        self.node.persisted(last);
-                        self.commit_all()?;
-                        continue;
-                    }
-                    AppendedNow::Not(unchanged) => batch = unchanged,
-                }
-            }
+    fn log(&mut self) {
+        if let Some(batch) = self.node.take_batch() {
             let after = batch.after;
             self.disk.append(batch);
             if after == AfterAppend::RollAndSnapshot {
                 self.snapshots.request();
             }
         }
-        Ok(())
     }
 }
