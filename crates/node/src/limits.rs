@@ -13,9 +13,6 @@ pub const OUTBOX_PAUSE_BYTES: usize = 1 << 20;
 /// Unsent bytes above which the connection is closed: only events and reads behind writes get this far.
 pub const OUTBOX_CLOSE_BYTES: usize = 16 << 20;
 
-/// Room for bytes to send that a connection keeps when they are sent: there may be ten thousand idle clients.
-pub const OUTBOX_KEEP_BYTES: usize = 16 * 1024;
-
 /// Credentials that one connection may collect.
 pub const CREDENTIALS_MAX: usize = 64;
 

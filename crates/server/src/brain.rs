@@ -3,16 +3,14 @@
 use std::sync::Arc;
 
 use zebu_node::{Node, Replica};
-use zebu_storage::Epochs;
 use zebu_tree::Tree;
-use zebu_zab::Configuration;
+use zebu_zab::{Configuration, Recovered};
 
 use crate::clock::Clock;
 use crate::config::ServerConfig;
 use crate::dynamic_config;
 use crate::member_disk::MemberDisk;
 use crate::peers::Peers;
-use crate::recovery::OpenedMember;
 use crate::serve_error::ServeError;
 use crate::settings;
 use crate::shared::Shared;
@@ -49,13 +47,13 @@ impl Brain {
     pub(crate) fn new(
         config: &ServerConfig,
         tree: Tree,
-        member: Option<(OpenedMember, impl FnOnce(Epochs) -> MemberDisk)>,
+        member: Option<(MemberDisk, Recovered)>,
         clock: &Clock,
         seed: u64,
     ) -> Brain {
         match member {
             None => standalone(config, tree, clock, seed),
-            Some((opened, disk)) => of_member(config, tree, opened, disk, clock, seed),
+            Some((disk, recovered)) => of_member(config, tree, disk, recovered, clock, seed),
         }
     }
 }
@@ -69,8 +67,8 @@ fn standalone(config: &ServerConfig, tree: Tree, clock: &Clock, seed: u64) -> Br
 fn of_member(
     config: &ServerConfig,
     mut tree: Tree,
-    OpenedMember { epochs, recovered }: OpenedMember,
-    disk: impl FnOnce(Epochs) -> MemberDisk,
+    disk: MemberDisk,
+    recovered: Recovered,
     clock: &Clock,
     seed: u64,
 ) -> Brain {
@@ -84,5 +82,5 @@ fn of_member(
     let peer = settings::peer_settings(config, dynamic, seed);
     let node_settings = settings::node_settings(config, seed);
     let node = Node::member(node_settings, peer, recovered, &replica, clock.now());
-    Brain { node, replica, member: Some(Membership { disk: disk(epochs), members, last_seen }) }
+    Brain { node, replica, member: Some(Membership { disk, members, last_seen }) }
 }

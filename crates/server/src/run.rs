@@ -17,7 +17,7 @@ use crate::inbox::Urgent;
 use crate::member_disk::MemberDisk;
 use crate::net::Listener;
 use crate::port_probe;
-use crate::recovery::{self, Opened};
+use crate::recovery::{self, Opened, OpenedMember};
 use crate::serve_error::ServeError;
 use crate::shared::Shared;
 use crate::threads::{CoreEnded, OpenFiles, Threads};
@@ -67,9 +67,9 @@ pub fn run_until(
     port_probe::probe(&config)?;
     let Opened { tree, log, member, snapshots, directories, origin, digest_mismatches, locks } =
         recovery::open(&config, seed)?;
-    let member = member.map(|opened| {
+    let member = member.map(|OpenedMember { epochs, recovered }| {
         let (directories, snapshots) = (directories.clone(), snapshots.clone());
-        (opened, |epochs| MemberDisk { directories, epochs, snapshots })
+        (MemberDisk { directories, epochs, snapshots }, recovered)
     });
     let Brain { node, replica, member } = Brain::new(&config, tree, member, &clock, seed);
     let shared = Arc::new(Shared::new(config, clock, replica, seed));

@@ -4,7 +4,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tokio::sync::watch;
 use zebu_node::{Replica, ServerStats};
@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) inbox: Inbox,
     pub(crate) lanes: LaneRegistry,
-    pub(crate) stats: Arc<ServerStats>,
+    pub(crate) stats: ServerStats,
     pub(crate) metrics: Metrics,
     pub(crate) large_requests: LargeRequests,
     /// Connections that are being served.
@@ -77,7 +77,7 @@ impl Shared {
             config,
             clock,
             lanes: LaneRegistry::default(),
-            stats: Arc::default(),
+            stats: ServerStats::default(),
             metrics: Metrics::default(),
             connections: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),

@@ -14,7 +14,6 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::Instant;
 use tracing::{Instrument, Span, debug, debug_span, trace, warn};
-use zebu_node::limits::OUTBOX_KEEP_BYTES;
 use zebu_node::{CloseReason, Event, Phase, Submission};
 use zebu_proto::Reader;
 use zebu_proto::client::ConnectRequest;
@@ -31,6 +30,9 @@ const SCRATCH_BYTES: usize = 64 * 1024;
 
 /// Frames that are looked at under one hold of the shared lock, so that the core is not kept waiting.
 const FRAMES_PER_HOLD: usize = 512;
+
+/// Send buffers larger than this are not kept for the next reply: there may be ten thousand idle clients.
+const KEEP_OUTPUT_BYTES: usize = 16 * 1024;
 
 thread_local! {
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice());
@@ -263,7 +265,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     if self.sent == self.output.len() {
                         self.sent = 0;
                         self.output.clear();
-                        self.output.shrink_to(OUTBOX_KEEP_BYTES);
+                        self.output.shrink_to(KEEP_OUTPUT_BYTES);
                         return Poll::Ready(Wake::Sent);
                     }
                 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use zebu_proto::Zxid;
 use zebu_storage::format::durable::{self, DurableNote};
+use zebu_storage::format::names::parse_log;
 use zebu_storage::model::Crash;
 
 use super::{Phase, World};
@@ -292,17 +292,14 @@ impl World {
 /// Whether a place in a log is where it may have been cut short by a power failure, as far as the note beside it tells:
 /// a change there looks like an end that was never written. That two such failures meet is documented, not covered.
 fn is_behind_the_note(image: &BTreeMap<PathBuf, Vec<u8>>, path: &Path, at: usize) -> bool {
-    let zxid = |path: &Path| {
-        let name = path.file_name()?.to_str()?;
-        i64::from_str_radix(name.strip_prefix("log.")?, 16).ok()
-    };
-    let Some(log) = zxid(path) else { return false };
-    if image.keys().filter_map(|path| zxid(path)).any(|other| other > log) {
+    let first = |path: &Path| Some(parse_log(path.file_name()?.to_str()?)?.zxid);
+    let Some(log) = first(path) else { return false };
+    if image.keys().filter_map(|path| first(path)).any(|other| other > log) {
         return false;
     }
     let note = image.get(&path.with_file_name(durable::NAME));
     let noted = match note.and_then(|bytes| DurableNote::decode_file(bytes)) {
-        Some(note) if note.log == Zxid(log) => note.offset as usize,
+        Some(note) if note.log == log => note.offset as usize,
         Some(_) | None => 0,
     };
     let written = image[path].iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
