@@ -3,7 +3,7 @@
 
 use zebu_zab::LAST_COUNTER;
 
-use crate::members::{List, Seat, Vote};
+use crate::members::{CLIENT_PORTS, List, Seat, Vote};
 use crate::network::Latency;
 use crate::queue::{MS, SECOND, Time};
 use crate::random::Random;
@@ -223,7 +223,35 @@ impl Shape {
             shape.distant = Some((server, random.skewed(shape.tick() / 20, shape.tick() / 2)));
         }
         shape.draw_members();
+        shape.make_room_in_epochs();
         shape
+    }
+
+    /// Some clients know so many addresses of servers that are so far away that they mostly give up before their
+    /// session is there, and each attempt leaves one that begins and ends. If an epoch has no room for those, it
+    /// ends before anybody is answered, again and again: there would be nothing that the servers could do better.
+    /// So there is room for as many as are begun while a leader may be looked for.
+    fn make_room_in_epochs(&mut self) {
+        let attempt = self.attempt();
+        // To the server, to the leader, to the others and all the way back.
+        let hops = 6 * self.latency.high + 4 * self.turn;
+        if attempt < hops + 2 * self.disk.sync_high {
+            let attempts = (self.init_limit + self.sync_limit) * self.tick() / attempt;
+            let transactions = 2 * attempts * self.clients as u64;
+            self.last_counter = self.last_counter.max(transactions as u32);
+        }
+    }
+
+    /// How long a client waits for one server before it turns to the next: all have a share of the session's time.
+    fn attempt(&self) -> Time {
+        const LEAST_MS: u64 = 200;
+        let addresses = (self.client_ports().len() * self.servers()) as u64;
+        (self.workload.session_timeout_ms / addresses).max(LEAST_MS) * MS
+    }
+
+    /// The ports that clients try. Where members change, they may be at the other one by now.
+    pub(crate) fn client_ports(&self) -> &'static [u16] {
+        if self.members.is_some() { &CLIENT_PORTS } else { &CLIENT_PORTS[..1] }
     }
 
     /// Whether the members change, or how they are counted. Drawn apart, behind all the rest.

@@ -22,6 +22,15 @@ fn seeds_that_have_found_something() {
     }
 }
 
+/// A voter that could not be cut where its leader asked (two of them), and epochs without room for those who give up.
+#[test]
+fn seeds_that_were_not_answered_in_time() {
+    for seed in [402_906, 474_089, 554_670] {
+        let report = run_seed(seed);
+        assert!(report.violation.is_none(), "seed {seed}: {:?}", report.violation);
+    }
+}
+
 /// Fingerprints are the same in every build: debug, release, this machine, another one. A change of the
 /// simulator or of what it runs changes them; then look that it was meant, and write the new ones here.
 #[test]

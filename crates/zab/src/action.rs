@@ -237,6 +237,8 @@ pub enum CloseReason {
         /// The last that is committed.
         committed: Zxid,
     },
+    /// The history here cannot be cut at this transaction.
+    CannotTruncate(Zxid),
     /// A packet that has no place here.
     OutOfPlace {
         /// What is going on.
@@ -274,6 +276,9 @@ impl fmt::Display for CloseReason {
             }
             CloseReason::TruncatesCommitted { to, committed } => {
                 write!(f, "it would truncate to {to}, but {committed} is committed")
+            }
+            CloseReason::CannotTruncate(to) => {
+                write!(f, "the history here cannot be truncated to {to}; it comes again for a whole state")
             }
             CloseReason::OutOfPlace { step, packet } => write!(f, "{packet} came during {step}"),
             CloseReason::UnknownZxid(zxid) => write!(f, "transaction {zxid} was never sent to it"),

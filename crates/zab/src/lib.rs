@@ -20,6 +20,7 @@ mod role_end;
 mod settings;
 mod teaching;
 mod volatile;
+mod wanted;
 
 pub use action::{Action, CloseReason, Door, Serving};
 pub use election::Role;

@@ -11,6 +11,7 @@ use crate::history::History;
 use crate::membership::Activation;
 use crate::settings::{PeerSettings, Recovered, Trust};
 use crate::volatile::Rewinding;
+use crate::wanted::Wanted;
 
 /// The part of a member that outlives its roles.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub(crate) struct Member {
     trusting: Option<IoId>,
     /// What is not on disk is being given up.
     pub(crate) rewinding: Rewinding,
+    /// What it wants of its next leader.
+    pub(crate) wanted: Wanted,
     /// The epoch that the disk names as accepted.
     pub(crate) saved_epoch: i64,
     /// The last transaction that is known to be committed.
@@ -48,6 +51,7 @@ impl Member {
             trust: recovered.trust,
             trusting: None,
             rewinding: Rewinding::No,
+            wanted: Wanted::Rest,
             saved_epoch: recovered.current_epoch,
             committed: Zxid::ZERO,
             delivered: recovered.last,
@@ -163,6 +167,7 @@ impl Member {
         self.history.truncate(to);
         self.disk.log_ends_at(to);
         self.delivered = self.delivered.min(to);
+        self.wanted = Wanted::Rest;
         self.forget_pending_behind(to);
     }
 
@@ -175,6 +180,7 @@ impl Member {
     /// A whole state has taken the place of the history. The version is that of the configuration which the leader has
     /// announced with it.
     pub(crate) fn installed(&mut self, zxid: Zxid, announced: Option<i64>) {
+        self.wanted = Wanted::Rest;
         self.history.restart(zxid);
         self.disk.log_ends_at(zxid);
         self.delivered = zxid;

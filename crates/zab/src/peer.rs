@@ -110,6 +110,7 @@ impl Peer {
             self.member.persisted(io, out);
         }
         if let Event::TruncateRefused { io } = event {
+            self.member.disk.persisted(io);
             self.member.rewind_refused(io, now_ms, out);
         }
         let result = match (&mut self.role, event) {

@@ -10,7 +10,7 @@ use zebu_client::core::{LinkId, ServerAddress, Session, SessionPolicy, Settings,
 use zebu_proto::client::reply::GetDataResponse;
 use zebu_proto::{Jute, Reader};
 
-use crate::members::{CLIENT_PORTS, List};
+use crate::members::List;
 use crate::network::ConnectionId;
 use crate::operation::Path;
 use crate::queue::{MS, Time};
@@ -72,9 +72,8 @@ impl Client {
             policy: SessionPolicy::Renew,
             ..Settings::default()
         };
-        // Where members change, they may be at the other port by now.
-        let ports = if shape.members.is_some() { &CLIENT_PORTS[..] } else { &CLIENT_PORTS[..1] };
-        let addresses: Vec<ServerAddress> = ports
+        let addresses: Vec<ServerAddress> = shape
+            .client_ports()
             .iter()
             .flat_map(|port| (0..shape.servers()).map(|server| address_of(server, *port)))
             .collect();

@@ -13,9 +13,14 @@ use crate::member::Member;
 use crate::membership::Refused;
 use crate::role_end::RoleEnd;
 use crate::settings::Trust;
+use crate::wanted::Wanted;
 
 /// Told instead of an epoch by a learner that had promised it before.
 const NOT_COUNTED: i32 = -1;
+
+/// Told instead of the last transaction by a learner that needs a whole state: no history holds it, and nothing in
+/// common can be found, so every leader sends one. Behind a zero an Apache leader could send its log instead.
+const NO_HISTORY: Zxid = Zxid(-1);
 
 /// How long an observer asks followers only, if the limit for connecting is not short.
 const FOLLOWERS_FIRST_MS: i64 = 3000;
@@ -45,6 +50,16 @@ impl Learner {
             }
             _ => Err(RoleEnd::LINK_LOST),
         }
+    }
+
+    /// Gives up the connection, not the leader.
+    pub(super) fn come_again(&mut self, reason: CloseReason, now_ms: i64, out: &mut Vec<Action>) {
+        out.push(Action::Close { link: self.link, reason });
+        self.backlog.clear();
+        self.tries_left = self.targets.tries();
+        self.began_ms = now_ms;
+        self.heard_ms = now_ms;
+        self.step = Step::Dialing(Dialing::Pausing { until_ms: now_ms });
     }
 
     pub(super) fn greet(&mut self, member: &Member, out: &mut Vec<Action>) {
@@ -79,6 +94,7 @@ impl Learner {
             let accepted = member.accepted_epoch;
             return Err(RoleEnd::because(CloseReason::OldEpoch { proposed: epoch, accepted }));
         }
+        member.wanted = member.wanted.of_leader_of(epoch);
         if i64::from(epoch) <= member.accepted_epoch {
             // Promised before, to whomever: this voice must not be counted twice.
             self.acknowledge_epoch(NOT_COUNTED, epoch, member, out);
@@ -97,9 +113,9 @@ impl Learner {
     }
 
     fn acknowledge_epoch(&mut self, current_epoch: i32, epoch: u32, member: &Member, out: &mut Vec<Action>) {
-        let last = match member.trust {
-            Trust::Trusted => member.history.last(),
-            Trust::Untrusted => Zxid(-1),
+        let last = match (member.trust, member.wanted) {
+            (Trust::Trusted, Wanted::Rest) => member.history.last(),
+            (Trust::Untrusted, _) | (_, Wanted::WholeState { .. }) => NO_HISTORY,
         };
         out.push(Action::Send { link: self.link, packet: Packet::AckEpoch { last, current_epoch } });
         self.step = Step::AwaitingHistory { epoch };

@@ -250,6 +250,12 @@ impl Learner {
                 self.greet(member, out);
                 Ok(())
             }
+            // What was on its way when this side closed the connection.
+            Event::LinkDown { link } | Event::Packet { link, .. }
+                if link == self.link && matches!(self.step, Step::Dialing(Dialing::Pausing { .. })) =>
+            {
+                Ok(())
+            }
             Event::LinkDown { link } if link == self.link && self.is_blocked() => {
                 self.contact = Contact::Lost;
                 Ok(())

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
 
-use super::{Catching, Collecting, Learner, Progress, Step};
+use super::{Catching, Collecting, Contact, Learner, Progress, Step};
 use crate::action::{Action, CloseReason};
 use crate::entry::Entry;
 use crate::event::IoId;
@@ -15,6 +15,7 @@ use crate::history::follows;
 use crate::member::Member;
 use crate::role_end::RoleEnd;
 use crate::settings::Trust;
+use crate::wanted::Wanted;
 
 impl Learner {
     /// The first packet says how it will go.
@@ -28,6 +29,12 @@ impl Learner {
         let Step::AwaitingHistory { epoch } = self.step else { return Err(self.out_of_place(&packet)) };
         belongs_to(epoch, &packet)?;
         match packet {
+            // He does not know what to do with a learner that needs a whole state. Without a history it gets one.
+            Packet::Diff { .. } | Packet::Trunc { .. } if member.wanted != Wanted::Rest => {
+                let io = member.disk.order(now_ms);
+                out.push(Action::SetAside { io });
+                self.step = Step::SettingAside { io };
+            }
             // Its zxid is what the leader has, not what is here: it changes nothing.
             Packet::Diff { .. } => {
                 self.step = Step::Catching(Catching { epoch, committed: member.history.last() });
@@ -61,8 +68,9 @@ impl Learner {
         }
     }
 
-    /// The own history does not have what the leader believes that both have. Only a whole state helps, and
-    /// that is what a server without history gets.
+    /// The own history does not have what the leader believes that both have: it began with a whole state that goes
+    /// further. Only another one helps. Until that is here, the history stays, and the vote with it: this server may
+    /// be needed to elect somebody, if the leader goes before.
     pub(super) fn truncate_refused(
         &mut self,
         io: IoId,
@@ -70,10 +78,15 @@ impl Learner {
         now_ms: i64,
         out: &mut Vec<Action>,
     ) -> Result<(), RoleEnd> {
-        if matches!(self.step, Step::Truncating { io: waiting, .. } if waiting == io) {
-            let io = member.disk.order(now_ms);
-            out.push(Action::SetAside { io });
-            self.step = Step::SettingAside { io };
+        let Step::Truncating { io: waiting, epoch, to } = self.step else { return Ok(()) };
+        if waiting != io {
+            return Ok(());
+        }
+        member.wanted = Wanted::WholeState { epoch };
+        match self.contact {
+            // Who looked for a leader meanwhile would take from a new one the quorum that he waits for.
+            Contact::Held => self.come_again(CloseReason::CannotTruncate(to), now_ms, out),
+            Contact::Lost => return Err(RoleEnd::LINK_LOST),
         }
         Ok(())
     }

@@ -262,23 +262,102 @@ fn truncation_waits_for_the_disk_and_what_follows_waits_with_it() {
     assert!(matches!(desk.actions.back(), Some(Action::Append { .. })));
 }
 
-#[test]
-fn a_server_that_cannot_truncate_starts_anew_and_does_not_vote() {
+/// Was asked for a cut that its disk has refused.
+fn refused() -> (Desk, LinkId) {
     let (mut desk, link) = promised();
     desk.disk = Disk::ByHand;
     desk.packet(link, Packet::Trunc { zxid: Zxid::new(5, 5) });
+    desk.packet(link, proposal(Zxid::new(6, 1)));
     let Some(Action::Truncate { io, .. }) = desk.actions.pop_front() else { panic!("it truncates") };
     desk.handle(Event::TruncateRefused { io });
-    assert!(matches!(desk.actions.back(), Some(Action::SetAside { .. })));
     desk.disk = Disk::Instant;
-    desk.finish_disk();
-    desk.wait(40);
-    let vote = desk.actions.iter().rev().find_map(|action| match action {
-        Action::Notify { notification, .. } => Some(notification.clone()),
+    (desk, link)
+}
+
+/// Was asked for a cut that its disk has refused, and has come again to the leader of this epoch.
+fn come_again(epoch: u32) -> (Desk, LinkId, Vec<Packet>) {
+    let (mut desk, _) = refused();
+    desk.wait(1);
+    let link = desk.expect_dial();
+    desk.handle(Event::Dialed { link });
+    desk.packet(link, leader_info(epoch));
+    let sent = desk.take_sent(link);
+    (desk, link, sent)
+}
+
+fn last_vote(desk: &Desk) -> Option<Zxid> {
+    desk.actions.iter().rev().find_map(|action| match action {
+        Action::Notify { notification, .. } => Some(notification.zxid),
         _ => None,
-    });
-    assert_eq!(vote.unwrap().zxid, Zxid(-1), "everybody ignores such a vote");
-    assert_eq!(desk.peer.status().accepted_epoch, 6, "promises stay");
+    })
+}
+
+#[test]
+fn a_server_that_cannot_truncate_comes_again_for_a_whole_state() {
+    let (mut desk, old) = refused();
+    assert_eq!(desk.closed(old), Some(CloseReason::CannotTruncate(Zxid::new(5, 5))));
+    assert_eq!(desk.actions.len(), 1, "nothing is set aside");
+    // What was on its way on the connection that it has closed.
+    desk.packet(old, proposal(Zxid::new(6, 2)));
+    desk.handle(Event::LinkDown { link: old });
+    assert_eq!(desk.peer.status().leader, Some(ServerId(3)), "it looks for nobody else");
+
+    let (mut desk, link, sent) = come_again(6);
+    assert_eq!(sent[1..], [Packet::AckEpoch { last: Zxid(-1), current_epoch: -1 }]);
+    desk.packet(link, Packet::Snap { zxid: Zxid::new(5, 5) });
+    desk.handle(Event::SnapshotReceived { link });
+    assert_eq!(desk.peer.status().logged, LAST, "what it has stays until the state is complete");
+    desk.packet(link, new_leader(6));
+    desk.packet(link, Packet::UpToDate);
+    assert!(desk.peer.serving().is_some());
+    assert_eq!(desk.peer.status().logged, Zxid::new(5, 5));
+    assert!(!desk.actions.iter().any(|action| matches!(action, Action::SetAside { .. })));
+
+    desk.handle(Event::LinkDown { link });
+    desk.actions.clear();
+    for (from, state) in [(1, PeerState::Following), (3, PeerState::Leading)] {
+        desk.notify(from, state, ServerId(3));
+    }
+    let link = desk.expect_dial();
+    desk.handle(Event::Dialed { link });
+    desk.packet(link, leader_info(6));
+    let told = Packet::AckEpoch { last: Zxid::new(5, 5), current_epoch: -1 };
+    assert_eq!(desk.take_sent(link)[1..], [told], "with the new state the leader hears the truth again");
+}
+
+#[test]
+fn a_server_that_cannot_truncate_keeps_its_vote() {
+    let (mut desk, link, _) = come_again(6);
+    desk.packet(link, Packet::Snap { zxid: Zxid::new(5, 5) });
+    desk.handle(Event::LinkDown { link });
+    assert_eq!(last_vote(&desk), Some(LAST), "the state did not come, so it votes with what it has");
+
+    let (mut desk, link) = promised();
+    desk.disk = Disk::ByHand;
+    desk.packet(link, Packet::Trunc { zxid: Zxid::new(5, 5) });
+    desk.handle(Event::LinkDown { link });
+    let Some(Action::Truncate { io, .. }) = desk.actions.pop_front() else { panic!("it truncates") };
+    desk.handle(Event::TruncateRefused { io });
+    assert_eq!(last_vote(&desk), Some(LAST), "the leader went while the disk looked");
+}
+
+/// Only the leader who has asked for the cut is known to have nobody ahead of him.
+#[test]
+fn another_leader_hears_the_truth() {
+    let (_, _, sent) = come_again(7);
+    assert_eq!(sent[1..], [Packet::AckEpoch { last: LAST, current_epoch: 5 }]);
+}
+
+#[test]
+fn a_leader_that_has_no_whole_state_for_it_makes_a_server_start_anew_without_a_vote() {
+    for packet in [Packet::Trunc { zxid: Zxid::new(5, 5) }, Packet::Diff { zxid: Zxid::new(5, 5) }] {
+        let (mut desk, link, _) = come_again(6);
+        desk.packet(link, packet);
+        assert!(matches!(desk.actions.front(), Some(Action::SetAside { .. })));
+        desk.wait(40);
+        assert_eq!(last_vote(&desk), Some(Zxid(-1)), "everybody ignores such a vote");
+        assert_eq!(desk.peer.status().accepted_epoch, 6, "promises stay");
+    }
 }
 
 #[test]
