@@ -552,4 +552,12 @@ mod tests {
             assert_eq!(is_rung(&cell).await, rung);
         }
     }
+
+    /// There may be ten thousand that do nothing.
+    #[tokio::test]
+    async fn a_connection_is_small() {
+        let (connection, _client) = serving().await;
+        let bytes = size_of_val(&connection.run());
+        assert!(bytes <= 768, "{bytes} bytes");
+    }
 }
