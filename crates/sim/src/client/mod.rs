@@ -57,8 +57,6 @@ pub(crate) struct Client {
     pub(crate) watchers: u64,
     /// The version of the list of members that it has heard of last.
     pub(crate) known_list: i64,
-    /// When it was last told something by a server of a leader that was left.
-    pub(crate) misled_at: Option<Time>,
     /// What the session machine takes for the beginning of time.
     epoch: Instant,
 }
@@ -96,7 +94,6 @@ impl Client {
             budget: workload.calls_max,
             watchers: 0,
             known_list: 0,
-            misled_at: None,
             epoch,
         }
     }
@@ -129,11 +126,6 @@ impl Client {
     pub(crate) fn lease_left(&self, now: Time) -> Duration {
         let until = self.session.lease_deadline();
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(self.instant(now)))
-    }
-
-    /// Whether its lease may rest on the word of a leader that was left.
-    pub(crate) fn is_misled(&self, now: Time) -> bool {
-        self.misled_at.is_some_and(|at| now <= at + self.timeout_ms() * MS)
     }
 
     /// The negotiated timeout.

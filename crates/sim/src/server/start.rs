@@ -233,7 +233,7 @@ fn process(
         incarnation,
         membership: if is_member { Membership::Member } else { Membership::Standalone },
         service: if is_member { Service::Closed } else { Service::Open },
-        serving: None,
+        leads: None,
         wall_offset_ms,
         disk,
         directories,

@@ -12,7 +12,6 @@ use crate::members::CONFIG;
 use crate::network::{ConnectionId, Host, Message, Port, Side};
 use crate::operation::{Operation, Path, Read, Write};
 use crate::queue::{Accepted, Event};
-use crate::server::Server;
 
 /// What a client has just heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,7 +174,7 @@ impl World {
             let it = &self.clients[client];
             let (session, left) = (it.session.status().session.id, it.lease_left(self.core.now));
             let verdict = session_lease::check_lease(&self.core.judge, session, left);
-            if verdict.is_err() && self.clients[client].is_misled(self.core.now) {
+            if verdict.is_err() && self.is_with_a_leader_that_was_left(client) {
                 // The one case that a lease does not cover, see there. It may go on for a moment.
                 self.core.judge.session_closing(session);
                 continue;
@@ -184,16 +183,12 @@ impl World {
         }
     }
 
-    /// Whether a client's server still takes itself, or a server that does so too, for the leader although there is
-    /// another one.
+    /// Whether a client's server still takes itself for the leader although there is another one.
     fn is_with_a_leader_that_was_left(&mut self, client: usize) -> bool {
         let Some(link) = self.clients[client].link else { return false };
         let newest = self.core.judge.leaders.last_key_value().map(|(epoch, _)| *epoch);
-        let Some(epoch) = self.servers[link.server].process().and_then(|process| process.epoch()) else {
-            return false;
-        };
-        let leads = |it: &mut Server| it.process().and_then(|process| process.leads()) == Some(epoch);
-        Some(epoch) < newest && self.servers.iter_mut().any(leads)
+        let leads = self.servers[link.server].process().and_then(|process| process.leads);
+        leads.is_some_and(|epoch| Some(epoch) < newest)
     }
 
     pub(super) fn client_dialed(&mut self, connection: ConnectionId, accepted: Accepted) {
@@ -230,9 +225,6 @@ impl World {
             let Some(link) = it.link.filter(|link| link.connection == connection) else { break };
             let Some((frame, received)) = it.wire.next() else { break };
             let session = it.session.status().session.id;
-            if self.is_with_a_leader_that_was_left(client) {
-                self.clients[client].misled_at = Some(self.core.now);
-            }
             let event = match &received {
                 Received::Frame(frame) if matches!(frame.kind, FrameKind::Event { .. }) => Told::Event,
                 _ => Told::Reply,

@@ -16,8 +16,7 @@ use crate::queue::Event;
 impl World {
     /// The fault with the leader of the moment in its place. The end of a fault must mean the same server.
     fn resolved(&mut self, index: usize) -> Fault {
-        let found =
-            self.servers.iter_mut().position(|it| it.process().is_some_and(|it| it.leads().is_some()));
+        let found = self.servers.iter_mut().position(|it| it.process().is_some_and(|it| it.leads.is_some()));
         let leader = found.unwrap_or(0);
         let host = |host: &mut Host| {
             if host.0 == LEADER {

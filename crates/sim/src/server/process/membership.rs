@@ -117,7 +117,7 @@ impl Process {
         core.tell(format_args!("s{} activates list {:#x}: {:?}", self.server, list.version, list.seats));
         core.mix(list.version as u64);
         core.counts.activations += 1;
-        let leads = self.leads().is_some().then_some(self.turns);
+        let leads = self.leads.is_some().then_some(self.turns);
         core.judge.list_activated(self.server, &list, leads);
         let wall_ms = self.moment(core).wall_ms;
         if let Some(edge) = &mut self.members_edge {

@@ -14,7 +14,7 @@ use std::fmt;
 use zebu_node::{Lane, LaneId, Lanes, Moment, Node, Replica};
 use zebu_proto::Zxid;
 use zebu_storage::{Directories, Epochs, Locks, LogWriter};
-use zebu_zab::{LinkId, Serving};
+use zebu_zab::LinkId;
 
 use crate::core::Core;
 use crate::members::CONFIG;
@@ -76,8 +76,8 @@ pub(crate) struct Process {
     pub(crate) incarnation: u32,
     pub(crate) membership: Membership,
     pub(crate) service: Service,
-    /// How it takes part, if it serves.
-    pub(crate) serving: Option<Serving>,
+    /// When it leads, the epoch.
+    pub(crate) leads: Option<u32>,
     pub(crate) wall_offset_ms: i64,
     pub(crate) disk: MoodyDisk,
     pub(crate) directories: Directories,

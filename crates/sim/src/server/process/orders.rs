@@ -78,7 +78,7 @@ impl Process {
             }
             Order::Disk(order) => {
                 if let DiskOrder::Append { batch, .. } = &order
-                    && self.leads().is_some()
+                    && self.leads.is_some()
                 {
                     core.judge.leader_appends(self.server, batch.last.0, self.turns);
                 }
@@ -94,36 +94,19 @@ impl Process {
                 core.tell(format_args!("s{} stops serving", self.server));
                 // A snapshot that is being written goes on: what it holds is decided.
                 self.service = Service::Closed;
-                self.serving = None;
+                self.leads = None;
                 core.judge.quiet.disturb_server(self.server, core.now);
             }
         }
         Ok(())
     }
 
-    /// When it leads, the epoch.
-    pub(crate) fn leads(&self) -> Option<u32> {
-        match self.serving? {
-            Serving::Leading { epoch } => Some(epoch),
-            Serving::Following { .. } | Serving::Observing { .. } => None,
-        }
-    }
-
-    /// The epoch of its leader, itself or another server.
-    pub(crate) fn epoch(&self) -> Option<u32> {
-        match self.serving? {
-            Serving::Leading { epoch }
-            | Serving::Following { epoch, .. }
-            | Serving::Observing { epoch, .. } => Some(epoch),
-        }
-    }
-
     fn serve(&mut self, serving: Serving, core: &mut Core) {
         core.tell(format_args!("s{} serves: {serving:?} at {}", self.server, self.replica.last_zxid()));
         self.service = Service::Open;
         core.judge.quiet.disturb_server(self.server, core.now);
-        self.serving = Some(serving);
-        if self.leads().is_some() {
+        if let Serving::Leading { epoch } = serving {
+            self.leads = Some(epoch);
             core.counts.leaders += 1;
         }
         let last = self.replica.last_zxid().0;
