@@ -91,7 +91,7 @@ struct DiskThread {
     /// None only while a member has nothing at all.
     log: Option<LogWriter<FileDisk>>,
     member: Option<MemberDisk>,
-    /// Work that came while a batch was gathered and cannot be part of it.
+    /// Work that was taken from the queue and comes next: not part of the batch before it.
     postponed: Option<Work>,
 }
 

@@ -140,8 +140,7 @@ impl Node {
     /// The disk of a standalone server has everything up to here.
     pub fn persisted(&mut self, last: Zxid) {
         if let Agreement::Standalone(standalone) = &mut self.desk.agreement {
-            // What the disk thread has to say may come behind what the core has made durable since.
-            standalone.persisted = standalone.persisted.max(last);
+            standalone.persisted = last;
         }
     }
 
