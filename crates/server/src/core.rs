@@ -55,8 +55,10 @@ pub(crate) struct Core {
     directories: Directories,
     member_files: FileWriter,
     mode: Mode,
-    /// Empty between rounds.
+    /// These are empty between rounds, and keep their room.
     delivery: Delivery,
+    said: Vec<zebu_zab::Event>,
+    orders: Vec<Order>,
 }
 
 impl Rounds for Core {
@@ -86,9 +88,20 @@ impl Core {
         directories: Directories,
         member_files: FileWriter,
     ) -> Core {
-        let (mode, delivery) = (Mode::Serving, Delivery::default());
-        let mut core =
-            Core { shared, node, disk, snapshots, post, peers, directories, member_files, mode, delivery };
+        let mut core = Core {
+            shared,
+            node,
+            disk,
+            snapshots,
+            post,
+            peers,
+            directories,
+            member_files,
+            mode: Mode::Serving,
+            delivery: Delivery::default(),
+            said: Vec::new(),
+            orders: Vec::new(),
+        };
         core.carry_out();
         core
     }
@@ -120,29 +133,28 @@ impl Core {
 
     /// In their order; what other members say is taken together.
     fn handle_all_urgent(&mut self, delivery: &mut Delivery) -> Result<(), CoreFailure> {
-        let mut said = Vec::new();
         for urgent in delivery.urgent.drain(..) {
             match urgent {
-                Urgent::Peer(event) => said.push(event),
+                Urgent::Peer(event) => self.said.push(event),
                 other => {
-                    self.hear(&mut said);
+                    self.hear();
                     self.handle_urgent(other)?;
                 }
             }
         }
-        self.hear(&mut said);
+        self.hear();
         Ok(())
     }
 
     /// Takes what other members have said.
-    fn hear(&mut self, said: &mut Vec<zebu_zab::Event>) {
-        if said.is_empty() {
+    fn hear(&mut self) {
+        if self.said.is_empty() {
             return;
         }
         let now = self.shared.clock.now();
         let mut lanes = self.shared.lanes.batch();
         let replica = self.shared.read();
-        for event in said.drain(..) {
+        for event in self.said.drain(..) {
             self.node.handle_peer(event, &replica, &mut lanes, now);
         }
         drop(replica);
@@ -153,10 +165,14 @@ impl Core {
     fn handle_urgent(&mut self, urgent: Urgent) -> Result<(), CoreFailure> {
         match urgent {
             Urgent::Persisted(zxid) => self.node.persisted(zxid),
-            Urgent::Peer(event) => self.hear(&mut vec![event]),
+            Urgent::Peer(event) => {
+                self.said.push(event);
+                self.hear();
+            }
             Urgent::Replaced { io, tree } => {
                 self.shared.replace_tree(*tree);
-                self.hear(&mut vec![zebu_zab::Event::Persisted { io }]);
+                self.said.push(zebu_zab::Event::Persisted { io });
+                self.hear();
             }
             Urgent::DiskFailed(failure) => return Err(failure.into()),
             Urgent::Sessions(reply) => {
@@ -198,9 +214,8 @@ impl Core {
     /// Does what a member wants: most of it is for others.
     fn carry_out(&mut self) {
         let Some(peers) = &self.peers else { return };
-        let mut orders = Vec::new();
-        self.node.take_orders(&mut orders);
-        for order in orders {
+        self.node.take_orders(&mut self.orders);
+        for order in self.orders.drain(..) {
             match peers.perform(order) {
                 None => {}
                 Some(Order::Disk(order)) => {

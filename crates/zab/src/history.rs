@@ -66,8 +66,12 @@ impl History {
     /// The transaction behind `zxid`, which must not be before the floor.
     pub(crate) fn after(&self, zxid: Zxid) -> Option<&Entry> {
         debug_assert!(zxid >= self.floor, "{zxid} is before {}", self.floor);
-        let index = self.entries.partition_point(|entry| entry.zxid <= zxid);
-        self.entries.get(index)
+        // In the epoch of the last one there is no hole: its place can be counted.
+        let behind = usize::try_from(self.last().0.checked_sub(zxid.0)?).ok().filter(|behind| *behind > 0)?;
+        match self.entries.len().checked_sub(behind).and_then(|index| self.entries.get(index)) {
+            Some(entry) if follows(zxid, entry.zxid) => Some(entry),
+            _ => self.entries.get(self.entries.partition_point(|entry| entry.zxid <= zxid)),
+        }
     }
 
     pub(crate) fn append(&mut self, entry: Entry) {
@@ -146,6 +150,22 @@ mod tests {
         assert_eq!(history.at_or_before(Zxid::new(1, 3)), None);
         assert_eq!(history.after(Zxid::new(1, 6)).map(|entry| entry.zxid), Some(Zxid::new(3, 1)));
         assert_eq!(history.after(Zxid::new(3, 1)), None);
+    }
+
+    /// Behind every transaction stands the next one, whether its place was counted or searched.
+    #[test]
+    fn goes_from_one_to_the_next() {
+        let zxids: Vec<_> =
+            (5..=8).map(|counter| Zxid::new(1, counter)).chain((1..=3).map(|c| Zxid::new(4, c))).collect();
+        let mut history = history(&zxids);
+        for pair in [Zxid::new(1, 4)].iter().chain(&zxids).zip(&zxids) {
+            assert_eq!(history.after(*pair.0).map(|entry| entry.zxid), Some(*pair.1));
+        }
+        assert_eq!(history.after(Zxid::new(4, 3)), None);
+        assert_eq!(history.after(Zxid::new(1, 7_000)).map(|entry| entry.zxid), Some(Zxid::new(4, 1)));
+        history.trim(Zxid::new(4, 3));
+        assert_eq!(history.after(Zxid::new(1, 8)).map(|entry| entry.zxid), Some(Zxid::new(4, 1)));
+        assert_eq!(history.after(Zxid::new(4, 1)).map(|entry| entry.zxid), Some(Zxid::new(4, 2)));
     }
 
     #[test]

@@ -34,6 +34,10 @@ pub(crate) struct Member {
     pub(crate) peer: Box<dyn Membership>,
     /// What the peer wants done and nobody has looked at yet.
     pub(crate) wanted: Vec<Action>,
+    /// An empty list that takes the place of `wanted` while somebody looks: it happens for every packet.
+    pub(crate) spare: Vec<Action>,
+    /// Room in which a transaction is encoded.
+    pub(crate) encoded: Vec<u8>,
     pub(crate) decided: VecDeque<Decided>,
     pub(crate) orders: OrderQueue,
     /// Connections that have asked for a session since this server serves.
@@ -46,6 +50,8 @@ impl Member {
         Member {
             peer,
             wanted,
+            spare: Vec::new(),
+            encoded: Vec::new(),
             decided: VecDeque::new(),
             orders: OrderQueue::default(),
             lanes: BTreeSet::new(),

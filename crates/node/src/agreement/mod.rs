@@ -61,9 +61,9 @@ impl Agreement {
                 standalone.proposed(zxid);
             }
             Agreement::Member(member) => {
-                let mut bytes = Vec::new();
-                entry.encode(&mut bytes);
-                let entry = Entry { zxid, bytes: bytes.into() };
+                member.encoded.clear();
+                entry.encode(&mut member.encoded);
+                let entry = Entry { zxid, bytes: member.encoded.as_slice().into() };
                 member.peer.propose(entry, now.monotonic_ms, &mut member.wanted);
             }
         }

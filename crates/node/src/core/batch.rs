@@ -102,7 +102,10 @@ impl BatchBuilder {
             AfterAppend::Continue
         };
         let transactions = std::mem::take(&mut self.transactions);
-        Some(LogBatch { bytes: std::mem::take(&mut self.bytes), first, last, transactions, after })
+        // The next batch is probably about as large: it need not grow step by step.
+        let room = Vec::with_capacity(self.bytes.len());
+        let bytes = std::mem::replace(&mut self.bytes, room);
+        Some(LogBatch { bytes, first, last, transactions, after })
     }
 
     /// Half fixed, half random, so that the members of an ensemble do not take their snapshots together.

@@ -18,8 +18,13 @@ impl Node {
         while let Some(member) = self.desk.member()
             && !member.wanted.is_empty()
         {
-            for action in std::mem::take(&mut member.wanted) {
+            let spare = std::mem::take(&mut member.spare);
+            let mut actions = std::mem::replace(&mut member.wanted, spare);
+            for action in actions.drain(..) {
                 self.react(action, replica, lanes, now);
+            }
+            if let Some(member) = self.desk.member() {
+                member.spare = actions;
             }
         }
     }

@@ -113,6 +113,7 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
     let mut start = 0;
     let mut receiver: Option<Receiver> = None;
     let mut told = Instant::now();
+    let mut events = Vec::new();
     loop {
         shared.inbox.urgent_room().await;
         buffer.drain(..start);
@@ -121,7 +122,6 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
         if reader.read_buf(&mut buffer).await? == 0 {
             return Ok(());
         }
-        let mut events = Vec::new();
         loop {
             if let Some(receiving) = &mut receiver {
                 let (used, tree) = receiving.feed(&buffer[start..])?;
@@ -143,7 +143,7 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
         }
         let amount = events.len();
         if amount > 0 {
-            shared.inbox.put(|delivery| delivery.urgent.extend(events));
+            shared.inbox.put(|delivery| delivery.urgent.append(&mut events));
             shared.core.attend(&shared.inbox, amount);
         }
     }

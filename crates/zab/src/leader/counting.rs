@@ -1,8 +1,6 @@
 //! When something is decided: a quorum has it on disk; this leader's own disk has its vote like any other. From
 //! the proposal of a configuration on, a quorum of the old one and a quorum of the new one.
 
-use std::collections::BTreeSet;
-
 use zebu_proto::{ServerId, Zxid};
 
 use super::{Leader, Step};
@@ -64,16 +62,9 @@ fn decided(member: &Member, acks: &Acks) -> Option<Zxid> {
 
 /// The last transaction that a quorum has.
 fn decided_by(quorum: &QuorumRule, acks: &Acks) -> Option<Zxid> {
-    let mut acks = acks.clone();
-    acks.sort_by_key(|(_, zxid)| std::cmp::Reverse(*zxid));
-    let mut servers = BTreeSet::new();
-    for (server, zxid) in acks {
-        servers.insert(server);
-        if quorum.is_quorum(&servers) {
-            return Some(zxid);
-        }
-    }
-    None
+    let has = |voter, wanted| acks.iter().any(|&(server, zxid)| server == voter && zxid >= wanted);
+    let candidates = acks.iter().map(|&(_, zxid)| zxid);
+    candidates.filter(|&wanted| quorum.is_quorum_of(|voter| has(voter, wanted))).max()
 }
 
 #[cfg(test)]

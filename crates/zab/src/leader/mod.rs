@@ -255,13 +255,11 @@ impl Leader {
         self.step.epoch()
     }
 
-    /// Does something with a learner that is in the history of this epoch.
-    fn teach<R>(
-        &mut self,
-        link: LinkId,
-        member: &Member,
-        lesson: impl FnOnce(&mut LearnerLink, &Course<'_>) -> R,
-    ) -> Option<R> {
+    /// The learners, and what those move along that are in the history of this epoch.
+    fn class<'a>(
+        &'a mut self,
+        member: &'a Member,
+    ) -> Option<(&'a mut BTreeMap<LinkId, LearnerLink>, Course<'a>)> {
         let config = match &self.step {
             Step::Synchronising(_) => member.last_seen_text(),
             _ => &member.settings.config,
@@ -275,7 +273,18 @@ impl Leader {
             activated: &self.activated,
             window: member.settings.window,
         };
-        self.learners.get_mut(&link).map(|learner| lesson(learner, &course))
+        Some((&mut self.learners, course))
+    }
+
+    /// Does something with a learner that is in the history of this epoch.
+    fn teach<R>(
+        &mut self,
+        link: LinkId,
+        member: &Member,
+        lesson: impl FnOnce(&mut LearnerLink, &Course<'_>) -> R,
+    ) -> Option<R> {
+        let (learners, course) = self.class(member)?;
+        learners.get_mut(&link).map(|learner| lesson(learner, &course))
     }
 
     fn send(&mut self, link: LinkId, packet: Packet, out: &mut Vec<Action>) {
@@ -285,9 +294,9 @@ impl Leader {
     }
 
     fn pump_all(&mut self, member: &Member, out: &mut Vec<Action>) {
-        let links: Vec<LinkId> = self.links().collect();
-        for link in links {
-            self.pump(link, member, out);
+        let Some((learners, course)) = self.class(member) else { return };
+        for (&link, learner) in learners {
+            learner.pump(link, &course, out);
         }
     }
 

@@ -109,19 +109,13 @@ impl Hierarchy {
         self.weight.get(&server).copied()
     }
 
-    /// Whether these servers are a quorum.
-    pub fn is_quorum(&self, servers: &BTreeSet<ServerId>) -> bool {
-        let mut reached: BTreeMap<i64, i64> = BTreeMap::new();
-        for server in servers {
-            if let (Some(group), Some(weight)) = (self.group.get(server), self.weight(*server)) {
-                *reached.entry(*group).or_insert(0) += weight;
-            }
-        }
-        let won = self
-            .group_weight
-            .iter()
-            .filter(|(group, total)| reached.get(group).is_some_and(|reached| *reached > **total / 2))
-            .count();
+    /// Whether the voters of whom this holds are a quorum.
+    pub fn is_quorum_of(&self, holds: impl Fn(ServerId) -> bool) -> bool {
+        let reached = |group: i64| -> i64 {
+            let members = self.group.iter().filter(|(_, of)| **of == group).map(|(server, _)| *server);
+            members.filter(|server| holds(*server)).filter_map(|server| self.weight(server)).sum()
+        };
+        let won = self.group_weight.iter().filter(|(group, total)| reached(**group) > **total / 2).count();
         won > self.group_weight.len() / 2
     }
 }
@@ -135,7 +129,7 @@ mod tests {
     }
 
     fn is_quorum(hierarchy: &Hierarchy, ids: &[i64]) -> bool {
-        hierarchy.is_quorum(&servers(ids).into_iter().collect())
+        hierarchy.is_quorum_of(|server| ids.contains(&server.0))
     }
 
     #[test]

@@ -53,9 +53,17 @@ impl QuorumRule {
 
     /// Whether these servers are a quorum. Those that may not vote do not count.
     pub fn is_quorum(&self, servers: &BTreeSet<ServerId>) -> bool {
+        self.is_quorum_of(|voter| servers.contains(&voter))
+    }
+
+    /// Whether the voters of whom this holds are a quorum. It is asked for every acknowledgement, so nothing is
+    /// collected.
+    pub fn is_quorum_of(&self, holds: impl Fn(ServerId) -> bool) -> bool {
         match self {
-            QuorumRule::Majority { voters } => servers.intersection(voters).count() > voters.len() / 2,
-            QuorumRule::Hierarchy(hierarchy) => hierarchy.is_quorum(servers),
+            QuorumRule::Majority { voters } => {
+                voters.iter().filter(|voter| holds(**voter)).count() > voters.len() / 2
+            }
+            QuorumRule::Hierarchy(hierarchy) => hierarchy.is_quorum_of(holds),
         }
     }
 }
