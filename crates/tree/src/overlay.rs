@@ -41,6 +41,8 @@ pub struct Overlay {
     ephemerals: BTreeMap<SessionId, BTreeSet<Arc<str>>>,
     /// The tree digest after everything pending; only meaningful while something is.
     pub(crate) digest: i64,
+    /// Room for the way back of the request that is being decided; empty between requests.
+    pub(crate) undo: Vec<(Arc<str>, Option<Record>)>,
 }
 
 impl Overlay {
@@ -51,6 +53,7 @@ impl Overlay {
             order: VecDeque::new(),
             ephemerals: BTreeMap::new(),
             digest: 0,
+            undo: Vec::new(),
         }
     }
 

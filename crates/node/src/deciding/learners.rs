@@ -1,6 +1,8 @@
 //! What learners ask of their leader: writes and syncs of their clients, and whether a session lives. A learner is
 //! believed who its client is; whether it may do something is decided here.
 
+use std::sync::Arc;
+
 use zebu_proto::client::{Request, RequestError, WriteRequest};
 use zebu_proto::quorum::{Packet, Touch};
 use zebu_proto::{ErrorCode, Id, OpCode, Reader, SessionId};
@@ -21,7 +23,7 @@ struct Forwarded<'a> {
     cxid: i32,
     op: Option<OpCode>,
     record: &'a [u8],
-    auth: Option<Vec<Id>>,
+    auth: Option<Arc<[Id]>>,
 }
 
 impl Decider {
@@ -88,7 +90,7 @@ impl Decider {
         if request == WriteRequest::CloseSession {
             self.sessions.close(forwarded.session);
         }
-        let credentials: Credentials = forwarded.auth.into_iter().flatten().collect();
+        let credentials = forwarded.auth.map(Credentials::from).unwrap_or_default();
         let wanted = Wanted {
             session: forwarded.session,
             cxid: forwarded.cxid,

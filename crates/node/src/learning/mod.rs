@@ -119,7 +119,7 @@ impl Learner {
             None => self.syncing.push_back((lane, slot)),
             Some(kind) => self.forwarding.push(session, xid, kind, Origin::Request { lane, slot }),
         }
-        let auth = Some(credentials.iter().cloned().collect());
+        let auth = Some(credentials.shared());
         tell(desk, Packet::Request { session, cxid: xid, op, payload: record, auth });
     }
 }

@@ -1,5 +1,7 @@
 //! What a leader does for its own clients and for those of its learners.
 
+use std::sync::Arc;
+
 use zebu_node::{CloseReason, LaneId, LeaderClients, NodeSettings, Order, Phase};
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::quorum::{Packet, Touch};
@@ -20,7 +22,7 @@ const TIMEOUT_MS: i32 = 6000;
 
 fn request(session: SessionId, cxid: i32, ask: &Ask) -> Packet {
     let auth = Some(vec![Id::new("ip", "10.0.0.9")]);
-    Packet::Request { session, cxid, op: ask.op, payload: ask.body.clone().into(), auth }
+    Packet::Request { session, cxid, op: ask.op, payload: ask.body.clone().into(), auth: auth.map(Arc::from) }
 }
 
 fn create_session(session: SessionId) -> Packet {
@@ -117,7 +119,7 @@ fn the_learner_is_believed_who_its_client_is() {
     decided(&mut leader, LINK, AWAY, &create_with_acl("/mine", acl));
     let mut as_id = |id: Option<Id>| {
         let ask = set("/mine", "");
-        let auth = id.map(|id| vec![id]);
+        let auth = id.map(|id| [id].into());
         let packet = Packet::Request { session: AWAY, cxid: 4, op: ask.op, payload: ask.body.into(), auth };
         leader.hear_learner(LINK, packet);
         leader.decide_all().pop().unwrap().txn

@@ -146,7 +146,7 @@ fn the_leader_is_told_who_asks() {
     member.world.send_as(lane, 3, &set("/a", ""));
     let Packet::Request { auth: Some(ids), .. } = member.said().pop().unwrap() else { panic!("a request") };
     let digest = digest_id("me:pw", DigestAlgorithm::Sha1);
-    assert_eq!(ids, [Id::new("ip", "127.0.0.1"), Id::new("digest", digest)]);
+    assert_eq!(*ids, [Id::new("ip", "127.0.0.1"), Id::new("digest", digest)]);
 }
 
 #[test]

@@ -77,7 +77,7 @@ mod tests {
             cxid: 1,
             op: 1,
             payload: b"abc".as_slice().into(),
-            auth: Some(vec![Id::new("ip", "1.2.3.4"), Id::new("digest", "a:b")]),
+            auth: Some([Id::new("ip", "1.2.3.4"), Id::new("digest", "a:b")].into()),
         };
         let mut bytes = Vec::new();
         packet.encode(&mut bytes);

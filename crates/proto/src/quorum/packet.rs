@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::acl::Id;
 use crate::ids::{ServerId, SessionId, Zxid};
-use crate::jute::{Buffer, DecodeError, Jute, Reader, encode_bytes};
+use crate::jute::{Buffer, DecodeError, Jute, Reader, encode_bytes, encode_count};
+use crate::quorum::KnownAuth;
 
 /// The protocol version that every learner since 3.4 announces.
 pub const LEARNER_PROTOCOL: i32 = 0x1_0000;
@@ -47,7 +48,7 @@ pub enum Packet {
         /// The request record.
         payload: Arc<[u8]>,
         /// Who the client is; null for a new session.
-        auth: Option<Vec<Id>>,
+        auth: Option<Arc<[Id]>>,
     },
     /// A transaction to be logged.
     Proposal {
@@ -206,7 +207,13 @@ impl Packet {
                     op.encode(out);
                     out.extend_from_slice(payload);
                 });
-                auth.encode(out);
+                match auth {
+                    Some(ids) => {
+                        encode_count(ids.len(), out);
+                        ids.iter().for_each(|id| id.encode(out));
+                    }
+                    None => no_auth(out),
+                }
             }
             Packet::Proposal { zxid, entry } => bytes_packet(kind::PROPOSAL, zxid.0, entry, out),
             Packet::Ack { zxid } => bare_packet(kind::ACK, zxid.0, out),
@@ -261,10 +268,22 @@ impl Packet {
 
     /// Reads a packet that is there as a whole.
     pub fn decode(reader: &mut Reader<'_>) -> Result<Packet, DecodeError> {
+        Packet::decode_as(reader, |reader| Ok(Option::<Vec<Id>>::decode(reader)?.map(Arc::from)))
+    }
+
+    /// Reads a packet that is all that the reader has; identities that are known are shared.
+    pub fn decode_knowing(reader: &mut Reader<'_>, known: &mut KnownAuth) -> Result<Packet, DecodeError> {
+        Packet::decode_as(reader, |reader| known.decode(reader))
+    }
+
+    fn decode_as(
+        reader: &mut Reader<'_>,
+        auth: impl FnOnce(&mut Reader<'_>) -> Result<Option<Arc<[Id]>>, DecodeError>,
+    ) -> Result<Packet, DecodeError> {
         let number = reader.int()?;
         let zxid = Zxid(reader.long()?);
         let data = reader.buffer()?;
-        let auth = Option::<Vec<Id>>::decode(reader)?;
+        let auth = auth(reader)?;
         let mut body = Reader::new(data.unwrap_or_default());
         Ok(match number {
             kind::REQUEST => Packet::Request {

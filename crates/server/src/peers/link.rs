@@ -9,8 +9,8 @@ use tokio::net::tcp::OwnedReadHalf;
 use tracing::debug;
 use zebu_proto::Reader;
 use zebu_proto::jute::DecodeError;
-use zebu_proto::quorum::Packet;
 use zebu_proto::quorum::measure::{Measured, measure_packet};
+use zebu_proto::quorum::{KnownAuth, Packet};
 use zebu_zab::{Event, LinkId};
 
 use super::links::Links;
@@ -114,6 +114,7 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
     let mut receiver: Option<Receiver> = None;
     let mut told = Instant::now();
     let mut events = Vec::new();
+    let mut known = KnownAuth::default();
     loop {
         shared.inbox.urgent_room().await;
         buffer.drain(..start);
@@ -132,7 +133,7 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
                 links.keep_received(link, tree);
                 events.push(Urgent::Peer(Event::SnapshotReceived { link }));
             }
-            let Some((packet, length)) = next_packet(&buffer[start..], field_max)? else { break };
+            let Some((packet, length)) = next_packet(&buffer[start..], field_max, &mut known)? else { break };
             start += length;
             let Some(packet) = packet else { continue };
             sync_report::received(link, &packet);
@@ -151,14 +152,18 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
 
 /// The packet at the front, if it is there as a whole. A packet of a kind that is not known is skipped, as
 /// members of other releases do.
-fn next_packet(bytes: &[u8], field_max: usize) -> io::Result<Option<(Option<Packet>, usize)>> {
+fn next_packet(
+    bytes: &[u8],
+    field_max: usize,
+    known: &mut KnownAuth,
+) -> io::Result<Option<(Option<Packet>, usize)>> {
     let invalid = |error: DecodeError| io::Error::new(io::ErrorKind::InvalidData, error);
     let length = match measure_packet(bytes, field_max) {
         Measured::Complete { length } => length,
         Measured::Partial => return Ok(None),
         Measured::Refused(error) => return Err(invalid(error)),
     };
-    match Packet::decode(&mut Reader::new(&bytes[..length])) {
+    match Packet::decode_knowing(&mut Reader::new(&bytes[..length]), known) {
         Ok(packet) => Ok(Some((Some(packet), length))),
         Err(DecodeError::Unknown { .. }) => Ok(Some((None, length))),
         Err(error) => Err(invalid(error)),

@@ -1,6 +1,7 @@
 //! The identities of one connection.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use zebu_proto::Id;
 
@@ -9,7 +10,8 @@ use crate::access::ip_scheme::ip_text;
 /// A set of ids in the order in which they were added. The caller bounds how many there are.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Credentials {
-    ids: Vec<Id>,
+    /// Shared with what is sent about this connection: that is for every request, and they hardly ever change.
+    ids: Arc<[Id]>,
 }
 
 impl Credentials {
@@ -20,14 +22,19 @@ impl Credentials {
 
     /// What every connection starts with: its address.
     pub fn of_peer(address: IpAddr) -> Credentials {
-        Credentials { ids: vec![Id::new("ip", ip_text(address))] }
+        Credentials { ids: [Id::new("ip", ip_text(address))].into() }
     }
 
     /// Adds an id unless it is there.
     pub fn add(&mut self, id: Id) {
         if !self.ids.contains(&id) {
-            self.ids.push(id);
+            self.ids = self.ids.iter().cloned().chain([id]).collect();
         }
+    }
+
+    /// All ids, to be kept.
+    pub fn shared(&self) -> Arc<[Id]> {
+        self.ids.clone()
     }
 
     /// All ids.
@@ -56,6 +63,12 @@ impl<'a> IntoIterator for &'a Credentials {
     type IntoIter = std::slice::Iter<'a, Id>;
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
+    }
+}
+
+impl From<Arc<[Id]>> for Credentials {
+    fn from(ids: Arc<[Id]>) -> Credentials {
+        Credentials { ids }
     }
 }
 

@@ -27,7 +27,8 @@ pub(super) struct Stage<'a, 'c> {
 impl<'a, 'c> Stage<'a, 'c> {
     pub(super) fn new(tree: &'a Tree, overlay: &'a mut Overlay, context: &'a PrepareContext<'c>) -> Self {
         let digest = if overlay.is_empty() { tree.digest } else { overlay.digest };
-        Stage { tree, context, overlay, undo: Vec::new(), digest, digest_before: digest }
+        let undo = std::mem::take(&mut overlay.undo);
+        Stage { tree, context, overlay, undo, digest, digest_before: digest }
     }
 
     /// What the tree will hash to.
@@ -43,6 +44,7 @@ impl<'a, 'c> Stage<'a, 'c> {
     pub(super) fn keep(&mut self) {
         self.overlay.digest = self.digest;
         self.overlay.commit(self.context.header.zxid, self.undo.drain(..).map(|(path, _)| path));
+        self.overlay.undo = std::mem::take(&mut self.undo);
     }
 
     /// The overlay is again as it was.
@@ -50,6 +52,7 @@ impl<'a, 'c> Stage<'a, 'c> {
         for (path, before) in self.undo.drain(..).rev() {
             self.overlay.replace(&path, before);
         }
+        self.overlay.undo = std::mem::take(&mut self.undo);
         self.digest = self.digest_before;
     }
 

@@ -16,10 +16,12 @@ impl Leader {
     /// Commits what a quorum has. What a new configuration decides alone is counted when it is in effect.
     pub(super) fn count_acks(&mut self, member: &mut Member, now_ms: i64, out: &mut Vec<Action>) {
         while matches!(self.step, Step::Established { .. } | Step::HandingOver { .. }) {
-            let acks = self.acks(member);
-            let Some(decided) = decided(member, &acks).filter(|zxid| *zxid > member.committed()) else {
-                return;
-            };
+            let mut acks = std::mem::take(&mut self.acks);
+            acks.clear();
+            acks.extend(self.acks(member));
+            let decided = decided(member, &acks);
+            self.acks = acks;
+            let Some(decided) = decided.filter(|zxid| *zxid > member.committed()) else { return };
             assert!(decided <= member.history.last(), "{decided} was acknowledged, but never proposed");
             member.commit(decided, out);
             if let Some(zxid) = member.activate_through(decided, out) {
@@ -30,17 +32,17 @@ impl Leader {
     }
 
     /// What everybody who may have a say has on disk.
-    pub(super) fn acks(&self, member: &Member) -> Acks {
-        let mut acks = vec![(member.settings.me, member.disk.durable())];
-        for learner in self.learners.values() {
-            if let LearnerStep::Flowing(identity, cursor) = &learner.step
-                && identity.kind == Kind::Follower
-                && matches!(cursor.phase, Phase::Accepted | Phase::UpToDate)
+    pub(super) fn acks(&self, member: &Member) -> impl Iterator<Item = (ServerId, Zxid)> {
+        let own = (member.settings.me, member.disk.durable());
+        std::iter::once(own).chain(self.learners.values().filter_map(|learner| match &learner.step {
+            LearnerStep::Flowing(identity, cursor)
+                if identity.kind == Kind::Follower
+                    && matches!(cursor.phase, Phase::Accepted | Phase::UpToDate) =>
             {
-                acks.push((identity.server, cursor.acked));
+                Some((identity.server, cursor.acked))
             }
-        }
-        acks
+            _ => None,
+        }))
     }
 }
 

@@ -21,6 +21,7 @@ use crate::peer::LearnerStatus;
 use crate::quorum::QuorumRule;
 use crate::role_end::RoleEnd;
 use crate::teaching::{Course, Kind, LearnerLink, LearnerStep, Phase};
+use counting::Acks;
 use reconfig::Leaving;
 use sync::decided;
 
@@ -34,6 +35,8 @@ pub(crate) struct Leader {
     next_beat_ms: i64,
     /// Configurations that have taken effect since this leader leads, and whom each made the leader.
     activated: BTreeMap<Zxid, ServerId>,
+    /// Room to collect acknowledgements in.
+    acks: Acks,
 }
 
 /// How far it has come.
@@ -76,6 +79,7 @@ impl Leader {
             elsewhere: BTreeSet::new(),
             next_beat_ms: now_ms + member.settings.tick_ms / 2,
             activated: BTreeMap::new(),
+            acks: Acks::new(),
         };
         leader.choose_epoch(member, now_ms, out)?;
         Ok(leader)
@@ -143,10 +147,13 @@ impl Leader {
             Event::Packet { link, packet } => {
                 let Some(learner) = self.learners.get_mut(&link) else { return Ok(()) };
                 learner.heard_ms = now_ms;
+                let decides = decides(&packet);
                 if let Err(reason) = self.packet(link, packet, member, out) {
                     self.close(link, reason, out);
                 }
-                return self.progressed(member, now_ms, out);
+                if decides {
+                    return self.progressed(member, now_ms, out);
+                }
             }
             Event::Sent { link, weight } => {
                 if let Some(learner) = self.learners.get_mut(&link) {
@@ -317,6 +324,11 @@ impl Step {
             Step::Synchronising(synchronising) => Some(synchronising.epoch),
         }
     }
+}
+
+/// Whether anything can be decided by a packet: there are many of the others.
+fn decides(packet: &Packet) -> bool {
+    !matches!(packet, Packet::Request { .. } | Packet::PingReply { .. } | Packet::Revalidate { .. })
 }
 
 /// How long a leader waits for each step, and for a learner that is being brought up to date.

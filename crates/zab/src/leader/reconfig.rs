@@ -76,7 +76,7 @@ impl Leader {
             return me;
         }
         let quorum: &QuorumRule = &member.settings.quorum;
-        let acks = self.acks(member).into_iter();
+        let acks = self.acks(member);
         let others = acks.filter(|(server, _)| *server != me && quorum.may_lead(*server));
         others.max_by_key(|&(server, acked)| (acked, server)).map_or(me, |(server, _)| server)
     }
