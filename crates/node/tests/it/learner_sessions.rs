@@ -3,12 +3,14 @@
 use zebu_node::{CloseReason, LaneId, Phase};
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::quorum::{Packet, Touch};
-use zebu_proto::txn::Txn;
-use zebu_proto::{ErrorCode, SessionId};
+use zebu_proto::txn::{Txn, TxnHeader};
+use zebu_proto::{ErrorCode, SessionId, Zxid};
+use zebu_tree::{Policy, Tree};
 
 use crate::client::{get, hello, ping, set, set_watches};
 use crate::learner::{client, created, learner_and_client};
 use crate::scripted::{Member, zxid};
+use crate::world::{START_MS, settings, tree_options};
 
 const ELSEWHERE: SessionId = SessionId(0x0300_0000_0000_0001);
 
@@ -215,4 +217,45 @@ fn watches_are_set_again_after_a_client_came_over() {
     member.deliver(ELSEWHERE, 5, Txn::Create(created("/new", "")));
     member.deliver(ELSEWHERE, 6, Txn::Delete("/a".into()));
     assert_eq!(member.world.received(lane).len(), 2);
+}
+
+/// The id of the first session that a member asks its leader for.
+fn first_id(member: &mut Member) -> SessionId {
+    let lane = member.world.open();
+    member.world.connect(lane, hello(30_000));
+    match member.said()[..] {
+        [Packet::Request { session, .. }] => session,
+        ref said => panic!("{said:?}"),
+    }
+}
+
+/// The clock went back: a member starts in the same millisecond as before, and even draws the same. What it can have
+/// heard of its former life is over when its next client comes.
+#[test]
+fn a_new_session_never_gets_the_id_of_one_that_has_ended() {
+    let begins = Txn::CreateSession { timeout_ms: 5000 };
+    let former = first_id(&mut Member::learner());
+    assert_eq!(first_id(&mut Member::learner()), former);
+    let mut tree = Tree::new(tree_options());
+    let header = TxnHeader { session: former, cxid: 0, zxid: Zxid::new(0, 1), time_ms: START_MS };
+    tree.apply(&header, &begins, &mut |_| ());
+
+    let mut in_its_log = Member::over(tree, settings(), Policy::default());
+    in_its_log.deliver(former, 0, Txn::CloseSession(None));
+    in_its_log.follow();
+    assert_ne!(first_id(&mut in_its_log), former);
+
+    let mut in_what_it_lacked = Member::new();
+    in_what_it_lacked.deliver(former, 0, begins.clone());
+    in_what_it_lacked.deliver(former, 0, Txn::CloseSession(None));
+    in_what_it_lacked.follow();
+    assert_ne!(first_id(&mut in_what_it_lacked), former);
+
+    let mut in_a_whole_state = Member::new();
+    let mut tree = Tree::new(tree_options());
+    tree.apply(&header, &begins, &mut |_| ());
+    in_a_whole_state.world.replica.replace_tree(tree);
+    in_a_whole_state.follow();
+    in_a_whole_state.deliver(former, 0, Txn::CloseSession(None));
+    assert_ne!(first_id(&mut in_a_whole_state), former);
 }
