@@ -2,7 +2,7 @@
 //! waited for it run before the next one changes the tree again.
 
 use zebu_proto::txn::{DIGEST_VERSION, TxnEntry};
-use zebu_tree::{DigestMode, Outcome};
+use zebu_tree::DigestMode;
 
 use super::{CommitError, Node, Role};
 use crate::agreement::{Agreement, Decided, Origin, Proposal};
@@ -95,13 +95,7 @@ impl Node {
                 debug_assert_eq!(proposal.origin, Origin::Nobody, "a learner finds out who waits");
                 learner.finish(&mut self.desk, &proposal.entry, &outcome, replica, lanes, now);
             }
-            Role::Reading(_) | Role::Idle => {
-                if outcome == Outcome::SessionCreated {
-                    // What is heard of while nobody is served may be of a former life, and over before it is served.
-                    self.desk.ids.go_beyond(proposal.entry.header.session);
-                }
-                self.desk.give_up(proposal.origin, lanes);
-            }
+            Role::Reading(_) | Role::Idle => self.desk.give_up(proposal.origin, lanes),
         }
         1
     }

@@ -33,8 +33,8 @@ pub(crate) struct Desk {
 impl Desk {
     pub(crate) fn new(settings: NodeSettings, agreement: Agreement, replica: &Replica, now: Moment) -> Desk {
         let mut random = Random::new(settings.seed);
-        let mut ids = SessionIds::new(settings.server_id, now.wall_ms, &mut random);
-        ids.go_beyond_all(replica.tree.sessions());
+        let known = replica.tree.sessions();
+        let ids = SessionIds::new(settings.server_id, now.wall_ms, &mut random, known);
         Desk {
             agreement,
             throttle: ConnectionThrottle::new(settings.throttle.clone(), now.monotonic_ms),

@@ -23,8 +23,6 @@ impl Node {
         now: Moment,
     ) {
         self.desk.term += 1;
-        // The state may be another one than that of the start.
-        self.desk.ids.go_beyond_all(replica.tree.sessions());
         self.order(Order::Serve(serving));
         self.role = match serving {
             Serving::Leading { .. } => {

@@ -1,8 +1,9 @@
 //! New session ids: the server in the top byte, then the start time, then a counter.
 //!
 //! A client may come back with the id of a session that has ended, so an id is given out once. The time keeps starts
-//! apart as long as the clock goes forward. Where it went back, ids go on behind every one that this server hears of
-//! from its former lives, and for those that nobody remembers the counter begins anywhere.
+//! apart as long as the clock goes forward. Where it went back to an earlier start, sessions of that one may still be
+//! known, and then another millisecond is taken; for those that nobody remembers the counter begins anywhere. It does
+//! not help to begin behind what is known: that is where the ids are that have ended.
 
 use std::collections::BTreeMap;
 
@@ -27,10 +28,30 @@ pub struct SessionIds {
 }
 
 impl SessionIds {
-    /// Starts the sequence.
-    pub fn new(server_id: u8, now_ms: i64, random: &mut Random) -> SessionIds {
-        let time = ((now_ms as u64) << COUNTER_BITS) & BELOW_SERVER;
-        SessionIds { server_id, next: time | random.below(1 << COUNTER_BITS) }
+    /// Starts the sequence, away from the sessions that are known.
+    pub fn new(
+        server_id: u8,
+        now_ms: i64,
+        random: &mut Random,
+        known: &BTreeMap<SessionId, i32>,
+    ) -> SessionIds {
+        let counter = random.below(1 << COUNTER_BITS);
+        let mut time_ms = now_ms as u64;
+        // Each session is in the way of two milliseconds at most.
+        while SessionIds::is_near(server_id, time_ms, known) {
+            time_ms = time_ms.wrapping_add(1);
+        }
+        SessionIds { server_id, next: below_server(time_ms) | counter }
+    }
+
+    /// Whether a session of this server is known that began its id in this millisecond, or in the next, where the
+    /// counter may run over to.
+    fn is_near(server_id: u8, time_ms: u64, known: &BTreeMap<SessionId, i32>) -> bool {
+        [time_ms, time_ms.wrapping_add(1)].into_iter().any(|time_ms| {
+            let first = below_server(time_ms);
+            let last = first | ((1 << COUNTER_BITS) - 1);
+            known.range(with_server(server_id, first)..=with_server(server_id, last)).next().is_some()
+        })
     }
 
     /// Whether a session may have this id.
@@ -43,36 +64,25 @@ impl SessionIds {
         (session.0 >> SERVER_SHIFT) as u8 == server_id
     }
 
-    /// There was this session before this server gave out ids: if it made that one itself, it goes on behind it.
-    pub fn go_beyond(&mut self, session: SessionId) {
-        let below_server = session.0 as u64 & BELOW_SERVER;
-        if SessionIds::are_made_by(self.server_id, session) && below_server >= self.next {
-            self.next = (below_server + 1) & BELOW_SERVER;
-        }
-    }
-
-    /// The same for all of them.
-    pub fn go_beyond_all(&mut self, sessions: &BTreeMap<SessionId, i32>) {
-        let (first, last) = (self.with_server(0), self.with_server(BELOW_SERVER));
-        if let Some((&latest, _)) = sessions.range(first..=last).next_back() {
-            self.go_beyond(latest);
-        }
-    }
-
     /// The next id.
     pub fn take(&mut self) -> SessionId {
         loop {
-            let session = self.with_server(self.next);
+            let session = with_server(self.server_id, self.next);
             self.next = (self.next + 1) & BELOW_SERVER;
             if SessionIds::is_usable(session) {
                 return session;
             }
         }
     }
+}
 
-    fn with_server(&self, below_server: u64) -> SessionId {
-        SessionId((u64::from(self.server_id) << SERVER_SHIFT | below_server) as i64)
-    }
+/// The time in an id. Of a date only the lower bits fit.
+fn below_server(time_ms: u64) -> u64 {
+    (time_ms << COUNTER_BITS) & BELOW_SERVER
+}
+
+fn with_server(server_id: u8, below_server: u64) -> SessionId {
+    SessionId((u64::from(server_id) << SERVER_SHIFT | below_server) as i64)
 }
 
 #[cfg(test)]
@@ -82,7 +92,12 @@ mod tests {
     const NOW_MS: i64 = 1_784_300_000_123;
 
     fn ids(server_id: u8, now_ms: i64) -> SessionIds {
-        SessionIds::new(server_id, now_ms, &mut Random::new(5))
+        SessionIds::new(server_id, now_ms, &mut Random::new(5), &BTreeMap::new())
+    }
+
+    fn ids_beside(known: &[SessionId], server_id: u8, now_ms: i64) -> SessionIds {
+        let known = known.iter().map(|&session| (session, 4000)).collect();
+        SessionIds::new(server_id, now_ms, &mut Random::new(5), &known)
     }
 
     #[test]
@@ -99,31 +114,41 @@ mod tests {
 
     #[test]
     fn two_starts_in_the_same_millisecond_differ() {
-        let starts: std::collections::BTreeSet<i64> =
-            (0..100).map(|seed| SessionIds::new(1, NOW_MS, &mut Random::new(seed)).take().0).collect();
+        let start = |seed| SessionIds::new(1, NOW_MS, &mut Random::new(seed), &BTreeMap::new());
+        let starts: std::collections::BTreeSet<i64> = (0..100).map(|seed| start(seed).take().0).collect();
         assert!(starts.len() > 90, "{} of a hundred", starts.len());
     }
 
     #[test]
-    fn ids_go_on_behind_those_of_former_lives() {
+    fn a_start_whose_sessions_are_known_is_not_repeated() {
         for server_id in [1, 127, 128, 255] {
-            let later = ids(server_id, NOW_MS + 5000).take();
-            let mut now = ids(server_id, NOW_MS);
-            let first = now.take();
-            now.go_beyond(SessionId(first.0 - 1));
-            now.go_beyond(ids(server_id ^ 1, NOW_MS + 9000).take());
-            assert_eq!(now.take().0, first.0 + 1, "neither an older one nor one of another server");
-            let known = [ids(server_id ^ 1, NOW_MS + 9000).take(), first, later, SessionId(0x55)];
-            now.go_beyond_all(&known.into_iter().map(|session| (session, 4000)).collect());
-            assert_eq!(now.take().0, later.0 + 1);
+            let mut former = ids(server_id, NOW_MS);
+            let given: Vec<SessionId> = (0..100).map(|_| former.take()).collect();
+            for known in [given[0], given[50], given[99]] {
+                let mut again = ids_beside(&[known, SessionId(0x55)], server_id, NOW_MS);
+                assert!((0..100).all(|_| !given.contains(&again.take())));
+            }
+            let of_another = ids(server_id ^ 1, NOW_MS).take();
+            assert_eq!(ids_beside(&[of_another], server_id, NOW_MS).take(), given[0]);
         }
+    }
+
+    /// Of a start that was later by the clock some sessions live, and those with the next ids have ended.
+    #[test]
+    fn ids_do_not_run_into_those_of_a_later_date() {
+        let mut former = ids(1, NOW_MS + 5000);
+        let given: Vec<SessionId> = (0..100).map(|_| former.take()).collect();
+        let mut now = ids_beside(&given[..50], 1, NOW_MS);
+        assert!((0..100).all(|_| !given.contains(&now.take())));
     }
 
     #[test]
     fn the_end_of_the_range_is_not_another_server() {
-        let mut of_first = ids(1, NOW_MS);
-        of_first.go_beyond(SessionId(0x01ff_ffff_ffff_ffff));
-        assert_eq!(of_first.take(), SessionId(0x0100_0000_0000_0000));
+        let mut last = SessionIds { server_id: 1, next: BELOW_SERVER };
+        assert_eq!(last.take(), SessionId(0x01ff_ffff_ffff_ffff));
+        assert_eq!(last.take(), SessionId(0x0100_0000_0000_0000));
+        let mut beside = ids_beside(&[SessionId(0x01ff_ffff_ffff_ffff)], 1, 0xff_ffff_ffff);
+        assert_eq!(beside.take().0 >> 16, 0x01_00_0000_0000, "the time runs over, not the server");
     }
 
     #[test]
