@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(last.take(), SessionId(0x01ff_ffff_ffff_ffff));
         assert_eq!(last.take(), SessionId(0x0100_0000_0000_0000));
         let mut beside = ids_beside(&[SessionId(0x01ff_ffff_ffff_ffff)], 1, 0xff_ffff_ffff);
-        assert_eq!(beside.take().0 >> 16, 0x01_00_0000_0000, "the time runs over, not the server");
+        assert_eq!(beside.take().0 >> 16, 0x0100_0000_0000, "the time runs over, not the server");
     }
 
     #[test]
