@@ -223,30 +223,30 @@ impl Shape {
             shape.distant = Some((server, random.skewed(shape.tick() / 20, shape.tick() / 2)));
         }
         shape.draw_members();
-        shape.make_room_in_epochs();
+        shape.make_room_in_attempts();
         shape
     }
 
-    /// Some clients know so many addresses of servers that are so far away that they mostly give up before their
-    /// session is there, and each attempt leaves one that begins and ends. If an epoch has no room for those, it
-    /// ends before anybody is answered, again and again: there would be nothing that the servers could do better.
-    /// So there is room for as many as are begun while a leader may be looked for.
-    fn make_room_in_epochs(&mut self) {
-        let attempt = self.attempt();
-        // To the server, to the leader, to the others and all the way back.
-        let hops = 6 * self.latency.high + 4 * self.turn;
-        if attempt < hops + 2 * self.disk.sync_high {
-            let attempts = (self.init_limit + self.sync_limit) * self.tick() / attempt;
-            let transactions = 2 * attempts * self.clients as u64;
-            self.last_counter = self.last_counter.max(transactions as u32);
+    /// Some clients know so many addresses of servers that are so far away that they would give up before their
+    /// session is there, again and again, and what they begin and leave keeps everybody busy: there would be nothing
+    /// that the servers could do better. Their sessions are longer, so that an attempt has time for the whole way.
+    fn make_room_in_attempts(&mut self) {
+        // A connection is there and back; then to the server, to the leader, to the others and all the way back.
+        let way = 8 * self.latency.high + 5 * self.turn + 2 * self.disk.sync_high;
+        if self.attempt() < way {
+            self.workload.session_timeout_ms = self.addresses() * way.div_ceil(MS);
         }
     }
 
     /// How long a client waits for one server before it turns to the next: all have a share of the session's time.
     fn attempt(&self) -> Time {
         const LEAST_MS: u64 = 200;
-        let addresses = (self.client_ports().len() * self.servers()) as u64;
-        (self.workload.session_timeout_ms / addresses).max(LEAST_MS) * MS
+        (self.workload.session_timeout_ms / self.addresses()).max(LEAST_MS) * MS
+    }
+
+    /// How many addresses a client knows.
+    fn addresses(&self) -> u64 {
+        (self.client_ports().len() * self.servers()) as u64
     }
 
     /// The ports that clients try. Where members change, they may be at the other one by now.

@@ -22,13 +22,21 @@ fn seeds_that_have_found_something() {
     }
 }
 
-/// A voter that could not be cut where its leader asked (two of them), and epochs without room for those who give up.
+/// A voter that could not be cut where its leader asked (474089, 554670), and clients that gave up before they could
+/// have a session.
 #[test]
 fn seeds_that_were_not_answered_in_time() {
-    for seed in [402_906, 474_089, 554_670] {
+    for seed in [402_906, 474_089, 554_670, 833_172, 994_520] {
         let report = run_seed(seed);
         assert!(report.violation.is_none(), "seed {seed}: {:?}", report.violation);
     }
+}
+
+/// A clock that went back, to the millisecond of an earlier start.
+#[test]
+fn a_seed_that_gave_a_session_id_twice() {
+    let report = run_seed(980_816);
+    assert!(report.violation.is_none(), "{:?}", report.violation);
 }
 
 /// Fingerprints are the same in every build: debug, release, this machine, another one. A change of the

@@ -31,13 +31,15 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    pub(crate) fn new(settings: NodeSettings, agreement: Agreement, now: Moment) -> Desk {
+    pub(crate) fn new(settings: NodeSettings, agreement: Agreement, replica: &Replica, now: Moment) -> Desk {
         let mut random = Random::new(settings.seed);
+        let known = replica.tree.sessions();
+        let ids = SessionIds::new(settings.server_id, now.wall_ms, &mut random, known);
         Desk {
             agreement,
-            ids: SessionIds::new(settings.server_id, now.wall_ms),
             throttle: ConnectionThrottle::new(settings.throttle.clone(), now.monotonic_ms),
             batch: BatchBuilder::new(&settings, &mut random),
+            ids,
             random,
             nobody: Credentials::default(),
             term: 0,

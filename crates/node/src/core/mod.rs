@@ -66,7 +66,7 @@ impl Node {
     /// A standalone server takes over a replica that was just loaded: its sessions get a full timeout from now.
     pub fn new(settings: NodeSettings, replica: &Replica, now: Moment) -> Node {
         let agreement = Agreement::Standalone(Standalone::new(replica.last_zxid()));
-        let desk = Desk::new(settings, agreement, now);
+        let desk = Desk::new(settings, agreement, replica, now);
         let role = Role::Deciding(Box::new(Decider::new(&desk, Upstream::Standalone, replica, now)));
         Node { desk, role }
     }
@@ -97,7 +97,7 @@ impl Node {
     }
 
     fn of_member(settings: NodeSettings, member: Member, replica: &Replica, now: Moment) -> Node {
-        let desk = Desk::new(settings, Agreement::Member(Box::new(member)), now);
+        let desk = Desk::new(settings, Agreement::Member(Box::new(member)), replica, now);
         let mut node = Node { desk, role: Role::Idle };
         node.settle(replica, &mut NoLanes, now);
         node

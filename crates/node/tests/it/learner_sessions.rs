@@ -3,12 +3,14 @@
 use zebu_node::{CloseReason, LaneId, Phase};
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::quorum::{Packet, Touch};
-use zebu_proto::txn::Txn;
-use zebu_proto::{ErrorCode, SessionId};
+use zebu_proto::txn::{Txn, TxnHeader};
+use zebu_proto::{ErrorCode, SessionId, Zxid};
+use zebu_tree::{Policy, Tree};
 
 use crate::client::{get, hello, ping, set, set_watches};
 use crate::learner::{client, created, learner_and_client};
 use crate::scripted::{Member, zxid};
+use crate::world::{START_MS, settings, tree_options};
 
 const ELSEWHERE: SessionId = SessionId(0x0300_0000_0000_0001);
 
@@ -215,4 +217,30 @@ fn watches_are_set_again_after_a_client_came_over() {
     member.deliver(ELSEWHERE, 5, Txn::Create(created("/new", "")));
     member.deliver(ELSEWHERE, 6, Txn::Delete("/a".into()));
     assert_eq!(member.world.received(lane).len(), 2);
+}
+
+/// The id of the first session that a member asks its leader for.
+fn first_id(member: &mut Member) -> SessionId {
+    let lane = member.world.open();
+    member.world.connect(lane, hello(30_000));
+    match member.said()[..] {
+        [Packet::Request { session, .. }] => session,
+        ref said => panic!("{said:?}"),
+    }
+}
+
+/// The clock went back: a member starts in the same millisecond as before, and even draws the same. What its log knows
+/// of its former life is over when its next client comes.
+#[test]
+fn a_new_session_never_gets_the_id_of_one_that_has_ended() {
+    let former = first_id(&mut Member::learner());
+    assert_eq!(first_id(&mut Member::learner()), former);
+    let mut tree = Tree::new(tree_options());
+    let header = TxnHeader { session: former, cxid: 0, zxid: Zxid::new(0, 1), time_ms: START_MS };
+    tree.apply(&header, &Txn::CreateSession { timeout_ms: 5000 }, &mut |_| ());
+
+    let mut member = Member::over(tree, settings(), Policy::default());
+    member.deliver(former, 0, Txn::CloseSession(None));
+    member.follow();
+    assert_ne!(first_id(&mut member), former);
 }

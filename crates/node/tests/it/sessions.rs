@@ -269,6 +269,27 @@ fn a_new_session_never_gets_the_id_of_a_living_one() {
     assert_eq!(world.replica.tree().sessions().len(), 6);
 }
 
+/// A session that was there at the start may be over when the next client comes, and its client may still come back.
+#[test]
+fn a_new_session_never_gets_the_id_of_one_that_has_ended() {
+    let mut world = World::new();
+    let lane = world.client_with(5000);
+    let former = world.session(lane);
+    let mut world = world.restart();
+    world.run_until(expires_ms(world.now.monotonic_ms, 5000));
+    assert!(world.replica.tree().sessions().is_empty());
+    let lane = world.client();
+    assert_ne!(world.session(lane), former);
+    // What is over at the start is not remembered, but the counter begins elsewhere.
+    world.call(lane, close_session());
+    let former = world.session(lane);
+    world.settings.seed += 1;
+    let mut world = world.restart();
+    assert!(world.replica.tree().sessions().is_empty());
+    let lane = world.client();
+    assert_ne!(world.session(lane), former);
+}
+
 /// A connection's end is told to the core some time after the connection is gone.
 #[test]
 fn a_session_does_not_expire_because_its_connection_just_left() {
