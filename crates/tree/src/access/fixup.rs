@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use zebu_proto::{Acl, ErrorCode};
+use zebu_proto::{Acl, ErrorCode, Id};
 
 use crate::access::Provider;
 use crate::access::credentials::Credentials;
@@ -43,43 +43,49 @@ impl From<AclError> for Refusal {
     }
 }
 
-/// The list as it is stored: without duplicates, `auth` replaced by who the caller is.
+/// The list as it is stored: without duplicates, `auth` replaced by who the caller is. Most lists are that already,
+/// and stay what they are.
 pub fn fixup_acl(
-    acl: Option<&[Acl]>,
+    acl: Option<Vec<Acl>>,
     credentials: &Credentials,
     policy: &Policy,
 ) -> Result<Vec<Acl>, AclError> {
-    let mut fixed = Vec::new();
-    let acl = acl.unwrap_or_default();
+    let acl = without_duplicates(acl.unwrap_or_default())?;
     if acl.is_empty() {
         return Err(AclError::Invalid);
     }
-    for entry in without_duplicates(acl)? {
+    let mut has_auth = false;
+    for entry in &acl {
         match (entry.id.scheme.as_deref().ok_or(AclError::Invalid)?, entry.id.id.as_deref()) {
-            ("auth", _) => expand_auth(entry.perms, credentials, policy, &mut fixed)?,
-            ("world", Some("anyone")) => fixed.push(entry.clone()),
+            ("auth", _) => {
+                authenticated(credentials, policy).next().ok_or(AclError::Invalid)?;
+                has_auth = true;
+            }
+            ("world", Some("anyone")) => {}
             ("world", None) => return Err(AclError::NullId),
             (scheme, id) => {
                 let provider = Provider::of(scheme, policy).ok_or(AclError::Invalid)?;
                 if !provider.is_valid(id.ok_or(AclError::NullId)?) {
                     return Err(AclError::Invalid);
                 }
-                fixed.push(entry.clone());
             }
         }
     }
-    Ok(fixed)
+    Ok(if has_auth { expand_auth(acl, credentials, policy) } else { acl })
 }
 
 /// Every entry once, in order. ZooKeeper compares an entry with those before it field by field and breaks
 /// on the first null that it has to look at; so a null is an error of its own only if nothing before it
 /// shares the fields in front of it.
-fn without_duplicates(acl: &[Acl]) -> Result<Vec<&Acl>, AclError> {
-    let mut kept = Vec::with_capacity(acl.len());
+fn without_duplicates(mut acl: Vec<Acl>) -> Result<Vec<Acl>, AclError> {
+    if acl.len() < 2 {
+        return Ok(acl);
+    }
+    let mut first = Vec::with_capacity(acl.len());
     let mut entries = BTreeSet::new();
     let mut permissions = BTreeSet::new();
     let mut schemes = BTreeSet::new();
-    for entry in acl {
+    for entry in &acl {
         let (scheme, id) = (entry.id.scheme.as_deref(), entry.id.id.as_deref());
         let breaks = match (scheme, id) {
             (None, _) => permissions.contains(&entry.perms),
@@ -89,38 +95,43 @@ fn without_duplicates(acl: &[Acl]) -> Result<Vec<&Acl>, AclError> {
         if breaks {
             return Err(AclError::NullId);
         }
-        if entries.insert(entry) {
-            kept.push(entry);
-        }
+        first.push(entries.insert(entry));
         permissions.insert(entry.perms);
         schemes.insert((entry.perms, scheme));
     }
-    Ok(kept)
+    let mut first = first.into_iter();
+    acl.retain(|_| first.next().unwrap_or(true));
+    Ok(acl)
 }
 
-fn expand_auth(
-    permissions: i32,
-    credentials: &Credentials,
-    policy: &Policy,
-    fixed: &mut Vec<Acl>,
-) -> Result<(), AclError> {
-    let before = fixed.len();
-    for id in credentials {
-        let provider = id.scheme.as_deref().and_then(|scheme| Provider::of(scheme, policy));
-        if provider.is_some_and(Provider::is_authenticated) {
-            fixed.push(Acl { perms: permissions, id: id.clone() });
+/// The list with the ids of the caller in the place of `auth`.
+fn expand_auth(acl: Vec<Acl>, credentials: &Credentials, policy: &Policy) -> Vec<Acl> {
+    let mut expanded = Vec::new();
+    for entry in acl {
+        if entry.id.scheme.as_deref() == Some("auth") {
+            let ids = authenticated(credentials, policy);
+            expanded.extend(ids.map(|id| Acl { perms: entry.perms, id: id.clone() }));
+        } else {
+            expanded.push(entry);
         }
     }
-    if fixed.len() == before { Err(AclError::Invalid) } else { Ok(()) }
+    expanded
+}
+
+/// The ids of the caller that somebody has vouched for.
+fn authenticated<'a>(credentials: &'a Credentials, policy: &'a Policy) -> impl Iterator<Item = &'a Id> {
+    credentials.iter().filter(|id| {
+        let provider = id.scheme.as_deref().and_then(|scheme| Provider::of(scheme, policy));
+        provider.is_some_and(Provider::is_authenticated)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zebu_proto::Id;
 
     fn fix(acl: &[Acl], ids: &[Id]) -> Result<Vec<Acl>, AclError> {
-        fixup_acl(Some(acl), &ids.iter().cloned().collect(), &Policy::default())
+        fixup_acl(Some(acl.to_vec()), &ids.iter().cloned().collect(), &Policy::default())
     }
 
     #[test]

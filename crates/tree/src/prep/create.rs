@@ -11,30 +11,28 @@ use crate::path;
 use crate::prep::stage::Stage;
 use crate::quota;
 
-pub(super) fn prepare(stage: &mut Stage<'_, '_>, request: CreateRequest) -> Result<Txn, Refusal> {
+pub(super) fn prepare(stage: &mut Stage<'_, '_>, mut request: CreateRequest) -> Result<Txn, Refusal> {
     let mode = check_flags(stage, &request)?;
     if mode.is_ephemeral() { stage.context.ephemeral_session } else { stage.context.session }?;
-    let requested = request.path.as_deref().ok_or(Refusal::Broken)?;
-    let (parent_path, _) = path::split_target(requested)?;
-    if quota::breaks_apache(requested) && !mode.is_sequential() {
+    let requested = request.path.take().ok_or(Refusal::Broken)?;
+    let (parent_path, _) = path::split_target(&requested)?;
+    if quota::breaks_apache(&requested) && !mode.is_sequential() {
         return Err(ErrorCode::BadArguments.into());
     }
-    let acl = stage.fixup_acl(request.acl.as_deref())?;
+    let acl = stage.fixup_acl(request.acl.take())?;
     let parent = stage.get(parent_path)?;
     stage.permit(&parent.acl, Permissions::CREATE)?;
-    let path: Box<str> = if mode.is_sequential() {
-        format!("{requested}{:010}", parent.stat.cversion).into()
-    } else {
-        requested.into()
-    };
-    path::validate(&path)?;
-    if stage.exists(&path) {
+    let numbered: Option<Box<str>> =
+        mode.is_sequential().then(|| format!("{requested}{:010}", parent.stat.cversion).into());
+    let path = numbered.as_deref().unwrap_or(&requested);
+    path::validate(path)?;
+    if stage.exists(path) {
         return Err(ErrorCode::NodeExists.into());
     }
     if parent.session.is_some() {
         return Err(ErrorCode::NoChildrenForEphemerals.into());
     }
-    stage.tree.check_create_quota(&path, &request.data, stage.context.policy)?;
+    stage.tree.check_create_quota(path, &request.data, stage.context.policy)?;
 
     let owner = owner_of(&request, mode, stage.context.header.session.0);
     let (zxid, time) = (stage.zxid(), stage.context.header.time_ms);
@@ -56,8 +54,9 @@ pub(super) fn prepare(stage: &mut Stage<'_, '_>, request: CreateRequest) -> Resu
         ephemeral_owner: owner,
         ..StatPersisted::default()
     };
-    stage.insert(&path, &request.data, &acl, stat);
+    stage.insert(path, &request.data, &acl, stat);
 
+    let path = numbered.unwrap_or(requested);
     let (data, acl, ttl_ms) = (request.data, Some(acl), request.ttl_ms);
     let ephemeral = mode.is_ephemeral();
     Ok(match request.op {

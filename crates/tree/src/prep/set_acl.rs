@@ -12,7 +12,7 @@ pub(super) fn prepare(stage: &mut Stage<'_, '_>, request: SetAclRequest) -> Resu
     stage.context.session?;
     let path = request.path.ok_or(ErrorCode::BadArguments)?;
     path::validate(&path)?;
-    let acl = stage.fixup_acl(request.acl.as_deref())?;
+    let acl = stage.fixup_acl(request.acl)?;
     let node = stage.get(&path)?;
     stage.permit(&node.acl, Permissions::ADMIN)?;
     let version = next_version(node.stat.aversion, request.version)?;

@@ -142,7 +142,7 @@ impl<'a, 'c> Stage<'a, 'c> {
     }
 
     /// The list as it will be stored.
-    pub(super) fn fixup_acl(&self, acl: Option<&[Acl]>) -> Result<Vec<Acl>, Refusal> {
+    pub(super) fn fixup_acl(&self, acl: Option<Vec<Acl>>) -> Result<Vec<Acl>, Refusal> {
         Ok(access::fixup_acl(acl, self.context.credentials, self.context.policy)?)
     }
 
