@@ -5,7 +5,6 @@
 //! and out of the outbox.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use zebu_proto::client::connect::{ConnectResponse, ReadOnlyField};
 use zebu_proto::client::watch::{EventType, WatcherEvent};
@@ -120,7 +119,7 @@ pub(crate) enum Answer {
 #[derive(Debug)]
 pub(crate) enum Work {
     Write(ReplyShape),
-    Read(ReadRequest<'static>, Arc<Credentials>),
+    Read(ReadRequest<'static>, Credentials),
     Answer(Answer, Then),
 }
 
@@ -147,8 +146,8 @@ pub struct Lane {
     pub phase: Phase,
     /// Its session, kept after the end for reports.
     pub session: Option<LaneSession>,
-    /// Who the client is. Shared: a request keeps the credentials of the moment it was received.
-    pub credentials: Arc<Credentials>,
+    /// Who the client is. A request keeps those of the moment at which it was received.
+    pub credentials: Credentials,
     /// Monotonic milliseconds of the last request.
     pub touched_ms: i64,
     /// Counters for reports.
@@ -168,7 +167,7 @@ impl Lane {
             id,
             phase: Phase::Handshake,
             session: None,
-            credentials: Arc::new(credentials),
+            credentials,
             touched_ms: now_ms,
             stats: LaneStats::new(established_ms),
             service: Service { upstream: Upstream::Standalone, term: 0 },

@@ -47,7 +47,7 @@ pub struct Submission {
     /// What is asked.
     pub demand: Demand,
     /// The client's credentials when the request was received.
-    pub credentials: Arc<Credentials>,
+    pub credentials: Credentials,
     /// Monotonic milliseconds of the receipt.
     pub received_ms: i64,
     /// What the connection was accepted into.
@@ -175,9 +175,8 @@ impl Replica {
     fn authenticate(&self, lane: &mut Lane, asked: Asked, packet: &AuthPacket) {
         let accepted = access::authenticate(packet.scheme.as_deref(), packet.auth.as_deref(), &self.policy);
         let added = accepted.is_ok_and(|ids| {
-            let credentials = Arc::make_mut(&mut lane.credentials);
-            ids.into_iter().for_each(|id| credentials.add(id));
-            credentials.len() <= CREDENTIALS_MAX
+            ids.into_iter().for_each(|id| lane.credentials.add(id));
+            lane.credentials.len() <= CREDENTIALS_MAX
         });
         let (error, then) = if added {
             (None, Then::Continue)

@@ -129,7 +129,8 @@ const ENSEMBLES: &str = "Three servers of one kind on the same machine and disk,
 too; CPU and memory are the sum of the three processes.";
 const FIXED_RATE: &str = "Half of what Apache does at most with 32 sessions and 32 requests in flight, sent by 8 sessions \
 whether or not answers come; latency from when each request was due. *fdatasync alone* overwrites 512 bytes of a file \
-on the same disk, before each round.";
+on the same disk, before each round; *machine stands still* is the part of the time in which a thread per core that only \
+looks at the clock is held up for half a millisecond or longer, just as often.";
 const CEILING: &str =
     "A server that decodes nothing and answers every frame with a constant of the size of a real reply.";
 const SCALING: &str = "By nodes: 32 sessions with 32 requests in flight on one server whose tree grows, all leaves used. \

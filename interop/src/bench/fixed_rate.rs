@@ -11,6 +11,7 @@ use zebu_bench::Pace;
 use super::bare_sync::{self, BareSync};
 use super::contender::Contender;
 use super::middle::median;
+use super::pauses::{self, Pauses};
 use super::side::Side;
 use super::table::{Table, figure, ratio};
 use super::target::Target;
@@ -35,6 +36,9 @@ pub(crate) struct Outcome {
     pub(crate) zebu: Side,
     /// Once before each round.
     pub(crate) bare: Vec<BareSync>,
+    /// Once before each round.
+    #[serde(default)]
+    pub(crate) pauses: Vec<Pauses>,
 }
 
 impl Outcome {
@@ -58,9 +62,10 @@ pub(crate) fn run(plan: &Plan, contenders: &[Contender; 2], runtime: &Runtime) -
         let apache_at_most = measure(&most, runtime)?.operations_per_second;
         let rate = (apache_at_most / 2.0).max(1.0) as u32;
         println!("{mix}: Apache does {apache_at_most:.0} a second at most, both get {rate}");
-        let (mut rounds, mut bare) = ([Vec::new(), Vec::new()], Vec::new());
+        let (mut rounds, mut bare, mut pauses) = ([Vec::new(), Vec::new()], Vec::new(), Vec::new());
         for _ in 0..plan.rounds.max(1) {
             bare.push(bare_sync::measure(BARE)?);
+            pauses.push(pauses::measure(BARE));
             for (target, reports) in targets.iter().zip(&mut rounds) {
                 let mut load = scenario.load(target, plan.warm_up, plan.duration);
                 load.pace = Pace::PerSecond(rate);
@@ -68,7 +73,7 @@ pub(crate) fn run(plan: &Plan, contenders: &[Contender; 2], runtime: &Runtime) -
             }
         }
         let [apache, zebu] = rounds.map(Side::of);
-        outcomes.push(Outcome { mix: mix.to_owned(), apache_at_most, rate, apache, zebu, bare });
+        outcomes.push(Outcome { mix: mix.to_owned(), apache_at_most, rate, apache, zebu, bare, pauses });
     }
     Ok(outcomes)
 }
@@ -89,6 +94,8 @@ pub(crate) fn table(outcomes: &[Outcome]) -> Table {
         "fdatasync alone p50 ms",
         "p99 ms",
         "CPU us",
+        "machine stands still",
+        "longest ms",
     ]);
     for outcome in outcomes {
         let Outcome { mix, rate, apache, zebu, .. } = outcome;
@@ -107,6 +114,8 @@ pub(crate) fn table(outcomes: &[Outcome]) -> Table {
             ms(outcome.bare_p50_us()),
             ms(outcome.bare_p99_us()),
             figure(median(outcome.bare.iter().map(|bare| bare.cpu_us))),
+            format!("{:.2} %", 100.0 * median(outcome.pauses.iter().map(|pauses| pauses.share))),
+            figure(median(outcome.pauses.iter().map(|pauses| pauses.longest_ms))),
         ]);
     }
     table

@@ -16,6 +16,7 @@ mod machine;
 mod measured;
 mod middle;
 mod occasions;
+mod pauses;
 mod plot;
 mod scaling;
 mod side;

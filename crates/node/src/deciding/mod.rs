@@ -188,7 +188,7 @@ impl Decider {
                     self.sessions.close(session);
                 }
                 let origin = Origin::Request { lane, slot };
-                let credentials = Some(&*credentials);
+                let credentials = Some(&credentials);
                 let wanted = Wanted { session, cxid: xid, request, origin, credentials, via: Via::Here };
                 self.propose(desk, wanted, replica, lanes, now);
             }
