@@ -15,8 +15,14 @@ const BYTES_MAX: usize = 256;
 /// What one link has brought.
 #[derive(Debug, Default)]
 pub struct KnownAuth {
-    /// Lists with their encoded form. Empty before the first one.
-    places: Vec<Option<(Box<[u8]>, Arc<[Id]>)>>,
+    /// Empty before the first one.
+    places: Vec<Option<Known>>,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    encoded: Box<[u8]>,
+    ids: Arc<[Id]>,
 }
 
 impl KnownAuth {
@@ -24,17 +30,17 @@ impl KnownAuth {
     pub(super) fn decode(&mut self, reader: &mut Reader<'_>) -> Result<Option<Arc<[Id]>>, DecodeError> {
         let encoded = reader.rest();
         let place = place_of(encoded);
-        if let Some(Some((known, ids))) = self.places.get(place)
-            && **known == *encoded
+        if let Some(Some(known)) = self.places.get(place)
+            && *known.encoded == *encoded
         {
-            return Ok(Some(ids.clone()));
+            return Ok(Some(known.ids.clone()));
         }
         let ids: Option<Arc<[Id]>> = Option::<Vec<Id>>::decode(reader)?.map(Arc::from);
         if let Some(ids) = &ids
             && encoded.len() <= BYTES_MAX
         {
             self.places.resize(PLACES, None);
-            self.places[place] = Some((encoded.into(), ids.clone()));
+            self.places[place] = Some(Known { encoded: encoded.into(), ids: ids.clone() });
         }
         Ok(ids)
     }
