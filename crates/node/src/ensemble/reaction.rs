@@ -8,6 +8,7 @@ use super::orders::{DiskOrder, Order};
 use crate::agreement::{Agreement, Decided, read};
 use crate::clock::Moment;
 use crate::core::{Desk, Node, Role};
+use crate::deciding::TakenUp;
 use crate::lane::Lanes;
 use crate::replica::Replica;
 
@@ -15,11 +16,21 @@ impl Node {
     /// Does what the peer wants until it wants nothing more.
     pub(crate) fn settle(&mut self, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
         self.mind_solitude(lanes, now);
-        while let Some(member) = self.desk.member()
-            && !member.wanted.is_empty()
-        {
-            for action in std::mem::take(&mut member.wanted) {
-                self.react(action, replica, lanes, now);
+        loop {
+            while let Some(member) = self.desk.member()
+                && !member.wanted.is_empty()
+            {
+                for action in std::mem::take(&mut member.wanted) {
+                    self.react(action, replica, lanes, now);
+                }
+            }
+            // What was just heard may be what others wait for.
+            let taken_up = match &mut self.role {
+                Role::Deciding(decider) => decider.take_up(&mut self.desk, replica, lanes, now),
+                Role::Learning(_) | Role::Reading(_) | Role::Idle => TakenUp::Nothing,
+            };
+            if taken_up == TakenUp::Nothing {
+                return;
             }
         }
     }

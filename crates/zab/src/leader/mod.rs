@@ -5,6 +5,7 @@ mod broadcast;
 mod counting;
 mod discovery;
 mod liveness;
+mod pulse;
 mod reconfig;
 mod sync;
 
@@ -21,6 +22,7 @@ use crate::peer::LearnerStatus;
 use crate::quorum::QuorumRule;
 use crate::role_end::RoleEnd;
 use crate::teaching::{Course, Kind, LearnerLink, LearnerStep, Phase};
+use pulse::Pulse;
 use reconfig::Leaving;
 use sync::decided;
 
@@ -32,6 +34,7 @@ pub(crate) struct Leader {
     /// Servers that have another leader, or are one. Not asked for any more once this one is established.
     elsewhere: BTreeSet<ServerId>,
     next_beat_ms: i64,
+    pulse: Pulse,
     /// Configurations that have taken effect since this leader leads, and whom each made the leader.
     activated: BTreeMap<Zxid, ServerId>,
 }
@@ -75,6 +78,7 @@ impl Leader {
             learners: BTreeMap::new(),
             elsewhere: BTreeSet::new(),
             next_beat_ms: now_ms + member.settings.tick_ms / 2,
+            pulse: Pulse::new(),
             activated: BTreeMap::new(),
         };
         leader.choose_epoch(member, now_ms, out)?;
@@ -143,6 +147,9 @@ impl Leader {
             Event::Packet { link, packet } => {
                 let Some(learner) = self.learners.get_mut(&link) else { return Ok(()) };
                 learner.heard_ms = now_ms;
+                if let Packet::PingReply { zxid, .. } = packet {
+                    self.ping_answered(link, zxid, member, now_ms, out);
+                }
                 if let Err(reason) = self.packet(link, packet, member, out) {
                     self.close(link, reason, out);
                 }
@@ -276,12 +283,6 @@ impl Leader {
             window: member.settings.window,
         };
         self.learners.get_mut(&link).map(|learner| lesson(learner, &course))
-    }
-
-    fn send(&mut self, link: LinkId, packet: Packet, out: &mut Vec<Action>) {
-        if let Some(learner) = self.learners.get_mut(&link) {
-            learner.send(link, packet, out);
-        }
     }
 
     fn pump_all(&mut self, member: &Member, out: &mut Vec<Action>) {
