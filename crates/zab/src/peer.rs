@@ -210,10 +210,7 @@ impl Peer {
 
     /// Whether a quorum has answered a ping that this leader sent then or later: until then, nobody else led.
     pub fn has_quorum_since(&self, since_ms: i64) -> bool {
-        match &self.role {
-            Role::Leading(leader) => leader.has_quorum_since(since_ms),
-            Role::Settling { .. } | Role::Looking | Role::Learning(_) | Role::Retired => false,
-        }
+        matches!(&self.role, Role::Leading(leader) if leader.has_quorum_since(since_ms))
     }
 
     /// Asks whether a quorum is still there. Once [`Peer::has_answered`] knows the ping, it is certain that nobody else
@@ -227,10 +224,7 @@ impl Peer {
 
     /// Whether a quorum has answered this ping, or a later one.
     pub fn has_answered(&self, ping: PingNumber) -> bool {
-        match &self.role {
-            Role::Leading(leader) => leader.has_answered(ping),
-            Role::Settling { .. } | Role::Looking | Role::Learning(_) | Role::Retired => false,
-        }
+        matches!(&self.role, Role::Leading(leader) if leader.has_answered(ping))
     }
 
     /// Sends a packet to the leader that this server serves under.

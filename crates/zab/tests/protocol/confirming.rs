@@ -110,9 +110,10 @@ fn pings_that_nobody_answers_are_not_waited_for() {
     desk.packet(link, Packet::AckEpoch { last: LAST, current_epoch: 5 });
     desk.packet(link, Packet::Ack { zxid: Zxid::new(6, 0) });
     desk.wait(3 * BEAT_MS);
-    let pings = desk.actions.iter().filter(|action| {
-        matches!(action, zebu_zab::Action::Send { packet: Packet::Ping { .. }, .. })
-    });
+    let pings = desk
+        .actions
+        .iter()
+        .filter(|action| matches!(action, zebu_zab::Action::Send { packet: Packet::Ping { .. }, .. }));
     assert!(pings.count() >= 2);
     assert_eq!(desk.peer.serving(), None);
     desk.finish_disk();
