@@ -62,3 +62,12 @@ fn every_seed_has_a_shape_of_its_own() {
     different.dedup();
     assert_eq!(different.len(), described.len());
 }
+
+/// A leader that its followers had left said that sessions live: to its own clients, and to those of an observer.
+#[test]
+fn seeds_whose_leases_were_too_long() {
+    for seed in [397_679, 731_642] {
+        let report = run_seed(seed);
+        assert!(report.violation.is_none(), "seed {seed}: {:?}", report.violation);
+    }
+}

@@ -26,6 +26,10 @@ impl LinkId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IoId(pub u64);
 
+/// The place of a ping among those of a leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PingNumber(pub u64);
+
 /// What was found when the log was asked for old transactions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogRead {

@@ -8,7 +8,7 @@ use zebu_proto::{ServerId, Zxid};
 use crate::action::{Action, CloseReason, Serving};
 use crate::election::{self, Decision, Elector};
 use crate::entry::Entry;
-use crate::event::{Event, LinkId};
+use crate::event::{Event, LinkId, PingNumber};
 use crate::leader::Leader;
 use crate::learner::{Learner, Start, Targets, mixed};
 use crate::member::Member;
@@ -206,6 +206,25 @@ impl Peer {
         if let Role::Leading(leader) = &mut self.role {
             leader.answer(link, after, packet, &self.member, out);
         }
+    }
+
+    /// Whether a quorum has answered a ping that this leader sent then or later: until then, nobody else led.
+    pub fn has_quorum_since(&self, since_ms: i64) -> bool {
+        matches!(&self.role, Role::Leading(leader) if leader.has_quorum_since(since_ms))
+    }
+
+    /// Asks whether a quorum is still there. Once [`Peer::has_answered`] knows the ping, it is certain that nobody else
+    /// led at the moment of this call.
+    pub fn ask_quorum(&mut self, now_ms: i64, out: &mut Vec<Action>) -> PingNumber {
+        match &mut self.role {
+            Role::Leading(leader) => leader.ask_quorum(&self.member, now_ms, out),
+            Role::Settling { .. } | Role::Looking | Role::Learning(_) | Role::Retired => PingNumber(u64::MAX),
+        }
+    }
+
+    /// Whether a quorum has answered this ping, or a later one.
+    pub fn has_answered(&self, ping: PingNumber) -> bool {
+        matches!(&self.role, Role::Leading(leader) if leader.has_answered(ping))
     }
 
     /// Sends a packet to the leader that this server serves under.

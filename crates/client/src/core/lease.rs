@@ -20,12 +20,14 @@
 //! A touch that comes too late is not taken for one in time: the end of the session was decided before it, so it is
 //! told to the learner before the answer to the sync, and the learner closes the connection.
 //!
-//! A leader that was deposed still answers syncs until it notices, syncLimit ticks after its last word from a
-//! quorum. The others look for a new leader after as long a silence, and the new one gives every session a full
-//! timeout from then on. The two may miss each other by two ticks, of a ping and of ticks that are counted whole:
-//! [`REPORT`] takes them off where a session lasts seven ticks or more, otherwise the election must last as long.
-//! Not covered are followers that leave a leader which does not notice and still has clients: a quorum that is
-//! restarted behind a cut. Only a write that a quorum agrees to could tell, and that is what fencing is for.
+//! A leader may be deposed and not know it; the new one gives every session a full timeout from its own beginning.
+//! Zebu's answers a connect request only when a quorum has answered a ping that it sent after the request had come, and a
+//! sync only if it sent such a ping no more than [`REPORT`] of the shortest session before: nobody else had begun then.
+//! ZooKeeper's answers until it notices, syncLimit ticks after its last word from a quorum. The others look for a new
+//! leader after as long a silence. The two may miss each other by two ticks, of a ping and of ticks that are counted
+//! whole: [`REPORT`] takes them off where a session lasts seven ticks or more, otherwise the election must last as long.
+//! Not covered are followers that leave a leader of ZooKeeper which does not notice and still has clients: a quorum that
+//! is restarted behind a cut. Only a write that a quorum agrees to could tell, and that is what fencing is for.
 //!
 //! Behind an observer master a touch takes two reports; there a session must last four ticks.
 

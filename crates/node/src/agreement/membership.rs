@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
-use zebu_zab::{Action, Configuration, Entry, Event, LinkId, Peer, Status};
+use zebu_zab::{Action, Configuration, Entry, Event, LinkId, Peer, PingNumber, Status};
 
 /// A place in an ensemble. See [`Peer`] for what each function promises.
 pub trait Membership: Debug + Send {
@@ -30,6 +30,12 @@ pub trait Membership: Debug + Send {
     fn has_handed_over(&self) -> bool;
     /// What is going on.
     fn status(&self) -> Status;
+    /// Whether a quorum has answered a ping that this leader sent then or later.
+    fn has_quorum_since(&self, since_ms: i64) -> bool;
+    /// Asks whether a quorum is still there.
+    fn ask_quorum(&mut self, now_ms: i64, out: &mut Vec<Action>) -> PingNumber;
+    /// Whether a quorum has answered this ping, or a later one.
+    fn has_answered(&self, ping: PingNumber) -> bool;
     /// Whether it looks for a leader, and has a state that could be shown meanwhile.
     fn is_cut_off(&self) -> bool {
         false
@@ -91,6 +97,18 @@ impl Membership for Peer {
 
     fn status(&self) -> Status {
         self.status()
+    }
+
+    fn has_quorum_since(&self, since_ms: i64) -> bool {
+        self.has_quorum_since(since_ms)
+    }
+
+    fn ask_quorum(&mut self, now_ms: i64, out: &mut Vec<Action>) -> PingNumber {
+        self.ask_quorum(now_ms, out)
+    }
+
+    fn has_answered(&self, ping: PingNumber) -> bool {
+        self.has_answered(ping)
     }
 
     fn is_cut_off(&self) -> bool {

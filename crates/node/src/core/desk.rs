@@ -3,6 +3,7 @@
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::{ErrorCode, Zxid};
 use zebu_tree::Credentials;
+use zebu_zab::PingNumber;
 
 use super::batch::BatchBuilder;
 use crate::agreement::{Agreement, Member, Origin};
@@ -13,6 +14,19 @@ use crate::replica::Replica;
 use crate::session::SessionIds;
 use crate::settings::{LocalSessionSupport, NodeSettings};
 use crate::throttle::{Admission, Arrival, ConnectionThrottle};
+
+/// Parts of the shortest session timeout that a client's lease is shorter than its session, of [`MARGIN_OF`].
+const MARGIN: i64 = 5;
+const MARGIN_OF: i64 = 16;
+
+/// How much has to be known before somebody is told that this server leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Certainty {
+    /// It led a moment ago. Clients take off as much from what the answer to a sync tells them.
+    Recently,
+    /// It leads now. A client whose session lives counts from the moment when it asked.
+    Now,
+}
 
 #[derive(Debug)]
 pub(crate) struct Desk {
@@ -53,6 +67,30 @@ impl Desk {
     /// because the next leader may have begun already, who does not know of it.
     pub(crate) fn can_confirm(&self) -> bool {
         self.agreement.next_zxid().is_some()
+    }
+
+    /// The ping that a quorum has to answer before it is certain that this server leads; `None` if it is certain now, or
+    /// if there will be no answer at all.
+    pub(crate) fn doubt(&mut self, certainty: Certainty, now: Moment) -> Option<PingNumber> {
+        if !self.can_confirm() {
+            return None;
+        }
+        let margin_ms = i64::from(self.settings.session_timeout_ms_min) * MARGIN / MARGIN_OF;
+        let member = self.member()?;
+        let is_certain = match certainty {
+            Certainty::Recently => member.peer.has_quorum_since(now.monotonic_ms - margin_ms),
+            Certainty::Now => false,
+        };
+        if is_certain {
+            return None;
+        }
+        let ping = member.peer.ask_quorum(now.monotonic_ms, &mut member.wanted);
+        (!member.peer.has_answered(ping)).then_some(ping)
+    }
+
+    /// Whether there is no need to wait for a ping any more.
+    pub(crate) fn is_answered(&self, ping: PingNumber) -> bool {
+        !self.can_confirm() || self.member_ref().is_none_or(|member| member.peer.has_answered(ping))
     }
 
     pub(crate) fn member(&mut self) -> Option<&mut Member> {

@@ -9,10 +9,11 @@ use zebu_proto::{ErrorCode, Id, OpCode, Reader, SessionId};
 use zebu_tree::Credentials;
 use zebu_zab::LinkId;
 
+use super::held::{Matter, Source};
 use super::{Decider, Via, Wanted};
 use crate::agreement::Origin;
 use crate::clock::Moment;
-use crate::core::Desk;
+use crate::core::{Certainty, Desk};
 use crate::lane::Lanes;
 use crate::replica::Replica;
 use crate::session::{Owner, SessionIds, SessionState};
@@ -29,6 +30,49 @@ struct Forwarded<'a> {
 impl Decider {
     /// Takes a packet that is not agreement's business.
     pub(crate) fn hear_learner(
+        &mut self,
+        desk: &mut Desk,
+        link: LinkId,
+        packet: Packet,
+        replica: &Replica,
+        lanes: &mut impl Lanes,
+        now: Moment,
+    ) {
+        let now_ms = now.monotonic_ms;
+        match packet {
+            Packet::PingReply { touched, .. } => {
+                for Touch { session, timeout_ms } in touched {
+                    self.sessions.touch(session, Owner::Link(link), timeout_ms, now_ms);
+                }
+            }
+            Packet::Request { session, op, .. } => {
+                let doubt = if op == OpCode::Sync.wire() {
+                    // The touches of this session come with the answer to the next ping, which may be far behind.
+                    self.sessions.claim(session, Owner::Link(link), now_ms);
+                    desk.doubt(Certainty::Recently, now)
+                } else {
+                    None
+                };
+                if doubt.is_some() || self.held.holds(Source::Link(link)) {
+                    self.held.push(doubt, Matter::Forwarded { link, packet });
+                } else {
+                    self.serve_learner(desk, link, packet, replica, lanes, now);
+                }
+            }
+            Packet::Revalidate { session, timeout_ms } => {
+                self.sessions.touch(session, Owner::Link(link), timeout_ms, now_ms);
+                match desk.doubt(Certainty::Now, now) {
+                    doubt @ Some(_) => self.held.push(doubt, Matter::Question { link, packet }),
+                    None => self.serve_learner(desk, link, packet, replica, lanes, now),
+                }
+            }
+            // Whatever else a learner may say is agreement's business.
+            _ => {}
+        }
+    }
+
+    /// Does what a learner asks for, if anybody may.
+    pub(super) fn serve_learner(
         &mut self,
         desk: &mut Desk,
         link: LinkId,
@@ -54,18 +98,14 @@ impl Decider {
                 // Behind everything that is proposed: some of it may be writes of the former connection.
                 answer(desk, link, Packet::Revalidated { session, valid });
             }
-            Packet::PingReply { touched, .. } => {
-                for Touch { session, timeout_ms } in touched {
-                    self.sessions.touch(session, Owner::Link(link), timeout_ms, now.monotonic_ms);
-                }
-            }
-            // Whatever else a learner may say is agreement's business.
+            // Nothing else is a question.
             _ => {}
         }
     }
 
     /// A learner is gone, and with it the connections of its clients.
     pub(crate) fn lose_learner(&mut self, link: LinkId) {
+        self.held.forget_link(link);
         self.sessions.detach_link(link);
     }
 
@@ -79,8 +119,6 @@ impl Decider {
         now: Moment,
     ) {
         if forwarded.op == Some(OpCode::Sync) {
-            // The touches of this session come with the answer to the next ping, which may be far behind.
-            self.sessions.claim(forwarded.session, Owner::Link(link), now.monotonic_ms);
             if desk.can_confirm() {
                 answer(desk, link, Packet::Sync);
             }

@@ -2,6 +2,7 @@
 //! applied, and when sessions expire.
 
 mod finish;
+mod held;
 mod learners;
 mod local_session;
 mod reaper;
@@ -18,11 +19,13 @@ use zebu_tree::{Credentials, Overlay, PrepareContext};
 
 use crate::agreement::{Origin, Proposal};
 use crate::clock::Moment;
-use crate::core::Desk;
+use crate::core::{Certainty, Desk};
 use crate::lane::{LaneId, LaneSession, Lanes, Upstream};
 use crate::receive::{Demand, Submission};
 use crate::replica::Replica;
 use crate::session::{EndedSessions, LocalSessions, Owner, SessionTracker, TrackerReport, Turn};
+pub(crate) use held::TakenUp;
+use held::{Held, Matter, Source};
 use reaper::Reaper;
 use waiting::Waiting;
 
@@ -35,6 +38,8 @@ pub(crate) struct Decider {
     ended: EndedSessions,
     /// What is answered when the transactions before it are applied.
     waiting: VecDeque<Waiting>,
+    /// What is not taken up before this server knows that it leads.
+    held: Held,
     reaper: Reaper,
     in_flight: VecDeque<Proposal>,
     /// The last transaction that was proposed, or that was there.
@@ -87,6 +92,7 @@ impl Decider {
             local_sessions: LocalSessions::new(desk.local_sessions(), settings.tick_ms),
             ended: EndedSessions::default(),
             waiting: VecDeque::new(),
+            held: Held::default(),
             reaper: Reaper::new(settings, now.monotonic_ms),
             in_flight: VecDeque::new(),
             last: replica.last_zxid(),
@@ -148,10 +154,30 @@ impl Decider {
         for waiting in self.waiting {
             desk.give_up(waiting.origin(), lanes);
         }
+        self.held.give_up(desk, lanes);
     }
 
     /// Takes a request of a client of this server.
     pub(crate) fn write(
+        &mut self,
+        desk: &mut Desk,
+        submission: Submission,
+        replica: &Replica,
+        lanes: &mut impl Lanes,
+        now: Moment,
+    ) {
+        let doubt = match submission.demand {
+            Demand::Sync => desk.doubt(Certainty::Recently, now),
+            Demand::Write(_) => None,
+        };
+        if doubt.is_some() || self.held.holds(Source::Lane(submission.lane)) {
+            self.held.push(doubt, Matter::Request(submission));
+        } else {
+            self.carry_out(desk, submission, replica, lanes, now);
+        }
+    }
+
+    fn carry_out(
         &mut self,
         desk: &mut Desk,
         submission: Submission,

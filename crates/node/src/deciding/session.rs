@@ -5,10 +5,11 @@ use zebu_proto::client::connect::ReadOnlyField;
 use zebu_proto::client::{ConnectRequest, WriteRequest};
 use zebu_proto::password::password_matches;
 
+use super::held::Matter;
 use super::{Decider, Wanted};
 use crate::agreement::Origin;
 use crate::clock::Moment;
-use crate::core::Desk;
+use crate::core::{Certainty, Desk};
 use crate::lane::{CloseReason, LaneId, LaneSession, Lanes, Phase};
 use crate::replica::Replica;
 use crate::session::{Owner, SessionState};
@@ -66,16 +67,41 @@ impl Decider {
         lanes: &mut impl Lanes,
         now: Moment,
     ) {
-        let has_password = password_matches(session.id, request.password.as_deref().unwrap_or_default());
-        if has_password && self.local_sessions.knows(session.id) {
-            self.local_sessions.resume(session, lane, lanes, now);
-        } else if has_password && self.sessions.state(session.id) == Some(SessionState::Open) {
-            self.move_session(session.id, Owner::Lane(lane), session.timeout_ms, lanes, now);
-        } else {
-            lanes.with(lane, |lane| lane.reject(request.read_only));
+        let read_only = request.read_only;
+        if !password_matches(session.id, request.password.as_deref().unwrap_or_default()) {
+            lanes.with(lane, |lane| lane.reject(read_only));
             return;
         }
-        self.accept_in_turn(desk, (lane, session, request.read_only), replica, lanes, now);
+        if self.local_sessions.knows(session.id) {
+            self.local_sessions.resume(session, lane, lanes, now);
+            self.accept_in_turn(desk, (lane, session, read_only), replica, lanes, now);
+            return;
+        }
+        self.sessions.touch(session.id, Owner::Lane(lane), session.timeout_ms, now.monotonic_ms);
+        match desk.doubt(Certainty::Now, now) {
+            doubt @ Some(_) => self.held.push(doubt, Matter::Resume { lane, session, read_only }),
+            None => self.give_session(desk, (lane, session, read_only), replica, lanes, now),
+        }
+    }
+
+    /// Hands a session to a connection that has its password, if it lives.
+    pub(super) fn give_session(
+        &mut self,
+        desk: &mut Desk,
+        (lane, session, read_only): (LaneId, LaneSession, ReadOnlyField),
+        replica: &Replica,
+        lanes: &mut impl Lanes,
+        now: Moment,
+    ) {
+        if lanes.with(lane, |lane| lane.phase) != Some(Phase::Handshake) {
+            return;
+        }
+        if self.sessions.state(session.id) == Some(SessionState::Open) {
+            self.move_session(session.id, Owner::Lane(lane), session.timeout_ms, lanes, now);
+            self.accept_in_turn(desk, (lane, session, read_only), replica, lanes, now);
+        } else {
+            lanes.with(lane, |lane| lane.reject(read_only));
+        }
     }
 
     /// An open session goes on elsewhere; a connection here that it had is closed. One at a learner is closed by

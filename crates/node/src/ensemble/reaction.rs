@@ -8,6 +8,7 @@ use super::orders::{DiskOrder, Order};
 use crate::agreement::{Agreement, Decided, read};
 use crate::clock::Moment;
 use crate::core::{Desk, Node, Role};
+use crate::deciding::TakenUp;
 use crate::lane::Lanes;
 use crate::replica::Replica;
 
@@ -15,16 +16,26 @@ impl Node {
     /// Does what the peer wants until it wants nothing more.
     pub(crate) fn settle(&mut self, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
         self.mind_solitude(lanes, now);
-        while let Some(member) = self.desk.member()
-            && !member.wanted.is_empty()
-        {
-            let spare = std::mem::take(&mut member.spare);
-            let mut actions = std::mem::replace(&mut member.wanted, spare);
-            for action in actions.drain(..) {
-                self.react(action, replica, lanes, now);
+        loop {
+            while let Some(member) = self.desk.member()
+                && !member.wanted.is_empty()
+            {
+                let spare = std::mem::take(&mut member.spare);
+                let mut actions = std::mem::replace(&mut member.wanted, spare);
+                for action in actions.drain(..) {
+                    self.react(action, replica, lanes, now);
+                }
+                if let Some(member) = self.desk.member() {
+                    member.spare = actions;
+                }
             }
-            if let Some(member) = self.desk.member() {
-                member.spare = actions;
+            // What was just heard may be what others wait for.
+            let taken_up = match &mut self.role {
+                Role::Deciding(decider) => decider.take_up(&mut self.desk, replica, lanes, now),
+                Role::Learning(_) | Role::Reading(_) | Role::Idle => TakenUp::Nothing,
+            };
+            if taken_up == TakenUp::Nothing {
+                return;
             }
         }
     }

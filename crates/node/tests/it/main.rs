@@ -7,6 +7,7 @@
 mod auth;
 mod chaos;
 mod client;
+mod confirming;
 mod ensemble;
 mod ensemble_random;
 mod handshake;

@@ -8,7 +8,7 @@ use zebu_proto::quorum::{Packet, PeerState};
 use zebu_proto::txn::{Txn, TxnDigest, TxnEntry, TxnHeader};
 use zebu_proto::{ServerId, SessionId, Zxid};
 use zebu_tree::{Policy, Tree};
-use zebu_zab::{Action, Entry, Event, IoId, LinkId, Serving, Status};
+use zebu_zab::{Action, Entry, Event, IoId, LinkId, PingNumber, Serving, Status};
 
 use crate::world::{START, START_MS, World, settings, tree_options};
 
@@ -38,6 +38,12 @@ pub(crate) struct Script {
     pub(crate) committed: Zxid,
     /// Whether it looks for a leader.
     pub(crate) is_cut_off: bool,
+    /// How many pings were asked for out of turn.
+    pub(crate) asked: u64,
+    /// The last one that a quorum has answered; `None` if one always has.
+    pub(crate) answered: Option<u64>,
+    /// When a quorum was last heard of.
+    pub(crate) quorum_ms: Option<i64>,
     io: u64,
 }
 
@@ -91,6 +97,20 @@ impl Membership for Scripted {
 
     fn has_handed_over(&self) -> bool {
         true
+    }
+
+    fn has_quorum_since(&self, since_ms: i64) -> bool {
+        self.script().quorum_ms.is_none_or(|quorum_ms| quorum_ms >= since_ms)
+    }
+
+    fn ask_quorum(&mut self, _: i64, _: &mut Vec<Action>) -> PingNumber {
+        let mut script = self.script();
+        script.asked += 1;
+        PingNumber(script.asked)
+    }
+
+    fn has_answered(&self, ping: PingNumber) -> bool {
+        self.script().answered.is_none_or(|answered| answered >= ping.0)
     }
 
     fn is_cut_off(&self) -> bool {

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use zebu_node::{
-    DiskOrder, Enforcement, LaneId, LocalSessionSupport, LogBatch, Moment, Node, NodeSettings, Order, Random,
-    ReconfigSupport, Replica,
+    DiskOrder, Enforcement, LaneId, LocalSessionSupport, LogBatch, Moment, Node, NodeSettings, Order, Phase,
+    Random, ReconfigSupport, Replica,
 };
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::txn::TxnEntry;
@@ -558,6 +558,10 @@ impl Trio {
         let request =
             ConnectRequest { session_id: session.0, password: Some(password.into()), ..hello(timeout_ms) };
         let lane = self.knock(id, request);
+        if self.server(id).world.phase(lane) == Phase::Handshake {
+            // Whether the leader still leads is not asked for each client anew.
+            self.run(50);
+        }
         let greeting = self.server(id).world.greeting(lane)?;
         (greeting.session_id == session.0).then_some(lane)
     }

@@ -174,21 +174,8 @@ impl World {
             let it = &self.clients[client];
             let (session, left) = (it.session.status().session.id, it.lease_left(self.core.now));
             let verdict = session_lease::check_lease(&self.core.judge, session, left);
-            if verdict.is_err() && self.is_with_a_leader_that_was_left(client) {
-                // The one case that a lease does not cover, see there. It may go on for a moment.
-                self.core.judge.session_closing(session);
-                continue;
-            }
             self.core.judge.note(verdict);
         }
-    }
-
-    /// Whether a client's server still takes itself for the leader although there is another one.
-    fn is_with_a_leader_that_was_left(&mut self, client: usize) -> bool {
-        let Some(link) = self.clients[client].link else { return false };
-        let newest = self.core.judge.leaders.last_key_value().map(|(epoch, _)| *epoch);
-        let leads = self.servers[link.server].process().and_then(|process| process.leads);
-        leads.is_some_and(|epoch| Some(epoch) < newest)
     }
 
     pub(super) fn client_dialed(&mut self, connection: ConnectionId, accepted: Accepted) {

@@ -3,14 +3,12 @@
 use std::collections::BTreeSet;
 
 use zebu_proto::ServerId;
-use zebu_proto::quorum::Packet;
 
 use super::{Leader, Step, limit_ms};
 use crate::action::{Action, CloseReason};
-use crate::event::LinkId;
 use crate::member::Member;
 use crate::role_end::RoleEnd;
-use crate::teaching::{Cursor, Kind, LearnerLink, LearnerStep, Phase, next_zxid};
+use crate::teaching::{Cursor, Kind, LearnerStep, Phase, next_zxid};
 
 impl Leader {
     pub(crate) fn deadline(&self) -> i64 {
@@ -22,7 +20,7 @@ impl Leader {
             Step::Established { .. } | Step::HandingOver { .. } => i64::MAX,
             Step::Leaving(leaving) => leaving.look_at_ms,
         };
-        until_ms.min(self.next_beat_ms)
+        until_ms.min(self.next_beat_ms).min(self.ask_deadline())
     }
 
     pub(crate) fn timeout(
@@ -42,17 +40,13 @@ impl Leader {
             return Err(RoleEnd::because(CloseReason::Silent));
         }
         self.leave(member, now_ms)?;
+        self.ask(member, now_ms, out);
         if self.next_beat_ms > now_ms {
             return Ok(());
         }
         self.next_beat_ms = now_ms + (member.settings.tick_ms / 2).max(1);
         self.close_silent(member, now_ms, out);
-        let links: Vec<LinkId> = self.links().collect();
-        for link in links {
-            if self.learners.get(&link).is_some_and(LearnerLink::takes_pings) {
-                self.send(link, Packet::Ping { zxid: member.history.last() }, out);
-            }
-        }
+        self.beat(member, now_ms, out);
         self.keep_quorum(member, now_ms)?;
         self.finish_hand_over(member)
     }

@@ -5,6 +5,7 @@ mod broadcast;
 mod counting;
 mod discovery;
 mod liveness;
+mod pulse;
 mod reconfig;
 mod sync;
 
@@ -22,6 +23,7 @@ use crate::quorum::QuorumRule;
 use crate::role_end::RoleEnd;
 use crate::teaching::{Course, Kind, LearnerLink, LearnerStep, Phase};
 use counting::Acks;
+use pulse::Pulse;
 use reconfig::Leaving;
 use sync::decided;
 
@@ -33,6 +35,7 @@ pub(crate) struct Leader {
     /// Servers that have another leader, or are one. Not asked for any more once this one is established.
     elsewhere: BTreeSet<ServerId>,
     next_beat_ms: i64,
+    pulse: Pulse,
     /// Configurations that have taken effect since this leader leads, and whom each made the leader.
     activated: BTreeMap<Zxid, ServerId>,
     /// Room to collect acknowledgements in.
@@ -78,6 +81,7 @@ impl Leader {
             learners: BTreeMap::new(),
             elsewhere: BTreeSet::new(),
             next_beat_ms: now_ms + member.settings.tick_ms / 2,
+            pulse: Pulse::new(),
             activated: BTreeMap::new(),
             acks: Acks::new(),
         };
@@ -148,6 +152,9 @@ impl Leader {
                 let Some(learner) = self.learners.get_mut(&link) else { return Ok(()) };
                 learner.heard_ms = now_ms;
                 let decides = decides(&packet);
+                if let Packet::PingReply { zxid, .. } = packet {
+                    self.ping_answered(link, zxid, member, now_ms, out);
+                }
                 if let Err(reason) = self.packet(link, packet, member, out) {
                     self.close(link, reason, out);
                 }
@@ -292,12 +299,6 @@ impl Leader {
     ) -> Option<R> {
         let (learners, course) = self.class(member)?;
         learners.get_mut(&link).map(|learner| lesson(learner, &course))
-    }
-
-    fn send(&mut self, link: LinkId, packet: Packet, out: &mut Vec<Action>) {
-        if let Some(learner) = self.learners.get_mut(&link) {
-            learner.send(link, packet, out);
-        }
     }
 
     fn pump_all(&mut self, member: &Member, out: &mut Vec<Action>) {

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use zebu_proto::quorum::Packet;
 use zebu_proto::{ServerId, Zxid};
 
+use super::pings::Pings;
 use crate::entry::Entry;
 use crate::event::LinkId;
 use crate::peer::LearnerStatus;
@@ -25,6 +26,8 @@ pub(crate) struct LearnerLink {
     pub(crate) heard_ms: i64,
     /// What is on its way to it, as a sum of weights.
     pub(crate) waiting: usize,
+    /// What it was asked, and has to answer. A follower counts nobody.
+    pub(crate) pings: Pings,
 }
 
 /// Who is at the other end, once that is known.
@@ -62,7 +65,7 @@ pub(crate) struct Position {
 impl LearnerLink {
     /// One that has just connected.
     pub(crate) fn new(now_ms: i64) -> LearnerLink {
-        LearnerLink { step: Step::Stranger, heard_ms: now_ms, waiting: 0 }
+        LearnerLink { step: Step::Stranger, heard_ms: now_ms, waiting: 0, pings: Pings::new() }
     }
 
     pub(crate) fn is_up_to_date(&self) -> bool {

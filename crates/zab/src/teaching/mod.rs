@@ -3,8 +3,10 @@
 
 mod choice;
 mod learner_link;
+mod pings;
 mod stream;
 mod sync;
 
 pub(crate) use learner_link::{Cursor, Identity, Kind, LearnerLink, Phase, Position, Step as LearnerStep};
+pub(crate) use pings::Stamp;
 pub(crate) use stream::{Course, next_zxid};

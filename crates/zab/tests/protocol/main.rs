@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test says by panicking that it failed")]
 
 mod broken;
+mod confirming;
 mod desk;
 mod leading;
 mod learning;

@@ -116,6 +116,22 @@ fn the_old_quorum_is_needed_too() {
     assert_eq!(activated(&desk).len(), 1);
 }
 
+/// Who knows the new list may already need a quorum of it, who does not know it needs one of the old list.
+#[test]
+fn both_quorums_say_whether_a_leader_still_leads() {
+    let (mut desk, [one, four, five]) = Desk::leader();
+    let change = desk.propose_members(&[2, 4, 5], &[]);
+    let mut out = Vec::new();
+    let ping = desk.peer.ask_quorum(desk.now, &mut out);
+    desk.take(out);
+    let answer = Packet::PingReply { zxid: change, touched: vec![] };
+    desk.packet(four, answer.clone());
+    desk.packet(five, answer.clone());
+    assert!(!desk.peer.has_answered(ping), "nobody of the old list");
+    desk.packet(one, answer);
+    assert!(desk.peer.has_answered(ping));
+}
+
 /// Nothing but a transaction is ever decided: the place before the first one of an epoch is none.
 #[test]
 fn a_list_that_is_the_first_of_its_epoch_waits_like_any_other() {

@@ -1,0 +1,194 @@
+//! A leader that may have been left by its followers: nobody is told that a session lives before a quorum has been
+//! heard of.
+
+use zebu_node::{CloseReason, LaneId, Phase};
+use zebu_proto::client::ConnectRequest;
+use zebu_proto::quorum::Packet;
+use zebu_proto::{Jute, OpCode, SessionId};
+use zebu_zab::Action;
+
+use crate::client::{Ask, create, get, hello, set, sync};
+use crate::scripted::{LINK, Member, OTHER_LINK, zxid};
+
+const AWAY: SessionId = SessionId(0x0200_0000_0000_0007);
+const TIMEOUT_MS: i32 = 6000;
+/// 5/16 of the shortest session of these tests.
+const MARGIN_MS: i64 = 1250;
+
+fn request(session: SessionId, cxid: i32, ask: &Ask) -> Packet {
+    Packet::Request { session, cxid, op: ask.op, payload: ask.body.clone().into(), auth: None }
+}
+
+fn hello_of(session: SessionId) -> ConnectRequest {
+    let password = zebu_proto::password::session_password(session);
+    ConnectRequest { session_id: session.0, password: Some(password.into()), ..hello(TIMEOUT_MS) }
+}
+
+/// A leader with a client of its own and one at a learner. It has heard of a quorum so long ago.
+fn leader_after(silence_ms: i64) -> (Member, LaneId) {
+    let mut leader = Member::leader();
+    let mut payload = Vec::new();
+    TIMEOUT_MS.encode(&mut payload);
+    let (op, payload) = (OpCode::CreateSession.wire(), payload.into());
+    leader.hear_learner(LINK, Packet::Request { session: AWAY, cxid: 0, op, payload, auth: None });
+    let lane = leader.world.open();
+    leader.world.connect(lane, hello(TIMEOUT_MS));
+    leader.decide_all();
+    assert!(leader.world.greeting(lane).is_some());
+    let quorum_ms = leader.world.now.monotonic_ms - silence_ms;
+    leader.script().quorum_ms = Some(quorum_ms);
+    leader.script().answered = Some(0);
+    (leader, lane)
+}
+
+/// A quorum has answered what it was asked.
+fn answered(leader: &mut Member, ping: u64) {
+    leader.script().answered = Some(ping);
+    leader.want([]);
+}
+
+fn xids(leader: &mut Member, lane: LaneId) -> Vec<i32> {
+    leader.world.replies(lane).iter().map(|reply| reply.xid).collect()
+}
+
+#[test]
+fn a_sync_is_answered_if_a_quorum_was_there_a_moment_ago() {
+    for (silence_ms, at_once) in [(0, true), (MARGIN_MS, true), (MARGIN_MS + 1, false)] {
+        let (mut leader, lane) = leader_after(silence_ms);
+        leader.world.send_as(lane, 1, &sync("/"));
+        leader.hear_learner(LINK, request(AWAY, 1, &sync("/")));
+        assert_eq!(xids(&mut leader, lane).len(), usize::from(at_once));
+        assert_eq!(leader.answers().len(), usize::from(at_once));
+        assert_eq!(leader.script().asked > 0, !at_once, "who has to know asks");
+    }
+}
+
+/// It wakes up, and its clock says how long that was.
+#[test]
+fn a_leader_that_stood_still_asks_first() {
+    let (mut leader, lane) = leader_after(0);
+    leader.world.pass(MARGIN_MS + 1);
+    leader.world.send_as(lane, 1, &sync("/"));
+    leader.hear_learner(LINK, request(AWAY, 1, &sync("/")));
+    assert!(xids(&mut leader, lane).is_empty() && leader.answers().is_empty());
+    answered(&mut leader, 1);
+    assert_eq!(xids(&mut leader, lane), [1]);
+    assert!(leader.answers().is_empty(), "the other one came later");
+    answered(&mut leader, 2);
+    assert_eq!(leader.answers(), [(LINK, zxid(2), Packet::Sync)]);
+}
+
+#[test]
+fn what_a_client_sends_behind_a_held_sync_comes_behind_it() {
+    let (mut leader, lane) = leader_after(MARGIN_MS + 1);
+    let other = leader.world.open();
+    leader.world.connect(other, hello(TIMEOUT_MS));
+    leader.decide_all();
+    leader.world.greeting(other);
+    leader.world.send_as(lane, 1, &create("/a", "before", 0));
+    leader.world.send_as(lane, 2, &sync("/"));
+    leader.world.send_as(lane, 3, &get("/a"));
+    leader.world.send_as(lane, 4, &set("/a", "after"));
+    leader.world.send_as(other, 1, &create("/b", "", 0));
+    assert_eq!(leader.decide_all().len(), 2, "the first of the one, and all of the other");
+    assert_eq!(xids(&mut leader, lane), [1]);
+    answered(&mut leader, 1);
+    assert_eq!(leader.decide_all().len(), 1);
+    let replies = leader.world.replies(lane);
+    assert_eq!(replies.iter().map(|reply| reply.xid).collect::<Vec<_>>(), [2, 3, 4]);
+    assert_eq!(replies[1].data(), "before");
+    assert_eq!(leader.world.submitted, leader.world.answered);
+}
+
+#[test]
+fn what_a_learner_sends_behind_a_held_sync_comes_behind_it() {
+    let (mut leader, _) = leader_after(MARGIN_MS + 1);
+    leader.hear_learner(LINK, request(AWAY, 1, &sync("/")));
+    leader.hear_learner(LINK, request(AWAY, 2, &create("/a", "", 0)));
+    assert!(leader.proposed().is_empty());
+    leader.hear_learner(OTHER_LINK, request(SessionId(5), 1, &create("/b", "", 0)));
+    assert_eq!(leader.proposed().len(), 1, "another learner need not wait");
+    answered(&mut leader, 1);
+    assert_eq!(leader.answers(), [(LINK, zxid(3), Packet::Sync)], "in front of the write");
+    assert_eq!(leader.proposed().len(), 1);
+}
+
+/// Its client counts from the moment when it asked, with nothing taken off.
+#[test]
+fn that_a_session_lives_is_said_only_if_a_quorum_is_there_now() {
+    let (mut leader, _) = leader_after(0);
+    let lane = leader.world.open();
+    leader.world.connect(lane, hello_of(AWAY));
+    leader.hear_learner(OTHER_LINK, Packet::Revalidate { session: AWAY, timeout_ms: TIMEOUT_MS });
+    let gone = SessionId(77);
+    leader.hear_learner(OTHER_LINK, Packet::Revalidate { session: gone, timeout_ms: TIMEOUT_MS });
+    leader.hear_learner(OTHER_LINK, request(AWAY, 2, &sync("/")));
+    assert_eq!(leader.answers(), [(OTHER_LINK, zxid(2), Packet::Sync)], "that does not wait for the others");
+    assert!(leader.world.greeting(lane).is_none());
+    answered(&mut leader, 1);
+    assert!(leader.world.greeting(lane).is_some_and(|greeting| greeting.session_id == AWAY.0));
+    answered(&mut leader, 3);
+    let said = |session, valid| (OTHER_LINK, zxid(2), Packet::Revalidated { session, valid });
+    assert_eq!(leader.answers(), [said(AWAY, true), said(gone, false)]);
+    assert_eq!(leader.world.phase(lane), Phase::Closed(CloseReason::Replaced), "it went on elsewhere");
+}
+
+#[test]
+fn a_session_does_not_expire_while_its_client_waits_for_a_quorum() {
+    let (mut leader, _) = leader_after(0);
+    leader.pass(i64::from(TIMEOUT_MS) - 1);
+    leader.hear_learner(OTHER_LINK, Packet::Revalidate { session: AWAY, timeout_ms: TIMEOUT_MS });
+    leader.pass(i64::from(TIMEOUT_MS) - 1);
+    let expired = leader.decide_all();
+    assert!(expired.iter().all(|entry| entry.header.session != AWAY), "{expired:?}");
+}
+
+#[test]
+fn a_client_that_leaves_while_it_waits_gets_nothing() {
+    let (mut leader, _) = leader_after(0);
+    let lane = leader.world.open();
+    leader.world.connect(lane, hello_of(AWAY));
+    leader.world.disconnect(lane);
+    answered(&mut leader, 1);
+    leader.pass(i64::from(TIMEOUT_MS) + 4000);
+    assert!(leader.decide_all().iter().any(|entry| entry.header.session == AWAY), "its session expires");
+}
+
+#[test]
+fn who_waits_when_the_role_ends_is_sent_elsewhere() {
+    let (mut leader, lane) = leader_after(MARGIN_MS + 1);
+    let comes = leader.world.open();
+    leader.world.connect(comes, hello_of(AWAY));
+    leader.world.send_as(lane, 1, &sync("/"));
+    leader.world.send_as(lane, 2, &create("/a", "", 0));
+    leader.hear_learner(LINK, request(AWAY, 1, &sync("/")));
+    leader.want([Action::LearnerLost { link: LINK }, Action::StopServing]);
+    for lane in [lane, comes] {
+        assert_eq!(leader.world.phase(lane), Phase::Closed(CloseReason::NotServing));
+    }
+    assert_eq!(leader.world.submitted, leader.world.answered);
+    assert!(leader.answers().is_empty() && leader.proposed().is_empty());
+}
+
+#[test]
+fn what_a_lost_learner_has_asked_is_forgotten() {
+    let (mut leader, _) = leader_after(MARGIN_MS + 1);
+    leader.hear_learner(LINK, request(AWAY, 1, &sync("/")));
+    leader.hear_learner(LINK, request(AWAY, 2, &create("/a", "", 0)));
+    leader.hear_learner(LINK, Packet::Revalidate { session: AWAY, timeout_ms: TIMEOUT_MS });
+    leader.want([Action::LearnerLost { link: LINK }]);
+    answered(&mut leader, 9);
+    assert!(leader.answers().is_empty() && leader.proposed().is_empty());
+}
+
+#[test]
+fn a_leader_that_hands_over_does_not_let_anybody_wait() {
+    let (mut leader, lane) = leader_after(MARGIN_MS + 1);
+    leader.world.send_as(lane, 1, &sync("/"));
+    leader.hear_learner(LINK, request(AWAY, 1, &sync("/")));
+    leader.script().is_exhausted = true;
+    leader.want([]);
+    assert_eq!(leader.world.phase(lane), Phase::Closed(CloseReason::NotServing));
+    assert!(leader.answers().is_empty());
+    assert_eq!(leader.world.submitted, leader.world.answered);
+}
