@@ -22,8 +22,8 @@ use crate::snapshotter::SnapshotStore;
 /// How often a long load says how far it is.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Zeros are really written ahead, and a batch waits for them: a smaller step than ZooKeeper's.
-const PREALLOCATE_MAX: u64 = 4 << 20;
+/// Zeros are really written ahead, and a batch waits for them: a much smaller step than ZooKeeper's.
+const PREALLOCATE_MAX: u64 = 256 << 10;
 
 /// Nobody is waited for: sessions that own nodes and do not exist are over at the next tick.
 const ORPHAN_TIMEOUT_MS: i32 = 1;

@@ -56,13 +56,13 @@ pub struct LogOptions {
 }
 
 impl LogOptions {
-    /// ZooKeeper's defaults, except that zeros are written ahead in steps of 4 MiB: they are really written,
+    /// ZooKeeper's defaults, except that zeros are written ahead in steps of 256 KiB: they are really written,
     /// and a batch waits for them.
     pub fn new(logs: impl Into<PathBuf>, snapshots: impl Into<PathBuf>) -> LogOptions {
         LogOptions {
             logs: logs.into(),
             snapshots: snapshots.into(),
-            preallocate: 4 * 1024 * 1024,
+            preallocate: 256 * 1024,
             size_max: None,
             force_sync: ForceSync::Yes,
             notes: DurableNotes::Keep,
