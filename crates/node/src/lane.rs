@@ -13,9 +13,7 @@ use zebu_proto::frame::{begin_frame, finish_frame, write_frame};
 use zebu_proto::{ErrorCode, Jute, OpCode, SessionId, Xid, Zxid};
 use zebu_tree::Credentials;
 
-use crate::limits::{
-    OUTBOX_CLOSE_BYTES, OUTBOX_KEEP_BYTES, OUTBOX_PAUSE_BYTES, SLOTS_MAX, WAITING_READS_MAX,
-};
+use crate::limits::{self, OUTBOX_CLOSE_BYTES, OUTBOX_PAUSE_BYTES, SLOTS_MAX, WAITING_READS_MAX};
 use crate::shape::ReplyShape;
 use crate::stats::{LaneStats, Unreported};
 
@@ -227,7 +225,9 @@ impl Lane {
     /// So many of them were sent. What was counted moves into the result.
     pub fn sent(&mut self, count: usize) -> Unreported {
         self.outbox.drain(..count);
-        self.outbox.shrink_to(OUTBOX_KEEP_BYTES);
+        if self.outbox.is_empty() {
+            limits::relax(&mut self.outbox);
+        }
         std::mem::take(&mut self.unreported)
     }
 

@@ -14,7 +14,19 @@ pub const OUTBOX_PAUSE_BYTES: usize = 1 << 20;
 pub const OUTBOX_CLOSE_BYTES: usize = 16 << 20;
 
 /// Room for bytes to send that a connection keeps when they are sent: there may be ten thousand idle clients.
-pub const OUTBOX_KEEP_BYTES: usize = 16 * 1024;
+const OUTBOX_KEEP_BYTES: usize = 16 * 1024;
+
+/// Room of a buffer that is not worth keeping: that of an answer to a ping. Most connections say nothing else for long.
+const OUTBOX_SMALL_BYTES: usize = 64;
+
+/// Gives back the room of an empty buffer, unless it is likely to be needed again.
+pub fn relax(buffer: &mut Vec<u8>) {
+    if buffer.capacity() <= OUTBOX_SMALL_BYTES {
+        *buffer = Vec::new();
+    } else {
+        buffer.shrink_to(OUTBOX_KEEP_BYTES);
+    }
+}
 
 /// Credentials that one connection may collect.
 pub const CREDENTIALS_MAX: usize = 64;
@@ -24,3 +36,17 @@ pub const ENDED_SESSIONS_MAX: usize = 16_384;
 
 const _: () = assert!(OUTBOX_PAUSE_BYTES < OUTBOX_CLOSE_BYTES);
 const _: () = assert!(WAITING_READS_MAX < SLOTS_MAX);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_empty_buffer_keeps() {
+        for (room, kept) in [(20, 0), (OUTBOX_SMALL_BYTES, 0), (200, 200), (1 << 20, OUTBOX_KEEP_BYTES)] {
+            let mut buffer = Vec::with_capacity(room);
+            relax(&mut buffer);
+            assert_eq!(buffer.capacity(), kept, "{room}");
+        }
+    }
+}

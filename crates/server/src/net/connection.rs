@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::Instant;
 use tracing::{Instrument, Span, debug, debug_span, trace, warn};
-use zebu_node::limits::OUTBOX_KEEP_BYTES;
+use zebu_node::limits;
 use zebu_node::{CloseReason, Event, Phase, Submission};
 use zebu_proto::Reader;
 use zebu_proto::client::ConnectRequest;
@@ -290,7 +290,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     if self.sent == self.output.len() {
                         self.sent = 0;
                         self.output.clear();
-                        self.output.shrink_to(OUTBOX_KEEP_BYTES);
+                        limits::relax(&mut self.output);
                         return Poll::Ready(Wake::Sent);
                     }
                 }
