@@ -22,6 +22,7 @@ struct Member {
     launch: Launch,
     address: SocketAddr,
     config: PathBuf,
+    data: PathBuf,
     log: PathBuf,
     child: Option<Child>,
 }
@@ -63,7 +64,7 @@ impl Trio {
                 address.port()
             );
             fs::write(&config, text)?;
-            members.push(Member { launch, address, config, log, child: None });
+            members.push(Member { launch, address, config, data, log, child: None });
         }
         Ok(Trio { members, _home: home })
     }
@@ -96,6 +97,10 @@ impl Trio {
 
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.members.iter().map(|member| member.address).collect()
+    }
+
+    pub(crate) fn data_dir(&self, index: usize) -> &Path {
+        &self.members[index].data
     }
 
     pub(crate) fn log(&self, index: usize) -> &Path {

@@ -1,9 +1,13 @@
 //! The files of a stopped server: copied for another start, measured for the report.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+
+/// Logs and snapshots that a purge leaves, of each.
+const KEPT: usize = 3;
 
 /// Makes `to` a copy of `from` that has reached the disk: otherwise the first sync of whoever starts on it
 /// would pay for the copying.
@@ -29,16 +33,31 @@ fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
 
 /// Names of the snapshots in a data directory.
 pub(crate) fn snapshots(data: &Path) -> Result<Vec<String>> {
+    Ok(named(data, "snapshot.")?.into_values().collect())
+}
+
+/// Files under their final names, which have a zxid behind the dot and nothing else, by that.
+fn named(data: &Path, prefix: &str) -> Result<BTreeMap<i64, String>> {
     let directory = data.join("version-2");
-    let mut names = Vec::new();
+    let mut names = BTreeMap::new();
     for entry in fs::read_dir(&directory).with_context(|| format!("read {}", directory.display()))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        // A snapshot under its final name has a zxid behind the dot, and nothing else.
-        if name.strip_prefix("snapshot.").is_some_and(|zxid| i64::from_str_radix(zxid, 16).is_ok()) {
-            names.push(name);
-        }
+        let zxid = name.strip_prefix(prefix).and_then(|zxid| i64::from_str_radix(zxid, 16).ok());
+        names.extend(zxid.map(|zxid| (zxid, name)));
     }
     Ok(names)
+}
+
+/// Removes all logs and snapshots of a server that runs, but the newest of each.
+pub(crate) fn purge(data: &Path) -> Result<()> {
+    for prefix in ["log.", "snapshot."] {
+        let names = named(data, prefix)?;
+        for name in names.values().rev().skip(KEPT) {
+            let path = data.join("version-2").join(name);
+            fs::remove_file(&path).with_context(|| format!("remove {}", path.display()))?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -60,5 +79,24 @@ mod tests {
         found.sort();
         assert_eq!(found, ["snapshot.0", "snapshot.1f"]);
         assert_eq!(fs::read_to_string(to.path().join("version-2/log.1")).unwrap(), "log.1");
+    }
+
+    #[test]
+    fn a_purge_leaves_the_newest() {
+        let data = tempfile::tempdir().unwrap();
+        let directory = data.path().join("version-2");
+        fs::create_dir(&directory).unwrap();
+        for name in
+            ["log.1", "log.9", "log.a", "log.1f", "log.100", "snapshot.0", "snapshot.5.tmp", "acceptedEpoch"]
+        {
+            fs::write(directory.join(name), name).unwrap();
+        }
+        purge(data.path()).unwrap();
+        let mut left: Vec<_> = fs::read_dir(&directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["acceptedEpoch", "log.100", "log.1f", "log.a", "snapshot.0", "snapshot.5.tmp"]);
     }
 }

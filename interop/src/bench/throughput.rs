@@ -142,6 +142,7 @@ pub(crate) fn compare(plan: &Plan, targets: &[Target; 2], runtime: &Runtime) -> 
             for (target, reports) in targets.iter().zip(&mut rounds) {
                 let load = scenario.load(target, plan.warm_up, plan.duration);
                 reports.push(measure(&load, runtime)?);
+                target.purge()?;
             }
         }
         let [apache, zebu] = rounds.map(Side::of);
