@@ -67,7 +67,8 @@ impl History {
     pub(crate) fn after(&self, zxid: Zxid) -> Option<&Entry> {
         debug_assert!(zxid >= self.floor, "{zxid} is before {}", self.floor);
         // In the epoch of the last one there is no hole: its place can be counted.
-        let behind = usize::try_from(self.last().0.checked_sub(zxid.0)?).ok().filter(|behind| *behind > 0)?;
+        let behind =
+            usize::try_from(self.last().0.saturating_sub(zxid.0)).ok().filter(|behind| *behind > 0)?;
         match self.entries.len().checked_sub(behind).and_then(|index| self.entries.get(index)) {
             Some(entry) if follows(zxid, entry.zxid) => Some(entry),
             _ => self.entries.get(self.entries.partition_point(|entry| entry.zxid <= zxid)),

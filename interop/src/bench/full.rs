@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use tokio::runtime::Runtime;
 
 use super::contender::Contender;
@@ -69,9 +69,10 @@ fn standalone() -> Vec<Scenario> {
     scenarios
 }
 
-/// Measures everything; `keep` is written after every part.
+/// Measures the parts that are named, or everything; `keep` is written after every part.
 pub(crate) fn run(
     extent: Extent,
+    wanted: &[String],
     contenders: &[Contender; 2],
     runtime: &Runtime,
     measured: &mut Measured,
@@ -86,7 +87,15 @@ pub(crate) fn run(
         ("large trees", large_trees),
         ("size", size),
     ];
+    if let Some(unknown) = wanted.iter().find(|wanted| parts.iter().all(|(name, _)| name != wanted)) {
+        let names: Vec<&str> = parts.iter().map(|(name, _)| *name).collect();
+        bail!("there is no part {unknown:?}; the parts are {names:?}");
+    }
     for (name, part) in parts {
+        if !wanted.is_empty() && wanted.iter().all(|wanted| wanted != name) {
+            continue;
+        }
+        measured.failures.retain(|failure| !failure.starts_with(&format!("{name}: ")));
         println!("\n-- {name}");
         let started = Instant::now();
         if let Err(error) = part(extent, contenders, runtime, measured) {

@@ -83,6 +83,9 @@ pub(crate) struct Arguments {
     /// Measure everything, about an hour (with --quick about five minutes)
     #[arg(long, conflicts_with_all = ["start", "snapshots", "occasions", "ceiling", "ensembles", "fixed_rate", "scaling"])]
     full: bool,
+    /// With --full: only these parts, such as "one server"; the file of --json keeps the others as it has them
+    #[arg(long = "part", value_delimiter = ',', value_name = "NAMES", requires_all = ["full", "json"])]
+    parts: Vec<String>,
     /// Measure three servers of each kind instead of one
     #[arg(long)]
     ensembles: bool,
@@ -137,10 +140,14 @@ fn measure(arguments: &Arguments) -> Result<Measured> {
     let apache = Edition::parse(&arguments.apache).version();
     let versions = Versions::ask(&arguments.zebu, &apache, &arguments.commit);
     println!("{machine}\n{versions}");
-    let mut measured = Measured::new(machine, versions);
+    let mut measured = match &arguments.json {
+        Some(path) if !arguments.parts.is_empty() => Measured::read(path)?,
+        _ => Measured::new(machine, versions),
+    };
     if arguments.full {
         let extent = if arguments.quick { Extent::Quick } else { Extent::Whole };
-        full::run(extent, &contenders, &runtime, &mut measured, arguments.json.as_deref())?;
+        let (parts, keep) = (&arguments.parts, arguments.json.as_deref());
+        full::run(extent, parts, &contenders, &runtime, &mut measured, keep)?;
     } else {
         some(arguments, &contenders, &runtime, &mut measured)?;
     }
