@@ -3,6 +3,7 @@
 //! session lives. What a held sync is followed by waits with it, because a client sees its requests in order.
 
 use std::collections::VecDeque;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 use zebu_proto::client::connect::ReadOnlyField;
 use zebu_proto::quorum::Packet;
@@ -30,7 +31,7 @@ pub(super) enum Matter {
 }
 
 /// Whose requests stay in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Source {
     Lane(LaneId),
     Link(LinkId),
@@ -39,7 +40,11 @@ pub(super) enum Source {
 /// In the order in which they came, each with the ping that a quorum has to answer first. All that a client or a learner
 /// may have on its way has limits elsewhere.
 #[derive(Debug, Default)]
-pub(super) struct Held(VecDeque<(Option<PingNumber>, Matter)>);
+pub(super) struct Held {
+    matters: VecDeque<(Option<PingNumber>, Matter)>,
+    /// How many there are of each source: a leader that nobody follows may hold many before it notices.
+    sources: BTreeMap<Source, usize>,
+}
 
 impl Matter {
     fn source(&self) -> Option<Source> {
@@ -62,33 +67,46 @@ impl Matter {
 impl Held {
     /// Whether something of this source waits.
     pub(super) fn holds(&self, source: Source) -> bool {
-        self.0.iter().any(|(_, matter)| matter.source() == Some(source))
+        self.sources.contains_key(&source)
     }
 
     pub(super) fn push(&mut self, until: Option<PingNumber>, matter: Matter) {
-        self.0.push_back((until, matter));
+        if let Some(source) = matter.source() {
+            *self.sources.entry(source).or_default() += 1;
+        }
+        self.matters.push_back((until, matter));
     }
 
     /// A learner is gone, and nobody waits for what it has asked.
     pub(super) fn forget_link(&mut self, gone: LinkId) {
-        self.0.retain(|(_, matter)| match matter {
+        self.sources.remove(&Source::Link(gone));
+        self.matters.retain(|(_, matter)| match matter {
             Matter::Forwarded { link, .. } | Matter::Question { link, .. } => *link != gone,
             Matter::Request(_) | Matter::Resume { .. } => true,
         });
     }
 
     pub(super) fn give_up(self, desk: &mut Desk, lanes: &mut impl Lanes) {
-        for (_, matter) in self.0 {
+        for (_, matter) in self.matters {
             desk.give_up(matter.origin(), lanes);
         }
     }
 
-    fn next(&mut self, desk: &Desk) -> Option<Matter> {
-        let (until, _) = self.0.front()?;
-        if until.is_none_or(|ping| desk.is_answered(ping)) {
-            return self.0.pop_front().map(|(_, matter)| matter);
+    fn next(&mut self, is_answered: impl Fn(PingNumber) -> bool) -> Option<Matter> {
+        let (until, _) = self.matters.front()?;
+        if until.is_some_and(|ping| !is_answered(ping)) {
+            return None;
         }
-        None
+        let (_, matter) = self.matters.pop_front()?;
+        if let Some(source) = matter.source()
+            && let Entry::Occupied(mut count) = self.sources.entry(source)
+        {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+        Some(matter)
     }
 }
 
@@ -102,7 +120,7 @@ impl Decider {
         now: Moment,
     ) -> TakenUp {
         let mut taken_up = TakenUp::Nothing;
-        while let Some(matter) = self.held.next(desk) {
+        while let Some(matter) = self.held.next(|ping| desk.is_answered(ping)) {
             taken_up = TakenUp::Something;
             match matter {
                 Matter::Request(submission) => self.carry_out(desk, submission, replica, lanes, now),
@@ -123,4 +141,31 @@ impl Decider {
 pub(crate) enum TakenUp {
     Nothing,
     Something,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sync(link: LinkId) -> Matter {
+        Matter::Forwarded { link, packet: Packet::Sync }
+    }
+
+    #[test]
+    fn who_has_something_held_is_known_until_the_last_is_taken_up() {
+        let (one, other) = (LinkId::accepted(1), LinkId::accepted(2));
+        let (waits, next_waits) = (Source::Link(one), Source::Link(other));
+        let mut held = Held::default();
+        held.push(Some(PingNumber(1)), sync(one));
+        held.push(None, sync(one));
+        held.push(None, Matter::Question { link: one, packet: Packet::Sync });
+        held.push(Some(PingNumber(2)), sync(other));
+        assert!(held.next(|_| false).is_none() && held.holds(waits) && held.holds(next_waits));
+        let answered = |ping| ping <= PingNumber(1);
+        assert!(held.next(answered).is_some() && held.holds(waits), "one of two");
+        assert!(held.next(answered).is_some() && !held.holds(waits), "a question keeps nobody waiting");
+        assert!(held.next(answered).is_some() && held.next(answered).is_none() && held.holds(next_waits));
+        held.forget_link(other);
+        assert!(!held.holds(next_waits) && held.next(|_| true).is_none());
+    }
 }

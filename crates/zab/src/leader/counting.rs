@@ -62,10 +62,10 @@ fn decided(member: &Member, acks: &Acks) -> Option<Zxid> {
     }
 }
 
-/// The last transaction that a quorum has.
-fn decided_by(quorum: &QuorumRule, acks: &Acks) -> Option<Zxid> {
-    let has = |voter, wanted| acks.iter().any(|&(server, zxid)| server == voter && zxid >= wanted);
-    let candidates = acks.iter().map(|&(_, zxid)| zxid);
+/// The last thing that a quorum has, with everything before it: of transactions, of pings.
+pub(super) fn decided_by<T: Ord + Copy>(quorum: &QuorumRule, acks: &[(ServerId, T)]) -> Option<T> {
+    let has = |voter, wanted| acks.iter().any(|&(server, last)| server == voter && last >= wanted);
+    let candidates = acks.iter().map(|&(_, last)| last);
     candidates.filter(|&wanted| quorum.is_quorum_of(|voter| has(voter, wanted))).max()
 }
 

@@ -2,12 +2,11 @@
 //! without those who answer there is no quorum for anybody else. What a quorum has answered once stays true, whatever
 //! becomes of the connections and of the members. Whoever has to know more asks out of turn.
 
-use std::collections::BTreeSet;
-
 use zebu_proto::quorum::Packet;
 use zebu_proto::{ServerId, Zxid};
 
 use super::Leader;
+use super::counting::decided_by;
 use crate::action::Action;
 use crate::event::{LinkId, PingNumber};
 use crate::member::Member;
@@ -137,19 +136,14 @@ impl Leader {
     /// Looks for the newest ping that a quorum has answered. This server needs no ping to know itself.
     fn count_pings(&mut self, member: &Member, now_ms: i64) {
         let own = Stamp { number: self.pulse.sent.max(self.pulse.wanted), sent_ms: now_ms };
-        let mut answered = vec![(own, member.settings.me)];
+        let mut answered = vec![(member.settings.me, own)];
         for learner in self.learners.values() {
-            answered.extend(follows(learner).map(|server| (learner.pings.newest_answered(), server)));
+            answered.extend(follows(learner).map(|server| (server, learner.pings.newest_answered())));
         }
-        answered.sort_by_key(|(stamp, _)| std::cmp::Reverse(*stamp));
-        let mut servers = BTreeSet::new();
-        for (stamp, server) in answered {
-            servers.insert(server);
-            if member.is_quorum(&servers) {
-                self.pulse.confirmed = self.pulse.confirmed.max(stamp);
-                return;
-            }
-        }
+        let of = |quorum| decided_by(quorum, &answered);
+        let old = of(&member.settings.quorum);
+        let both = member.pending_quorum().map_or(old, |new| old.min(of(new)));
+        self.pulse.confirmed = self.pulse.confirmed.max(both.unwrap_or(Stamp::NONE));
     }
 }
 
