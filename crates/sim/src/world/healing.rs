@@ -101,7 +101,7 @@ impl World {
     }
 
     /// Of those that are left alone, the ones that have to serve in the end: members who can find the others. Nobody
-    /// comes for who has lost his place, or asks only servers that are gone.
+    /// comes for who has lost his place, or knows only servers that are gone.
     pub(super) fn expected(&mut self) -> Vec<usize> {
         // Who was elected twice and lost everybody at the moment of its promise comes back with the next election.
         let led = self.core.judge.leaders.last_key_value().map_or(0, |(epoch, _)| i64::from(*epoch));
@@ -116,8 +116,8 @@ impl World {
         let voters: BTreeSet<usize> = list.voters().filter(|it| self.healed.contains(it)).collect();
         let mut expected = Vec::new();
         for &server in &self.healed {
-            let asked = self.servers[server].process().map(|process| process.asked_members());
-            let finds = asked.is_none_or(|asked| asked.iter().any(|it| *it != server && voters.contains(it)));
+            let known = self.servers[server].process().map(|process| process.known_members());
+            let finds = known.is_none_or(|known| known.iter().any(|it| *it != server && voters.contains(it)));
             if !ahead.contains(&server) && (finds || voters.contains(&server) && voters.len() == 1) {
                 expected.push(server);
             }

@@ -87,13 +87,10 @@ impl Process {
         self.members_edge.as_ref().map(|edge| edge.configuration.version)
     }
 
-    /// Whom it may ask for the leader: voters of the list that it goes by, and everybody in one that was proposed. Who
-    /// was an observer then may have a vote by now, but is not asked, as in ZooKeeper.
-    pub(crate) fn asked_members(&self) -> BTreeSet<usize> {
-        let number = |id: zebu_proto::ServerId| id.0 as usize - 1;
-        let voters = |edge: &MembersEdge| edge.configuration.voters().map(number).collect::<BTreeSet<_>>();
+    /// Everybody whom it knows as a member.
+    pub(crate) fn known_members(&self) -> BTreeSet<usize> {
         let edge = self.members_edge.iter();
-        edge.flat_map(|edge| voters(edge).into_iter().chain(edge.proposed.iter().copied())).collect()
+        edge.flat_map(|edge| edge.members.union(&edge.proposed).copied()).collect()
     }
 
     pub(super) fn remember(&mut self, configuration: Box<Configuration>, core: &mut Core) {
