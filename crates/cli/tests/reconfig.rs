@@ -317,6 +317,39 @@ fn from_one_server_to_three_and_back_to_one() {
     });
 }
 
+/// The list that a server knows may be so old that its voters are all gone.
+#[test]
+fn a_server_with_an_old_list_finds_the_leader_by_a_former_observer() {
+    let mut ensemble = Ensemble::start(4, 2);
+    ensemble.await_leader(&[1, 2]);
+    for id in [3, 4] {
+        ensemble.run(id);
+        ensemble.await_mode(id, "follower");
+        block_on(async {
+            let client = ensemble.client(&[1]).await;
+            client.reconfigure().join(&ensemble.line(id, "observer")).await.unwrap();
+            client.close().await.unwrap();
+        });
+        ensemble.await_mode(id, "observer");
+    }
+    ensemble.until(|| ensemble.written(4).filter(|(list, _)| list.lines().count() == 4));
+    ensemble.kill(4);
+    block_on(async {
+        let client = ensemble.client(&[3]).await;
+        client.reconfigure().join(&ensemble.line(3, "participant")).await.unwrap();
+        ensemble.await_mode(3, "follower");
+        client.reconfigure().leave(1).leave(2).await.unwrap();
+        client.close().await.unwrap();
+    });
+    ensemble.await_mode(3, "leader");
+    ensemble.kill(1);
+    ensemble.kill(2);
+    ensemble.run(4);
+    ensemble.await_mode(4, "observer");
+    let (list, _) = ensemble.until(|| ensemble.written(4).filter(|(list, _)| list.lines().count() == 2));
+    assert!(list.contains(&ensemble.line(3, "participant")), "{list}");
+}
+
 #[test]
 fn a_member_gets_other_ports_while_it_runs() {
     let mut ensemble = Ensemble::start(3, 3);

@@ -32,6 +32,13 @@ fn seeds_that_were_not_answered_in_time() {
     }
 }
 
+/// A server whose list was so old that all its voters were gone, while an observer of that list had a vote.
+#[test]
+fn a_seed_whose_old_list_names_nobody_who_votes() {
+    let report = run_seed(1_161_432);
+    assert!(report.violation.is_none(), "{:?}", report.violation);
+}
+
 /// A clock that went back, to the millisecond of an earlier start.
 #[test]
 fn a_seed_that_gave_a_session_id_twice() {

@@ -73,6 +73,7 @@ impl PeerSettings {
             quorum: self.quorum.clone(),
             pending: None,
             members: Members::Fixed,
+            observers: self.observers.clone(),
             config: self.config.clone(),
             resend_ms_min: self.resend_ms_min,
             resend_ms_max: self.resend_ms_max,

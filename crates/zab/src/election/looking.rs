@@ -6,10 +6,13 @@ use zebu_proto::quorum::PeerState;
 use zebu_proto::{ServerId, Zxid};
 
 use super::candidate::{Ballot, Candidate};
-use super::{Action, ElectorSettings, Standing, notification};
+use super::{Action, ElectorSettings, Members, Standing, notification};
 
 /// The zxid of a server whose data cannot be trusted.
 const UNTRUSTED: Zxid = Zxid(-1);
+
+/// A search is long when votes are sent again after so many times the first wait: with the usual 200 ms, after 6 s.
+const LONG_WAITS: i64 = 16;
 
 /// Whether this server's own vote counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +84,22 @@ impl Looking {
         self.decide_at_ms.unwrap_or(self.resend_at_ms)
     }
 
-    /// Tells all voters, and counts the own vote.
+    /// Who is told of the own vote: all voters, and whom they may not know yet. Who has looked in vain for long may
+    /// have an old list whose voters are gone; its observers may have a vote by now.
+    pub(super) fn audience(&self, settings: &ElectorSettings) -> BTreeSet<ServerId> {
+        let mut audience = settings.voters();
+        if settings.is_candidate(self.proposal.leader) {
+            audience.insert(self.proposal.leader);
+        }
+        let long_ms = (LONG_WAITS * settings.resend_ms_min).min(settings.resend_ms_max);
+        if settings.members != Members::Fixed && self.resend_ms >= long_ms {
+            audience.extend(&settings.observers);
+        }
+        audience.remove(&settings.me);
+        audience
+    }
+
+    /// Tells all who may decide, and counts the own vote.
     pub(super) fn vote_for_proposal(
         &mut self,
         settings: &ElectorSettings,
@@ -92,11 +110,7 @@ impl Looking {
         if self.voice == Voice::Counted {
             self.received.insert(settings.me, Ballot::of(&message));
         }
-        let mut voters = settings.voters();
-        if settings.is_candidate(self.proposal.leader) {
-            voters.insert(self.proposal.leader);
-        }
-        for to in voters.into_iter().filter(|&to| to != settings.me) {
+        for to in self.audience(settings) {
             out.push(Action::Send { to, notification: message.clone() });
         }
     }

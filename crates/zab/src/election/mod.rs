@@ -42,6 +42,8 @@ pub struct ElectorSettings {
     pub pending: Option<QuorumRule>,
     /// Whether the list of voters may be another one elsewhere.
     pub members: Members,
+    /// Who has no vote. Where the list is another one they may have one, and know who leads.
+    pub observers: BTreeSet<ServerId>,
     /// The committed configuration, as it is told to others.
     pub config: Box<str>,
     /// First wait before votes are sent again.
@@ -264,8 +266,9 @@ impl Elector {
         let asks = notification.state == PeerState::Looking;
         if !self.settings.is_voter(from) {
             // Observers and servers that are in no configuration learn the leader this way. One that has a leader
-            // does not ask: it would be answered, answer in turn, and so on for ever.
-            if asks {
+            // does not ask, and one that is asked itself has only answered: it would be answered, answer in turn,
+            // and so on for ever.
+            if asks && !self.is_asking(from) {
                 out.push(self.answer(from));
             }
             return;
@@ -326,6 +329,14 @@ impl Elector {
         self.state = State::Settled(Settled { state, vote });
         self.last = LastElection::Open;
         out.push(Action::Decided(Decision { leader: vote.leader, state }));
+    }
+
+    /// Whether a server without a vote is told of the own vote again and again anyway.
+    fn is_asking(&self, server: ServerId) -> bool {
+        match &self.state {
+            State::Looking(looking) => looking.audience(&self.settings).contains(&server),
+            State::Settled(_) => false,
+        }
     }
 
     fn answer(&self, to: ServerId) -> Action {

@@ -17,6 +17,7 @@ fn settings(me: i64, role: Role, voters: &[i64]) -> ElectorSettings {
         quorum: QuorumRule::majority(voters.iter().copied().map(ServerId)),
         pending: None,
         members: Members::Fixed,
+        observers: BTreeSet::new(),
         config: CONFIG.into(),
         resend_ms_min: 200,
         resend_ms_max: 60_000,

@@ -151,9 +151,10 @@ impl Member {
         let elector = ElectorSettings { members, ..self.settings.elector() };
         match self.pending_part() {
             None => elector,
-            Some(Pending { quorum, text, .. }) => {
+            Some(Pending { quorum, text, configuration, .. }) => {
                 let config = hearsay::vote_text(&elector.config, text);
-                ElectorSettings { pending: Some(quorum.clone()), config, ..elector }
+                let observers = &elector.observers | &configuration.observers();
+                ElectorSettings { pending: Some(quorum.clone()), observers, config, ..elector }
             }
         }
     }

@@ -2,6 +2,14 @@
 
 use super::*;
 
+fn told(out: &[Action]) -> Vec<i64> {
+    let to = |action: &Action| match action {
+        Action::Send { to, .. } => Some(to.0),
+        Action::Decided(_) => None,
+    };
+    out.iter().filter_map(to).collect()
+}
+
 /// While a list of voters is pending, both decide, and both are told.
 #[test]
 fn two_lists_decide_together() {
@@ -9,13 +17,6 @@ fn two_lists_decide_together() {
     let own = ElectorSettings { pending, members: Members::Changing, ..settings(1, Role::Voter, &[1, 2, 3]) };
     let mut out = Vec::new();
     let mut elector = Elector::new(own.clone(), standing(5, 1), 0, &mut out);
-    let told = |out: &[Action]| {
-        let to = |action: &Action| match action {
-            Action::Send { to, .. } => Some(to.0),
-            Action::Decided(_) => None,
-        };
-        out.iter().filter_map(to).collect::<Vec<_>>()
-    };
     assert_eq!(told(&out), [2, 3, 4, 5]);
     let vote = Candidate { leader: ServerId(1), zxid: Zxid(5), epoch: 1 };
     for (from, decides) in [(2, false), (3, false), (4, true)] {
@@ -126,4 +127,43 @@ fn unanimity_is_not_trusted_again_when_its_leader_did_not_lead() {
     elector.established(2);
     elector.look(standing(6, 1), None, 1000, &mut out);
     assert_eq!(says(&mut elector, 2, 9, 1010), Some(1010), "the last leader led");
+}
+
+/// The voters of an old list may be gone, and its observers may have a vote by now.
+#[test]
+fn who_looks_in_vain_asks_observers_too() {
+    for (members, asked) in [(Members::Fixed, vec![2, 3]), (Members::Changing, vec![2, 3, 7])] {
+        let observers = [ServerId(7)].into();
+        let own = ElectorSettings { members, observers, ..settings(1, Role::Voter, &[1, 2, 3]) };
+        let mut out = Vec::new();
+        let mut elector = Elector::new(own.clone(), standing(5, 1), 0, &mut out);
+        assert_eq!(told(&out), [2, 3], "most elections are short");
+        while let Some(at_ms) = elector.next_deadline().filter(|at_ms| *at_ms < 20_000) {
+            out.clear();
+            elector.timeout(at_ms, &mut out);
+        }
+        assert_eq!(told(&out), asked);
+    }
+}
+
+/// Two who take each other for observers must not answer each other's answers for ever.
+#[test]
+fn who_is_asked_for_an_answer_gets_none() {
+    let observers = [ServerId(7)].into();
+    let own =
+        ElectorSettings { members: Members::Changing, observers, ..settings(1, Role::Voter, &[1, 2, 3]) };
+    let mut out = Vec::new();
+    let mut elector = Elector::new(own.clone(), standing(5, 1), 0, &mut out);
+    let vote = notification(&own, PeerState::Looking, candidate(7, 5, 1), 1);
+    out.clear();
+    elector.handle(ServerId(7), &vote, 1, &mut out);
+    assert_eq!(told(&out), [7], "it asks");
+    while let Some(at_ms) = elector.next_deadline().filter(|at_ms| *at_ms < 20_000) {
+        elector.timeout(at_ms, &mut out);
+    }
+    out.clear();
+    elector.handle(ServerId(7), &vote, 20_000, &mut out);
+    assert_eq!(told(&out), [], "it has been asked");
+    elector.handle(ServerId(8), &vote, 20_000, &mut out);
+    assert_eq!(told(&out), [8], "a stranger asks");
 }
