@@ -193,7 +193,7 @@ impl Writer {
             op: CreateOp::Create,
             path: Some(self.path.as_str().into()),
             data: Some([7; 100].into()),
-            acl: Some(Acl::open()),
+            acl: Some(Acl::open().into()),
             flags: 0,
             ttl_ms: -1,
         };

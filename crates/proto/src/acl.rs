@@ -1,7 +1,18 @@
 //! Access control lists as they travel: a list of (permissions, scheme, id).
 
-use crate::jute::Text;
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use crate::jute::{DecodeError, Jute, Reader, Text, encode_count};
 use crate::record;
+
+/// A list that comes with a request or a transaction. Most are [`Acl::open`], which is there already.
+pub type AclList = Cow<'static, [Acl]>;
+
+static OPEN: LazyLock<Vec<Acl>> = LazyLock::new(Acl::open);
+
+/// The open list as it travels.
+const OPEN_ENCODED: &[u8] = b"\0\0\0\x01\0\0\0\x1f\0\0\0\x05world\0\0\0\x06anyone";
 
 /// Permission bits. ZooKeeper stores any bits, so these are masks, not an enumeration.
 pub struct Permissions;
@@ -69,5 +80,54 @@ impl Acl {
     /// `world:anyone`, read only.
     pub fn read_only() -> Vec<Acl> {
         vec![Acl::new(Permissions::READ, "world", "anyone")]
+    }
+}
+
+/// Null is not the empty list.
+impl Jute for Option<AclList> {
+    const SIZE_MIN: usize = 4;
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let Some(list) = self else { return (-1i32).encode(out) };
+        encode_count(list.len(), out);
+        list.iter().for_each(|entry| entry.encode(out));
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        if reader.rest().starts_with(OPEN_ENCODED) {
+            reader.take(OPEN_ENCODED.len())?;
+            return Ok(Some(Cow::Borrowed(&OPEN)));
+        }
+        Ok(Option::<Vec<Acl>>::decode(reader)?.map(Cow::Owned))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_open_list_is_shared_and_all_others_are_read() {
+        let mut open = Vec::new();
+        Acl::open().encode(&mut open);
+        assert_eq!(open, OPEN_ENCODED);
+        for (list, shared) in [
+            (None, false),
+            (Some(Vec::new()), false),
+            (Some(Acl::open()), true),
+            (Some(Acl::read_only()), false),
+            (Some([Acl::open(), Acl::open()].concat()), false),
+        ] {
+            let mut bytes = Vec::new();
+            list.encode(&mut bytes);
+            bytes.push(7);
+            let mut reader = Reader::new(&bytes);
+            let read = Option::<AclList>::decode(&mut reader).unwrap();
+            assert_eq!((read.as_deref(), reader.rest()), (list.as_deref(), &[7][..]));
+            assert_eq!(matches!(read, Some(Cow::Borrowed(_))), shared);
+            let mut again = Vec::new();
+            read.encode(&mut again);
+            assert_eq!(again, bytes[..bytes.len() - 1]);
+        }
     }
 }

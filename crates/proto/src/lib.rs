@@ -16,7 +16,7 @@ pub mod quorum;
 pub mod stat;
 pub mod txn;
 
-pub use acl::{Acl, Id, Permissions};
+pub use acl::{Acl, AclList, Id, Permissions};
 pub use error_code::ErrorCode;
 pub use ids::{ServerId, SessionId, Xid, Zxid};
 pub use jute::{Buffer, DecodeError, Jute, Reader, Text};

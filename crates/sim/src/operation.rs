@@ -78,7 +78,7 @@ impl Write {
                 op: *op,
                 path: text(path),
                 data: Some(data.clone()),
-                acl: Some(acl(*permissions)),
+                acl: Some(acl(*permissions).into()),
                 flags: mode.flags(),
                 ttl_ms: -1,
             }),
@@ -154,7 +154,7 @@ impl Operation {
         match self {
             Operation::Write(Write::SetAcl { path, permissions, version }) => {
                 let path = Some(Box::from(&**path));
-                SetAclRequest { path, acl: Some(acl(*permissions)), version: *version }.encode(out);
+                SetAclRequest { path, acl: Some(acl(*permissions).into()), version: *version }.encode(out);
             }
             Operation::Write(write) => match write.multi_op() {
                 MultiOp::Create(create) => create.encode(out),

@@ -82,7 +82,7 @@ impl Bench {
     }
 
     fn create(&self, path: String, ephemeral: bool) -> Txn {
-        let (data, acl) = (Some(self.data.as_slice().into()), Some(Acl::open()));
+        let (data, acl) = (Some(self.data.as_slice().into()), Some(Acl::open().into()));
         Txn::Create(CreateTxn { path: path.into(), data, acl, ephemeral, parent_cversion: -1 })
     }
 
@@ -151,7 +151,7 @@ impl Bench {
                 op: CreateOp::Create,
                 path: Some(path.into()),
                 data: data.clone(),
-                acl: Some(Acl::open()),
+                acl: Some(Acl::open().into()),
                 flags: 0,
                 ttl_ms: -1,
             };

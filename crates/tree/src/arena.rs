@@ -125,6 +125,14 @@ impl Arena {
         }
     }
 
+    /// What the node adds to the tree digest, now that its data and its stat are there. A leaf has no place for it.
+    pub(crate) fn note_digest(&mut self, id: NodeId, digest: i64) {
+        let branch = self.get(id).branch;
+        if branch != BranchId::NONE {
+            self.branches.get_mut(branch.0).digest = u32::try_from(digest).ok();
+        }
+    }
+
     pub(crate) fn set_stat(&mut self, id: NodeId, stat: &StatPersisted) {
         let node = self.nodes.get_mut(id.0);
         if self.owners.get(node.owner) != stat.ephemeral_owner {

@@ -26,22 +26,30 @@ pub(crate) fn content_checksum(path: &str, data: Option<&[u8]>) -> u32 {
     hasher.finalize()
 }
 
-/// The digest of a node whose path and data have the checksum `content`.
+/// The digest of a node whose path and data have the checksum `content`. The stat has 60 bytes. A CRC that begins with
+/// nothing does not see zeros in front, and one that begins with something has it in its first four bytes: four zeros
+/// more, and all goes through the processor's own CRC steps of 16 bytes.
 pub(crate) fn node_digest(content: u32, stat: &StatPersisted) -> i64 {
-    let mut block = [0; 60];
+    let mut block = [0; 64];
     let longs = [stat.czxid, stat.mzxid, stat.pzxid, stat.ctime, stat.mtime];
     let ints = [stat.version, stat.cversion, stat.aversion];
-    for (place, long) in block[..40].chunks_exact_mut(8).zip(longs) {
+    for (place, long) in block[4..44].chunks_exact_mut(8).zip(longs) {
         place.copy_from_slice(&long.to_be_bytes());
     }
-    for (place, int) in block[40..52].chunks_exact_mut(4).zip(ints) {
+    for (place, int) in block[44..56].chunks_exact_mut(4).zip(ints) {
         place.copy_from_slice(&int.to_be_bytes());
     }
-    block[52..].copy_from_slice(&stat.ephemeral_owner.to_be_bytes());
-    let mut hasher = Hasher::new_with_initial(content);
+    block[56..].copy_from_slice(&stat.ephemeral_owner.to_be_bytes());
+    for (byte, begun) in block[4..8].iter_mut().zip((!content).to_le_bytes()) {
+        *byte ^= begun;
+    }
+    let mut hasher = Hasher::new_with_initial(NOTHING);
     hasher.update(&block);
     i64::from(hasher.finalize())
 }
+
+/// The checksum with which a CRC begins that has nothing in its register.
+const NOTHING: u32 = u32::MAX;
 
 #[cfg(test)]
 mod tests {

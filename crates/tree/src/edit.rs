@@ -46,6 +46,9 @@ impl Tree {
         self.unindex_owner(id, owner);
         self.unlink(parent, id);
         self.acls.release(acl);
+        if self.last_parent.0 == id {
+            self.last_parent = (NodeId::ROOT, String::new());
+        }
         self.nodes.remove(id);
     }
 
@@ -80,11 +83,12 @@ impl Tree {
     ) {
         let node = self.nodes.get(id);
         let mut stat = self.nodes.stat(node);
-        let before = self.digest_with(node, &stat);
+        let before = self.known_digest(node).unwrap_or_else(|| self.digest_with(node, &stat));
         change_stat(&mut stat);
         change_nodes(&mut self.nodes);
         self.nodes.set_stat(id, &stat);
         let after = self.digest_with(self.nodes.get(id), &stat);
+        self.nodes.note_digest(id, after);
         self.digest = self.digest.wrapping_sub(before).wrapping_add(after);
     }
 

@@ -38,8 +38,6 @@ pub struct TreeLoader {
     tree: Tree,
     acls: BTreeMap<i64, AclSlot>,
     has_root: HasRoot,
-    /// The parent of the node before: nodes of one parent often follow each other.
-    parent: (NodeId, String),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,12 +49,7 @@ enum HasRoot {
 impl TreeLoader {
     /// Nothing loaded yet.
     pub fn new(options: TreeOptions) -> TreeLoader {
-        TreeLoader {
-            tree: Tree::bare(options),
-            acls: BTreeMap::new(),
-            has_root: HasRoot::No,
-            parent: (NodeId::ROOT, String::new()),
-        }
+        TreeLoader { tree: Tree::bare(options), acls: BTreeMap::new(), has_root: HasRoot::No }
     }
 
     /// A session of the table.
@@ -85,15 +78,12 @@ impl TreeLoader {
         }
         let (parent_path, name) =
             path::split_stored(path).ok_or_else(|| LoadError::BadPath { path: path.into() })?;
-        if self.parent.1 != parent_path {
-            let parent =
-                self.tree.find(parent_path).ok_or_else(|| LoadError::MissingParent { path: path.into() })?;
-            self.parent = (parent, parent_path.to_owned());
-        }
-        if self.tree.child(self.parent.0, name).is_some() {
+        let parent = self.tree.find_parent(parent_path);
+        let parent = parent.ok_or_else(|| LoadError::MissingParent { path: path.into() })?;
+        if self.tree.child(parent, name).is_some() {
             return Err(LoadError::Duplicate { path: path.into() });
         }
-        self.tree.attach(self.parent.0, path, &data, acl, stat);
+        self.tree.attach(parent, path, &data, acl, stat);
         Ok(())
     }
 

@@ -132,7 +132,7 @@ impl Slot for Node {
     }
 }
 
-/// Children, the traces that they leave in the stat, and the trace of a changed ACL. 24 bytes.
+/// Children, the traces that they leave in the stat, and the trace of a changed ACL. 32 bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Branch {
     pub(crate) pzxid: i64,
@@ -140,18 +140,28 @@ pub(crate) struct Branch {
     pub(crate) aversion: i32,
     pub(crate) child_count: u32,
     pub(crate) first_child: NodeId,
+    /// What the node adds to the tree digest, if that is known: every child that comes or goes takes it out.
+    pub(crate) digest: Option<u32>,
 }
 
 impl Branch {
     /// What a node without a branch stands for.
     pub(crate) const fn of_leaf(czxid: i64) -> Branch {
-        Branch { pzxid: czxid, cversion: 0, aversion: 0, child_count: 0, first_child: NodeId::NONE }
+        Branch {
+            pzxid: czxid,
+            cversion: 0,
+            aversion: 0,
+            child_count: 0,
+            first_child: NodeId::NONE,
+            digest: None,
+        }
     }
 
     pub(crate) fn set_stat(&mut self, stat: &StatPersisted) {
         self.pzxid = stat.pzxid;
         self.cversion = stat.cversion;
         self.aversion = stat.aversion;
+        self.digest = None;
     }
 
     /// Whether a node without children needs one.
@@ -176,6 +186,6 @@ mod tests {
 
     #[test]
     fn a_node_stays_small() {
-        assert_eq!((size_of::<Node>(), size_of::<Branch>()), (104, 24));
+        assert_eq!((size_of::<Node>(), size_of::<Branch>()), (104, 32));
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use foldhash::quality::FixedState;
 use hashbrown::HashMap;
+use hashbrown::hash_map::EntryRef;
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 
 /// A node as it will be.
@@ -19,6 +20,8 @@ pub(crate) struct PendingNode {
     pub(crate) data_length: usize,
     /// Checksum of path and data.
     pub(crate) content: u32,
+    /// What it adds to the tree digest.
+    pub(crate) digest: i64,
     /// The session of an ordinary ephemeral.
     pub(crate) session: Option<SessionId>,
 }
@@ -74,7 +77,7 @@ impl Overlay {
                 return;
             };
             if self.records.get(&path).is_some_and(|record| record.zxid <= zxid) {
-                self.replace(&path, None);
+                self.restore(&path, None);
             }
         }
     }
@@ -90,18 +93,33 @@ impl Overlay {
         if self.records.is_empty() { None } else { self.records.get(path) }
     }
 
-    /// Puts or removes the record of a path and returns the one before.
-    pub(crate) fn replace(&mut self, path: &Arc<str>, record: Option<Record>) -> Option<Record> {
-        if let Some(session) = session_of(record.as_ref()) {
+    /// Puts the record of a path. Returns the path, which is shared with what was pending there, and the record before.
+    pub(crate) fn put(&mut self, path: &str, record: Record) -> (Arc<str>, Option<Record>) {
+        let session = session_of(Some(&record));
+        let (path, before) = match self.records.entry_ref(path) {
+            EntryRef::Occupied(mut entry) => (entry.key().clone(), Some(entry.insert(record))),
+            EntryRef::Vacant(entry) => (entry.insert_entry_with_key(path.into(), record).key().clone(), None),
+        };
+        if let Some(session) = session {
             self.ephemerals.entry(session).or_default().insert(path.clone());
         }
-        let new_session = session_of(record.as_ref());
-        let before = match record {
-            Some(record) => self.records.insert(path.clone(), record),
-            None => self.records.remove(path),
-        };
-        if let Some(session) = session_of(before.as_ref())
-            && new_session != Some(session)
+        self.forget_ephemeral(&path, session_of(before.as_ref()).filter(|before| session != Some(*before)));
+        (path, before)
+    }
+
+    /// Puts back what was there before, or nothing.
+    pub(crate) fn restore(&mut self, path: &str, record: Option<Record>) {
+        match record {
+            Some(record) => drop(self.put(path, record)),
+            None => {
+                let before = self.records.remove(path);
+                self.forget_ephemeral(path, session_of(before.as_ref()));
+            }
+        }
+    }
+
+    fn forget_ephemeral(&mut self, path: &str, session: Option<SessionId>) {
+        if let Some(session) = session
             && let Some(paths) = self.ephemerals.get_mut(&session)
         {
             paths.remove(path);
@@ -109,7 +127,6 @@ impl Overlay {
                 self.ephemerals.remove(&session);
             }
         }
-        before
     }
 
     /// The transaction stands: its records are forgotten when it is applied.

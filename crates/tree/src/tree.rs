@@ -21,6 +21,8 @@ pub struct Tree {
     pub(crate) options: TreeOptions,
     pub(crate) nodes: Arena,
     pub(crate) names: NameIndex,
+    /// Below which node, at which path, the last one was created: the next one often has the same parent.
+    pub(crate) last_parent: (NodeId, String),
     pub(crate) acls: AclTable,
     pub(crate) ephemerals: BTreeMap<SessionId, BTreeSet<NodeId>>,
     pub(crate) ephemeral_count: usize,
@@ -50,6 +52,7 @@ impl Tree {
             options,
             nodes: Arena::new(),
             names: NameIndex::new(options.hash_seed),
+            last_parent: (NodeId::ROOT, String::new()),
             acls: AclTable::new(options.hash_seed),
             ephemerals: BTreeMap::new(),
             ephemeral_count: 0,
@@ -170,6 +173,15 @@ impl Tree {
         names.try_fold(NodeId::ROOT, |parent, name| self.names.find(&self.nodes, parent, name))
     }
 
+    /// The node at the path of a node that is to be created.
+    pub(crate) fn find_parent(&mut self, path: &str) -> Option<NodeId> {
+        if self.last_parent.1 != path {
+            self.last_parent.0 = self.find(path)?;
+            path.clone_into(&mut self.last_parent.1);
+        }
+        Some(self.last_parent.0)
+    }
+
     pub(crate) fn child(&self, parent: NodeId, name: &str) -> Option<NodeId> {
         self.names.find(&self.nodes, parent, name.as_bytes())
     }
@@ -216,7 +228,12 @@ impl Tree {
     /// What a node adds to the tree digest.
     pub(crate) fn digest_of(&self, id: NodeId) -> i64 {
         let node = self.nodes.get(id);
-        self.digest_with(node, &self.nodes.stat(node))
+        self.known_digest(node).unwrap_or_else(|| self.digest_with(node, &self.nodes.stat(node)))
+    }
+
+    /// The same if it was found before.
+    pub(crate) fn known_digest(&self, node: &Node) -> Option<i64> {
+        self.nodes.branch(node).digest.map(i64::from)
     }
 
     /// The same for a node whose stat is at hand.

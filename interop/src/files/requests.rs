@@ -68,7 +68,7 @@ pub(super) fn create_part(path: &str, kind: Kind) -> CreateRequest {
         op: kind.op(),
         path: Some(path.into()),
         data: Some(Default::default()),
-        acl: Some(Acl::open()),
+        acl: Some(Acl::open().into()),
         flags: kind.flags(),
         ttl_ms: if kind.op() == CreateOp::Ttl { YEAR_MS } else { -1 },
     }

@@ -116,7 +116,7 @@ impl Workload {
             52..68 => WriteRequest::SetData(self.set_data(random)),
             68..76 => WriteRequest::SetAcl(SetAclRequest {
                 path: Some(self.any(random).into()),
-                acl: Some(requests::acl(random)),
+                acl: Some(requests::acl(random).into()),
                 version: version(random),
             }),
             76..92 => self.multi(random),
@@ -148,7 +148,7 @@ impl Workload {
         let kind = *random.pick(&Kind::ALL);
         let mut create = requests::create_part(&self.new_path(random), kind);
         create.data = requests::data(random);
-        create.acl = Some(requests::acl(random));
+        create.acl = Some(requests::acl(random).into());
         match create.op {
             CreateOp::Create2 if random.percent(50) => create.op = CreateOp::Create,
             CreateOp::Ttl if random.percent(30) => create.ttl_ms = *random.pick(&[1, 0xff_ffff_ffff, 0]),
@@ -178,7 +178,7 @@ impl Workload {
             let path = format!("{parent}/{}m{}", random.pick(NAMES), self.serial);
             let mut create = self.create(random);
             create.path = Some(path.clone().into());
-            create.acl = Some(zebu_proto::Acl::open());
+            create.acl = Some(zebu_proto::Acl::open().into());
             // One large value is enough for a frame.
             if !parts.is_empty() {
                 create.data = requests::small_data(random);

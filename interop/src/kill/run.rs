@@ -97,7 +97,7 @@ fn prepare(server: &ServerProcess, random: &mut Random) -> Result<Load> {
         op: CreateOp::Create,
         path: Some("/load".into()),
         data: None,
-        acl: Some(Acl::open()),
+        acl: Some(Acl::open().into()),
         flags: 0,
         ttl_ms: -1,
     };

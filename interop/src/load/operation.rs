@@ -93,7 +93,7 @@ impl Operation {
     pub(crate) fn request(&self, top: &str) -> WriteRequest {
         let at = |path: &str| -> Text { Some(format!("{top}{path}").into()) };
         let create = |path: &str, data: &[u8], flags, op| {
-            let acl = Some(Acl::open());
+            let acl = Some(Acl::open().into());
             CreateRequest { op, path: at(path), data: Some(data.into()), acl, flags, ttl_ms: -1 }
         };
         let set = |path: &str, data: &[u8], version| SetDataRequest {
@@ -113,9 +113,11 @@ impl Operation {
             }
             Operation::Set { path, data, version } => WriteRequest::SetData(set(path, data, *version)),
             Operation::Delete { path } => WriteRequest::Delete(delete(path)),
-            Operation::SetAccess { path, access } => {
-                WriteRequest::SetAcl(SetAclRequest { path: at(path), acl: Some(access.acl()), version: -1 })
-            }
+            Operation::SetAccess { path, access } => WriteRequest::SetAcl(SetAclRequest {
+                path: at(path),
+                acl: Some(access.acl().into()),
+                version: -1,
+            }),
             Operation::SetBoth { paths, data } => {
                 WriteRequest::Multi(paths.iter().map(|path| MultiOp::SetData(set(path, data, -1))).collect())
             }

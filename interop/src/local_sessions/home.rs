@@ -146,7 +146,7 @@ impl Home<'_> {
 
 pub(super) fn create(op: CreateOp, path: &str, flags: i32) -> CreateRequest {
     let data = Some((*b"x").into());
-    CreateRequest { op, path: Some(path.into()), data, acl: Some(Acl::open()), flags, ttl_ms: -1 }
+    CreateRequest { op, path: Some(path.into()), data, acl: Some(Acl::open().into()), flags, ttl_ms: -1 }
 }
 
 pub(super) fn persistent(path: &str) -> WriteRequest {

@@ -128,7 +128,7 @@ fn prepare_create(world: &World) -> Result<Run> {
             op: CreateOp::Create,
             path: Some(format!("{path}-new").into()),
             data: Some(world.data.as_slice().into()),
-            acl: Some(Acl::open()),
+            acl: Some(Acl::open().into()),
             flags: 0,
             ttl_ms: -1,
         })

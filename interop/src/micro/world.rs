@@ -68,7 +68,7 @@ impl Grown {
 }
 
 pub(crate) fn create(path: String, data: &[u8]) -> Txn {
-    let (data, acl) = (Some(data.into()), Some(Acl::open()));
+    let (data, acl) = (Some(data.into()), Some(Acl::open().into()));
     Txn::Create(CreateTxn { path: path.into(), data, acl, ephemeral: false, parent_cversion: -1 })
 }
 

@@ -107,7 +107,7 @@ pub(super) fn create(path: &str, flags: i32, data: &str) -> CreateRequest {
         op: CreateOp::Create,
         path: Some(path.into()),
         data: Some(data.as_bytes().into()),
-        acl: Some(Acl::open()),
+        acl: Some(Acl::open().into()),
         flags,
         ttl_ms: -1,
     }

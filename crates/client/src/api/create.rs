@@ -314,7 +314,7 @@ impl Create {
             op,
             path: Some(full.into()),
             data: self.content.wire(),
-            acl: Some(self.acl.to_vec()),
+            acl: Some(self.acl.to_vec().into()),
             flags: mode.flags(),
             ttl_ms,
         };

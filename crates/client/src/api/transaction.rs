@@ -180,7 +180,7 @@ impl Transaction {
             self.problem.get_or_insert(error);
         }
         let data = spec.content.packed(self.client.compression).wire();
-        let acl = Some(spec.acl.unwrap_or_else(|| self.client.acl.to_vec()));
+        let acl = Some(spec.acl.unwrap_or_else(|| self.client.acl.to_vec()).into());
         let flags = spec.mode.flags();
         self.push(path, |path| {
             MultiOp::Create(CreateRequest { op, path: Some(path), data, acl, flags, ttl_ms })

@@ -56,7 +56,7 @@ fn buffer(value: &str) -> Buffer {
 
 pub(crate) fn create_request(op: CreateOp, path: &str, data: &str, flags: i32) -> CreateRequest {
     let ttl_ms = if op == CreateOp::Ttl { 1000 } else { -1 };
-    CreateRequest { op, path: text(path), data: buffer(data), acl: Some(Acl::open()), flags, ttl_ms }
+    CreateRequest { op, path: text(path), data: buffer(data), acl: Some(Acl::open().into()), flags, ttl_ms }
 }
 
 pub(crate) fn create(path: &str, data: &str, flags: i32) -> Ask {
@@ -78,7 +78,8 @@ pub(crate) fn create_ttl(path: &str, ttl_ms: i64) -> Ask {
 }
 
 pub(crate) fn create_with_acl(path: &str, acl: Vec<Acl>) -> Ask {
-    let request = CreateRequest { acl: Some(acl), ..create_request(CreateOp::Create, path, "", PERSISTENT) };
+    let request =
+        CreateRequest { acl: Some(acl.into()), ..create_request(CreateOp::Create, path, "", PERSISTENT) };
     ask(OpCode::Create, |out| request.encode(out))
 }
 
@@ -95,7 +96,9 @@ pub(crate) fn set_if(path: &str, data: &str, version: i32) -> Ask {
 }
 
 pub(crate) fn set_acl(path: &str, acl: Vec<Acl>) -> Ask {
-    ask(OpCode::SetAcl, |out| SetAclRequest { path: text(path), acl: Some(acl), version: -1 }.encode(out))
+    ask(OpCode::SetAcl, |out| {
+        SetAclRequest { path: text(path), acl: Some(acl.into()), version: -1 }.encode(out)
+    })
 }
 
 pub(crate) fn multi(ops: &[MultiOp]) -> Ask {

@@ -22,7 +22,7 @@ pub(crate) fn created(path: &str, data: &str) -> CreateTxn {
     CreateTxn {
         path: path.into(),
         data: Some(data.as_bytes().into()),
-        acl: Some(Acl::open()),
+        acl: Some(Acl::open().into()),
         ephemeral: false,
         parent_cversion: -1,
     }

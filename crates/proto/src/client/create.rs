@@ -1,6 +1,6 @@
 //! create, create2, createContainer and createTTL: one record, four operation codes.
 
-use crate::acl::Acl;
+use crate::acl::AclList;
 use crate::jute::{Buffer, DecodeError, Jute, Reader, Text};
 use crate::op::OpCode;
 
@@ -107,7 +107,7 @@ pub struct CreateRequest {
     /// Initial data.
     pub data: Buffer,
     /// Access control list.
-    pub acl: Option<Vec<Acl>>,
+    pub acl: Option<AclList>,
     /// See [`CreateMode::from_flags`].
     pub flags: i32,
     /// Milliseconds; -1 for every operation code but createTTL.

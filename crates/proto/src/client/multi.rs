@@ -218,9 +218,9 @@ pub fn encode_result_header(op: OpCode, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::acl::Acl;
+    use crate::acl::{Acl, AclList};
 
-    fn create(op: CreateOp, flags: i32, acl: Option<Vec<Acl>>) -> MultiOp {
+    fn create(op: CreateOp, flags: i32, acl: Option<AclList>) -> MultiOp {
         MultiOp::Create(CreateRequest { op, path: Some("/a".into()), data: None, acl, flags, ttl_ms: -1 })
     }
 
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn flags_decide_what_a_create_is() {
-        let open = Some(Acl::open());
+        let open = Some(Acl::open().into());
         assert_eq!(
             decode(&[create(CreateOp::Create2, 4, open.clone())]),
             Ok(vec![create(CreateOp::Container, 4, open.clone())])
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_missing_end_is_an_error() {
         let mut bytes = Vec::new();
-        create(CreateOp::Create, 0, Some(Acl::open())).encode(&mut bytes);
+        create(CreateOp::Create, 0, Some(Acl::open().into())).encode(&mut bytes);
         assert_eq!(decode_multi(&mut Reader::new(&bytes)), Err(MultiError::Undecodable));
     }
 }

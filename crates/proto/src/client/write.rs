@@ -1,6 +1,6 @@
 //! Requests that become transactions.
 
-use crate::acl::Acl;
+use crate::acl::AclList;
 use crate::client::create::CreateRequest;
 use crate::client::multi::MultiOp;
 use crate::client::reconfig::ReconfigRequest;
@@ -36,7 +36,7 @@ record! {
         /// Path.
         pub path: Text,
         /// New list.
-        pub acl: Option<Vec<Acl>>,
+        pub acl: Option<AclList>,
         /// Required ACL version, or -1.
         pub version: i32,
     }

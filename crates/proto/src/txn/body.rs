@@ -1,6 +1,6 @@
 //! Bodies of transactions, one record per type.
 
-use crate::acl::Acl;
+use crate::acl::AclList;
 use crate::error_code::ErrorCode;
 use crate::jute::{Buffer, DecodeError, Jute, Reader};
 use crate::op::OpCode;
@@ -14,7 +14,7 @@ record! {
         /// Data.
         pub data: Buffer,
         /// ACL after expansion; ZooKeeper writes null for the open one in very old logs.
-        pub acl: Option<Vec<Acl>>,
+        pub acl: Option<AclList>,
         /// Whether it belongs to the session of the header.
         pub ephemeral: bool,
         /// The parent's new stored cversion; -1 means one more than it has.
@@ -30,7 +30,7 @@ record! {
         /// Data.
         pub data: Buffer,
         /// ACL after expansion.
-        pub acl: Option<Vec<Acl>>,
+        pub acl: Option<AclList>,
         /// The parent's new stored cversion.
         pub parent_cversion: i32,
     }
@@ -44,7 +44,7 @@ record! {
         /// Data.
         pub data: Buffer,
         /// ACL after expansion.
-        pub acl: Option<Vec<Acl>>,
+        pub acl: Option<AclList>,
         /// The parent's new stored cversion.
         pub parent_cversion: i32,
         /// Milliseconds without modification after which it goes.
@@ -70,7 +70,7 @@ record! {
         /// Path.
         pub path: Box<str>,
         /// ACL after expansion.
-        pub acl: Option<Vec<Acl>>,
+        pub acl: Option<AclList>,
         /// The ACL version after the change.
         pub version: i32,
     }

@@ -1,6 +1,5 @@
 //! A transaction with its header and digest: the payload of a log entry and of a proposal.
 
-use crate::acl::Acl;
 use crate::ids::{SessionId, Zxid};
 use crate::jute::{Buffer, DecodeError, Jute, Reader};
 use crate::op::OpCode;
@@ -80,7 +79,7 @@ fn decode_create(reader: &mut Reader<'_>) -> Result<Txn, DecodeError> {
         Err(DecodeError::Short { .. }) => Ok(Txn::Create(CreateTxn {
             path: Jute::decode(reader)?,
             data: Buffer::decode(reader)?,
-            acl: Option::<Vec<Acl>>::decode(reader)?,
+            acl: Jute::decode(reader)?,
             ephemeral: reader.boolean()?,
             parent_cversion: -1,
         })),
@@ -112,6 +111,7 @@ fn decode_close_session(reader: &mut Reader<'_>) -> Txn {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::acl::Acl;
     use crate::error_code::ErrorCode;
     use crate::txn::body::SubTxn;
 
@@ -146,7 +146,7 @@ mod tests {
         let create = CreateTxn {
             path: "/a".into(),
             data: Some(b"x".as_slice().into()),
-            acl: Some(Acl::open()),
+            acl: Some(Acl::open().into()),
             ephemeral: true,
             parent_cversion: 7,
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use zebu_proto::{Acl, ErrorCode, Id};
+use zebu_proto::{Acl, AclList, ErrorCode, Id};
 
 use crate::access::Provider;
 use crate::access::credentials::Credentials;
@@ -46,16 +46,16 @@ impl From<AclError> for Refusal {
 /// The list as it is stored: without duplicates, `auth` replaced by who the caller is. Most lists are that already,
 /// and stay what they are.
 pub fn fixup_acl(
-    acl: Option<Vec<Acl>>,
+    acl: Option<AclList>,
     credentials: &Credentials,
     policy: &Policy,
-) -> Result<Vec<Acl>, AclError> {
+) -> Result<AclList, AclError> {
     let acl = without_duplicates(acl.unwrap_or_default())?;
     if acl.is_empty() {
         return Err(AclError::Invalid);
     }
     let mut has_auth = false;
-    for entry in &acl {
+    for entry in acl.iter() {
         match (entry.id.scheme.as_deref().ok_or(AclError::Invalid)?, entry.id.id.as_deref()) {
             ("auth", _) => {
                 authenticated(credentials, policy).next().ok_or(AclError::Invalid)?;
@@ -71,13 +71,13 @@ pub fn fixup_acl(
             }
         }
     }
-    Ok(if has_auth { expand_auth(acl, credentials, policy) } else { acl })
+    Ok(if has_auth { expand_auth(&acl, credentials, policy).into() } else { acl })
 }
 
 /// Every entry once, in order. ZooKeeper compares an entry with those before it field by field and breaks
 /// on the first null that it has to look at; so a null is an error of its own only if nothing before it
 /// shares the fields in front of it.
-fn without_duplicates(mut acl: Vec<Acl>) -> Result<Vec<Acl>, AclError> {
+fn without_duplicates(mut acl: AclList) -> Result<AclList, AclError> {
     if acl.len() < 2 {
         return Ok(acl);
     }
@@ -85,7 +85,7 @@ fn without_duplicates(mut acl: Vec<Acl>) -> Result<Vec<Acl>, AclError> {
     let mut entries = BTreeSet::new();
     let mut permissions = BTreeSet::new();
     let mut schemes = BTreeSet::new();
-    for entry in &acl {
+    for entry in acl.iter() {
         let (scheme, id) = (entry.id.scheme.as_deref(), entry.id.id.as_deref());
         let breaks = match (scheme, id) {
             (None, _) => permissions.contains(&entry.perms),
@@ -100,19 +100,19 @@ fn without_duplicates(mut acl: Vec<Acl>) -> Result<Vec<Acl>, AclError> {
         schemes.insert((entry.perms, scheme));
     }
     let mut first = first.into_iter();
-    acl.retain(|_| first.next().unwrap_or(true));
+    acl.to_mut().retain(|_| first.next().unwrap_or(true));
     Ok(acl)
 }
 
 /// The list with the ids of the caller in the place of `auth`.
-fn expand_auth(acl: Vec<Acl>, credentials: &Credentials, policy: &Policy) -> Vec<Acl> {
+fn expand_auth(acl: &[Acl], credentials: &Credentials, policy: &Policy) -> Vec<Acl> {
     let mut expanded = Vec::new();
     for entry in acl {
         if entry.id.scheme.as_deref() == Some("auth") {
             let ids = authenticated(credentials, policy);
             expanded.extend(ids.map(|id| Acl { perms: entry.perms, id: id.clone() }));
         } else {
-            expanded.push(entry);
+            expanded.push(entry.clone());
         }
     }
     expanded
@@ -131,7 +131,8 @@ mod tests {
     use super::*;
 
     fn fix(acl: &[Acl], ids: &[Id]) -> Result<Vec<Acl>, AclError> {
-        fixup_acl(Some(acl.to_vec()), &ids.iter().cloned().collect(), &Policy::default())
+        let ids = ids.iter().cloned().collect();
+        fixup_acl(Some(acl.to_vec().into()), &ids, &Policy::default()).map(AclList::into_owned)
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl Tree {
         let Some((parent_path, name)) = path::split_stored(new.path) else {
             return Outcome::error(ErrorCode::BadArguments);
         };
-        let Some(parent) = self.find(parent_path) else {
+        let Some(parent) = self.find_parent(parent_path) else {
             return Outcome::error(ErrorCode::NoNode);
         };
         let acl = self.acls.intern(new.acl);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zebu_proto::{Acl, Buffer, ErrorCode, StatPersisted};
+use zebu_proto::{Acl, AclList, Buffer, ErrorCode, StatPersisted};
 
 use crate::access::{self, Refusal};
 use crate::digest;
@@ -50,7 +50,7 @@ impl<'a, 'c> Stage<'a, 'c> {
     /// The overlay is again as it was.
     pub(super) fn roll_back(&mut self) {
         for (path, before) in self.undo.drain(..).rev() {
-            self.overlay.replace(&path, before);
+            self.overlay.restore(&path, before);
         }
         self.overlay.undo = std::mem::take(&mut self.undo);
         self.digest = self.digest_before;
@@ -70,6 +70,7 @@ impl<'a, 'c> Stage<'a, 'c> {
             acl: self.tree.acls.get(node.acl).clone(),
             data_length: node.data_length(),
             content: node.content,
+            digest: self.tree.digest_of(id),
             session: self.tree.lifetime(stat.ephemeral_owner).session(),
         })
     }
@@ -83,28 +84,30 @@ impl<'a, 'c> Stage<'a, 'c> {
 
     /// A node that does not exist yet.
     pub(super) fn insert(&mut self, path: &str, data: &Buffer, acl: &[Acl], stat: StatPersisted) {
-        let node = PendingNode {
+        let mut node = PendingNode {
             stat,
             child_count: 0,
             acl: self.shared_acl(acl),
             data_length: data.as_ref().map_or(0, |data| data.len()),
             content: self.tree.content_checksum(path, data.as_deref()),
+            digest: 0,
             session: self.tree.lifetime(stat.ephemeral_owner).session(),
         };
-        self.digest = self.digest.wrapping_add(self.digest_of(path, &node));
+        node.digest = self.digest_of(path, &node);
+        self.digest = self.digest.wrapping_add(node.digest);
         self.put(path, Some(node));
     }
 
     /// A node that was read with [`Stage::get`], changed.
-    pub(super) fn update(&mut self, path: &str, before: &PendingNode, after: PendingNode) {
-        let difference = self.digest_of(path, &after).wrapping_sub(self.digest_of(path, before));
-        self.digest = self.digest.wrapping_add(difference);
+    pub(super) fn update(&mut self, path: &str, before: &PendingNode, mut after: PendingNode) {
+        after.digest = self.digest_of(path, &after);
+        self.digest = self.digest.wrapping_sub(before.digest).wrapping_add(after.digest);
         self.put(path, Some(after));
     }
 
     /// A node goes, and its parent has one child less.
     pub(super) fn remove(&mut self, path: &str, node: &PendingNode) {
-        self.digest = self.digest.wrapping_sub(self.digest_of(path, node));
+        self.digest = self.digest.wrapping_sub(node.digest);
         self.put(path, None);
         let Some((parent_path, _)) = path::split(path) else {
             return;
@@ -142,7 +145,7 @@ impl<'a, 'c> Stage<'a, 'c> {
     }
 
     /// The list as it will be stored.
-    pub(super) fn fixup_acl(&self, acl: Option<Vec<Acl>>) -> Result<Vec<Acl>, Refusal> {
+    pub(super) fn fixup_acl(&self, acl: Option<AclList>) -> Result<AclList, Refusal> {
         Ok(access::fixup_acl(acl, self.context.credentials, self.context.policy)?)
     }
 
@@ -159,9 +162,8 @@ impl<'a, 'c> Stage<'a, 'c> {
     }
 
     fn put(&mut self, path: &str, node: Option<PendingNode>) {
-        let path: Arc<str> = path::canonical(path).into();
-        let before = self.overlay.replace(&path, Some(Record { zxid: self.context.header.zxid, node }));
-        self.undo.push((path, before));
+        let record = Record { zxid: self.context.header.zxid, node };
+        self.undo.push(self.overlay.put(path::canonical(path), record));
     }
 }
 

@@ -45,7 +45,7 @@ fn an_owner_of_unknown_type_is_no_damage() {
     let create = CreateTxn {
         path: "/a".into(),
         data: None,
-        acl: Some(Acl::open()),
+        acl: Some(Acl::open().into()),
         ephemeral: true,
         parent_cversion: 1,
     };
@@ -81,7 +81,7 @@ fn what_is_repaired() {
     let create = zebu_proto::txn::CreateTxn {
         path: "/lost".into(),
         data: None,
-        acl: Some(Acl::open()),
+        acl: Some(Acl::open().into()),
         ephemeral: false,
         parent_cversion: 1,
     };

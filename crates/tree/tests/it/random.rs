@@ -5,7 +5,7 @@ use zebu_proto::client::{CreateOp, CreateRequest, MultiOp, WriteRequest};
 use zebu_proto::txn::{
     CheckTxn, CreateContainerTxn, CreateTtlTxn, CreateTxn, SetAclTxn, SetDataTxn, SubTxn, Txn, TxnHeader,
 };
-use zebu_proto::{Acl, SessionId, Zxid};
+use zebu_proto::{Acl, AclList, SessionId, Zxid};
 use zebu_tree::Tree;
 
 use crate::loader::reload;
@@ -25,13 +25,14 @@ fn data() -> impl Strategy<Value = String> {
     "[xyz]{0,4}"
 }
 
-fn acls() -> impl Strategy<Value = Vec<Acl>> {
-    prop_oneof![
+fn acls() -> impl Strategy<Value = AclList> {
+    let lists = prop_oneof![
         6 => Just(Acl::open()),
         1 => Just(Acl::read_only()),
         1 => Just(vec![Acl::new(31, "digest", "bob:hash")]),
         1 => Just(vec![]),
-    ]
+    ];
+    lists.prop_map(AclList::from)
 }
 
 fn create_op() -> impl Strategy<Value = CreateOp> {
@@ -57,7 +58,8 @@ pub(crate) fn requests() -> impl Strategy<Value = WriteRequest> {
     ];
     prop_oneof![
         10 => part_of_multi(),
-        2 => (paths(), acls(), -1..2).prop_map(|(path, acl, version)| set_acl(&path, acl, version)),
+        2 => (paths(), acls(), -1..2)
+            .prop_map(|(path, acl, version)| set_acl(&path, acl.into_owned(), version)),
         3 => prop::collection::vec(multi_op, 0..5).prop_map(|ops: Vec<MultiOp>| multi(ops)),
         1 => Just(WriteRequest::CreateSession { timeout_ms: 1000 }),
         1 => Just(WriteRequest::CloseSession),

@@ -8,12 +8,18 @@ use zebu_tree::{Outcome, Tree};
 use crate::support::*;
 
 fn plain(path: &str, parent_cversion: i32) -> CreateTxn {
-    CreateTxn { path: path.into(), data: text("new"), acl: Some(nobody()), ephemeral: false, parent_cversion }
+    CreateTxn {
+        path: path.into(),
+        data: text("new"),
+        acl: Some(nobody().into()),
+        ephemeral: false,
+        parent_cversion,
+    }
 }
 
 fn fresh() -> Tree {
     let mut tree = Tree::new(options());
-    apply(&mut tree, 1, &Txn::Create(CreateTxn { acl: Some(Acl::open()), ..plain("/a", 1) }));
+    apply(&mut tree, 1, &Txn::Create(CreateTxn { acl: Some(Acl::open().into()), ..plain("/a", 1) }));
     apply(&mut tree, 2, &Txn::SetData(SetDataTxn { path: "/a".into(), data: text("old"), version: 3 }));
     tree
 }
@@ -42,9 +48,14 @@ fn create_of_an_existing_node_takes_the_acl_and_advances_the_parent() {
 #[test]
 fn the_other_creates_leave_the_parent_alone() {
     let container =
-        CreateContainerTxn { path: "/a".into(), data: None, acl: Some(nobody()), parent_cversion: 9 };
-    let ttl =
-        CreateTtlTxn { path: "/a".into(), data: None, acl: Some(nobody()), parent_cversion: 9, ttl_ms: 5 };
+        CreateContainerTxn { path: "/a".into(), data: None, acl: Some(nobody().into()), parent_cversion: 9 };
+    let ttl = CreateTtlTxn {
+        path: "/a".into(),
+        data: None,
+        acl: Some(nobody().into()),
+        parent_cversion: 9,
+        ttl_ms: 5,
+    };
     for txn in [Txn::Create2(plain("/a", 9)), Txn::CreateContainer(container), Txn::CreateTtl(ttl)] {
         let mut tree = fresh();
         let parent = root(&tree);
@@ -152,4 +163,18 @@ fn parts_of_a_multi_follow_the_rows_one_by_one() {
     let nested = Txn::Multi(vec![part(Txn::Multi(vec![part(Txn::Delete("/a".into()))]))]);
     apply(&mut tree, 11, &nested);
     assert!(tree.node("/a").is_some());
+}
+
+/// The place of a node that has gone is given to the next one.
+#[test]
+fn a_parent_that_has_gone_is_not_taken_for_the_node_in_its_place() {
+    let mut tree = fresh();
+    assert!(matches!(apply(&mut tree, 3, &Txn::Create(plain("/a/b", 1))), Outcome::Created { .. }));
+    apply(&mut tree, 4, &Txn::Delete("/a/b".into()));
+    apply(&mut tree, 5, &Txn::Delete("/a".into()));
+    apply(&mut tree, 6, &Txn::Create(plain("/c", 3)));
+    apply(&mut tree, 7, &Txn::Create(plain("/d", 4)));
+    let missing = Outcome::error(ErrorCode::NoNode);
+    assert_eq!(apply(&mut tree, 8, &Txn::Create(plain("/a/x", 1))), missing);
+    assert_eq!(tree.all_children_number("/c"), Some(0));
 }

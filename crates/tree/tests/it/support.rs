@@ -159,7 +159,14 @@ pub(crate) fn text(text: &str) -> Buffer {
 
 pub(crate) fn request(op: CreateOp, path: &str, flags: i32) -> CreateRequest {
     let ttl_ms = if op == CreateOp::Ttl { 1000 } else { -1 };
-    CreateRequest { op, path: Some(path.into()), data: text("data"), acl: Some(Acl::open()), flags, ttl_ms }
+    CreateRequest {
+        op,
+        path: Some(path.into()),
+        data: text("data"),
+        acl: Some(Acl::open().into()),
+        flags,
+        ttl_ms,
+    }
 }
 
 pub(crate) fn create_with(op: CreateOp, path: &str, flags: i32) -> WriteRequest {
@@ -175,7 +182,7 @@ pub(crate) fn create_data(path: &str, data: &str) -> WriteRequest {
 }
 
 pub(crate) fn create_acl(path: &str, acl: Vec<Acl>) -> WriteRequest {
-    WriteRequest::Create(CreateRequest { acl: Some(acl), ..request(CreateOp::Create, path, 0) })
+    WriteRequest::Create(CreateRequest { acl: Some(acl.into()), ..request(CreateOp::Create, path, 0) })
 }
 
 pub(crate) fn ephemeral(path: &str) -> WriteRequest {
@@ -203,7 +210,7 @@ pub(crate) fn set_version(path: &str, data: &str, version: i32) -> WriteRequest 
 }
 
 pub(crate) fn set_acl(path: &str, acl: Vec<Acl>, version: i32) -> WriteRequest {
-    WriteRequest::SetAcl(SetAclRequest { path: Some(path.into()), acl: Some(acl), version })
+    WriteRequest::SetAcl(SetAclRequest { path: Some(path.into()), acl: Some(acl.into()), version })
 }
 
 pub(crate) fn op(request: WriteRequest) -> MultiOp {
