@@ -39,6 +39,13 @@ fn a_seed_whose_old_list_names_nobody_who_votes() {
     assert!(report.violation.is_none(), "{:?}", report.violation);
 }
 
+/// A first list whose name was lost with the power, and that is shown under a new one before anybody writes.
+#[test]
+fn a_seed_whose_first_list_gets_its_name_twice() {
+    let report = run_seed(1_436_124);
+    assert!(report.violation.is_none(), "{:?}", report.violation);
+}
+
 /// A clock that went back, to the millisecond of an earlier start.
 #[test]
 fn a_seed_that_gave_a_session_id_twice() {

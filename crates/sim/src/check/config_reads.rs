@@ -33,6 +33,13 @@ pub(super) fn check_node(judge: &Judge, server: usize, last: i64, text: Option<&
     Err(Violation::new(NAME, text))
 }
 
+/// A first list is named after the epoch whose leader found none that was named before. That is not always before the
+/// state that an answer names: if all have lost the name, the leader of a later epoch gives one, and the state is
+/// that of the epoch before until somebody writes.
+fn is_named_by_leader(judge: &Judge, version: Zxid) -> bool {
+    version.counter() == 0 && judge.leaders.contains_key(&version.epoch())
+}
+
 pub(super) fn check_answer(judge: &Judge, answer: &Answer) -> Verdict {
     let response = GetDataResponse::decode(&mut Reader::new(&answer.body)).ok();
     let shown = response.as_ref().and_then(|response| response.data.as_deref());
@@ -42,8 +49,7 @@ pub(super) fn check_answer(judge: &Judge, answer: &Answer) -> Verdict {
         list.seats == first.seats
             && list.groups == first.groups
             && list.version == response.stat.mzxid
-            && Zxid(list.version).counter() == 0
-            && list.version <= answer.zxid
+            && is_named_by_leader(judge, Zxid(list.version))
     });
     if holds && answer.code == 0 {
         return Ok(());
