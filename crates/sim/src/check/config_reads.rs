@@ -33,11 +33,12 @@ pub(super) fn check_node(judge: &Judge, server: usize, last: i64, text: Option<&
     Err(Violation::new(NAME, text))
 }
 
-/// A first list is named after the epoch whose leader found none that was named before. That is not always before the
-/// state that an answer names: if all have lost the name, the leader of a later epoch gives one, and the state is
-/// that of the epoch before until somebody writes.
-fn is_named_by_leader(judge: &Judge, version: Zxid) -> bool {
-    version.counter() == 0 && judge.leaders.contains_key(&version.epoch())
+/// A first list is named after an epoch: that of the first leader who was elected, whether he came to lead or not. That
+/// is not always before the state that an answer names: if all have lost the name, a later leader gives one, and the
+/// state is that of an earlier epoch until somebody writes.
+fn is_named_after_epoch(judge: &Judge, version: Zxid) -> bool {
+    let led = judge.leaders.last_key_value();
+    version.counter() == 0 && led.is_some_and(|(led, _)| version.epoch() <= *led)
 }
 
 pub(super) fn check_answer(judge: &Judge, answer: &Answer) -> Verdict {
@@ -49,7 +50,7 @@ pub(super) fn check_answer(judge: &Judge, answer: &Answer) -> Verdict {
         list.seats == first.seats
             && list.groups == first.groups
             && list.version == response.stat.mzxid
-            && is_named_by_leader(judge, Zxid(list.version))
+            && is_named_after_epoch(judge, Zxid(list.version))
     });
     if holds && answer.code == 0 {
         return Ok(());
