@@ -18,6 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const WORD_PATIENCE: Duration = Duration::from_secs(1);
 
+/// What a Zebu server is called; all others are Apache's.
+pub(super) const ZEBU: &str = "Zebu";
+
 /// The tick of all members. A learner or leader that hears nothing gives up after four of them.
 pub(super) const TICK_MS: u64 = 500;
 
@@ -202,6 +205,16 @@ impl Members {
 
     pub(super) fn is_up(&self, index: usize) -> bool {
         self.members[index].child.is_some()
+    }
+
+    /// Whether a member is a Zebu server.
+    pub(super) fn is_zebu(&self, index: usize) -> bool {
+        self.name(index) == ZEBU
+    }
+
+    /// Where a member writes what happens.
+    pub(super) fn log(&self, index: usize) -> &Path {
+        &self.members[index].log
     }
 
     /// What a member answers to a four-letter word.

@@ -9,6 +9,7 @@ mod load;
 mod members;
 mod plan;
 mod run;
+mod syncs;
 #[cfg(test)]
 mod tests;
 

@@ -12,8 +12,9 @@ use zebu_testing::Launch;
 use super::faults::Hand;
 use super::history;
 use super::load::{Load, SESSION_TIMEOUT};
-use super::members::{Members, TICK_MS};
+use super::members::{Members, TICK_MS, ZEBU};
 use super::plan::{Fault, Plan};
+use super::syncs::Syncs;
 use crate::apache::Edition;
 use crate::differential::Random;
 
@@ -53,7 +54,7 @@ struct Tally {
 
 fn launch(member: &str, zebu: Option<&Path>) -> Result<(String, Launch)> {
     let edition = match (member, zebu) {
-        ("zebu", Some(binary)) => return Ok(("Zebu".to_owned(), Launch::zebu(binary.canonicalize()?))),
+        ("zebu", Some(binary)) => return Ok((ZEBU.to_owned(), Launch::zebu(binary.canonicalize()?))),
         ("zebu", None) => Edition::parse("latest"),
         (apache, _) => Edition::parse(apache),
     };
@@ -169,7 +170,8 @@ fn look_and_judge(home: &Path, members: &mut Members, load: &mut Load) -> Result
     let directories: Vec<&Path> = (0..members.len()).map(|index| members.data(index)).collect();
     let history = history::read(&directories)?;
     let records = load.take_records();
-    match judge(&records, &history, &digests, TICK_MS) {
+    let syncs = Syncs::of(members)?;
+    match judge(&records, &history, &digests, TICK_MS, |answer| syncs.are_judged(answer)) {
         Ok(judgement) => Ok(judgement),
         Err(Broken { violation, at }) => {
             let shown = &records[at.saturating_sub(RECORDS_SHOWN)..records.len().min(at + 1)];

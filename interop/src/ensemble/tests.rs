@@ -43,13 +43,13 @@ fn changed(history: &[Transaction], at: usize, entry: &TxnEntry) -> Vec<Transact
 }
 
 fn checker(records: &[Record], history: &[Transaction]) -> Option<&'static str> {
-    judge(records, history, &[], TICK_MS).err().map(|broken| broken.violation.checker)
+    judge(records, history, &[], TICK_MS, |_| true).err().map(|broken| broken.violation.checker)
 }
 
 #[test]
 fn a_healthy_server_is_not_blamed_and_a_sick_one_is() {
     let (records, history) = recorded();
-    let judgement = judge(&records, &history, &[], TICK_MS).expect("nothing is wrong");
+    let judgement = judge(&records, &history, &[], TICK_MS, |_| true).expect("nothing is wrong");
     assert!(judgement.answered > 50, "{judgement:?}");
     assert_eq!((judgement.expired, judgement.sessions), (0, 7), "{judgement:?}");
 
@@ -74,8 +74,8 @@ fn a_healthy_server_is_not_blamed_and_a_sick_one_is() {
     assert_eq!(checker(&records, &changed(&history, digested, &other)), Some("g22_replica_equality"));
     let (zxid, digest) =
         (history[digested].zxid, entry(&history[digested]).digest.expect("a digest").tree_digest);
-    assert!(judge(&records, &history, &[(1, zxid, digest)], TICK_MS).is_ok());
-    assert!(judge(&records, &history, &[(1, zxid, digest ^ 1)], TICK_MS).is_err());
+    assert!(judge(&records, &history, &[(1, zxid, digest)], TICK_MS, |_| true).is_ok());
+    assert!(judge(&records, &history, &[(1, zxid, digest ^ 1)], TICK_MS, |_| true).is_err());
 
     // A session that never ended.
     let end = history.iter().rposition(|it| matches!(entry(it).txn, Txn::CloseSession(_))).expect("an end");

@@ -12,3 +12,4 @@ mod workload;
 pub use player::{Order, Player};
 pub use record::Record;
 pub use replay::{Broken, Judgement, Transaction, judge};
+pub use zebu_client::core::Answer;

@@ -14,6 +14,7 @@ use crate::check::{Frame, Judge, g09_timeliness, g18_session_expiry};
 use crate::history::{Verdict, Violation};
 use crate::ledger::Rights;
 use crate::members::List;
+use crate::operation::Operation;
 use crate::queue::MS;
 use crate::server::start::tree_options;
 
@@ -69,9 +70,11 @@ struct Replay<'a> {
     last_spoke: BTreeMap<SessionId, i64>,
     tick_ms: u64,
     judgement: Judgement,
+    are_syncs_judged: &'a dyn Fn(&Answer) -> bool,
 }
 
-/// Compares a record with a history. `digests` are what members say that their trees hash to.
+/// Compares a record with a history. `digests` are what members say that their trees hash to; `are_syncs_judged` says
+/// whether the answer to a sync is of somebody who asks a leader first.
 ///
 /// # Errors
 /// The first promise that was broken.
@@ -80,6 +83,7 @@ pub fn judge(
     history: &[Transaction],
     digests: &[(usize, i64, i64)],
     tick_ms: u64,
+    are_syncs_judged: impl Fn(&Answer) -> bool,
 ) -> Result<Judgement, Broken> {
     let clients = records.iter().map(|record| record.client + 1).max().unwrap_or(0);
     let mut replay = Replay {
@@ -90,6 +94,7 @@ pub fn judge(
         last_spoke: BTreeMap::new(),
         tick_ms,
         judgement: Judgement { transactions: history.len(), ..Judgement::default() },
+        are_syncs_judged: &are_syncs_judged,
     };
     for (at, record) in records.iter().enumerate() {
         replay.hear(record.clone()).map_err(|violation| Broken { violation, at })?;
@@ -117,6 +122,10 @@ impl Replay<'_> {
             What::Answered { number, answer } => {
                 self.enter_up_to(answer.zxid)?;
                 let call = self.call(client, number);
+                let is_sync = matches!(*self.judge.calls[call].operation, Operation::Sync(_));
+                if is_sync && !(self.are_syncs_judged)(&answer) {
+                    self.judge.calls[call].acked_before = 0;
+                }
                 let is_write = self.judge.calls[call].operation.is_write();
                 let zxid = if is_write { answer.zxid } else { self.shown(answer.zxid) };
                 self.judge.answered(call, &Answer { zxid, ..answer });
