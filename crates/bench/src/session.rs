@@ -92,6 +92,11 @@ impl BenchSession {
         !matches!(frame::peek(&self.received[self.used..], REPLY_BYTES_MAX), Framed::Partial)
     }
 
+    /// Waits until there is something to receive, and leaves it there.
+    pub(crate) async fn reached(&self) -> Result<(), BenchError> {
+        self.stream.readable().await.map_err(BenchError::lost)
+    }
+
     /// Waits for more bytes. Giving up loses none.
     pub(crate) async fn receive(&mut self) -> Result<(), BenchError> {
         self.received.drain(..self.used);
