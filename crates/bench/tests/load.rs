@@ -3,14 +3,15 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use zebu_bench::{Load, Nodes, Pace, grow, prepare, run, serve_echo};
+use zebu_bench::{Load, Nodes, Pace, fan_out, grow, prepare, run, serve_echo};
 use zebu_proto::client::connect::{ConnectResponse, ReadOnlyField};
 use zebu_proto::client::{ReplyHeader, RequestHeader};
 use zebu_proto::frame::write_frame;
-use zebu_proto::{ErrorCode, Jute, OpCode, Reader, SessionId};
+use zebu_proto::{ErrorCode, Jute, OpCode, Reader, SessionId, Xid};
 
 /// Serves one connection: nothing is answered before `held` requests have come, then everything, with the
 /// error that `error` gives. Ends with the session and returns the operations in order.
@@ -19,17 +20,10 @@ fn pretend(held: usize, error: fn(OpCode, usize) -> i32) -> (String, JoinHandle<
     let address = listener.local_addr().unwrap().to_string();
     let server = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        read_frame(&mut stream);
-        let accepted = ConnectResponse::accepted(SessionId(1), 30_000, ReadOnlyField::Present(false));
-        let mut out = Vec::new();
-        write_frame(&mut out, |out| accepted.encode(out));
-        stream.write_all(&out).unwrap();
-        let mut seen = Vec::new();
-        out.clear();
+        accept_session(&mut stream);
+        let (mut seen, mut out) = (Vec::new(), Vec::new());
         loop {
-            let frame = read_frame(&mut stream);
-            let header = RequestHeader::decode(&mut Reader::new(&frame)).unwrap();
-            let op = OpCode::from_wire(header.op).unwrap();
+            let (header, op) = read_request(&mut stream);
             let err = error(op, seen.len());
             write_frame(&mut out, |out| ReplyHeader { xid: header.xid, zxid: 1, err }.encode(out));
             seen.push(op);
@@ -43,6 +37,20 @@ fn pretend(held: usize, error: fn(OpCode, usize) -> i32) -> (String, JoinHandle<
         }
     });
     (address, server)
+}
+
+fn accept_session(stream: &mut TcpStream) {
+    read_frame(stream);
+    let accepted = ConnectResponse::accepted(SessionId(1), 30_000, ReadOnlyField::Present(false));
+    let mut out = Vec::new();
+    write_frame(&mut out, |out| accepted.encode(out));
+    stream.write_all(&out).unwrap();
+}
+
+fn read_request(stream: &mut TcpStream) -> (RequestHeader, OpCode) {
+    let frame = read_frame(stream);
+    let header = RequestHeader::decode(&mut Reader::new(&frame)).unwrap();
+    (header, OpCode::from_wire(header.op).unwrap())
 }
 
 fn read_frame(stream: &mut TcpStream) -> Vec<u8> {
@@ -139,4 +147,56 @@ async fn more_sessions_than_tallies_are_all_counted() {
     assert_eq!((report.operations, report.errors), (1_000, 0));
     assert!(report.generator_share.is_some() || report.generator_cpu_seconds == 0.0);
     assert_eq!(report.worst_second_share, 1.0);
+}
+
+/// Serves connections, and tells all who have read something since the last change of the next one, with this number
+/// in the header.
+fn tell_watchers(number: Xid) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let watching: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, watching) = (stream.unwrap(), watching.clone());
+            thread::spawn(move || {
+                accept_session(&mut stream);
+                loop {
+                    let (header, op) = read_request(&mut stream);
+                    match op {
+                        OpCode::GetData => watching.lock().unwrap().push(stream.try_clone().unwrap()),
+                        OpCode::SetData => {
+                            let watchers = std::mem::take(&mut *watching.lock().unwrap());
+                            watchers.into_iter().for_each(|mut watcher| answer(&mut watcher, number.0));
+                        }
+                        _ => {}
+                    }
+                    answer(&mut stream, header.xid);
+                    if op == OpCode::CloseSession {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+fn answer(stream: &mut TcpStream, xid: i32) {
+    let mut out = Vec::new();
+    write_frame(&mut out, |out| ReplyHeader { xid, zxid: 1, err: 0 }.encode(out));
+    stream.write_all(&out).unwrap();
+}
+
+#[tokio::test]
+async fn watchers_are_told_of_every_change() {
+    let report = fan_out(&[tell_watchers(Xid::NOTIFICATION)], "/a", 5, 3, &[]).await.unwrap();
+    assert_eq!((report.watchers, report.rounds), (5, 3));
+    assert!(report.each_told_us.max > 0, "{report:?}");
+    assert_eq!(report.each_told_us.max, report.all_told_us.max, "the last of them");
+}
+
+#[tokio::test]
+async fn what_comes_instead_of_an_event_is_noticed() {
+    let error = fan_out(&[tell_watchers(Xid(9))], "/a", 2, 1, &[]).await.unwrap_err();
+    assert_eq!(error.to_string(), "the server sent bytes that are no reply");
 }
