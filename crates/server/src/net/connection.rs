@@ -34,7 +34,8 @@ const SCRATCH_BYTES: usize = 64 * 1024;
 const FRAMES_PER_HOLD: usize = 512;
 
 thread_local! {
-    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice());
+    /// Where bytes are read to. It stays empty: what was not written yet takes no memory.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(SCRATCH_BYTES));
 
     /// Where requests for the core are collected; empty whenever a task is left.
     static SUBMISSIONS: Cell<Vec<Submission>> = const { Cell::new(Vec::new()) };
@@ -287,7 +288,7 @@ impl Connection {
     fn poll_read(&mut self, context: &mut Context<'_>, submissions: &mut Vec<Submission>) -> Poll<Wake> {
         SCRATCH.with_borrow_mut(|scratch| {
             let Some(wire) = &mut self.wire else { return Poll::Ready(Wake::Gone) };
-            let mut buffer = ReadBuf::new(scratch);
+            let mut buffer = ReadBuf::uninit(scratch.spare_capacity_mut());
             match Pin::new(wire).poll_read(context, &mut buffer) {
                 Poll::Ready(Ok(())) if buffer.filled().is_empty() => Poll::Ready(Wake::Gone),
                 Poll::Ready(Ok(())) => {
