@@ -154,7 +154,7 @@ pub struct Lane {
     unreported: Unreported,
     slots: VecDeque<Slot>,
     first_slot: u64,
-    waiting_reads: usize,
+    waiting_reads: u16,
     outbox: Vec<u8>,
 }
 
@@ -181,7 +181,7 @@ impl Lane {
     pub fn has_room(&self) -> bool {
         self.phase == Phase::Serving
             && self.slots.len() < SLOTS_MAX
-            && self.waiting_reads < WAITING_READS_MAX
+            && usize::from(self.waiting_reads) < WAITING_READS_MAX
             && self.outbox.len() < OUTBOX_PAUSE_BYTES
     }
 
@@ -433,12 +433,12 @@ impl Lane {
     }
 
     fn count_reply(&mut self, asked: Asked, zxid: i64, now_ms: i64, bytes: usize) {
-        let latency_ms = (now_ms - asked.received_ms).max(0);
+        let latency_ms = u32::try_from((now_ms - asked.received_ms).max(0)).unwrap_or(u32::MAX);
         let stats = &mut self.stats;
         stats.packets_sent += 1;
         stats.last_op = asked.op;
         if asked.xid >= 0 {
-            stats.last_cxid = i64::from(asked.xid);
+            stats.last_cxid = asked.xid;
         }
         stats.last_zxid = zxid;
         stats.last_response_ms = now_ms;
@@ -446,7 +446,7 @@ impl Lane {
         stats.latency.add(latency_ms);
         self.unreported.packets_sent += 1;
         self.unreported.latency.add(latency_ms);
-        self.unreported.response(bytes as i64);
+        self.unreported.response(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 }
 

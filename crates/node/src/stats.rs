@@ -1,6 +1,8 @@
 //! What is counted: per connection, and for the whole server since its start or the last reset.
+//!
+//! There may be ten thousand connections that do nothing, so what each of them counts is no wider than it has to be.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use zebu_proto::OpCode;
 
@@ -16,13 +18,13 @@ pub struct LaneStats {
     /// The last operation that was answered; `None` before the first and after a reset.
     pub last_op: Option<OpCode>,
     /// Its xid, if it was not negative.
-    pub last_cxid: i64,
+    pub last_cxid: i32,
     /// The zxid of its reply.
     pub last_zxid: i64,
     /// Monotonic milliseconds of its reply.
     pub last_response_ms: i64,
-    /// Its latency.
-    pub last_latency_ms: i64,
+    /// Its latency, or as much of it as fits: 49 days.
+    pub last_latency_ms: u32,
     /// All latencies.
     pub latency: Latency,
 }
@@ -57,17 +59,17 @@ pub struct Latency {
     /// Their sum.
     pub total_ms: i64,
     /// The least, zero without samples.
-    pub min_ms: i64,
+    pub min_ms: u32,
     /// The greatest, zero without samples.
-    pub max_ms: i64,
+    pub max_ms: u32,
 }
 
 impl Latency {
     /// Adds a sample.
-    pub fn add(&mut self, latency_ms: i64) {
+    pub fn add(&mut self, latency_ms: u32) {
         self.min_ms = if self.count == 0 { latency_ms } else { self.min_ms.min(latency_ms) };
         self.max_ms = self.max_ms.max(latency_ms);
-        self.total_ms += latency_ms;
+        self.total_ms += i64::from(latency_ms);
         self.count += 1;
     }
 
@@ -77,28 +79,28 @@ impl Latency {
     }
 }
 
-/// What a connection has counted since it last reported.
+/// What a connection has counted since it last reported. That is not much: the limits of a lane see to it.
 #[derive(Clone, Debug, Default)]
 pub struct Unreported {
     /// Frames received.
-    pub packets_received: u64,
+    pub packets_received: u32,
     /// Frames sent.
-    pub packets_sent: u64,
+    pub packets_sent: u32,
     /// Latencies of all requests.
     pub latency: Latency,
     /// Authentications that were refused.
-    pub auth_failures: u64,
+    pub auth_failures: u32,
     /// Size of the last reply; `None` without one.
-    pub last_response_bytes: Option<i64>,
+    pub last_response_bytes: Option<u32>,
     /// Largest reply.
-    pub max_response_bytes: i64,
+    pub max_response_bytes: u32,
     /// Smallest reply.
-    pub min_response_bytes: i64,
+    pub min_response_bytes: u32,
 }
 
 impl Unreported {
     /// Notes the size of a reply.
-    pub fn response(&mut self, bytes: i64) {
+    pub fn response(&mut self, bytes: u32) {
         self.min_response_bytes =
             if self.last_response_bytes.is_none() { bytes } else { self.min_response_bytes.min(bytes) };
         self.max_response_bytes = self.max_response_bytes.max(bytes);
@@ -114,8 +116,8 @@ pub struct ServerStats {
     auth_failures: AtomicU64,
     latency_count: AtomicU64,
     latency_total_ms: AtomicI64,
-    latency_min_ms: AtomicI64,
-    latency_max_ms: AtomicI64,
+    latency_min_ms: AtomicU32,
+    latency_max_ms: AtomicU32,
     response_last: AtomicI64,
     response_min: AtomicI64,
     response_max: AtomicI64,
@@ -129,8 +131,8 @@ impl Default for ServerStats {
             auth_failures: AtomicU64::new(0),
             latency_count: AtomicU64::new(0),
             latency_total_ms: AtomicI64::new(0),
-            latency_min_ms: AtomicI64::new(i64::MAX),
-            latency_max_ms: AtomicI64::new(0),
+            latency_min_ms: AtomicU32::new(u32::MAX),
+            latency_max_ms: AtomicU32::new(0),
             response_last: AtomicI64::new(-1),
             response_min: AtomicI64::new(-1),
             response_max: AtomicI64::new(-1),
@@ -141,9 +143,9 @@ impl Default for ServerStats {
 impl ServerStats {
     /// Adds what a connection has counted.
     pub fn add(&self, unreported: &Unreported) {
-        self.packets_received.fetch_add(unreported.packets_received, Relaxed);
-        self.packets_sent.fetch_add(unreported.packets_sent, Relaxed);
-        self.auth_failures.fetch_add(unreported.auth_failures, Relaxed);
+        self.packets_received.fetch_add(u64::from(unreported.packets_received), Relaxed);
+        self.packets_sent.fetch_add(u64::from(unreported.packets_sent), Relaxed);
+        self.auth_failures.fetch_add(u64::from(unreported.auth_failures), Relaxed);
         let latency = &unreported.latency;
         if latency.count > 0 {
             self.latency_count.fetch_add(latency.count, Relaxed);
@@ -152,10 +154,10 @@ impl ServerStats {
             self.latency_max_ms.fetch_max(latency.max_ms, Relaxed);
         }
         if let Some(last) = unreported.last_response_bytes {
-            self.response_last.store(last, Relaxed);
-            self.response_max.fetch_max(unreported.max_response_bytes, Relaxed);
+            self.response_last.store(i64::from(last), Relaxed);
+            self.response_max.fetch_max(i64::from(unreported.max_response_bytes), Relaxed);
             // -1 means none yet, and as an unsigned number it is the greatest.
-            let smaller = |now: i64| Some((now as u64).min(unreported.min_response_bytes as u64) as i64);
+            let smaller = |now: i64| Some((now as u64).min(u64::from(unreported.min_response_bytes)) as i64);
             let _ = self.response_min.fetch_update(Relaxed, Relaxed, smaller);
         }
     }
@@ -191,7 +193,7 @@ impl ServerStats {
         Latency {
             count,
             total_ms: self.latency_total_ms.load(Relaxed),
-            min_ms: if min_ms == i64::MAX { 0 } else { min_ms },
+            min_ms: if min_ms == u32::MAX { 0 } else { min_ms },
             max_ms: self.latency_max_ms.load(Relaxed),
         }
     }

@@ -81,6 +81,10 @@ struct Waiting {
     need: Need,
 }
 
+/// As many writes are on their way as may be.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NoRoom;
+
 #[derive(Debug)]
 pub(crate) struct Inbox {
     waiting: Mutex<Waiting>,
@@ -151,6 +155,15 @@ impl Inbox {
     pub(crate) fn push_event(&self, event: Event) {
         self.put(|delivery| delivery.events.push(event));
         self.call();
+    }
+
+    /// Puts in all of these writes if there is room for them now. Those who wait for room come first. Somebody has to
+    /// look at them; see [`put`](Self::put).
+    pub(crate) fn try_submit(&self, submissions: &mut Vec<Submission>) -> Result<(), NoRoom> {
+        let count = u32::try_from(submissions.len()).map_err(|_| NoRoom)?;
+        self.room.try_acquire_many(count).map_err(|_| NoRoom)?.forget();
+        self.put(|delivery| delivery.events.extend(submissions.drain(..).map(Event::Write)));
+        Ok(())
     }
 
     /// Puts in writes as there is room for them. Their order is kept. Somebody has to look at the last of them; see

@@ -4,13 +4,16 @@
 //! A task that only waits for the next request lends the sending half of its socket. What the core has to say is
 //! sent by `post.rs` then: to wake the task would take more of the processor than to send a reply.
 
+use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::task::{Context, Poll};
 
 use hashbrown::HashMap;
-use tokio::sync::Notify;
 use zebu_node::{Lane, LaneId, Lanes, Phase, ServerStats};
 
+use crate::bell::Bell;
 use crate::net::SendingHalf;
 
 /// Bytes that are sent for one connection at a time without its task.
@@ -19,47 +22,67 @@ const SENT_FOR_TASK_BYTES_MAX: usize = 64 * 1024;
 /// A lane with its lock and its bell.
 #[derive(Debug)]
 pub(crate) struct LaneCell {
-    pub(crate) peer: std::net::SocketAddr,
-    lane: Mutex<Lane>,
-    /// The sending half of the socket, while the task has nothing to send and waits for nothing but requests. Only looked at and changed
-    /// while the lane is locked, so that nobody sends past somebody else.
-    lent: Mutex<Option<SendingHalf>>,
-    bell: Notify,
+    pub(crate) peer: SocketAddr,
+    held: Mutex<Held>,
     /// Whether the core has noted to ring the bell already.
     noted: AtomicBool,
 }
 
-impl LaneCell {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Lane> {
-        // A panic under this lock ends its connection; the lane is then only looked at for reports.
-        self.lane.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// Who sends the bytes of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sender {
+    /// Its task, which has to hear of everything.
+    Task,
+    /// Whoever has something: the task has nothing to send and waits for nothing but requests.
+    Anybody,
+}
 
+/// A lane that is locked, and what else is only looked at and changed then.
+#[derive(Debug)]
+pub(crate) struct Held {
+    lane: Lane,
+    /// `None` if bytes cannot be sent past the task, and at the end.
+    sending: Option<SendingHalf>,
+    /// Under the lock of the lane, so that nobody sends past somebody else.
+    sender: Sender,
+    bell: Bell,
+}
+
+impl Deref for Held {
+    type Target = Lane;
+    fn deref(&self) -> &Lane {
+        &self.lane
+    }
+}
+
+impl DerefMut for Held {
+    fn deref_mut(&mut self) -> &mut Lane {
+        &mut self.lane
+    }
+}
+
+impl Held {
     /// Others may send from now on.
-    pub(crate) fn lend(&self, _locked: &MutexGuard<'_, Lane>, sending: &SendingHalf) {
-        self.lent().get_or_insert_with(|| sending.clone());
+    pub(crate) fn lend(&mut self) {
+        self.sender = Sender::Anybody;
     }
 
     /// The task sends, or has to hear of everything, from now on.
-    pub(crate) fn take_back(&self, _locked: &MutexGuard<'_, Lane>) {
-        *self.lent() = None;
+    pub(crate) fn take_back(&mut self) {
+        self.sender = Sender::Task;
     }
 
-    fn lent(&self) -> MutexGuard<'_, Option<SendingHalf>> {
-        self.lent.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The connection is at its end: nobody sends, and nobody listens. The socket closes when the result is dropped.
+    pub(crate) fn give_up(&mut self) -> Option<SendingHalf> {
+        self.take_back();
+        self.bell.leave();
+        self.sending.take()
     }
 
-    /// Sends what the lane has, if the task has lent what it takes; otherwise the task is told.
-    pub(crate) fn send_or_ring(&self, stats: &ServerStats) {
-        if self.send(stats) == Left::ToTask {
-            self.bell.notify_one();
-        }
-    }
-
-    fn send(&self, stats: &ServerStats) -> Left {
-        let mut lane = self.lock();
-        let lent = self.lent();
-        let Some(sending) = lent.as_ref() else { return Left::ToTask };
+    fn send(&mut self, stats: &ServerStats) -> Left {
+        let (lane, Some(sending), Sender::Anybody) = (&mut self.lane, &self.sending, self.sender) else {
+            return Left::ToTask;
+        };
         if lane.phase != Phase::Serving || lane.outbox_len() > SENT_FOR_TASK_BYTES_MAX {
             return Left::ToTask;
         }
@@ -70,10 +93,39 @@ impl LaneCell {
         }
         if lane.outbox_len() == 0 { Left::Nothing } else { Left::ToTask }
     }
+}
 
-    /// Waits until the core has done something to the lane.
-    pub(crate) fn bell(&self) -> &Notify {
-        &self.bell
+impl LaneCell {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Held> {
+        // A panic under this lock ends its connection; the lane is then only looked at for reports.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends what the lane has, if the task has lent what it takes; otherwise the task is told.
+    pub(crate) fn send_or_ring(&self, stats: &ServerStats) {
+        let mut held = self.lock();
+        if held.send(stats) == Left::ToTask {
+            ring(held);
+        }
+    }
+
+    /// Tells the task to look at its lane.
+    pub(crate) fn ring(&self) {
+        ring(self.lock());
+    }
+
+    /// Ready when somebody has rung since this was ready last.
+    pub(crate) fn poll_bell(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.lock().bell.poll(context)
+    }
+}
+
+fn ring(mut held: MutexGuard<'_, Held>) {
+    let waker = held.bell.ring();
+    // The task would run into the lock.
+    drop(held);
+    if let Some(waker) = waker {
+        waker.wake();
     }
 }
 
@@ -94,12 +146,17 @@ pub(crate) struct LaneRegistry {
 }
 
 impl LaneRegistry {
-    /// Adds a lane that `make` builds with its number.
-    pub(crate) fn add(&self, peer: std::net::SocketAddr, make: impl FnOnce(LaneId) -> Lane) -> Arc<LaneCell> {
+    /// Adds a lane that `make` builds with its number. What may be lent to the core is the sending half of its socket,
+    /// if bytes are sent as they are.
+    pub(crate) fn add(
+        &self,
+        peer: SocketAddr,
+        sending: Option<SendingHalf>,
+        make: impl FnOnce(LaneId) -> Lane,
+    ) -> Arc<LaneCell> {
         let id = LaneId(self.next.fetch_add(1, Ordering::Relaxed));
-        let lane = Mutex::new(make(id));
-        let noted = AtomicBool::new(false);
-        let cell = Arc::new(LaneCell { peer, lane, lent: Mutex::default(), bell: Notify::new(), noted });
+        let held = Held { lane: make(id), sending, sender: Sender::Task, bell: Bell::default() };
+        let cell = Arc::new(LaneCell { peer, held: Mutex::new(held), noted: AtomicBool::new(false) });
         self.map.write().unwrap_or_else(PoisonError::into_inner).insert(id, cell.clone());
         cell
     }
@@ -160,5 +217,17 @@ impl Lanes for LaneBatch<'_> {
             self.noted.push(cell.clone());
         }
         Some(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// There may be ten thousand that do nothing.
+    #[test]
+    fn a_lane_is_small() {
+        let bytes = size_of::<LaneCell>();
+        assert!(bytes <= 376, "{bytes} bytes");
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Decisions about requests, sessions and transactions are made in the pure crates below this one.
 
+mod bell;
 mod brain;
 mod clock;
 pub mod config;

@@ -49,6 +49,7 @@ fn send_all(cells: &[Arc<LaneCell>], stats: &ServerStats) {
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
+    use std::task::Poll;
 
     use tokio::io::AsyncReadExt;
     use tokio::net::{TcpListener, TcpStream};
@@ -66,13 +67,11 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, peer) = listener.accept().await.unwrap();
         stream.writable().await.unwrap();
-        let cell = registry.add(peer, |id| Lane::new(id, Credentials::of_peer(peer.ip()), 0, 0));
+        let (wire, sending) = Wire::new(stream);
+        let make = |id| Lane::new(id, Credentials::of_peer(peer.ip()), 0, 0);
+        let cell = registry.add(peer, Some(sending), make);
         cell.lock().phase = Phase::Serving;
-        (cell, Wire::new(stream), client)
-    }
-
-    fn lend(cell: &LaneCell, wire: &Wire) {
-        cell.lend(&cell.lock(), &wire.sending());
+        (cell, wire, client)
     }
 
     /// The core has an event for these; returns how many bytes it is.
@@ -93,11 +92,7 @@ mod tests {
     }
 
     async fn is_rung(cell: &LaneCell) -> bool {
-        tokio::select! {
-            biased;
-            () = cell.bell().notified() => true,
-            () = std::future::ready(()) => false,
-        }
+        std::future::poll_fn(|context| Poll::Ready(cell.poll_bell(context).is_ready())).await
     }
 
     /// Bytes that are left to the task, and whether it was told.
@@ -109,8 +104,8 @@ mod tests {
     #[tokio::test]
     async fn what_there_is_for_a_task_that_only_waits_is_sent() {
         let registry = LaneRegistry::default();
-        let (cell, wire, mut client) = lane(&registry).await;
-        lend(&cell, &wire);
+        let (cell, _wire, mut client) = lane(&registry).await;
+        cell.lock().lend();
         let length = tell(&registry, std::slice::from_ref(&cell), "/a");
         client.read_exact(&mut vec![0; length]).await.unwrap();
         assert_eq!(left(&cell).await, (0, false));
@@ -119,12 +114,12 @@ mod tests {
     #[tokio::test]
     async fn a_task_that_has_something_to_do_is_woken_and_sends_by_itself() {
         let registry = LaneRegistry::default();
-        let (cell, wire, _client) = lane(&registry).await;
-        lend(&cell, &wire);
-        cell.take_back(&cell.lock());
+        let (cell, _wire, _client) = lane(&registry).await;
+        cell.lock().lend();
+        cell.lock().take_back();
         let length = tell(&registry, std::slice::from_ref(&cell), "/a");
         assert_eq!(left(&cell).await, (length, true));
-        lend(&cell, &wire);
+        cell.lock().lend();
         cell.lock().phase = Phase::Draining;
         tell(&registry, std::slice::from_ref(&cell), "/a");
         assert!(is_rung(&cell).await, "it has to close");
@@ -136,7 +131,7 @@ mod tests {
         let mut all = Vec::new();
         for _ in 0..=BY_CORE_MAX {
             let (cell, wire, client) = lane(&registry).await;
-            lend(&cell, &wire);
+            cell.lock().lend();
             all.push((cell, wire, client));
         }
         let cells: Vec<_> = all.iter().map(|(cell, ..)| cell.clone()).collect();
@@ -151,8 +146,8 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_does_not_read_is_left_to_the_task() {
         let registry = LaneRegistry::default();
-        let (cell, wire, mut client) = lane(&registry).await;
-        lend(&cell, &wire);
+        let (cell, _wire, mut client) = lane(&registry).await;
+        cell.lock().lend();
         let path = format!("/{}", "x".repeat(10_000));
         let mut told = 0;
         while cell.lock().outbox_len() == 0 {
@@ -162,7 +157,7 @@ mod tests {
         let mut rest = Vec::new();
         let not_sent = {
             let mut lane = cell.lock();
-            cell.take_back(&lane);
+            lane.take_back();
             let _ = lane.take_outbox(&mut rest);
             rest.len()
         };

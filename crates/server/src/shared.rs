@@ -21,6 +21,7 @@ use crate::inbox::Inbox;
 use crate::lanes::LaneRegistry;
 use crate::large_requests::LargeRequests;
 use crate::metrics::Metrics;
+use crate::net::PerAddress;
 use crate::settings;
 use crate::words::TRACE_MASK_DEFAULT;
 
@@ -48,6 +49,7 @@ pub(crate) struct Shared {
     pub(crate) stats: Arc<ServerStats>,
     pub(crate) metrics: Metrics,
     pub(crate) large_requests: LargeRequests,
+    pub(crate) per_address: PerAddress,
     /// Connections that are being served.
     pub(crate) connections: AtomicUsize,
     /// Set when the server stops: no new connection is served.
@@ -83,6 +85,7 @@ impl Shared {
             lanes: LaneRegistry::default(),
             stats: Arc::default(),
             metrics: Metrics::default(),
+            per_address: PerAddress::default(),
             connections: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),

@@ -30,7 +30,7 @@ pub(crate) fn shed(shared: &Shared, percentage: usize) -> Report {
     let (quiet, rest) = (wanted.min(idle.len()), wanted.saturating_sub(idle.len()));
     for cell in spread(&idle, quiet).chain(spread(&busy, rest)) {
         cell.lock().close(CloseReason::Shed);
-        cell.bell().notify_one();
+        cell.ring();
     }
     info!(closed = wanted, left = all - wanted, "clients were sent to other servers");
     Report::Shed { closed: wanted, left: all - wanted }

@@ -196,7 +196,8 @@ fn connection_count(shared: &Shared) -> usize {
 
 fn latency(shared: &Shared) -> Summary {
     let latency = shared.stats.latency();
-    Summary { min: latency.min_ms, max: latency.max_ms, count: latency.count as i64, sum: latency.total_ms }
+    let (min, max) = (i64::from(latency.min_ms), i64::from(latency.max_ms));
+    Summary { min, max, count: latency.count as i64, sum: latency.total_ms }
 }
 
 fn connections(shared: &Shared) -> Vec<ConnectionReport> {
@@ -224,13 +225,13 @@ fn connection(cell: &Arc<LaneCell>) -> ConnectionReport {
             last_operation: stats.last_op,
             established_ms: stats.established_ms,
             timeout_ms: session.timeout_ms,
-            last_xid: stats.last_cxid,
+            last_xid: i64::from(stats.last_cxid),
             last_zxid: Zxid(stats.last_zxid),
             last_response_ms: stats.last_response_ms,
-            last_latency_ms: stats.last_latency_ms,
-            min_latency_ms: stats.latency.min_ms,
+            last_latency_ms: i64::from(stats.last_latency_ms),
+            min_latency_ms: i64::from(stats.latency.min_ms),
             average_latency_ms: stats.latency.mean_ms(),
-            max_latency_ms: stats.latency.max_ms,
+            max_latency_ms: i64::from(stats.latency.max_ms),
         }),
     }
 }

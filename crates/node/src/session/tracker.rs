@@ -29,17 +29,39 @@ pub enum SessionState {
     Closing,
 }
 
+/// Whether the client has a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hold {
+    /// To the last owner.
+    Attached,
+    Detached,
+}
+
 #[derive(Debug)]
 struct Tracked {
     timeout_ms: i32,
     state: SessionState,
-    /// `None` when the client has no connection.
-    owner: Option<Owner>,
-    /// Where its requests came from last.
+    hold: Hold,
+    /// Where its requests come from, or came from last.
     last_owner: Option<Owner>,
     /// When it was heard of last, apart from what its own connection has noted.
     touched_ms: i64,
     expires_ms: i64,
+}
+
+impl Tracked {
+    /// `None` when the client has no connection.
+    fn owner(&self) -> Option<Owner> {
+        match self.hold {
+            Hold::Attached => self.last_owner,
+            Hold::Detached => None,
+        }
+    }
+
+    fn attach(&mut self, owner: Owner) {
+        self.hold = Hold::Attached;
+        self.last_owner = Some(owner);
+    }
 }
 
 /// What the `dump` word shows: sessions by the time at which they are looked at next.
@@ -83,7 +105,7 @@ impl SessionTracker {
         let tracked = Tracked {
             timeout_ms,
             state: SessionState::Open,
-            owner,
+            hold: if owner.is_some() { Hold::Attached } else { Hold::Detached },
             last_owner: owner,
             touched_ms: now_ms,
             expires_ms,
@@ -114,7 +136,7 @@ impl SessionTracker {
 
     /// Where a session's requests come from now.
     pub fn owner(&self, session: SessionId) -> Option<Owner> {
-        self.sessions.get(&session)?.owner
+        self.sessions.get(&session)?.owner()
     }
 
     /// Whether a session has gone on elsewhere than here.
@@ -134,9 +156,8 @@ impl SessionTracker {
     ) -> Option<Owner> {
         let expires_ms = self.bucket(now_ms, timeout_ms);
         let tracked = self.sessions.get_mut(&session)?;
-        let before = tracked.owner.filter(|before| *before != owner);
-        tracked.owner = Some(owner);
-        tracked.last_owner = Some(owner);
+        let before = tracked.owner().filter(|before| *before != owner);
+        tracked.attach(owner);
         tracked.timeout_ms = timeout_ms;
         tracked.touched_ms = now_ms;
         if expires_ms != tracked.expires_ms {
@@ -150,10 +171,9 @@ impl SessionTracker {
     pub fn claim(&mut self, session: SessionId, owner: Owner, now_ms: i64) {
         if let Some(tracked) = self.sessions.get_mut(&session) {
             if tracked.last_owner.is_none() {
-                tracked.owner = Some(owner);
-                tracked.last_owner = Some(owner);
+                tracked.attach(owner);
             }
-            if tracked.owner == Some(owner) {
+            if tracked.owner() == Some(owner) {
                 tracked.touched_ms = now_ms;
             }
         }
@@ -163,7 +183,7 @@ impl SessionTracker {
     pub fn touch(&mut self, session: SessionId, from: Owner, timeout_ms: i32, now_ms: i64) {
         if let Some(tracked) = self.sessions.get_mut(&session) {
             tracked.touched_ms = now_ms;
-            if tracked.owner == Some(from) {
+            if tracked.owner() == Some(from) {
                 tracked.timeout_ms = timeout_ms;
             }
         }
@@ -172,9 +192,9 @@ impl SessionTracker {
     /// The connection is gone; the session lives on until its timeout.
     pub fn detach(&mut self, session: SessionId, lane: LaneId, touched_ms: i64) {
         if let Some(tracked) = self.sessions.get_mut(&session)
-            && tracked.owner == Some(Owner::Lane(lane))
+            && tracked.owner() == Some(Owner::Lane(lane))
         {
-            tracked.owner = None;
+            tracked.hold = Hold::Detached;
             tracked.touched_ms = tracked.touched_ms.max(touched_ms);
         }
     }
@@ -182,8 +202,8 @@ impl SessionTracker {
     /// A learner is gone; the sessions of its clients live on until their timeouts.
     pub fn detach_link(&mut self, link: LinkId) {
         for tracked in self.sessions.values_mut() {
-            if tracked.owner == Some(Owner::Link(link)) {
-                tracked.owner = None;
+            if tracked.owner() == Some(Owner::Link(link)) {
+                tracked.hold = Hold::Detached;
             }
         }
     }
@@ -197,7 +217,7 @@ impl SessionTracker {
 
     /// Forgets a session; returns what it was attached to.
     pub fn remove(&mut self, session: SessionId) -> Option<Owner> {
-        self.sessions.remove(&session)?.owner
+        self.sessions.remove(&session)?.owner()
     }
 
     /// When [`SessionTracker::expire`] has something to look at.
@@ -225,7 +245,7 @@ impl SessionTracker {
                 if tracked.expires_ms != bucket_ms || tracked.state == SessionState::Closing {
                     continue;
                 }
-                let touched_ms = match tracked.owner {
+                let touched_ms = match tracked.owner() {
                     Some(Owner::Lane(lane)) => touched(lane).map(|noted_ms| noted_ms.max(tracked.touched_ms)),
                     Some(Owner::Link(_)) | None => Some(tracked.touched_ms),
                 };

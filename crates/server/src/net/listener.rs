@@ -1,18 +1,16 @@
 //! Accepts connections, within the limits per address and in total.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hashbrown::HashMap;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
-use zebu_node::Lane;
-use zebu_tree::Credentials;
 
+use super::berth::Berth;
 use super::connection::Connection;
 use super::peer;
 use super::wire::Wire;
@@ -32,7 +30,6 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 pub(crate) struct Listener {
     listener: TcpListener,
     shared: Arc<Shared>,
-    per_address: Arc<PerAddress>,
     /// Connections that it may have.
     connections_max: usize,
 }
@@ -45,7 +42,7 @@ impl Listener {
             reason: error.to_string(),
         })?;
         let connections_max = open_files::connections_max(listen.max_connections);
-        Ok(Listener { listener, shared, per_address: Arc::default(), connections_max })
+        Ok(Listener { listener, shared, connections_max })
     }
 
     /// Where it listens; tells the port if the system chose it.
@@ -115,14 +112,14 @@ impl Listener {
         let shared = &self.shared;
         shared.metrics.connection_requests.increment();
         let listen = &shared.config.listen;
-        let admitted = if shared.stopping.load(Ordering::Acquire)
+        let credentials = if shared.stopping.load(Ordering::Acquire)
             || shared.connections.load(Ordering::Acquire) >= self.connections_max
         {
             None
         } else {
-            PerAddress::admit(&self.per_address, peer.ip(), listen.max_connections_per_address)
+            shared.per_address.admit(peer.ip(), listen.max_connections_per_address)
         };
-        let Some(admitted) = admitted else {
+        let Some(credentials) = credentials else {
             shared.metrics.connections_rejected.increment();
             info!(
                 %peer,
@@ -131,16 +128,13 @@ impl Listener {
             return;
         };
         if let Err(error) = prepare_stream(&stream, listen) {
+            shared.per_address.leave(peer.ip());
             debug!(%peer, %error, "a connection was gone before it was served");
             return;
         }
-        let now = shared.clock.now();
-        let cell = shared
-            .lanes
-            .add(peer, |id| Lane::new(id, Credentials::of_peer(peer.ip()), now.wall_ms, now.monotonic_ms));
-        let wire = Wire::new(stream);
-        let sending = Some(wire.sending());
-        tokio::spawn(Connection::new(wire, sending, shared.clone(), cell, admitted).run());
+        let (wire, sending) = Wire::new(stream);
+        let berth = Berth::new(shared.clone(), peer, credentials, Some(sending));
+        tokio::spawn(Connection::new(wire, berth));
     }
 }
 
@@ -182,40 +176,4 @@ fn bind_address(address: SocketAddr, backlog: i32) -> std::io::Result<TcpListene
     socket.bind(&address.into())?;
     socket.listen(backlog)?;
     TcpListener::from_std(socket.into())
-}
-
-/// Connections per remote address.
-#[derive(Debug, Default)]
-pub(super) struct PerAddress {
-    counts: Mutex<HashMap<IpAddr, u32, foldhash::fast::RandomState>>,
-}
-
-/// One connection of an address, taken back when dropped.
-pub(super) struct Admitted {
-    address: IpAddr,
-    counts: Arc<PerAddress>,
-}
-
-impl PerAddress {
-    pub(super) fn admit(counts: &Arc<PerAddress>, address: IpAddr, max: Option<u32>) -> Option<Admitted> {
-        let mut map = counts.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = map.entry(address).or_insert(0);
-        if max.is_some_and(|max| *count >= max) {
-            return None;
-        }
-        *count += 1;
-        Some(Admitted { address, counts: counts.clone() })
-    }
-}
-
-impl Drop for Admitted {
-    fn drop(&mut self) {
-        let mut map = self.counts.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = map.get_mut(&self.address) {
-            *count -= 1;
-            if *count == 0 {
-                map.remove(&self.address);
-            }
-        }
-    }
 }
