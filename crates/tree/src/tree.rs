@@ -173,7 +173,18 @@ impl Tree {
         names.try_fold(NodeId::ROOT, |parent, name| self.names.find(&self.nodes, parent, name))
     }
 
-    /// The node at the path of a node that is to be created.
+    /// The node at a path, for a change: what is changed next is often beside it.
+    pub(crate) fn find_to_change(&mut self, path: &str) -> Option<NodeId> {
+        match path::split_stored(path) {
+            Some((parent_path, name)) => {
+                let parent = self.find_parent(parent_path)?;
+                self.child(parent, name)
+            }
+            None => self.find(path),
+        }
+    }
+
+    /// The node above one that is to be changed, at the path of the former.
     pub(crate) fn find_parent(&mut self, path: &str) -> Option<NodeId> {
         if self.last_parent.1 != path {
             self.last_parent.0 = self.find(path)?;

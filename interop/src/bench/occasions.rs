@@ -81,11 +81,13 @@ pub(crate) fn run(plan: &Plan, contenders: &[Contender; 2], runtime: &Runtime) -
     }
     // Idle sessions come to a server that has served nobody, or its memory would tell of something else.
     drop(servers);
-    for (contender, outcome) in contenders.iter().zip(&mut outcomes) {
-        let server = contender.start(&[])?;
-        let (addresses, processes) = ([server.address().to_string()], [process(&server)?]);
-        let idle = zebu_bench::idle(&addresses, plan.idle_sessions, plan.idle, &processes);
-        outcome.idle.push(runtime.block_on(idle)?);
+    for _ in 0..plan.rounds.max(1) {
+        for (contender, outcome) in contenders.iter().zip(&mut outcomes) {
+            let server = contender.start(&[])?;
+            let (addresses, processes) = ([server.address().to_string()], [process(&server)?]);
+            let idle = zebu_bench::idle(&addresses, plan.idle_sessions, plan.idle, &processes);
+            outcome.idle.push(runtime.block_on(idle)?);
+        }
     }
     Ok(outcomes)
 }

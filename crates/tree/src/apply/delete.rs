@@ -15,7 +15,7 @@ impl Tree {
         let Some((parent_path, name)) = path::split_stored(path) else {
             return Outcome::error(ErrorCode::BadArguments);
         };
-        let Some(parent) = self.find(parent_path) else {
+        let Some(parent) = self.find_parent(parent_path) else {
             return Outcome::error(ErrorCode::NoNode);
         };
         // Also when the node is missing: the snapshot may have been taken after its deletion.

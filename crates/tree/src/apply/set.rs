@@ -18,7 +18,7 @@ impl Tree {
         set: &SetDataTxn,
         events: Events<'_>,
     ) -> Result<Stat, ErrorCode> {
-        let id = self.find(&set.path).ok_or(ErrorCode::NoNode)?;
+        let id = self.find_to_change(&set.path).ok_or(ErrorCode::NoNode)?;
         let before = self.nodes.get(id).data_length();
         self.replace_data(id, &set.path, &set.data, |stat| {
             stat.mtime = header.time_ms;
