@@ -82,6 +82,23 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The patches that do not fit the project as it is.
+pub(crate) fn outdated() -> anyhow::Result<Vec<String>> {
+    let mut outdated = Vec::new();
+    for mutant in mutants(&[])? {
+        let checked = Command::new("git")
+            .args(["apply", "--check"])
+            .arg(&mutant.patch)
+            .current_dir(project_root())
+            .output()
+            .context("cannot start git")?;
+        if !checked.status.success() {
+            outdated.push(format!("crates/sim/mutants/{}.patch", mutant.name));
+        }
+    }
+    Ok(outdated)
+}
+
 /// The patches that are meant, in the order of their names.
 fn mutants(names: &[String]) -> anyhow::Result<Vec<Mutant>> {
     let directory = project_root().join("crates/sim/mutants");

@@ -23,6 +23,9 @@ use source::{Role, SourceFile};
 
 const OUTDATED: &str = "what is never reached has to be looked at when it changes; cargo xtask error-arms";
 
+const MISFIT: &str =
+    "what the simulator finds is known only while every bug can be put back; cargo xtask mutants";
+
 /// One broken rule.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Violation {
@@ -68,6 +71,9 @@ pub(crate) fn run() -> anyhow::Result<()> {
     }
     for outdated in crate::error_arms::outdated()? {
         violations.push(Violation::new(outdated, "the reason has lost its error path", OUTDATED));
+    }
+    for misfit in crate::mutants::outdated()? {
+        violations.push(Violation::new(misfit, "the patch does not fit the code as it is", MISFIT));
     }
     for violation in &violations {
         println!("{violation}");

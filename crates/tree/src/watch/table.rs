@@ -194,12 +194,13 @@ impl WatchTable {
         let Some(entry) = entry else {
             return;
         };
-        let start = collected.len();
-        collected.extend(self.side(entry, side).iter().map(|(watcher, _)| watcher));
-        for &watcher in &collected[start..] {
-            let modes = self.side(entry, side).modes_of(watcher).without(Modes::STANDARD);
-            self.set(entry, side, watcher, modes);
-        }
+        // In one go: there may be thousands. Recursive ones stay, so that their number does.
+        let entry = &mut self.entries[entry as usize];
+        let (watchers, count) = match side {
+            Side::Data => (&mut entry.data, &mut self.data_count),
+            Side::Child => (&mut entry.child, &mut self.child_count),
+        };
+        *count -= watchers.use_up(Modes::STANDARD, &mut |watcher| collected.push(watcher));
     }
 
     fn side(&self, entry: u32, side: Side) -> &Watchers {

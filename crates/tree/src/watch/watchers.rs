@@ -51,6 +51,35 @@ impl Watchers {
         }
     }
 
+    /// Tells every watcher, and takes these modes away from all. Returns how many are gone with that.
+    pub(super) fn use_up(&mut self, gone: Modes, tell: &mut dyn FnMut(WatcherId)) -> usize {
+        match self {
+            Watchers::Nobody => 0,
+            Watchers::One(watcher, modes) => {
+                tell(*watcher);
+                *modes = modes.without(gone);
+                let is_gone = modes.is_empty();
+                if is_gone {
+                    *self = Watchers::Nobody;
+                }
+                usize::from(is_gone)
+            }
+            Watchers::Many(watchers) => {
+                let before = watchers.len();
+                watchers.retain(|&watcher, modes| {
+                    tell(watcher);
+                    *modes = modes.without(gone);
+                    !modes.is_empty()
+                });
+                let left = watchers.len();
+                if left == 0 {
+                    *self = Watchers::Nobody;
+                }
+                before - left
+            }
+        }
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (WatcherId, Modes)> {
         let (one, many) = match self {
             Watchers::Nobody => (None, None),
