@@ -70,7 +70,7 @@ pub async fn fan_out(
 ///
 /// A watcher is told when its event has reached its socket. A thousand real ones would have machines of their own; here
 /// they share one with the server, so one task waits for all of them, and what they received is looked at when all are
-/// told: otherwise that would be half of the time.
+/// told: otherwise that would be a good part of the time.
 async fn tell(
     mut writer: BenchSession,
     mut waiting: Vec<BenchSession>,
