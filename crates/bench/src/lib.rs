@@ -4,6 +4,7 @@
 //! It speaks the raw protocol and does as little as possible per request, so that the server is measured
 //! and not the client. It only sends load to where it is told.
 
+mod arrival;
 mod body;
 mod cost;
 mod driver;

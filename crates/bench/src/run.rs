@@ -20,7 +20,7 @@ use crate::session::BenchSession;
 use crate::tally::Tally;
 
 /// How long the last replies may take after the end of a run.
-const REPLIES_LIMIT: Duration = Duration::from_secs(120);
+pub(crate) const REPLIES_LIMIT: Duration = Duration::from_secs(120);
 
 /// Sessions that are opened at the same time.
 const OPENING_AT_ONCE: usize = 100;

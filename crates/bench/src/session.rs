@@ -1,5 +1,8 @@
 //! One connection with a session on it: frames out, frames in, nothing decided.
 
+use std::io::ErrorKind;
+use std::time::SystemTime;
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zebu_proto::client::connect::{ConnectRequest, ConnectResponse, ReadOnlyField, empty_password};
@@ -7,6 +10,7 @@ use zebu_proto::client::{ReplyHeader, RequestHeader};
 use zebu_proto::frame::{self, Framed, LENGTH_SIZE};
 use zebu_proto::{Jute, OpCode, Reader};
 
+use crate::arrival;
 use crate::run::BenchError;
 
 pub(crate) const SESSION_TIMEOUT_MS: i32 = 30_000;
@@ -92,9 +96,17 @@ impl BenchSession {
         !matches!(frame::peek(&self.received[self.used..], REPLY_BYTES_MAX), Framed::Partial)
     }
 
-    /// Waits until there is something to receive, and leaves it there.
-    pub(crate) async fn reached(&self) -> Result<(), BenchError> {
-        self.stream.readable().await.map_err(BenchError::lost)
+    /// From now on all of these may be asked by [`BenchSession::arrived`].
+    pub(crate) async fn note_arrivals(sessions: &[BenchSession]) -> Result<(), BenchError> {
+        arrival::note(sessions.iter().map(|session| &session.stream)).await.map_err(BenchError::lost)
+    }
+
+    /// Takes what has been sent to this machine already, without waiting, and says when it came.
+    pub(crate) fn arrived(&mut self) -> Result<Option<SystemTime>, BenchError> {
+        arrival::receive(&self.stream, &mut self.received).map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => BenchError::Closed,
+            _ => BenchError::lost(error),
+        })
     }
 
     /// Waits for more bytes. Giving up loses none.

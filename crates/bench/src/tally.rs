@@ -42,8 +42,12 @@ impl Tally {
 
     /// Something that took from one moment to another, outside the seconds of a measurement.
     pub(crate) fn record_between(&mut self, from: Instant, to: Instant) {
-        let took = to.saturating_duration_since(from).as_micros();
-        self.latency_us.saturating_record(u64::try_from(took).unwrap_or(u64::MAX).max(1));
+        self.record_outside(to.saturating_duration_since(from));
+    }
+
+    /// Something that took so long, outside the seconds of a measurement.
+    pub(crate) fn record_outside(&mut self, took: Duration) {
+        self.latency_us.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1));
     }
 
     pub(crate) fn add(&mut self, other: &Tally) {

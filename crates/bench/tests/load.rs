@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test says by panicking that it failed")]
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -149,9 +149,8 @@ async fn more_sessions_than_tallies_are_all_counted() {
     assert_eq!(report.worst_second_share, 1.0);
 }
 
-/// Serves connections, and tells all who have read something since the last change of the next one, with this number
-/// in the header.
-fn tell_watchers(number: Xid) -> String {
+/// Serves connections, and tells all who have read something since the last change of the next one.
+fn tell_watchers(tell: fn(&mut TcpStream)) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let watching: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
@@ -166,7 +165,7 @@ fn tell_watchers(number: Xid) -> String {
                         OpCode::GetData => watching.lock().unwrap().push(stream.try_clone().unwrap()),
                         OpCode::SetData => {
                             let watchers = std::mem::take(&mut *watching.lock().unwrap());
-                            watchers.into_iter().for_each(|mut watcher| answer(&mut watcher, number.0));
+                            watchers.into_iter().for_each(|mut watcher| tell(&mut watcher));
                         }
                         _ => {}
                     }
@@ -189,7 +188,9 @@ fn answer(stream: &mut TcpStream, xid: i32) {
 
 #[tokio::test]
 async fn watchers_are_told_of_every_change() {
-    let report = fan_out(&[tell_watchers(Xid::NOTIFICATION)], "/a", 5, 3, &[]).await.unwrap();
+    let report = fan_out(&[tell_watchers(|watcher| answer(watcher, Xid::NOTIFICATION.0))], "/a", 5, 3, &[])
+        .await
+        .unwrap();
     assert_eq!((report.watchers, report.rounds), (5, 3));
     assert!(report.each_told_us.max > 0, "{report:?}");
     assert_eq!(report.each_told_us.max, report.all_told_us.max, "the last of them");
@@ -197,6 +198,15 @@ async fn watchers_are_told_of_every_change() {
 
 #[tokio::test]
 async fn what_comes_instead_of_an_event_is_noticed() {
-    let error = fan_out(&[tell_watchers(Xid(9))], "/a", 2, 1, &[]).await.unwrap_err();
-    assert_eq!(error.to_string(), "the server sent bytes that are no reply");
+    let cases: [(fn(&mut TcpStream), &str); 2] = [
+        (|watcher| answer(watcher, 9), "the server sent bytes that are no reply"),
+        (
+            |watcher| watcher.shutdown(Shutdown::Both).unwrap(),
+            "the server closed a connection while the load was running; see its log (maxClientCnxns?)",
+        ),
+    ];
+    for (tell, expected) in cases {
+        let error = fan_out(&[tell_watchers(tell)], "/a", 2, 1, &[]).await.unwrap_err();
+        assert_eq!(error.to_string(), expected);
+    }
 }

@@ -140,7 +140,8 @@ const STARTS: &str = "From the launch of the process until `srvr` is answered, m
 node beyond its name of 12 and its data of 100 bytes.";
 const SNAPSHOTS: &str = "First at a fixed rate of sets and of gets, then as much as the server can (half sets, half gets, \
 32 x 32), each with and without snapshots of the large tree.";
-const OCCASIONS: &str = "Medians; each on a server that has been warmed up, idle sessions on a fresh one.";
+const OCCASIONS: &str = "Medians; each on a server that has been warmed up, idle sessions on a fresh one. *Sends alone*: a packet of the \
+same size for each of as many connections, by as many threads as there are processors, and nothing else.";
 
 /// File names and contents.
 fn plots(measured: &Measured) -> Vec<(&'static str, String)> {

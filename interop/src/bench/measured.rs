@@ -26,7 +26,7 @@ pub(crate) struct Measured {
     pub(crate) starts: Vec<start::Outcome>,
     pub(crate) snapshots: Vec<snapshots::Outcome>,
     pub(crate) flat_out: Vec<flat_out::Outcome>,
-    pub(crate) occasions: Option<[occasions::Outcome; 2]>,
+    pub(crate) occasions: Option<occasions::Occasions>,
     pub(crate) ceiling: Vec<ceiling::Outcome>,
     /// Parts that could not be measured, and why.
     pub(crate) failures: Vec<String>,

@@ -1,6 +1,7 @@
 //! Apache ZooKeeper and Zebu in turn on the same machine, disk and load, with ratios. It reports and never
 //! judges: no figure makes it fail.
 
+mod bare_sends;
 mod bare_sync;
 mod ceiling;
 mod contender;

@@ -31,6 +31,17 @@ pub(crate) struct Plan {
     pub(crate) idle: Duration,
 }
 
+/// How often the node is changed while all watch it.
+const CHANGES: usize = 20;
+
+/// Both servers, and what the kernel takes for itself in the same rounds.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Occasions {
+    pub(crate) apache: Outcome,
+    pub(crate) zebu: Outcome,
+    bare_sends_ms: Vec<f64>,
+}
+
 /// One server's rounds.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Outcome {
@@ -66,59 +77,67 @@ impl Outcome {
 }
 
 /// Every occasion on both servers in turn.
-pub(crate) fn run(plan: &Plan, contenders: &[Contender; 2], runtime: &Runtime) -> Result<[Outcome; 2]> {
+pub(crate) fn run(plan: &Plan, contenders: &[Contender; 2], runtime: &Runtime) -> Result<Occasions> {
     let servers = [contenders[0].start(&[])?, contenders[1].start(&[])?];
-    let mut outcomes = [Outcome::default(), Outcome::default()];
+    let mut occasions = Occasions::default();
     // The first round is for Java, which compiles while it runs.
     for round in 0..=plan.rounds.max(1) {
-        for (server, outcome) in servers.iter().zip(&mut outcomes) {
+        for (server, outcome) in servers.iter().zip([&mut occasions.apache, &mut occasions.zebu]) {
             let (storm, fan_out) = runtime.block_on(burst(plan, server))?;
             if round > 0 {
                 outcome.storms.push(storm);
                 outcome.fan_outs.push(fan_out);
             }
         }
+        if round > 0 {
+            occasions.bare_sends_ms.push(super::bare_sends::measure(plan.watchers, CHANGES)?);
+        }
     }
     // Idle sessions come to a server that has served nobody, or its memory would tell of something else.
     drop(servers);
     for _ in 0..plan.rounds.max(1) {
-        for (contender, outcome) in contenders.iter().zip(&mut outcomes) {
+        for (contender, outcome) in contenders.iter().zip([&mut occasions.apache, &mut occasions.zebu]) {
             let server = contender.start(&[])?;
             let (addresses, processes) = ([server.address().to_string()], [process(&server)?]);
             let idle = zebu_bench::idle(&addresses, plan.idle_sessions, plan.idle, &processes);
             outcome.idle.push(runtime.block_on(idle)?);
         }
     }
-    Ok(outcomes)
+    Ok(occasions)
 }
 
 async fn burst(plan: &Plan, server: &ServerProcess) -> Result<(StormReport, FanOutReport)> {
     let (addresses, processes) = ([server.address().to_string()], [process(server)?]);
     let storm = zebu_bench::storm(&addresses, plan.storm_sessions, &processes).await?;
     zebu_bench::prepare(&addresses[0], &Nodes::flat(WATCHED, 0), 0, |_| ()).await?;
-    let fan_out = zebu_bench::fan_out(&addresses, WATCHED, plan.watchers, 10, &processes).await?;
+    let fan_out = zebu_bench::fan_out(&addresses, WATCHED, plan.watchers, CHANGES, &processes).await?;
     Ok((storm, fan_out))
 }
 
 /// Ratios are so that more is better for Zebu.
-pub(crate) fn table([apache, zebu]: &[Outcome; 2]) -> Table {
-    let mut table = Table::new(["occasion", "figure", "Apache", "Zebu", "ratio"]);
-    let mut row = |occasion: &str, what: &str, of: &dyn Fn(&Outcome) -> f64| {
+pub(crate) fn table(occasions: &Occasions) -> Table {
+    let Occasions { apache, zebu, bare_sends_ms } = occasions;
+    let mut table = Table::new(["occasion", "figure", "Apache", "Zebu", "ratio", "sends alone"]);
+    let mut row = |occasion: &str, what: &str, of: &dyn Fn(&Outcome) -> f64, alone: String| {
         let (apache, zebu) = (of(apache), of(zebu));
-        table.row([occasion.to_owned(), what.to_owned(), figure(apache), figure(zebu), ratio(apache, zebu)]);
+        let (occasion, what) = (occasion.to_owned(), what.to_owned());
+        table.row([occasion, what, figure(apache), figure(zebu), ratio(apache, zebu), alone]);
     };
     let first = |of: &dyn Fn(&Outcome) -> Option<usize>| of(zebu).unwrap_or_default();
     let sessions = first(&|side| side.storms.first().map(|storm| storm.sessions));
     let storm = format!("{sessions} sessions connect at once");
-    row(&storm, "ms until the last is there", &Outcome::storm_ms);
-    row(&storm, "server CPU ms", &|side| {
+    let nothing = || "-".to_owned();
+    row(&storm, "ms until the last is there", &Outcome::storm_ms, nothing());
+    let storm_cpu = |side: &Outcome| {
         median(side.storms.iter().flat_map(|storm| &storm.servers).map(|server| server.cpu_seconds * 1000.0))
-    });
+    };
+    row(&storm, "server CPU ms", &storm_cpu, nothing());
     let watchers = first(&|side| side.fan_outs.first().map(|fan_out| fan_out.watchers));
-    row(&format!("one change, {watchers} watchers"), "ms until all are told", &Outcome::fan_out_ms);
+    let sends = figure(median(bare_sends_ms.iter().copied()));
+    row(&format!("one change, {watchers} watchers"), "ms until all are told", &Outcome::fan_out_ms, sends);
     let sessions = first(&|side| side.idle.first().map(|idle| idle.sessions));
     let idle = format!("{sessions} idle sessions");
-    row(&idle, "server CPU ms per second", &Outcome::idle_cpu_ms);
-    row(&idle, "MiB more than without", &Outcome::idle_mib);
+    row(&idle, "server CPU ms per second", &Outcome::idle_cpu_ms, nothing());
+    row(&idle, "MiB more than without", &Outcome::idle_mib, nothing());
     table
 }

@@ -206,7 +206,7 @@ fn large_trees(measured: &Measured) -> Vec<Target> {
 
 fn occasions(measured: &Measured) -> Vec<Target> {
     let times = |of: fn(&super::occasions::Outcome) -> f64| {
-        measured.occasions.as_ref().map(|[apache, zebu]| of(apache) / of(zebu).max(1e-3))
+        measured.occasions.as_ref().map(|both| of(&both.apache) / of(&both.zebu).max(1e-3))
     };
     vec![
         Target::new(
