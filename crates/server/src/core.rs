@@ -152,13 +152,13 @@ impl Core {
             return;
         }
         let now = self.shared.clock.now();
-        let mut lanes = self.shared.lanes.batch();
+        let mut lanes = self.post.batch(&self.shared.lanes);
         let replica = self.shared.read();
         for event in self.said.drain(..) {
             self.node.handle_peer(event, &replica, &mut lanes, now);
         }
         drop(replica);
-        self.post.deliver(lanes);
+        lanes.deliver();
         self.shared.inbox.release(self.node.take_answered());
     }
 
@@ -197,11 +197,11 @@ impl Core {
     fn begin_to_stop(&mut self) {
         let now = self.shared.clock.now();
         self.mode = Mode::Stopping { until_ms: now.monotonic_ms + HAND_OVER_MAX_MS };
-        let mut lanes = self.shared.lanes.batch();
+        let mut lanes = self.post.batch(&self.shared.lanes);
         let replica = self.shared.read();
         self.node.hand_over(&replica, &mut lanes, now);
         drop(replica);
-        self.post.deliver(lanes);
+        lanes.deliver();
     }
 
     fn commit_all(&mut self) -> Result<(), CoreFailure> {
@@ -271,11 +271,11 @@ impl Core {
     /// Applies everything that the disk has under one exclusive lock.
     fn commit(&mut self) -> Result<(), CoreFailure> {
         let now = self.shared.clock.now();
-        let mut lanes = self.shared.lanes.batch();
+        let mut lanes = self.post.batch(&self.shared.lanes);
         let mut replica = self.shared.write();
         let applied = self.node.commit(&mut replica, &mut lanes, now)?;
         drop(replica);
-        self.post.deliver(lanes);
+        lanes.deliver();
         self.shared.metrics.commits.add(applied as u64);
         self.shared.inbox.release(self.node.take_answered());
         Ok(())
@@ -290,7 +290,7 @@ impl Core {
         if let Mode::Stopping { .. } = self.mode {
             delivery.events.clear();
         }
-        let mut lanes = self.shared.lanes.batch();
+        let mut lanes = self.post.batch(&self.shared.lanes);
         let replica = self.shared.read();
         let mut gone = Vec::new();
         for event in delivery.events.drain(..) {
@@ -303,7 +303,7 @@ impl Core {
             self.node.tick(&replica, &mut lanes, now);
         }
         drop(replica);
-        self.post.deliver(lanes);
+        lanes.deliver();
         self.shared.lanes.remove(&gone);
         self.shared.inbox.release(self.node.take_answered());
     }

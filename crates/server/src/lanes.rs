@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::task::{Context, Poll};
 
 use hashbrown::HashMap;
-use zebu_node::{Lane, LaneId, Lanes, Phase, ServerStats};
+use zebu_node::{Lane, LaneId, Phase, ServerStats};
 
 use crate::bell::Bell;
 use crate::net::SendingHalf;
@@ -24,7 +24,7 @@ const SENT_FOR_TASK_BYTES_MAX: usize = 64 * 1024;
 pub(crate) struct LaneCell {
     pub(crate) peer: SocketAddr,
     held: Mutex<Held>,
-    /// Whether the core has noted to ring the bell already.
+    /// Whether the core has it among those that have something to send already.
     noted: AtomicBool,
 }
 
@@ -114,6 +114,16 @@ impl LaneCell {
         ring(self.lock());
     }
 
+    /// Notes that there is something to send, for one who collects such lanes. Says whether it was not noted before.
+    pub(crate) fn note(&self) -> bool {
+        !self.noted.swap(true, Ordering::AcqRel)
+    }
+
+    /// What comes from now on has to be noted again: whoever collected the lane sends what it has up to here.
+    pub(crate) fn forget_note(&self) {
+        self.noted.store(false, Ordering::Release);
+    }
+
     /// Ready when somebody has rung since this was ready last.
     pub(crate) fn poll_bell(&self, context: &mut Context<'_>) -> Poll<()> {
         self.lock().bell.poll(context)
@@ -136,13 +146,14 @@ enum Left {
     ToTask,
 }
 
-type Map = HashMap<LaneId, Arc<LaneCell>, foldhash::fast::FixedState>;
+/// Lanes by number.
+pub(crate) type LaneMap = HashMap<LaneId, Arc<LaneCell>, foldhash::fast::FixedState>;
 
 /// All lanes by number.
 #[derive(Debug, Default)]
 pub(crate) struct LaneRegistry {
     next: AtomicU64,
-    map: RwLock<Map>,
+    map: RwLock<LaneMap>,
 }
 
 impl LaneRegistry {
@@ -178,45 +189,9 @@ impl LaneRegistry {
         all.into_iter().map(|(_, cell)| cell).collect()
     }
 
-    /// The lanes as the core uses them for one batch.
-    pub(crate) fn batch(&self) -> LaneBatch<'_> {
-        LaneBatch { map: self.read(), noted: Vec::new() }
-    }
-
-    fn read(&self) -> RwLockReadGuard<'_, Map> {
+    /// The lanes as they are; none comes or goes while the result is held.
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, LaneMap> {
         self.map.read().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The lanes while the core works on a batch. What they have is sent at the end, when no lock is held.
-pub(crate) struct LaneBatch<'a> {
-    map: RwLockReadGuard<'a, Map>,
-    noted: Vec<Arc<LaneCell>>,
-}
-
-impl LaneBatch<'_> {
-    /// The lanes that have something to send or were closed.
-    pub(crate) fn finish(self) -> Vec<Arc<LaneCell>> {
-        drop(self.map);
-        for cell in &self.noted {
-            cell.noted.store(false, Ordering::Release);
-        }
-        self.noted
-    }
-}
-
-impl Lanes for LaneBatch<'_> {
-    fn with<R>(&mut self, lane: LaneId, action: impl FnOnce(&mut Lane) -> R) -> Option<R> {
-        let cell = self.map.get(&lane)?;
-        let mut lane = cell.lock();
-        let before = (lane.phase, lane.outbox_len());
-        let result = action(&mut lane);
-        let changed = before != (lane.phase, lane.outbox_len()) || lane.phase != Phase::Serving;
-        drop(lane);
-        if changed && !cell.noted.swap(true, Ordering::AcqRel) {
-            self.noted.push(cell.clone());
-        }
-        Some(result)
     }
 }
 

@@ -1,18 +1,22 @@
 //! Sends what the core has to say to clients: by the core itself if it is for few, by tasks of the network threads side
 //! by side if it is for many. Whoever cannot be sent to at once is left to the task of its connection.
 
-use std::sync::Arc;
+use std::sync::{Arc, RwLockReadGuard};
 
 use tokio::runtime::Handle;
-use zebu_node::ServerStats;
+use zebu_node::{Lane, LaneId, Lanes, Phase, ServerStats};
 
-use crate::lanes::{LaneBatch, LaneCell};
+use crate::lanes::{LaneCell, LaneMap, LaneRegistry};
 
 /// Connections for which the core sends by itself in one go.
 const BY_CORE_MAX: usize = 4;
 
 /// Connections that one task sends for; more are more tasks.
 const PER_TASK_MAX: usize = 16;
+
+/// So many connections are sent to while the core still works on the batch: of a thousand watchers the first is told
+/// before the core has come to the last.
+const AHEAD_MIN: usize = 64;
 
 /// The way from the core to the clients.
 #[derive(Clone, Debug)]
@@ -26,17 +30,71 @@ impl Post {
         Post { runtime, stats }
     }
 
-    /// Sends what a batch has brought, and tells those that were closed.
-    pub(crate) fn deliver(&self, batch: LaneBatch<'_>) {
-        let mut cells = batch.finish();
-        if cells.len() <= BY_CORE_MAX {
-            return send_all(&cells, &self.stats);
-        }
+    /// The lanes as the core uses them for one batch.
+    pub(crate) fn batch<'a>(&'a self, lanes: &'a LaneRegistry) -> LaneBatch<'a> {
+        LaneBatch { map: lanes.read(), post: self, noted: Vec::new() }
+    }
+
+    fn send_by_tasks(&self, mut cells: Vec<Arc<LaneCell>>) {
         while !cells.is_empty() {
             let some = cells.split_off(cells.len().saturating_sub(PER_TASK_MAX));
             let stats = self.stats.clone();
             self.runtime.spawn(async move { send_all(&some, &stats) });
         }
+    }
+}
+
+/// The lanes while the core works on a batch. What they have is sent by the core at the end, when no lock is held, or
+/// by others, who need no lock but the lane's.
+pub(crate) struct LaneBatch<'a> {
+    map: RwLockReadGuard<'a, LaneMap>,
+    post: &'a Post,
+    /// Those that have something to send or were closed.
+    noted: Vec<Arc<LaneCell>>,
+}
+
+impl LaneBatch<'_> {
+    /// Sends what the batch has brought, and tells those that were closed.
+    pub(crate) fn deliver(self) {
+        let LaneBatch { map, post, noted } = self;
+        drop(map);
+        forget_notes(&noted);
+        if noted.len() <= BY_CORE_MAX {
+            send_all(&noted, &post.stats);
+        } else {
+            post.send_by_tasks(noted);
+        }
+    }
+
+    fn send_ahead(&mut self) {
+        let noted = std::mem::take(&mut self.noted);
+        forget_notes(&noted);
+        self.post.send_by_tasks(noted);
+    }
+}
+
+impl Lanes for LaneBatch<'_> {
+    fn with<R>(&mut self, lane: LaneId, action: impl FnOnce(&mut Lane) -> R) -> Option<R> {
+        let cell = self.map.get(&lane)?;
+        let mut lane = cell.lock();
+        let before = (lane.phase, lane.outbox_len());
+        let result = action(&mut lane);
+        let changed = before != (lane.phase, lane.outbox_len()) || lane.phase != Phase::Serving;
+        drop(lane);
+        if changed && cell.note() {
+            self.noted.push(cell.clone());
+            if self.noted.len() == AHEAD_MIN {
+                self.send_ahead();
+            }
+        }
+        Some(result)
+    }
+}
+
+/// Before anything is sent: what comes into a lane after that is for the next who looks.
+fn forget_notes(cells: &[Arc<LaneCell>]) {
+    for cell in cells {
+        cell.forget_note();
     }
 }
 
@@ -50,6 +108,7 @@ fn send_all(cells: &[Arc<LaneCell>], stats: &ServerStats) {
 mod tests {
     use std::net::Ipv4Addr;
     use std::task::Poll;
+    use std::time::Duration;
 
     use tokio::io::AsyncReadExt;
     use tokio::net::{TcpListener, TcpStream};
@@ -59,7 +118,6 @@ mod tests {
     use super::*;
     use crate::lanes::LaneRegistry;
     use crate::net::Wire;
-    use zebu_node::{Lane, Lanes, Phase};
 
     /// A lane that serves, and both ends of its socket.
     async fn lane(registry: &LaneRegistry) -> (Arc<LaneCell>, Wire, TcpStream) {
@@ -77,7 +135,8 @@ mod tests {
     /// The core has an event for these; returns how many bytes it is.
     fn tell(registry: &LaneRegistry, cells: &[Arc<LaneCell>], path: &str) -> usize {
         let mut length = 0;
-        let mut lanes = registry.batch();
+        let post = Post::new(Handle::current(), Arc::default());
+        let mut lanes = post.batch(registry);
         for cell in cells {
             let id = cell.lock().id;
             lanes.with(id, |lane| {
@@ -86,8 +145,7 @@ mod tests {
                 length = lane.outbox_len() - before;
             });
         }
-        let stats = Arc::new(ServerStats::default());
-        Post::new(Handle::current(), stats).deliver(lanes);
+        lanes.deliver();
         length
     }
 
@@ -138,6 +196,40 @@ mod tests {
         let length = tell(&registry, &cells, "/a");
         for (cell, _, client) in &mut all {
             client.read_exact(&mut vec![0; length]).await.unwrap();
+            assert_eq!(left(cell).await, (0, false));
+        }
+    }
+
+    /// Those who come first are sent to while the batch goes on, and what comes for them afterwards is not forgotten.
+    #[tokio::test]
+    async fn of_very_many_the_first_do_not_wait_for_the_last() {
+        let registry = LaneRegistry::default();
+        let post = Post::new(Handle::current(), Arc::default());
+        let mut all = Vec::new();
+        for _ in 0..AHEAD_MIN {
+            let (cell, wire, client) = lane(&registry).await;
+            cell.lock().lend();
+            all.push((cell, wire, client));
+        }
+        let mut lanes = post.batch(&registry);
+        for path in ["/a", "/b"] {
+            for (cell, ..) in &all {
+                let id = cell.lock().id;
+                lanes.with(id, |lane| lane.push_event(1, EventType::NodeDeleted, path));
+            }
+            for (.., client) in &mut all {
+                let received = async {
+                    let length = client.read_u32().await.unwrap() as usize;
+                    let mut event = vec![0; length];
+                    client.read_exact(&mut event).await.unwrap();
+                    event
+                };
+                let event = tokio::time::timeout(Duration::from_secs(60), received).await.unwrap();
+                assert!(event.ends_with(path.as_bytes()));
+            }
+        }
+        lanes.deliver();
+        for (cell, ..) in &all {
             assert_eq!(left(cell).await, (0, false));
         }
     }

@@ -163,12 +163,13 @@ async fn serve(
 
 /// Lets every connection send what it has, for a moment.
 async fn say_goodbye(shared: &Shared) {
-    let mut lanes = shared.lanes.batch();
+    let post = Post::new(tokio::runtime::Handle::current(), shared.stats.clone());
+    let mut lanes = post.batch(&shared.lanes);
     for cell in shared.lanes.all() {
         let lane = cell.lock().id;
         zebu_node::Lanes::with(&mut lanes, lane, zebu_node::Lane::drain);
     }
-    Post::new(tokio::runtime::Handle::current(), shared.stats.clone()).deliver(lanes);
+    lanes.deliver();
     let deadline = tokio::time::Instant::now() + GOODBYE_MAX;
     while shared.connections.load(Ordering::Acquire) > 0 && tokio::time::Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(5)).await;

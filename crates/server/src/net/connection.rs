@@ -503,13 +503,14 @@ mod tests {
             let (mut connection, _client) = serving().await;
             connection.pending = kept.to_vec();
             let (shared, cell) = (connection.berth.shared.clone(), connection.berth.cell.clone());
-            let mut lanes = shared.lanes.batch();
+            let post = Post::new(tokio::runtime::Handle::current(), shared.stats.clone());
+            let mut lanes = post.batch(&shared.lanes);
             let id = cell.lock().id;
             lanes.with(id, |lane| lane.push_event(1, EventType::NodeDeleted, "/a"));
             assert_eq!(connection.collect_output(), Collected::Wait);
             std::future::poll_fn(|context| connection.poll_write(context)).await;
             assert_eq!(connection.prepare_to_wait(), Input::Read, "there is room");
-            Post::new(tokio::runtime::Handle::current(), shared.stats.clone()).deliver(lanes);
+            lanes.deliver();
             assert_eq!(is_rung(&cell).await, rung);
         }
     }

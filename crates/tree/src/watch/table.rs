@@ -150,12 +150,13 @@ impl WatchTable {
         }
         collected.sort_unstable();
         collected.dedup();
+        // They are told first: to tidy up after thousands takes a while.
+        collected.iter().copied().for_each(sink);
         if let Some(entry) = entry {
             for &watcher in &collected {
                 self.tidy(entry, watcher);
             }
         }
-        collected.iter().copied().for_each(sink);
         self.collected = collected;
     }
 
