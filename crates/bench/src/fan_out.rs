@@ -49,7 +49,7 @@ pub async fn fan_out(
     let (servers, path, processes) = (servers.to_vec(), path.to_owned(), processes.to_vec());
     // A thread of its own, so that nobody waits for sockets while this one sleeps.
     let telling = tokio::task::spawn_blocking(move || {
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(BenchError::lost)?;
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(BenchError::Generator)?;
         runtime.block_on(async {
             let writer = BenchSession::open(&writer_at, 0).await?;
             let waiting = open_sessions(&servers, watchers).await?;
@@ -118,13 +118,16 @@ async fn arm(sessions: &mut [BenchSession], path: &str) -> Result<(), BenchError
 /// soundly while they are told: one that wakes up for each of them takes a good part of the processor.
 fn told(session: &mut BenchSession) -> Result<SystemTime, BenchError> {
     for _ in 0..LOOKS_MAX {
-        if let Some(at) = session.arrived()? {
-            return match session.reply_at_hand()? {
-                Some(event) if event.xid == Xid::NOTIFICATION.0 => Ok(at),
-                _ => Err(BenchError::Garbage),
-            };
+        let Some(at) = session.arrived()? else {
+            thread::sleep(BETWEEN_LOOKS);
+            continue;
+        };
+        match session.reply_at_hand()? {
+            Some(event) if event.xid == Xid::NOTIFICATION.0 => return Ok(at),
+            Some(_) => return Err(BenchError::Garbage),
+            // The rest of it is still to come.
+            None => {}
         }
-        thread::sleep(BETWEEN_LOOKS);
     }
     Err(BenchError::Stuck)
 }

@@ -122,6 +122,9 @@ pub enum BenchError {
     /// Replies did not come.
     #[error("replies are missing {}s after the last request was sent", REPLIES_LIMIT.as_secs())]
     Stuck,
+    /// The machine of the load generator lacks something.
+    #[error("the load generator cannot work on this machine: {0}")]
+    Generator(std::io::Error),
     /// No server was named.
     #[error("no server was named")]
     NoServer,

@@ -98,7 +98,7 @@ impl BenchSession {
 
     /// From now on all of these may be asked by [`BenchSession::arrived`].
     pub(crate) async fn note_arrivals(sessions: &[BenchSession]) -> Result<(), BenchError> {
-        arrival::note(sessions.iter().map(|session| &session.stream)).await.map_err(BenchError::lost)
+        arrival::note(sessions.iter().map(|session| &session.stream)).await.map_err(BenchError::Generator)
     }
 
     /// Takes what has been sent to this machine already, without waiting, and says when it came.

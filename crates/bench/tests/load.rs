@@ -196,6 +196,21 @@ async fn watchers_are_told_of_every_change() {
     assert_eq!(report.each_told_us.max, report.all_told_us.max, "the last of them");
 }
 
+/// An event with a long path comes in pieces.
+#[tokio::test]
+async fn a_watcher_is_told_when_the_whole_event_has_come() {
+    let in_pieces = |watcher: &mut TcpStream| {
+        let mut out = Vec::new();
+        write_frame(&mut out, |out| {
+            ReplyHeader { xid: Xid::NOTIFICATION.0, zxid: 1, err: 0 }.encode(out);
+            out.extend_from_slice(&[b'x'; 10_000]);
+        });
+        watcher.write_all(&out).unwrap();
+    };
+    let report = fan_out(&[tell_watchers(in_pieces)], "/a", 2, 2, &[]).await.unwrap();
+    assert_eq!((report.watchers, report.rounds), (2, 2));
+}
+
 #[tokio::test]
 async fn what_comes_instead_of_an_event_is_noticed() {
     let something_else = tell_watchers(|watcher| answer(watcher, 9));
