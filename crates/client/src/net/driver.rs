@@ -6,17 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
-use super::command::{Command, Ticket};
+use super::command::{Command, HandedOver, Ticket};
 use super::connector::Connector;
 use super::inbox::Inbox;
 use super::lease::Lease;
 use super::probe;
 use super::stage::{Happened, Stage};
 use super::trouble::Trouble;
-use crate::core::{Action, LinkId, Note, Random, ServerAddress, Session, SessionState, Status, WatcherId};
+use crate::core::{
+    Action, LinkId, Note, Random, ServerAddress, Session, SessionCredentials, SessionState, Status, WatcherId,
+};
 
 /// Commands that are taken at once; they leave in one write.
 const COMMAND_BATCH: usize = 1024;
@@ -58,6 +60,8 @@ struct Running<C: Connector> {
     inboxes: BTreeMap<WatcherId, Arc<Inbox>>,
     probes: JoinSet<(ServerAddress, bool)>,
     handles: Handles,
+    /// Callers that wait until the client has let go of the session.
+    heirs: Vec<(SessionCredentials, oneshot::Sender<HandedOver>)>,
 }
 
 impl<C: Connector> Driver<C> {
@@ -69,6 +73,7 @@ impl<C: Connector> Driver<C> {
             inboxes: BTreeMap::new(),
             probes: JoinSet::new(),
             handles: Handles::Some,
+            heirs: Vec::new(),
         };
         let mut commands = Vec::new();
         let mut buffer = vec![0; READ_SIZE];
@@ -142,6 +147,12 @@ impl<C: Connector> Running<C> {
                 // The asker may have gone.
                 let _ = sender.send(session.credentials());
             }
+            Command::HandOver(sender) => match session.hand_over(now()) {
+                Some(credentials) => self.heirs.push((credentials, sender)),
+                None => {
+                    let _ = sender.send(HandedOver::NoSession);
+                }
+            },
             Command::KeepLease => session.keep_lease(now()),
             Command::LetLeaseGo => session.let_lease_go(),
             Command::Close(ticket) => session.close(now(), ticket),
@@ -190,6 +201,9 @@ impl<C: Connector> Running<C> {
             }
             Action::Status(status) => {
                 log_status(&status);
+                if status.state.is_connected() {
+                    self.driver.trouble.clear();
+                }
                 self.driver.status.send_replace(status);
             }
             Action::Probe { server } => {
@@ -227,6 +241,14 @@ impl<C: Connector> Running<C> {
         }
         for inbox in self.inboxes.values() {
             inbox.end();
+        }
+        // The connection is dropped before another client is told: the server must not see both.
+        self.stage = Stage::None;
+        for (credentials, heir) in self.heirs.drain(..) {
+            // A session that ended meanwhile is no session to hand over.
+            if self.driver.session.credentials() == Some(credentials) {
+                let _ = heir.send(HandedOver::Session(credentials));
+            }
         }
     }
 }

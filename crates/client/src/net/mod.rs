@@ -11,10 +11,11 @@ mod stage;
 mod tls;
 mod trouble;
 
-pub(crate) use command::{Command, Ticket};
+pub(crate) use command::{Command, HandedOver, Ticket};
 pub use connector::{Connector, TcpConnector};
 pub(crate) use driver::Driver;
 pub(crate) use inbox::Inbox;
 pub(crate) use lease::Lease;
 pub use tls::{HostNames, Tls, TlsConnector, TlsError};
 pub(crate) use trouble::Trouble;
+pub use trouble::{ConnectionFailure, ConnectionFailures};
