@@ -16,11 +16,16 @@ use zebu_testing::{four_letter, port};
 /// How long an ensemble may take to get somewhere. Far more than it needs: it decides nothing.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Names the file that a preloaded library works with.
+pub(crate) const PRELOADED_FILE: &str = "ZEBU_TEST_PRELOADED_FILE";
+
 /// Servers as processes, on one machine.
 pub(crate) struct Ensemble {
     pub(crate) home: TempDir,
     pub(crate) clients: Vec<SocketAddr>,
     pub(crate) children: Vec<Option<Child>>,
+    /// A library that is loaded before all others, which finds its server's own file by [`PRELOADED_FILE`].
+    preloaded: Option<PathBuf>,
 }
 
 impl Ensemble {
@@ -29,6 +34,11 @@ impl Ensemble {
     }
 
     pub(crate) fn start_with(count: usize, line: &str) -> Ensemble {
+        Ensemble::start_preloaded(count, line, None)
+    }
+
+    /// With a library that is loaded into the servers before all others.
+    pub(crate) fn start_preloaded(count: usize, line: &str, preloaded: Option<PathBuf>) -> Ensemble {
         let home = TempDir::new().unwrap();
         let mut addresses = Vec::new();
         while addresses.len() < 3 * count {
@@ -57,7 +67,7 @@ impl Ensemble {
             fs::write(home.path().join(format!("zoo{index}.cfg")), text).unwrap();
         }
         let children = (0..count).map(|_| None).collect();
-        let mut ensemble = Ensemble { home, clients, children };
+        let mut ensemble = Ensemble { home, clients, children, preloaded };
         (0..count).for_each(|index| ensemble.run(index));
         ensemble
     }
@@ -68,7 +78,11 @@ impl Ensemble {
 
     pub(crate) fn run(&mut self, index: usize) {
         let log = fs::File::create(self.home.path().join(format!("log{index}"))).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_zebu"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
+        if let Some(library) = &self.preloaded {
+            command.env("LD_PRELOAD", library).env(PRELOADED_FILE, self.preloaded_file(index));
+        }
+        let child = command
             .arg("serve")
             .arg(self.home.path().join(format!("zoo{index}.cfg")))
             .stdout(Stdio::null())
@@ -76,6 +90,10 @@ impl Ensemble {
             .spawn()
             .unwrap();
         self.children[index] = Some(child);
+    }
+
+    pub(crate) fn preloaded_file(&self, index: usize) -> PathBuf {
+        self.home.path().join(format!("preloaded{index}"))
     }
 
     pub(crate) fn kill(&mut self, index: usize) {

@@ -15,7 +15,9 @@ use super::retry::{Retry, RetryPolicy};
 use crate::core::{
     Random, ReadOnlyServers, ServerList, Session, SessionCredentials, SessionPolicy, Settings,
 };
-use crate::net::{Command, Connector, Driver, Lease, TcpConnector, Ticket, TlsConnector, Trouble};
+use crate::net::{
+    Command, Connector, Driver, Lease, Suspension, TcpConnector, Ticket, TlsConnector, Trouble, awake_now,
+};
 
 /// The largest request that servers accept unless they are configured otherwise.
 const REQUEST_LIMIT: usize = 0xfffff;
@@ -225,7 +227,7 @@ impl ClientBuilder {
 
     /// Returns at once and connects in the background over streams of another kind.
     pub fn start_with(mut self, connector: impl Connector) -> Client {
-        let now = tokio::time::Instant::now().into_std();
+        let (now, suspension) = (awake_now(), Suspension::start());
         let units_limit = self.settings.in_flight_limit + self.queue_limit;
         // The room is the limit; the machine's own is never reached.
         self.settings.queue_limit = units_limit as usize;
@@ -233,7 +235,7 @@ impl ClientBuilder {
         let session = Session::new(self.settings.clone(), self.servers.servers(), random.bits(), now);
         let (commands, receiver) = mpsc::unbounded_channel();
         let (status, status_receiver) = watch::channel(session.status());
-        let lease = Arc::new(Lease::new(now));
+        let lease = Arc::new(Lease::new(now, suspension));
         let losses = Arc::new(AtomicU64::new(0));
         let trouble = Arc::new(Trouble::new());
         for (scheme, secret) in self.credentials {
@@ -246,6 +248,7 @@ impl ClientBuilder {
             commands: receiver,
             status,
             lease: lease.clone(),
+            suspension,
             losses: losses.clone(),
             trouble: trouble.clone(),
             random: Random::new(random.bits()),

@@ -257,7 +257,8 @@ impl Client {
     }
 
     /// Until when no server can have expired this session: the session timeout after the last message that the
-    /// ensemble's leader is known to have heard of. On the monotonic clock; `None` without a session.
+    /// ensemble's leader is known to have heard of. On the monotonic clock; `None` without a session. A suspension of the
+    /// machine brings it nearer (on Linux): ask for it when it is needed, not before.
     ///
     /// Who holds a lock through an ephemeral node holds it at least until then, whatever the network does, if
     /// sessions last two ticks or more, as by default, and clocks run equally fast. A server that is cut off from

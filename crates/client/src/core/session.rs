@@ -168,6 +168,11 @@ impl<T> Session<T> {
         self.renew_if_due(now);
     }
 
+    /// Whether somebody relies on the lease.
+    pub fn keeps_lease(&self) -> bool {
+        self.lease.is_relied_on()
+    }
+
     /// Somebody who relied on the lease does not any more.
     pub fn let_lease_go(&mut self) {
         self.lease.unrely();
