@@ -171,9 +171,9 @@ const KNOWN: &[Known] = &[
     property("db.autocreate", Ensemble),
     property(
         "closeSessionTxn.enabled",
-        Nothing("the end of a session always lists the nodes that go with it"),
+        Nothing("the end of a session lists the nodes that go with it, unless the list would be too long"),
     ),
-    property("jute.maxbuffer.extrasize", Nothing("transactions are read back whatever their length")),
+    property("jute.maxbuffer.extrasize", Used),
     property("forceSnapshotSync", Ensemble),
     // Connections, limits, throttling.
     property("globalOutstandingLimit", Used),

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use tokio::io::AsyncReadExt;
 use tokio::net::tcp::OwnedReadHalf;
-use tracing::debug;
+use tracing::{debug, error};
 use zebu_proto::Reader;
 use zebu_proto::jute::DecodeError;
 use zebu_proto::quorum::measure::{Measured, measure_packet};
 use zebu_proto::quorum::{KnownAuth, Packet};
-use zebu_zab::{Event, LinkId};
+use zebu_zab::{Event, LinkId, Side};
 
 use super::links::Links;
 use super::outbox::{Job, Outbox};
@@ -30,8 +30,16 @@ const READ_BYTES: usize = 64 << 10;
 /// How often the brain hears that a state is on its way. Far more often than it loses patience.
 const SIGN_OF_LIFE: Duration = Duration::from_millis(200);
 
-/// Room for a packet's own fields around a request or a transaction.
-const FIELD_MARGIN: usize = 1 << 20;
+/// The longest packet that is taken from a leader. Leaders without a limit of their own have logged transactions of any
+/// length, and an ensemble must be able to read its own log. Memory grows with the bytes that arrive.
+const LEADER_PACKET_BYTES_MAX: usize = 1 << 30;
+
+/// The longest packet that is taken from a learner unless `jute.maxbuffer` asks for more: a request with its credentials,
+/// or the sessions that were touched since the last ping.
+const LEARNER_PACKET_BYTES_MAX: usize = 64 << 20;
+
+/// Room in the receive buffer that a link keeps.
+const KEPT_BYTES: usize = 1 << 20;
 
 /// Serves a link until one side ends it.
 pub(super) async fn run(
@@ -108,7 +116,11 @@ fn tell_that_it_moves(link: LinkId, links: &Links, told: &mut Instant) {
 }
 
 async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &Shared) -> io::Result<()> {
-    let field_max = shared.config.limits.jute_max_buffer as usize + FIELD_MARGIN;
+    let limits = &shared.config.limits;
+    let bytes_max = match link.side() {
+        Side::Dialed => LEADER_PACKET_BYTES_MAX.max(limits.transaction_bytes_max()),
+        Side::Accepted => LEARNER_PACKET_BYTES_MAX.max(limits.transaction_bytes_max()),
+    };
     let mut buffer: Vec<u8> = Vec::new();
     let mut start = 0;
     let mut receiver: Option<Receiver> = None;
@@ -119,6 +131,9 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
         shared.inbox.urgent_room().await;
         buffer.drain(..start);
         start = 0;
+        if buffer.len() < READ_BYTES {
+            buffer.shrink_to(KEPT_BYTES);
+        }
         buffer.reserve(READ_BYTES);
         if reader.read_buf(&mut buffer).await? == 0 {
             return Ok(());
@@ -133,7 +148,9 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
                 links.keep_received(link, tree);
                 events.push(Urgent::Peer(Event::SnapshotReceived { link }));
             }
-            let Some((packet, length)) = next_packet(&buffer[start..], field_max, &mut known)? else { break };
+            let Some((packet, length)) = next_packet(link, &buffer[start..], bytes_max, &mut known)? else {
+                break;
+            };
             start += length;
             let Some(packet) = packet else { continue };
             sync_report::received(link, &packet);
@@ -153,14 +170,22 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
 /// The packet at the front, if it is there as a whole. A packet of a kind that is not known is skipped, as
 /// members of other releases do.
 fn next_packet(
+    link: LinkId,
     bytes: &[u8],
-    field_max: usize,
+    bytes_max: usize,
     known: &mut KnownAuth,
 ) -> io::Result<Option<(Option<Packet>, usize)>> {
     let invalid = |error: DecodeError| io::Error::new(io::ErrorKind::InvalidData, error);
-    let length = match measure_packet(bytes, field_max) {
+    let length = match measure_packet(bytes, bytes_max) {
         Measured::Complete { length } => length,
         Measured::Partial => return Ok(None),
+        Measured::TooLong { zxid, length } => {
+            error!(
+                link = link.0, %zxid, length, limit = bytes_max,
+                "another server sends a packet that is too long; the connection is closed"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a packet is longer than the limit"));
+        }
         Measured::Refused(error) => return Err(invalid(error)),
     };
     match Packet::decode_knowing(&mut Reader::new(&bytes[..length]), known) {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use zebu_proto::SessionId;
+use zebu_proto::client::WriteRequest;
 use zebu_tree::{TreeLoader, WalkProgress};
 
 use crate::random::steps;
@@ -76,6 +77,26 @@ fn a_reused_slot_is_not_mistaken() {
         ["/zookeeper", "/zookeeper/config", "/zookeeper/quota"],
         "what is new comes with the replay"
     );
+}
+
+/// The parent was seen before the end of the session, its nodes would be behind it: no replay could tell that they went.
+#[test]
+fn a_walk_is_void_when_a_session_ends_without_a_list() {
+    let mut world = World::new();
+    world.create("/p");
+    world.ok(ephemeral("/p/e"));
+    world.policy.transaction_bytes_max = 40;
+    let mut walker = world.tree.walker();
+    let mut next = |world: &World| walker.next_slice(&world.tree, 1, &mut |_, _, _, _| {});
+    assert_eq!(next(&world), WalkProgress::More);
+    world.session = SessionId(5);
+    world.ok(WriteRequest::CloseSession);
+    assert_eq!(next(&world), WalkProgress::More, "that session had no nodes");
+    world.session = SESSION;
+    world.ok(WriteRequest::CloseSession);
+    assert_eq!(next(&world), WalkProgress::Void);
+    let mut walker = world.tree.walker();
+    assert_eq!(walker.next_slice(&world.tree, 100, &mut |_, _, _, _| {}), WalkProgress::Done);
 }
 
 proptest! {
