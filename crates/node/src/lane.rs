@@ -55,6 +55,9 @@ pub enum CloseReason {
     Shed,
     /// This server does not serve now: its ensemble has no leader, or it has lost it.
     NotServing,
+    /// The transaction that came back is not what the client had asked for: it counts its requests anew, and the leader
+    /// let its session move while an older request was on its way.
+    AnswerMismatch,
     /// This server takes no writes now, and the client did not say that reads are enough.
     ReadOnly,
 }

@@ -31,6 +31,13 @@ pub fn relax(buffer: &mut Vec<u8>) {
 /// Credentials that one connection may collect.
 pub const CREDENTIALS_MAX: usize = 64;
 
+/// Their bytes: every request that is sent on to a leader carries them.
+pub const CREDENTIALS_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of the results of one multiRead, beyond its first result. A request of half a megabyte may name one node
+/// thirty thousand times.
+pub const MULTI_READ_BYTES_MAX: usize = 16 << 20;
+
 /// Sessions that a leader with local sessions remembers after their end. Learners hear of an end within moments.
 pub const ENDED_SESSIONS_MAX: usize = 16_384;
 

@@ -10,7 +10,7 @@ use zebu_tree::{Credentials, access};
 use crate::lane::{
     Answer, Asked, CloseReason, HeaderZxid, Lane, LaneId, Phase, Service, Slot, Then, Upstream, Work,
 };
-use crate::limits::CREDENTIALS_MAX;
+use crate::limits::{CREDENTIALS_BYTES_MAX, CREDENTIALS_MAX};
 use crate::reading::is_refused;
 use crate::replica::Replica;
 use crate::settings::Enforcement;
@@ -177,6 +177,7 @@ impl Replica {
         let added = accepted.is_ok_and(|ids| {
             ids.into_iter().for_each(|id| lane.credentials.add(id));
             lane.credentials.len() <= CREDENTIALS_MAX
+                && lane.credentials.encoded_length() <= CREDENTIALS_BYTES_MAX
         });
         let (error, then) = if added {
             (None, Then::Continue)
