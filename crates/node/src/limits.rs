@@ -4,6 +4,9 @@
 /// Requests of one connection that may wait at a time. More are left in the socket.
 pub const SLOTS_MAX: usize = 4096;
 
+/// Their bytes. Beyond that too, requests are left in the socket.
+pub const SLOTS_BYTES_MAX: usize = 16 << 20;
+
 /// Reads of one connection that may wait behind its writes. They are run by the core, so few.
 pub const WAITING_READS_MAX: usize = 256;
 

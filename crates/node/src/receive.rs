@@ -70,7 +70,8 @@ impl Replica {
             lane.close(CloseReason::BadFrame);
             return None;
         };
-        let asked = Asked { xid: header.xid, op: OpCode::from_wire(header.op), received_ms: now_ms };
+        let bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+        let asked = Asked { xid: header.xid, op: OpCode::from_wire(header.op), received_ms: now_ms, bytes };
         let is_auth = matches!(asked.op, Some(OpCode::Auth | OpCode::Sasl));
         if !is_auth && !self.enforcement.is_met_by(&lane.credentials) {
             let error = Some(ErrorCode::SessionClosedRequireSaslAuth);

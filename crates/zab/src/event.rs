@@ -21,19 +21,10 @@ impl LinkId {
         LinkId(count * 2 + 1)
     }
 
-    /// Which side opened it.
-    pub const fn side(self) -> Side {
-        if self.0.is_multiple_of(2) { Side::Accepted } else { Side::Dialed }
+    /// Whether the other side has connected.
+    pub const fn is_accepted(self) -> bool {
+        self.0.is_multiple_of(2)
     }
-}
-
-/// Which side opened a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// The other one, a learner.
-    Accepted,
-    /// This server: a leader, or a follower that serves observers, is at the other end.
-    Dialed,
 }
 
 /// Work of the disk. Numbers grow, and the work is done in their order.

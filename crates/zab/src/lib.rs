@@ -25,7 +25,7 @@ mod wanted;
 pub use action::{Action, CloseReason, Door, Serving};
 pub use election::Role;
 pub use entry::Entry;
-pub use event::{Event, IoId, LinkId, LogRead, PingNumber, Side};
+pub use event::{Event, IoId, LinkId, LogRead, PingNumber};
 pub use membership::Configuration;
 pub use observing::{ObserverLog, ObserverMasters, Observing};
 pub use peer::{LearnerStatus, Peer, Status};

@@ -11,7 +11,7 @@ use zebu_proto::Reader;
 use zebu_proto::jute::DecodeError;
 use zebu_proto::quorum::measure::{Measured, measure_packet};
 use zebu_proto::quorum::{KnownAuth, Packet};
-use zebu_zab::{Event, LinkId, Side};
+use zebu_zab::{Event, LinkId};
 
 use super::links::Links;
 use super::outbox::{Job, Outbox};
@@ -117,15 +117,14 @@ fn tell_that_it_moves(link: LinkId, links: &Links, told: &mut Instant) {
 
 async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &Shared) -> io::Result<()> {
     let limits = &shared.config.limits;
-    let bytes_max = match link.side() {
-        Side::Dialed => LEADER_PACKET_BYTES_MAX.max(limits.transaction_bytes_max()),
-        Side::Accepted => LEARNER_PACKET_BYTES_MAX.max(limits.transaction_bytes_max()),
-    };
+    let bytes_max = if link.is_accepted() { LEARNER_PACKET_BYTES_MAX } else { LEADER_PACKET_BYTES_MAX };
+    let bytes_max = bytes_max.max(limits.transaction_bytes_max());
     let mut buffer: Vec<u8> = Vec::new();
     let mut start = 0;
     let mut receiver: Option<Receiver> = None;
     let mut told = Instant::now();
     let mut events = Vec::new();
+    let mut events_bytes = 0;
     let mut known = KnownAuth::default();
     loop {
         shared.inbox.urgent_room().await;
@@ -153,6 +152,7 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
             };
             start += length;
             let Some(packet) = packet else { continue };
+            events_bytes += length;
             sync_report::received(link, &packet);
             if let Packet::Snap { zxid } = packet {
                 receiver = Some(Receiver::new(shared, zxid));
@@ -161,7 +161,10 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
         }
         let amount = events.len();
         if amount > 0 {
-            shared.inbox.put(|delivery| delivery.urgent.append(&mut events));
+            shared.inbox.put(|delivery| {
+                delivery.urgent.append(&mut events);
+                delivery.urgent_bytes += std::mem::take(&mut events_bytes);
+            });
             shared.core.attend(&shared.inbox, amount);
         }
     }
