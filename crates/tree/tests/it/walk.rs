@@ -108,6 +108,7 @@ proptest! {
         during in steps(60),
         slice in 1..6_usize,
         with_quota in any::<bool>(),
+        listed in any::<bool>(),
     ) {
         let mut world = World::new();
         if with_quota {
@@ -115,9 +116,15 @@ proptest! {
             world.ok(create_data("/zookeeper/quota/a/zookeeper_limits", "count=9,bytes=9"));
             world.ok(create_data("/zookeeper/quota/a/zookeeper_stats", ""));
         }
+        let policy = world.policy.clone();
         let run = |world: &mut World, request, session| {
             world.session = SessionId(session);
             world.time_ms += 700;
+            world.policy = policy.clone();
+            if !listed && request == WriteRequest::CloseSession {
+                // No list has room.
+                world.policy.transaction_bytes_max = 40;
+            }
             world.run(request);
         };
         for (request, session, _) in before {
@@ -136,9 +143,14 @@ proptest! {
                 });
             }
         }
-        walker.next_slice(&world.tree, usize::MAX, &mut |path, data, acl, stat| {
+        let progress = walker.next_slice(&world.tree, usize::MAX, &mut |path, data, acl, stat| {
             loader.node(path, data.map(Into::into), acl, stat).unwrap();
         });
+        if progress == WalkProgress::Void {
+            // Whoever walks begins anew.
+            assert!(!listed);
+            return Ok(());
+        }
         let mut restored = loader.finish(start);
         for (header, txn) in &world.log[covered..] {
             restored.apply(header, txn, &mut |_| {});
