@@ -20,8 +20,15 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Ensemble {
     pub(crate) home: TempDir,
     pub(crate) clients: Vec<SocketAddr>,
+    /// Quorum and election port of each server.
+    pub(crate) peers: Vec<(u16, u16)>,
     pub(crate) children: Vec<Option<Child>>,
+    /// A file that the servers see in the place of /etc/hosts.
+    pub(crate) hosts: Option<PathBuf>,
 }
+
+/// How a server writes the line of another one: who writes, about whom (from 1), quorum port, election port.
+pub(crate) type MemberLine<'a> = &'a dyn Fn(usize, usize, u16, u16) -> String;
 
 impl Ensemble {
     pub(crate) fn start(count: usize) -> Ensemble {
@@ -29,6 +36,15 @@ impl Ensemble {
     }
 
     pub(crate) fn start_with(count: usize, line: &str) -> Ensemble {
+        let mut ensemble = Ensemble::prepare(count, line, &|_, id, quorum, election| {
+            format!("server.{id}=127.0.0.1:{quorum}:{election}")
+        });
+        (0..count).for_each(|index| ensemble.run(index));
+        ensemble
+    }
+
+    /// Everything but the processes.
+    pub(crate) fn prepare(count: usize, line: &str, member: MemberLine<'_>) -> Ensemble {
         let home = TempDir::new().unwrap();
         let mut addresses = Vec::new();
         while addresses.len() < 3 * count {
@@ -37,17 +53,16 @@ impl Ensemble {
                 addresses.push(address);
             }
         }
-        let members: String = (0..count)
-            .map(|index| {
-                let [quorum, election] = [addresses[3 * index + 1], addresses[3 * index + 2]];
-                format!("server.{}=127.0.0.1:{}:{}\n", index + 1, quorum.port(), election.port())
-            })
-            .collect();
+        let peers: Vec<(u16, u16)> = addresses.chunks(3).map(|of| (of[1].port(), of[2].port())).collect();
         let clients: Vec<SocketAddr> = (0..count).map(|index| addresses[3 * index]).collect();
         for (index, client) in clients.iter().enumerate() {
             let data = home.path().join(format!("data{index}"));
             fs::create_dir(&data).unwrap();
             fs::write(data.join("myid"), format!("{}\n", index + 1)).unwrap();
+            let line_of = |(of, (quorum, election)): (usize, &(u16, u16))| {
+                format!("{}\n", member(index + 1, of + 1, *quorum, *election))
+            };
+            let members: String = peers.iter().enumerate().map(line_of).collect();
             let text = format!(
                 "tickTime=500\nsyncLimit=10\ndataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\n\
                  4lw.commands.whitelist=*\nadmin.enableServer=false\n{line}\n{members}",
@@ -57,9 +72,7 @@ impl Ensemble {
             fs::write(home.path().join(format!("zoo{index}.cfg")), text).unwrap();
         }
         let children = (0..count).map(|_| None).collect();
-        let mut ensemble = Ensemble { home, clients, children };
-        (0..count).for_each(|index| ensemble.run(index));
-        ensemble
+        Ensemble { home, clients, peers, children, hosts: None }
     }
 
     pub(crate) fn data(&self, index: usize) -> PathBuf {
@@ -68,7 +81,16 @@ impl Ensemble {
 
     pub(crate) fn run(&mut self, index: usize) {
         let log = fs::File::create(self.home.path().join(format!("log{index}"))).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_zebu"))
+        let mut command = match &self.hosts {
+            None => Command::new(env!("CARGO_BIN_EXE_zebu")),
+            Some(hosts) => {
+                let mut command = Command::new("unshare");
+                command.args(["-Urm", "sh", "-c", "mount --bind \"$0\" /etc/hosts && exec \"$@\""]);
+                command.arg(hosts).arg(env!("CARGO_BIN_EXE_zebu"));
+                command
+            }
+        };
+        let child = command
             .arg("serve")
             .arg(self.home.path().join(format!("zoo{index}.cfg")))
             .stdout(Stdio::null())
