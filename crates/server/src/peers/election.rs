@@ -39,7 +39,7 @@ const INTRODUCTION_DEFAULT: Duration = Duration::from_secs(5);
 const WRITE_MAX: Duration = Duration::from_secs(5);
 
 /// Votes of one server that may wait for the core; its connection is not read on while there are more.
-const WAITING_VOTES_MAX: usize = 8;
+pub(super) const WAITING_VOTES_MAX: usize = 8;
 
 /// Something to be said to a member.
 #[derive(Clone, Debug)]

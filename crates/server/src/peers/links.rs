@@ -197,7 +197,7 @@ impl Links {
 
     /// The brain hears of a link before anything comes from it, and when it can be closed already: its answer may
     /// be a close.
-    fn start(self: &Arc<Self>, link: LinkId, stream: TcpStream, news: Event) {
+    pub(super) fn start(self: &Arc<Self>, link: LinkId, stream: TcpStream, news: Event) {
         let (reader, writer) = stream.into_split();
         let outbox = Arc::new(Outbox::new(writer));
         self.open().outboxes.insert(link, outbox.clone());

@@ -13,6 +13,8 @@ mod outbox;
 mod silence;
 mod state_stream;
 mod sync_report;
+#[cfg(test)]
+mod tests;
 mod unidentified;
 
 use std::sync::{Arc, Mutex, PoisonError};
