@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
+#[path = "common/addresses.rs"]
+mod addresses;
 #[path = "common/ensemble.rs"]
 mod ensemble;
 
@@ -11,6 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use addresses::{prepare, run_with_hosts};
 use ensemble::{Ensemble, PATIENCE, block_on};
 use zebu_testing::four_letter;
 
@@ -28,7 +31,7 @@ fn serves(ensemble: &Ensemble) {
 
 /// Every peer port of every server is open at these addresses.
 fn listen_at(ensemble: &Ensemble, addresses: &[IpAddr]) {
-    for (quorum, election) in &ensemble.peers {
+    for [quorum, election] in &ensemble.ports {
         for (address, port) in addresses.iter().flat_map(|address| [(address, quorum), (address, election)]) {
             let address = SocketAddr::new(*address, *port);
             let connected = TcpStream::connect_timeout(&address, Duration::from_secs(10));
@@ -44,14 +47,13 @@ fn a_name_with_two_families_is_listened_on_in_both() {
         return;
     }
     let line = |_, id, quorum, election| format!("server.{id}=duo:{quorum}:{election}");
-    let mut ensemble = Ensemble::prepare(3, "initLimit=20", &line);
+    let mut ensemble = prepare(3, "initLimit=20", &line);
     let hosts = ensemble.home.path().join("hosts");
     fs::write(&hosts, "127.0.0.1 localhost duo\n::1 localhost duo\n").unwrap();
-    ensemble.hosts = Some(hosts);
-    (0..3).for_each(|index| ensemble.run(index));
+    (0..3).for_each(|index| run_with_hosts(&mut ensemble, index, &hosts));
     serves(&ensemble);
     listen_at(&ensemble, &[V4, V6]);
-    let (_, election) = ensemble.peers[0];
+    let [_, election] = ensemble.ports[0];
     let logs = ensemble.logs();
     let said = format!("[::1]:{election}, 127.0.0.1:{election}");
     assert!(logs.contains("listening for peers") && logs.contains(&said), "{said}\n{logs}");
@@ -60,7 +62,7 @@ fn a_name_with_two_families_is_listened_on_in_both() {
 #[test]
 fn all_interfaces_are_those_of_both_families() {
     let line = |_, id, quorum, election| format!("server.{id}=[::1]:{quorum}:{election}");
-    let mut ensemble = Ensemble::prepare(3, "initLimit=20\nquorumListenOnAllIPs=true", &line);
+    let mut ensemble = prepare(3, "initLimit=20\nquorumListenOnAllIPs=true", &line);
     (0..3).for_each(|index| ensemble.run(index));
     serves(&ensemble);
     listen_at(&ensemble, &[V4, V6]);
@@ -73,7 +75,7 @@ fn several_addresses_are_listened_on_and_dialled() {
         let both = format!("127.0.0.1:{quorum}:{election}|[::1]:{quorum}:{election}");
         if by == id { format!("server.{id}={both}") } else { format!("server.{id}=127.0.0.1:1:2|{both}") }
     };
-    let mut ensemble = Ensemble::prepare(3, "initLimit=20\nmultiAddress.enabled=true", &line);
+    let mut ensemble = prepare(3, "initLimit=20\nmultiAddress.enabled=true", &line);
     (0..3).for_each(|index| ensemble.run(index));
     serves(&ensemble);
     listen_at(&ensemble, &[V4, V6]);
@@ -84,8 +86,8 @@ fn several_addresses_are_announced() {
     let line = |_, id, quorum, election| {
         format!("server.{id}=127.0.0.1:{quorum}:{election}|[::1]:{quorum}:{election}")
     };
-    let mut ensemble = Ensemble::prepare(3, "initLimit=20\nmultiAddress.enabled=true", &line);
-    let other = TcpListener::bind((V4, ensemble.peers[1].1)).unwrap();
+    let mut ensemble = prepare(3, "initLimit=20\nmultiAddress.enabled=true", &line);
+    let other = TcpListener::bind((V4, ensemble.ports[1][1])).unwrap();
     ensemble.run(0);
     let (mut stream, _) = other.accept().unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -95,7 +97,7 @@ fn several_addresses_are_announced() {
     assert_eq!(head[8..16], 1i64.to_be_bytes());
     let mut addresses = vec![0; i32::from_be_bytes(head[16..].try_into().unwrap()) as usize];
     stream.read_exact(&mut addresses).unwrap();
-    let (_, election) = ensemble.peers[0];
+    let [_, election] = ensemble.ports[0];
     let expected = format!("127.0.0.1:{election}|[::1]:{election}");
     assert_eq!(String::from_utf8(addresses).unwrap(), expected);
 }
@@ -103,7 +105,7 @@ fn several_addresses_are_announced() {
 #[test]
 fn addresses_may_have_a_zone() {
     let line = |_, id, quorum, election| format!("server.{id}=[::1%lo]:{quorum}:{election}");
-    let mut ensemble = Ensemble::prepare(3, "initLimit=20", &line);
+    let mut ensemble = prepare(3, "initLimit=20", &line);
     for index in 0..3 {
         let file = ensemble.home.path().join(format!("zoo{index}.cfg"));
         let text = fs::read_to_string(&file).unwrap();
@@ -144,8 +146,8 @@ fn a_port_of_peers_that_is_in_use_is_tried_again_and_then_given_up() {
         format!("server.{id}=127.0.0.1:{quorum}:{election}|[::1]:{quorum}:{election}")
     };
     let more = "initLimit=20\nmultiAddress.enabled=true\nelectionPortBindRetry=1";
-    let mut ensemble = Ensemble::prepare(3, more, &line);
-    let other = TcpListener::bind((V6, ensemble.peers[0].1)).unwrap();
+    let mut ensemble = prepare(3, more, &line);
+    let other = TcpListener::bind((V6, ensemble.ports[0][1])).unwrap();
     ensemble.run(0);
     let mut child = ensemble.children[0].take().unwrap();
     let deadline = Instant::now() + PATIENCE;

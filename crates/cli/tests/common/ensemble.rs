@@ -20,15 +20,12 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Ensemble {
     pub(crate) home: TempDir,
     pub(crate) clients: Vec<SocketAddr>,
-    /// Quorum and election port of each server.
-    pub(crate) peers: Vec<(u16, u16)>,
     pub(crate) children: Vec<Option<Child>>,
-    /// A file that the servers see in the place of /etc/hosts.
-    pub(crate) hosts: Option<PathBuf>,
+    /// Quorum port and election port of each.
+    pub(crate) ports: Vec<[u16; 2]>,
+    /// Lines that every configuration has.
+    line: String,
 }
-
-/// How a server writes the line of another one: who writes, about whom (from 1), quorum port, election port.
-pub(crate) type MemberLine<'a> = &'a dyn Fn(usize, usize, u16, u16) -> String;
 
 impl Ensemble {
     pub(crate) fn start(count: usize) -> Ensemble {
@@ -36,15 +33,13 @@ impl Ensemble {
     }
 
     pub(crate) fn start_with(count: usize, line: &str) -> Ensemble {
-        let mut ensemble = Ensemble::prepare(count, line, &|_, id, quorum, election| {
-            format!("server.{id}=127.0.0.1:{quorum}:{election}")
-        });
+        let mut ensemble = Ensemble::prepare(count, line);
         (0..count).for_each(|index| ensemble.run(index));
         ensemble
     }
 
-    /// Everything but the processes.
-    pub(crate) fn prepare(count: usize, line: &str, member: MemberLine<'_>) -> Ensemble {
+    /// Directories and configurations, of which each lists all; no server runs.
+    pub(crate) fn prepare(count: usize, line: &str) -> Ensemble {
         let home = TempDir::new().unwrap();
         let mut addresses = Vec::new();
         while addresses.len() < 3 * count {
@@ -53,26 +48,37 @@ impl Ensemble {
                 addresses.push(address);
             }
         }
-        let peers: Vec<(u16, u16)> = addresses.chunks(3).map(|of| (of[1].port(), of[2].port())).collect();
         let clients: Vec<SocketAddr> = (0..count).map(|index| addresses[3 * index]).collect();
-        for (index, client) in clients.iter().enumerate() {
-            let data = home.path().join(format!("data{index}"));
+        let ports = (0..count).map(|index| [1, 2].map(|port| addresses[3 * index + port].port())).collect();
+        let children = (0..count).map(|_| None).collect();
+        let ensemble = Ensemble { home, clients, children, ports, line: line.to_owned() };
+        let all: Vec<usize> = (0..count).collect();
+        for index in 0..count {
+            let data = ensemble.data(index);
             fs::create_dir(&data).unwrap();
             fs::write(data.join("myid"), format!("{}\n", index + 1)).unwrap();
-            let line_of = |(of, (quorum, election)): (usize, &(u16, u16))| {
-                format!("{}\n", member(index + 1, of + 1, *quorum, *election))
-            };
-            let members: String = peers.iter().enumerate().map(line_of).collect();
-            let text = format!(
-                "tickTime=500\nsyncLimit=10\ndataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\n\
-                 4lw.commands.whitelist=*\nadmin.enableServer=false\n{line}\n{members}",
-                data.display(),
-                client.port()
-            );
-            fs::write(home.path().join(format!("zoo{index}.cfg")), text).unwrap();
+            ensemble.configure(index, &all);
         }
-        let children = (0..count).map(|_| None).collect();
-        Ensemble { home, clients, peers, children, hosts: None }
+        ensemble
+    }
+
+    /// Writes the configuration of a server, with these members.
+    pub(crate) fn configure(&self, index: usize, members: &[usize]) {
+        let members: String = members
+            .iter()
+            .map(|&index| {
+                let [quorum, election] = self.ports[index];
+                format!("server.{}=127.0.0.1:{quorum}:{election}\n", index + 1)
+            })
+            .collect();
+        let text = format!(
+            "tickTime=500\nsyncLimit=10\ndataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\n\
+             4lw.commands.whitelist=*\nadmin.enableServer=false\n{}\n{members}",
+            self.data(index).display(),
+            self.clients[index].port(),
+            self.line
+        );
+        fs::write(self.home.path().join(format!("zoo{index}.cfg")), text).unwrap();
     }
 
     pub(crate) fn data(&self, index: usize) -> PathBuf {
@@ -81,16 +87,7 @@ impl Ensemble {
 
     pub(crate) fn run(&mut self, index: usize) {
         let log = fs::File::create(self.home.path().join(format!("log{index}"))).unwrap();
-        let mut command = match &self.hosts {
-            None => Command::new(env!("CARGO_BIN_EXE_zebu")),
-            Some(hosts) => {
-                let mut command = Command::new("unshare");
-                command.args(["-Urm", "sh", "-c", "mount --bind \"$0\" /etc/hosts && exec \"$@\""]);
-                command.arg(hosts).arg(env!("CARGO_BIN_EXE_zebu"));
-                command
-            }
-        };
-        let child = command
+        let child = Command::new(env!("CARGO_BIN_EXE_zebu"))
             .arg("serve")
             .arg(self.home.path().join(format!("zoo{index}.cfg")))
             .stdout(Stdio::null())
