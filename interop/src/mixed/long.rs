@@ -14,10 +14,13 @@ use super::writes::SESSION_MS;
 use crate::client::Client;
 
 /// Ephemeral nodes of one session whose paths do not fit into one transaction.
-const EPHEMERALS: usize = 45_000;
+const EPHEMERALS: usize = 2_500;
+
+/// How long their names are; a shorter session with more nodes would only take longer.
+const NAME_BYTES: usize = 1_000;
 
 /// Creates in one multi.
-const MULTI: usize = 3_000;
+const MULTI: usize = 500;
 
 /// How long a request may take while nothing is wrong.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -32,7 +35,7 @@ pub(super) fn end_sessions(fleet: &Fleet, members: &[usize]) -> Result<()> {
         let mut client = open(fleet, member)?;
         call(&mut client, &WriteRequest::Create(create(&parent, 0, Acl::open())))?;
         for first in (0..EPHEMERALS).step_by(MULTI) {
-            let path = |number| format!("{parent}/an-ephemeral-node-of-one-session-{number:06}");
+            let path = |number| format!("{parent}/{number:06}{}", "x".repeat(NAME_BYTES));
             let op = |number| MultiOp::Create(create(&path(number), EPHEMERAL, Acl::open()));
             call(&mut client, &WriteRequest::Multi((first..first + MULTI).map(op).collect()))?;
         }

@@ -41,6 +41,9 @@ const LEARNER_PACKET_BYTES_MAX: usize = 64 << 20;
 /// Room in the receive buffer that a link keeps.
 const KEPT_BYTES: usize = 1 << 20;
 
+/// The longest packet in which a learner says who it is.
+const INTRODUCTION_BYTES_MAX: usize = 4 << 10;
+
 /// Serves a link until one side ends it.
 pub(super) async fn run(
     link: LinkId,
@@ -119,6 +122,7 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
     let limits = &shared.config.limits;
     let bytes_max = if link.is_accepted() { LEARNER_PACKET_BYTES_MAX } else { LEADER_PACKET_BYTES_MAX };
     let bytes_max = bytes_max.max(limits.transaction_bytes_max());
+    let mut introduced = !link.is_accepted();
     let mut buffer: Vec<u8> = Vec::new();
     let mut start = 0;
     let mut receiver: Option<Receiver> = None;
@@ -147,12 +151,19 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
                 links.keep_received(link, tree);
                 events.push(Urgent::Peer(Event::SnapshotReceived { link }));
             }
-            let Some((packet, length)) = next_packet(link, &buffer[start..], bytes_max, &mut known)? else {
+            let longest = if introduced { bytes_max } else { INTRODUCTION_BYTES_MAX };
+            let Some((packet, length)) = next_packet(link, &buffer[start..], longest, &mut known)? else {
                 break;
             };
             start += length;
             let Some(packet) = packet else { continue };
             events_bytes += length;
+            if !introduced {
+                introduced = true;
+                if let Packet::FollowerInfo { info, .. } | Packet::ObserverInfo { info, .. } = &packet {
+                    links.identified(link, info.server);
+                }
+            }
             sync_report::received(link, &packet);
             if let Packet::Snap { zxid } = packet {
                 receiver = Some(Receiver::new(shared, zxid));
