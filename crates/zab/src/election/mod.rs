@@ -20,6 +20,9 @@ use looking::{Looking, Unanimity};
 
 use crate::quorum::QuorumRule;
 
+/// The round of a server's first election.
+const FIRST_ROUND: i64 = 1;
+
 /// What this server is in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -196,7 +199,7 @@ impl Elector {
     /// Looks for a leader again, in a new round. If the connection to a leader broke, that is `lost`: the election
     /// need not wait for what it has to say.
     pub fn look(&mut self, standing: Standing, lost: Option<ServerId>, now_ms: i64, out: &mut Vec<Action>) {
-        self.round += 1;
+        self.round = next_round(self.round);
         let unanimity = match (self.settings.members, self.last) {
             (Members::Fixed, _) | (_, LastElection::Held) => Unanimity::Ends,
             (Members::Changing | Members::ChangingWithoutMe, LastElection::Open) => Unanimity::MustLast,
@@ -356,6 +359,12 @@ impl Elector {
             State::Settled(_) => None,
         }
     }
+}
+
+/// The round behind another one. Peers choose rounds, and the largest number has no next one: the count begins anew,
+/// as it does in a server that was restarted. A server that is in a later round is caught up with when it is heard.
+fn next_round(round: i64) -> i64 {
+    round.checked_add(1).unwrap_or(FIRST_ROUND).max(FIRST_ROUND)
 }
 
 fn notification(settings: &ElectorSettings, state: PeerState, vote: Candidate, round: i64) -> Notification {
