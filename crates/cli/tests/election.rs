@@ -6,7 +6,7 @@
 mod processes;
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use processes::{Ensemble, PATIENCE, block_on};
@@ -21,6 +21,10 @@ struct Voter {
 
 impl Voter {
     fn connect(port: u16, server: i64) -> Voter {
+        Voter::announce(port, server, "127.0.0.1:1")
+    }
+
+    fn announce(port: u16, server: i64, address: &str) -> Voter {
         let deadline = Instant::now() + PATIENCE;
         let mut stream = loop {
             match TcpStream::connect(("127.0.0.1", port)) {
@@ -31,7 +35,7 @@ impl Voter {
         };
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut bytes = Vec::new();
-        let addresses = vec!["127.0.0.1:1".into()];
+        let addresses = vec![address.into()];
         InitialMessage { server: ServerId(server), addresses }.encode(&mut bytes);
         stream.write_all(&bytes).unwrap();
         Voter { stream }
@@ -44,11 +48,16 @@ impl Voter {
     }
 
     fn hear(&mut self) -> Notification {
+        self.try_hear().unwrap()
+    }
+
+    /// `None` if the connection was closed.
+    fn try_hear(&mut self) -> Option<Notification> {
         let mut length = [0; 4];
-        self.stream.read_exact(&mut length).unwrap();
+        self.stream.read_exact(&mut length).ok()?;
         let mut payload = vec![0; u32::from_be_bytes(length) as usize];
-        self.stream.read_exact(&mut payload).unwrap();
-        Notification::decode(&payload).unwrap()
+        self.stream.read_exact(&mut payload).ok()?;
+        Notification::decode(&payload).ok()
     }
 }
 
@@ -88,4 +97,57 @@ fn the_largest_round_is_survived() {
     });
     ensemble.run(leader);
     ensemble.await_leader(3);
+}
+
+/// A server that is not listed is answered; of very many only some are, and those that leave make room.
+#[test]
+fn servers_that_are_not_listed_are_answered_up_to_a_limit() {
+    let mut ensemble = Ensemble::prepare(3, "initLimit=20");
+    ensemble.run(0);
+    let ask = |server| {
+        let mut voter = Voter::connect(ensemble.ports[0][1], server);
+        // A connection that was refused may be gone already.
+        let mut bytes = Vec::new();
+        vote(server, 1).encode(&mut bytes);
+        let _ = voter.stream.write_all(&bytes);
+        voter.try_hear().map(|answer| (answer, voter))
+    };
+    let mut answered = Vec::new();
+    for server in 100..140 {
+        answered.extend(ask(server));
+    }
+    assert_eq!(answered.len(), 32, "{}", ensemble.logs());
+    for (answer, _) in &answered {
+        assert_eq!((answer.leader, answer.round), (ServerId(1), 1), "no vote of theirs counts");
+    }
+    answered.clear();
+    let deadline = Instant::now() + PATIENCE;
+    while ask(200).is_none() {
+        assert!(Instant::now() < deadline, "{}", ensemble.logs());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A server with a smaller id must be called back: where it came from, whatever it says about itself.
+#[test]
+fn a_server_that_is_not_listed_is_called_back_where_it_came_from() {
+    let mut ensemble = Ensemble::prepare(3, "initLimit=20");
+    ensemble.run(0);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let announced = format!("another.host.invalid:{}", listener.local_addr().unwrap().port());
+    let _voter = Voter::announce(ensemble.ports[0][1], 0, &announced);
+    let deadline = Instant::now() + PATIENCE;
+    let mut stream = loop {
+        match listener.accept() {
+            Ok((stream, _)) => break stream,
+            Err(error) => assert!(Instant::now() < deadline, "{error}\n{}", ensemble.logs()),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    stream.set_nonblocking(false).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut bytes = [0; 16];
+    stream.read_exact(&mut bytes).unwrap();
+    assert_eq!(bytes[8..], 1i64.to_be_bytes(), "the server says who it is");
 }

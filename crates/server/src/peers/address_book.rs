@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use zebu_proto::ServerId;
 
+use super::unlisted::Unlisted;
 use crate::config::ServerConfig;
 use crate::config::membership::{Member, PeerAddress};
 
@@ -33,6 +35,8 @@ pub(super) struct AddressBook {
     members: Mutex<BTreeMap<ServerId, Vec<PeerAddress>>>,
     /// Where they are if what is proposed was decided meanwhile.
     proposed: Mutex<BTreeMap<ServerId, Vec<PeerAddress>>>,
+    /// Where servers are that have called and are not in a list that never changes.
+    unlisted: Mutex<Unlisted>,
     listen_everywhere: bool,
     observer_master_port: Option<u16>,
     connect_timeout: Duration,
@@ -48,6 +52,7 @@ impl AddressBook {
             own: Mutex::default(),
             members: Mutex::default(),
             proposed: Mutex::default(),
+            unlisted: Mutex::default(),
             listen_everywhere: membership.listen_on_all_addresses,
             observer_master_port: membership.observers.master_port,
             connect_timeout: membership.election_connect_timeout,
@@ -84,6 +89,24 @@ impl AddressBook {
         });
         members.entry(stranger).or_insert_with(|| said.collect());
         true
+    }
+
+    /// Whether a server is a member, or may become one.
+    pub(super) fn is_listed(&self, server: ServerId) -> bool {
+        locked(&self.members).contains_key(&server) || locked(&self.proposed).contains_key(&server)
+    }
+
+    /// Notes a server that is not in the list, which never changes. Returns `false` if there are too many.
+    pub(super) fn meet_unlisted(&self, server: ServerId, from: IpAddr, announced: &[Box<str>]) -> bool {
+        locked(&self.unlisted).meet(server, from, announced)
+    }
+
+    pub(super) fn is_unlisted(&self, server: ServerId) -> bool {
+        locked(&self.unlisted).contains(server)
+    }
+
+    pub(super) fn forget_unlisted(&self, server: ServerId) {
+        locked(&self.unlisted).forget(server);
     }
 
     pub(super) fn others(&self) -> Vec<ServerId> {
@@ -128,6 +151,9 @@ impl AddressBook {
         let mut addresses = locked(&self.members).get(&to).cloned().unwrap_or_default();
         addresses.extend(locked(&self.proposed).get(&to).cloned().unwrap_or_default());
         addresses.dedup();
+        if addresses.is_empty() {
+            addresses = locked(&self.unlisted).find(to);
+        }
         for address in addresses {
             let number = match port {
                 Port::Election => address.election_port,

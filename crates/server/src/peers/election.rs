@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,13 +12,14 @@ use tokio::net::tcp::OwnedReadHalf;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, timeout};
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 use zebu_proto::quorum::election::{ADDRESS_BYTES_MAX, NOTIFICATION_BYTES_MAX};
 use zebu_proto::quorum::{InitialMessage, Notification};
 use zebu_proto::{Reader, ServerId};
 use zebu_zab::Event;
 
 use super::address_book::{AddressBook, Port};
+use super::unlisted::OwnListing;
 use crate::inbox::Urgent;
 use crate::shared::Shared;
 
@@ -79,7 +81,7 @@ impl Roster {
     }
 
     /// Begins to talk to a server, if that has not begun yet.
-    fn add(&self, id: ServerId) -> Arc<Correspondent> {
+    fn add(self: &Arc<Self>, id: ServerId) -> Arc<Correspondent> {
         let mut correspondents = self.correspondents();
         if let Some(correspondent) = correspondents.get(&id) {
             return correspondent.clone();
@@ -94,17 +96,51 @@ impl Roster {
             shared: self.shared.clone(),
             book: self.book.clone(),
         };
-        tokio::spawn(desk.run(received));
+        let roster = self.clone();
+        tokio::spawn(async move {
+            desk.run(received).await;
+            roster.ended(id);
+        });
         correspondent
     }
 
-    /// Who connects and is no member is heard only where members may change: it may become one.
-    fn admit(&self, id: ServerId, addresses: &[Box<str>]) -> Option<Arc<Correspondent>> {
-        let known = self.find(id);
-        if known.is_some() || !self.shared.config.reconfig_enabled || id == self.book.me {
-            return known;
+    /// A conversation has ended. A server that is not in the configuration takes no place any more.
+    fn ended(&self, id: ServerId) {
+        if self.book.is_unlisted(id) {
+            self.correspondents().remove(&id);
+            self.book.forget_unlisted(id);
         }
-        self.book.meet(id, addresses).then(|| self.add(id))
+    }
+
+    /// A server that is no member may become one, by a `reconfig` or by restarts with another list. Where lists never
+    /// change while servers run, it is called back only where it came from.
+    fn admit(
+        self: &Arc<Self>,
+        id: ServerId,
+        addresses: &[Box<str>],
+        from: SocketAddr,
+    ) -> Option<Arc<Correspondent>> {
+        if id == self.book.me {
+            return None;
+        }
+        if self.book.is_listed(id) {
+            return self.find(id);
+        }
+        if self.shared.config.reconfig_enabled {
+            return self.book.meet(id, addresses).then(|| self.add(id));
+        }
+        let is_new = !self.book.is_unlisted(id);
+        if !self.book.meet_unlisted(id, from.ip(), addresses) {
+            return None;
+        }
+        if is_new {
+            info!(
+                %from,
+                server = id.0,
+                "a server that is not in the configuration takes part in elections; its votes do not count here"
+            );
+        }
+        Some(self.add(id))
     }
 }
 
@@ -184,9 +220,15 @@ impl Desk {
             };
             match self.converse(stream, &mut arrivals).await {
                 Ended::Dismissed => return,
+                Ended::Lost if self.book.is_unlisted(self.id) => return,
                 Ended::Lost => sleep(RETRY).await,
                 Ended::Replaced(stream) => next = Some(stream),
-                Ended::CallBack => next = self.call().await,
+                Ended::CallBack => {
+                    next = self.call().await;
+                    if next.is_none() && self.book.is_unlisted(self.id) {
+                        return;
+                    }
+                }
             }
         }
     }
@@ -207,6 +249,9 @@ impl Desk {
             }
             if let Some(stream) = self.call().await {
                 return Some(stream);
+            }
+            if self.book.is_unlisted(self.id) {
+                return None;
             }
             // The member answers with a call of its own if its id is the larger one.
             tokio::select! {
@@ -241,9 +286,14 @@ impl Desk {
         }
     }
 
+    /// Where the list never changes while servers run, both sides should have the same one.
+    fn own_listing(&self) -> Option<OwnListing> {
+        (!self.shared.config.reconfig_enabled).then(|| OwnListing::new(self.book.me, self.id))
+    }
+
     async fn converse(&self, stream: TcpStream, arrivals: &mut mpsc::UnboundedReceiver<Arrival>) -> Ended {
         let (reader, mut writer) = stream.into_split();
-        let listening = listen(self.id, reader, self.shared.clone());
+        let listening = listen(self.id, reader, self.shared.clone(), self.own_listing());
         tokio::pin!(listening);
         let first = {
             let mut slot = self.correspondent.slot();
@@ -280,7 +330,12 @@ impl Desk {
 }
 
 /// Takes votes from a connection until it ends.
-async fn listen(from: ServerId, mut reader: OwnedReadHalf, shared: Arc<Shared>) -> io::Result<()> {
+async fn listen(
+    from: ServerId,
+    mut reader: OwnedReadHalf,
+    shared: Arc<Shared>,
+    mut listing: Option<OwnListing>,
+) -> io::Result<()> {
     loop {
         let length = reader.read_i32().await?;
         let length =
@@ -290,6 +345,9 @@ async fn listen(from: ServerId, mut reader: OwnedReadHalf, shared: Arc<Shared>) 
         reader.read_exact(&mut payload).await?;
         match Notification::decode(&payload) {
             Ok(notification) => {
+                if let Some(listing) = &mut listing {
+                    listing.look_at(&notification);
+                }
                 shared.inbox.push_urgent(Urgent::Peer(Event::Notification { from, notification }));
             }
             Err(error) => debug!(server = from.0, %error, "a vote that cannot be read is ignored"),
@@ -309,9 +367,14 @@ async fn accept(listener: TcpListener, roster: Arc<Roster>) {
                         return;
                     };
                     let server = message.server;
-                    match roster.admit(server, &message.addresses) {
+                    match roster.admit(server, &message.addresses, from) {
                         None => {
-                            warn!(%from, server = server.0, "a server that is not in the configuration was refused")
+                            warn!(
+                                %from,
+                                server = server.0,
+                                "a server on the election port was refused: it has the id of this server, or too \
+                                 many that are not in the configuration are there"
+                            )
                         }
                         Some(member) => {
                             let arrival = if server > roster.book.me {

@@ -3,12 +3,14 @@
 
 mod address_book;
 mod behind_state;
+mod close_report;
 mod election;
 mod link;
 mod links;
 mod outbox;
 mod state_stream;
 mod sync_report;
+mod unlisted;
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +19,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tracing::{debug, warn};
+use tracing::warn;
 use zebu_node::Order;
 use zebu_proto::Zxid;
 use zebu_storage::{Directories, FileDisk, read_after};
@@ -122,7 +124,7 @@ impl Peers {
                 self.links.send(link, packet);
             }
             Order::Close { link, reason } => {
-                debug!(link = link.0, %reason, "a link to another member is closed");
+                close_report::closed(link, &reason);
                 self.links.close(link);
             }
             Order::StreamSnapshot { link, .. } => self.links.stream(link),

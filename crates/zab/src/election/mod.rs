@@ -5,6 +5,7 @@
 //! The elector lives as long as the server: while the server follows or leads, it answers those who look.
 //! It decides nothing about history; a wrong choice costs time, never data.
 
+mod answers;
 mod candidate;
 mod looking;
 
@@ -14,6 +15,7 @@ use zebu_proto::quorum::election::NotificationVersion;
 use zebu_proto::quorum::{Notification, PeerState};
 use zebu_proto::{ServerId, Zxid};
 
+use answers::{Answer, Answers};
 use candidate::Ballot;
 pub use candidate::Candidate;
 use looking::{Looking, Unanimity};
@@ -178,6 +180,8 @@ pub struct Elector {
     state: State,
     /// Whether the leader of the last election came to lead.
     last: LastElection,
+    /// What servers without a vote were told last.
+    answers: Answers,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,7 +195,8 @@ impl Elector {
     pub fn new(settings: ElectorSettings, standing: Standing, now_ms: i64, out: &mut Vec<Action>) -> Elector {
         let looking = Looking::new(&settings, standing, None, Unanimity::Ends, now_ms);
         let last = LastElection::Held;
-        let mut elector = Elector { settings, round: 0, state: State::Looking(looking), last };
+        let state = State::Looking(looking);
+        let mut elector = Elector { settings, round: 0, state, last, answers: Answers::default() };
         elector.look(standing, None, now_ms, out);
         elector
     }
@@ -272,7 +277,10 @@ impl Elector {
             // does not ask, and one that is asked itself has only answered: it would be answered, answer in turn,
             // and so on for ever.
             if asks && !self.is_asking(from) {
-                out.push(self.answer(from));
+                let pause_ms = self.settings.resend_ms_min / 2;
+                if self.answers.is_due(from, self.current(), now_ms, pause_ms) {
+                    out.push(self.answer(from));
+                }
             }
             return;
         }
@@ -342,12 +350,18 @@ impl Elector {
         }
     }
 
-    fn answer(&self, to: ServerId) -> Action {
+    /// What this server says now.
+    fn current(&self) -> Answer {
         let (state, vote) = match &self.state {
             State::Looking(looking) => (PeerState::Looking, looking.proposal()),
             State::Settled(settled) => (settled.state, settled.vote),
         };
-        Action::Send { to, notification: notification(&self.settings, state, vote, self.round) }
+        Answer { state, vote, round: self.round }
+    }
+
+    fn answer(&self, to: ServerId) -> Action {
+        let Answer { state, vote, round } = self.current();
+        Action::Send { to, notification: notification(&self.settings, state, vote, round) }
     }
 
     fn with_looking<R>(
