@@ -565,3 +565,28 @@ fn an_election_connection_that_swallows_votes_is_made_anew() {
     again.read_exact(&mut first).unwrap();
     assert_eq!(first[8..], 1i64.to_be_bytes(), "server 1 asks to be called");
 }
+
+/// A server that looks for a leader believes the votes of a server of the list. Whatever they say, the ensemble finds a
+/// leader afterwards, and another one when that is lost.
+#[test]
+fn votes_for_a_server_that_looks() {
+    let line = |_, id, quorum, election| format!("server.{id}=127.0.0.1:{quorum}:{election}");
+    let mut ensemble = addresses::prepare(4, "initLimit=20", &line);
+    ensemble.run(0);
+    let mut stream = introduce(&ensemble, 0, ABSENT);
+    for vote in votes() {
+        send(&mut stream, &framed(&vote));
+    }
+    // The server still answers, so it has heard all that was before.
+    let answered = stream.read_exact(&mut [0; 4]);
+    assert!(answered.is_ok(), "{answered:?}\n{}", ensemble.logs());
+    drop(stream);
+    // Three of four must agree, and the fourth is silent from now on.
+    ensemble.run(1);
+    ensemble.run(2);
+    let leader = ensemble.await_leader(3);
+    ensemble.kill(leader);
+    ensemble.run(leader);
+    ensemble.await_leader(3);
+    assert!(!ensemble.logs().contains("panicked"), "{}", ensemble.logs());
+}
