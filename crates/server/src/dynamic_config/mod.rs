@@ -4,19 +4,20 @@
 mod files;
 mod static_file;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 use zebu_proto::{Buffer, ServerId};
 use zebu_tree::Tree;
-use zebu_zab::membership::Groups;
+use zebu_zab::membership::{Groups, HostPort};
 use zebu_zab::{Configuration, Dynamic};
 
 pub(crate) use files::MemberFiles;
 
 use crate::config::membership::QuorumRule;
-use crate::config::{ConfigSource, Membership, ServerConfig};
+use crate::config::{BindAddress, ConfigSource, Membership, ServerConfig};
 use crate::shared::Shared;
 use crate::vital::Vital;
 
@@ -44,9 +45,21 @@ pub(crate) fn files(config: &ServerConfig) -> Option<MemberFiles> {
     let me = config.membership.my_id.unwrap_or(ServerId(0));
     match &config.source {
         ConfigSource::File(path) if config.reconfig_enabled && config.membership.is_ensemble() => {
-            Some(MemberFiles::new(path, me))
+            let client = match config.listen.client {
+                BindAddress::AllInterfaces { port } => HostPort { host: "0.0.0.0".to_owned(), port },
+                BindAddress::Address(address) => HostPort { host: host_of(address), port: address.port() },
+            };
+            Some(MemberFiles::new(path, me, Some(client)))
         }
         ConfigSource::File(_) | ConfigSource::Arguments | ConfigSource::BuiltIn => None,
+    }
+}
+
+/// The host of an address, with its zone.
+fn host_of(address: SocketAddr) -> String {
+    match address {
+        SocketAddr::V6(v6) if v6.scope_id() != 0 => format!("{}%{}", v6.ip(), v6.scope_id()),
+        SocketAddr::V4(_) | SocketAddr::V6(_) => address.ip().to_string(),
     }
 }
 
@@ -110,7 +123,7 @@ impl FileWriter {
         shared: Arc<Shared>,
         files: Option<MemberFiles>,
     ) -> std::io::Result<(FileWriter, Option<JoinHandle<()>>)> {
-        let Some(files) = files else { return Ok((FileWriter { work: None }, None)) };
+        let Some(mut files) = files else { return Ok((FileWriter { work: None }, None)) };
         let (work, received) = channel();
         let thread = std::thread::Builder::new().name("zebu-members".to_owned()).spawn(move || {
             let _vital = Vital::new(shared, "the thread that writes the list of servers");
@@ -139,6 +152,9 @@ impl FileWriter {
         }
     }
 }
+
+#[cfg(test)]
+mod startable;
 
 #[cfg(test)]
 mod tests {
