@@ -16,7 +16,7 @@ use zebu_zab::{Event, LinkId};
 use super::links::Links;
 use super::outbox::{Job, Outbox};
 use super::state_stream::{Progress, Receiver, Sender};
-use super::sync_report;
+use super::{sync_report, unlisted};
 use crate::inbox::Urgent;
 use crate::shared::Shared;
 
@@ -165,6 +165,7 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
                 }
             }
             sync_report::received(link, &packet);
+            unlisted::report_learner(link, &packet, links.book());
             if let Packet::Snap { zxid } = packet {
                 receiver = Some(Receiver::new(shared, zxid));
             }

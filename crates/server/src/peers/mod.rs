@@ -5,6 +5,7 @@ mod acceptor;
 mod address_book;
 mod arrivals;
 mod behind_state;
+mod close_report;
 mod dial;
 mod election;
 mod link;
@@ -16,12 +17,13 @@ mod sync_report;
 #[cfg(test)]
 mod tests;
 mod unidentified;
+mod unlisted;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tracing::{debug, warn};
+use tracing::warn;
 use zebu_node::Order;
 use zebu_proto::Zxid;
 use zebu_storage::{Directories, FileDisk, LogEntry, read_after};
@@ -132,7 +134,7 @@ impl Peers {
                 self.links.send(link, packet);
             }
             Order::Close { link, reason } => {
-                debug!(link = link.0, %reason, "a link to another member is closed");
+                close_report::closed(link, &reason);
                 self.links.close(link);
             }
             Order::StreamSnapshot { link, .. } => self.links.stream(link),

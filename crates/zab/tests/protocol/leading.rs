@@ -35,18 +35,68 @@ fn nobody_hears_of_an_epoch_before_the_leader_has_promised_it() {
     );
 }
 
+/// Servers that are not on the list may learn: their own list may be newer. They have no say.
 #[test]
-fn strangers_are_refused_and_raise_no_epoch() {
+fn servers_that_are_not_listed_raise_no_epoch_and_are_no_quorum() {
     let mut desk = Desk::elected(recovered(LAST, 5));
-    for (count, server) in [(1, 77), (2, ME.0), (3, -5), (4, 9)] {
-        let link = accept(&mut desk, count, follower_info(server, 1_000_000));
-        assert_eq!(desk.closed(link), Some(CloseReason::UnknownServer(ServerId(server))));
+    let link = accept(&mut desk, 1, follower_info(ME.0, 1_000_000));
+    assert_eq!(desk.closed(link), Some(CloseReason::OwnId(ME)));
+    let mut links = Vec::new();
+    for (count, server) in [(2, 77), (3, -5), (4, 9)] {
+        links.push(accept(&mut desk, count, follower_info(server, 1_000_000)));
     }
-    let info = LearnerInfo { server: ServerId(1), protocol: LEARNER_PROTOCOL, config_version: 0 };
-    let link = accept(&mut desk, 5, Packet::ObserverInfo { accepted: Zxid::new(1_000_000, 0), info });
-    assert_eq!(desk.closed(link), Some(CloseReason::UnknownServer(ServerId(1))), "a voter does not observe");
+    let info = LearnerInfo { server: ServerId(3), protocol: LEARNER_PROTOCOL, config_version: 0 };
+    links.push(accept(&mut desk, 5, Packet::ObserverInfo { accepted: Zxid::new(1_000_000, 0), info }));
+    assert!(links.iter().all(|link| desk.take_sent(*link).is_empty()), "no epoch without a quorum");
     accept(&mut desk, 6, follower_info(1, 5));
     assert_eq!(desk.peer.status().accepted_epoch, 6);
+    for link in links {
+        assert_eq!(desk.closed(link), None);
+        desk.packet(link, Packet::AckEpoch { last: LAST, current_epoch: 5 });
+    }
+    assert_eq!(desk.peer.status().current_epoch, 5, "only one of three has promised the epoch");
+}
+
+/// A server that is not on the list is brought up to date and serves; a quorum is never counted with it.
+#[test]
+fn a_server_that_is_not_listed_is_served_and_not_counted() {
+    let mut desk = Desk::elected(recovered(LAST, 5));
+    let [listed, unlisted] =
+        [(1, 1), (2, 77)].map(|(count, server)| accept(&mut desk, count, follower_info(server, 5)));
+    for link in [listed, unlisted] {
+        desk.packet(link, Packet::AckEpoch { last: LAST, current_epoch: 5 });
+    }
+    for link in [unlisted, listed] {
+        assert_eq!(desk.peer.serving(), None);
+        desk.packet(link, ack(Zxid::new(6, 0)));
+    }
+    assert_eq!(desk.peer.serving(), Some(Serving::Leading { epoch: 6 }));
+    assert!(desk.take_sent(unlisted).contains(&Packet::UpToDate));
+    desk.disk = Disk::ByHand;
+    let zxid = desk.propose();
+    desk.packet(unlisted, ack(zxid));
+    desk.finish_disk();
+    assert_eq!(
+        desk.peer.status().committed,
+        LAST,
+        "the leader and a server that is not listed are no quorum"
+    );
+    desk.packet(listed, ack(zxid));
+    assert_eq!(desk.peer.status().committed, zxid);
+    assert!(desk.take_sent(unlisted).contains(&Packet::Commit { zxid }));
+}
+
+#[test]
+fn only_so_many_servers_that_are_not_listed_are_served() {
+    let mut desk = Desk::elected(recovered(LAST, 5));
+    let links: Vec<_> =
+        (0..40).map(|count| accept(&mut desk, count, follower_info(100 + count as i64, 5))).collect();
+    let refused = links.iter().filter(|link| desk.closed(**link).is_some()).count();
+    assert_eq!(refused, 40 - 32);
+    let link = accept(&mut desk, 50, follower_info(100, 5));
+    assert_eq!(desk.closed(link), None, "it has a place already");
+    let link = accept(&mut desk, 51, follower_info(1, 5));
+    assert_eq!(desk.closed(link), None, "a member");
 }
 
 #[test]
