@@ -68,6 +68,11 @@ impl Peek {
         self.get("dataDir").map(PathBuf::from)
     }
 
+    /// `dataLogDir`.
+    pub(crate) fn data_log_dir(&self) -> Option<PathBuf> {
+        self.get("dataLogDir").map(PathBuf::from)
+    }
+
     /// `clientPort`, else the port behind the `;` of this server's member line, here or in the dynamic file,
     /// else `secureClientPort`.
     pub(crate) fn client_port(&self) -> Option<ClientPort> {

@@ -9,6 +9,7 @@ mod logging;
 mod monitor;
 mod offline;
 mod pid_file;
+mod server_process;
 mod shell;
 
 use std::process::ExitCode;
