@@ -35,19 +35,26 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-const GOOD: &str = "tickTime=2000\ndataDir=/data\ndataLogDir=/log\nclientPort=2181\n";
+/// A configuration that could be served, and its client port.
+fn good() -> (String, u16) {
+    let port = zebu_testing::port::free_address().unwrap().port();
+    (format!("tickTime=2000\ndataDir=data\ndataLogDir=log\nclientPort={port}\n"), port)
+}
 
 #[test]
 fn check_of_a_good_file() {
-    let home = home(&format!("{GOOD}tickTme=3\nautopurge.purgeInterval=1\nadmin.serverPort=9\n"));
+    let (good, port) = good();
+    let home = home(&format!("{good}tickTme=3\nautopurge.purgeInterval=1\nadmin.serverPort=9\n"));
     let output = zebu(home.path(), &["check", "zoo.cfg"]);
     assert_eq!(
         stdout(&output),
-        "warning: zoo.cfg:5: tickTme is unknown and has no effect; did you mean tickTime?\n\
-         note: zoo.cfg:7: admin.serverPort has no effect: this version has no AdminServer\n\
-         would start a standalone server\n  clients:   *:2181\n  snapshots: /data/version-2\n\
-         \x20 log:       /log/version-2\n  sessions:  4000 to 40000 ms, tick 2000 ms\n\
-         \x20 purge:     every 3600 s, keeping 3 snapshots\n  words:     srvr\n"
+        format!(
+            "warning: zoo.cfg:5: tickTme is unknown and has no effect; did you mean tickTime?\n\
+             note: zoo.cfg:7: admin.serverPort has no effect: this version has no AdminServer\n\
+             would start a standalone server\n  clients:   *:{port}\n  snapshots: data/version-2\n\
+             \x20 log:       log/version-2\n  sessions:  4000 to 40000 ms, tick 2000 ms\n\
+             \x20 purge:     every 3600 s, keeping 3 snapshots\n  words:     srvr\n"
+        )
     );
     assert_eq!((stderr(&output).as_str(), output.status.code()), ("", Some(0)));
 }
@@ -73,6 +80,9 @@ fn check_as_json() {
     let value: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     let expected = serde_json::json!({
         "starts": false,
+        "starts_now": false,
+        "fatal": [],
+        "busy": [],
         "obstacles": [],
         "remarks": [],
         "errors": [{
@@ -84,9 +94,11 @@ fn check_as_json() {
         "server": null,
     });
     assert_eq!(value, expected);
-    let good = zebu(home.path(), &["check", "--json", "2181", "/data"]);
+    let port = good().1.to_string();
+    let good = zebu(home.path(), &["check", "--json", &port, "data"]);
     let value: serde_json::Value = serde_json::from_str(&stdout(&good)).unwrap();
-    assert_eq!(value["server"]["client_address"], "*:2181");
+    assert_eq!(value["server"]["client_address"], format!("*:{port}"));
+    assert_eq!((&value["starts"], &value["starts_now"]), (&true.into(), &true.into()));
     assert_eq!(good.status.code(), Some(0));
 }
 
@@ -96,8 +108,9 @@ fn member(line: &str) -> TempDir {
     let data = home.path().join("data");
     std::fs::create_dir(&data).unwrap();
     std::fs::write(data.join("myid"), "1\n").unwrap();
+    let port = good().1;
     let text = format!(
-        "tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir={}\nclientPort=2181\nserver.1=127.0.0.1:1998:1999\n\
+        "tickTime=2000\ninitLimit=10\nsyncLimit=5\ndataDir={}\nclientPort={port}\nserver.1=127.0.0.1:1998:1999\n\
          server.2=127.0.0.2:2888:3888\nserver.3=127.0.0.3:2888:3888:observer\nserver.4=127.0.0.4:2888:3888\n{line}\n",
         data.display()
     );
@@ -123,8 +136,8 @@ fn check_of_a_member_names_what_keeps_it_from_others() {
     let taken = format!("server.1=127.0.0.1:{number}:1999");
     let output = zebu(member(&taken).path(), &["check", "zoo.cfg"]);
     let text = stdout(&output);
-    assert!(text.contains(&format!("note: the quorum port 127.0.0.1:{number} is in use; stop")), "{text}");
-    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains(&format!("busy: the quorum port 127.0.0.1:{number} is in use; stop")), "{text}");
+    assert_eq!(output.status.code(), Some(3), "{text}");
 
     let home = member("closeSessionTxn.enabled=false");
     std::fs::create_dir(home.path().join("data/version-2")).unwrap();
@@ -145,9 +158,83 @@ fn check_of_a_member_names_what_keeps_it_from_others() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+/// What `zebu check` says, its status, and the status of `zebu serve` with the same words.
+fn check_and_serve(home: &TempDir) -> (String, Option<i32>, Option<i32>) {
+    let checked = zebu(home.path(), &["check", "zoo.cfg"]);
+    let served = zebu(home.path(), &["serve", "zoo.cfg"]);
+    (stdout(&checked), checked.status.code(), served.status.code())
+}
+
+#[test]
+fn check_tries_the_client_port() {
+    let held = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = held.local_addr().unwrap().port();
+    let config = format!("dataDir=data\nclientPort={port}\nclientPortAddress=127.0.0.1\n");
+    let home = home(&config);
+    let (text, status, served) = check_and_serve(&home);
+    assert!(
+        text.starts_with(&format!(
+            "busy: the client port 127.0.0.1:{port} is in use; stop the server that this one is to replace before you \
+             start it, or choose another port\nwould start a standalone server, once what is busy is free\n"
+        )),
+        "{text}"
+    );
+    assert_eq!((status, served), (Some(3), Some(1)));
+    let output = zebu(home.path(), &["check", "--json", "zoo.cfg"]);
+    let value: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!((&value["starts"], &value["starts_now"]), (&true.into(), &false.into()));
+    assert!(!home.path().join("data").exists(), "check changes nothing");
+
+    std::fs::write(home.path().join("zoo.cfg"), config.replace("127.0.0.1", "192.0.2.1")).unwrap();
+    let (text, status, served) = check_and_serve(&home);
+    let expected = format!(
+        "error: clientPortAddress: 192.0.2.1:{port} is no address of this machine; correct or remove it\n\
+         would not start: exit status 1\n"
+    );
+    assert_eq!((text, status, served), (expected, Some(2), Some(1)));
+}
+
+#[test]
+fn check_reads_the_files_of_the_data_directory() {
+    let home = home(&good().0.replace("dataLogDir=log\n", ""));
+    let files = home.path().join("data/version-2");
+    std::fs::create_dir_all(&files).unwrap();
+    std::fs::write(files.join("log.1"), b"no transaction log at all").unwrap();
+    std::fs::write(files.join("snapshot.0"), b"no snapshot at all").unwrap();
+    let (text, status, served) = check_and_serve(&home);
+    assert!(text.starts_with("error: "), "{text}");
+    assert!(text.contains("data/version-2/"), "{text}");
+    assert!(text.ends_with("would not start: exit status 3\n"), "{text}");
+    assert_eq!((status, served), (Some(2), Some(3)), "{text}");
+    let names = std::fs::read_dir(&files).unwrap().count();
+    assert_eq!(names, 2, "check and a refused start change nothing");
+
+    std::fs::remove_dir_all(&files).unwrap();
+    std::fs::write(&files, "").unwrap();
+    let (text, status, served) = check_and_serve(&home);
+    assert!(text.contains("error: data/version-2 is no directory"), "{text}");
+    assert_eq!((status, served), (Some(2), Some(3)), "{text}");
+}
+
+#[test]
+fn check_beside_a_running_server() {
+    let server = zebu_testing::ServerProcess::builder(env!("CARGO_BIN_EXE_zebu")).start().unwrap();
+    let data = server.data_dir().display().to_string();
+    let port = server.address().port();
+    let home = home(&format!("dataDir={data}\nclientPort={port}\nclientPortAddress=127.0.0.1\n"));
+    let output = zebu(home.path(), &["check", "zoo.cfg"]);
+    let text = stdout(&output);
+    let process = server.id().unwrap();
+    let first =
+        format!("busy: {data} is in use by process {process}; stop that server before you start this one\n");
+    assert!(text.starts_with(&first), "{text}");
+    assert!(text.contains(&format!("busy: the client port 127.0.0.1:{port} is in use")), "{text}");
+    assert_eq!(output.status.code(), Some(3), "{text}");
+}
+
 #[test]
 fn java_words_are_glued() {
-    let home = home(GOOD);
+    let home = home(&good().0);
     let words = ["check", "-Dzookeeper.4lw.commands.whitelist=*", "-Djute.maxbuffer=0x10000", "zoo.cfg"];
     let output = zebu(home.path(), &words);
     assert!(stdout(&output).ends_with("  words:     *\n"), "{}", stdout(&output));
@@ -190,7 +277,7 @@ fn json_log() {
 
 #[test]
 fn bad_log_filter() {
-    let home = home(GOOD);
+    let home = home(&good().0);
     let mut serve = command(Path::new(env!("CARGO_BIN_EXE_zebu")), home.path(), &["serve", "zoo.cfg"]);
     let output = serve.env("ZEBU_LOG", "zebu=loud").output().unwrap();
     assert!(stderr(&output).starts_with("ZEBU_LOG=\"zebu=loud\" is not a log filter"), "{}", stderr(&output));
@@ -273,7 +360,7 @@ fn stop_leaves_strangers_alone() {
     stranger.wait().unwrap();
     assert!(still_runs);
     assert_eq!(output.status.code(), Some(0));
-    assert!(stdout(&output).ends_with("is not a running server)\n"), "{}", stdout(&output));
+    assert!(stdout(&output).ends_with("is not a running server but sleep 60)\n"), "{}", stdout(&output));
 }
 
 #[test]
