@@ -238,17 +238,17 @@ fn java_words_are_glued() {
     let words = ["check", "-Dzookeeper.4lw.commands.whitelist=*", "-Djute.maxbuffer=0x10000", "zoo.cfg"];
     let output = zebu(home.path(), &words);
     assert!(stdout(&output).ends_with("  words:     *\n"), "{}", stdout(&output));
-    let wrong = zebu(home.path(), &["check", "-Djute.maxbuffer=big", "zoo.cfg"]);
+    let wrong = zebu(home.path(), &["check", "-Djute.maxbuffer=0", "zoo.cfg"]);
     assert_eq!(
         stdout(&wrong),
-        "error: command line: jute.maxbuffer = \"big\" is not valid; allowed: 1 to 2147483647 bytes\n\
+        "error: command line: jute.maxbuffer = \"0\" is not valid; allowed: 1 to 2147483647 bytes\n\
          would not start: exit status 2\n"
     );
     let mut with_variable =
         command(Path::new(env!("CARGO_BIN_EXE_zebu")), home.path(), &["check", "zoo.cfg"]);
-    with_variable.env("SERVER_JVMFLAGS", "-Xmx1g -Dzookeeper.snapCount=x");
+    with_variable.env("SERVER_JVMFLAGS", "-Xmx1g -Dzookeeper.snapCount=-1");
     assert!(
-        stdout(&with_variable.output().unwrap()).starts_with("error: SERVER_JVMFLAGS: snapCount = \"x\"")
+        stdout(&with_variable.output().unwrap()).starts_with("error: SERVER_JVMFLAGS: snapCount = \"-1\"")
     );
 }
 
@@ -457,13 +457,106 @@ fn scripts_take_another_directory_and_its_variables() {
     let other = home.path().join("other");
     std::fs::create_dir(&other).unwrap();
     std::fs::write(other.join("zoo.cfg"), "dataDir=/data\nclientPort=1\n").unwrap();
-    std::fs::write(other.join("java.env"), "SERVER_JVMFLAGS=-Dzookeeper.snapCount=x\n").unwrap();
+    std::fs::write(other.join("java.env"), "SERVER_JVMFLAGS=-Dzookeeper.snapCount=-1\n").unwrap();
     let words = ["--config", other.to_str().unwrap(), "start-foreground"];
     let output = run_script(&home, "zkServer.sh", &words);
     assert!(
-        stderr(&output).contains("SERVER_JVMFLAGS: snapCount = \"x\" is not valid"),
+        stderr(&output).contains("SERVER_JVMFLAGS: snapCount = \"-1\" is not valid"),
         "{}",
         stderr(&output)
     );
     assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn a_word_for_java_wins_over_a_line_that_zookeeper_ignores() {
+    let server = zebu_testing::ServerProcess::builder(env!("CARGO_BIN_EXE_zebu"))
+        .line("jute.maxbuffer=1048575")
+        .property("jute.maxbuffer", "4194304")
+        .start()
+        .unwrap();
+    let (mut client, _) = zebu_testing::RawClient::open(server.address()).unwrap();
+    let data = vec![b'x'; 2_000_000];
+    let answer = client.call(zebu_proto::OpCode::Create, |out| {
+        zebu_proto::jute::encode_bytes(b"/long", out);
+        zebu_proto::jute::encode_bytes(&data, out);
+        zebu_proto::Jute::encode(&zebu_proto::Acl::open(), out);
+        zebu_proto::Jute::encode(&0i32, out);
+    });
+    let (_, header, _) = answer.expect("ZooKeeper follows the word");
+    assert_eq!(header.err, 0);
+}
+
+#[test]
+fn a_directory_that_is_not_ascii_is_the_one_that_exists() {
+    let (text, _) = good();
+    let home = home(&text.replace("dataDir=data", "dataDir=\u{fc}n\u{ef}").replace("dataLogDir=log\n", ""));
+    std::fs::create_dir(home.path().join("\u{fc}n\u{ef}")).unwrap();
+    let output = zebu(home.path(), &["check", "zoo.cfg"]);
+    let text = stdout(&output);
+    assert!(text.starts_with(
+        "warning: zoo.cfg:2: dataDir is not ASCII: \u{fc}n\u{ef} is used, ZooKeeper would take it for"
+    ));
+    assert!(text.contains("  snapshots: \u{fc}n\u{ef}/version-2\n"), "{text}");
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    std::fs::remove_dir(home.path().join("\u{fc}n\u{ef}")).unwrap();
+    let output = zebu(home.path(), &["check", "zoo.cfg"]);
+    let text = stdout(&output);
+    assert!(text.contains("is used, readers of UTF-8 would take it for \u{fc}n\u{ef}."), "{text}");
+    assert_eq!(output.status.code(), Some(0), "{text}");
+}
+
+#[test]
+fn many_wishes_for_tls_are_one_finding_and_a_wrong_line_is_one_too() {
+    let home = home(
+        "dataDir=data\nclientPort=1\ninitLimit=10\nsyncLimit=5\nsecureClientPort=3181\n\
+         ssl.keyStore.location=/k\nssl.keyStore.password=p\nssl.trustStore.location=/t\nssl.trustStore.password=p\n\
+         server.1=a:x:1\nserver.2=b:2888:3888\nserver.3=c:2888:3888\n",
+    );
+    std::fs::create_dir(home.path().join("data")).unwrap();
+    std::fs::write(home.path().join("data/myid"), "1\n").unwrap();
+    let output = zebu(home.path(), &["check", "zoo.cfg"]);
+    assert_eq!(
+        stdout(&output),
+        "error: zoo.cfg:5: secureClientPort, ssl.keyStore.location (line 6), ssl.keyStore.password (line 7), \
+         ssl.trustStore.location (line 8), ssl.trustStore.password (line 9) ask for protection that this version does not \
+         have; remove them, or start without protection with -Dzebu.startUnprotected=true\n\
+         error: zoo.cfg:10: server.1 = \"a:x:1\" is not valid: \"x\" is not a port; allowed: 1 to 65535\n\
+         would not start: exit status 2\n"
+    );
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn files_for_variables_are_read_by_bash() {
+    let home = installation("");
+    let other = home.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("zoo.cfg"), "dataDir=/data\nclientPort=1\n").unwrap();
+    std::fs::write(other.join("zookeeper-env.sh"), "if [[ a == a* ]]; then ZOO_LOG_DIR=/var/log/zk; fi\n")
+        .unwrap();
+    let java = "flags=(-Dzookeeper.snapCount=-1 -Xmx1g)\nexport SERVER_JVMFLAGS=\"${flags[*]}\"\n";
+    std::fs::write(other.join("java.env"), java).unwrap();
+    let words = ["--config", other.to_str().unwrap(), "start-foreground"];
+    let output = run_script(&home, "zkServer.sh", &words);
+    let text = stderr(&output);
+    assert!(text.contains("SERVER_JVMFLAGS: snapCount = \"-1\" is not valid"), "{text}");
+    assert!(!text.contains("not found") && !text.contains("Syntax error"), "{text}");
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn srvr_counts_the_word_itself_and_has_a_date() {
+    let server = zebu_testing::ServerProcess::builder(env!("CARGO_BIN_EXE_zebu")).start().unwrap();
+    let received = || {
+        let patience = std::time::Duration::from_secs(10);
+        let text = zebu_testing::four_letter::ask(server.address(), "srvr", patience).unwrap();
+        assert!(!text.contains("built on 1970"), "{text}");
+        let line = text.lines().find_map(|line| line.strip_prefix("Received: ")).map(str::to_owned);
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    // The builder has asked before.
+    let first = received();
+    assert!(first >= 1);
+    assert_eq!(received(), first + 1);
 }

@@ -16,6 +16,10 @@ impl Surroundings for OneFile<'_> {
     fn resolve(&self, _: &str) -> io::Result<Vec<IpAddr>> {
         Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)])
     }
+
+    fn is_directory(&self, _: &Path) -> bool {
+        false
+    }
 }
 
 pub(super) fn run(data: &[u8]) {

@@ -37,6 +37,9 @@ pub trait Surroundings {
     /// # Errors
     /// Those of the system.
     fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>>;
+
+    /// Whether a directory exists.
+    fn is_directory(&self, path: &Path) -> bool;
 }
 
 /// The machine that this process runs on.
@@ -50,6 +53,10 @@ impl Surroundings for ThisMachine {
 
     fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         Ok((host, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
+    }
+
+    fn is_directory(&self, path: &Path) -> bool {
+        path.is_dir()
     }
 }
 
@@ -66,6 +73,7 @@ pub struct Loaded {
 pub fn load(inputs: &Inputs, surroundings: &dyn Surroundings) -> Loaded {
     let mut findings = Findings::default();
     let config = load_with(inputs, surroundings, &mut findings);
+    protection::conclude(&mut findings);
     findings.sort();
     let config = config.filter(|_| findings.errors.is_empty());
     Loaded { config, findings }
@@ -91,7 +99,7 @@ fn load_with(
     settings.note_keys_without_effect(findings);
     protection::check(&settings, findings);
     let mut reader = Reader { settings: &settings, findings };
-    let data_dir = build::data_dir(&mut reader);
+    let data_dir = build::data_dir(&mut reader, surroundings);
     let (membership, shape) = ensemble::read_membership(&mut reader, &data_dir, surroundings);
     mixed::check(reader.settings, &membership, reader.findings);
     let mut config = build::server_config(&mut reader, &source, &data_dir, membership, shape, surroundings);
