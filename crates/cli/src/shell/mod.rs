@@ -21,6 +21,7 @@ mod screen;
 mod session;
 mod subtree;
 mod subtree_file;
+mod subtree_writer;
 mod table;
 mod text;
 mod version;

@@ -6,7 +6,7 @@ use crate::shell::flags::Given;
 use crate::shell::paths;
 use crate::shell::reply::{Reply, Tally};
 use crate::shell::session::Session;
-use crate::shell::subtree::{self, Reach};
+use crate::shell::subtree::{self, Reach, ZooKeeperNode};
 use crate::shell::subtree_file;
 
 pub(crate) const ENTRY: Entry = Entry {
@@ -34,8 +34,9 @@ impl Command for Export {
     fn run<'a>(&'a self, session: &'a mut Session) -> Running<'a> {
         Box::pin(async move {
             paths::check(&self.path)?;
+            let own = ZooKeeperNode::below(&session.connection()?.chroot);
             let (tree, skipped_ephemerals) =
-                subtree::read(&session.client()?, &self.path, Reach::Subtree).await?;
+                subtree::read(&session.client()?, &self.path, Reach::Subtree, own).await?;
             let created = tree.nodes.len() as u64;
             let bytes =
                 tree.nodes.iter().filter_map(|node| node.data.as_ref()).map(|data| data.len() as u64).sum();
