@@ -85,7 +85,7 @@ fn command_line(pid: Pid) -> String {
 }
 
 /// A process that has nothing to do with Zebu, under a name of our choice.
-struct Stranger(Child, TempDir);
+struct Stranger(Child, #[expect(dead_code, reason = "keeps the program")] TempDir);
 
 impl Stranger {
     fn named(name: &str, further: &[&str]) -> Stranger {

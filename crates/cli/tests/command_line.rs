@@ -560,3 +560,16 @@ fn srvr_counts_the_word_itself_and_has_a_date() {
     assert!(first >= 1);
     assert_eq!(received(), first + 1);
 }
+
+#[test]
+fn status_of_a_name_that_is_no_file_asks_a_server() {
+    let home = home("");
+    // Nothing listens there, whatever the machine runs at the usual port.
+    let output = zebu(home.path(), &["status", "127.255.255.254"]);
+    let text = stdout(&output);
+    assert!(text.contains("127.255.255.254:2181"), "{text}");
+    assert_eq!((stderr(&output).as_str(), output.status.code()), ("", Some(1)));
+    let output = zebu(home.path(), &["status", "none.cfg"]);
+    assert!(stderr(&output).contains("none.cfg cannot be read"), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(1));
+}

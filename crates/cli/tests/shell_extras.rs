@@ -44,13 +44,15 @@ fn every_read_has_json() {
     assert_eq!(shell.json(&["config"]), json!({ "config": "" }));
     assert_eq!(shell.json(&["tree", "/j"])["children"][0]["name"], "a");
     assert_eq!(shell.json(&["find", "/j", "-name", "a"]), json!({ "paths": ["/j/a"] }));
-    assert_eq!(shell.json(&["create", "/j/b"]), json!({ "created": "/j/b" }));
+    assert_eq!(shell.json(&["create", "/j/b"])["created"], "/j/b");
     assert_eq!(shell.json(&["history"])["history"][0]["line"], "history");
     let said = shell.run(&["ls", "--json", "/j/a"]);
     assert!(said.out.ends_with("{\"children\":[],\"path\":\"/j/a\"}\n"), "{}", said.out);
     let refused = shell.raw(&["--json", "-server", &shell.address(), "get", "/none"]);
-    assert_eq!((refused.status, refused.raw_out.len()), (1, 0));
-    assert_eq!(refused.error, "Node does not exist: /none\n");
+    assert_eq!((refused.status, refused.error.as_str()), (1, ""));
+    let expected =
+        json!({ "error": { "code": "NoNode", "message": "Node does not exist: /none", "path": "/none" } });
+    assert_eq!(serde_json::from_str::<Value>(&refused.out).unwrap(), expected);
 }
 
 #[test]
