@@ -20,6 +20,10 @@ impl Surroundings for OneFile<'_> {
     fn is_directory(&self, _: &Path) -> bool {
         false
     }
+
+    fn interface_index(&self, _: &str) -> io::Result<u32> {
+        Ok(1)
+    }
 }
 
 pub(super) fn run(data: &[u8]) {

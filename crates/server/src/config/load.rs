@@ -12,6 +12,7 @@ use super::reader::Reader;
 use super::server_config::{ConfigSource, OriginalText, ServerConfig};
 use super::sources::{Environment, Settings};
 use super::{ensemble, mixed, protection};
+use crate::host_address;
 
 /// What the user said.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +41,12 @@ pub trait Surroundings {
 
     /// Whether a directory exists.
     fn is_directory(&self, path: &Path) -> bool;
+
+    /// The number of a network interface, by the zone of an IPv6 literal (`fe80::1%eth0`).
+    ///
+    /// # Errors
+    /// There is no such interface.
+    fn interface_index(&self, zone: &str) -> io::Result<u32>;
 }
 
 /// The machine that this process runs on.
@@ -57,6 +64,10 @@ impl Surroundings for ThisMachine {
 
     fn is_directory(&self, path: &Path) -> bool {
         path.is_dir()
+    }
+
+    fn interface_index(&self, zone: &str) -> io::Result<u32> {
+        host_address::zone_index(zone)
     }
 }
 

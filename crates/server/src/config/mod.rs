@@ -15,6 +15,7 @@ mod mixed;
 mod nearest;
 pub mod observers;
 pub mod path_reading;
+pub mod peer_config;
 pub mod properties;
 mod protection;
 mod reader;
