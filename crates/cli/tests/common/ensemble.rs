@@ -16,6 +16,9 @@ use zebu_testing::{four_letter, port};
 /// How long an ensemble may take to get somewhere. Far more than it needs: it decides nothing.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Names the file that a preloaded library works with.
+pub(crate) const PRELOADED_FILE: &str = "ZEBU_TEST_PRELOADED_FILE";
+
 /// Servers as processes, on one machine.
 pub(crate) struct Ensemble {
     pub(crate) home: TempDir,
@@ -25,6 +28,8 @@ pub(crate) struct Ensemble {
     pub(crate) ports: Vec<[u16; 2]>,
     /// Lines that every configuration has.
     line: String,
+    /// A library that is loaded before all others, which finds its server's own file by [`PRELOADED_FILE`].
+    preloaded: Option<PathBuf>,
 }
 
 impl Ensemble {
@@ -33,7 +38,12 @@ impl Ensemble {
     }
 
     pub(crate) fn start_with(count: usize, line: &str) -> Ensemble {
-        let mut ensemble = Ensemble::prepare(count, line);
+        Ensemble::start_preloaded(count, line, None)
+    }
+
+    /// With a library that is loaded into the servers before all others.
+    pub(crate) fn start_preloaded(count: usize, line: &str, preloaded: Option<PathBuf>) -> Ensemble {
+        let mut ensemble = Ensemble { preloaded, ..Ensemble::prepare(count, line) };
         (0..count).for_each(|index| ensemble.run(index));
         ensemble
     }
@@ -51,7 +61,7 @@ impl Ensemble {
         let clients: Vec<SocketAddr> = (0..count).map(|index| addresses[3 * index]).collect();
         let ports = (0..count).map(|index| [1, 2].map(|port| addresses[3 * index + port].port())).collect();
         let children = (0..count).map(|_| None).collect();
-        let ensemble = Ensemble { home, clients, children, ports, line: line.to_owned() };
+        let ensemble = Ensemble { home, clients, children, ports, line: line.to_owned(), preloaded: None };
         let all: Vec<usize> = (0..count).collect();
         for index in 0..count {
             let data = ensemble.data(index);
@@ -87,7 +97,11 @@ impl Ensemble {
 
     pub(crate) fn run(&mut self, index: usize) {
         let log = fs::File::create(self.home.path().join(format!("log{index}"))).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_zebu"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
+        if let Some(library) = &self.preloaded {
+            command.env("LD_PRELOAD", library).env(PRELOADED_FILE, self.preloaded_file(index));
+        }
+        let child = command
             .arg("serve")
             .arg(self.home.path().join(format!("zoo{index}.cfg")))
             .stdout(Stdio::null())
@@ -95,6 +109,10 @@ impl Ensemble {
             .spawn()
             .unwrap();
         self.children[index] = Some(child);
+    }
+
+    pub(crate) fn preloaded_file(&self, index: usize) -> PathBuf {
+        self.home.path().join(format!("preloaded{index}"))
     }
 
     pub(crate) fn kill(&mut self, index: usize) {
