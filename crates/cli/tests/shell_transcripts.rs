@@ -206,3 +206,27 @@ fn nothing_that_answers_a_word_controls_the_terminal() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("\\x1b[31mleader") && !text.contains('\u{1b}'), "{text:?}");
 }
+
+#[test]
+fn the_reason_why_no_server_can_be_reached_is_told() {
+    let home = tempfile::tempdir().unwrap();
+    let run = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
+        transcript(&command.args(words).current_dir(home.path()).env_clear().output().unwrap())
+    };
+    let refused = "127.0.0.1:1: Connection refused (os error 111)";
+    let (out, error, status) = run(&["-server", "127.0.0.1:1", "-timeout", "1000", "ls", "/"]);
+    assert_eq!(out, "Connecting to 127.0.0.1:1\n");
+    let expected = format!(
+        "{refused}; waiting for a server\nKeeperErrorCode = ConnectionLoss for /\nno server can be reached: {refused}\n"
+    );
+    assert_eq!((error, status), (expected, 1));
+    let (out, error, status) = run(&["--json", "-server", "127.0.0.1:1", "-timeout", "1000", "ls", "/"]);
+    let value: Value = serde_json::from_str(&out).unwrap();
+    let message = format!("KeeperErrorCode = ConnectionLoss for /\nno server can be reached: {refused}");
+    assert_eq!(value, json!({ "error": { "code": "ConnectionLoss", "message": message, "path": "/" } }));
+    assert_eq!((error, status), (format!("{refused}; waiting for a server\n"), 1));
+    let (_, error, status) = run(&["-q", "-server", "no-such-host.invalid", "-timeout", "1000", "ls", "/"]);
+    assert!(error.starts_with("no-such-host.invalid:2181: "), "{error}");
+    assert_eq!(status, 1);
+}

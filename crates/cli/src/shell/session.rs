@@ -1,7 +1,7 @@
 //! A session of the shell: runs one command after the other and keeps what lives between them: the connection,
 //! the watches, the history. What a command means is the command's own business.
 
-use zebu_client::{Client, ConnectStringError};
+use zebu_client::{Client, ConnectStringError, ErrorCode};
 
 use super::client_configuration::ClientConfiguration;
 use super::command::{Entry, Needs, Outcome};
@@ -14,6 +14,7 @@ use super::reply::{Event, Reply};
 use super::screen::Screen;
 use super::watches::Watches;
 use super::{json, table, words};
+use crate::console::{complain, printable};
 
 /// The status of a command that does not exist.
 const NOT_FOUND: u8 = 127;
@@ -179,11 +180,36 @@ impl Session {
             Ok(command) => command,
             Err(failure) => return (form, Err(failure)),
         };
+        let unreachable =
+            self.connection.as_ref().filter(|_| entry.needs == Needs::Session).map(Connection::unreachable);
+        let warned = async move {
+            // The reason is told at once; the command goes on waiting, for a server that is being restarted.
+            if let Some(unreachable) = unreachable {
+                let reasons = unreachable.await.join(", ");
+                complain(printable(&format!("{reasons}; waiting for a server")));
+            }
+            std::future::pending::<()>().await
+        };
         let outcome = tokio::select! {
             outcome = command.run(self) => outcome,
             Ok(()) = tokio::signal::ctrl_c() => Err(Failure::Interrupted),
+            () = warned => Err(Failure::Interrupted),
         };
-        (form, outcome)
+        (form, outcome.map_err(|failure| self.with_reason(failure)))
+    }
+
+    /// Adds why no server could be reached to a failure for that reason.
+    fn with_reason(&self, failure: Failure) -> Failure {
+        let reasons = self.connection.as_ref().map(Connection::failures).unwrap_or_default();
+        match failure {
+            Failure::Refused { code, path, mut lines }
+                if code == ErrorCode::ConnectionLoss.name() && !reasons.is_empty() =>
+            {
+                lines.push((Stream::Error, format!("no server can be reached: {}", reasons.join(", "))));
+                Failure::Refused { code, path, lines }
+            }
+            other => other,
+        }
     }
 
     fn show_failure(&mut self, failure: &Failure, name: &str, form: Form) {

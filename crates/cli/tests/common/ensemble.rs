@@ -43,7 +43,8 @@ impl Ensemble {
 
     /// With a library that is loaded into the servers before all others.
     pub(crate) fn start_preloaded(count: usize, line: &str, preloaded: Option<PathBuf>) -> Ensemble {
-        let mut ensemble = Ensemble { preloaded, ..Ensemble::prepare(count, line) };
+        let mut ensemble = Ensemble::prepare(count, line);
+        ensemble.preloaded = preloaded;
         (0..count).for_each(|index| ensemble.run(index));
         ensemble
     }

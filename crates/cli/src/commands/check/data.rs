@@ -5,7 +5,7 @@ use std::path::Path;
 
 use zebu_proto::txn::TxnEntry;
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
-use zebu_server::config::ServerConfig;
+use zebu_server::config::{LimitConfig, ServerConfig};
 use zebu_storage::format::snapshot::SnapshotVisitor;
 use zebu_storage::recovery::Changes;
 use zebu_storage::{
@@ -77,7 +77,7 @@ pub(super) fn look(config: &ServerConfig) -> Vec<Notice> {
     }
     let mut target = Discarded::default();
     match recover(&FileDisk, &directories, options, &mut target, &mut |_| {}) {
-        Ok(recovered) => found(&recovered, &target, config.limits.jute_max_buffer),
+        Ok(recovered) => found(&recovered, &target, &config.limits),
         Err(error) => vec![refused(&error, is_member)],
     }
 }
@@ -93,7 +93,7 @@ fn refused(error: &RecoveryError, is_member: bool) -> Notice {
     Notice::Fatal { text: error.to_string(), status: UNUSABLE }
 }
 
-fn found(recovered: &Recovered, target: &Discarded, jute_max_buffer: u32) -> Vec<Notice> {
+fn found(recovered: &Recovered, target: &Discarded, limits: &LimitConfig) -> Vec<Notice> {
     let mut notices = Vec::new();
     for rejected in &recovered.rejected {
         notices.push(Notice::Remark(format!(
@@ -113,8 +113,8 @@ fn found(recovered: &Recovered, target: &Discarded, jute_max_buffer: u32) -> Vec
         let number = count(recovered.digests.mismatched, "digest", "digests");
         notices.push(Notice::Remark(format!("{number} in the files are not those of the state")));
     }
-    // ZooKeeper refuses longer records: jute.maxbuffer and an extra size, which is the same unless it is set.
-    let limit = 2 * u64::from(jute_max_buffer);
+    // ZooKeeper refuses longer records.
+    let limit = u64::from(limits.jute_max_buffer) + u64::from(limits.jute_extra_size);
     let (entry_length, zxid) = target.longest_entry;
     let snapshot = recovered.snapshot.as_ref().map(|snapshot| snapshot.path.as_path());
     for (what, length) in [
