@@ -468,6 +468,7 @@ impl Peer {
         // What a leader has only spoken of, and what is not in the log, a restart would not know either.
         self.member.forget_pending_behind(self.member.history.last());
         self.member.forget_announced();
+        self.member.forget_answers();
         self.role = match (self.stopping, end.pause) {
             (Stopping::Asked, _) => Role::Retired,
             (Stopping::No, Pause::None) => Role::Settling { until_ms: now_ms + wait_ms, lost },

@@ -29,6 +29,12 @@ impl Ensemble {
     }
 
     pub(crate) fn start_with(count: usize, line: &str) -> Ensemble {
+        Ensemble::start_as(&vec!["participant"; count], line)
+    }
+
+    /// Servers with these roles; `line` is added to every file.
+    pub(crate) fn start_as(roles: &[&str], line: &str) -> Ensemble {
+        let count = roles.len();
         let home = TempDir::new().unwrap();
         let mut addresses = Vec::new();
         while addresses.len() < 3 * count {
@@ -40,7 +46,8 @@ impl Ensemble {
         let members: String = (0..count)
             .map(|index| {
                 let [quorum, election] = [addresses[3 * index + 1], addresses[3 * index + 2]];
-                format!("server.{}=127.0.0.1:{}:{}\n", index + 1, quorum.port(), election.port())
+                let (id, role) = (index + 1, roles[index]);
+                format!("server.{id}=127.0.0.1:{}:{}:{role}\n", quorum.port(), election.port())
             })
             .collect();
         let clients: Vec<SocketAddr> = (0..count).map(|index| addresses[3 * index]).collect();

@@ -271,7 +271,8 @@ impl Member {
     }
 
     pub(crate) fn hear_leader(&mut self, packet: Packet) {
-        self.want([Action::FromLeader { packet }]);
+        let after = self.script().committed;
+        self.want([Action::FromLeader { packet, after }]);
     }
 
     pub(crate) fn hear_learner(&mut self, link: LinkId, packet: Packet) {
