@@ -201,6 +201,11 @@ impl Peer {
         self.member.history.last()
     }
 
+    /// Bytes of transactions in memory: those for learners, and those that are not delivered yet.
+    pub fn history_bytes(&self) -> usize {
+        self.member.history.bytes()
+    }
+
     /// Sends a packet to a learner behind the commit of `after`.
     pub fn answer_learner(&mut self, link: LinkId, after: Zxid, packet: Packet, out: &mut Vec<Action>) {
         if let Role::Leading(leader) = &mut self.role {

@@ -246,6 +246,14 @@ impl Node {
         }
     }
 
+    /// Bytes of transactions that this member holds in memory for its log, its tree and its learners.
+    pub fn history_bytes(&self) -> usize {
+        match &self.desk.agreement {
+            Agreement::Standalone(_) => 0,
+            Agreement::Member(member) => member.peer.history_bytes(),
+        }
+    }
+
     /// Transactions of the ensemble whose digest was not that of the tree after they were applied.
     pub fn digest_mismatches(&self) -> u64 {
         self.desk.digest_mismatches
@@ -257,6 +265,11 @@ impl Node {
             member.peer.hand_over(now.monotonic_ms, &mut member.wanted);
             self.settle(replica, lanes, now);
         }
+    }
+
+    /// Whether this server leads and takes no more writes, because another one is to lead.
+    pub fn is_handing_over(&self) -> bool {
+        matches!(&self.role, Role::Deciding(_)) && !self.desk.can_confirm()
     }
 
     /// Whether [`Node::hand_over`] has nothing left to wait for.
