@@ -303,6 +303,27 @@ fn a_write_of_a_client_that_left_is_carried_out_and_accounted_for() {
     assert_eq!(member.world.replica.tree().node("/a").unwrap().data(), Some(&b"1"[..]));
 }
 
+/// A request may wait for the core while the role ends in which its connection was accepted and another one begins.
+#[test]
+fn a_request_of_an_earlier_role_is_not_taken_up() {
+    let mut member = Member::learner();
+    let lane = client(&mut member);
+    let late = [1, 2].map(|xid| member.world.receive(lane, &create("/a", "", 0).frame(xid)));
+    let [first, second] = late;
+    member.said();
+    member.want([Action::StopServing]);
+    assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::NotServing));
+    member.follow();
+    member.world.submit(first);
+    member.collect();
+    assert_eq!(member.said(), []);
+    member.want([Action::StopServing]);
+    member.lead();
+    member.world.submit(second);
+    member.collect();
+    assert!(member.proposed().is_empty());
+}
+
 #[test]
 fn pings_of_clients_are_answered_here() {
     let (mut member, lane, _) = learner_and_client();

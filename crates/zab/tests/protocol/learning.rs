@@ -100,6 +100,21 @@ fn the_history_is_durable_before_the_epoch_and_both_before_the_word() {
     assert_eq!(desk.delivered(), [next]);
 }
 
+/// A connection that was given up may still deliver what its former leader had sent.
+#[test]
+fn packets_of_a_former_connection_are_ignored() {
+    let (mut desk, link) = serving();
+    let former = LinkId(link.0 + 2);
+    let zxid = Zxid::new(6, 1);
+    for packet in [proposal(zxid), Packet::Commit { zxid }, Packet::Ping { zxid: LAST }] {
+        desk.packet(former, packet);
+    }
+    desk.handle(Event::LinkDown { link: former });
+    assert_eq!(desk.actions, []);
+    assert_eq!(desk.peer.status().logged, LAST);
+    assert!(matches!(desk.peer.serving(), Some(Serving::Following { epoch: 6, .. })));
+}
+
 #[test]
 fn proposals_are_acknowledged_when_durable_in_order_and_behind_the_history() {
     let (mut desk, link) = promised();
