@@ -453,8 +453,23 @@ impl Drawer<'_> {
             };
             plan.push(Planned { at, fault });
         }
+        plan.extend(self.unstartable());
         plan.sort_by_key(|planned| planned.at);
         plan
+    }
+
+    /// Members that no server could start with. They have a stream of their own.
+    fn unstartable(&self) -> Option<Planned> {
+        const PURPOSE: u64 = 12;
+        let mut random = Random::new(self.shape.seed, PURPOSE);
+        if !random.permille(300) {
+            return None;
+        }
+        let server = random.index(self.shape.servers());
+        let wish = if random.permille(700) { Wish::TwoAddresses(server) } else { Wish::OnlyTls(server) };
+        let (client, asked) = (self.shape.clients - 1, Asked::Any);
+        let at = random.below(self.shape.safety);
+        Some(Planned { at, fault: Fault::Reconfig { client, wish, asked } })
     }
 }
 

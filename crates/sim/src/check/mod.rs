@@ -29,6 +29,7 @@ pub(crate) mod purged_files;
 mod reconfig_answers;
 pub(crate) mod served_age;
 pub(crate) mod session_lease;
+pub(crate) mod startable_configurations;
 mod watches;
 mod zab_acknowledgements;
 mod zab_committed_durability;
