@@ -71,6 +71,8 @@ pub struct Status {
     pub logged: Zxid,
     /// The last transaction of its log that is durable.
     pub durable: Zxid,
+    /// Bytes of transactions in memory, for learners or not delivered yet.
+    pub history_bytes: usize,
     /// The last transaction that is known to be committed.
     pub committed: Zxid,
     /// Whom it learns from: its leader, or a follower that serves observers.
@@ -201,11 +203,6 @@ impl Peer {
         self.member.history.last()
     }
 
-    /// Bytes of transactions in memory: those for learners, and those that are not delivered yet.
-    pub fn history_bytes(&self) -> usize {
-        self.member.history.bytes()
-    }
-
     /// Sends a packet to a learner behind the commit of `after`.
     pub fn answer_learner(&mut self, link: LinkId, after: Zxid, packet: Packet, out: &mut Vec<Action>) {
         if let Role::Leading(leader) = &mut self.role {
@@ -305,6 +302,7 @@ impl Peer {
             current_epoch: self.member.current_epoch,
             logged: self.member.history.last(),
             durable: self.member.disk.durable(),
+            history_bytes: self.member.history.bytes(),
             committed: self.member.committed(),
             learners,
         }

@@ -63,7 +63,8 @@ impl Ensemble {
         let clients: Vec<SocketAddr> = (0..count).map(|index| addresses[3 * index]).collect();
         let ports = (0..count).map(|index| [1, 2].map(|port| addresses[3 * index + port].port())).collect();
         let children = (0..count).map(|_| None).collect();
-        let ensemble = Ensemble { home, clients, children, ports, roles: roles.to_vec(), line: line.to_owned() };
+        let ensemble =
+            Ensemble { home, clients, children, ports, roles: roles.to_vec(), line: line.to_owned() };
         let all: Vec<usize> = (0..count).collect();
         for index in 0..count {
             let data = ensemble.data(index);

@@ -36,10 +36,6 @@ pub trait Membership: Debug + Send {
     fn ask_quorum(&mut self, now_ms: i64, out: &mut Vec<Action>) -> PingNumber;
     /// Whether a quorum has answered this ping, or a later one.
     fn has_answered(&self, ping: PingNumber) -> bool;
-    /// Bytes of transactions in memory.
-    fn history_bytes(&self) -> usize {
-        0
-    }
     /// Whether it looks for a leader, and has a state that could be shown meanwhile.
     fn is_cut_off(&self) -> bool {
         false
@@ -113,10 +109,6 @@ impl Membership for Peer {
 
     fn has_answered(&self, ping: PingNumber) -> bool {
         self.has_answered(ping)
-    }
-
-    fn history_bytes(&self) -> usize {
-        self.history_bytes()
     }
 
     fn is_cut_off(&self) -> bool {

@@ -246,14 +246,6 @@ impl Node {
         }
     }
 
-    /// Bytes of transactions that this member holds in memory for its log, its tree and its learners.
-    pub fn history_bytes(&self) -> usize {
-        match &self.desk.agreement {
-            Agreement::Standalone(_) => 0,
-            Agreement::Member(member) => member.peer.history_bytes(),
-        }
-    }
-
     /// Transactions of the ensemble whose digest was not that of the tree after they were applied.
     pub fn digest_mismatches(&self) -> u64 {
         self.desk.digest_mismatches

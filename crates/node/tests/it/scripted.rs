@@ -120,6 +120,7 @@ impl Membership for Scripted {
     fn status(&self) -> Status {
         let script = self.script();
         Status {
+            history_bytes: 0,
             state: PeerState::Following,
             leader: None,
             accepted_epoch: 1,

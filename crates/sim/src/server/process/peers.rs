@@ -240,7 +240,8 @@ impl Process {
     /// How much is held for learners, and of a leader's transactions.
     pub(super) fn show_memory(&self, core: &mut Core) {
         let limit = core.shape.history_bytes;
-        core.judge.note(check_history(self.server, self.node.history_bytes(), limit));
+        let held = self.node.status().map_or(0, |status| status.history_bytes);
+        core.judge.note(check_history(self.server, held, limit));
         for link in self.links.values() {
             let packets = link.outgoing.iter().map(|waiting| match waiting {
                 Outgoing::Packet { bytes, .. } => bytes.len(),
