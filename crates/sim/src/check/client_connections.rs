@@ -36,7 +36,7 @@ pub(super) fn check_close(judge: &Judge, closing: &Closing) -> Verdict {
         CloseReason::NotServing => closing.role == RoleThen::Ended,
         CloseReason::AheadOfServer => has_seen_later(judge, closing.client, closing.applied),
         CloseReason::Replaced => was_asked_for_elsewhere(judge, closing),
-        CloseReason::AnsweredOutOfOrder => false,
+        CloseReason::AnsweredOutOfOrder | CloseReason::AnswerMismatch => false,
         // The clients read what they ask for, write what the protocol allows, and no limit is set.
         CloseReason::Peer
         | CloseReason::BadFrame
