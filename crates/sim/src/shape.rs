@@ -1,6 +1,7 @@
 //! What a seed draws before a run begins: how large the ensemble is, how fast everything is, what the
 //! clients do, and which faults come how often. Two seeds differ in kind, not only in order.
 
+use zebu_tree::access::TRANSACTION_BYTES_MAX;
 use zebu_zab::LAST_COUNTER;
 
 use crate::client::Kind;
@@ -178,6 +179,9 @@ pub(crate) enum Endurance {
     SlowDisk,
 }
 
+/// Runs with a small limit for transactions, of a thousand.
+const SHORT_TRANSACTIONS_PERMILLE: u64 = 60;
+
 /// Long runs with a disk that cannot keep up, of a thousand. None while a leader keeps a learner whose oldest proposal has
 /// waited for longer than syncLimit: `served_age` and `learner_memory` find that in most of them.
 const SLOW_DISK_PERMILLE: u64 = 0;
@@ -216,6 +220,8 @@ pub(crate) struct Shape {
     /// Faults per server and second, times a thousand.
     pub(crate) fault_rate: u64,
     pub(crate) fault_weights: Vec<u64>,
+    /// The longest transaction.
+    pub(crate) transaction_bytes_max: usize,
     /// What happens in a long run, if this is one.
     pub(crate) endurance: Option<Endurance>,
 }
@@ -248,6 +254,7 @@ impl Shape {
             safety: random.between(30, 100) * tick_ms * MS,
             fault_rate: if random.permille(80) { 0 } else { random.skewed(100, 3000) },
             fault_weights: draw_faults(&mut random),
+            transaction_bytes_max: TRANSACTION_BYTES_MAX,
             endurance: None,
         };
         if random.permille(250) {
@@ -259,6 +266,7 @@ impl Shape {
         }
         shape.draw_members();
         shape.draw_endurance();
+        shape.draw_transaction_limit();
         shape.make_room_in_attempts();
         shape
     }
@@ -313,6 +321,16 @@ impl Shape {
                     (1 + random.below(groups as u64) as i64, weight)
                 })
                 .collect();
+        }
+    }
+
+    /// Whether transactions are so short that a session with a few ephemeral nodes ends without their names. Drawn apart.
+    fn draw_transaction_limit(&mut self) {
+        const PURPOSE: u64 = 13;
+        let mut random = Random::new(self.seed, PURPOSE);
+        // Configurations are longer than that.
+        if random.permille(SHORT_TRANSACTIONS_PERMILLE) && self.members.is_none() {
+            self.transaction_bytes_max = random.between(250, 800) as usize;
         }
     }
 

@@ -30,6 +30,7 @@ mod reconfig_answers;
 pub(crate) mod served_age;
 pub(crate) mod session_lease;
 pub(crate) mod startable_configurations;
+pub(crate) mod transaction_lengths;
 mod watches;
 mod zab_acknowledgements;
 mod zab_committed_durability;
@@ -84,6 +85,7 @@ pub(crate) struct Limits {
     pub(crate) tick: Time,
     /// Ticks.
     pub(crate) sync_limit: u64,
+    pub(crate) transaction_bytes_max: usize,
     pub(crate) syncs: g10_sync::Across,
 }
 
@@ -138,7 +140,7 @@ impl Judge {
             tick: limits.tick,
             syncs: limits.syncs,
             calls: Vec::new(),
-            ledger: Ledger::new(options, Chronicle::new(first), rights),
+            ledger: Ledger::new(options, Chronicle::new(first), rights, limits.transaction_bytes_max),
             servers: (0..servers).map(|_| ServerView::default()).collect(),
             sessions: BTreeMap::new(),
             requests: BTreeMap::new(),

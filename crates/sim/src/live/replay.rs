@@ -88,7 +88,12 @@ pub fn judge(
 ) -> Result<Judgement, Broken> {
     let clients = records.iter().map(|record| record.client + 1).max().unwrap_or(0);
     // Servers of ZooKeeper are judged as well.
-    let limits = Limits { tick: tick_ms * MS, sync_limit: 0, syncs: Across::OneEpoch };
+    let limits = Limits {
+        tick: tick_ms * MS,
+        sync_limit: 0,
+        transaction_bytes_max: usize::MAX,
+        syncs: Across::OneEpoch,
+    };
     let mut replay = Replay {
         judge: Judge::new(List::default(), Rights::default(), 0, clients, limits, tree_options()),
         history,

@@ -131,7 +131,9 @@ pub(crate) fn start(
     };
     core.judge.servers[server].untrusted = trust == Trust::Untrusted;
     let (dynamic, members_edge) = known_members(server, &disk, &mut opened.tree, clocks, core)?;
-    let replica = Replica::new(opened.tree, Policy::default(), Enforcement::Off, 3);
+    let transaction_bytes_max = core.shape.transaction_bytes_max;
+    let policy = Policy { transaction_bytes_max, ..Policy::default() };
+    let replica = Replica::new(opened.tree, policy, Enforcement::Off, 3);
     let settings = node_settings(server, incarnation, &core.shape);
     let now = clocks.moment(core.now);
     let node = match &epochs {
@@ -468,7 +470,7 @@ fn peer_settings(server: usize, shape: &Shape, dynamic: Option<Dynamic>) -> Peer
         retry_ms: tick_ms / 4,
         history: HistoryLimits { entries: shape.history_entries, bytes: shape.history_bytes },
         window: WINDOW,
-        proposal_bytes_max: 1 << 20,
+        proposal_bytes_max: shape.transaction_bytes_max,
         observing: zebu_zab::Observing::default(),
         last_counter: shape.last_counter,
         dynamic,

@@ -80,7 +80,12 @@ impl World {
             operator: shape.operator(),
             voters_min: shape.members.as_ref().map(|members| members.voters_min),
         };
-        let limits = Limits { tick: shape.tick(), sync_limit: shape.sync_limit, syncs: Across::Leaders };
+        let limits = Limits {
+            tick: shape.tick(),
+            sync_limit: shape.sync_limit,
+            transaction_bytes_max: shape.transaction_bytes_max,
+            syncs: Across::Leaders,
+        };
         let servers = shape.servers();
         let judge = Judge::new(shape.first_list(), rights, servers, shape.clients, limits, tree_options());
         let random = Random::new(shape.seed, 5);
