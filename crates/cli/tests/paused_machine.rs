@@ -4,11 +4,13 @@
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
 mod common;
+#[path = "common/preloaded.rs"]
+mod preloaded;
 #[path = "common/ensemble.rs"]
 mod processes;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -22,15 +24,6 @@ use zebu_testing::{Message, RawClient};
 
 /// Stops of a leader. One that trusts its clock answers with old data in most of them.
 const ROUNDS: u32 = 4;
-
-/// Builds the library that holds the clocks back; `None` if there is no compiler.
-fn slow_clock(directory: &Path) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/common/slow_clock.c");
-    let library = directory.join("slow_clock.so");
-    let compiled =
-        Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).arg("-ldl").status();
-    compiled.is_ok_and(|status| status.success()).then_some(library)
-}
 
 fn signal(ensemble: &Ensemble, index: usize, name: &str) {
     let id = ensemble.children[index].as_ref().unwrap().id();
@@ -81,10 +74,7 @@ fn synced_data(client: &mut RawClient) -> Option<Vec<u8>> {
 #[test]
 fn a_leader_that_stood_still_with_its_clock_answers_no_sync_with_old_data() {
     let directory = TempDir::new().unwrap();
-    let Some(library) = slow_clock(directory.path()) else {
-        eprintln!("skipped: there is no C compiler (cc) to build the library that holds clocks back");
-        return;
-    };
+    let Some(library) = preloaded::build("slow_clock.c", directory.path()) else { return };
     let ensemble = Ensemble::start_preloaded(3, "initLimit=20\nsyncLimit=2", Some(library));
     for round in 0..ROUNDS {
         let leader = ensemble.await_leader(3);

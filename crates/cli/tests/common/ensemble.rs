@@ -24,12 +24,13 @@ pub(crate) struct Ensemble {
     pub(crate) home: TempDir,
     pub(crate) clients: Vec<SocketAddr>,
     pub(crate) children: Vec<Option<Child>>,
-    /// Quorum port and election port of each.
-    pub(crate) ports: Vec<[u16; 2]>,
-    /// Lines that every configuration has.
-    line: String,
     /// A library that is loaded before all others, which finds its server's own file by [`PRELOADED_FILE`].
     preloaded: Option<PathBuf>,
+    /// Quorum port and election port of each.
+    pub(crate) ports: Vec<[u16; 2]>,
+    roles: Vec<&'static str>,
+    /// Lines that every configuration has.
+    line: String,
 }
 
 impl Ensemble {
@@ -49,8 +50,21 @@ impl Ensemble {
         ensemble
     }
 
+    /// Servers with these roles; `line` is added to every file.
+    pub(crate) fn start_as(roles: &[&'static str], line: &str) -> Ensemble {
+        let count = roles.len();
+        let mut ensemble = Ensemble::prepare_as(roles, line);
+        (0..count).for_each(|index| ensemble.run(index));
+        ensemble
+    }
+
     /// Directories and configurations, of which each lists all; no server runs.
     pub(crate) fn prepare(count: usize, line: &str) -> Ensemble {
+        Ensemble::prepare_as(&vec!["participant"; count], line)
+    }
+
+    fn prepare_as(roles: &[&'static str], line: &str) -> Ensemble {
+        let count = roles.len();
         let home = TempDir::new().unwrap();
         let mut addresses = Vec::new();
         while addresses.len() < 3 * count {
@@ -62,7 +76,8 @@ impl Ensemble {
         let clients: Vec<SocketAddr> = (0..count).map(|index| addresses[3 * index]).collect();
         let ports = (0..count).map(|index| [1, 2].map(|port| addresses[3 * index + port].port())).collect();
         let children = (0..count).map(|_| None).collect();
-        let ensemble = Ensemble { home, clients, children, ports, line: line.to_owned(), preloaded: None };
+        let (roles, line) = (roles.to_vec(), line.to_owned());
+        let ensemble = Ensemble { home, clients, children, preloaded: None, ports, roles, line };
         let all: Vec<usize> = (0..count).collect();
         for index in 0..count {
             let data = ensemble.data(index);
@@ -79,7 +94,8 @@ impl Ensemble {
             .iter()
             .map(|&index| {
                 let [quorum, election] = self.ports[index];
-                format!("server.{}=127.0.0.1:{quorum}:{election}\n", index + 1)
+                let role = self.roles[index];
+                format!("server.{}=127.0.0.1:{quorum}:{election}:{role}\n", index + 1)
             })
             .collect();
         let text = format!(

@@ -167,6 +167,10 @@ impl Desk {
 
     /// Whoever waits for this will get no answer: the connection is closed, and the client asks elsewhere.
     pub(crate) fn give_up(&mut self, origin: Origin, lanes: &mut impl Lanes) {
+        self.give_up_because(CloseReason::NotServing, origin, lanes);
+    }
+
+    pub(crate) fn give_up_because(&mut self, reason: CloseReason, origin: Origin, lanes: &mut impl Lanes) {
         let lane = match origin {
             Origin::Request { lane, .. } => {
                 self.answered += 1;
@@ -175,6 +179,6 @@ impl Desk {
             Origin::Connect { lane, .. } => lane,
             Origin::Nobody => return,
         };
-        lanes.with(lane, |lane| lane.close(CloseReason::NotServing));
+        lanes.with(lane, |lane| lane.close(reason));
     }
 }

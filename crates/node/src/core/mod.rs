@@ -265,6 +265,11 @@ impl Node {
         }
     }
 
+    /// Whether this server leads and takes no more writes, because another one is to lead.
+    pub fn is_handing_over(&self) -> bool {
+        matches!(&self.role, Role::Deciding(_)) && !self.desk.can_confirm()
+    }
+
     /// Whether [`Node::hand_over`] has nothing left to wait for.
     pub fn has_handed_over(&self) -> bool {
         match &self.desk.agreement {

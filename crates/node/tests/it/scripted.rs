@@ -114,6 +114,7 @@ impl Membership for Scripted {
     fn status(&self) -> Status {
         let script = self.script();
         Status {
+            history_bytes: 0,
             state: PeerState::Following,
             leader: None,
             accepted_epoch: 1,
@@ -265,7 +266,8 @@ impl Member {
     }
 
     pub(crate) fn hear_leader(&mut self, packet: Packet) {
-        self.want([Action::FromLeader { packet }]);
+        let after = self.script().committed;
+        self.want([Action::FromLeader { packet, after }]);
     }
 
     pub(crate) fn hear_learner(&mut self, link: LinkId, packet: Packet) {

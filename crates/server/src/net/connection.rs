@@ -201,6 +201,12 @@ impl Connection {
             CloseReason::OutboxFull => {
                 warn!(peer = %self.berth.cell.peer, "closed: the client does not read its replies and events");
             }
+            CloseReason::AnsweredOutOfOrder => {
+                warn!(
+                    peer = %self.berth.cell.peer,
+                    "closed: the leader answered a later request of the client first; please report this"
+                );
+            }
             CloseReason::AnswerMismatch => {
                 warn!(peer = %self.berth.cell.peer, "closed: the leader's answer belongs to another request");
             }
