@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use tracing::info;
-use zebu_node::{AfterAppend, CommitError, DiskOrder, Event, Node, Order};
+use tracing::{info, warn};
+use zebu_node::{AfterAppend, CommitError, DiskOrder, Event, Node, Notice, Order};
 use zebu_storage::Directories;
 
 use crate::core_seat::{Next, Rounds};
@@ -15,6 +15,7 @@ use crate::peers::Peers;
 use crate::post::Post;
 use crate::shared::{Shared, Standing};
 use crate::snapshotter::SnapshotHandle;
+use crate::vital::PartFailure;
 
 /// How long a member that stops tries to hand over.
 const HAND_OVER_MAX_MS: i64 = 1000;
@@ -25,6 +26,9 @@ pub(crate) enum CoreFailure {
     /// The log cannot be written.
     #[error(transparent)]
     Disk(#[from] DiskFailure),
+    /// A thread or task that the server needs has panicked.
+    #[error(transparent)]
+    Part(#[from] PartFailure),
     /// What was decided cannot be applied.
     #[error(transparent)]
     Commit(#[from] CommitError),
@@ -116,7 +120,21 @@ impl Core {
         self.commit_all()?;
         self.log();
         self.carry_out();
+        self.report_notices();
         Ok(())
+    }
+
+    fn report_notices(&mut self) {
+        for notice in self.node.take_notices() {
+            match notice {
+                Notice::TransactionTooLong { session, bytes, bytes_max } => {
+                    warn!(%session, bytes, bytes_max, "a request was refused: its transaction would be too long");
+                }
+                Notice::UnlistedEnd { session } => {
+                    info!(%session, "a session ends without a list of its ephemeral nodes: it would be too long");
+                }
+            }
+        }
     }
 
     /// Whether nothing is left to be done by a server that stops. One that cannot hand over is not waited for
@@ -183,6 +201,7 @@ impl Core {
                 self.hear();
             }
             Urgent::DiskFailed(failure) => return Err(failure.into()),
+            Urgent::PartFailed(failure) => return Err(failure.into()),
             Urgent::Sessions(reply) => {
                 let status = self.node.status();
                 let report = SessionsReport {

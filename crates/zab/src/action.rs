@@ -187,10 +187,12 @@ pub enum Action {
         link: LinkId,
     },
     /// The leader said something that is not agreement's business: a ping, an answer about a session, the end
-    /// of a sync.
+    /// of a sync. It stands directly behind the [`Action::Deliver`] of `after`.
     FromLeader {
         /// What.
         packet: Packet,
+        /// The last transaction that the leader committed before it.
+        after: Zxid,
     },
 }
 
@@ -207,8 +209,15 @@ pub enum CloseReason {
     Silent,
     /// The other side has a newer connection.
     Replaced,
-    /// The other side is in no configuration.
-    UnknownServer(ServerId),
+    /// The other side says that it is this server.
+    OwnId(ServerId),
+    /// The other side is not in the configuration, and as many as may learn from one server do already.
+    TooManyUnlisted {
+        /// Who it is.
+        server: ServerId,
+        /// How many may be there.
+        limit: usize,
+    },
     /// The other side knows a later history than this leader.
     AheadOfLeader {
         /// Its last transaction.
@@ -262,8 +271,15 @@ impl fmt::Display for CloseReason {
             CloseReason::NotFollowing => write!(f, "this server serves no observers: it follows nobody"),
             CloseReason::Silent => write!(f, "nothing was heard for too long"),
             CloseReason::Replaced => write!(f, "the same server has connected again"),
-            CloseReason::UnknownServer(server) => {
-                write!(f, "server {} is not in the configuration", server.0)
+            CloseReason::OwnId(server) => {
+                write!(f, "it has the id of this server, {}; each server needs its own in myid", server.0)
+            }
+            CloseReason::TooManyUnlisted { server, limit } => {
+                write!(
+                    f,
+                    "server {} is not in the configuration, and {limit} such servers are served already",
+                    server.0
+                )
             }
             CloseReason::AheadOfLeader { last, current_epoch } => {
                 write!(f, "it has a later history (epoch {current_epoch}, {last}) than this leader")

@@ -8,7 +8,7 @@ use zebu_proto::{ServerId, Zxid};
 use crate::action::{Action, CloseReason, Serving};
 use crate::election::{self, Decision, Elector};
 use crate::entry::Entry;
-use crate::event::{Event, LinkId, PingNumber};
+use crate::event::{Event, LinkId, LogRead, PingNumber};
 use crate::leader::Leader;
 use crate::learner::{Learner, Start, Targets, mixed};
 use crate::member::Member;
@@ -71,6 +71,8 @@ pub struct Status {
     pub logged: Zxid,
     /// The last transaction of its log that is durable.
     pub durable: Zxid,
+    /// Bytes of transactions in memory, for learners or not delivered yet.
+    pub history_bytes: usize,
     /// The last transaction that is known to be committed.
     pub committed: Zxid,
     /// Whom it learns from: its leader, or a follower that serves observers.
@@ -108,6 +110,9 @@ impl Peer {
     pub fn handle(&mut self, event: Event, now_ms: i64, out: &mut Vec<Action>) {
         if let Event::Persisted { io } = event {
             self.member.persisted(io, out);
+        }
+        if let Event::LogRead { read: LogRead::Entries(entries), .. } = &event {
+            entries.iter().for_each(|entry| self.member.note_length(entry));
         }
         if let Event::TruncateRefused { io } = event {
             self.member.disk.persisted(io);
@@ -300,6 +305,7 @@ impl Peer {
             current_epoch: self.member.current_epoch,
             logged: self.member.history.last(),
             durable: self.member.disk.durable(),
+            history_bytes: self.member.history.bytes(),
             committed: self.member.committed(),
             learners,
         }
@@ -468,6 +474,7 @@ impl Peer {
         // What a leader has only spoken of, and what is not in the log, a restart would not know either.
         self.member.forget_pending_behind(self.member.history.last());
         self.member.forget_announced();
+        self.member.forget_answers();
         self.role = match (self.stopping, end.pause) {
             (Stopping::Asked, _) => Role::Retired,
             (Stopping::No, Pause::None) => Role::Settling { until_ms: now_ms + wait_ms, lost },

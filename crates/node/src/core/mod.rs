@@ -13,7 +13,7 @@ mod role;
 
 pub use batch::{AfterAppend, LogBatch};
 pub(crate) use batch::{BatchBuilder, Snapshots};
-pub(crate) use desk::{Certainty, Desk};
+pub(crate) use desk::Desk;
 pub use error::CommitError;
 pub(crate) use reply::{answer_sync, answer_write};
 pub(crate) use role::Role;
@@ -27,6 +27,7 @@ use crate::clock::Moment;
 use crate::deciding::Decider;
 use crate::ensemble::Order;
 use crate::lane::{CloseReason, LaneId, Lanes, Upstream};
+use crate::notice::Notice;
 use crate::receive::Submission;
 use crate::replica::Replica;
 use crate::session::TrackerReport;
@@ -251,12 +252,22 @@ impl Node {
         self.desk.digest_mismatches
     }
 
+    /// What an operator should read about since the last call.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        self.desk.notices.take()
+    }
+
     /// Leads no longer: what was proposed is finished, then the others choose again. For a server that stops.
     pub fn hand_over(&mut self, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
         if let Some(member) = self.desk.member() {
             member.peer.hand_over(now.monotonic_ms, &mut member.wanted);
             self.settle(replica, lanes, now);
         }
+    }
+
+    /// Whether this server leads and takes no more writes, because another one is to lead.
+    pub fn is_handing_over(&self) -> bool {
+        matches!(&self.role, Role::Deciding(_)) && !self.desk.can_confirm()
     }
 
     /// Whether [`Node::hand_over`] has nothing left to wait for.

@@ -13,14 +13,15 @@ mod waiting;
 use std::collections::VecDeque;
 
 use zebu_proto::client::WriteRequest;
-use zebu_proto::txn::{TxnEntry, TxnHeader};
+use zebu_proto::txn::{Txn, TxnEntry, TxnHeader};
 use zebu_proto::{ErrorCode, SessionId, Zxid};
 use zebu_tree::{Credentials, Overlay, PrepareContext};
 
 use crate::agreement::{Origin, Proposal};
 use crate::clock::Moment;
-use crate::core::{Certainty, Desk};
+use crate::core::Desk;
 use crate::lane::{LaneId, LaneSession, Lanes, Upstream};
+use crate::notice::Notice;
 use crate::receive::{Demand, Submission};
 use crate::replica::Replica;
 use crate::session::{EndedSessions, LocalSessions, Owner, SessionTracker, TrackerReport, Turn};
@@ -167,7 +168,7 @@ impl Decider {
         now: Moment,
     ) {
         let doubt = match submission.demand {
-            Demand::Sync => desk.doubt(Certainty::Recently, now),
+            Demand::Sync => desk.doubt(now),
             Demand::Write(_) => None,
         };
         if doubt.is_some() || self.held.holds(Source::Lane(submission.lane)) {
@@ -247,6 +248,13 @@ impl Decider {
             reconfig: reconfig::judge(desk, &request, zxid),
         };
         let prepared = replica.tree.prepare(&mut self.overlay, request, &context);
+        if let Some(bytes) = prepared.refused_bytes {
+            let bytes_max = replica.policy.transaction_bytes_max;
+            desk.notices.push(Notice::TransactionTooLong { session, bytes, bytes_max });
+        }
+        if matches!(prepared.txn, Txn::CloseSession(None)) {
+            desk.notices.push(Notice::UnlistedEnd { session });
+        }
         let entry = TxnEntry { header, txn: prepared.txn, digest: prepared.digest };
         desk.agreement.propose(&entry, &mut desk.batch, now);
         self.in_flight.push_back(Proposal { entry, origin });

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use zebu_proto::quorum::election::ADDRESS_BYTES_MAX;
 use zebu_zab::membership::Addresses;
 
 use super::dial;
+use super::unlisted::Unlisted;
 use crate::config::ServerConfig;
 use crate::config::membership::{Member, PeerAddress};
 use crate::host_address::with_port;
@@ -29,6 +31,8 @@ pub(super) struct AddressBook {
     members: Mutex<BTreeMap<ServerId, Vec<PeerAddress>>>,
     /// Where they are if what is proposed was decided meanwhile.
     proposed: Mutex<BTreeMap<ServerId, Vec<PeerAddress>>>,
+    /// Where servers are that have called and are not in a list that never changes.
+    unlisted: Mutex<Unlisted>,
     interfaces: Interfaces,
     /// How many of its addresses this server announces.
     announced: Addresses,
@@ -46,6 +50,7 @@ impl AddressBook {
             own: Mutex::default(),
             members: Mutex::default(),
             proposed: Mutex::default(),
+            unlisted: Mutex::default(),
             interfaces: Interfaces::of(config),
             announced: membership.peers.addresses,
             observer_master_port: membership.observers.master_port,
@@ -85,6 +90,24 @@ impl AddressBook {
         true
     }
 
+    /// Whether a server is a member, or may become one.
+    pub(super) fn is_listed(&self, server: ServerId) -> bool {
+        locked(&self.members).contains_key(&server) || locked(&self.proposed).contains_key(&server)
+    }
+
+    /// Notes a server that is not in the list, which never changes. Returns `false` if there are too many.
+    pub(super) fn meet_unlisted(&self, server: ServerId, from: IpAddr, announced: &[Box<str>]) -> bool {
+        locked(&self.unlisted).meet(server, from, announced)
+    }
+
+    pub(super) fn is_unlisted(&self, server: ServerId) -> bool {
+        locked(&self.unlisted).contains(server)
+    }
+
+    pub(super) fn forget_unlisted(&self, server: ServerId) {
+        locked(&self.unlisted).forget(server);
+    }
+
     pub(super) fn others(&self) -> Vec<ServerId> {
         let mut all: BTreeSet<ServerId> = locked(&self.members).keys().copied().collect();
         all.extend(locked(&self.proposed).keys());
@@ -92,9 +115,9 @@ impl AddressBook {
         all.into_iter().collect()
     }
 
-    /// Whether a server is a member, or may become one.
+    /// Whether a server is one of those that may connect. Their number is bounded.
     pub(super) fn knows(&self, server: ServerId) -> bool {
-        locked(&self.members).contains_key(&server) || locked(&self.proposed).contains_key(&server)
+        self.is_listed(server) || self.is_unlisted(server)
     }
 
     /// Where this server listens; nowhere if a port has no number.
@@ -137,6 +160,9 @@ impl AddressBook {
     pub(super) async fn connect(&self, to: ServerId, port: PeerPort) -> io::Result<TcpStream> {
         let mut addresses = locked(&self.members).get(&to).cloned().unwrap_or_default();
         addresses.extend(locked(&self.proposed).get(&to).cloned().unwrap_or_default());
+        if addresses.is_empty() {
+            addresses = locked(&self.unlisted).find(to);
+        }
         let mut places: Vec<(String, u16)> = Vec::new();
         for address in addresses {
             let place = (address.host.clone(), self.number(&address, port));

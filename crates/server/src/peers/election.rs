@@ -14,7 +14,7 @@ use tokio::net::tcp::OwnedReadHalf;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 use zebu_proto::quorum::election::{ADDRESS_BYTES_MAX, NOTIFICATION_BYTES_MAX};
 use zebu_proto::quorum::{InitialMessage, Notification, PeerState};
 use zebu_proto::{Reader, ServerId};
@@ -25,6 +25,7 @@ use super::arrivals::{Arrival, Arrivals};
 use super::dial::{KeepAlive, prepare_for_election};
 use super::silence::Silence;
 use super::unidentified::Unidentified;
+use super::unlisted::OwnListing;
 use crate::inbox::Urgent;
 use crate::peer_ports::PeerPort;
 use crate::shared::Shared;
@@ -115,7 +116,7 @@ impl Roster {
     }
 
     /// Begins to talk to a server, if that has not begun yet.
-    fn add(&self, id: ServerId) -> Arc<Correspondent> {
+    fn add(self: &Arc<Self>, id: ServerId) -> Arc<Correspondent> {
         let mut correspondents = self.correspondents();
         if let Some(correspondent) = correspondents.get(&id) {
             return correspondent.clone();
@@ -134,17 +135,51 @@ impl Roster {
             book: self.book.clone(),
             keep_alive: self.keep_alive,
         };
-        tokio::spawn(desk.run());
+        let roster = self.clone();
+        tokio::spawn(async move {
+            desk.run().await;
+            roster.ended(id);
+        });
         correspondent
     }
 
-    /// Who connects and is no member is heard only where members may change: it may become one.
-    fn admit(&self, id: ServerId, addresses: &[Box<str>]) -> Option<Arc<Correspondent>> {
-        let known = self.find(id);
-        if known.is_some() || !self.shared.config.reconfig_enabled || id == self.book.me {
-            return known;
+    /// A conversation has ended. A server that is not in the configuration takes no place any more.
+    fn ended(&self, id: ServerId) {
+        if self.book.is_unlisted(id) {
+            self.correspondents().remove(&id);
+            self.book.forget_unlisted(id);
         }
-        self.book.meet(id, addresses).then(|| self.add(id))
+    }
+
+    /// A server that is no member may become one, by a `reconfig` or by restarts with another list. Where lists never
+    /// change while servers run, it is called back only where it came from.
+    fn admit(
+        self: &Arc<Self>,
+        id: ServerId,
+        addresses: &[Box<str>],
+        from: SocketAddr,
+    ) -> Option<Arc<Correspondent>> {
+        if id == self.book.me {
+            return None;
+        }
+        if self.book.is_listed(id) {
+            return self.find(id);
+        }
+        if self.shared.config.reconfig_enabled {
+            return self.book.meet(id, addresses).then(|| self.add(id));
+        }
+        let is_new = !self.book.is_unlisted(id);
+        if !self.book.meet_unlisted(id, from.ip(), addresses) {
+            return None;
+        }
+        if is_new {
+            info!(
+                %from,
+                server = id.0,
+                "a server that is not in the configuration takes part in elections; its votes do not count here"
+            );
+        }
+        Some(self.add(id))
     }
 }
 
@@ -226,9 +261,15 @@ impl Desk {
             };
             match self.converse(stream).await {
                 Ended::Dismissed => return,
+                Ended::Lost if self.book.is_unlisted(self.id) => return,
                 Ended::Lost => sleep(RETRY).await,
                 Ended::Replaced(stream) => next = Some(stream),
-                Ended::CallBack => next = self.call().await,
+                Ended::CallBack => {
+                    next = self.call().await;
+                    if next.is_none() && self.book.is_unlisted(self.id) {
+                        return;
+                    }
+                }
             }
         }
     }
@@ -250,6 +291,9 @@ impl Desk {
             }
             if let Some(stream) = self.call().await {
                 return Some(stream);
+            }
+            if self.book.is_unlisted(self.id) {
+                return None;
             }
             // The member answers with a call of its own if its id is the larger one.
             tokio::select! {
@@ -283,6 +327,11 @@ impl Desk {
                 None
             }
         }
+    }
+
+    /// Where the list never changes while servers run, both sides should have the same one.
+    fn own_listing(&self) -> Option<OwnListing> {
+        (!self.shared.config.reconfig_enabled).then(|| OwnListing::new(self.book.me, self.id))
     }
 
     async fn converse(&self, stream: TcpStream) -> Ended {
@@ -349,6 +398,7 @@ impl Desk {
     /// Takes votes from a connection until it ends.
     async fn listen(&self, mut reader: OwnedReadHalf, heard: &AtomicBool) -> io::Result<()> {
         let from = self.id;
+        let mut listing = self.own_listing();
         loop {
             let length = reader.read_i32().await?;
             let length =
@@ -360,6 +410,9 @@ impl Desk {
             heard.store(true, Relaxed);
             match Notification::decode(&payload) {
                 Ok(notification) => {
+                    if let Some(listing) = &mut listing {
+                        listing.look_at(&notification);
+                    }
                     self.shared.inbox.push_urgent(Urgent::Vote { from, notification, permit });
                 }
                 Err(error) => debug!(server = from.0, %error, "a vote that cannot be read is ignored"),
@@ -405,8 +458,13 @@ async fn welcome(number: u64, stream: TcpStream, from: SocketAddr, roster: Arc<R
         return;
     };
     let server = message.server;
-    match roster.admit(server, &message.addresses) {
-        None => warn!(%from, server = server.0, "a server that is not in the configuration was refused"),
+    match roster.admit(server, &message.addresses, from) {
+        None => warn!(
+            %from,
+            server = server.0,
+            "a server on the election port was refused: it has the id of this server, or too many that are not in the \
+             configuration are there"
+        ),
         Some(member) => {
             // The desk may have been dismissed; then the server comes again.
             member.arrivals.push(if server > roster.book.me {

@@ -101,6 +101,10 @@ impl Links {
         });
     }
 
+    pub(super) fn book(&self) -> &AddressBook {
+        &self.book
+    }
+
     pub(super) fn metrics(&self) -> &Metrics {
         &self.shared.metrics
     }

@@ -5,6 +5,7 @@ mod acceptor;
 mod address_book;
 mod arrivals;
 mod behind_state;
+mod close_report;
 mod dial;
 mod election;
 mod link;
@@ -16,15 +17,16 @@ mod sync_report;
 #[cfg(test)]
 mod tests;
 mod unidentified;
+mod unlisted;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tracing::{debug, warn};
+use tracing::warn;
 use zebu_node::Order;
 use zebu_proto::Zxid;
-use zebu_storage::{Directories, FileDisk, read_after};
+use zebu_storage::{Directories, FileDisk, LogEntry, read_after};
 use zebu_tree::Tree;
 use zebu_zab::{Configuration, Door, Entry, Event, LinkId, LogRead, Serving};
 
@@ -132,7 +134,7 @@ impl Peers {
                 self.links.send(link, packet);
             }
             Order::Close { link, reason } => {
-                debug!(link = link.0, %reason, "a link to another member is closed");
+                close_report::closed(link, &reason);
                 self.links.close(link);
             }
             Order::StreamSnapshot { link, .. } => self.links.stream(link),
@@ -167,7 +169,10 @@ impl Peers {
         self.runtime.spawn_blocking(move || {
             let read = match read_after(&FileDisk, &directories, after, up_to, READ_LOG_BYTES) {
                 Ok(Some(entries)) if !entries.is_empty() => LogRead::Entries(
-                    entries.into_iter().map(|entry| Entry { zxid: entry.zxid, bytes: entry.bytes }).collect(),
+                    report_oversize(entries, shared.config.limits.transaction_bytes_max())
+                        .into_iter()
+                        .map(|entry| Entry { zxid: entry.zxid, bytes: entry.bytes })
+                        .collect(),
                 ),
                 Ok(_) => LogRead::Unavailable,
                 Err(error) => {
@@ -183,4 +188,13 @@ impl Peers {
     pub(crate) fn take_received(&self, link: LinkId) -> Option<Tree> {
         self.links.take_received(link)
     }
+}
+
+/// Says that the log holds transactions that other servers may be unable to read.
+fn report_oversize(entries: Vec<LogEntry>, limit: usize) -> Vec<LogEntry> {
+    for entry in entries.iter().filter(|entry| entry.bytes.len() > limit) {
+        let (zxid, length) = (entry.zxid, entry.bytes.len());
+        warn!(%zxid, length, limit, "a logged transaction is too long for other servers; learners get a snapshot");
+    }
+    entries
 }

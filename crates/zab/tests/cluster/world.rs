@@ -129,6 +129,7 @@ impl World {
             retry_ms: 30,
             history: HistoryLimits { entries, bytes: 1 << 20 },
             window: 2000,
+            proposal_bytes_max: 1 << 20,
             observing: plan.observing,
             last_counter: zebu_zab::LAST_COUNTER,
             dynamic: None,
@@ -476,7 +477,7 @@ impl World {
                 let running = self.servers.get_mut(&id).unwrap().running.as_mut().unwrap();
                 running.unwritten = Some(*configuration);
             }
-            Action::FromLeader { packet } => {
+            Action::FromLeader { packet, .. } => {
                 if let Packet::Ping { zxid } = packet {
                     let running = self.servers.get_mut(&id).unwrap().running.as_mut().unwrap();
                     let mut out = Vec::new();

@@ -143,7 +143,8 @@ fn requests_go_to_the_leader_and_answers_to_who_asked() {
     // What is decided before an answer reaches the observer before it.
     desk.packet(link, proposal(Zxid::new(6, 1)));
     desk.packet(link, Packet::Sync);
-    assert!(desk.actions.contains(&Action::FromLeader { packet: Packet::Sync }), "the first one was its own");
+    let is_own = |action: &Action| matches!(action, Action::FromLeader { packet: Packet::Sync, .. });
+    assert!(desk.actions.iter().any(is_own), "the first one was its own");
     desk.actions.clear();
     desk.packet(link, Packet::Commit { zxid: Zxid::new(6, 1) });
     desk.packet(link, Packet::Sync);
@@ -190,7 +191,11 @@ fn who_is_no_observer_or_breaks_the_rules_is_closed() {
     let (mut desk, _) = follower();
     let follows = crate::desk::follower_info(1, 5);
     assert_eq!(closed(&mut desk, &[follows]), out_of_place("the greeting", "FOLLOWERINFO"));
-    assert_eq!(closed(&mut desk, &[observer_info(1, 0)]), Some(CloseReason::UnknownServer(ServerId(1))));
+    assert_eq!(
+        closed(&mut desk, &[observer_info(crate::desk::ME.0, 0)]),
+        Some(CloseReason::OwnId(crate::desk::ME))
+    );
+    assert_eq!(closed(&mut desk, &[observer_info(77, 0)]), None, "it is not listed here");
     assert_eq!(closed(&mut desk, &[observer_info(9, 5)]), Some(CloseReason::NewerConfig(5)));
     let early = Packet::AckEpoch { last: LAST, current_epoch: 5 };
     assert_eq!(closed(&mut desk, &[early]), out_of_place("the greeting", "ACKEPOCH"));
