@@ -274,6 +274,8 @@ async fn a_term_is_given_up_once() {
     assert_eq!(soon(first.lost()).await, LossReason::Released);
     let second = soon(latch.lead()).await.expect("leads again");
     assert!(second.token() > first.token());
+    // The very next place in the line: no term has come and gone in between.
+    assert!(second.path().ends_with("latch-0000000001"), "{}", second.path());
     for _ in 0..5 {
         one.sync("/").await.expect("synced");
     }
