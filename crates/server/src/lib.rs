@@ -33,6 +33,7 @@ mod shared;
 mod shedding;
 mod snapshotter;
 mod threads;
+mod vital;
 mod words;
 
 pub use open_files::raise_limit;

@@ -16,11 +16,16 @@ use zebu_testing::{four_letter, port};
 /// How long an ensemble may take to get somewhere. Far more than it needs: it decides nothing.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Names the file that a preloaded library works with.
+pub(crate) const PRELOADED_FILE: &str = "ZEBU_TEST_PRELOADED_FILE";
+
 /// Servers as processes, on one machine.
 pub(crate) struct Ensemble {
     pub(crate) home: TempDir,
     pub(crate) clients: Vec<SocketAddr>,
     pub(crate) children: Vec<Option<Child>>,
+    /// A library that is loaded before all others, which finds its server's own file by [`PRELOADED_FILE`].
+    preloaded: Option<PathBuf>,
     /// Quorum port and election port of each.
     pub(crate) ports: Vec<[u16; 2]>,
     roles: Vec<&'static str>,
@@ -34,7 +39,15 @@ impl Ensemble {
     }
 
     pub(crate) fn start_with(count: usize, line: &str) -> Ensemble {
-        Ensemble::start_as(&vec!["participant"; count], line)
+        Ensemble::start_preloaded(count, line, None)
+    }
+
+    /// With a library that is loaded into the servers before all others.
+    pub(crate) fn start_preloaded(count: usize, line: &str, preloaded: Option<PathBuf>) -> Ensemble {
+        let mut ensemble = Ensemble::prepare(count, line);
+        ensemble.preloaded = preloaded;
+        (0..count).for_each(|index| ensemble.run(index));
+        ensemble
     }
 
     /// Servers with these roles; `line` is added to every file.
@@ -63,8 +76,8 @@ impl Ensemble {
         let clients: Vec<SocketAddr> = (0..count).map(|index| addresses[3 * index]).collect();
         let ports = (0..count).map(|index| [1, 2].map(|port| addresses[3 * index + port].port())).collect();
         let children = (0..count).map(|_| None).collect();
-        let ensemble =
-            Ensemble { home, clients, children, ports, roles: roles.to_vec(), line: line.to_owned() };
+        let (roles, line) = (roles.to_vec(), line.to_owned());
+        let ensemble = Ensemble { home, clients, children, preloaded: None, ports, roles, line };
         let all: Vec<usize> = (0..count).collect();
         for index in 0..count {
             let data = ensemble.data(index);
@@ -101,7 +114,11 @@ impl Ensemble {
 
     pub(crate) fn run(&mut self, index: usize) {
         let log = fs::File::create(self.home.path().join(format!("log{index}"))).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_zebu"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
+        if let Some(library) = &self.preloaded {
+            command.env("LD_PRELOAD", library).env(PRELOADED_FILE, self.preloaded_file(index));
+        }
+        let child = command
             .arg("serve")
             .arg(self.home.path().join(format!("zoo{index}.cfg")))
             .stdout(Stdio::null())
@@ -109,6 +126,10 @@ impl Ensemble {
             .spawn()
             .unwrap();
         self.children[index] = Some(child);
+    }
+
+    pub(crate) fn preloaded_file(&self, index: usize) -> PathBuf {
+        self.home.path().join(format!("preloaded{index}"))
     }
 
     pub(crate) fn kill(&mut self, index: usize) {

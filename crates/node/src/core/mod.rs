@@ -13,7 +13,7 @@ mod role;
 
 pub use batch::{AfterAppend, LogBatch};
 pub(crate) use batch::{BatchBuilder, Snapshots};
-pub(crate) use desk::{Certainty, Desk};
+pub(crate) use desk::Desk;
 pub use error::CommitError;
 pub(crate) use reply::{answer_sync, answer_write};
 pub(crate) use role::Role;

@@ -48,7 +48,7 @@ impl Learner {
     ) {
         match packet {
             Packet::Ping { zxid } => {
-                let touched = self.take_touched(lanes);
+                let touched = self.take_touched(desk.settings.tick_ms, lanes, now);
                 tell(desk, Packet::PingReply { zxid, touched });
             }
             Packet::Sync => {

@@ -42,8 +42,6 @@ pub(crate) struct Script {
     pub(crate) asked: u64,
     /// The last one that a quorum has answered; `None` if one always has.
     pub(crate) answered: Option<u64>,
-    /// When a quorum was last heard of.
-    pub(crate) quorum_ms: Option<i64>,
     io: u64,
 }
 
@@ -97,10 +95,6 @@ impl Membership for Scripted {
 
     fn has_handed_over(&self) -> bool {
         true
-    }
-
-    fn has_quorum_since(&self, since_ms: i64) -> bool {
-        self.script().quorum_ms.is_none_or(|quorum_ms| quorum_ms >= since_ms)
     }
 
     fn ask_quorum(&mut self, _: i64, _: &mut Vec<Action>) -> PingNumber {

@@ -351,7 +351,13 @@ impl Connection {
         if let Some(head) = bytes.first_chunk::<LENGTH_SIZE>()
             && let Some(word) = Word::from_bytes(*head)
         {
-            self.berth.cell.lock().count_received();
+            let counted = {
+                let mut lane = self.berth.cell.lock();
+                lane.count_received();
+                lane.sent(0)
+            };
+            // The answer shows it.
+            self.berth.shared.stats.add(&counted);
             self.stage = Stage::Word(word);
             return LENGTH_SIZE;
         }
