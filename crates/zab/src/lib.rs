@@ -18,6 +18,7 @@ mod peer;
 pub mod quorum;
 mod role_end;
 mod settings;
+mod status;
 mod teaching;
 mod volatile;
 mod wanted;
@@ -28,9 +29,10 @@ pub use entry::Entry;
 pub use event::{Event, IoId, LinkId, LogRead, PingNumber};
 pub use membership::Configuration;
 pub use observing::{ObserverLog, ObserverMasters, Observing};
-pub use peer::{LearnerStatus, Peer, Status};
+pub use peer::Peer;
 pub use quorum::{HierarchyError, QuorumRule};
 pub use settings::{Dynamic, HistoryLimits, LAST_COUNTER, PeerSettings, Recovered, Trust};
+pub use status::{LearnerStatus, Status};
 
 use zebu_proto::quorum::Packet;
 

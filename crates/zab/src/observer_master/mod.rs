@@ -14,7 +14,7 @@ use crate::action::{Action, CloseReason};
 use crate::event::{Event, LinkId};
 use crate::member::Member;
 use crate::packet_name::packet_name;
-use crate::peer::LearnerStatus;
+use crate::status::LearnerStatus;
 use crate::teaching::{Course, LearnerLink, LearnerStep, Phase};
 use relay::Relay;
 

@@ -9,7 +9,7 @@ use zebu_proto::{ServerId, Zxid};
 use super::pings::Pings;
 use crate::entry::Entry;
 use crate::event::LinkId;
-use crate::peer::LearnerStatus;
+use crate::status::LearnerStatus;
 
 /// Follower or observer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
