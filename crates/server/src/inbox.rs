@@ -19,6 +19,9 @@ use crate::disk::DiskFailure;
 /// Events of other members that may wait for the core before the network is read on.
 const URGENT_MAX: usize = 10_000;
 
+/// Bytes of their packets, likewise.
+const URGENT_BYTES_MAX: usize = 4 << 20;
+
 /// What is looked at before any client.
 #[derive(Debug)]
 pub(crate) enum Urgent {
@@ -62,7 +65,15 @@ pub(crate) struct SessionsReport {
 #[derive(Debug, Default)]
 pub(crate) struct Delivery {
     pub(crate) urgent: Vec<Urgent>,
+    /// Bytes of packets of other members among them.
+    pub(crate) urgent_bytes: usize,
     pub(crate) events: Vec<Event>,
+}
+
+impl Delivery {
+    fn has_urgent_room(&self) -> bool {
+        self.urgent.len() <= URGENT_MAX && self.urgent_bytes <= URGENT_BYTES_MAX
+    }
 }
 
 /// Whether the core has to look into its inbox.
@@ -144,7 +155,7 @@ impl Inbox {
             tokio::pin!(taken);
             // From here on nothing is missed.
             taken.as_mut().enable();
-            if self.lock().delivery.urgent.len() <= URGENT_MAX {
+            if self.lock().delivery.has_urgent_room() {
                 return;
             }
             taken.await;
@@ -211,6 +222,7 @@ impl Inbox {
     pub(crate) fn take(&self, delivery: &mut Delivery) {
         let mut waiting = self.lock();
         std::mem::swap(&mut waiting.delivery, delivery);
+        waiting.delivery.urgent_bytes = 0;
         waiting.need = Need::None;
         drop(waiting);
         self.taken.notify_waiters();

@@ -171,7 +171,10 @@ pub(crate) fn peer_settings(config: &ServerConfig, dynamic: Option<Dynamic>, see
         resend_ms_max: 60_000,
         finalize_ms: 200,
         retry_ms: 100,
-        history: HistoryLimits { entries: 500, bytes: membership.observers.recent_bytes as usize },
+        history: HistoryLimits {
+            entries: config.storage.commit_log_count as usize,
+            bytes: membership.observers.recent_bytes as usize,
+        },
         window: 1 << 20,
         observing: observing(config, seed),
         last_counter: zebu_zab::LAST_COUNTER,

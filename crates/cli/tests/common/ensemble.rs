@@ -74,8 +74,35 @@ impl Ensemble {
     }
 
     pub(crate) fn run(&mut self, index: usize) {
+        self.run_as(index, &mut Command::new(env!("CARGO_BIN_EXE_zebu")));
+    }
+
+    /// Runs a server whose syncs of the disk can be made slow; see [`Ensemble::slow_down`].
+    pub(crate) fn run_with_slow_disk(&mut self, index: usize) {
+        let library = self.home.path().join("slow_sync.so");
+        if !library.exists() {
+            let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/slow_sync.c");
+            let built =
+                Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).status();
+            assert!(built.expect("cc is there, it links Rust programs too").success());
+        }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
+        command.env("LD_PRELOAD", &library).env("ZEBU_SLOW_SYNC", self.sync_delay(index));
+        self.run_as(index, &mut command);
+    }
+
+    /// Lets every sync of the disk take so much longer.
+    pub(crate) fn slow_down(&self, index: usize, by: Duration) {
+        fs::write(self.sync_delay(index), by.as_millis().to_string()).unwrap();
+    }
+
+    fn sync_delay(&self, index: usize) -> PathBuf {
+        self.home.path().join(format!("sync_delay{index}"))
+    }
+
+    fn run_as(&mut self, index: usize, command: &mut Command) {
         let log = fs::File::create(self.home.path().join(format!("log{index}"))).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_zebu"))
+        let child = command
             .arg("serve")
             .arg(self.home.path().join(format!("zoo{index}.cfg")))
             .stdout(Stdio::null())

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::listen::{client_address, listen};
 use super::load::Surroundings;
+use super::log_diffs::read_log_diffs;
 use super::membership::{Membership, Shape};
 use super::protection;
 use super::reader::{MAX, Reader, Unit, parse_number};
@@ -102,6 +103,7 @@ fn storage(reader: &mut Reader<'_>, defaults: StorageConfig) -> StorageConfig {
         commit_log_count: reader
             .count("commitLogCount", 0, Unit::Count, defaults.commit_log_count)
             .max(MIN_COMMIT_LOG),
+        log_diffs: read_log_diffs(reader),
         snapshot_compression: compression(reader),
         trust_empty_snapshot: reader.loose_switch("snapshot.trust.empty", defaults.trust_empty_snapshot),
         snapshot_zxid_trailer: reader

@@ -117,6 +117,7 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
     let mut known = KnownAuth::default();
     loop {
         shared.inbox.urgent_room().await;
+        shared.disk_backlog.room().await;
         buffer.drain(..start);
         start = 0;
         buffer.reserve(READ_BYTES);
@@ -144,7 +145,10 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
         }
         let amount = events.len();
         if amount > 0 {
-            shared.inbox.put(|delivery| delivery.urgent.append(&mut events));
+            shared.inbox.put(|delivery| {
+                delivery.urgent.append(&mut events);
+                delivery.urgent_bytes += start;
+            });
             shared.core.attend(&shared.inbox, amount);
         }
     }

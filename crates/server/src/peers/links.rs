@@ -16,6 +16,7 @@ use zebu_zab::{Door, Event, LinkId};
 
 use super::address_book::{AddressBook, Port};
 use super::link;
+use super::log_feed::LogFeed;
 use super::outbox::{Outbox, Put};
 use crate::inbox::Urgent;
 use crate::metrics::Metrics;
@@ -30,6 +31,7 @@ pub(super) struct Links {
     book: Arc<AddressBook>,
     open: Mutex<Open>,
     received: Mutex<BTreeMap<LinkId, Tree>>,
+    log_feed: LogFeed,
     accepted: AtomicU64,
 }
 
@@ -47,6 +49,7 @@ impl Links {
             book,
             open: Mutex::default(),
             received: Mutex::default(),
+            log_feed: LogFeed::default(),
             accepted: AtomicU64::new(0),
         }
     }
@@ -130,6 +133,16 @@ impl Links {
         if let Some(outbox) = self.open().outboxes.remove(&link) {
             outbox.close();
         }
+        self.log_feed.forget(link);
+    }
+
+    pub(super) fn is_open(&self, link: LinkId) -> bool {
+        self.open().outboxes.contains_key(&link)
+    }
+
+    /// Old transactions for those who learn over these links.
+    pub(super) fn log_feed(&self) -> &LogFeed {
+        &self.log_feed
     }
 
     pub(super) fn take_received(&self, link: LinkId) -> Option<Tree> {
@@ -154,6 +167,7 @@ impl Links {
         if self.open().outboxes.remove(&link).is_some() {
             self.tell(Event::LinkDown { link });
         }
+        self.log_feed.forget(link);
     }
 
     /// The brain hears of a link before anything comes from it, and when it can be closed already: its answer may

@@ -6,6 +6,7 @@ mod behind_state;
 mod election;
 mod link;
 mod links;
+mod log_feed;
 mod outbox;
 mod state_stream;
 mod sync_report;
@@ -20,9 +21,9 @@ use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 use zebu_node::Order;
 use zebu_proto::Zxid;
-use zebu_storage::{Directories, FileDisk, read_after};
+use zebu_storage::Directories;
 use zebu_tree::Tree;
-use zebu_zab::{Configuration, Door, Entry, Event, LinkId, LogRead, Serving};
+use zebu_zab::{CloseReason, Configuration, Door, Event, LinkId, LogPurpose, Serving};
 
 use crate::inbox::Urgent;
 use crate::serve_error::ServeError;
@@ -30,9 +31,7 @@ use crate::shared::Shared;
 use address_book::AddressBook;
 use election::Election;
 use links::Links;
-
-/// Bytes of old transactions that are read for a learner at a time.
-const READ_LOG_BYTES: usize = 1 << 20;
+use log_feed::Wanted;
 
 /// Wait between attempts to open a port.
 const BIND_RETRY: Duration = Duration::from_millis(200);
@@ -122,7 +121,12 @@ impl Peers {
                 self.links.send(link, packet);
             }
             Order::Close { link, reason } => {
-                debug!(link = link.0, %reason, "a link to another member is closed");
+                match &reason {
+                    CloseReason::TooFarBehind { .. } | CloseReason::SlowDisk { .. } => {
+                        warn!(link = link.0, %reason, "a link to another member is closed");
+                    }
+                    _ => debug!(link = link.0, %reason, "a link to another member is closed"),
+                }
                 self.links.close(link);
             }
             Order::StreamSnapshot { link, .. } => self.links.stream(link),
@@ -150,21 +154,17 @@ impl Peers {
         shared: &Arc<Shared>,
         directories: &Directories,
         link: LinkId,
-        after: Zxid,
-        up_to: Zxid,
+        (after, up_to): (Zxid, Zxid),
+        purpose: LogPurpose,
     ) {
-        let (shared, directories) = (shared.clone(), directories.clone());
+        let (shared, directories, links) = (shared.clone(), directories.clone(), self.links.clone());
+        let wanted = Wanted { link, after, up_to, purpose };
         self.runtime.spawn_blocking(move || {
-            let read = match read_after(&FileDisk, &directories, after, up_to, READ_LOG_BYTES) {
-                Ok(Some(entries)) if !entries.is_empty() => LogRead::Entries(
-                    entries.into_iter().map(|entry| Entry { zxid: entry.zxid, bytes: entry.bytes }).collect(),
-                ),
-                Ok(_) => LogRead::Unavailable,
-                Err(error) => {
-                    warn!(%error, "the log cannot be read for a learner; it gets the whole state");
-                    LogRead::Unavailable
-                }
-            };
+            let read = links.log_feed().read(&wanted, &directories, &shared);
+            // It may have ended meanwhile; whichever of the two comes last leaves nothing behind.
+            if !links.is_open(link) {
+                links.log_feed().forget(link);
+            }
             shared.inbox.push_urgent(Urgent::Peer(Event::LogRead { link, read }));
         });
     }
