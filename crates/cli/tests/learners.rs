@@ -202,7 +202,7 @@ fn write_until(done: &AtomicBool, addresses: &[SocketAddr]) -> usize {
 
 /// One server's disk becomes far slower than the ensemble writes. It must not serve ever older data, nor keep in memory
 /// what its disk does not take; when the disk is as before, it follows again.
-fn slow_disk_ends_service(roles: &[&str], slow: usize) {
+fn slow_disk_ends_service(roles: &[&'static str], slow: usize) {
     let mut ensemble = Ensemble::start_as(roles, "initLimit=20");
     ensemble.await_leader(3);
     ensemble.kill(slow);

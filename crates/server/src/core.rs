@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use tracing::info;
-use zebu_node::{AfterAppend, CommitError, DiskOrder, Event, Node, Order};
+use tracing::{info, warn};
+use zebu_node::{AfterAppend, CommitError, DiskOrder, Event, Node, Notice, Order};
 use zebu_storage::Directories;
 
 use crate::core_seat::{Next, Rounds};
@@ -116,7 +116,21 @@ impl Core {
         self.commit_all()?;
         self.log();
         self.carry_out();
+        self.report_notices();
         Ok(())
+    }
+
+    fn report_notices(&mut self) {
+        for notice in self.node.take_notices() {
+            match notice {
+                Notice::TransactionTooLong { session, bytes, bytes_max } => {
+                    warn!(%session, bytes, bytes_max, "a request was refused: its transaction would be too long");
+                }
+                Notice::UnlistedEnd { session } => {
+                    info!(%session, "a session ends without a list of its ephemeral nodes: it would be too long");
+                }
+            }
+        }
     }
 
     /// Whether nothing is left to be done by a server that stops. One that cannot hand over is not waited for
@@ -136,6 +150,10 @@ impl Core {
         for urgent in delivery.urgent.drain(..) {
             match urgent {
                 Urgent::Peer(event) => self.said.push(event),
+                Urgent::Vote { from, notification, permit } => {
+                    self.said.push(zebu_zab::Event::Notification { from, notification });
+                    drop(permit);
+                }
                 other => {
                     self.hear();
                     self.handle_urgent(other)?;
@@ -167,6 +185,10 @@ impl Core {
             Urgent::Persisted(zxid) => self.node.persisted(zxid),
             Urgent::Peer(event) => {
                 self.said.push(event);
+                self.hear();
+            }
+            Urgent::Vote { from, notification, .. } => {
+                self.said.push(zebu_zab::Event::Notification { from, notification });
                 self.hear();
             }
             Urgent::Replaced { io, tree } => {

@@ -6,11 +6,12 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use zebu_node::session::TrackerReport;
 use zebu_node::{Event, Submission};
 use zebu_proto::ServerId;
 use zebu_proto::Zxid;
+use zebu_proto::quorum::Notification;
 use zebu_tree::Tree;
 use zebu_zab::LearnerStatus;
 
@@ -19,7 +20,7 @@ use crate::disk::DiskFailure;
 /// Events of other members that may wait for the core before the network is read on.
 const URGENT_MAX: usize = 10_000;
 
-/// Bytes of their packets, likewise.
+/// Bytes of their packets: a packet may be a transaction of any length.
 const URGENT_BYTES_MAX: usize = 4 << 20;
 
 /// What is looked at before any client.
@@ -29,6 +30,15 @@ pub(crate) enum Urgent {
     Persisted(Zxid),
     /// Another member said something, or a link or the disk has news for agreement.
     Peer(zebu_zab::Event),
+    /// Another server has sent a vote. The permit bounds how many of one server wait here.
+    Vote {
+        /// The server.
+        from: ServerId,
+        /// The vote.
+        notification: Notification,
+        /// Given back when the vote is taken.
+        permit: OwnedSemaphorePermit,
+    },
     /// The disk has put another state in the place of the present one.
     Replaced {
         /// The work that it has done.
@@ -65,15 +75,9 @@ pub(crate) struct SessionsReport {
 #[derive(Debug, Default)]
 pub(crate) struct Delivery {
     pub(crate) urgent: Vec<Urgent>,
-    /// Bytes of packets of other members among them.
+    /// Bytes of the packets among them.
     pub(crate) urgent_bytes: usize,
     pub(crate) events: Vec<Event>,
-}
-
-impl Delivery {
-    fn has_urgent_room(&self) -> bool {
-        self.urgent.len() <= URGENT_MAX && self.urgent_bytes <= URGENT_BYTES_MAX
-    }
 }
 
 /// Whether the core has to look into its inbox.
@@ -155,7 +159,11 @@ impl Inbox {
             tokio::pin!(taken);
             // From here on nothing is missed.
             taken.as_mut().enable();
-            if self.lock().delivery.has_urgent_room() {
+            let has_room = {
+                let delivery = &self.lock().delivery;
+                delivery.urgent.len() <= URGENT_MAX && delivery.urgent_bytes <= URGENT_BYTES_MAX
+            };
+            if has_room {
                 return;
             }
             taken.await;
@@ -261,6 +269,25 @@ mod tests {
         inbox.push_urgent(Urgent::Stop);
         let first = core.join().unwrap();
         assert_eq!((first, inbox.is_due()), (2, false));
+    }
+
+    #[tokio::test]
+    async fn the_network_is_not_read_on_behind_few_packets_with_many_bytes() {
+        let inbox = Inbox::new(1);
+        inbox.put(|delivery| {
+            delivery.urgent.push(Urgent::Stop);
+            delivery.urgent_bytes += URGENT_BYTES_MAX + 1;
+        });
+        let waits = async {
+            inbox.urgent_room().await;
+            taken(&inbox)
+        };
+        let takes = async {
+            // The other one waits by now: both run in turn.
+            tokio::task::yield_now().await;
+            taken(&inbox)
+        };
+        assert_eq!(tokio::join!(waits, takes), (0, 1));
     }
 
     #[tokio::test]

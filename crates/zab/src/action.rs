@@ -245,8 +245,15 @@ pub enum CloseReason {
     },
     /// The other side has a newer connection.
     Replaced,
-    /// The other side is in no configuration.
-    UnknownServer(ServerId),
+    /// The other side says that it is this server.
+    OwnId(ServerId),
+    /// The other side is not in the configuration, and as many as may learn from one server do already.
+    TooManyUnlisted {
+        /// Who it is.
+        server: ServerId,
+        /// How many may be there.
+        limit: usize,
+    },
     /// The other side knows a later history than this leader.
     AheadOfLeader {
         /// Its last transaction.
@@ -311,8 +318,15 @@ impl fmt::Display for CloseReason {
                  allows; this server follows again when it has. Look at the disk"
             ),
             CloseReason::Replaced => write!(f, "the same server has connected again"),
-            CloseReason::UnknownServer(server) => {
-                write!(f, "server {} is not in the configuration", server.0)
+            CloseReason::OwnId(server) => {
+                write!(f, "it has the id of this server, {}; each server needs its own in myid", server.0)
+            }
+            CloseReason::TooManyUnlisted { server, limit } => {
+                write!(
+                    f,
+                    "server {} is not in the configuration, and {limit} such servers are served already",
+                    server.0
+                )
             }
             CloseReason::AheadOfLeader { last, current_epoch } => {
                 write!(f, "it has a later history (epoch {current_epoch}, {last}) than this leader")

@@ -44,6 +44,8 @@ pub(crate) struct Member {
     /// Answers of the leader, each with the last transaction that was committed before it. Their number is bounded
     /// by the requests that clients have on their way.
     answers: VecDeque<(Zxid, Packet)>,
+    /// The last transaction that is known to be longer than every learner reads: from a leader without that limit.
+    pub(crate) oversize: Option<Zxid>,
 }
 
 impl Member {
@@ -62,6 +64,7 @@ impl Member {
             committed: Zxid::ZERO,
             delivered: recovered.last,
             answers: VecDeque::new(),
+            oversize: None,
             dynamic,
             next_leader: None,
             settings,
@@ -88,8 +91,16 @@ impl Member {
         self.delivered
     }
 
+    /// Remembers a transaction that is longer than every learner reads.
+    pub(crate) fn note_length(&mut self, entry: &Entry) {
+        if entry.bytes.len() > self.settings.proposal_bytes_max {
+            self.oversize = self.oversize.max(Some(entry.zxid));
+        }
+    }
+
     /// Puts a transaction at the end of the history and, unless this observer has none, into the log.
     pub(crate) fn append(&mut self, entry: Entry, now_ms: i64, out: &mut Vec<Action>) {
+        self.note_length(&entry);
         if self.is_volatile() || !self.keeps_log() {
             self.history.append(entry.clone());
             self.notice(&entry, out);
@@ -210,6 +221,7 @@ impl Member {
         self.history.truncate(to);
         self.disk.log_ends_at(to);
         self.delivered = self.delivered.min(to);
+        self.oversize = self.oversize.filter(|oversize| *oversize <= to);
         self.wanted = Wanted::Rest;
         self.forget_pending_behind(to);
     }

@@ -21,6 +21,12 @@ pub(crate) struct Ensemble {
     pub(crate) home: TempDir,
     pub(crate) clients: Vec<SocketAddr>,
     pub(crate) children: Vec<Option<Child>>,
+    /// Quorum port and election port of each.
+    pub(crate) ports: Vec<[u16; 2]>,
+    /// What each is in the configuration.
+    roles: Vec<&'static str>,
+    /// Lines that every configuration has.
+    line: String,
 }
 
 impl Ensemble {
@@ -33,7 +39,18 @@ impl Ensemble {
     }
 
     /// Servers with these roles; `line` is added to every file.
-    pub(crate) fn start_as(roles: &[&str], line: &str) -> Ensemble {
+    pub(crate) fn start_as(roles: &[&'static str], line: &str) -> Ensemble {
+        let mut ensemble = Ensemble::prepare_as(roles, line);
+        (0..roles.len()).for_each(|index| ensemble.run(index));
+        ensemble
+    }
+
+    /// Directories and configurations, of which each lists all; no server runs.
+    pub(crate) fn prepare(count: usize, line: &str) -> Ensemble {
+        Ensemble::prepare_as(&vec!["participant"; count], line)
+    }
+
+    fn prepare_as(roles: &[&'static str], line: &str) -> Ensemble {
         let count = roles.len();
         let home = TempDir::new().unwrap();
         let mut addresses = Vec::new();
@@ -43,30 +60,39 @@ impl Ensemble {
                 addresses.push(address);
             }
         }
-        let members: String = (0..count)
-            .map(|index| {
-                let [quorum, election] = [addresses[3 * index + 1], addresses[3 * index + 2]];
-                let (id, role) = (index + 1, roles[index]);
-                format!("server.{id}=127.0.0.1:{}:{}:{role}\n", quorum.port(), election.port())
-            })
-            .collect();
         let clients: Vec<SocketAddr> = (0..count).map(|index| addresses[3 * index]).collect();
-        for (index, client) in clients.iter().enumerate() {
-            let data = home.path().join(format!("data{index}"));
+        let ports = (0..count).map(|index| [1, 2].map(|port| addresses[3 * index + port].port())).collect();
+        let children = (0..count).map(|_| None).collect();
+        let ensemble =
+            Ensemble { home, clients, children, ports, roles: roles.to_vec(), line: line.to_owned() };
+        let all: Vec<usize> = (0..count).collect();
+        for index in 0..count {
+            let data = ensemble.data(index);
             fs::create_dir(&data).unwrap();
             fs::write(data.join("myid"), format!("{}\n", index + 1)).unwrap();
-            let text = format!(
-                "tickTime=500\nsyncLimit=10\ndataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\n\
-                 4lw.commands.whitelist=*\nadmin.enableServer=false\n{line}\n{members}",
-                data.display(),
-                client.port()
-            );
-            fs::write(home.path().join(format!("zoo{index}.cfg")), text).unwrap();
+            ensemble.configure(index, &all);
         }
-        let children = (0..count).map(|_| None).collect();
-        let mut ensemble = Ensemble { home, clients, children };
-        (0..count).for_each(|index| ensemble.run(index));
         ensemble
+    }
+
+    /// Writes the configuration of a server, with these members.
+    pub(crate) fn configure(&self, index: usize, members: &[usize]) {
+        let members: String = members
+            .iter()
+            .map(|&index| {
+                let [quorum, election] = self.ports[index];
+                let (id, role) = (index + 1, self.roles[index]);
+                format!("server.{id}=127.0.0.1:{quorum}:{election}:{role}\n")
+            })
+            .collect();
+        let text = format!(
+            "tickTime=500\nsyncLimit=10\ndataDir={}\nclientPort={}\nclientPortAddress=127.0.0.1\n\
+             4lw.commands.whitelist=*\nadmin.enableServer=false\n{}\n{members}",
+            self.data(index).display(),
+            self.clients[index].port(),
+            self.line
+        );
+        fs::write(self.home.path().join(format!("zoo{index}.cfg")), text).unwrap();
     }
 
     pub(crate) fn data(&self, index: usize) -> PathBuf {

@@ -9,6 +9,7 @@ use super::batch::BatchBuilder;
 use crate::agreement::{Agreement, Member, Origin};
 use crate::clock::Moment;
 use crate::lane::{Answer, CloseReason, HeaderZxid, LaneId, Lanes, Service, Then, Upstream};
+use crate::notice::Notices;
 use crate::random::Random;
 use crate::replica::Replica;
 use crate::session::SessionIds;
@@ -42,6 +43,7 @@ pub(crate) struct Desk {
     /// Requests of clients that were answered or given up since somebody asked.
     pub(crate) answered: usize,
     pub(crate) digest_mismatches: u64,
+    pub(crate) notices: Notices,
 }
 
 impl Desk {
@@ -59,6 +61,7 @@ impl Desk {
             term: 0,
             answered: 0,
             digest_mismatches: 0,
+            notices: Notices::default(),
             settings,
         }
     }

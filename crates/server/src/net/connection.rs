@@ -207,6 +207,9 @@ impl Connection {
                     "closed: the leader answered a later request of the client first; please report this"
                 );
             }
+            CloseReason::AnswerMismatch => {
+                warn!(peer = %self.berth.cell.peer, "closed: the leader's answer belongs to another request");
+            }
             other => debug!(reason = ?other, "closed"),
         }
     }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tracing::{info, warn};
 use zebu_node::Replica;
 use zebu_proto::Zxid;
-use zebu_storage::{DiffLimits, Directories, FileDisk, LogReader};
+use zebu_storage::{DiffLimits, Directories, FileDisk, LogEntry, LogReader};
 use zebu_zab::{Entry, LinkId, LogPurpose, LogRead};
 
 use crate::shared::Shared;
@@ -56,7 +56,8 @@ impl LogFeed {
         match found {
             Ok(Some(entries)) if !entries.is_empty() => {
                 self.readers().insert(link, reader);
-                let entry = |entry: zebu_storage::LogEntry| Entry { zxid: entry.zxid, bytes: entry.bytes };
+                report_oversize(&entries, shared.config.limits.transaction_bytes_max());
+                let entry = |entry: LogEntry| Entry { zxid: entry.zxid, bytes: entry.bytes };
                 LogRead::Entries(entries.into_iter().map(entry).collect())
             }
             Ok(_) => LogRead::Unavailable,
@@ -81,4 +82,12 @@ impl LogFeed {
 fn snapshot_bytes(replica: &Replica) -> u64 {
     let tree = replica.tree();
     tree.approximate_data_size() as u64 + NODE_BYTES * tree.node_count() as u64
+}
+
+/// Says that the log holds transactions that other servers may be unable to read.
+fn report_oversize(entries: &[LogEntry], limit: usize) {
+    for entry in entries.iter().filter(|entry| entry.bytes.len() > limit) {
+        let (zxid, length) = (entry.zxid, entry.bytes.len());
+        warn!(%zxid, length, limit, "a logged transaction is too long for other servers; learners get a snapshot");
+    }
 }

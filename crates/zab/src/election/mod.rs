@@ -5,6 +5,7 @@
 //! The elector lives as long as the server: while the server follows or leads, it answers those who look.
 //! It decides nothing about history; a wrong choice costs time, never data.
 
+mod answers;
 mod candidate;
 mod looking;
 
@@ -14,11 +15,15 @@ use zebu_proto::quorum::election::NotificationVersion;
 use zebu_proto::quorum::{Notification, PeerState};
 use zebu_proto::{ServerId, Zxid};
 
+use answers::{Answer, Answers};
 use candidate::Ballot;
 pub use candidate::Candidate;
 use looking::{Looking, Unanimity};
 
 use crate::quorum::QuorumRule;
+
+/// The round of a server's first election.
+const FIRST_ROUND: i64 = 1;
 
 /// What this server is in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,6 +180,8 @@ pub struct Elector {
     state: State,
     /// Whether the leader of the last election came to lead.
     last: LastElection,
+    /// What servers without a vote were told last.
+    answers: Answers,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,7 +195,8 @@ impl Elector {
     pub fn new(settings: ElectorSettings, standing: Standing, now_ms: i64, out: &mut Vec<Action>) -> Elector {
         let looking = Looking::new(&settings, standing, None, Unanimity::Ends, now_ms);
         let last = LastElection::Held;
-        let mut elector = Elector { settings, round: 0, state: State::Looking(looking), last };
+        let state = State::Looking(looking);
+        let mut elector = Elector { settings, round: 0, state, last, answers: Answers::default() };
         elector.look(standing, None, now_ms, out);
         elector
     }
@@ -196,7 +204,7 @@ impl Elector {
     /// Looks for a leader again, in a new round. If the connection to a leader broke, that is `lost`: the election
     /// need not wait for what it has to say.
     pub fn look(&mut self, standing: Standing, lost: Option<ServerId>, now_ms: i64, out: &mut Vec<Action>) {
-        self.round += 1;
+        self.round = next_round(self.round);
         let unanimity = match (self.settings.members, self.last) {
             (Members::Fixed, _) | (_, LastElection::Held) => Unanimity::Ends,
             (Members::Changing | Members::ChangingWithoutMe, LastElection::Open) => Unanimity::MustLast,
@@ -269,7 +277,10 @@ impl Elector {
             // does not ask, and one that is asked itself has only answered: it would be answered, answer in turn,
             // and so on for ever.
             if asks && !self.is_asking(from) {
-                out.push(self.answer(from));
+                let pause_ms = self.settings.resend_ms_min / 2;
+                if self.answers.is_due(from, self.current(), now_ms, pause_ms) {
+                    out.push(self.answer(from));
+                }
             }
             return;
         }
@@ -339,12 +350,18 @@ impl Elector {
         }
     }
 
-    fn answer(&self, to: ServerId) -> Action {
+    /// What this server says now.
+    fn current(&self) -> Answer {
         let (state, vote) = match &self.state {
             State::Looking(looking) => (PeerState::Looking, looking.proposal()),
             State::Settled(settled) => (settled.state, settled.vote),
         };
-        Action::Send { to, notification: notification(&self.settings, state, vote, self.round) }
+        Answer { state, vote, round: self.round }
+    }
+
+    fn answer(&self, to: ServerId) -> Action {
+        let Answer { state, vote, round } = self.current();
+        Action::Send { to, notification: notification(&self.settings, state, vote, round) }
     }
 
     fn with_looking<R>(
@@ -356,6 +373,12 @@ impl Elector {
             State::Settled(_) => None,
         }
     }
+}
+
+/// The round behind another one. Peers choose rounds, and the largest number has no next one: the count begins anew,
+/// as it does in a server that was restarted. A server that is in a later round is caught up with when it is heard.
+fn next_round(round: i64) -> i64 {
+    round.checked_add(1).unwrap_or(FIRST_ROUND).max(FIRST_ROUND)
 }
 
 fn notification(settings: &ElectorSettings, state: PeerState, vote: Candidate, round: i64) -> Notification {

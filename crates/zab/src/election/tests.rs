@@ -80,7 +80,11 @@ impl World {
 
     /// Runs until nothing happens any more, or for ten minutes.
     fn run(&mut self) {
-        let end_ms = self.now_ms + 600_000;
+        self.run_for(600_000);
+    }
+
+    fn run_for(&mut self, duration_ms: i64) {
+        let end_ms = self.now_ms + duration_ms;
         while let Some(at_ms) = self.next_event().filter(|&at_ms| at_ms <= end_ms) {
             self.now_ms = self.now_ms.max(at_ms);
             self.deliver();
@@ -470,6 +474,74 @@ proptest! {
         for voter in &voters {
             let state = if *voter == best { PeerState::Leading } else { PeerState::Following };
             prop_assert_eq!(world.leader_of(*voter), Some((best, state)));
+        }
+    }
+}
+
+/// The largest round has no next one. Whoever sent it, the next election must still find a leader.
+#[test]
+fn the_round_behind_the_largest_one_is_the_first() {
+    let mut world = World::new(vec![3, 1, 7]);
+    for me in 1..=3 {
+        world.add(settings(me, Role::Voter, &[1, 2, 3]), standing(5, 1));
+    }
+    let largest = Notification {
+        state: PeerState::Looking,
+        leader: ServerId(2),
+        zxid: Zxid(5),
+        round: i64::MAX,
+        epoch: 1,
+        version: NotificationVersion::V2,
+        config: None,
+    };
+    let mut out = Vec::new();
+    world.electors.get_mut(&ServerId(1)).unwrap().handle(ServerId(2), &largest, 0, &mut out);
+    world.act(ServerId(1), out);
+    world.run();
+    assert_eq!(world.leader_of(3), Some((3, PeerState::Leading)));
+    assert!(world.electors.values().all(|elector| elector.round() == i64::MAX));
+
+    world.cut.insert(ServerId(3));
+    for me in [1, 2] {
+        let now_ms = world.now_ms;
+        let mut out = Vec::new();
+        let elector = world.electors.get_mut(&ServerId(me)).unwrap();
+        elector.look(standing(5, 1), Some(ServerId(3)), now_ms, &mut out);
+        assert_eq!(elector.round(), 1);
+        world.act(ServerId(me), out);
+        // One of them begins to look only when the other has waited for a while.
+        world.run_for(1_000);
+    }
+    world.run();
+    assert_eq!(world.leader_of(1), Some((2, PeerState::Following)));
+    assert_eq!(world.leader_of(2), Some((2, PeerState::Leading)));
+}
+
+/// Numbers that no server has honestly: they cost at most this election, and no server stops.
+#[test]
+fn numbers_out_of_range_in_a_notification_stop_no_server() {
+    let numbers = [i64::MIN, -1, 0, i64::MAX];
+    for state in [PeerState::Looking, PeerState::Following, PeerState::Leading, PeerState::Observing] {
+        for choice in 0..numbers.len().pow(3) {
+            let [round, epoch, zxid] = [1, 4, 16].map(|place| numbers[choice / place % numbers.len()]);
+            for from in [2, 9] {
+                let mut out = Vec::new();
+                let own = settings(1, Role::Voter, &[1, 2, 3]);
+                let mut elector = Elector::new(own, standing(5, 1), 0, &mut out);
+                let message = Notification {
+                    state,
+                    leader: ServerId(2),
+                    zxid: Zxid(zxid),
+                    round,
+                    epoch,
+                    version: NotificationVersion::V2,
+                    config: None,
+                };
+                elector.handle(ServerId(from), &message, 1, &mut out);
+                elector.timeout(1_000, &mut out);
+                elector.look(standing(5, 1), None, 2_000, &mut out);
+                assert!(elector.round() >= 1, "{message:?}");
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::action::{Action, CloseReason};
 use crate::event::LinkId;
 use crate::member::Member;
 use crate::role_end::{Pause, RoleEnd};
-use crate::teaching::{Identity, Kind, LearnerStep, Position};
+use crate::teaching::{Identity, Kind, LearnerStep, Position, admit, is_listed};
 
 /// What a learner says instead of its epoch when it must not be counted.
 const NOT_COUNTED: i32 = -1;
@@ -29,11 +29,10 @@ impl Leader {
         out: &mut Vec<Action>,
     ) -> Result<(), CloseReason> {
         let server = info.server;
-        let known = server != member.settings.me && self.admits(server, kind, member);
+        admit(server, kind, self.learners.values(), member)?;
+        // A server that is not on a list that never changes has no say, also about the epoch.
+        let has_say = member.configuration().is_some() || is_listed(server, kind, member);
         let Some(learner) = self.learners.get_mut(&link) else { return Ok(()) };
-        if !known {
-            return Err(CloseReason::UnknownServer(server));
-        }
         if info.config_version > member.settings.config_version {
             return Err(CloseReason::NewerConfig(info.config_version));
         }
@@ -42,7 +41,9 @@ impl Leader {
         }
         learner.step = LearnerStep::AwaitingEpoch(Identity { server, kind });
         self.replace_older(link, server, out);
-        if let Step::Gathering { promised, .. } = &mut self.step {
+        if let Step::Gathering { promised, .. } = &mut self.step
+            && has_say
+        {
             promised.insert(server, accepted.0 >> 32);
         }
         if let Some(epoch) = self.epoch() {

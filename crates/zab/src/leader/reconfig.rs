@@ -1,5 +1,4 @@
-//! A leader whose configuration changes: who may learn, who leads from then on, and how this leader goes if that
-//! is another one.
+//! A leader whose configuration changes: who leads from then on, and how this leader goes if that is another one.
 
 use std::collections::BTreeSet;
 
@@ -23,16 +22,6 @@ pub(super) struct Leaving {
 }
 
 impl Leader {
-    /// Whether a server may learn from this leader. If members may change, everybody may: who is to become a
-    /// member comes before it is one.
-    pub(super) fn admits(&self, server: ServerId, kind: Kind, member: &Member) -> bool {
-        member.configuration().is_some()
-            || match kind {
-                Kind::Follower => member.settings.quorum.is_voter(server),
-                Kind::Observer => member.settings.observers.contains(&server),
-            }
-    }
-
     /// Whether those who follow now could decide in this configuration. Who has just become an observer is about to
     /// come again as one, and then acknowledges nothing.
     pub(crate) fn has_quorum_of(&self, configuration: &Configuration, member: &Member) -> bool {

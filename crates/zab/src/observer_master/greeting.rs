@@ -9,7 +9,7 @@ use super::ObserverMaster;
 use crate::action::{Action, CloseReason};
 use crate::event::LinkId;
 use crate::member::Member;
-use crate::teaching::{Identity, Kind, LearnerStep, Position};
+use crate::teaching::{Identity, Kind, LearnerStep, Position, admit};
 
 impl ObserverMaster {
     /// An observer says who it is.
@@ -21,12 +21,8 @@ impl ObserverMaster {
         out: &mut Vec<Action>,
     ) -> Result<(), CloseReason> {
         let settings = &member.settings;
-        // If members may change, everybody may come, as to a leader.
-        let known = member.configuration().is_some() || settings.observers.contains(&info.server);
+        admit(info.server, Kind::Observer, self.observers.values(), member)?;
         let Some(observer) = self.observers.get_mut(&link) else { return Ok(()) };
-        if !known || info.server == settings.me {
-            return Err(CloseReason::UnknownServer(info.server));
-        }
         if info.config_version > settings.config_version {
             return Err(CloseReason::NewerConfig(info.config_version));
         }

@@ -6,7 +6,7 @@ use zebu_proto::quorum::election::NotificationVersion;
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
 use zebu_proto::quorum::{Notification, Packet, PeerState};
 use zebu_proto::{ServerId, Zxid};
-use zebu_zab::{Action, CloseReason, Event, LinkId, LogPurpose, LogRead, Serving};
+use zebu_zab::{Action, CloseReason, Entry, Event, LinkId, LogPurpose, LogRead, Serving};
 
 use crate::desk::{Desk, Disk, ME, entry, follower_info, recovered};
 
@@ -37,18 +37,68 @@ fn nobody_hears_of_an_epoch_before_the_leader_has_promised_it() {
     );
 }
 
+/// Servers that are not on the list may learn: their own list may be newer. They have no say.
 #[test]
-fn strangers_are_refused_and_raise_no_epoch() {
+fn servers_that_are_not_listed_raise_no_epoch_and_are_no_quorum() {
     let mut desk = Desk::elected(recovered(LAST, 5));
-    for (count, server) in [(1, 77), (2, ME.0), (3, -5), (4, 9)] {
-        let link = accept(&mut desk, count, follower_info(server, 1_000_000));
-        assert_eq!(desk.closed(link), Some(CloseReason::UnknownServer(ServerId(server))));
+    let link = accept(&mut desk, 1, follower_info(ME.0, 1_000_000));
+    assert_eq!(desk.closed(link), Some(CloseReason::OwnId(ME)));
+    let mut links = Vec::new();
+    for (count, server) in [(2, 77), (3, -5), (4, 9)] {
+        links.push(accept(&mut desk, count, follower_info(server, 1_000_000)));
     }
-    let info = LearnerInfo { server: ServerId(1), protocol: LEARNER_PROTOCOL, config_version: 0 };
-    let link = accept(&mut desk, 5, Packet::ObserverInfo { accepted: Zxid::new(1_000_000, 0), info });
-    assert_eq!(desk.closed(link), Some(CloseReason::UnknownServer(ServerId(1))), "a voter does not observe");
+    let info = LearnerInfo { server: ServerId(3), protocol: LEARNER_PROTOCOL, config_version: 0 };
+    links.push(accept(&mut desk, 5, Packet::ObserverInfo { accepted: Zxid::new(1_000_000, 0), info }));
+    assert!(links.iter().all(|link| desk.take_sent(*link).is_empty()), "no epoch without a quorum");
     accept(&mut desk, 6, follower_info(1, 5));
     assert_eq!(desk.peer.status().accepted_epoch, 6);
+    for link in links {
+        assert_eq!(desk.closed(link), None);
+        desk.packet(link, Packet::AckEpoch { last: LAST, current_epoch: 5 });
+    }
+    assert_eq!(desk.peer.status().current_epoch, 5, "only one of three has promised the epoch");
+}
+
+/// A server that is not on the list is brought up to date and serves; a quorum is never counted with it.
+#[test]
+fn a_server_that_is_not_listed_is_served_and_not_counted() {
+    let mut desk = Desk::elected(recovered(LAST, 5));
+    let [listed, unlisted] =
+        [(1, 1), (2, 77)].map(|(count, server)| accept(&mut desk, count, follower_info(server, 5)));
+    for link in [listed, unlisted] {
+        desk.packet(link, Packet::AckEpoch { last: LAST, current_epoch: 5 });
+    }
+    for link in [unlisted, listed] {
+        assert_eq!(desk.peer.serving(), None);
+        desk.packet(link, ack(Zxid::new(6, 0)));
+    }
+    assert_eq!(desk.peer.serving(), Some(Serving::Leading { epoch: 6 }));
+    assert!(desk.take_sent(unlisted).contains(&Packet::UpToDate));
+    desk.disk = Disk::ByHand;
+    let zxid = desk.propose();
+    desk.packet(unlisted, ack(zxid));
+    desk.finish_disk();
+    assert_eq!(
+        desk.peer.status().committed,
+        LAST,
+        "the leader and a server that is not listed are no quorum"
+    );
+    desk.packet(listed, ack(zxid));
+    assert_eq!(desk.peer.status().committed, zxid);
+    assert!(desk.take_sent(unlisted).contains(&Packet::Commit { zxid }));
+}
+
+#[test]
+fn only_so_many_servers_that_are_not_listed_are_served() {
+    let mut desk = Desk::elected(recovered(LAST, 5));
+    let links: Vec<_> =
+        (0..40).map(|count| accept(&mut desk, count, follower_info(100 + count as i64, 5))).collect();
+    let refused = links.iter().filter(|link| desk.closed(**link).is_some()).count();
+    assert_eq!(refused, 40 - 32);
+    let link = accept(&mut desk, 50, follower_info(100, 5));
+    assert_eq!(desk.closed(link), None, "it has a place already");
+    let link = accept(&mut desk, 51, follower_info(1, 5));
+    assert_eq!(desk.closed(link), None, "a member");
 }
 
 #[test]
@@ -221,6 +271,43 @@ fn a_learner_that_is_far_behind_is_fed_from_the_log() {
     assert!(matches!(sent[0], Packet::Diff { .. }));
     assert_eq!(proposals, [3, 4, 5, 6, 7, 8, 9, 10]);
     assert!(matches!(sent.last(), Some(Packet::NewLeader { .. })));
+}
+
+/// A leader without a limit has logged it, and ZooKeeper's servers could not read it.
+#[test]
+fn a_learner_that_lacks_a_transaction_that_is_too_long_gets_a_whole_state() {
+    let (mut desk, link) = Desk::established();
+    for _ in 0..10 {
+        let zxid = desk.propose();
+        desk.packet(link, ack(zxid));
+    }
+    let come = |desk: &mut Desk, count, last| {
+        let behind = accept(desk, count, follower_info(3, 5));
+        desk.packet(behind, Packet::AckEpoch { last: Zxid::new(6, last), current_epoch: 5 });
+        desk.take_sent(behind);
+        behind
+    };
+    let long = |counter| Entry { zxid: Zxid::new(6, counter), bytes: vec![0; (1 << 20) + 1].into() };
+    let snap = [Packet::Snap { zxid: Zxid::new(6, 10) }];
+
+    // It is found when others were sent already: this connection ends, the next one knows.
+    let first = come(&mut desk, 2, 2);
+    desk.handle(Event::LogRead { link: first, read: LogRead::Entries(vec![entry(Zxid::new(6, 3))]) });
+    let read = LogRead::Entries(vec![long(4), entry(Zxid::new(6, 5))]);
+    desk.handle(Event::LogRead { link: first, read });
+    assert_eq!(desk.closed(first), Some(CloseReason::HistoryGone));
+    let again = accept(&mut desk, 3, follower_info(3, 5));
+    desk.take_sent(again);
+    desk.packet(again, Packet::AckEpoch { last: Zxid::new(6, 3), current_epoch: 5 });
+    assert_eq!(desk.take_sent(again), snap);
+
+    // Behind it there is nothing special, unless there is another one.
+    let behind = come(&mut desk, 4, 4);
+    desk.handle(Event::LogRead { link: behind, read: LogRead::Entries(vec![long(5)]) });
+    assert_eq!(desk.take_sent(behind), snap);
+    let behind = come(&mut desk, 5, 5);
+    desk.handle(Event::LogRead { link: behind, read: LogRead::Entries(vec![entry(Zxid::new(6, 6))]) });
+    assert!(matches!(desk.take_sent(behind)[0], Packet::Diff { .. }));
 }
 
 #[test]

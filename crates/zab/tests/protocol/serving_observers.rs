@@ -191,7 +191,11 @@ fn who_is_no_observer_or_breaks_the_rules_is_closed() {
     let (mut desk, _) = follower();
     let follows = crate::desk::follower_info(1, 5);
     assert_eq!(closed(&mut desk, &[follows]), out_of_place("the greeting", "FOLLOWERINFO"));
-    assert_eq!(closed(&mut desk, &[observer_info(1, 0)]), Some(CloseReason::UnknownServer(ServerId(1))));
+    assert_eq!(
+        closed(&mut desk, &[observer_info(crate::desk::ME.0, 0)]),
+        Some(CloseReason::OwnId(crate::desk::ME))
+    );
+    assert_eq!(closed(&mut desk, &[observer_info(77, 0)]), None, "it is not listed here");
     assert_eq!(closed(&mut desk, &[observer_info(9, 5)]), Some(CloseReason::NewerConfig(5)));
     let early = Packet::AckEpoch { last: LAST, current_epoch: 5 };
     assert_eq!(closed(&mut desk, &[early]), out_of_place("the greeting", "ACKEPOCH"));

@@ -167,3 +167,38 @@ fn who_is_asked_for_an_answer_gets_none() {
     elector.handle(ServerId(8), &vote, 20_000, &mut out);
     assert_eq!(told(&out), [8], "a stranger asks");
 }
+
+/// An ensemble that looks for a leader hears a new server that has all of them on its list, in a later round and with a
+/// better candidate: each corrects the other, and they must not do that without end.
+#[test]
+fn a_server_that_is_only_on_its_own_list_is_not_answered_without_end() {
+    let mut world = World::new(vec![1]);
+    world.add(settings(1, Role::Voter, &[1, 2, 3]), standing(5, 1));
+    world.add(settings(4, Role::Voter, &[1, 2, 3, 4]), standing(5, 1));
+    let mut out = Vec::new();
+    for round in 1..4 {
+        let elector = world.electors.get_mut(&ServerId(4)).unwrap();
+        elector.look(standing(5, 1), None, round, &mut out);
+    }
+    world.act(ServerId(4), out);
+    world.run_for(10_000);
+    assert!(world.sent < 1_000, "{} messages in ten seconds", world.sent);
+}
+
+/// The new server is started with the longer list while the others serve: it finds their leader, whatever its id.
+#[test]
+fn a_server_that_is_only_on_its_own_list_finds_the_leader() {
+    for newcomer in [0, 4] {
+        let mut world = World::new(vec![3, 1, 7]);
+        for me in 1..=3 {
+            world.add(settings(me, Role::Voter, &[1, 2, 3]), standing(5, 1));
+        }
+        world.run();
+        for elector in world.electors.values_mut() {
+            elector.established(2);
+        }
+        world.add(settings(newcomer, Role::Voter, &[newcomer, 1, 2, 3]), standing(0, 0));
+        world.run();
+        assert_eq!(world.leader_of(newcomer), Some((3, PeerState::Following)));
+    }
+}
