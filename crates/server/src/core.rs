@@ -258,8 +258,8 @@ impl Core {
                     };
                     self.disk.order(order, received);
                 }
-                Some(Order::ReadLog { link, after, up_to }) => {
-                    peers.read_log(&self.shared, &self.directories, link, after, up_to);
+                Some(Order::ReadLog { link, after, up_to, purpose }) => {
+                    peers.read_log(&self.shared, &self.directories, link, (after, up_to), purpose);
                 }
                 Some(Order::Remember { configuration }) => {
                     peers.propose(&configuration);

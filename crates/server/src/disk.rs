@@ -34,6 +34,9 @@ pub(crate) struct DiskFailure {
     pub(crate) reason: String,
 }
 
+/// Batches are joined up to about so many bytes for one write; more writes may go into one sync.
+const WRITE_BYTES: usize = 1 << 20;
+
 /// Work for the disk thread.
 #[derive(Debug)]
 enum Work {
@@ -43,9 +46,11 @@ enum Work {
     Other(DiskOrder, Option<Box<Tree>>),
 }
 
-/// The core's end of the disk thread. The queue is bounded by the room in the core's inbox.
+/// The core's end of the disk thread. The queue is bounded by the room in the core's inbox, and by the backlog that
+/// lets links of other members wait.
 #[derive(Debug)]
 pub(crate) struct DiskHandle {
+    shared: Arc<Shared>,
     work: Sender<Work>,
 }
 
@@ -64,6 +69,9 @@ impl DiskHandle {
     }
 
     fn hand_over(&self, work: Work) {
+        if let Work::Append(batch, _) = &work {
+            self.shared.disk_backlog.add(batch.bytes.len());
+        }
         // The thread ends early only after it reported a failure or a panic, which ends the core.
         let _ = self.work.send(work);
     }
@@ -76,6 +84,7 @@ pub(crate) fn start(
     member: Option<MemberDisk>,
 ) -> std::io::Result<(DiskHandle, JoinHandle<()>)> {
     let (work, received) = channel();
+    let handle = DiskHandle { shared: shared.clone(), work };
     let thread = std::thread::Builder::new().name("zebu-disk".to_owned()).spawn(move || {
         let _vital = Vital::new(shared.clone(), "the disk thread");
         let mut disk = DiskThread { shared, log, member, postponed: None };
@@ -84,7 +93,7 @@ pub(crate) fn start(
             disk.shared.inbox.push_urgent(Urgent::DiskFailed(failure));
         }
     })?;
-    Ok((DiskHandle { work }, thread))
+    Ok((handle, thread))
 }
 
 /// The thread's own.
@@ -163,7 +172,7 @@ impl DiskThread {
             until: if delay.is_zero() { None } else { Some(Instant::now() + delay) },
             room: u64::from(storage.max_batch_size),
         };
-        let (mut last, mut transactions, mut last_io) = (Zxid::ZERO, 0, None);
+        let (mut last, mut transactions, mut bytes, mut last_io) = (Zxid::ZERO, 0, 0, None);
         // What goes into the same file is one write.
         let mut joined: Option<LogBatch> = None;
         let mut written = Ok(());
@@ -171,6 +180,7 @@ impl DiskThread {
             last = batch.last;
             last_io = io;
             transactions += batch.transactions;
+            bytes += batch.bytes.len();
             let rolls = batch.after == AfterAppend::RollAndSnapshot;
             match &mut joined {
                 None => joined = Some(batch),
@@ -179,11 +189,17 @@ impl DiskThread {
                     joined.last = batch.last;
                 }
             }
-            if rolls && let Some(joined) = joined.take() {
-                written = log.append(joined.first, joined.last, &joined.bytes).and_then(|()| log.roll());
-                if written.is_err() {
-                    break;
-                }
+            let is_large = joined.as_ref().is_some_and(|joined| joined.bytes.len() >= WRITE_BYTES);
+            if (rolls || is_large)
+                && let Some(joined) = joined.take()
+            {
+                written = log.append(joined.first, joined.last, &joined.bytes);
+            }
+            if rolls && written.is_ok() {
+                written = log.roll();
+            }
+            if written.is_err() {
+                break;
             }
         }
         if let Some(joined) = joined
@@ -200,6 +216,7 @@ impl DiskThread {
             None => Urgent::Persisted(last),
         };
         self.shared.inbox.put(|delivery| delivery.urgent.push(durable));
+        self.shared.disk_backlog.remove(bytes);
         if self.postponed.is_none() {
             self.postponed = work.try_recv().ok();
         }

@@ -22,7 +22,7 @@ use crate::vital::PartFailure;
 const URGENT_MAX: usize = 10_000;
 
 /// Bytes of their packets: a packet may be a transaction of any length.
-const URGENT_BYTES_MAX: usize = 64 << 20;
+const URGENT_BYTES_MAX: usize = 4 << 20;
 
 /// What is looked at before any client.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ pub mod config;
 mod core;
 mod core_seat;
 mod disk;
+mod disk_backlog;
 mod dynamic_config;
 pub mod four_letter;
 pub mod host_address;

@@ -174,7 +174,10 @@ pub(crate) fn peer_settings(config: &ServerConfig, dynamic: Option<Dynamic>, see
         resend_ms_max: millis(membership.peers.notification_interval_max),
         finalize_ms: 200,
         retry_ms: 100,
-        history: HistoryLimits { entries: 500, bytes: membership.observers.recent_bytes as usize },
+        history: HistoryLimits {
+            entries: config.storage.commit_log_count as usize,
+            bytes: membership.observers.recent_bytes as usize,
+        },
         window: 1 << 20,
         proposal_bytes_max: config.limits.transaction_bytes_max(),
         observing: observing(config, seed),

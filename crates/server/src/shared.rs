@@ -16,6 +16,7 @@ use crate::config::ServerConfig;
 use crate::config::membership::HostPort;
 use crate::core::Core;
 use crate::core_seat::CoreSeat;
+use crate::disk_backlog::DiskBacklog;
 use crate::dynamic_config;
 use crate::inbox::Inbox;
 use crate::lanes::LaneRegistry;
@@ -44,6 +45,7 @@ pub(crate) struct Shared {
     pub(crate) config: ServerConfig,
     pub(crate) clock: Clock,
     pub(crate) inbox: Inbox,
+    pub(crate) disk_backlog: DiskBacklog,
     pub(crate) core: CoreSeat<Core>,
     pub(crate) lanes: LaneRegistry,
     pub(crate) stats: Arc<ServerStats>,
@@ -78,6 +80,7 @@ impl Shared {
         let room = settings::requests_max(&config);
         Shared {
             inbox: Inbox::new(room),
+            disk_backlog: DiskBacklog::default(),
             core: CoreSeat::default(),
             large_requests: LargeRequests::new(&config.limits),
             config,

@@ -37,7 +37,7 @@ pub use format::snapshot::{
     ContentLimits, Fed, Sections, SnapshotDigest, SnapshotSummary, StreamDecoder, StreamFlaw,
 };
 pub use install::{InstallError, Received, Receiving};
-pub use log_reader::{LogEntry, LogReader, read_after};
+pub use log_reader::{DiffLimits, LogEntry, LogReader, read_after};
 pub use log_writer::{DurableNotes, ForceSync, LogError, LogOptions, LogWriter};
 pub use purge::{PurgeReport, purge};
 pub use recovery::{

@@ -40,8 +40,17 @@ pub fn read_after<D: Disk>(
     LogReader::new(disk.clone(), directories, after).next(up_to, bytes_max)
 }
 
-/// Reads on from a transaction, piece by piece.
-#[derive(Debug)]
+/// How much of the logs may be read for one learner. If it lacks more, a snapshot is cheaper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiffLimits {
+    /// Transactions.
+    pub entries: u64,
+    /// Bytes of their headers, bodies and digests.
+    pub bytes: u64,
+}
+
+/// Reads on from a transaction, piece by piece. Each piece begins where the last one ended.
+#[derive(Clone, Debug)]
 pub struct LogReader<D> {
     disk: D,
     directories: Directories,
@@ -83,6 +92,20 @@ fn follows(last: Zxid, zxid: Zxid) -> bool {
     last.next() == Some(zxid) || (zxid.epoch() > last.epoch() && zxid.counter() == 1)
 }
 
+impl DiffLimits {
+    /// Subtracts what was read. Returns whether it was within the limits.
+    fn take(&mut self, entries: &[LogEntry]) -> bool {
+        let bytes: u64 = entries.iter().map(|entry| entry.bytes.len() as u64).sum();
+        match (self.entries.checked_sub(entries.len() as u64), self.bytes.checked_sub(bytes)) {
+            (Some(entries), Some(bytes)) => {
+                *self = DiffLimits { entries, bytes };
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
 impl<D: Disk> LogReader<D> {
     /// Starts behind `after`. Nothing is read yet.
     pub fn new(disk: D, directories: &Directories, after: Zxid) -> LogReader<D> {
@@ -92,6 +115,25 @@ impl<D: Disk> LogReader<D> {
     /// The last transaction that was handed out, or the one that was asked for.
     pub fn last(&self) -> Zxid {
         self.last
+    }
+
+    /// The next entries, if those up to `up_to` are all there and within the limits; otherwise `None`. It reads ahead
+    /// to find that out, up to the limits, and keeps only the entries that it returns.
+    pub fn begin(
+        &mut self,
+        up_to: Zxid,
+        bytes_max: usize,
+        limits: DiffLimits,
+    ) -> Result<Option<Vec<LogEntry>>, IoFailure> {
+        let Some(first) = self.next(up_to, bytes_max)? else { return Ok(None) };
+        let mut left = limits;
+        let mut fits = left.take(&first);
+        let mut ahead = self.clone();
+        while fits && ahead.last < up_to {
+            let Some(more) = ahead.next(up_to, bytes_max)? else { return Ok(None) };
+            fits = left.take(&more);
+        }
+        Ok(fits.then_some(first))
     }
 
     /// The next entries; see [`read_after`]. After `None` it stays at `None` or finds what was written since.

@@ -10,7 +10,7 @@ use zebu_proto::Zxid;
 use zebu_proto::txn::TxnEntry;
 use zebu_storage::format::log::payload_zxid;
 use zebu_storage::model::ModelDisk;
-use zebu_storage::{Disk, LogEntry, LogReader, purge, read_after};
+use zebu_storage::{DiffLimits, Disk, LogEntry, LogReader, purge, read_after};
 
 fn read(disk: &ModelDisk, after: Zxid, up_to: Zxid, bytes_max: usize) -> Option<Vec<LogEntry>> {
     read_after(disk, &directories(), after, up_to, bytes_max).unwrap()
@@ -52,6 +52,36 @@ fn every_stretch_of_the_history_is_read() {
             assert_eq!(reader.next(last(&ledger), bytes_max).unwrap(), Some(Vec::new()));
         }
     }
+}
+
+/// The whole stretch is measured, over files and epochs, before the first piece is handed out.
+#[test]
+fn a_stretch_that_is_too_long_is_not_begun() {
+    let (disk, ledger) = history();
+    let all: Vec<Zxid> = ledger.chain.keys().copied().collect();
+    let (after, up_to) = (all[1], last(&ledger));
+    let stretch = read(&disk, after, up_to, usize::MAX).unwrap();
+    let bytes: u64 = stretch.iter().map(|entry| entry.bytes.len() as u64).sum();
+    let limits = DiffLimits { entries: stretch.len() as u64, bytes };
+    for bytes_max in [1, 60, 700, usize::MAX] {
+        let begin = |limits| {
+            let mut reader = LogReader::new(disk.clone(), &directories(), after);
+            let first = reader.begin(up_to, bytes_max, limits).unwrap();
+            (first, reader)
+        };
+        let (first, mut reader) = begin(limits);
+        let mut got = first.unwrap();
+        assert_eq!(reader.last(), got.last().unwrap().zxid, "the next piece begins behind the first");
+        while reader.last() < up_to {
+            got.extend(reader.next(up_to, bytes_max).unwrap().unwrap());
+        }
+        assert_eq!(got, stretch);
+        assert_eq!(begin(DiffLimits { entries: limits.entries - 1, ..limits }).0, None);
+        assert_eq!(begin(DiffLimits { bytes: bytes - 1, ..limits }).0, None);
+    }
+    let mut reader = LogReader::new(disk, &directories(), after);
+    let more = DiffLimits { entries: u64::MAX, bytes: u64::MAX };
+    assert_eq!(reader.begin(up_to.next().unwrap(), 1, more).unwrap(), None, "the end is not there");
 }
 
 #[test]

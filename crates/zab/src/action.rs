@@ -43,6 +43,20 @@ pub enum Door {
     ObserverMaster,
 }
 
+/// What old transactions are read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogPurpose {
+    /// The beginning of a DIFF. The answer is [`crate::LogRead::Unavailable`], and the learner gets a SNAP, unless the
+    /// log holds everything that is wanted without a hole, and it is little enough.
+    BeginDiff {
+        /// A DIFF has at most so many transactions from the log. How many bytes is for the reader of the log to
+        /// decide, by the size of a snapshot.
+        entries_max: u64,
+    },
+    /// More for a learner that is being fed. It goes on where the last read for the connection ended.
+    Continue,
+}
+
 /// Something to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -91,6 +105,8 @@ pub enum Action {
         after: Zxid,
         /// The last one that is wanted.
         up_to: Zxid,
+        /// What it is read for.
+        purpose: LogPurpose,
     },
     /// Append to the log and sync.
     Append {
@@ -167,6 +183,10 @@ pub enum Action {
     },
     /// A transaction is committed and in the own log: apply it. They come in order, each once.
     Deliver(Entry),
+    /// A transaction is in the own log and part of the history that the leader gives, which is not accepted yet: apply
+    /// it now, so that it need not stay in memory. A server that restarted here would have it in its state too. It
+    /// does not serve, and [`Action::Truncate`] may take the transaction back.
+    Load(Entry),
     /// Begin to serve clients.
     Serve(Serving),
     /// Close all clients and forget what was asked. Comes when serving ends.
@@ -207,6 +227,22 @@ pub enum CloseReason {
     NotFollowing,
     /// The other side is silent.
     Silent,
+    /// A learner lacks what it should have had for long: its disk or the way to it is too slow.
+    TooFarBehind {
+        /// The learner.
+        server: ServerId,
+        /// The last transaction that it has acknowledged; if it is an observer, that it was sent.
+        has: Zxid,
+        /// The last transaction that it should have sooner or later.
+        last: Zxid,
+        /// For how long at least it has lacked something.
+        behind_ms: i64,
+    },
+    /// The own disk has not finished a write of the log for too long.
+    SlowDisk {
+        /// For how long.
+        ms: i64,
+    },
     /// The other side has a newer connection.
     Replaced,
     /// The other side says that it is this server.
@@ -270,6 +306,17 @@ impl fmt::Display for CloseReason {
             CloseReason::NotLeading => write!(f, "this server does not lead"),
             CloseReason::NotFollowing => write!(f, "this server serves no observers: it follows nobody"),
             CloseReason::Silent => write!(f, "nothing was heard for too long"),
+            CloseReason::TooFarBehind { server, has, last, behind_ms } => write!(
+                f,
+                "server {} has {has} of {last}, and lacks something for {behind_ms} ms, longer than syncLimit allows; \
+                 it is synchronized again when it comes back. Look at its disk and the network",
+                server.0
+            ),
+            CloseReason::SlowDisk { ms } => write!(
+                f,
+                "the own disk has not finished a write of the transaction log for {ms} ms, longer than syncLimit \
+                 allows; this server follows again when it has. Look at the disk"
+            ),
             CloseReason::Replaced => write!(f, "the same server has connected again"),
             CloseReason::OwnId(server) => {
                 write!(f, "it has the id of this server, {}; each server needs its own in myid", server.0)

@@ -41,7 +41,7 @@ pub enum LogRead {
     /// Without a hole, the first directly behind the transaction that was asked for. Not all that was asked
     /// for need be in it, but at least one is.
     Entries(Vec<Entry>),
-    /// The log does not reach back so far, or not without a hole.
+    /// The log does not reach back so far, or not without a hole, or there is too much of it.
     Unavailable,
 }
 

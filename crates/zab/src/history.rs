@@ -17,6 +17,9 @@ pub(crate) fn follows(last: Zxid, next: Zxid) -> bool {
     }
 }
 
+/// Epochs whose last transaction is remembered. A learner that is further behind lacks at least as much.
+const EPOCH_ENDS_MAX: usize = 1000;
+
 /// Transactions from a floor on.
 #[derive(Debug)]
 pub(crate) struct History {
@@ -27,11 +30,14 @@ pub(crate) struct History {
     proven: Zxid,
     entries: VecDeque<Entry>,
     bytes: usize,
+    /// The last transaction of each epoch that has ended since the history began, oldest first.
+    epoch_ends: VecDeque<Zxid>,
 }
 
 impl History {
     pub(crate) fn new(limits: HistoryLimits, last: Zxid, proven: Zxid) -> History {
-        History { limits, floor: last, proven, entries: VecDeque::new(), bytes: 0 }
+        let (entries, epoch_ends) = (VecDeque::new(), VecDeque::new());
+        History { limits, floor: last, proven, entries, bytes: 0, epoch_ends }
     }
 
     /// The last transaction of the log.
@@ -80,8 +86,30 @@ impl History {
         }
     }
 
+    /// How many transactions lie behind `after` up to the floor, at least: an epoch that ended before this history
+    /// began may have had any number.
+    pub(crate) fn missing_at_least(&self, after: Zxid) -> u64 {
+        let floor = self.floor;
+        let counted_from = |epoch| if epoch == after.epoch() { after.counter() } else { 0 };
+        let in_epoch = |end: Zxid| u64::from(end.counter().saturating_sub(counted_from(end.epoch())));
+        let ended = self.epoch_ends.iter().filter(|end| **end > after && end.epoch() < floor.epoch());
+        ended.map(|end| in_epoch(*end)).sum::<u64>() + in_epoch(floor)
+    }
+
+    /// Whether there is more in memory than the limits allow.
+    pub(crate) fn is_over_limits(&self) -> bool {
+        self.entries.len() > self.limits.entries || self.bytes > self.limits.bytes
+    }
+
     pub(crate) fn append(&mut self, entry: Entry) {
-        assert!(follows(self.last(), entry.zxid), "{} does not follow {}", entry.zxid, self.last());
+        let last = self.last();
+        assert!(follows(last, entry.zxid), "{} does not follow {last}", entry.zxid);
+        if entry.zxid.epoch() != last.epoch() {
+            if self.epoch_ends.len() == EPOCH_ENDS_MAX {
+                self.epoch_ends.pop_front();
+            }
+            self.epoch_ends.push_back(last);
+        }
         self.bytes += entry.bytes.len();
         self.entries.push_back(entry);
     }
@@ -91,6 +119,9 @@ impl History {
         let stay = self.entries.partition_point(|entry| entry.zxid <= to);
         for entry in self.entries.drain(stay..) {
             self.bytes -= entry.bytes.len();
+        }
+        while self.epoch_ends.back().is_some_and(|end| *end >= to) {
+            self.epoch_ends.pop_back();
         }
         if self.entries.is_empty() && self.floor > to {
             self.floor = to;
@@ -105,7 +136,7 @@ impl History {
 
     /// Drops the oldest transactions beyond the limits, of those that are delivered.
     pub(crate) fn trim(&mut self, delivered: Zxid) {
-        while self.entries.len() > self.limits.entries || self.bytes > self.limits.bytes {
+        while self.is_over_limits() {
             if self.entries.front().is_none_or(|entry| entry.zxid > delivered) {
                 return;
             }
@@ -172,6 +203,28 @@ mod tests {
         history.trim(Zxid::new(4, 3));
         assert_eq!(history.after(Zxid::new(1, 8)).map(|entry| entry.zxid), Some(Zxid::new(4, 1)));
         assert_eq!(history.after(Zxid::new(4, 1)).map(|entry| entry.zxid), Some(Zxid::new(4, 2)));
+    }
+
+    /// Epoch 1 ends with 1/9, epoch 3 with 3/4. Nothing is known of the epochs before 1/4 but their order.
+    #[test]
+    fn counts_what_is_missing_across_epochs() {
+        let zxid = Zxid::new;
+        let zxids: Vec<_> = (5..=9)
+            .map(|counter| zxid(1, counter))
+            .chain((1..=4).map(|counter| zxid(3, counter)))
+            .chain((1..=9).map(|counter| zxid(4, counter)))
+            .collect();
+        let mut history = history(&zxids);
+        history.trim(zxid(4, 9));
+        assert_eq!(history.floor(), zxid(4, 6));
+        assert_eq!(history.missing_at_least(zxid(4, 2)), 4);
+        assert_eq!(history.missing_at_least(zxid(3, 1)), 3 + 6);
+        assert_eq!(history.missing_at_least(zxid(2, 7)), 4 + 6);
+        assert_eq!(history.missing_at_least(zxid(1, 2)), 7 + 4 + 6);
+        assert_eq!(history.missing_at_least(Zxid::ZERO), 9 + 4 + 6);
+        history.truncate(zxid(3, 4));
+        history.append(entry(zxid(5, 1)));
+        assert_eq!(history.missing_at_least(zxid(1, 9)), 4, "3/4 is the last of its epoch again");
     }
 
     #[test]

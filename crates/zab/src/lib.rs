@@ -23,7 +23,7 @@ mod teaching;
 mod volatile;
 mod wanted;
 
-pub use action::{Action, CloseReason, Door, Serving};
+pub use action::{Action, CloseReason, Door, LogPurpose, Serving};
 pub use election::Role;
 pub use entry::Entry;
 pub use event::{Event, IoId, LinkId, LogRead, PingNumber};

@@ -176,6 +176,22 @@ impl Member {
         }
     }
 
+    /// Hands out early what is in the own log, if it is more than may stay in memory. For a learner that gets its
+    /// leader's history, up to `given`: none of it is decided before the leader says so.
+    pub(crate) fn load_early(&mut self, given: Zxid, out: &mut Vec<Action>) {
+        let kept = if self.is_volatile() { self.history.last() } else { self.disk.durable() };
+        let end = given.min(kept);
+        while self.history.is_over_limits() && self.delivered < end {
+            let Some(entry) = self.history.after(self.delivered) else { break };
+            if entry.zxid > end {
+                break;
+            }
+            self.delivered = entry.zxid;
+            out.push(Action::Load(entry.clone()));
+            self.history.trim(self.delivered);
+        }
+    }
+
     /// Takes an answer of the leader that stands behind the commit of `after`. It is handed out directly behind that
     /// transaction: a client's next write may be the transaction that follows.
     pub(crate) fn answer_behind(&mut self, after: Zxid, packet: Packet, out: &mut Vec<Action>) {

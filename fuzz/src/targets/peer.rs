@@ -150,7 +150,7 @@ impl Rig {
                     self.io = Some(io);
                 }
                 Action::MarkTrusted { io } => self.io = Some(io),
-                Action::Deliver(entry) => {
+                Action::Deliver(entry) | Action::Load(entry) => {
                     assert!(entry.zxid > self.delivered, "transactions are delivered in order");
                     self.delivered = entry.zxid;
                 }

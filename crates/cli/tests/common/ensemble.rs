@@ -28,6 +28,7 @@ pub(crate) struct Ensemble {
     preloaded: Option<PathBuf>,
     /// Quorum port and election port of each.
     pub(crate) ports: Vec<[u16; 2]>,
+    /// What each is in the configuration.
     roles: Vec<&'static str>,
     /// Lines that every configuration has.
     line: String,
@@ -52,9 +53,8 @@ impl Ensemble {
 
     /// Servers with these roles; `line` is added to every file.
     pub(crate) fn start_as(roles: &[&'static str], line: &str) -> Ensemble {
-        let count = roles.len();
         let mut ensemble = Ensemble::prepare_as(roles, line);
-        (0..count).for_each(|index| ensemble.run(index));
+        (0..roles.len()).for_each(|index| ensemble.run(index));
         ensemble
     }
 
@@ -94,8 +94,8 @@ impl Ensemble {
             .iter()
             .map(|&index| {
                 let [quorum, election] = self.ports[index];
-                let role = self.roles[index];
-                format!("server.{}=127.0.0.1:{quorum}:{election}:{role}\n", index + 1)
+                let (id, role) = (index + 1, self.roles[index]);
+                format!("server.{id}=127.0.0.1:{quorum}:{election}:{role}\n")
             })
             .collect();
         let text = format!(
@@ -113,8 +113,34 @@ impl Ensemble {
     }
 
     pub(crate) fn run(&mut self, index: usize) {
-        let log = fs::File::create(self.home.path().join(format!("log{index}"))).unwrap();
+        self.run_as(index, &mut Command::new(env!("CARGO_BIN_EXE_zebu")));
+    }
+
+    /// Runs a server whose syncs of the disk can be made slow; see [`Ensemble::slow_down`].
+    pub(crate) fn run_with_slow_disk(&mut self, index: usize) {
+        let library = self.home.path().join("slow_sync.so");
+        if !library.exists() {
+            let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/slow_sync.c");
+            let built =
+                Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).status();
+            assert!(built.expect("cc is there, it links Rust programs too").success());
+        }
         let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
+        command.env("LD_PRELOAD", &library).env("ZEBU_SLOW_SYNC", self.sync_delay(index));
+        self.run_as(index, &mut command);
+    }
+
+    /// Lets every sync of the disk take so much longer.
+    pub(crate) fn slow_down(&self, index: usize, by: Duration) {
+        fs::write(self.sync_delay(index), by.as_millis().to_string()).unwrap();
+    }
+
+    fn sync_delay(&self, index: usize) -> PathBuf {
+        self.home.path().join(format!("sync_delay{index}"))
+    }
+
+    fn run_as(&mut self, index: usize, command: &mut Command) {
+        let log = fs::File::create(self.home.path().join(format!("log{index}"))).unwrap();
         if let Some(library) = &self.preloaded {
             command.env("LD_PRELOAD", library).env(PRELOADED_FILE, self.preloaded_file(index));
         }

@@ -3,7 +3,7 @@
 
 use zebu_proto::quorum::{Notification, Packet};
 use zebu_proto::{ServerId, Zxid};
-use zebu_zab::{CloseReason, Configuration, Door, Entry, IoId, LinkId, Serving};
+use zebu_zab::{CloseReason, Configuration, Door, Entry, IoId, LinkId, LogPurpose, Serving};
 
 use crate::core::LogBatch;
 
@@ -56,6 +56,8 @@ pub enum Order {
         after: Zxid,
         /// The last one that is wanted.
         up_to: Zxid,
+        /// What it is read for.
+        purpose: LogPurpose,
     },
     /// What came on a connection behind a SNAP is not needed any more.
     DiscardSnapshot {

@@ -52,7 +52,9 @@ impl Node {
             Action::StreamSnapshot { link, zxid } => {
                 self.in_turn(Decided::StreamSnapshot { link, zxid }, replica, lanes, now);
             }
-            Action::ReadLog { link, after, up_to } => self.order(Order::ReadLog { link, after, up_to }),
+            Action::ReadLog { link, after, up_to, purpose } => {
+                self.order(Order::ReadLog { link, after, up_to, purpose });
+            }
             Action::Append { io, entry } => {
                 let Desk { agreement, batch, .. } = &mut self.desk;
                 if let Agreement::Member(member) = agreement {
@@ -83,7 +85,7 @@ impl Node {
             Action::Remember { configuration } => self.order(Order::Remember { configuration }),
             Action::Locate { configuration } => self.order(Order::Locate { configuration }),
             Action::Activate { configuration } => self.order(Order::Activate { configuration }),
-            Action::Deliver(entry) => self.deliver(&entry),
+            Action::Deliver(entry) | Action::Load(entry) => self.deliver(&entry),
             Action::Serve(serving) => self.in_turn(Decided::Serve(serving), replica, lanes, now),
             Action::StopServing => self.stop_serving(lanes),
             Action::FromLearner { link, server, packet } => {

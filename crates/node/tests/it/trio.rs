@@ -419,7 +419,7 @@ impl Trio {
                 }
             }
             Order::StreamSnapshot { link, zxid } => self.stream(id, link, zxid),
-            Order::ReadLog { link, after, up_to } => {
+            Order::ReadLog { link, after, up_to, .. } => {
                 let log = &self.server(id).disk.log;
                 let start = log.iter().position(|entry| entry.zxid == after).map(|index| index + 1);
                 let start = if after == Zxid::ZERO { Some(0) } else { start };

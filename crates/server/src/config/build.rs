@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::findings::Origin;
 use super::listen::{client_address, listen};
 use super::load::Surroundings;
+use super::log_diffs::read_log_diffs;
 use super::membership::{Membership, Shape};
 use super::path_reading::{choose_directory, utf8_reading};
 use super::protection;
@@ -132,6 +133,7 @@ fn storage(
         commit_log_count: reader
             .count("commitLogCount", 0, Unit::Count, defaults.commit_log_count)
             .max(MIN_COMMIT_LOG),
+        log_diffs: read_log_diffs(reader),
         snapshot_compression: compression(reader),
         trust_empty_snapshot: reader.loose_switch("snapshot.trust.empty", defaults.trust_empty_snapshot),
         snapshot_zxid_trailer: reader

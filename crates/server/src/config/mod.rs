@@ -10,6 +10,7 @@ pub mod findings;
 mod known;
 mod listen;
 pub mod load;
+mod log_diffs;
 pub mod membership;
 mod mixed;
 mod nearest;
@@ -27,6 +28,7 @@ pub mod throttle_config;
 
 pub use findings::{Finding, Findings, Origin};
 pub use load::{Inputs, Loaded, Surroundings, ThisMachine, load};
+pub use log_diffs::LogDiffs;
 pub use membership::Membership;
 pub use server_config::{
     AuthConfig, BindAddress, ByteCount, ConfigSource, ContainerConfig, DigestAlgorithm, LimitConfig,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use zebu_proto::ServerId;
 
+use super::log_diffs::LogDiffs;
 use super::membership::Membership;
 use super::throttle_config::{ConnectionThrottleConfig, RequestThrottleConfig};
 use crate::four_letter::Word;
@@ -106,6 +107,8 @@ pub struct StorageConfig {
     pub max_batch_size: u32,
     /// `commitLogCount`: recent transactions kept in memory.
     pub commit_log_count: u32,
+    /// `snapshotSizeFactor`: how much of the log a learner gets before a snapshot is cheaper.
+    pub log_diffs: LogDiffs,
     /// `snapshot.compression.method`.
     pub snapshot_compression: SnapshotCompression,
     /// `snapshot.trust.empty`: start from logs without a snapshot.
@@ -146,6 +149,7 @@ impl StorageConfig {
             flush_delay: Duration::ZERO,
             max_batch_size: 1000,
             commit_log_count: 500,
+            log_diffs: LogDiffs::DEFAULT,
             snapshot_compression: SnapshotCompression::None,
             trust_empty_snapshot: false,
             snapshot_zxid_trailer: true,

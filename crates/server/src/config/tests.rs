@@ -280,7 +280,7 @@ fn storage_values() {
     let storage = with_base(
         "dataLogDir=/log\nsnapCount=1\nsnapSizeLimitInKb=-1\ntxnLogSizeLimitInKb=64\npreAllocSize=1024\n\
          fsync.warningthresholdms=20\nsnapshot.compression.method=snappy\nsnapshot.trust.empty=TRUE\n\
-         digest.enabled=false\nautopurge.snapRetainCount=5\ncommitLogCount=7\ndatadir.autocreate=false\n\
+         digest.enabled=false\nautopurge.snapRetainCount=5\ncommitLogCount=7\nsnapshotSizeFactor=0.5\ndatadir.autocreate=false\n\
          ",
     )
     .clean()
@@ -296,6 +296,7 @@ fn storage_values() {
     expected.trust_empty_snapshot = true;
     expected.digest_enabled = false;
     expected.snap_retain_count = 5;
+    expected.log_diffs = LogDiffs::Share { thousandths: 500 };
     expected.create_directories = false;
     assert_eq!(storage, expected);
     assert_eq!(storage.log_dir(), Path::new("/log/version-2"));

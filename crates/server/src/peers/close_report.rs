@@ -9,6 +9,9 @@ pub(super) fn closed(link: LinkId, reason: &CloseReason) {
         CloseReason::OwnId(_) | CloseReason::TooManyUnlisted { .. } => {
             warn!(link = link.0, %reason, "a learner was refused");
         }
+        CloseReason::TooFarBehind { .. } | CloseReason::SlowDisk { .. } => {
+            warn!(link = link.0, %reason, "a link to another member is closed");
+        }
         CloseReason::RoleEnded
         | CloseReason::NotLeading
         | CloseReason::NotFollowing

@@ -132,6 +132,7 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
     let mut known = KnownAuth::default();
     loop {
         shared.inbox.urgent_room().await;
+        shared.disk_backlog.room().await;
         buffer.drain(..start);
         start = 0;
         if buffer.len() < READ_BYTES {

@@ -17,6 +17,7 @@ use zebu_zab::{Door, Event, LinkId};
 use super::acceptor::Acceptor;
 use super::address_book::AddressBook;
 use super::link;
+use super::log_feed::LogFeed;
 use super::outbox::{Outbox, Put};
 use super::unidentified::Unidentified;
 use crate::inbox::Urgent;
@@ -32,6 +33,7 @@ pub(super) struct Links {
     shared: Arc<Shared>,
     book: Arc<AddressBook>,
     open: Mutex<Open>,
+    log_feed: LogFeed,
     accepted: AtomicU64,
 }
 
@@ -54,7 +56,8 @@ impl Links {
             received: BTreeMap::new(),
             filled: Vec::new(),
         };
-        Links { shared, book, open: Mutex::new(open), accepted: AtomicU64::new(0) }
+        let log_feed = LogFeed::default();
+        Links { shared, book, open: Mutex::new(open), log_feed, accepted: AtomicU64::new(0) }
     }
 
     /// Accepts learners at a port; whether this server leads them is the brain's business.
@@ -144,6 +147,16 @@ impl Links {
         if let Some(outbox) = open.outboxes.remove(&link) {
             outbox.close();
         }
+        self.log_feed.forget(link);
+    }
+
+    pub(super) fn is_open(&self, link: LinkId) -> bool {
+        self.open().outboxes.contains_key(&link)
+    }
+
+    /// Old transactions for those who learn over these links.
+    pub(super) fn log_feed(&self) -> &LogFeed {
+        &self.log_feed
     }
 
     /// Bounds the links that do not say who they are: the oldest goes.
@@ -197,6 +210,7 @@ impl Links {
         if was_open {
             self.tell(Event::LinkDown { link });
         }
+        self.log_feed.forget(link);
     }
 
     /// The brain hears of a link before anything comes from it, and when it can be closed already: its answer may

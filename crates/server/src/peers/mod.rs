@@ -10,6 +10,7 @@ mod dial;
 mod election;
 mod link;
 mod links;
+mod log_feed;
 mod outbox;
 mod silence;
 mod state_stream;
@@ -23,12 +24,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tracing::warn;
 use zebu_node::Order;
 use zebu_proto::Zxid;
-use zebu_storage::{Directories, FileDisk, LogEntry, read_after};
+use zebu_storage::Directories;
 use zebu_tree::Tree;
-use zebu_zab::{Configuration, Door, Entry, Event, LinkId, LogRead, Serving};
+use zebu_zab::{Configuration, Door, Event, LinkId, LogPurpose, Serving};
 
 use crate::inbox::Urgent;
 use crate::peer_ports::PeerPort;
@@ -38,9 +38,7 @@ use acceptor::Acceptor;
 use address_book::AddressBook;
 use election::Election;
 use links::Links;
-
-/// Bytes of old transactions that are read for a learner at a time.
-const READ_LOG_BYTES: usize = 1 << 20;
+use log_feed::Wanted;
 
 /// The way to the other members.
 pub(crate) struct Peers {
@@ -162,24 +160,17 @@ impl Peers {
         shared: &Arc<Shared>,
         directories: &Directories,
         link: LinkId,
-        after: Zxid,
-        up_to: Zxid,
+        (after, up_to): (Zxid, Zxid),
+        purpose: LogPurpose,
     ) {
-        let (shared, directories) = (shared.clone(), directories.clone());
+        let (shared, directories, links) = (shared.clone(), directories.clone(), self.links.clone());
+        let wanted = Wanted { link, after, up_to, purpose };
         self.runtime.spawn_blocking(move || {
-            let read = match read_after(&FileDisk, &directories, after, up_to, READ_LOG_BYTES) {
-                Ok(Some(entries)) if !entries.is_empty() => LogRead::Entries(
-                    report_oversize(entries, shared.config.limits.transaction_bytes_max())
-                        .into_iter()
-                        .map(|entry| Entry { zxid: entry.zxid, bytes: entry.bytes })
-                        .collect(),
-                ),
-                Ok(_) => LogRead::Unavailable,
-                Err(error) => {
-                    warn!(%error, "the log cannot be read for a learner; it gets the whole state");
-                    LogRead::Unavailable
-                }
-            };
+            let read = links.log_feed().read(&wanted, &directories, &shared);
+            // It may have ended meanwhile; whichever of the two comes last leaves nothing behind.
+            if !links.is_open(link) {
+                links.log_feed().forget(link);
+            }
             shared.inbox.push_urgent(Urgent::Peer(Event::LogRead { link, read }));
         });
     }
@@ -188,13 +179,4 @@ impl Peers {
     pub(crate) fn take_received(&self, link: LinkId) -> Option<Tree> {
         self.links.take_received(link)
     }
-}
-
-/// Says that the log holds transactions that other servers may be unable to read.
-fn report_oversize(entries: Vec<LogEntry>, limit: usize) -> Vec<LogEntry> {
-    for entry in entries.iter().filter(|entry| entry.bytes.len() > limit) {
-        let (zxid, length) = (entry.zxid, entry.bytes.len());
-        warn!(%zxid, length, limit, "a logged transaction is too long for other servers; learners get a snapshot");
-    }
-    entries
 }

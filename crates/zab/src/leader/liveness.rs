@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use zebu_proto::ServerId;
 
-use super::{Leader, Step, limit_ms};
+use super::{Leader, Step};
 use crate::action::{Action, CloseReason};
+use crate::event::LinkId;
 use crate::member::Member;
 use crate::role_end::RoleEnd;
-use crate::teaching::{Cursor, Kind, LearnerStep, Phase, next_zxid};
+use crate::teaching::{Kind, LearnerLink, LearnerStep, Patience, Phase};
 
 impl Leader {
     pub(crate) fn deadline(&self) -> i64 {
@@ -51,26 +52,16 @@ impl Leader {
         self.finish_hand_over(member)
     }
 
+    /// Gives up learners that fell silent or are too far behind: they come back and are synchronized.
     fn close_silent(&mut self, member: &Member, now_ms: i64, out: &mut Vec<Action>) {
-        let sync_ms = member.settings.sync_limit * member.settings.tick_ms;
-        let init_ms = limit_ms(member);
-        let epoch = self.epoch();
-        let mut silent = Vec::new();
-        for (&link, learner) in &mut self.learners {
-            let patience_ms = if learner.is_up_to_date() { sync_ms } else { init_ms };
-            let unacked = match (&mut learner.step, epoch) {
-                (LearnerStep::Flowing(identity, cursor), Some(epoch)) if identity.kind == Kind::Follower => {
-                    cursor.unacked_since(epoch, now_ms)
-                }
-                _ => None,
-            };
-            let stalled = unacked.is_some_and(|since_ms| since_ms + sync_ms <= now_ms);
-            if learner.heard_ms + patience_ms <= now_ms || stalled {
-                silent.push(link);
-            }
-        }
-        for link in silent {
-            self.close(link, CloseReason::Silent, out);
+        let patience = Patience::of(&member.settings);
+        let ends = (member.history.last(), member.committed());
+        let give_up = |(&link, learner): (&LinkId, &mut LearnerLink)| {
+            learner.patience_ended(patience, ends, now_ms).map(|reason| (link, reason))
+        };
+        let given_up: Vec<(LinkId, CloseReason)> = self.learners.iter_mut().filter_map(give_up).collect();
+        for (link, reason) in given_up {
+            self.close(link, reason, out);
         }
     }
 
@@ -95,22 +86,5 @@ impl Leader {
             return Err(RoleEnd::because(CloseReason::Silent));
         }
         Ok(())
-    }
-}
-
-impl Cursor {
-    /// Since when its oldest proposal waits for an acknowledgement, as far as it was looked at.
-    fn unacked_since(&mut self, epoch: u32, now_ms: i64) -> Option<i64> {
-        if !matches!(self.phase, Phase::Accepted | Phase::UpToDate) || self.acked >= self.proposed {
-            self.unacked = None;
-            return None;
-        }
-        match self.unacked {
-            Some((zxid, since_ms)) if zxid > self.acked => Some(since_ms),
-            _ => {
-                self.unacked = Some((next_zxid(self.acked, epoch), now_ms));
-                Some(now_ms)
-            }
-        }
     }
 }

@@ -292,6 +292,7 @@ impl Learner {
             return i64::MAX;
         }
         let silent = (self.heard_ms + self.patience_ms(member)).min(self.departs_at_ms(member));
+        let silent = silent.min(self.disk_deadline(member));
         let silent = self.observers.as_ref().map_or(silent, |observers| silent.min(observers.deadline()));
         match &self.step {
             Step::Dialing(Dialing::Pausing { until_ms }) => silent.min(*until_ms),
@@ -318,6 +319,10 @@ impl Learner {
             observers.timeout(member, now_ms, out);
         }
         self.depart(member, now_ms)?;
+        if self.disk_deadline(member) <= now_ms {
+            let ms = now_ms - member.disk.busy_since_ms().unwrap_or(now_ms);
+            return Err(RoleEnd::because(CloseReason::SlowDisk { ms }));
+        }
         // While the disk is at work for it, the leader may have nothing to say.
         if now_ms >= self.heard_ms + self.patience_ms(member) && !self.is_blocked() {
             return Err(RoleEnd::because(CloseReason::Silent));
@@ -342,6 +347,16 @@ impl Learner {
             Step::Serving { .. } => settings.sync_limit * settings.tick_ms,
             Step::Dialing(_) => settings.connect_limit * settings.tick_ms,
             _ => settings.init_limit * settings.tick_ms,
+        }
+    }
+
+    /// When a server that serves shows data that is too old, because its disk has not taken what came since. It then
+    /// serves no more until the disk has finished. The leader of an observer would not notice.
+    fn disk_deadline(&self, member: &Member) -> i64 {
+        let settings = &member.settings;
+        match (&self.step, member.disk.busy_since_ms()) {
+            (Step::Serving { .. }, Some(since_ms)) => since_ms + settings.sync_limit * settings.tick_ms,
+            _ => i64::MAX,
         }
     }
 
@@ -394,6 +409,7 @@ impl Learner {
                 member.emptied();
                 return Err(RoleEnd::because(CloseReason::RoleEnded));
             }
+            Step::Catching(catching) => member.load_early(catching.committed, out),
             Step::Accepting { io, .. } if member.disk.has_done(*io) => self.accepted(member, out),
             Step::Accepted { .. } | Step::Serving { .. } => self.acknowledge(member, out),
             _ => {}

@@ -160,11 +160,12 @@ impl Learner {
         match packet {
             Packet::Proposal { zxid, entry } => log(Entry { zxid, bytes: entry }, member, now_ms, out),
             Packet::Commit { zxid } | Packet::CommitAndActivate { zxid, .. } => {
-                commit(committed, zxid, member)
+                commit(committed, zxid, member).inspect(|()| member.load_early(*committed, out))
             }
             Packet::Inform { zxid, entry } | Packet::InformAndActivate { zxid, entry, .. } => {
                 log(Entry { zxid, bytes: entry }, member, now_ms, out)
                     .and_then(|()| commit(committed, zxid, member))
+                    .inspect(|()| member.load_early(*committed, out))
             }
             Packet::NewLeader { zxid, config } => {
                 if zxid != Zxid::new(*epoch, 0) {

@@ -3,9 +3,10 @@
 use zebu_proto::quorum::Packet;
 
 use super::ObserverMaster;
-use crate::action::{Action, CloseReason};
+use crate::action::Action;
 use crate::event::LinkId;
 use crate::member::Member;
+use crate::teaching::Patience;
 
 impl ObserverMaster {
     pub(crate) fn deadline(&self) -> i64 {
@@ -21,9 +22,9 @@ impl ObserverMaster {
         let links: Vec<LinkId> = self.links().collect();
         for link in links {
             let Some(observer) = self.observers.get_mut(&link) else { continue };
-            let limit = if observer.is_up_to_date() { settings.sync_limit } else { settings.init_limit };
-            if observer.heard_ms + limit * settings.tick_ms <= now_ms {
-                self.close_if_wrong(link, Err(CloseReason::Silent), out);
+            let ends = (member.committed(), member.committed());
+            if let Some(reason) = observer.patience_ended(Patience::of(settings), ends, now_ms) {
+                self.close_if_wrong(link, Err(reason), out);
             } else if observer.takes_pings() {
                 observer.send(link, Packet::Ping { zxid: member.committed() }, out);
             }

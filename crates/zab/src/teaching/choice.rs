@@ -6,7 +6,7 @@ use crate::history::History;
 
 /// Transactions that are read back from the log for one learner. Whoever lacks more has a whole state sooner,
 /// however old the log is.
-const LOG_ENTRIES_MAX: u32 = 100_000;
+const LOG_ENTRIES_MAX: u64 = 100_000;
 
 /// How a learner gets the leader's history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +15,8 @@ pub(super) enum Choice {
     Diff { after: Zxid },
     /// It has more than that: the rest goes first.
     Truncate { to: Zxid },
-    /// The log may reach back to its last transaction.
-    Log { after: Zxid },
+    /// The log may reach back to its last transaction, with no more entries than this.
+    Log { after: Zxid, entries_max: u64 },
     /// It gets a whole state.
     Snapshot,
 }
@@ -40,19 +40,10 @@ pub(super) fn choose(history: &History, decided: Zxid, last: Zxid) -> Choice {
         }
         return truncate_to(history.at_or_before(last), last);
     }
-    if last >= history.proven() && missing_at_least(last, history.floor()) <= LOG_ENTRIES_MAX {
-        Choice::Log { after: last }
+    if last >= history.proven() && history.missing_at_least(last) <= LOG_ENTRIES_MAX {
+        Choice::Log { after: last, entries_max: LOG_ENTRIES_MAX }
     } else {
         Choice::Snapshot
-    }
-}
-
-/// How many transactions are between the two at least: how many an earlier epoch had is not known.
-fn missing_at_least(last: Zxid, floor: Zxid) -> u32 {
-    if last.epoch() == floor.epoch() {
-        floor.counter().saturating_sub(last.counter())
-    } else {
-        floor.counter()
     }
 }
 
@@ -71,6 +62,25 @@ mod tests {
     use crate::entry::Entry;
     use crate::settings::HistoryLimits;
 
+    fn log(after: Zxid) -> Choice {
+        Choice::Log { after, entries_max: LOG_ENTRIES_MAX }
+    }
+
+    /// Epoch 1 had forty million transactions, of which the learner has a thousand.
+    #[test]
+    fn a_server_that_lacks_very_much_of_an_earlier_epoch_gets_a_whole_state() {
+        let limits = HistoryLimits { entries: 100, bytes: 1000 };
+        let mut history = History::new(limits, Zxid::new(1, 40_000_000), Zxid::ZERO);
+        for counter in 1..=700 {
+            history.append(Entry { zxid: Zxid::new(2, counter), bytes: [].into() });
+        }
+        history.trim(Zxid::new(2, 700));
+        assert_eq!(history.floor(), Zxid::new(2, 600));
+        assert_eq!(choose(&history, Zxid::new(2, 700), Zxid::new(1, 1000)), Choice::Snapshot);
+        let near = Zxid::new(1, 39_999_999);
+        assert_eq!(choose(&history, Zxid::new(2, 700), near), log(near));
+    }
+
     /// The log of a leader that was never cleaned reaches back to the first transaction.
     #[test]
     fn a_server_that_lacks_very_much_gets_a_whole_state() {
@@ -79,7 +89,7 @@ mod tests {
         let choose = |last| choose(&history, Zxid::new(1, 200_000), last);
         assert_eq!(choose(Zxid::ZERO), Choice::Snapshot);
         assert_eq!(choose(Zxid::new(1, 99_999)), Choice::Snapshot);
-        assert_eq!(choose(Zxid::new(1, 100_000)), Choice::Log { after: Zxid::new(1, 100_000) });
+        assert_eq!(choose(Zxid::new(1, 100_000)), log(Zxid::new(1, 100_000)));
     }
 
     /// In memory 1/6, 1/7, 3/1, 3/2 behind 1/5; on disk from 1/2 on.
@@ -105,7 +115,7 @@ mod tests {
         assert_eq!(choose(zxid(1, 9)), Choice::Truncate { to: zxid(1, 7) });
         assert_eq!(choose(zxid(2, 4)), Choice::Snapshot, "1/7 may not be in its history");
         assert_eq!(choose(zxid(4, 1)), Choice::Snapshot, "3/1 may not be in its history");
-        assert_eq!(choose(zxid(1, 3)), Choice::Log { after: zxid(1, 3) });
+        assert_eq!(choose(zxid(1, 3)), log(zxid(1, 3)));
         assert_eq!(choose(zxid(1, 1)), Choice::Snapshot);
         assert_eq!(choose(zxid(0, 0)), Choice::Snapshot);
         assert_eq!(choose(Zxid(-1)), Choice::Snapshot);

@@ -6,9 +6,12 @@ use std::collections::VecDeque;
 use zebu_proto::quorum::Packet;
 use zebu_proto::{ServerId, Zxid};
 
+use super::backlog::{Backlog, Reached};
 use super::pings::Pings;
+use crate::action::CloseReason;
 use crate::entry::Entry;
 use crate::event::LinkId;
+use crate::settings::PeerSettings;
 use crate::status::LearnerStatus;
 
 /// Follower or observer.
@@ -28,6 +31,22 @@ pub(crate) struct LearnerLink {
     pub(crate) waiting: usize,
     /// What it was asked, and has to answer. A follower counts nobody.
     pub(crate) pings: Pings,
+}
+
+/// How long a learner is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// While it is brought up to date.
+    pub(crate) init_ms: i64,
+    /// Once it serves.
+    pub(crate) sync_ms: i64,
+}
+
+impl Patience {
+    pub(crate) fn of(settings: &PeerSettings) -> Patience {
+        let PeerSettings { init_limit, sync_limit, tick_ms, .. } = settings;
+        Patience { init_ms: init_limit * tick_ms, sync_ms: sync_limit * tick_ms }
+    }
 }
 
 /// Who is at the other end, once that is known.
@@ -88,6 +107,36 @@ impl LearnerLink {
         }
     }
 
+    /// Why the connection is to be given up, if it is: nothing is heard of the learner, or it is too far behind. What an
+    /// observer has on disk is not known, so what was sent to it counts.
+    pub(crate) fn patience_ended(
+        &mut self,
+        patience: Patience,
+        (last, decided): (Zxid, Zxid),
+        now_ms: i64,
+    ) -> Option<CloseReason> {
+        let Patience { init_ms, sync_ms } = patience;
+        let silent_ms = if self.is_up_to_date() { sync_ms } else { init_ms };
+        if self.heard_ms + silent_ms <= now_ms {
+            return Some(CloseReason::Silent);
+        }
+        let Step::Flowing(identity, cursor) = &mut self.step else { return None };
+        let sent = cursor.proposed;
+        let reached = match (identity.kind, cursor.phase) {
+            (_, Phase::Catching { .. } | Phase::AwaitingAck { .. }) => return None,
+            (Kind::Follower, _) => Reached { has: cursor.acked, sent, last },
+            (Kind::Observer, Phase::Accepted) => return None,
+            (Kind::Observer, Phase::UpToDate) => Reached { has: sent, sent, last: decided },
+        };
+        let since_ms = cursor.backlog.lacks_since(reached, now_ms)?;
+        (since_ms + sync_ms <= now_ms).then_some(CloseReason::TooFarBehind {
+            server: identity.server,
+            has: reached.has,
+            last: reached.last,
+            behind_ms: now_ms - since_ms,
+        })
+    }
+
     /// For reports; nothing before it has said who it is.
     pub(crate) fn status(&self, link: LinkId) -> Option<LearnerStatus> {
         let server = self.step.identity()?.server;
@@ -138,8 +187,8 @@ pub(crate) struct Cursor {
     pub(crate) answers: VecDeque<(Zxid, Packet)>,
     /// Old transactions from the log.
     pub(crate) reading: Reading,
-    /// A transaction that it has not acknowledged, and since when that is watched.
-    pub(crate) unacked: Option<(Zxid, i64)>,
+    /// How far it is behind.
+    pub(crate) backlog: Backlog,
 }
 
 /// How far the synchronisation has come.
@@ -177,7 +226,7 @@ impl Cursor {
             acked: Zxid::ZERO,
             answers: VecDeque::new(),
             reading: Reading::Nothing,
-            unacked: None,
+            backlog: Backlog::default(),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! serves observers. It knows a history and how far it is decided, not who decides.
 
 mod admission;
+mod backlog;
 mod choice;
 mod learner_link;
 mod pings;
@@ -9,6 +10,6 @@ mod stream;
 mod sync;
 
 pub(crate) use admission::{admit, is_listed};
-pub(crate) use learner_link::{Cursor, Identity, Kind, LearnerLink, Phase, Position, Step as LearnerStep};
+pub(crate) use learner_link::{Identity, Kind, LearnerLink, Patience, Phase, Position, Step as LearnerStep};
 pub(crate) use pings::Stamp;
 pub(crate) use stream::{Course, next_zxid};

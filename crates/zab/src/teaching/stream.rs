@@ -7,7 +7,7 @@ use zebu_proto::quorum::Packet;
 use zebu_proto::{ServerId, Zxid};
 
 use super::learner_link::{Cursor, Kind, LearnerLink, Phase, Reading, Step as LearnerStep};
-use crate::action::Action;
+use crate::action::{Action, LogPurpose};
 use crate::entry::Entry;
 use crate::event::LinkId;
 use crate::history::History;
@@ -78,7 +78,8 @@ impl LearnerLink {
                 }
                 Next::ReadLog { after } => {
                     cursor.reading = Reading::Asked;
-                    out.push(Action::ReadLog { link, after, up_to: course.history.floor() });
+                    let (up_to, purpose) = (course.history.floor(), LogPurpose::Continue);
+                    out.push(Action::ReadLog { link, after, up_to, purpose });
                     return;
                 }
                 Next::Nothing => return,

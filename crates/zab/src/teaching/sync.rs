@@ -8,7 +8,7 @@ use zebu_proto::quorum::Packet;
 use super::choice::{Choice, choose};
 use super::learner_link::{Cursor, Identity, LearnerLink, Phase, Position, Reading, Step};
 use super::stream::Course;
-use crate::action::{Action, CloseReason};
+use crate::action::{Action, CloseReason, LogPurpose};
 use crate::event::{LinkId, LogRead};
 
 impl LearnerLink {
@@ -27,9 +27,10 @@ impl LearnerLink {
                 self.send(link, Packet::Trunc { zxid: to }, out);
                 self.flow(link, identity, to, Reading::Nothing, course, out);
             }
-            Choice::Log { after } => {
+            Choice::Log { after, entries_max } => {
                 self.step = Step::Probing(identity, Position { last: after });
-                out.push(Action::ReadLog { link, after, up_to: course.history.floor() });
+                let (up_to, purpose) = (course.history.floor(), LogPurpose::BeginDiff { entries_max });
+                out.push(Action::ReadLog { link, after, up_to, purpose });
             }
             Choice::Snapshot => self.stream_snapshot(link, identity, course, out),
         }

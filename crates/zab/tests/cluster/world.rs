@@ -441,7 +441,7 @@ impl World {
                 self.transmit(id, link, Wire::Snapshot(state));
                 self.soon(id, Event::SnapshotSent { link });
             }
-            Action::ReadLog { link, after, up_to } => {
+            Action::ReadLog { link, after, up_to, .. } => {
                 let count = 1 + self.random.below(5) as usize;
                 let read = self.servers[&id].read_log(after, up_to, count);
                 self.soon(id, Event::LogRead { link, read });
@@ -463,6 +463,15 @@ impl World {
             Action::SaveAcceptedEpoch { io, epoch } => self.work(id, io, Work::Accepted(epoch)),
             Action::SaveCurrentEpoch { io, epoch } => self.work(id, io, Work::Current(epoch)),
             Action::Deliver(entry) => self.deliver(id, entry),
+            Action::Load(entry) => {
+                let server = self.servers.get_mut(&id).unwrap();
+                let in_memory = server.settings.observing.log == zebu_zab::ObserverLog::InMemory;
+                assert!(in_memory || server.holds(&entry), "{id:?} loads what its log has");
+                let running = server.running.as_mut().unwrap();
+                assert_eq!(running.serving, None, "{id:?} does not serve before its history is accepted");
+                assert!(entry.zxid > last_of(&running.state), "{id:?} loads in order");
+                running.state.push(entry);
+            }
             Action::Serve(serving) => self.serve(id, serving),
             Action::StopServing => {
                 self.servers.get_mut(&id).unwrap().running.as_mut().unwrap().serving = None;

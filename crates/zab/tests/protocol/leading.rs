@@ -1,10 +1,12 @@
 //! What learners may say to a leader.
 
+use std::collections::VecDeque;
+
 use zebu_proto::quorum::election::NotificationVersion;
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
 use zebu_proto::quorum::{Notification, Packet, PeerState};
 use zebu_proto::{ServerId, SessionId, Zxid};
-use zebu_zab::{Action, CloseReason, Entry, Event, LinkId, LogRead, Serving};
+use zebu_zab::{Action, CloseReason, Entry, Event, LinkId, LogPurpose, LogRead, Serving};
 
 use crate::desk::{Desk, Disk, ME, entry, follower_info, recovered};
 
@@ -248,12 +250,14 @@ fn a_learner_that_is_far_behind_is_fed_from_the_log() {
     let behind = accept(&mut desk, 2, follower_info(3, 5));
     desk.packet(behind, Packet::AckEpoch { last: Zxid::new(6, 2), current_epoch: 5 });
     let up_to = Zxid::new(6, 6);
-    let asked = Action::ReadLog { link: behind, after: Zxid::new(6, 2), up_to };
+    let purpose = LogPurpose::BeginDiff { entries_max: 100_000 };
+    let asked = Action::ReadLog { link: behind, after: Zxid::new(6, 2), up_to, purpose };
     assert_eq!(desk.actions.back(), Some(&asked));
     let read = |from, to| LogRead::Entries((from..=to).map(|counter| entry(Zxid::new(6, counter))).collect());
     desk.take_sent(behind);
     desk.handle(Event::LogRead { link: behind, read: read(3, 4) });
-    let asked = Action::ReadLog { link: behind, after: Zxid::new(6, 4), up_to };
+    let purpose = LogPurpose::Continue;
+    let asked = Action::ReadLog { link: behind, after: Zxid::new(6, 4), up_to, purpose };
     assert_eq!(desk.actions.back(), Some(&asked), "the rest of it");
     desk.handle(Event::LogRead { link: behind, read: read(5, 6) });
     let sent = desk.take_sent(behind);
@@ -399,7 +403,28 @@ fn a_learner_that_answers_but_does_not_log_is_cut_off() {
         desk.packet(link, Packet::PingReply { zxid: LAST, touched: vec![] });
         desk.wait(100);
     }
-    assert_eq!(desk.closed(link), Some(CloseReason::Silent));
+    assert!(matches!(desk.closed(link), Some(CloseReason::TooFarBehind { server: ServerId(1), .. })));
+}
+
+/// Its disk is slower than the ensemble writes: each acknowledgement comes, and each comes later than the one before.
+#[test]
+fn a_follower_that_acknowledges_ever_later_is_given_up() {
+    let (mut desk, link) = Desk::established();
+    let mut proposed = VecDeque::new();
+    let mut closed_at = None;
+    for time in 0..40 {
+        proposed.extend([desk.propose(), desk.propose(), desk.propose(), desk.propose()]);
+        desk.packet(link, Packet::PingReply { zxid: LAST, touched: vec![] });
+        desk.packet(link, ack(proposed.pop_front().unwrap()));
+        desk.wait(50);
+        if let Some(reason) = desk.closed(link) {
+            assert!(matches!(reason, CloseReason::TooFarBehind { .. }), "{reason}");
+            closed_at = Some(time * 50);
+            break;
+        }
+    }
+    // It has a quarter of what was proposed. Five ticks of 100 ms are allowed.
+    assert!(closed_at.is_some_and(|ms| (500..1500).contains(&ms)), "{closed_at:?}");
 }
 
 #[test]

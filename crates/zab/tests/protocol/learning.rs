@@ -3,7 +3,7 @@
 use zebu_proto::quorum::packet::LEARNER_PROTOCOL;
 use zebu_proto::quorum::{Packet, PeerState};
 use zebu_proto::{ServerId, Zxid};
-use zebu_zab::{Action, CloseReason, Event, LinkId, Recovered, Role, Serving, Trust};
+use zebu_zab::{Action, CloseReason, Event, IoId, LinkId, Recovered, Role, Serving, Trust};
 
 use crate::desk::{Desk, Disk, entry, proposal, recovered};
 
@@ -548,4 +548,114 @@ fn a_leader_that_goes_while_the_mark_is_removed_does_not_leave_a_silent_server()
         _ => None,
     };
     assert_eq!(desk.actions.iter().rev().find_map(votes), Some(LAST));
+}
+
+/// Zxids that were handed out before the history was accepted.
+fn loaded(desk: &Desk) -> Vec<Zxid> {
+    let zxid = |action: &Action| match action {
+        Action::Load(entry) => Some(entry.zxid),
+        _ => None,
+    };
+    desk.actions.iter().filter_map(zxid).collect()
+}
+
+/// Four transactions may stay in memory.
+#[test]
+fn a_long_history_does_not_stay_in_memory_until_it_is_accepted() {
+    let (mut desk, link) = promised();
+    desk.disk = Disk::ByHand;
+    let zxids: Vec<Zxid> = (8..=17).map(|counter| Zxid::new(5, counter)).collect();
+    desk.packet(link, Packet::Diff { zxid: zxids[9] });
+    for &zxid in &zxids[..6] {
+        desk.packet(link, proposal(zxid));
+        desk.packet(link, Packet::Commit { zxid });
+    }
+    assert_eq!(loaded(&desk), [], "none of it is in the log yet");
+    desk.finish_disk();
+    assert_eq!(loaded(&desk), zxids[..2]);
+    desk.disk = Disk::Instant;
+    for &zxid in &zxids[6..] {
+        desk.packet(link, proposal(zxid));
+        desk.packet(link, Packet::Commit { zxid });
+    }
+    // What the leader has not committed may be taken back by himself.
+    let uncommitted = Zxid::new(6, 1);
+    desk.packet(link, proposal(uncommitted));
+    assert_eq!(loaded(&desk), zxids[..7]);
+    desk.packet(link, new_leader(6));
+    assert_eq!(desk.delivered(), [], "nothing of it is decided");
+    desk.packet(link, Packet::UpToDate);
+    assert_eq!(desk.delivered(), zxids[7..]);
+    desk.packet(link, Packet::Commit { zxid: uncommitted });
+    assert_eq!(desk.delivered().last(), Some(&uncommitted));
+}
+
+/// As a restart would: what was loaded and is not in the next leader's history goes with the log.
+#[test]
+fn what_was_loaded_early_can_be_truncated() {
+    let (mut desk, link) = promised();
+    let zxids: Vec<Zxid> = (8..=17).map(|counter| Zxid::new(5, counter)).collect();
+    desk.packet(link, Packet::Diff { zxid: zxids[9] });
+    for &zxid in &zxids {
+        desk.packet(link, proposal(zxid));
+        desk.packet(link, Packet::Commit { zxid });
+    }
+    assert_eq!(loaded(&desk), zxids[..6]);
+    desk.handle(Event::LinkDown { link });
+    desk.notify(1, PeerState::Following, ServerId(3));
+    desk.notify(3, PeerState::Leading, ServerId(3));
+    let link = desk.expect_dial();
+    desk.handle(Event::Dialed { link });
+    desk.packet(link, leader_info(7));
+    desk.actions.clear();
+    desk.packet(link, Packet::Trunc { zxid: zxids[2] });
+    assert!(matches!(desk.actions[0], Action::Truncate { to, .. } if to == zxids[2]));
+    let next = Zxid::new(7, 1);
+    for packet in [new_leader(7), Packet::UpToDate, proposal(next), Packet::Commit { zxid: next }] {
+        desk.packet(link, packet);
+    }
+    assert_eq!(desk.delivered(), [next]);
+}
+
+/// It shows ever older data while its disk is slower than the ensemble writes. The leader of an observer sees nothing of
+/// that.
+#[test]
+fn a_learner_whose_disk_is_too_slow_stops_serving() {
+    for role in [Role::Voter, Role::Observer] {
+        let (mut desk, link) = Desk::learner(recovered(LAST, 5), role);
+        for packet in [leader_info(6), Packet::Diff { zxid: LAST }, new_leader(6), Packet::UpToDate] {
+            desk.packet(link, packet);
+        }
+        desk.disk = Disk::ByHand;
+        let mut finished = 0;
+        for counter in 1..=30 {
+            let zxid = Zxid::new(6, counter);
+            match role {
+                Role::Voter => desk.packet(link, proposal(zxid)),
+                Role::Observer => desk.packet(link, Packet::Inform { zxid, entry: entry(zxid).bytes }),
+            }
+            desk.wait(50);
+            // The disk does one of three.
+            if counter % 3 == 0 {
+                finished += 1;
+                let appends: Vec<_> = desk.actions.iter().filter_map(append_of).collect();
+                desk.handle(Event::Persisted { io: appends[finished - 1] });
+            }
+        }
+        assert!(matches!(desk.closed(link), Some(CloseReason::SlowDisk { ms: 500.. })));
+        assert!(desk.actions.contains(&Action::StopServing));
+        assert!(
+            !desk.actions.iter().any(|action| matches!(action, Action::Notify { .. })),
+            "the disk is at work"
+        );
+        desk.finish_disk();
+        assert!(desk.actions.iter().any(|action| matches!(action, Action::Notify { .. })), "it looks again");
+    }
+}
+
+fn append_of(action: &Action) -> Option<IoId> {
+    match action {
+        Action::Append { io, .. } => Some(*io),
+        _ => None,
+    }
 }

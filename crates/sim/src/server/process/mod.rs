@@ -146,7 +146,12 @@ impl Process {
                 .map_err(|error| Death::Commit(error.to_string()))?;
         }
         let _ = self.node.take_answered();
-        self.show_state(core);
+        // A learner may load a part of its leader's history before that is decided, as a restart would. No client
+        // sees it before the member serves, and then it is shown.
+        let last = self.replica.last_zxid();
+        if self.node.status().is_none_or(|status| last <= status.committed) {
+            self.show_state(core);
+        }
         Ok(())
     }
 

@@ -72,7 +72,7 @@ impl Process {
             Order::Send { link, packet } => self.send_packet(link, &packet, core),
             Order::Close { link, reason } => self.close_link(link, &reason, core),
             Order::StreamSnapshot { link, zxid } => self.stream_state(link, zxid, core),
-            Order::ReadLog { link, after, up_to } => self.read_log(link, after, up_to),
+            Order::ReadLog { link, after, up_to, purpose } => self.read_log(link, after, up_to, purpose),
             Order::DiscardSnapshot { link } => {
                 self.received.remove(&link);
             }

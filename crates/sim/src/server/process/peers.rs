@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use zebu_proto::frame::LENGTH_SIZE;
 use zebu_proto::quorum::{Notification, Packet};
 use zebu_proto::{Reader, ServerId, Zxid};
-use zebu_storage::read_after;
-use zebu_zab::{CloseReason, Entry, Event as PeerEvent, LinkId, LogRead, weight};
+use zebu_storage::{DiffLimits, LogReader};
+use zebu_zab::{CloseReason, Entry, Event as PeerEvent, LinkId, LogPurpose, LogRead, weight};
 
 use super::inbox::Urgent;
 use super::{Death, Process};
@@ -15,6 +15,7 @@ use crate::core::Core;
 use crate::network::{ConnectionId, Host, Message, Port, Side};
 use crate::plan::When;
 use crate::queue::{Accepted, Event};
+use crate::server::disk::MoodyDisk;
 use crate::server::start::encode_state;
 
 /// Something that waits for room on a connection.
@@ -33,6 +34,8 @@ pub(crate) struct PeerLink {
     outgoing: VecDeque<Outgoing>,
     /// A state that comes in, with the transaction that its SNAP packet named.
     incoming: Option<(Zxid, Vec<u8>)>,
+    /// Where the log is read on for this learner.
+    reader: Option<LogReader<MoodyDisk>>,
 }
 
 /// Bytes of a state that travel together.
@@ -44,6 +47,9 @@ pub(crate) const WINDOW: usize = 4000;
 /// Bytes of the log that are read at a time.
 const READ_BYTES: usize = 2000;
 
+/// Bytes of the log that are sent to a learner instead of a whole state.
+const DIFF_BYTES: u64 = 12_000;
+
 impl Process {
     /// Tells the brain what happened between the members, or on the disk.
     pub(super) fn peer_event(&mut self, event: PeerEvent) {
@@ -53,7 +59,7 @@ impl Process {
     fn add_link(&mut self, link: LinkId, connection: ConnectionId, side: Side) {
         let outgoing = VecDeque::new();
         self.by_connection.insert(connection, link);
-        self.links.insert(link, PeerLink { connection, side, outgoing, incoming: None });
+        self.links.insert(link, PeerLink { connection, side, outgoing, incoming: None, reader: None });
     }
 
     /// A learner has connected.
@@ -196,14 +202,26 @@ impl Process {
         }
     }
 
-    pub(super) fn read_log(&mut self, link: LinkId, after: Zxid, up_to: Zxid) {
-        let read = match read_after(&self.disk, &self.directories, after, up_to, READ_BYTES) {
+    pub(super) fn read_log(&mut self, link: LinkId, after: Zxid, up_to: Zxid, purpose: LogPurpose) {
+        let reader = self.links.get_mut(&link).and_then(|link| link.reader.take());
+        let fresh = || LogReader::new(self.disk.clone(), &self.directories, after);
+        let mut reader = reader.filter(|reader| reader.last() == after).unwrap_or_else(fresh);
+        let found = match purpose {
+            LogPurpose::BeginDiff { entries_max } => {
+                reader.begin(up_to, READ_BYTES, DiffLimits { entries: entries_max, bytes: DIFF_BYTES })
+            }
+            LogPurpose::Continue => reader.next(up_to, READ_BYTES),
+        };
+        let read = match found {
             Ok(Some(entries)) if !entries.is_empty() => {
                 let entry = |it: zebu_storage::LogEntry| Entry { zxid: it.zxid, bytes: it.bytes };
                 LogRead::Entries(entries.into_iter().map(entry).collect())
             }
             Ok(_) | Err(_) => LogRead::Unavailable,
         };
+        if let Some(link) = self.links.get_mut(&link) {
+            link.reader = Some(reader);
+        }
         self.peer_event(PeerEvent::LogRead { link, read });
     }
 
