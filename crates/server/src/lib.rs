@@ -10,6 +10,7 @@ mod core;
 mod core_seat;
 mod disk;
 mod dynamic_config;
+mod findings;
 pub mod four_letter;
 mod inbox;
 mod lanes;

@@ -16,6 +16,10 @@ use crate::membership::Configuration;
 use crate::observer_master::ObserverMaster;
 use crate::role_end::{Pause, RoleEnd};
 use crate::settings::{PeerSettings, Recovered, Trust};
+pub use crate::status::{LearnerStatus, Status};
+
+/// A long pause is so many times the wait between attempts to join a leader.
+const LONG_PAUSE_RETRIES: i64 = 8;
 
 /// A member of an ensemble.
 #[derive(Debug)]
@@ -54,42 +58,6 @@ enum Role {
 enum Stopping {
     No,
     Asked,
-}
-
-/// What a member is doing, for reports.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// What it tells others in elections.
-    pub state: PeerState,
-    /// Whom it follows; itself if it leads.
-    pub leader: Option<ServerId>,
-    /// The epoch that it has promised.
-    pub accepted_epoch: i64,
-    /// The epoch whose history it has accepted.
-    pub current_epoch: i64,
-    /// The last transaction of its log.
-    pub logged: Zxid,
-    /// The last transaction of its log that is durable.
-    pub durable: Zxid,
-    /// The last transaction that is known to be committed.
-    pub committed: Zxid,
-    /// Whom it learns from: its leader, or a follower that serves observers.
-    pub master: Option<ServerId>,
-    /// Who learns from it: if it leads, its learners; if it follows, the observers that it serves.
-    pub learners: Vec<LearnerStatus>,
-}
-
-/// A learner, as its leader sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LearnerStatus {
-    /// Its connection.
-    pub link: LinkId,
-    /// Who it is.
-    pub server: ServerId,
-    /// Whether it has all that it needs to serve.
-    pub synced: bool,
-    /// The last transaction that it has acknowledged.
-    pub acked: Zxid,
 }
 
 impl Peer {
@@ -234,6 +202,16 @@ impl Peer {
         }
     }
 
+    /// The state that this member started with is not the leader's. If it serves a leader who had his quorum without it,
+    /// it sets its data aside, and comes again for a whole state. Otherwise nothing is done: the leader's own state may
+    /// be the wrong one, and a quorum must not give up its data for it. Returns whether it does.
+    pub fn give_up_state(&mut self, now_ms: i64, out: &mut Vec<Action>) -> bool {
+        match &mut self.role {
+            Role::Learning(learner) => learner.give_up_state(&mut self.member, now_ms, out),
+            Role::Settling { .. } | Role::Looking | Role::Leading(_) | Role::Retired => false,
+        }
+    }
+
     /// Leads no longer: what is proposed is finished, then the others choose again. For a server that stops.
     /// A server that does not lead just ends its role.
     pub fn hand_over(&mut self, now_ms: i64, out: &mut Vec<Action>) {
@@ -353,13 +331,13 @@ impl Peer {
                 self.role = Role::Leading(Box::new(leader));
             }
             PeerState::Following => {
-                self.learn(decision.leader, Targets::leader(decision.leader), 0, now_ms, out);
+                self.learn(decision, Targets::leader(decision.leader), 0, now_ms, out);
             }
             PeerState::Observing => {
                 self.turn += 1;
                 let targets = Targets::of_observer(decision.leader, self.turn, &self.member);
                 let pause_ms = self.random_wait(self.member.settings.observing.reconnect_delay_ms);
-                self.learn(decision.leader, targets, pause_ms, now_ms, out);
+                self.learn(decision, targets, pause_ms, now_ms, out);
             }
             PeerState::Looking => {}
         }
@@ -368,7 +346,7 @@ impl Peer {
 
     fn learn(
         &mut self,
-        leader: ServerId,
+        decision: Decision,
         targets: Targets,
         pause_ms: i64,
         now_ms: i64,
@@ -376,7 +354,7 @@ impl Peer {
     ) {
         let link = next_link(&mut self.dialed);
         let start = Start { now_ms, pause_ms };
-        self.role = Role::Learning(Box::new(Learner::new(leader, targets, link, start, out)));
+        self.role = Role::Learning(Box::new(Learner::new(decision, targets, link, start, out)));
     }
 
     /// A wait below this, another one each time.
@@ -474,6 +452,10 @@ impl Peer {
             // The leader is there; the two did not get on.
             (Stopping::No, Pause::Retry) => {
                 Role::Settling { until_ms: now_ms + self.member.settings.retry_ms, lost: None }
+            }
+            (Stopping::No, Pause::Long) => {
+                let until_ms = now_ms + LONG_PAUSE_RETRIES * self.member.settings.retry_ms;
+                Role::Settling { until_ms, lost: None }
             }
         };
     }

@@ -5,6 +5,7 @@ use zebu_proto::{ErrorCode, Zxid};
 use zebu_tree::Credentials;
 use zebu_zab::PingNumber;
 
+use super::DigestCheck;
 use super::batch::BatchBuilder;
 use crate::agreement::{Agreement, Member, Origin};
 use crate::clock::Moment;
@@ -41,7 +42,7 @@ pub(crate) struct Desk {
     pub(crate) term: u64,
     /// Requests of clients that were answered or given up since somebody asked.
     pub(crate) answered: usize,
-    pub(crate) digest_mismatches: u64,
+    pub(crate) digests: DigestCheck,
 }
 
 impl Desk {
@@ -58,7 +59,7 @@ impl Desk {
             nobody: Credentials::default(),
             term: 0,
             answered: 0,
-            digest_mismatches: 0,
+            digests: DigestCheck::new(),
             settings,
         }
     }

@@ -7,6 +7,7 @@
 mod batch;
 mod commit;
 mod desk;
+mod digest_check;
 mod error;
 mod reply;
 mod role;
@@ -14,6 +15,7 @@ mod role;
 pub use batch::{AfterAppend, LogBatch};
 pub(crate) use batch::{BatchBuilder, Snapshots};
 pub(crate) use desk::{Certainty, Desk};
+pub(crate) use digest_check::{DigestCheck, DigestVerdict};
 pub use error::CommitError;
 pub(crate) use reply::{answer_sync, answer_write};
 pub(crate) use role::Role;
@@ -248,7 +250,7 @@ impl Node {
 
     /// Transactions of the ensemble whose digest was not that of the tree after they were applied.
     pub fn digest_mismatches(&self) -> u64 {
-        self.desk.digest_mismatches
+        self.desk.digests.mismatches()
     }
 
     /// Leads no longer: what was proposed is finished, then the others choose again. For a server that stops.

@@ -18,6 +18,8 @@ use super::sources::Setting;
 
 /// The largest id that leaves room for the marker of TTL nodes in the top byte of an owner.
 const MAX_ID_WITH_TTL: i64 = 254;
+/// What ZooKeeper takes for no id at all.
+const NO_ID: ServerId = ServerId(-1);
 /// The id becomes the top byte of session ids.
 const MAX_ID: i64 = 255;
 
@@ -309,6 +311,10 @@ fn check_ensemble(reader: &mut Reader<'_>, data_dir: &Path, membership: &Members
     match membership.my_id {
         None => {
             let text = "myid file is missing; it must hold the number N of this server's server.N line";
+            reader.findings.error(&Origin::File(path), text);
+        }
+        Some(NO_ID) => {
+            let text = "serverid -1 means that there is none, in ZooKeeper too; use 1 to 255";
             reader.findings.error(&Origin::File(path), text);
         }
         Some(id) if !membership.members.contains_key(&id) => {
