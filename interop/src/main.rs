@@ -15,6 +15,7 @@ mod load;
 mod local_sessions;
 mod micro;
 mod mixed;
+mod netlab;
 mod observers;
 mod outcome;
 mod reconfig;
@@ -62,6 +63,8 @@ enum Command {
     LocalSessions(local_sessions::Arguments),
     /// Bring about every kind of synchronisation between Apache and Zebu, and migrate an ensemble under load
     Mixed(mixed::Arguments),
+    /// Run ensembles on hosts of their own, in network namespaces, and break links and machines
+    Netlab(netlab::Arguments),
     /// Form ensembles of Apache and Zebu in groups with weights, with observers at followers and without a log
     Observers(observers::Arguments),
     /// Measure Apache and Zebu under the same load, one after the other, and print both
@@ -183,6 +186,7 @@ fn main() -> Result<ExitCode> {
         Command::Heavy(arguments) => heavy::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::LocalSessions(arguments) => Ok(local_sessions::run(&arguments)?.into()),
         Command::Mixed(arguments) => Ok(mixed::run(&arguments)?.into()),
+        Command::Netlab(arguments) => Ok(netlab::run(&arguments)?.into()),
         Command::Observers(arguments) => Ok(observers::run(&arguments)?.into()),
         Command::Bench(arguments) => bench::run(&arguments).map(|()| ExitCode::SUCCESS),
         Command::Micro(arguments) => micro::run(&arguments).map(|()| ExitCode::SUCCESS),

@@ -457,3 +457,83 @@ fn a_fixed_ensemble_shows_its_members() {
         }
     });
 }
+
+/// A list that the servers could not start with again is refused before it is committed.
+#[test]
+fn several_addresses_are_refused_unless_they_are_allowed() {
+    let mut ensemble = Ensemble::start(3, 3);
+    ensemble.await_leader(&[1, 2, 3]);
+    block_on(async {
+        let client = ensemble.client(&[1, 2, 3]).await;
+        let before = client.config().await.unwrap();
+        for id in 1..=3 {
+            let Server { client: at, quorum, election, .. } = ensemble.server(id);
+            let line = format!(
+                "server.{id}=127.0.0.1:{quorum}:{election}|[::1]:{quorum}:{election}:participant;127.0.0.1:{}",
+                at.port()
+            );
+            let error = client.reconfigure().join(&line).await.unwrap_err();
+            assert_eq!(error.code(), Some(ErrorCode::BadArguments), "{line}");
+        }
+        for line in ["server.3=127.0.0.1:1:2;;3", "server.3=127.0.0.1:1:2;2", "server.3=a\\u1:1:2;3"] {
+            let error = client.reconfigure().join(line).await.unwrap_err();
+            assert_eq!(error.code(), Some(ErrorCode::BadArguments), "{line}");
+        }
+        assert_eq!(client.config().await.unwrap().version, before.version);
+    });
+    for id in 1..=3 {
+        ensemble.until(|| ensemble.written(id));
+        ensemble.kill(id);
+    }
+    (1..=3).for_each(|id| ensemble.run(id));
+    ensemble.await_leader(&[1, 2, 3]);
+}
+
+/// An older release, or a leader of another kind, may have committed such a list: the servers start with it.
+#[test]
+fn a_committed_list_with_several_addresses_does_not_keep_servers_from_starting() {
+    let mut ensemble = Ensemble::start(3, 3);
+    ensemble.await_leader(&[1, 2, 3]);
+    for id in 1..=3 {
+        ensemble.until(|| ensemble.written(id));
+        ensemble.kill(id);
+    }
+    for id in 1..=3 {
+        let text = fs::read_to_string(ensemble.config(id)).unwrap();
+        let file = text.lines().find_map(|line| line.strip_prefix("dynamicConfigFile=")).unwrap();
+        let list = fs::read_to_string(file).unwrap();
+        let twice = |line: &str| {
+            let (key, value) = line.split_once('=').unwrap();
+            let address = value.strip_suffix(&value[value.find(":participant").unwrap()..]).unwrap();
+            let rest = &value[address.len()..];
+            format!("{key}={address}|{}{rest}", address.replace("127.0.0.1", "[::1]"))
+        };
+        let list: Vec<String> = list.lines().map(twice).collect();
+        fs::write(file, list.join("\n")).unwrap();
+    }
+    (1..=3).for_each(|id| ensemble.run(id));
+    ensemble.await_leader(&[1, 2, 3]);
+    assert!(ensemble.logs().contains("has several addresses although multiAddress.enabled is not true"));
+}
+
+/// A complete list without client ports must not lose the place where a server serves clients.
+#[test]
+fn a_list_without_client_ports_can_be_started_with() {
+    let mut ensemble = Ensemble::start(3, 3);
+    ensemble.await_leader(&[1, 2, 3]);
+    block_on(async {
+        let client = ensemble.client(&[1, 2, 3]).await;
+        let mut change = client.reconfigure();
+        for id in 1..=3 {
+            let line = ensemble.line(id, "participant");
+            change = change.member(line.split_once(';').unwrap().0);
+        }
+        change.await.unwrap();
+    });
+    for id in 1..=3 {
+        ensemble.until(|| ensemble.written(id).filter(|(list, _)| !list.contains(';')));
+    }
+    (1..=3).for_each(|id| ensemble.kill(id));
+    (1..=3).for_each(|id| ensemble.run(id));
+    ensemble.await_leader(&[1, 2, 3]);
+}

@@ -1,5 +1,7 @@
 //! What the brain is told about the configuration: checked values, no text.
 
+use zebu_zab::membership::ChangeRules;
+
 use crate::throttle::ThrottleSettings;
 
 /// Whether requests need an authenticated connection.
@@ -20,10 +22,7 @@ pub enum ReconfigSupport {
     /// There is no ensemble to change.
     Standalone,
     /// The members may change.
-    Ensemble {
-        /// How many voters must be left.
-        voters_min: usize,
-    },
+    Ensemble(ChangeRules),
 }
 
 /// Whether a leader has clients of its own.

@@ -139,6 +139,10 @@ impl Core {
         for urgent in delivery.urgent.drain(..) {
             match urgent {
                 Urgent::Peer(event) => self.said.push(event),
+                Urgent::Vote { from, notification, permit } => {
+                    self.said.push(zebu_zab::Event::Notification { from, notification });
+                    drop(permit);
+                }
                 other => {
                     self.hear();
                     self.handle_urgent(other)?;
@@ -170,6 +174,10 @@ impl Core {
             Urgent::Persisted(zxid) => self.node.persisted(zxid),
             Urgent::Peer(event) => {
                 self.said.push(event);
+                self.hear();
+            }
+            Urgent::Vote { from, notification, .. } => {
+                self.said.push(zebu_zab::Event::Notification { from, notification });
                 self.hear();
             }
             Urgent::Replaced { io, tree } => {

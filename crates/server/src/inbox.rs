@@ -6,11 +6,12 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use zebu_node::session::TrackerReport;
 use zebu_node::{Event, Submission};
 use zebu_proto::ServerId;
 use zebu_proto::Zxid;
+use zebu_proto::quorum::Notification;
 use zebu_tree::Tree;
 use zebu_zab::LearnerStatus;
 
@@ -26,6 +27,15 @@ pub(crate) enum Urgent {
     Persisted(Zxid),
     /// Another member said something, or a link or the disk has news for agreement.
     Peer(zebu_zab::Event),
+    /// Another server has sent a vote. The permit bounds how many of one server wait here.
+    Vote {
+        /// The server.
+        from: ServerId,
+        /// The vote.
+        notification: Notification,
+        /// Given back when the vote is taken.
+        permit: OwnedSemaphorePermit,
+    },
     /// The disk has put another state in the place of the present one.
     Replaced {
         /// The work that it has done.

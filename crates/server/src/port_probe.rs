@@ -1,16 +1,21 @@
-//! Looks whether somebody else has this server's ports before anything in the data directory is touched. A ZooKeeper
+//! Looks whether another process has this server's ports before anything in the data directory is touched. A ZooKeeper
 //! that was not stopped takes no lock on its directory: its ports are the only sign of it, and repairing a log that
-//! somebody writes to would destroy it.
+//! it writes to would destroy it.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use tracing::warn;
 
 use crate::config::{BindAddress, ServerConfig};
+use crate::peer_ports::{self, Endpoint, PeerPort};
 use crate::serve_error::ServeError;
 
-/// An error if a port is in use. Whatever else is wrong with an address is found out when it is opened.
+/// Wait between attempts to open a port of peers (`electionPortBindRetry`).
+pub(crate) const BIND_RETRY: Duration = Duration::from_secs(1);
+
+/// An error if a port is in use. All other faults of an address are found when it is opened.
 pub(crate) fn probe(config: &ServerConfig) -> Result<(), ServeError> {
     let client = config.listen.client;
     let addresses = match client {
@@ -20,38 +25,75 @@ pub(crate) fn probe(config: &ServerConfig) -> Result<(), ServeError> {
             SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port),
         ],
     };
-    refuse_if_used(&addresses, &client.to_string())?;
-    let membership = &config.membership;
-    let own =
-        membership.my_id.and_then(|id| membership.members.get(&id)).filter(|_| membership.is_ensemble());
-    for address in own.iter().flat_map(|member| &member.addresses) {
-        let host = if membership.listen_on_all_addresses { "0.0.0.0" } else { &*address.host };
-        for port in [address.election_port, address.quorum_port] {
-            let found: Vec<SocketAddr> = (host, port).to_socket_addrs().into_iter().flatten().collect();
-            refuse_if_used(&found, &format!("{host}:{port}"))?;
-        }
+    if let Err((_, error)) = find_used(&addresses) {
+        return Err(ServeError::Listen { address: client.to_string(), reason: error.to_string() });
+    }
+    for port in [PeerPort::Election, PeerPort::Quorum] {
+        probe_peers(port, &peer_ports::own_endpoints(config, port), config.membership.peers.bind_retries)?;
     }
     Ok(())
 }
 
-fn refuse_if_used(addresses: &[SocketAddr], name: &str) -> Result<(), ServeError> {
+/// Another process may let a port go in a moment.
+fn probe_peers(port: PeerPort, endpoints: &[Endpoint], retries: Option<u32>) -> Result<(), ServeError> {
+    let mut attempt = 0;
+    loop {
+        let Err((address, error)) = find_used(&peer_ports::resolve(endpoints).addresses) else {
+            return Ok(());
+        };
+        if retries.is_some_and(|retries| attempt >= retries) {
+            let reason = error.to_string();
+            return Err(ServeError::ListenForPeers { port, address: address.to_string(), reason });
+        }
+        attempt += 1;
+        warn!(%port, %address, %error, attempt, "a port for peers is in use; trying again");
+        std::thread::sleep(BIND_RETRY);
+    }
+}
+
+/// Binds each address and lets it go. It does not listen, so no client can connect meanwhile.
+fn find_used(addresses: &[SocketAddr]) -> Result<(), (SocketAddr, io::Error)> {
     for address in addresses.iter().filter(|address| address.port() != 0) {
-        match bind(*address) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                return Err(ServeError::Listen { address: name.to_owned(), reason: error.to_string() });
-            }
-            Ok(()) | Err(_) => {}
+        match peer_ports::bind(*address) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Err((*address, error)),
+            Ok(_) | Err(_) => {}
         }
     }
     Ok(())
 }
 
-/// Binds and lets go. It does not listen, so nobody can connect meanwhile.
-fn bind(address: SocketAddr) -> io::Result<()> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    if address.is_ipv6() {
-        socket.set_only_v6(true)?;
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn every_address_of_a_port_is_probed() {
+        let other = TcpListener::bind("[::1]:0").unwrap();
+        let port = other.local_addr().unwrap().port();
+        let endpoint = |host: &str| Endpoint::Host { host: host.to_owned(), port };
+        let probed = |endpoints: &[Endpoint]| probe_peers(PeerPort::Quorum, endpoints, Some(0));
+        let error = probed(&[endpoint("127.0.0.1"), endpoint("::1")]).unwrap_err();
+        assert!(
+            error.to_string().starts_with(&format!("unable to open the quorum port [::1]:{port}")),
+            "{error}"
+        );
+        assert_eq!(error.exit_code(), 14);
+        assert!(probed(&[Endpoint::AllInterfaces { port }]).is_err());
+        assert!(probed(&[endpoint("127.0.0.1")]).is_ok());
     }
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())
+
+    #[test]
+    fn a_port_that_is_let_go_in_a_moment_is_waited_for() {
+        let other = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = other.local_addr().unwrap().port();
+        let endpoint = [Endpoint::Host { host: "127.0.0.1".to_owned(), port }];
+        let goes = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            drop(other);
+        });
+        assert!(probe_peers(PeerPort::Election, &endpoint, None).is_ok());
+        goes.join().unwrap();
+    }
 }

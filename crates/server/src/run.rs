@@ -164,8 +164,10 @@ async fn serve(
 /// Lets every connection send what it has, for a moment.
 async fn say_goodbye(shared: &Shared) {
     let post = Post::new(tokio::runtime::Handle::current(), shared.stats.clone());
+    // Before the batch, which holds the registry: a writer that waits in between would block a second reader.
+    let cells = shared.lanes.all();
     let mut lanes = post.batch(&shared.lanes);
-    for cell in shared.lanes.all() {
+    for cell in cells {
         let lane = cell.lock().id;
         zebu_node::Lanes::with(&mut lanes, lane, zebu_node::Lane::drain);
     }

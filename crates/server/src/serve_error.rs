@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::peer_ports::PeerPort;
+
 /// What ended `run` other than a wish to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -21,6 +23,16 @@ pub enum ServeError {
         /// What the operating system said.
         reason: String,
     },
+    /// A port for the other servers could not be opened.
+    #[error("unable to open the {port} port {address}: {reason}")]
+    ListenForPeers {
+        /// Which port.
+        port: PeerPort,
+        /// The address that was tried.
+        address: String,
+        /// What the operating system said.
+        reason: String,
+    },
     /// The disk failed while the server was running.
     #[error("{0}")]
     Disk(String),
@@ -34,6 +46,7 @@ impl ServeError {
     pub fn exit_code(&self) -> u8 {
         match self {
             ServeError::DataDirectory { .. } => 3,
+            ServeError::ListenForPeers { .. } => 14,
             ServeError::Listen { .. } | ServeError::Disk(_) | ServeError::Internal(_) => 1,
         }
     }

@@ -8,6 +8,7 @@ use zebu_node::{
 use zebu_proto::ServerId;
 use zebu_tree::access::{self, AclChecks, AuthSettings, DigestScheme, QuotaEnforcement};
 use zebu_tree::{DigestMode, Policy, TreeOptions, TtlNodes};
+use zebu_zab::membership::ChangeRules;
 use zebu_zab::{Dynamic, HistoryLimits, ObserverLog, ObserverMasters, Observing, PeerSettings};
 
 use crate::config::membership::{Membership, Role};
@@ -82,9 +83,10 @@ pub(crate) fn node_settings(config: &ServerConfig, seed: u64) -> NodeSettings {
         reconfig: match (config.reconfig_enabled, config.membership.is_ensemble()) {
             (false, _) => ReconfigSupport::Disabled,
             (true, false) => ReconfigSupport::Standalone,
-            (true, true) => ReconfigSupport::Ensemble {
+            (true, true) => ReconfigSupport::Ensemble(ChangeRules {
                 voters_min: if config.membership.standalone_enabled { 2 } else { 1 },
-            },
+                addresses: config.membership.peers.addresses,
+            }),
         },
         seed,
     }
@@ -167,8 +169,8 @@ pub(crate) fn peer_settings(config: &ServerConfig, dynamic: Option<Dynamic>, see
         init_limit,
         connect_limit: membership.connect_limit.map_or(init_limit, i64::from),
         sync_limit: membership.sync_limit.map_or(5, i64::from),
-        resend_ms_min: 200,
-        resend_ms_max: 60_000,
+        resend_ms_min: millis(membership.peers.notification_interval_min),
+        resend_ms_max: millis(membership.peers.notification_interval_max),
         finalize_ms: 200,
         retry_ms: 100,
         history: HistoryLimits { entries: 500, bytes: membership.observers.recent_bytes as usize },

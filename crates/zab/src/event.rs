@@ -20,6 +20,11 @@ impl LinkId {
     pub const fn dialed(count: u64) -> LinkId {
         LinkId(count * 2 + 1)
     }
+
+    /// Whether the other side has connected.
+    pub const fn is_accepted(self) -> bool {
+        self.0.is_multiple_of(2)
+    }
 }
 
 /// Work of the disk. Numbers grow, and the work is done in their order.

@@ -16,6 +16,10 @@ impl Surroundings for OneFile<'_> {
     fn resolve(&self, _: &str) -> io::Result<Vec<IpAddr>> {
         Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)])
     }
+
+    fn interface_index(&self, _: &str) -> io::Result<u32> {
+        Ok(1)
+    }
 }
 
 pub(super) fn run(data: &[u8]) {

@@ -2,7 +2,7 @@
 //! ensemble what they are.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, TcpStream};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -112,7 +112,7 @@ fn show_servers(servers: &str, form: Form) -> ExitCode {
 fn ask(host: &str, port: &str) -> io::Result<String> {
     let port: u16 = port.parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let mut last = io::Error::from(io::ErrorKind::NotFound);
-    for address in (host, port).to_socket_addrs()? {
+    for address in zebu_server::host_address::resolve(host, port)? {
         match TcpStream::connect_timeout(&address, TIMEOUT).and_then(converse) {
             Ok(answer) => return Ok(answer),
             Err(error) => last = error,

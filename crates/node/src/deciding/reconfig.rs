@@ -3,7 +3,7 @@
 use zebu_proto::client::{ReconfigRequest, WriteRequest};
 use zebu_proto::{ErrorCode, Zxid};
 use zebu_tree::Reconfig;
-use zebu_zab::membership::{Change, ChangeError};
+use zebu_zab::membership::{Change, ChangeError, ChangeRules};
 
 use crate::agreement::{Agreement, Membership};
 use crate::core::Desk;
@@ -12,15 +12,15 @@ use crate::settings::ReconfigSupport;
 /// Says what becomes of a request if it is one to change the members, and is granted the next place.
 pub(super) fn judge(desk: &Desk, request: &WriteRequest, at: Zxid) -> Reconfig {
     let WriteRequest::Reconfig(request) = request else { return Reconfig::Disabled };
-    let voters_min = match desk.settings.reconfig {
+    let rules = match desk.settings.reconfig {
         ReconfigSupport::Disabled => return Reconfig::Disabled,
         ReconfigSupport::Standalone => return Reconfig::Refused(ErrorCode::Unimplemented),
-        ReconfigSupport::Ensemble { voters_min } => voters_min,
+        ReconfigSupport::Ensemble(rules) => rules,
     };
     let Agreement::Member(member) = &desk.agreement else {
         return Reconfig::Refused(ErrorCode::Unimplemented);
     };
-    match next_configuration(&*member.peer, request, at, voters_min) {
+    match next_configuration(&*member.peer, request, at, rules) {
         Ok(text) => Reconfig::Accepted(Some(text.into_bytes().into())),
         Err(code) => Reconfig::Refused(code),
     }
@@ -30,7 +30,7 @@ fn next_configuration(
     peer: &dyn Membership,
     request: &ReconfigRequest,
     at: Zxid,
-    voters_min: usize,
+    rules: ChangeRules,
 ) -> Result<String, ErrorCode> {
     let committed = peer.configuration().ok_or(ErrorCode::Unimplemented)?;
     if peer.pending_configuration().is_some() {
@@ -45,7 +45,7 @@ fn next_configuration(
             Change::Incremental { joining: request.joining.as_deref(), leaving: request.leaving.as_deref() }
         }
     };
-    let next = committed.changed(change, at, voters_min).map_err(|error| match error {
+    let next = committed.changed(change, at, rules).map_err(|error| match error {
         ChangeError::BadArguments(_) => ErrorCode::BadArguments,
         ChangeError::NotANumber(_) => ErrorCode::MarshallingError,
     })?;

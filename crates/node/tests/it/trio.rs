@@ -12,6 +12,7 @@ use zebu_proto::txn::TxnEntry;
 use zebu_proto::{ServerId, SessionId, Zxid};
 use zebu_tree::access::AclChecks;
 use zebu_tree::{Policy, Tree};
+use zebu_zab::membership::{Addresses, ChangeRules};
 use zebu_zab::{
     Configuration, Dynamic, Entry, Event, HistoryLimits, LinkId, LogRead, PeerSettings, QuorumRule,
     Recovered, Role, Serving, Trust, weight,
@@ -71,7 +72,10 @@ impl Server {
         now: Moment,
     ) -> Server {
         let (reconfig, acl_checks) = match peer.dynamic {
-            Some(_) => (ReconfigSupport::Ensemble { voters_min: 2 }, AclChecks::Skipped),
+            Some(_) => (
+                ReconfigSupport::Ensemble(ChangeRules { voters_min: 2, addresses: Addresses::One }),
+                AclChecks::Skipped,
+            ),
             None => (ReconfigSupport::Disabled, AclChecks::Enforced),
         };
         let settings = NodeSettings {

@@ -6,8 +6,8 @@ use crate::jute::{DecodeError, Jute, Reader};
 /// The longest address list in an initial message.
 pub const ADDRESS_BYTES_MAX: usize = 2048;
 
-/// The longest notification.
-pub const NOTIFICATION_BYTES_MAX: usize = 512 * 1024;
+/// The longest notification that is read. ZooKeeper reads 512 KiB; the configurations of 255 servers need far less.
+pub const NOTIFICATION_BYTES_MAX: usize = 128 * 1024;
 
 /// Stands for "an observer that is in no configuration".
 pub const ANONYMOUS_OBSERVER: ServerId = ServerId(i64::MAX);

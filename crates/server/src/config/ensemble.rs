@@ -9,8 +9,9 @@ use zebu_zab::membership::{Addresses, Groups, parse_member, parse_role};
 
 use super::findings::Origin;
 use super::load::Surroundings;
-use super::membership::{Membership, QuorumRule, Role, Shape};
+use super::membership::{Member, Membership, QuorumRule, Role, Shape};
 use super::observers::read_observers;
+use super::peer_config::read_peers;
 use super::properties;
 use super::protection;
 use super::reader::{Reader, Unit};
@@ -37,12 +38,11 @@ pub(super) fn read_membership(
         connect_limit: ticks(reader, "connectToLearnerMasterLimit"),
         leader_serves: !reader.is_word("leaderServes", "no", "yes"),
         observers: read_observers(reader),
+        peers: read_peers(reader),
         ..Membership::default()
     };
-    membership.election_connect_timeout = reader.millis("cnxTimeout", 1, membership.election_connect_timeout);
     read_peer_type(reader, &mut membership);
     read_election_algorithm(reader);
-    reader.strict_switch("multiAddress.reachabilityCheckEnabled", true);
     let lines = member_lines(reader, &mut membership, surroundings);
     read_members(reader, &lines, &mut membership);
     read_quorum_rule(reader, &lines, &mut membership);
@@ -149,11 +149,23 @@ fn is_member_key(key: &str) -> bool {
     key.starts_with("server.") || key.starts_with("group") || key.starts_with("weight")
 }
 
+/// Where a list of servers comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum List {
+    /// A person wrote it.
+    Written,
+    /// The ensemble agreed on it.
+    Committed,
+}
+
 fn read_members(reader: &mut Reader<'_>, lines: &BTreeMap<String, Setting>, membership: &mut Membership) {
-    let addresses = match reader.strict_switch("multiAddress.enabled", false) {
-        true => Addresses::Many,
-        false => Addresses::One,
+    let allowed = membership.peers.addresses;
+    // The servers wrote a file with a version themselves when its list was committed: all of them must start with it.
+    let list = match membership.dynamic_file.is_some() && membership.version != 0 {
+        true => List::Committed,
+        false => List::Written,
     };
+    let accepted = if list == List::Committed { Addresses::Many } else { allowed };
     for (key, setting) in lines {
         let Some(number) = key.strip_prefix("server.") else { continue };
         let Ok(id) = number.parse::<i64>() else {
@@ -161,13 +173,9 @@ fn read_members(reader: &mut Reader<'_>, lines: &BTreeMap<String, Setting>, memb
             reader.findings.error(&setting.origin, text);
             continue;
         };
-        match parse_member(&setting.value, addresses) {
+        match parse_member(&setting.value, accepted) {
             Ok(member) => {
-                if member.secure_client.is_some() {
-                    let what = format!("{key} (its TLS client port)");
-                    let missing = reader.settings.missing_protection;
-                    protection::report(missing, &setting.origin, &what, reader.findings);
-                }
+                check_member(reader, (key, setting), &member, allowed, list);
                 membership.members.insert(ServerId(id), member);
             }
             Err(why) => {
@@ -175,6 +183,35 @@ fn read_members(reader: &mut Reader<'_>, lines: &BTreeMap<String, Setting>, memb
                 reader.findings.error(&setting.origin, text);
             }
         }
+    }
+}
+
+/// What a line asks for that is not there: an error in a file that a person wrote, a warning in a committed list.
+fn check_member(
+    reader: &mut Reader<'_>,
+    (key, setting): (&str, &Setting),
+    member: &Member,
+    allowed: Addresses,
+    list: List,
+) {
+    let several = member.addresses.len() > 1;
+    if list == List::Committed && several && allowed == Addresses::One {
+        let text = format!(
+            "{key} has several addresses although multiAddress.enabled is not true; all of them are used. Set \
+             multiAddress.enabled=true on all servers, or give {key} one address with reconfig"
+        );
+        reader.findings.warn(&setting.origin, text);
+    }
+    if member.secure_client.is_none() {
+        return;
+    }
+    if list == List::Committed {
+        let text = format!("the TLS client port of {key} is not opened: this version has no TLS");
+        reader.findings.warn(&setting.origin, text);
+    } else {
+        let what = format!("{key} (its TLS client port)");
+        let missing = reader.settings.missing_protection;
+        protection::report(missing, &setting.origin, &what, reader.findings);
     }
 }
 

@@ -135,8 +135,14 @@ const KNOWN: &[Known] = &[
     file("quorum.auth.serverRequireSasl", Protection),
     file("quorum.auth.learnerRequireSasl", Protection),
     property("multiAddress.enabled", Ensemble),
-    file("multiAddress.reachabilityCheckEnabled", Ensemble),
-    file("multiAddress.reachabilityCheckTimeoutMs", Ensemble),
+    file(
+        "multiAddress.reachabilityCheckEnabled",
+        Nothing("connections are attempted to all addresses, and the first that answers is used"),
+    ),
+    file(
+        "multiAddress.reachabilityCheckTimeoutMs",
+        Nothing("connections are attempted to all addresses, and the first that answers is used"),
+    ),
     file("oraclePath", Ensemble),
     file("jvm.pause.monitor", Java),
     file("jvm.pause.warn-threshold.ms", Java),
@@ -148,8 +154,8 @@ const KNOWN: &[Known] = &[
     bare("znode.container.checkIntervalMs", Used),
     bare("znode.container.maxPerMinute", Used),
     bare("znode.container.maxNeverUsedIntervalMs", Used),
-    bare("follower.nodelay", Ensemble),
-    bare("leader.nodelay", Ensemble),
+    bare("follower.nodelay", Nothing("connections between servers are never delayed")),
+    bare("leader.nodelay", Nothing("connections between servers are never delayed")),
     bare("java.security.auth.login.config", Protection),
     // Storage.
     property("snapCount", Used),
@@ -168,13 +174,13 @@ const KNOWN: &[Known] = &[
     property("serializeLastProcessedZxid.enabled", Used),
     property("digest.enabled", Used),
     property("datadir.autocreate", Used),
-    property("db.autocreate", Ensemble),
+    property("db.autocreate", Nothing("a server without data takes the data of the leader")),
     property(
         "closeSessionTxn.enabled",
         Nothing("the end of a session always lists the nodes that go with it"),
     ),
     property("jute.maxbuffer.extrasize", Nothing("transactions are read back whatever their length")),
-    property("forceSnapshotSync", Ensemble),
+    property("forceSnapshotSync", Nothing("it exists for ZooKeeper's own tests")),
     // Connections, limits, throttling.
     property("globalOutstandingLimit", Used),
     property("maxCnxns", Used),
@@ -223,28 +229,34 @@ const KNOWN: &[Known] = &[
     property("fastleader.minNotificationInterval", Ensemble),
     property("fastleader.maxNotificationInterval", Ensemble),
     property("tcpKeepAlive", Ensemble),
-    property("leader.maxTimeToWaitForEpoch", Ensemble),
-    property("leader.maxConcurrentSnapSyncs", Ensemble),
-    property("leader.maxConcurrentDiffSyncs", Ensemble),
-    property("leader.ackLoggingFrequency", Ensemble),
-    property("leaderConnectDelayDuringRetryMs", Ensemble),
+    property("leader.maxTimeToWaitForEpoch", Nothing("a leader waits for epochs as long as initLimit says")),
+    property(
+        "leader.maxConcurrentSnapSyncs",
+        Nothing("states are sent in small pieces beside everything else"),
+    ),
+    property(
+        "leader.maxConcurrentDiffSyncs",
+        Nothing("transactions are sent in small pieces beside everything else"),
+    ),
+    property("leader.ackLoggingFrequency", Nothing("acknowledgements are not logged")),
+    property("leaderConnectDelayDuringRetryMs", Nothing("the delay between attempts is fixed")),
     property("observer.reconnectDelayMs", Ensemble),
     property("observer.election.DelayMs", Ensemble),
     property("observerMaster.sizeLimit", Ensemble),
-    either("learner.asyncSending", Ensemble),
-    either("learner.closeSocketAsync", Ensemble),
-    either("leader.closeSocketAsync", Ensemble),
+    either("learner.asyncSending", Nothing("packets are always sent without blocking")),
+    either("learner.closeSocketAsync", Nothing("sockets are always closed without blocking")),
+    either("leader.closeSocketAsync", Nothing("sockets are always closed without blocking")),
     property("follower.skipLearnerRequestToNextProcessor", Java),
     property("forward_learner_requests_to_commit_processor_disabled", Java),
-    property("messageTracker.Enabled", Ensemble),
-    property("messageTracker.BufferSize", Ensemble),
-    property("kerberos.canonicalizeHostNames", Ensemble),
+    property("messageTracker.Enabled", Nothing("packets between servers are not recorded")),
+    property("messageTracker.BufferSize", Nothing("packets between servers are not recorded")),
+    property("kerberos.canonicalizeHostNames", NO_SASL),
     // Tree, watches, quota, ACL.
     property("extendedTypesEnabled", Used),
     property("emulate353TTLNodes", Used),
     property("enforceQuota", Used),
     property("skipACL", Used),
-    property("enableEagerACLCheck", Ensemble),
+    property("enableEagerACLCheck", Nothing("access is always checked by the server that orders the write")),
     property("4lw.commands.whitelist", Used),
     property("watchManagerName", Java),
     property("watcherCleanThreadsNum", Java),
@@ -340,7 +352,7 @@ mod tests {
     fn families_are_known_by_their_beginning() {
         assert_eq!(find("ssl.quorum.keyStore.location").map(|known| known.effect), Some(Protection));
         assert_eq!(find("server.1").map(|known| known.effect), Some(Ensemble));
-        assert!(find("kerberos.canonicalizeHostNames").is_some_and(|known| known.effect == Ensemble));
+        assert!(find("kerberos.canonicalizeHostNames").is_some_and(|known| known.effect == NO_SASL));
         assert!(find("tickTme").is_none());
     }
 }

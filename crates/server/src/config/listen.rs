@@ -1,13 +1,14 @@
 //! Reads where clients connect: the port and address of the file, of the command line or of this server's own
 //! member line, and the limits of that listener.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use super::load::Surroundings;
 use super::membership::{HostPort, Membership};
 use super::reader::{Reader, Unit, parse_number};
 use super::server_config::{BindAddress, ConfigSource, ListenConfig};
 use super::sources::Setting;
+use crate::host_address;
 
 /// The client port of the file, or the one behind the `;` of this server's own member line.
 pub(super) fn client_address(
@@ -90,15 +91,27 @@ fn resolve(
     surroundings: &dyn Surroundings,
 ) -> Option<BindAddress> {
     let bare = host.value.trim_start_matches('[').trim_end_matches(']');
-    let found = match bare.parse::<IpAddr>() {
-        Ok(address) => Some(address),
-        Err(_) => surroundings.resolve(bare).ok().and_then(|addresses| addresses.first().copied()),
+    let found = match host_address::literal(bare, port, |zone| surroundings.interface_index(zone)) {
+        Some(Ok(address)) => Some(address),
+        Some(Err(_)) => {
+            let text = format!(
+                "{what} = \"{}\" names a zone that is no network interface of this machine",
+                host.value
+            );
+            reader.findings.error(&host.origin, text);
+            return None;
+        }
+        None => surroundings.resolve(bare).ok().and_then(|addresses| {
+            let addresses: Vec<_> =
+                addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect();
+            host_address::preferred(&addresses)
+        }),
     };
     if found.is_none() {
         let text = format!("{what} = \"{}\" is neither an address nor a name that resolves", host.value);
         reader.findings.error(&host.origin, text);
     }
-    found.map(|address| BindAddress::Address(SocketAddr::new(address, port)))
+    found.map(BindAddress::Address)
 }
 
 /// Reads the limits of the client listener.

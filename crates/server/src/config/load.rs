@@ -12,6 +12,7 @@ use super::reader::Reader;
 use super::server_config::{ConfigSource, OriginalText, ServerConfig};
 use super::sources::{Environment, Settings};
 use super::{ensemble, mixed, protection};
+use crate::host_address;
 
 /// What the user said.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +38,12 @@ pub trait Surroundings {
     /// # Errors
     /// Those of the system.
     fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>>;
+
+    /// The number of a network interface, by the zone of an IPv6 literal (`fe80::1%eth0`).
+    ///
+    /// # Errors
+    /// There is no such interface.
+    fn interface_index(&self, zone: &str) -> io::Result<u32>;
 }
 
 /// The machine that this process runs on.
@@ -50,6 +57,10 @@ impl Surroundings for ThisMachine {
 
     fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         Ok((host, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
+    }
+
+    fn interface_index(&self, zone: &str) -> io::Result<u32> {
+        host_address::zone_index(zone)
     }
 }
 

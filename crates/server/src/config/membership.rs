@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use zebu_proto::ServerId;
 
 use super::observers::ObserverConfig;
+use super::peer_config::PeerConfig;
 
 pub use zebu_zab::membership::{HostPort, Member, MemberRole as Role, PeerAddress};
 
@@ -38,8 +38,8 @@ pub struct Membership {
     pub leader_serves: bool,
     /// How observers are kept.
     pub observers: ObserverConfig,
-    /// `cnxTimeout`: election connect timeout.
-    pub election_connect_timeout: Duration,
+    /// How peers are reached.
+    pub peers: PeerConfig,
     /// Whether this describes an ensemble.
     pub shape: Shape,
     /// `peerType` of this server, when the file says it.
@@ -61,7 +61,7 @@ impl Default for Membership {
             version: 0,
             leader_serves: true,
             observers: ObserverConfig::default(),
-            election_connect_timeout: Duration::from_secs(5),
+            peers: PeerConfig::default(),
             shape: Shape::Standalone,
             peer_type: None,
         }

@@ -13,6 +13,7 @@ pub mod membership;
 mod mixed;
 mod nearest;
 pub mod observers;
+pub mod peer_config;
 pub mod properties;
 mod protection;
 mod reader;

@@ -35,6 +35,13 @@ impl Surroundings for Machine {
             _ => Err(io::Error::from(io::ErrorKind::NotFound)),
         }
     }
+
+    fn interface_index(&self, zone: &str) -> io::Result<u32> {
+        match zone {
+            "eth0" => Ok(2),
+            _ => Err(io::Error::from(io::ErrorKind::NotFound)),
+        }
+    }
 }
 
 struct Case {
@@ -252,6 +259,11 @@ fn client_address() {
     assert_eq!(client("clientPort=1\nclientPortAddress=::1"), address("[::1]:1"));
     assert_eq!(client("clientPort=1\nclientPortAddress=[::1]"), address("[::1]:1"));
     assert_eq!(client("clientPort=1\nclientPortAddress=zk1.example"), address("10.0.0.1:1"));
+    assert_eq!(client("clientPort=1\nclientPortAddress=fe80::1%eth0"), address("[fe80::1%2]:1"));
+    assert_eq!(client("clientPort=1\nclientPortAddress=[fe80::1%eth0]"), address("[fe80::1%2]:1"));
+    with_base("clientPortAddress=fe80::1%eth1").errors(&[
+        "zoo.cfg:4: clientPortAddress = \"fe80::1%eth1\" names a zone that is no network interface of this machine",
+    ]);
     with_base("clientPortAddress=nowhere.example").errors(&[
         "zoo.cfg:4: clientPortAddress = \"nowhere.example\" is neither an address nor a name that resolves",
     ]);

@@ -10,6 +10,7 @@ use zebu_proto::ServerId;
 use zebu_storage::FileDisk;
 use zebu_storage::disk::replace_file;
 use zebu_zab::Configuration;
+use zebu_zab::membership::HostPort;
 
 use super::static_file::{Moved, Place, edit};
 
@@ -18,11 +19,13 @@ use super::static_file::{Moved, Place, edit};
 pub(crate) struct MemberFiles {
     me: ServerId,
     static_file: PathBuf,
+    /// Where clients connect, as the last list or the start said it.
+    client: Option<HostPort>,
 }
 
 impl MemberFiles {
-    pub(crate) fn new(static_file: &Path, me: ServerId) -> MemberFiles {
-        MemberFiles { me, static_file: static_file.to_owned() }
+    pub(crate) fn new(static_file: &Path, me: ServerId, client: Option<HostPort>) -> MemberFiles {
+        MemberFiles { me, static_file: static_file.to_owned(), client }
     }
 
     fn beside(&self, suffix: &str) -> PathBuf {
@@ -59,7 +62,10 @@ impl MemberFiles {
     }
 
     /// Keeps a list that has taken effect, and points to it.
-    pub(crate) fn activate(&self, configuration: &Configuration) {
+    pub(crate) fn activate(&mut self, configuration: &Configuration) {
+        if let Some(client) = configuration.members.get(&self.me).and_then(|own| own.client.as_ref()) {
+            self.client = Some(client.clone());
+        }
         let result = self.try_to_activate(configuration);
         if result.is_ok() {
             info!(version = format_args!("{:x}", configuration.version), "the new members are in the files");
@@ -78,7 +84,7 @@ impl MemberFiles {
             secure_client: place(own.is_some_and(|own| own.secure_client.is_some())),
         };
         let text = std::fs::read(&self.static_file)?;
-        replace(&self.static_file, &edit(&text, &list.to_string_lossy(), moved))?;
+        replace(&self.static_file, &edit(&text, &list.to_string_lossy(), moved, self.client.as_ref()))?;
         if self.read_next().is_some_and(|next| next.version <= configuration.version) {
             std::fs::remove_file(self.next())?;
         }
@@ -130,7 +136,7 @@ mod tests {
         let file = home.path().join("zoo.cfg");
         let beside = |suffix: &str| home.path().join(format!("zoo.cfg{suffix}"));
         fs::write(&file, "# mine\nclientPort=2181\nserver.1=a:1:2\n").unwrap();
-        let files = MemberFiles::new(&file, ServerId(1));
+        let mut files = MemberFiles::new(&file, ServerId(1), None);
         assert_eq!(files.read_next(), None);
         files.back_up();
         assert_eq!(fs::read_to_string(beside(".bak")).unwrap(), "# mine\nclientPort=2181\nserver.1=a:1:2\n");
@@ -156,13 +162,21 @@ mod tests {
         let pointer = beside(".dynamic.100000006").canonicalize().unwrap();
         let text = format!("# mine\ndynamicConfigFile={}\n", pointer.display());
         assert_eq!(fs::read_to_string(&file).unwrap(), text, "the list says where clients connect");
+
+        files.activate(&list("100000007", ""));
+        let pointer = beside(".dynamic.100000007").canonicalize().unwrap();
+        let text = format!(
+            "# mine\nclientPort=2182\nclientPortAddress=0.0.0.0\ndynamicConfigFile={}\n",
+            pointer.display()
+        );
+        assert_eq!(fs::read_to_string(&file).unwrap(), text, "the list says it no more");
         let left = fs::read_dir(home.path()).unwrap().flatten();
         assert!(!left.into_iter().any(|file| file.file_name().to_string_lossy().ends_with(".tmp")));
     }
 
     #[test]
     fn a_directory_that_is_gone_is_no_reason_to_stop() {
-        let files = MemberFiles::new(Path::new("/no/such/directory/zoo.cfg"), ServerId(1));
+        let mut files = MemberFiles::new(Path::new("/no/such/directory/zoo.cfg"), ServerId(1), None);
         files.back_up();
         files.remember(&list("5", ""));
         files.activate(&list("5", ""));

@@ -4,18 +4,19 @@
 mod files;
 mod static_file;
 
+use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
 use zebu_proto::{Buffer, ServerId};
 use zebu_tree::Tree;
-use zebu_zab::membership::Groups;
+use zebu_zab::membership::{Groups, HostPort};
 use zebu_zab::{Configuration, Dynamic};
 
 pub(crate) use files::MemberFiles;
 
 use crate::config::membership::QuorumRule;
-use crate::config::{ConfigSource, Membership, ServerConfig};
+use crate::config::{BindAddress, ConfigSource, Membership, ServerConfig};
 
 /// Where the members are shown to clients.
 const CONFIG_NODE: &str = "/zookeeper/config";
@@ -41,9 +42,21 @@ pub(crate) fn files(config: &ServerConfig) -> Option<MemberFiles> {
     let me = config.membership.my_id.unwrap_or(ServerId(0));
     match &config.source {
         ConfigSource::File(path) if config.reconfig_enabled && config.membership.is_ensemble() => {
-            Some(MemberFiles::new(path, me))
+            let client = match config.listen.client {
+                BindAddress::AllInterfaces { port } => HostPort { host: "0.0.0.0".to_owned(), port },
+                BindAddress::Address(address) => HostPort { host: host_of(address), port: address.port() },
+            };
+            Some(MemberFiles::new(path, me, Some(client)))
         }
         ConfigSource::File(_) | ConfigSource::Arguments | ConfigSource::BuiltIn => None,
+    }
+}
+
+/// The host of an address, with its zone.
+fn host_of(address: SocketAddr) -> String {
+    match address {
+        SocketAddr::V6(v6) if v6.scope_id() != 0 => format!("{}%{}", v6.ip(), v6.scope_id()),
+        SocketAddr::V4(_) | SocketAddr::V6(_) => address.ip().to_string(),
     }
 }
 
@@ -104,7 +117,7 @@ pub(crate) struct FileWriter {
 impl FileWriter {
     /// Starts it; it ends when it is dropped, after everything is written.
     pub(crate) fn start(files: Option<MemberFiles>) -> std::io::Result<(FileWriter, Option<JoinHandle<()>>)> {
-        let Some(files) = files else { return Ok((FileWriter { work: None }, None)) };
+        let Some(mut files) = files else { return Ok((FileWriter { work: None }, None)) };
         let (work, received) = channel();
         let thread = std::thread::Builder::new().name("zebu-members".to_owned()).spawn(move || {
             for work in received {
@@ -132,6 +145,9 @@ impl FileWriter {
         }
     }
 }
+
+#[cfg(test)]
+mod startable;
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,8 @@
 //! What becomes of a zoo.cfg whose members have moved into a file of their own: the settings that moved go, the
 //! pointer to that file comes, and everything else stays as its author wrote it.
 
+use zebu_zab::membership::HostPort;
+
 /// Where a server serves clients is said by the member list from now on, or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moved {
@@ -16,8 +18,11 @@ pub(super) enum Place {
 }
 
 /// The new text. Bytes are left alone as far as they are not understood.
-pub(super) fn edit(text: &[u8], dynamic_file: &str, moved: Moved) -> Vec<u8> {
+///
+/// If the list does not say where clients connect and neither does the file any more, `client` is where they do now.
+pub(super) fn edit(text: &[u8], dynamic_file: &str, moved: Moved, client: Option<&HostPort>) -> Vec<u8> {
     let mut edited = Vec::with_capacity(text.len() + dynamic_file.len() + 20);
+    let mut client = client.filter(|_| moved.client == Place::StaticFile);
     let mut lines = text.split_inclusive(|&byte| byte == b'\n');
     while let Some(first) = lines.next() {
         let mut entry = first.to_vec();
@@ -28,10 +33,16 @@ pub(super) fn edit(text: &[u8], dynamic_file: &str, moved: Moved) -> Vec<u8> {
         }
         if is_comment(first) || !goes(key(first), moved) {
             edited.extend_from_slice(&entry);
+            client = client.filter(|_| is_comment(first) || key(first) != b"clientPort");
         }
     }
     if edited.last().is_some_and(|&byte| byte != b'\n') {
         edited.push(b'\n');
+    }
+    if let Some(HostPort { host, port }) = client {
+        edited.extend_from_slice(
+            format!("clientPort={port}\nclientPortAddress={}\n", escaped(host)).as_bytes(),
+        );
     }
     edited.extend_from_slice(format!("dynamicConfigFile={}\n", escaped(dynamic_file)).as_bytes());
     edited
@@ -81,7 +92,24 @@ mod tests {
     const MOVES: Moved = Moved { client: Place::MemberList, secure_client: Place::MemberList };
 
     fn edited(text: &str, moved: Moved) -> String {
-        String::from_utf8(edit(text.as_bytes(), "/etc/zoo.cfg.dynamic.5", moved)).unwrap()
+        String::from_utf8(edit(text.as_bytes(), "/etc/zoo.cfg.dynamic.5", moved, None)).unwrap()
+    }
+
+    /// A complete new list without client ports must leave a file that a server can start with.
+    #[test]
+    fn the_client_port_comes_back_when_the_members_say_it_no_more() {
+        let client = HostPort { host: "::1".to_owned(), port: 2181 };
+        let edited = |text: &str, moved| {
+            let edited = edit(text.as_bytes(), "/etc/zoo.cfg.dynamic.5", moved, Some(&client));
+            String::from_utf8(edited).unwrap()
+        };
+        let pointer = "dynamicConfigFile=/etc/zoo.cfg.dynamic.5\n";
+        let back = format!("tickTime=5\nclientPort=2181\nclientPortAddress=::1\n{pointer}");
+        assert_eq!(edited("tickTime=5\n", STAYS), back);
+        assert_eq!(edited(&back, STAYS), back, "it is there");
+        assert_eq!(edited("clientPort=7\n", STAYS), format!("clientPort=7\n{pointer}"));
+        assert_eq!(edited("#clientPort=7\n", STAYS).lines().count(), 4);
+        assert_eq!(edited("tickTime=5\n", MOVES), format!("tickTime=5\n{pointer}"));
     }
 
     #[test]

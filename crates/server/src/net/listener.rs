@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::net::{TcpListener, TcpStream, lookup_host};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
@@ -16,6 +16,7 @@ use super::peer;
 use super::wire::Wire;
 use crate::config::membership::HostPort;
 use crate::config::{BindAddress, ListenConfig};
+use crate::host_address;
 use crate::open_files;
 use crate::serve_error::ServeError;
 use crate::shared::Shared;
@@ -68,10 +69,11 @@ impl Listener {
 
     async fn move_to(&mut self, place: &HostPort) {
         let here = self.local_address();
-        let address = match lookup_host((place.host.as_str(), place.port)).await.map(|mut found| found.next())
-        {
-            Ok(Some(address)) => address,
-            Ok(None) | Err(_) => {
+        let (host, port) = (place.host.clone(), place.port);
+        let looked_up = tokio::task::spawn_blocking(move || host_address::resolve(&host, port)).await;
+        let address = match looked_up.map(|found| found.map(|found| host_address::preferred(&found))) {
+            Ok(Ok(Some(address))) => address,
+            Ok(Ok(None) | Err(_)) | Err(_) => {
                 warn!(%place, "the new place for clients does not resolve; clients connect where they did");
                 return;
             }

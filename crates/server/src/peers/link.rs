@@ -33,6 +33,9 @@ const SIGN_OF_LIFE: Duration = Duration::from_millis(200);
 /// Room for a packet's own fields around a request or a transaction.
 const FIELD_MARGIN: usize = 1 << 20;
 
+/// The longest field of a packet in which a learner says who it is.
+const INTRODUCTION_BYTES_MAX: usize = 4 << 10;
+
 /// Serves a link until one side ends it.
 pub(super) async fn run(
     link: LinkId,
@@ -109,6 +112,7 @@ fn tell_that_it_moves(link: LinkId, links: &Links, told: &mut Instant) {
 
 async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &Shared) -> io::Result<()> {
     let field_max = shared.config.limits.jute_max_buffer as usize + FIELD_MARGIN;
+    let mut introduced = !link.is_accepted();
     let mut buffer: Vec<u8> = Vec::new();
     let mut start = 0;
     let mut receiver: Option<Receiver> = None;
@@ -133,9 +137,16 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
                 links.keep_received(link, tree);
                 events.push(Urgent::Peer(Event::SnapshotReceived { link }));
             }
-            let Some((packet, length)) = next_packet(&buffer[start..], field_max, &mut known)? else { break };
+            let longest = if introduced { field_max } else { INTRODUCTION_BYTES_MAX };
+            let Some((packet, length)) = next_packet(&buffer[start..], longest, &mut known)? else { break };
             start += length;
             let Some(packet) = packet else { continue };
+            if !introduced {
+                introduced = true;
+                if let Packet::FollowerInfo { info, .. } | Packet::ObserverInfo { info, .. } = &packet {
+                    links.identified(link, info.server);
+                }
+            }
             sync_report::received(link, &packet);
             unlisted::report_learner(link, &packet, links.book());
             if let Packet::Snap { zxid } = packet {

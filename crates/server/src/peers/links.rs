@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::time::sleep;
 use tracing::{debug, warn};
 use zebu_proto::ServerId;
@@ -14,11 +14,14 @@ use zebu_proto::quorum::Packet;
 use zebu_tree::Tree;
 use zebu_zab::{Door, Event, LinkId};
 
-use super::address_book::{AddressBook, Port};
+use super::acceptor::Acceptor;
+use super::address_book::AddressBook;
 use super::link;
 use super::outbox::{Outbox, Put};
+use super::unidentified::Unidentified;
 use crate::inbox::Urgent;
 use crate::metrics::Metrics;
+use crate::peer_ports::PeerPort;
 use crate::shared::Shared;
 
 /// Wait after a failed accept.
@@ -29,32 +32,35 @@ pub(super) struct Links {
     shared: Arc<Shared>,
     book: Arc<AddressBook>,
     open: Mutex<Open>,
-    received: Mutex<BTreeMap<LinkId, Tree>>,
     accepted: AtomicU64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Open {
     outboxes: BTreeMap<LinkId, Arc<Outbox>>,
+    /// Accepted links whose server is not known, of all ports.
+    unidentified: Unidentified<LinkId>,
+    /// Whole states that came on links that are still open here.
+    received: BTreeMap<LinkId, Tree>,
     /// Those that have something to be written at the end of a round.
     filled: Vec<(LinkId, Arc<Outbox>)>,
 }
 
 impl Links {
     pub(super) fn new(shared: Arc<Shared>, book: Arc<AddressBook>) -> Links {
-        Links {
-            shared,
-            book,
-            open: Mutex::default(),
-            received: Mutex::default(),
-            accepted: AtomicU64::new(0),
-        }
+        let open = Open {
+            outboxes: BTreeMap::new(),
+            unidentified: Unidentified::new(PeerPort::Quorum),
+            received: BTreeMap::new(),
+            filled: Vec::new(),
+        };
+        Links { shared, book, open: Mutex::new(open), accepted: AtomicU64::new(0) }
     }
 
     /// Accepts learners at a port; whether this server leads them is the brain's business.
-    pub(super) async fn listen(self: Arc<Self>, listener: TcpListener, door: Door) {
+    pub(super) async fn listen(self: Arc<Self>, mut acceptor: Acceptor, door: Door) {
         loop {
-            match listener.accept().await {
+            match acceptor.accept().await {
                 Ok((stream, from)) => {
                     if let Err(error) = stream.set_nodelay(true) {
                         debug!(%from, %error, "a learner was gone before it was heard");
@@ -66,6 +72,7 @@ impl Links {
                         Door::ObserverMaster => Event::ObserverAccepted { link },
                     };
                     self.start(link, stream, news);
+                    self.expect_identity(link);
                 }
                 Err(error) => {
                     warn!(%error, "a learner could not be accepted; trying again");
@@ -79,8 +86,8 @@ impl Links {
         let links = self.clone();
         tokio::spawn(async move {
             let port = match door {
-                Door::Quorum => Port::Quorum,
-                Door::ObserverMaster => Port::ObserverMaster,
+                Door::Quorum => PeerPort::Quorum,
+                Door::ObserverMaster => PeerPort::ObserverMaster,
             };
             match links.book.connect(to, port).await {
                 Ok(stream) => {
@@ -129,19 +136,47 @@ impl Links {
         }
     }
 
-    /// What was sent before still leaves.
+    /// What was sent before still leaves. A state that came on the link has no use any more.
     pub(super) fn close(&self, link: LinkId) {
-        if let Some(outbox) = self.open().outboxes.remove(&link) {
+        let mut open = self.open();
+        open.unidentified.remove(link.0);
+        open.received.remove(&link);
+        if let Some(outbox) = open.outboxes.remove(&link) {
             outbox.close();
         }
     }
 
-    pub(super) fn take_received(&self, link: LinkId) -> Option<Tree> {
-        self.received().remove(&link)
+    /// Bounds the links that do not say who they are: the oldest goes.
+    fn expect_identity(&self, link: LinkId) {
+        let mut open = self.open();
+        if !open.outboxes.contains_key(&link) {
+            return;
+        }
+        let Some(oldest) = open.unidentified.add(link.0, link) else { return };
+        if let Some(outbox) = open.outboxes.remove(&oldest) {
+            outbox.close();
+            drop(open);
+            self.tell(Event::LinkDown { link: oldest });
+        }
     }
 
+    /// A link has said that it comes from this server. A server that is not known stays among the unidentified.
+    pub(super) fn identified(&self, link: LinkId, server: ServerId) {
+        if self.book.knows(server) {
+            self.open().unidentified.remove(link.0);
+        }
+    }
+
+    pub(super) fn take_received(&self, link: LinkId) -> Option<Tree> {
+        self.open().received.remove(&link)
+    }
+
+    /// Keeps a state until it is installed. The role that it was for may have ended, and its link with it.
     pub(super) fn keep_received(&self, link: LinkId, tree: Tree) {
-        self.received().insert(link, tree);
+        let mut open = self.open();
+        if open.outboxes.contains_key(&link) {
+            open.received.insert(link, tree);
+        }
     }
 
     pub(super) fn tell(&self, event: Event) {
@@ -155,14 +190,18 @@ impl Links {
 
     /// A link has ended by itself.
     pub(super) fn ended(&self, link: LinkId) {
-        if self.open().outboxes.remove(&link).is_some() {
+        let mut open = self.open();
+        open.unidentified.remove(link.0);
+        let was_open = open.outboxes.remove(&link).is_some();
+        drop(open);
+        if was_open {
             self.tell(Event::LinkDown { link });
         }
     }
 
     /// The brain hears of a link before anything comes from it, and when it can be closed already: its answer may
     /// be a close.
-    fn start(self: &Arc<Self>, link: LinkId, stream: TcpStream, news: Event) {
+    pub(super) fn start(self: &Arc<Self>, link: LinkId, stream: TcpStream, news: Event) {
         let (reader, writer) = stream.into_split();
         let outbox = Arc::new(Outbox::new(writer));
         self.open().outboxes.insert(link, outbox.clone());
@@ -172,9 +211,5 @@ impl Links {
 
     fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn received(&self) -> MutexGuard<'_, BTreeMap<LinkId, Tree>> {
-        self.received.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,22 +1,26 @@
 //! The other members of the ensemble: the election port, the quorum port, and the links between a leader and
 //! its learners. It carries what the brain says and brings what the others say; it decides nothing.
 
+mod acceptor;
 mod address_book;
+mod arrivals;
 mod behind_state;
 mod close_report;
+mod dial;
 mod election;
 mod link;
 mod links;
 mod outbox;
+mod silence;
 mod state_stream;
 mod sync_report;
+#[cfg(test)]
+mod tests;
+mod unidentified;
 mod unlisted;
 
-use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tracing::warn;
@@ -27,17 +31,16 @@ use zebu_tree::Tree;
 use zebu_zab::{Configuration, Door, Entry, Event, LinkId, LogRead, Serving};
 
 use crate::inbox::Urgent;
+use crate::peer_ports::PeerPort;
 use crate::serve_error::ServeError;
 use crate::shared::Shared;
+use acceptor::Acceptor;
 use address_book::AddressBook;
 use election::Election;
 use links::Links;
 
 /// Bytes of old transactions that are read for a learner at a time.
 const READ_LOG_BYTES: usize = 1 << 20;
-
-/// Wait between attempts to open a port.
-const BIND_RETRY: Duration = Duration::from_millis(200);
 
 /// The way to the other members.
 pub(crate) struct Peers {
@@ -60,8 +63,10 @@ impl Peers {
     /// Opens both ports and starts to listen. Must be called inside the runtime.
     pub(crate) async fn open(shared: Arc<Shared>) -> Result<Peers, ServeError> {
         let book = Arc::new(AddressBook::new(&shared.config));
-        let election_port = bind(&book.own_election()).await?;
-        let quorum_port = bind(&book.own_quorum()).await?;
+        let retries = shared.config.membership.peers.bind_retries;
+        let open = |port| Acceptor::open(port, book.own_endpoints(port), retries);
+        let election_port = open(PeerPort::Election).await?;
+        let quorum_port = open(PeerPort::Quorum).await?;
         let election = Arc::new(Election::new(shared.clone(), book.clone()));
         let links = Arc::new(Links::new(shared, book.clone()));
         let doors = Doors {
@@ -82,20 +87,23 @@ impl Peers {
     /// From now on these are the members.
     pub(crate) fn reconfigure(&self, configuration: &Configuration) {
         let _context = self.runtime.enter();
-        let before = (self.book.own_election(), self.book.own_quorum());
+        let own = |port| self.book.own_endpoints(port);
+        let before = (own(PeerPort::Election), own(PeerPort::Quorum));
         self.book.replace(&configuration.members);
         self.election.members_changed();
         let mut doors = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
-        if before.0 != self.book.own_election() {
+        let after = (own(PeerPort::Election), own(PeerPort::Quorum));
+        if before.0 != after.0 {
             doors.election.abort();
-            let (election, address) = (self.election.clone(), self.book.own_election());
-            doors.election = tokio::spawn(async move { election.listen(bind_again(&address).await).await });
+            let election = self.election.clone();
+            let reopened = Acceptor::reopen(PeerPort::Election, after.0);
+            doors.election = tokio::spawn(async move { election.listen(reopened.await).await });
         }
-        if before.1 != self.book.own_quorum() {
+        if before.1 != after.1 {
             doors.quorum.abort();
-            let (links, address) = (self.links.clone(), self.book.own_quorum());
-            doors.quorum =
-                tokio::spawn(async move { links.listen(bind_again(&address).await, Door::Quorum).await });
+            let links = self.links.clone();
+            let reopened = Acceptor::reopen(PeerPort::Quorum, after.1);
+            doors.quorum = tokio::spawn(async move { links.listen(reopened.await, Door::Quorum).await });
         }
     }
 
@@ -106,9 +114,11 @@ impl Peers {
         if let Some(observers) = doors.observers.take() {
             observers.abort();
         }
-        if let (Some(Serving::Following { .. }), Some(address)) = (serving, self.book.own_observer_master()) {
+        let endpoints = self.book.own_endpoints(PeerPort::ObserverMaster);
+        if matches!(serving, Some(Serving::Following { .. })) && !endpoints.is_empty() {
             let links = self.links.clone();
-            let listen = async move { links.listen(bind_again(&address).await, Door::ObserverMaster).await };
+            let reopened = Acceptor::reopen(PeerPort::ObserverMaster, endpoints);
+            let listen = async move { links.listen(reopened.await, Door::ObserverMaster).await };
             doors.observers = Some(tokio::spawn(listen));
         }
     }
@@ -175,26 +185,5 @@ impl Peers {
     /// The state that came on a link.
     pub(crate) fn take_received(&self, link: LinkId) -> Option<Tree> {
         self.links.take_received(link)
-    }
-}
-
-async fn bind(address: &(String, u16)) -> Result<TcpListener, ServeError> {
-    let failed = |error: io::Error| ServeError::Listen {
-        address: format!("{}:{}", address.0, address.1),
-        reason: error.to_string(),
-    };
-    TcpListener::bind((address.0.as_str(), address.1)).await.map_err(failed)
-}
-
-/// Another server, or an older listener of this one, may still be there for a moment.
-async fn bind_again(address: &(String, u16)) -> TcpListener {
-    loop {
-        match bind(address).await {
-            Ok(listener) => return listener,
-            Err(error) => {
-                warn!(%error, "a port of this member cannot be opened; trying again");
-                tokio::time::sleep(BIND_RETRY).await;
-            }
-        }
     }
 }

@@ -17,6 +17,7 @@ use zebu_storage::{
     recover, set_aside,
 };
 use zebu_tree::{DigestMode, Policy, Tree, TreeOptions, TtlNodes, WalkProgress};
+use zebu_zab::membership::{Addresses, ChangeRules};
 use zebu_zab::{Configuration, Dynamic, HistoryLimits, PeerSettings, QuorumRule, Role, Trust};
 
 use super::disk::MoodyDisk;
@@ -431,7 +432,10 @@ fn node_settings(server: usize, incarnation: u32, shape: &Shape) -> NodeSettings
         snap_bytes: None,
         leader_clients: LeaderClients::Served,
         reconfig: match &shape.members {
-            Some(members) => ReconfigSupport::Ensemble { voters_min: members.voters_min },
+            Some(members) => ReconfigSupport::Ensemble(ChangeRules {
+                voters_min: members.voters_min,
+                addresses: Addresses::One,
+            }),
             None => ReconfigSupport::Disabled,
         },
         seed: shape.seed ^ (server as u64) << 32 ^ u64::from(incarnation),

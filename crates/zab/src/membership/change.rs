@@ -7,7 +7,7 @@ use zebu_proto::{ServerId, Zxid};
 
 use super::member_line::{Addresses, parse_member};
 use super::text::ConfigurationError;
-use super::{Configuration, Member, MemberRole};
+use super::{Configuration, HostPort, Member, MemberRole};
 
 /// A change, as it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,15 @@ pub enum Change<'a> {
     },
     /// All members, comma or line separated.
     Complete(&'a str),
+}
+
+/// What a changed configuration must keep to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChangeRules {
+    /// How many voters must be left.
+    pub voters_min: usize,
+    /// Whether a server may have several addresses (`multiAddress.enabled`).
+    pub addresses: Addresses,
 }
 
 /// Why a change cannot be.
@@ -59,7 +68,7 @@ impl Configuration {
         &self,
         change: Change<'_>,
         at: Zxid,
-        voters_min: usize,
+        rules: ChangeRules,
     ) -> Result<Configuration, ChangeError> {
         let mut next = match change {
             Change::Complete(text) => Configuration::parse(&text.replace(',', "\n"))?,
@@ -67,10 +76,15 @@ impl Configuration {
         };
         next.version = at.0;
         let voters = next.voters().count();
-        if voters < voters_min {
+        if voters < rules.voters_min {
             return Err(ChangeError::BadArguments(format!(
-                "{voters} voters would be left; at least {voters_min} are needed"
+                "{voters} voters would be left; at least {} are needed",
+                rules.voters_min
             )));
+        }
+        // A line that is in effect already stays allowed, so that the others can be changed.
+        for (id, member) in next.members.iter().filter(|(id, member)| self.members.get(id) != Some(member)) {
+            check_member(*id, member, rules.addresses)?;
         }
         Ok(next)
     }
@@ -90,7 +104,7 @@ impl Configuration {
             };
             let id = number(key.rsplit_once('.').map_or(key, |(_, id)| id))?;
             let member = parse_member(value, Addresses::Many).map_err(ChangeError::BadArguments)?;
-            if member.client.is_none() && member.secure_client.is_none() {
+            if member.client.is_none() {
                 let why = format!("\"{joiner}\" lacks its client port: server.N=host:port:port;clientPort");
                 return Err(ChangeError::BadArguments(why));
             }
@@ -118,6 +132,64 @@ impl Configuration {
     }
 }
 
+/// Whether a server can be started with a line. The servers write it to their files and read it at the next start, so a
+/// line that a start would refuse must not be committed.
+fn check_member(id: ServerId, member: &Member, addresses: Addresses) -> Result<(), ChangeError> {
+    let bad = |why: &str| Err(ChangeError::BadArguments(format!("server.{}: {why}", id.0)));
+    if member.addresses.len() > 1 && addresses == Addresses::One {
+        return bad("it has several addresses; set multiAddress.enabled=true on all servers to allow that");
+    }
+    if member.secure_client.is_some() && member.client.is_none() {
+        return bad("its only client port is a TLS port, which this version cannot open");
+    }
+    let clients = member.client.iter().chain(&member.secure_client);
+    let hosts =
+        member.addresses.iter().map(|address| &address.host).chain(clients.map(|client| &client.host));
+    if let Some(host) = hosts.into_iter().find(|host| !is_host(host)) {
+        return bad(&format!("{host:?} is no host; allowed: letters, digits and . - _ : %"));
+    }
+    match twice_used_port(member) {
+        Some(port) => bad(&format!("port {port} is used twice on one address")),
+        None => Ok(()),
+    }
+}
+
+/// What a file of properties keeps as it is, and what a name or an address consists of.
+fn is_host(host: &str) -> bool {
+    host.chars().all(|c| c.is_ascii_alphanumeric() || ".-_:%".contains(c))
+}
+
+/// A host and a port.
+type Place = (String, u16);
+
+fn place(client: &HostPort) -> Place {
+    (client.host.clone(), client.port)
+}
+
+/// A port that two of the listeners of a server would open on the same address.
+fn twice_used_port(member: &Member) -> Option<u16> {
+    let of_client = |client: &'_ Option<HostPort>| client.iter().map(place).collect();
+    let listeners: [Vec<Place>; 4] = [
+        member.addresses.iter().map(|address| (address.host.clone(), address.quorum_port)).collect(),
+        member.addresses.iter().map(|address| (address.host.clone(), address.election_port)).collect(),
+        of_client(&member.client),
+        of_client(&member.secure_client),
+    ];
+    let clash = |a: &Place, b: &Place| a.1 == b.1 && (a.0 == b.0 || is_wildcard(&a.0) || is_wildcard(&b.0));
+    for (index, one) in listeners.iter().enumerate() {
+        for other in &listeners[index + 1..] {
+            if let Some((_, port)) = one.iter().find(|a| other.iter().any(|b| clash(a, b))) {
+                return Some(*port);
+            }
+        }
+    }
+    None
+}
+
+fn is_wildcard(host: &str) -> bool {
+    matches!(host, "0.0.0.0" | "::" | "0:0:0:0:0:0:0:0")
+}
+
 /// Where a member listens. Every interface is no place of its own.
 fn places(member: &Member) -> Vec<(&str, u16)> {
     let peers = member.addresses.iter().flat_map(|address| {
@@ -126,7 +198,7 @@ fn places(member: &Member) -> Vec<(&str, u16)> {
     let clients = member.client.iter().chain(&member.secure_client);
     peers
         .chain(clients.map(|client| (client.host.as_str(), client.port)))
-        .filter(|(host, _)| !matches!(*host, "0.0.0.0" | "::" | "0:0:0:0:0:0:0:0"))
+        .filter(|(host, _)| !is_wildcard(host))
         .collect()
 }
 
@@ -155,6 +227,10 @@ mod tests {
         Change::Incremental { joining: some(joining), leaving: some(leaving) }
     }
 
+    fn rules(voters_min: usize) -> ChangeRules {
+        ChangeRules { voters_min, addresses: Addresses::One }
+    }
+
     fn ids(configuration: &Configuration) -> Vec<i64> {
         configuration.members.keys().map(|id| id.0).collect()
     }
@@ -162,25 +238,25 @@ mod tests {
     #[test]
     fn some_join_and_some_leave() {
         let joining = " server.4=d:1:2:observer;d:5 , server.2=b:9:8;5,";
-        let next = three().changed(incremental(joining, "1, 9"), Zxid(0x10), 2).unwrap();
+        let next = three().changed(incremental(joining, "1, 9"), Zxid(0x10), rules(2)).unwrap();
         assert_eq!(ids(&next), [2, 3, 4]);
         assert_eq!(next.version, 0x10);
         assert_eq!(next.members[&ServerId(2)].addresses[0].quorum_port, 9);
         assert_eq!(next.observers().into_iter().collect::<Vec<_>>(), [ServerId(4)]);
-        let same = three().changed(incremental("", ""), Zxid(8), 2).unwrap();
+        let same = three().changed(incremental("", ""), Zxid(8), rules(2)).unwrap();
         assert_eq!((same.members, same.version), (three().members, 8));
     }
 
     #[test]
     fn all_anew() {
         let change = Change::Complete("server.5=e:1:2;5,server.6=f:1:2;5,version=99");
-        let next = three().changed(change, Zxid(8), 2).unwrap();
+        let next = three().changed(change, Zxid(8), rules(2)).unwrap();
         assert_eq!((ids(&next), next.version), (vec![5, 6], 8));
     }
 
     #[test]
     fn what_cannot_be() {
-        let bad = |change, voters_min| three().changed(change, Zxid(8), voters_min).unwrap_err();
+        let bad = |change, voters_min| three().changed(change, Zxid(8), rules(voters_min)).unwrap_err();
         for (change, voters_min) in [
             (incremental("", "1,2"), 2),
             (incremental("server.4=d:1:2", ""), 2),
@@ -189,6 +265,16 @@ mod tests {
             (incremental("server.4=a:1:9;5", ""), 2),
             (incremental("server.4=d:1:2;c:2", ""), 2),
             (incremental("server.4=d:1;5", ""), 2),
+            (incremental("server.4=d:1:2;;5", ""), 2),
+            (incremental("server.4=d:1:2|e:1:2;5", ""), 2),
+            (incremental("server.2=b:1:2|e:1:2;5", ""), 2),
+            (incremental("server.4=d:1:2;2", ""), 2),
+            (incremental("server.4=d\ne:1:2;5", ""), 2),
+            (incremental("server.4=d\\u12:1:2;5", ""), 2),
+            (Change::Complete("server.1=a:1:2,server.2=b:1:2|c:1:2"), 2),
+            (Change::Complete("server.1=a:1:2;;3,server.2=b:1:2"), 2),
+            (Change::Complete("server.1=a:1:2;a:1,server.2=b:1:2"), 2),
+            (Change::Complete("server.1=ä:1:2,server.2=b:1:2"), 2),
             (incremental("", "1,2,3"), 1),
             (Change::Complete("server.1=a:1:2"), 2),
             (Change::Complete("nonsense"), 1),
@@ -199,7 +285,20 @@ mod tests {
         for change in [incremental("", "one"), incremental("server.x=d:1:2;5", "")] {
             assert!(matches!(bad(change, 2), ChangeError::NotANumber(_)), "{change:?}");
         }
-        assert!(three().changed(incremental("", "1,2"), Zxid(8), 1).is_ok());
+        assert!(three().changed(incremental("", "1,2"), Zxid(8), rules(1)).is_ok());
+    }
+
+    #[test]
+    fn several_addresses_where_they_are_allowed() {
+        let many = ChangeRules { voters_min: 2, addresses: Addresses::Many };
+        let joining = incremental("server.4=d:1:2|[fe80::1%eth0]:1:2;5", "");
+        let next = three().changed(joining, Zxid(8), many).unwrap();
+        assert_eq!(next.members[&ServerId(4)].addresses.len(), 2);
+        let twice = incremental("server.4=d:1:2|d:2:3;5", "");
+        assert!(three().changed(twice, Zxid(8), many).is_err(), "one port for votes and links");
+        // A list that came into effect otherwise does not keep the others from being changed.
+        let after = next.changed(incremental("server.5=e:1:2;5", "1"), Zxid(9), rules(2)).unwrap();
+        assert_eq!(ids(&after), [2, 3, 4, 5]);
     }
 
     #[test]
@@ -207,9 +306,9 @@ mod tests {
         let text = "server.1=a:1:2;5\nserver.2=b:1:2;5\ngroup.1=1:2";
         let grouped = Configuration::parse(text).unwrap();
         assert!(matches!(
-            grouped.changed(incremental("", "2"), Zxid(8), 1),
+            grouped.changed(incremental("", "2"), Zxid(8), rules(1)),
             Err(ChangeError::BadArguments(_))
         ));
-        assert!(grouped.changed(Change::Complete("server.1=a:1:2"), Zxid(8), 1).is_ok());
+        assert!(grouped.changed(Change::Complete("server.1=a:1:2"), Zxid(8), rules(1)).is_ok());
     }
 }

@@ -3,10 +3,11 @@
 
 use std::fmt;
 use std::io;
-use std::net::{TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use zebu_server::config::ServerConfig;
+use zebu_server::host_address;
+use zebu_server::peer_ports::{self, Endpoint, PeerPort, Resolved};
 
 /// One thing that was noticed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,19 +46,13 @@ pub(super) fn look(config: &ServerConfig) -> Vec<Notice> {
 
 fn look_at_ports(config: &ServerConfig, notices: &mut Vec<Notice>) {
     let membership = &config.membership;
-    let own =
-        membership.my_id.and_then(|id| membership.members.get(&id)).filter(|_| membership.is_ensemble());
-    for address in own.iter().flat_map(|member| &member.addresses) {
-        let everywhere = membership.listen_on_all_addresses;
-        let host = if everywhere { "0.0.0.0" } else { address.host.as_str() };
-        for (what, port) in [("quorum", address.quorum_port), ("election", address.election_port)] {
-            notices.extend(bind(host, port, what));
-        }
+    for port in [PeerPort::Quorum, PeerPort::Election] {
+        notices.extend(open_all(port, &peer_ports::own_endpoints(config, port)));
     }
     for (id, member) in &membership.members {
         let others = member.addresses.iter().filter(|_| Some(*id) != membership.my_id);
         for address in others {
-            if let Err(error) = (address.host.as_str(), 0).to_socket_addrs() {
+            if let Err(error) = host_address::resolve(&address.host, 0) {
                 notices.push(Notice::Obstacle(format!(
                     "server.{}: the name {} has no address ({error}); correct the line, or the names of this machine",
                     id.0, address.host
@@ -67,25 +62,45 @@ fn look_at_ports(config: &ServerConfig, notices: &mut Vec<Notice>) {
     }
 }
 
-/// Whether a port could be opened now.
-fn bind(host: &str, port: u16, what: &str) -> Option<Notice> {
-    let error = match TcpListener::bind((host, port)) {
-        Ok(_) => return None,
-        Err(error) => error,
-    };
-    Some(match error.kind() {
-        io::ErrorKind::AddrInUse => Notice::Remark(format!(
-            "the {what} port {host}:{port} is in use; stop the server that this one is to replace before you start it"
-        )),
-        io::ErrorKind::AddrNotAvailable => Notice::Obstacle(format!(
-            "{host} in this server's own line is no address of this machine; correct the line, or set \
-             quorumListenOnAllIPs=true"
-        )),
-        io::ErrorKind::PermissionDenied => Notice::Obstacle(format!(
-            "the {what} port {host}:{port} may not be opened by this user; choose a port above 1023"
-        )),
-        _ => Notice::Obstacle(format!("the {what} port {host}:{port} cannot be opened: {error}")),
-    })
+/// Whether a port could be opened now, at every address. A server starts if one of them can, so only the last one
+/// that cannot is an obstacle.
+fn open_all(port: PeerPort, endpoints: &[Endpoint]) -> Vec<Notice> {
+    let Resolved { addresses, failures } = peer_ports::resolve(endpoints);
+    let results: Vec<_> = addresses.iter().map(|address| (*address, peer_ports::bind(*address))).collect();
+    let opened = results.iter().any(|(_, result)| result.is_ok());
+    let unresolved = failures.into_iter().map(|(endpoint, error)| {
+        format!("{endpoint} in this server's own line has no address ({error}); correct the line, or the names of this machine")
+    });
+    let mut notices: Vec<Notice> = unresolved.map(|text| weighed(text, opened)).collect();
+    for (address, result) in results {
+        let Err(error) = result else { continue };
+        notices.push(match error.kind() {
+            io::ErrorKind::AddrInUse => Notice::Remark(format!(
+                "the {port} port {address} is in use; stop the server that this one is to replace before you start it"
+            )),
+            io::ErrorKind::AddrNotAvailable => weighed(
+                format!(
+                    "{} in this server's own line is no address of this machine; correct the line, or set \
+                     quorumListenOnAllIPs=true",
+                    address.ip()
+                ),
+                opened,
+            ),
+            io::ErrorKind::PermissionDenied => Notice::Obstacle(format!(
+                "the {port} port {address} may not be opened by this user; choose a port above 1023"
+            )),
+            _ => weighed(format!("the {port} port {address} cannot be opened: {error}"), opened),
+        });
+    }
+    notices
+}
+
+/// A fault of one address matters less while another one works.
+fn weighed(text: String, another_works: bool) -> Notice {
+    match another_works {
+        true => Notice::Remark(format!("{text}; the server would listen on its other addresses only")),
+        false => Notice::Obstacle(text),
+    }
 }
 
 fn look_at_directories(config: &ServerConfig, notices: &mut Vec<Notice>) {
@@ -172,15 +187,37 @@ fn marks(directory: &Path) -> Vec<Notice> {
 mod tests {
     use super::*;
 
+    fn noticed(hosts: &[&str], port: u16) -> Vec<String> {
+        let endpoints: Vec<Endpoint> =
+            hosts.iter().map(|host| Endpoint::Host { host: (*host).to_owned(), port }).collect();
+        open_all(PeerPort::Quorum, &endpoints).iter().map(ToString::to_string).collect()
+    }
+
     #[test]
     fn a_port_in_use_is_no_obstacle_and_a_foreign_address_is() {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let notice = bind("127.0.0.1", port, "quorum").unwrap();
-        assert!(matches!(&notice, Notice::Remark(text) if text.contains("is in use")), "{notice}");
-        let notice = bind("192.0.2.1", 0, "quorum").unwrap();
-        assert!(notice.to_string().starts_with("obstacle: 192.0.2.1 in this server's own line"), "{notice}");
+        let notices = noticed(&["127.0.0.1"], port);
+        assert!(notices[0].starts_with("note: the quorum port 127.0.0.1:"), "{notices:?}");
+        let notices = noticed(&["192.0.2.1"], 0);
+        assert!(notices[0].starts_with("obstacle: 192.0.2.1 in this server's own line"), "{notices:?}");
         drop(listener);
-        assert_eq!(bind("127.0.0.1", port, "quorum"), None);
+        assert_eq!(noticed(&["127.0.0.1"], port), [""; 0]);
+    }
+
+    #[test]
+    fn every_address_is_looked_at() {
+        let listener = std::net::TcpListener::bind(("::1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let notices = noticed(&["127.0.0.1", "::1"], port);
+        assert!(matches!(&notices[..], [one] if one.contains("[::1]:")), "{notices:?}");
+        let notices = noticed(&["127.0.0.1", "192.0.2.1", "::1%no-such-if"], 0);
+        assert_eq!(notices.len(), 2);
+        assert!(notices.iter().all(|notice| notice.starts_with("note: ")), "one works: {notices:?}");
+        let notices = noticed(&["::1%no-such-if"], 0);
+        assert!(
+            notices[0].starts_with("obstacle: [::1%no-such-if]:0 in this server's own line"),
+            "{notices:?}"
+        );
     }
 }

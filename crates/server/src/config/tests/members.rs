@@ -1,6 +1,9 @@
 //! Who the members are, and what a member must have.
 
+use zebu_zab::membership::Addresses;
+
 use super::*;
+use crate::config::peer_config::PeerConfig;
 
 const THREE: &str =
     "initLimit=10\nsyncLimit=5\nserver.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888\n";
@@ -78,6 +81,64 @@ fn member_lines_with_mistakes() {
     let many = with_base("multiAddress.enabled=true\nserver.1=a:1:2|b:1:2\n").config();
     assert_eq!(many.membership.members[&ServerId(1)].addresses.len(), 2);
     with_base("server.1=a:1:2|b:1:2\n").word("zookeeper.multiAddress.enabled=true").config();
+}
+
+#[test]
+fn how_peers_are_reached() {
+    let peers = |text: &str| with_base(text).config().membership.peers;
+    assert_eq!(peers(""), PeerConfig::default());
+    let all = peers(
+        "cnxTimeout=7\nquorumCnxnTimeoutMs=8\ntcpKeepAlive=true\nelectionPortBindRetry=9\n\
+         fastleader.minNotificationInterval=10\nfastleader.maxNotificationInterval=11\nmultiAddress.enabled=true\n",
+    );
+    let expected = PeerConfig {
+        connect_timeout: Duration::from_millis(7),
+        introduction_timeout: Some(Duration::from_millis(8)),
+        tcp_keep_alive: true,
+        bind_retries: Some(9),
+        notification_interval_min: Duration::from_millis(10),
+        notification_interval_max: Duration::from_millis(11),
+        addresses: Addresses::Many,
+    };
+    assert_eq!(all, expected);
+    assert_eq!(peers("electionPortBindRetry=0\n").bind_retries, None, "for ever");
+    assert_eq!(peers("electionPortBindRetry=-1\nquorumCnxnTimeoutMs=-1\n"), PeerConfig::default());
+    with_base("fastleader.minNotificationInterval=90000\n")
+        .warnings(&["zoo.cfg: fastleader.maxNotificationInterval \
+        is shorter than fastleader.minNotificationInterval; 90000 milliseconds are used for both"]);
+}
+
+#[test]
+fn keys_of_members_without_effect_are_noted() {
+    with_base("multiAddress.reachabilityCheckTimeoutMs=5\nleader.nodelay=true\nlearner.asyncSending=true\n")
+        .notes(&[
+            "zoo.cfg:4: multiAddress.reachabilityCheckTimeoutMs has no effect: connections are attempted to all \
+             addresses, and the first that answers is used",
+            "zoo.cfg:5: leader.nodelay has no effect: connections between servers are never delayed",
+            "zoo.cfg:6: learner.asyncSending has no effect: packets are always sent without blocking",
+        ]);
+}
+
+/// A list that the ensemble has agreed on must not keep its servers from starting.
+#[test]
+fn a_committed_list_with_several_addresses_is_started_with() {
+    let list = "server.1=a:1:2|b:1:2:participant;2181\nserver.2=c:1:2;2181;2281\nserver.3=d:1:2;2181\n";
+    let with = |name: &str| {
+        file(&format!("tickTime=2000\ndataDir=/data\ninitLimit=1\nsyncLimit=1\ndynamicConfigFile={name}\n"))
+            .other_file(name, list)
+            .other_file("/data/myid", "1")
+    };
+    let committed = with("/zoo.cfg.dynamic.100000005");
+    assert_eq!(committed.config().membership.members[&ServerId(1)].addresses.len(), 2);
+    committed.warnings(&[
+        "/zoo.cfg.dynamic.100000005:1: server.1 has several addresses although multiAddress.enabled is not true; \
+         all of them are used. Set multiAddress.enabled=true on all servers, or give server.1 one address with \
+         reconfig",
+        "/zoo.cfg.dynamic.100000005:2: the TLS client port of server.2 is not opened: this version has no TLS",
+    ]);
+    let errors = texts(&with("/zoo.cfg.dynamic").load().findings.errors).join("\n");
+    let refused = ["it has several addresses", "server.2 (its TLS client port) asks for protection"];
+    assert!(refused.iter().all(|why| errors.contains(why)), "a person wrote it: {errors}");
 }
 
 #[test]

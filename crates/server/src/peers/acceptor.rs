@@ -1,0 +1,191 @@
+//! The listening sockets of one port for peers: opens one for each own address and accepts from all of them. Knows
+//! nothing of what a connection is for.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tracing::{info, warn};
+
+use crate::peer_ports::{self, Endpoint, PeerPort, Resolved};
+use crate::port_probe::BIND_RETRY;
+use crate::serve_error::ServeError;
+
+/// Connections that the system keeps until they are accepted.
+const BACKLOG: i32 = 128;
+
+/// How often a port that cannot be opened is tried before the next log line: a minute of attempts.
+const ATTEMPTS_PER_WARNING: u32 = 60;
+
+/// The first attempts to reopen a port come sooner: the former sockets of this server may take a moment to close.
+const REOPEN_FIRST: Duration = Duration::from_millis(100);
+
+/// The sockets of one port.
+#[derive(Debug)]
+pub(super) struct Acceptor {
+    sockets: Vec<TcpListener>,
+    /// The socket that is asked first, so that none starves.
+    turn: usize,
+}
+
+impl Acceptor {
+    /// Opens a port at the start, with so many retries; `None` = for ever.
+    pub(super) async fn open(
+        port: PeerPort,
+        endpoints: Vec<Endpoint>,
+        retries: Option<u32>,
+    ) -> Result<Acceptor, ServeError> {
+        let mut attempt = 0;
+        loop {
+            match Acceptor::try_to_open(port, &endpoints).await {
+                Ok(acceptor) => return Ok(acceptor),
+                Err((address, error)) => {
+                    if retries.is_some_and(|retries| attempt >= retries) {
+                        let reason = error.to_string();
+                        return Err(ServeError::ListenForPeers { port, address, reason });
+                    }
+                    attempt += 1;
+                    warn!(%port, address, %error, attempt, "a port for peers cannot be opened; trying again");
+                    tokio::time::sleep(BIND_RETRY).await;
+                }
+            }
+        }
+    }
+
+    /// Opens a port while the server runs, however long that takes.
+    pub(super) async fn reopen(port: PeerPort, endpoints: Vec<Endpoint>) -> Acceptor {
+        let mut attempt = 0;
+        loop {
+            match Acceptor::try_to_open(port, &endpoints).await {
+                Ok(acceptor) => return acceptor,
+                Err((address, error)) if attempt % ATTEMPTS_PER_WARNING == 1 => {
+                    warn!(%port, address, %error, "a port for peers cannot be opened; trying again");
+                }
+                Err(_) => {}
+            }
+            tokio::time::sleep(if attempt < 5 { REOPEN_FIRST } else { BIND_RETRY }).await;
+            attempt += 1;
+        }
+    }
+
+    /// An address that another process has is an error; of the others at least one must be there.
+    async fn try_to_open(port: PeerPort, endpoints: &[Endpoint]) -> Result<Acceptor, (String, io::Error)> {
+        let looked_up = endpoints.to_vec();
+        let resolved = tokio::task::spawn_blocking(move || peer_ports::resolve(&looked_up)).await;
+        let Resolved { addresses, failures } = resolved.unwrap_or_default();
+        let mut failures: Vec<(String, io::Error)> =
+            failures.into_iter().map(|(endpoint, error)| (endpoint.to_string(), error)).collect();
+        let mut sockets = Vec::new();
+        for address in addresses {
+            match listen(address) {
+                Ok(socket) => sockets.push(socket),
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                    return Err((address.to_string(), error));
+                }
+                Err(error) => failures.push((address.to_string(), error)),
+            }
+        }
+        if sockets.is_empty() {
+            let nothing =
+                || (String::new(), io::Error::new(io::ErrorKind::NotFound, "no address is configured"));
+            return Err(failures.into_iter().next().unwrap_or_else(nothing));
+        }
+        for (address, error) in failures {
+            warn!(%port, address, %error, "an address of this server cannot be opened for peers; the others are open");
+        }
+        let acceptor = Acceptor { sockets, turn: 0 };
+        info!(%port, addresses = acceptor.addresses(), "listening for peers");
+        Ok(acceptor)
+    }
+
+    fn addresses(&self) -> String {
+        let addresses = self.sockets.iter().filter_map(|socket| socket.local_addr().ok());
+        addresses.map(|address| address.to_string()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The next connection at any of the addresses.
+    pub(super) async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
+        poll_fn(|context| self.poll_accept(context)).await
+    }
+
+    fn poll_accept(&mut self, context: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+        for index in 0..self.sockets.len() {
+            let place = (self.turn + index) % self.sockets.len();
+            if let Poll::Ready(result) = self.sockets[place].poll_accept(context) {
+                self.turn = place + 1;
+                return Poll::Ready(result);
+            }
+        }
+        Poll::Pending
+    }
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = peer_ports::bind(address)?;
+    socket.set_nonblocking(true)?;
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(socket.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(host: &str, port: u16) -> Endpoint {
+        Endpoint::Host { host: host.to_owned(), port }
+    }
+
+    /// A port that is free in both families at this moment.
+    fn free_port() -> u16 {
+        loop {
+            let four = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = four.local_addr().unwrap().port();
+            if std::net::TcpListener::bind(("::1", port)).is_ok() {
+                return port;
+            }
+        }
+    }
+
+    async fn reaches(acceptor: &mut Acceptor, address: (&str, u16)) {
+        let (connected, accepted) = tokio::join!(TcpStream::connect(address), acceptor.accept());
+        let (connected, (_, from)) = (connected.unwrap(), accepted.unwrap());
+        let canonical = |address: SocketAddr| (address.ip().to_canonical(), address.port());
+        assert_eq!(canonical(connected.local_addr().unwrap()), canonical(from));
+    }
+
+    #[tokio::test]
+    async fn all_addresses_are_listened_on() {
+        let port = free_port();
+        let endpoints = vec![host("127.0.0.1", port), host("::1", port)];
+        let mut acceptor = Acceptor::open(PeerPort::Quorum, endpoints, Some(0)).await.unwrap();
+        for _ in 0..3 {
+            reaches(&mut acceptor, ("127.0.0.1", port)).await;
+            reaches(&mut acceptor, ("::1", port)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn all_interfaces_are_both_families() {
+        let port = free_port();
+        let endpoints = vec![Endpoint::AllInterfaces { port }];
+        let mut acceptor = Acceptor::open(PeerPort::Election, endpoints, Some(0)).await.unwrap();
+        reaches(&mut acceptor, ("127.0.0.1", port)).await;
+        reaches(&mut acceptor, ("::1", port)).await;
+    }
+
+    #[tokio::test]
+    async fn one_address_that_works_is_enough_and_none_is_an_error() {
+        let port = free_port();
+        let foreign = vec![host("192.0.2.1", port)];
+        assert!(Acceptor::open(PeerPort::Quorum, foreign.clone(), Some(0)).await.is_err());
+        let some = [foreign, vec![host("::1", port)]].concat();
+        let mut acceptor = Acceptor::open(PeerPort::Quorum, some, Some(0)).await.unwrap();
+        reaches(&mut acceptor, ("::1", port)).await;
+        let taken = vec![host("127.0.0.1", port), host("::1", port)];
+        let error = Acceptor::open(PeerPort::Quorum, taken, Some(0)).await.unwrap_err();
+        assert_eq!(error.exit_code(), 14);
+    }
+}

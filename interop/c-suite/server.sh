@@ -1,0 +1,66 @@
+#!/bin/bash
+# The server of the C client's tests, called as the script tests/zkServer.sh that comes with them:
+#   server.sh {start|startClean|startCleanReadOnly|stop}
+# C_SUITE_WORK is a directory for its files; INTEROP_PEER, ZEBU and C_SUITE_JARS say what is started.
+# The tests set ZKMAXCNXNS and EXTRA_JVM_ARGS. Status 0: it serves, or it is gone.
+set -u
+work=${C_SUITE_WORK:?is not set}
+port=${ZOOPORT:-22181}
+
+stop_server() {
+    [ -r "$work/pid" ] || return 0
+    local pid
+    pid=$(cat "$work/pid")
+    kill -9 "$pid" 2>/dev/null
+    for _ in $(seq 500); do
+        kill -0 "$pid" 2>/dev/null || break
+        sleep 0.02
+    done
+    rm -f "$work/pid"
+}
+
+serves() {
+    local answer
+    answer=$( { exec 3<>"/dev/tcp/127.0.0.1/$port" && printf srvr >&3 && cat <&3; } 2>/dev/null)
+    [[ $answer == *"Mode: $1"* ]]
+}
+
+stop_server
+mode=standalone
+extra=()
+case ${1:-} in
+    start) ;;
+    startClean) rm -rf "$work/data" ;;
+    startCleanReadOnly)
+        rm -rf "$work/data"
+        mode=read-only
+        extra=(-Dreadonlymode.enabled=true)
+        ;;
+    stop) exit 0 ;;
+    *) echo "server.sh does not know ${1:-nothing}" >&2; exit 2 ;;
+esac
+
+mkdir -p "$work/data"
+{
+    printf 'tickTime=500\ninitLimit=10\nsyncLimit=5\nlocalSessionsEnabled=true\nadmin.enableServer=false\n4lw.commands.whitelist=*\n'
+    printf 'dataDir=%s\nclientPort=%s\nmaxClientCnxns=%s\n' "$work/data" "$port" "${ZKMAXCNXNS:-100}"
+    # One server of three is without a leader for ever.
+    [ "$mode" = standalone ] || printf 'server.%s\n' 1=localhost:22881:33881 2=localhost:22882:33882 3=localhost:22883:33883
+} >"$work/zoo.cfg"
+[ "$mode" = standalone ] || echo 1 >"$work/data/myid"
+
+# shellcheck disable=SC2206 # Several words in one variable, as the tests write them.
+properties=(-Dzookeeper.extendedTypesEnabled=true -Dznode.container.checkIntervalMs=100 "${extra[@]}" ${EXTRA_JVM_ARGS:-})
+if [ "${INTEROP_PEER:-zebu}" = apache ]; then
+    java -cp "$C_SUITE_JARS" "${properties[@]}" org.apache.zookeeper.server.quorum.QuorumPeerMain "$work/zoo.cfg" >>"$work/server.log" 2>&1 &
+else
+    "$ZEBU" serve "${properties[@]}" "$work/zoo.cfg" >>"$work/server.log" 2>&1 &
+fi
+echo $! >"$work/pid"
+for _ in $(seq 600); do
+    serves "$mode" && exit 0
+    kill -0 "$!" 2>/dev/null || break
+    sleep 0.05
+done
+echo "the server does not serve; see $work/server.log" >&2
+exit 1
