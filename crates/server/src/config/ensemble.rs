@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use zebu_proto::ServerId;
-use zebu_zab::membership::{Addresses, Groups, parse_member, parse_role};
+use zebu_zab::membership::{Addresses, Groups, NO_ID, parse_member, parse_role};
 
 use super::findings::Origin;
 use super::load::Surroundings;
@@ -19,8 +19,6 @@ use super::sources::Setting;
 
 /// The largest id that leaves room for the marker of TTL nodes in the top byte of an owner.
 const MAX_ID_WITH_TTL: i64 = 254;
-/// What ZooKeeper takes for no id at all.
-const NO_ID: ServerId = ServerId(-1);
 /// The id becomes the top byte of session ids.
 const MAX_ID: i64 = 255;
 

@@ -9,6 +9,9 @@ use super::member_line::{Addresses, parse_member};
 use super::text::ConfigurationError;
 use super::{Configuration, HostPort, Member, MemberRole};
 
+/// What ZooKeeper takes for no id at all.
+pub const NO_ID: ServerId = ServerId(-1);
+
 /// A change, as it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
@@ -136,6 +139,9 @@ impl Configuration {
 /// line that a start would refuse must not be committed.
 fn check_member(id: ServerId, member: &Member, addresses: Addresses) -> Result<(), ChangeError> {
     let bad = |why: &str| Err(ChangeError::BadArguments(format!("server.{}: {why}", id.0)));
+    if id == NO_ID {
+        return bad("-1 means that there is no id; use 1 to 255");
+    }
     if member.addresses.len() > 1 && addresses == Addresses::One {
         return bad("it has several addresses; set multiAddress.enabled=true on all servers to allow that");
     }
@@ -261,6 +267,7 @@ mod tests {
             (incremental("", "1,2"), 2),
             (incremental("server.4=d:1:2", ""), 2),
             (incremental("server.4", ""), 2),
+            (incremental("server.-1=d:1:2;5", ""), 2),
             (incremental("server.4=d:1:2;5=6", ""), 2),
             (incremental("server.4=a:1:9;5", ""), 2),
             (incremental("server.4=d:1:2;c:2", ""), 2),
