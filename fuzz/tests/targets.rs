@@ -64,6 +64,11 @@ fn peer() {
 }
 
 #[test]
+fn peer_extremes() {
+    explore("peer_extremes", 30_000);
+}
+
+#[test]
 fn log() {
     explore("log", 3_000);
 }

@@ -126,6 +126,20 @@ def carry_out(client, verb, words):
             barrier.enter()
             assert barrier.participating
             held[handle] = barrier
+        case ["pass", path, members]:
+            barrier = client.DoubleBarrier(path, int(members))
+            # Names are random; a member whose name is not the lowest leaves at once.
+            barrier.node_name = "f" * 32
+            barrier.create_path = f"{barrier.path}/{barrier.node_name}"
+            barrier.enter()
+            barrier.leave()
+        case ["children", path]:
+            return ",".join(client.get_children(path)) if client.exists(path) else ""
+        case ["changes", path]:
+            return client.exists(path).cversion
+        case ["lock", handle, path]:
+            held[handle] = client.LockingQueue(path)
+            assert held[handle].get() is not None
         case ["raise", path]:
             client.Barrier(path).create()
         case ["lower", path]:

@@ -2,6 +2,7 @@
 """The recipes and Kazoo's, one process each, on the same nodes: suite.py HOST:PORT"""
 
 import pathlib
+import signal
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -49,6 +50,40 @@ def locked_items(first, second, path):
     equal("3", second.do("lease", "locking", path), "an item")
 
 
+def locked_items_stay(first, second, path):
+    """What Kazoo has locked is not taken by a consumer of ours that does not lock."""
+    rust, kazoo = (first, second) if first.name == "rust" else (second, first)
+    first.do("push", "locking", path, "1")
+    second.do("push", "locking", path, "2")
+    kazoo.do("lock", "a", path)
+    equal("2", rust.do("pop", "locking", path), "the item that is free")
+    waiting = rust.ask("pop", "locking", path).must_wait()
+    kazoo.do("release", "a")
+    equal("1", waiting.get(), "the item that was given back")
+
+
+def double_barrier_left_at_once(first, second, path):
+    """Kazoo enters and leaves before our member has looked: its process stands still meanwhile."""
+    rust, kazoo = (first, second) if first.name == "rust" else (second, first)
+    entering = rust.ask("enter", "m", path, 2).must_wait()
+    rust.process.send_signal(signal.SIGSTOP)
+    try:
+        passing = kazoo.ask("pass", path, 2)
+        # The flag is gone again, and Kazoo waits for our member.
+        driver.eventually("Kazoo has left", lambda: kazoo_has_left(kazoo, path))
+        passing.must_wait()
+    finally:
+        rust.process.send_signal(signal.SIGCONT)
+    entering.get()
+    rust.do("release", "m")
+    passing.get()
+
+
+def kazoo_has_left(kazoo, path):
+    # Five changes of the list: our member, Kazoo's, the flag, and both of Kazoo's gone again.
+    return len(kazoo.do("children", path).split(",")) == 1 and int(kazoo.do("changes", path)) >= 5
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(f"usage: {sys.argv[0]} HOST:PORT")
@@ -70,8 +105,10 @@ def main():
     suite.check("queue", driver.items("kazoo"))
     suite.check("queue with priorities", priorities)
     suite.check("locking queue", locked_items)
+    suite.check("locking queue and one that does not lock", locked_items_stay)
     suite.check("barrier", driver.barrier)
     suite.check("double barrier", driver.double_barrier)
+    suite.check("double barrier that Kazoo leaves at once", double_barrier_left_at_once)
     suite.end()
 
 

@@ -565,3 +565,33 @@ fn an_election_connection_that_swallows_votes_is_made_anew() {
     again.read_exact(&mut first).unwrap();
     assert_eq!(first[8..], 1i64.to_be_bytes(), "server 1 asks to be called");
 }
+
+/// A server that looks for a leader believes the votes of a server of the list. Whatever they say, the ensemble finds a
+/// leader afterwards, and another one when that is lost.
+#[test]
+fn votes_for_a_server_that_looks() {
+    let line = |_, id, quorum, election| format!("server.{id}=127.0.0.1:{quorum}:{election}");
+    let mut ensemble = addresses::prepare(4, "initLimit=20", &line);
+    ensemble.run(0);
+    let mut stream = introduce(&ensemble, 0, ABSENT);
+    for vote in votes() {
+        send(&mut stream, &framed(&vote));
+    }
+    // The last one has a round of the past, which is answered; a pause says that all were heard.
+    stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    let mut answers = 0;
+    while stream.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {
+        answers += 1;
+        assert!(answers < 100_000, "votes are answered without end");
+    }
+    assert!(answers > 0, "nothing was answered\n{}", ensemble.logs());
+    // Three of four must agree; the fourth stays connected and is silent from now on.
+    ensemble.run(1);
+    ensemble.run(2);
+    let leader = ensemble.await_leader(3);
+    ensemble.kill(leader);
+    ensemble.run(leader);
+    ensemble.await_leader(3);
+    assert!(!ensemble.logs().contains("panicked"), "{}", ensemble.logs());
+    drop(stream);
+}

@@ -13,7 +13,9 @@ use zebu_proto::frame::{begin_frame, finish_frame, write_frame};
 use zebu_proto::{ErrorCode, Jute, OpCode, SessionId, Xid, Zxid};
 use zebu_tree::Credentials;
 
-use crate::limits::{self, OUTBOX_CLOSE_BYTES, OUTBOX_PAUSE_BYTES, SLOTS_MAX, WAITING_READS_MAX};
+use crate::limits::{
+    self, OUTBOX_CLOSE_BYTES, OUTBOX_PAUSE_BYTES, SLOTS_BYTES_MAX, SLOTS_MAX, WAITING_READS_MAX,
+};
 use crate::shape::ReplyShape;
 use crate::stats::{LaneStats, Unreported};
 
@@ -55,6 +57,9 @@ pub enum CloseReason {
     Shed,
     /// This server does not serve now: its ensemble has no leader, or it has lost it.
     NotServing,
+    /// The transaction that came back is not what the client had asked for: it counts its requests anew, and the leader
+    /// let its session move while an older request was on its way.
+    AnswerMismatch,
     /// This server takes no writes now, and the client did not say that reads are enough.
     ReadOnly,
 }
@@ -127,6 +132,8 @@ pub(crate) struct Asked {
     pub(crate) xid: i32,
     pub(crate) op: Option<OpCode>,
     pub(crate) received_ms: i64,
+    /// Bytes of the request.
+    pub(crate) bytes: u32,
 }
 
 #[derive(Debug)]
@@ -155,6 +162,8 @@ pub struct Lane {
     slots: VecDeque<Slot>,
     first_slot: u64,
     waiting_reads: u16,
+    /// Bytes of the requests in slots: below the limit, and one request.
+    waiting_bytes: u32,
     outbox: Vec<u8>,
 }
 
@@ -173,6 +182,7 @@ impl Lane {
             slots: VecDeque::new(),
             first_slot: 0,
             waiting_reads: 0,
+            waiting_bytes: 0,
             outbox: Vec::new(),
         }
     }
@@ -181,6 +191,7 @@ impl Lane {
     pub fn has_room(&self) -> bool {
         self.phase == Phase::Serving
             && self.slots.len() < SLOTS_MAX
+            && (self.waiting_bytes as usize) < SLOTS_BYTES_MAX
             && usize::from(self.waiting_reads) < WAITING_READS_MAX
             && self.outbox.len() < OUTBOX_PAUSE_BYTES
     }
@@ -248,6 +259,7 @@ impl Lane {
             self.phase = Phase::Closed(reason);
             self.slots.clear();
             self.waiting_reads = 0;
+            self.waiting_bytes = 0;
             self.outbox = Vec::new();
         }
     }
@@ -368,6 +380,7 @@ impl Lane {
         if matches!(slot.work, Work::Read(..)) {
             self.waiting_reads += 1;
         }
+        self.waiting_bytes += slot.asked.bytes;
         self.slots.push_back(slot);
         self.first_slot + self.slots.len() as u64 - 1
     }
@@ -420,6 +433,7 @@ impl Lane {
     fn pop_front(&mut self) -> Option<Slot> {
         let slot = self.slots.pop_front()?;
         self.first_slot += 1;
+        self.waiting_bytes -= slot.asked.bytes;
         if matches!(slot.work, Work::Read(..)) {
             self.waiting_reads -= 1;
         }

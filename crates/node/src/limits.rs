@@ -4,6 +4,9 @@
 /// Requests of one connection that may wait at a time. More are left in the socket.
 pub const SLOTS_MAX: usize = 4096;
 
+/// Their bytes. Beyond that too, requests are left in the socket.
+pub const SLOTS_BYTES_MAX: usize = 16 << 20;
+
 /// Reads of one connection that may wait behind its writes. They are run by the core, so few.
 pub const WAITING_READS_MAX: usize = 256;
 
@@ -30,6 +33,13 @@ pub fn relax(buffer: &mut Vec<u8>) {
 
 /// Credentials that one connection may collect.
 pub const CREDENTIALS_MAX: usize = 64;
+
+/// Their bytes: every request that is sent on to a leader carries them.
+pub const CREDENTIALS_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of the results of one multiRead, beyond its first result. A request of half a megabyte may name one node
+/// thirty thousand times.
+pub const MULTI_READ_BYTES_MAX: usize = 16 << 20;
 
 /// Sessions that a leader with local sessions remembers after their end. Learners hear of an end within moments.
 pub const ENDED_SESSIONS_MAX: usize = 16_384;

@@ -10,6 +10,7 @@ use zebu_tree::watch::WatchKind;
 use zebu_tree::{Credentials, NodeRef, access};
 
 use crate::lane::{Asked, Lane, LaneId};
+use crate::limits::MULTI_READ_BYTES_MAX;
 use crate::replica::{Replica, watcher};
 
 impl Replica {
@@ -247,9 +248,11 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Every operation stands for itself; a failed one does not fail the others.
+    /// Every operation stands for itself; a failed one does not fail the others. The request as a whole fails if the
+    /// results are too long together; a single one may have any length.
     fn multi_read(&self, ops: &[MultiReadOp], out: &mut Vec<u8>) -> Result<(), ErrorCode> {
-        for op in ops {
+        let start = out.len();
+        for (index, op) in ops.iter().enumerate() {
             match op {
                 MultiReadOp::GetData(path) => match self.readable(path) {
                     Ok(node) => {
@@ -266,6 +269,9 @@ impl<'a> Reader<'a> {
                     }
                     Err(error) => encode_error_result(Some(error), out),
                 },
+            }
+            if index > 0 && out.len() - start > MULTI_READ_BYTES_MAX {
+                return Err(ErrorCode::MarshallingError);
             }
         }
         MULTI_END.encode(out);

@@ -10,7 +10,7 @@ use zebu_tree::{Credentials, access};
 use crate::lane::{
     Answer, Asked, CloseReason, HeaderZxid, Lane, LaneId, Phase, Service, Slot, Then, Upstream, Work,
 };
-use crate::limits::CREDENTIALS_MAX;
+use crate::limits::{CREDENTIALS_BYTES_MAX, CREDENTIALS_MAX};
 use crate::reading::is_refused;
 use crate::replica::Replica;
 use crate::settings::Enforcement;
@@ -70,7 +70,8 @@ impl Replica {
             lane.close(CloseReason::BadFrame);
             return None;
         };
-        let asked = Asked { xid: header.xid, op: OpCode::from_wire(header.op), received_ms: now_ms };
+        let bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+        let asked = Asked { xid: header.xid, op: OpCode::from_wire(header.op), received_ms: now_ms, bytes };
         let is_auth = matches!(asked.op, Some(OpCode::Auth | OpCode::Sasl));
         if !is_auth && !self.enforcement.is_met_by(&lane.credentials) {
             let error = Some(ErrorCode::SessionClosedRequireSaslAuth);
@@ -177,6 +178,7 @@ impl Replica {
         let added = accepted.is_ok_and(|ids| {
             ids.into_iter().for_each(|id| lane.credentials.add(id));
             lane.credentials.len() <= CREDENTIALS_MAX
+                && lane.credentials.encoded_length() <= CREDENTIALS_BYTES_MAX
         });
         let (error, then) = if added {
             (None, Then::Continue)

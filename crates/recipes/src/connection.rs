@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use zebu_client::{Cause, Client, Error, ErrorCode, ErrorKind};
+use zebu_client::{Cause, Client, Compression, Error, ErrorCode, ErrorKind, Transaction};
 
 /// The longest pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -29,6 +29,12 @@ pub(crate) fn is_passing(error: &Error) -> bool {
         ),
         _ => false,
     }
+}
+
+/// A transaction that stores data as it is, whatever the compression of the client: nodes of recipes are shared with
+/// programs that do not compress.
+pub(crate) fn plain_transaction(client: &Client) -> Transaction {
+    client.transaction().compression(Compression::None)
 }
 
 /// Counts failures and waits between attempts.

@@ -1,6 +1,8 @@
 //! The one error of this crate. Trouble with the connection is not an error here: recipes go on when a server
 //! can be reached again, and an expired session makes them start over where that is safe.
 
+use std::time::Duration;
+
 use crate::hold::LossReason;
 
 /// Why a recipe could not do what it was asked for.
@@ -47,6 +49,16 @@ pub enum RecipeError {
         path: String,
         /// How often it was tried.
         attempts: u32,
+    },
+    /// A call that does not wait for other contenders found no server within the client's connection timeout.
+    #[error(
+        "no server answered for {path} within {waited:?}; nothing was changed or is held; try again later"
+    )]
+    Unreachable {
+        /// The node.
+        path: String,
+        /// The connection timeout of the client.
+        waited: Duration,
     },
     /// A write was sent, no answer came, and whether it was carried out cannot be found out.
     #[error("{what} at {path} was sent and may have been carried out; it cannot be found out whether it was")]

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use tracing::info;
-use zebu_node::{AfterAppend, CommitError, DiskOrder, Event, Node, Order};
+use tracing::{info, warn};
+use zebu_node::{AfterAppend, CommitError, DiskOrder, Event, Node, Notice, Order};
 use zebu_storage::Directories;
 
 use crate::core_seat::{Next, Rounds};
@@ -119,7 +119,21 @@ impl Core {
         self.commit_all()?;
         self.log();
         self.carry_out();
+        self.report_notices();
         Ok(())
+    }
+
+    fn report_notices(&mut self) {
+        for notice in self.node.take_notices() {
+            match notice {
+                Notice::TransactionTooLong { session, bytes, bytes_max } => {
+                    warn!(%session, bytes, bytes_max, "a request was refused: its transaction would be too long");
+                }
+                Notice::UnlistedEnd { session } => {
+                    info!(%session, "a session ends without a list of its ephemeral nodes: it would be too long");
+                }
+            }
+        }
     }
 
     /// Whether nothing is left to be done by a server that stops. One that cannot hand over is not waited for

@@ -20,6 +20,9 @@ use crate::disk::DiskFailure;
 /// Events of other members that may wait for the core before the network is read on.
 const URGENT_MAX: usize = 10_000;
 
+/// Bytes of their packets: a packet may be a transaction of any length.
+const URGENT_BYTES_MAX: usize = 64 << 20;
+
 /// What is looked at before any client.
 #[derive(Debug)]
 pub(crate) enum Urgent {
@@ -72,6 +75,8 @@ pub(crate) struct SessionsReport {
 #[derive(Debug, Default)]
 pub(crate) struct Delivery {
     pub(crate) urgent: Vec<Urgent>,
+    /// Bytes of the packets among them.
+    pub(crate) urgent_bytes: usize,
     pub(crate) events: Vec<Event>,
 }
 
@@ -154,7 +159,11 @@ impl Inbox {
             tokio::pin!(taken);
             // From here on nothing is missed.
             taken.as_mut().enable();
-            if self.lock().delivery.urgent.len() <= URGENT_MAX {
+            let has_room = {
+                let delivery = &self.lock().delivery;
+                delivery.urgent.len() <= URGENT_MAX && delivery.urgent_bytes <= URGENT_BYTES_MAX
+            };
+            if has_room {
                 return;
             }
             taken.await;
@@ -221,6 +230,7 @@ impl Inbox {
     pub(crate) fn take(&self, delivery: &mut Delivery) {
         let mut waiting = self.lock();
         std::mem::swap(&mut waiting.delivery, delivery);
+        waiting.delivery.urgent_bytes = 0;
         waiting.need = Need::None;
         drop(waiting);
         self.taken.notify_waiters();
@@ -259,6 +269,25 @@ mod tests {
         inbox.push_urgent(Urgent::Stop);
         let first = core.join().unwrap();
         assert_eq!((first, inbox.is_due()), (2, false));
+    }
+
+    #[tokio::test]
+    async fn the_network_is_not_read_on_behind_few_packets_with_many_bytes() {
+        let inbox = Inbox::new(1);
+        inbox.put(|delivery| {
+            delivery.urgent.push(Urgent::Stop);
+            delivery.urgent_bytes += URGENT_BYTES_MAX + 1;
+        });
+        let waits = async {
+            inbox.urgent_room().await;
+            taken(&inbox)
+        };
+        let takes = async {
+            // The other one waits by now: both run in turn.
+            tokio::task::yield_now().await;
+            taken(&inbox)
+        };
+        assert_eq!(tokio::join!(waits, takes), (0, 1));
     }
 
     #[tokio::test]

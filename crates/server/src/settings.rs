@@ -44,6 +44,7 @@ pub(crate) fn policy(config: &ServerConfig) -> Policy {
             super_digest: auth.super_digest.as_ref().map(|digest| digest.0.as_str().into()),
         },
         container_never_used_ms: config.containers.max_never_used.map_or(0, millis),
+        transaction_bytes_max: config.limits.transaction_bytes_max(),
     }
 }
 
@@ -175,6 +176,7 @@ pub(crate) fn peer_settings(config: &ServerConfig, dynamic: Option<Dynamic>, see
         retry_ms: 100,
         history: HistoryLimits { entries: 500, bytes: membership.observers.recent_bytes as usize },
         window: 1 << 20,
+        proposal_bytes_max: config.limits.transaction_bytes_max(),
         observing: observing(config, seed),
         last_counter: zebu_zab::LAST_COUNTER,
         dynamic,

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tracing::{error, info};
+use tracing::{error, info, warn};
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 use zebu_storage::{Compression, Directories, FileDisk, Sections, SnapshotError, SnapshotWriter};
 use zebu_tree::WalkProgress;
@@ -24,6 +24,20 @@ const SLICE_NODES: usize = 500;
 
 /// Pause between slices, so that a snapshot does not take a whole core from the clients.
 const SLICE_PAUSE: Duration = Duration::from_micros(200);
+
+/// How often a snapshot is begun again because a session ended without a list of its ephemeral nodes. The log has it all.
+const ATTEMPTS_MAX: usize = 3;
+
+/// What became of a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    /// It is on the disk.
+    Written(Zxid),
+    /// Another state took the place of the one that was written.
+    Replaced,
+    /// A session ended without a list of its ephemeral nodes: no replay would make the snapshot exact.
+    Void,
+}
 
 /// Where snapshots go and in which form.
 #[derive(Clone, Debug)]
@@ -87,9 +101,15 @@ pub(crate) fn start(
 fn run(shared: &Shared, store: &SnapshotStore, wishes: &Receiver<()>) {
     while wishes.recv().is_ok() {
         let started = Instant::now();
-        match write_snapshot(shared, store, SLICE_PAUSE) {
-            Ok(None) => info!("a snapshot was given up: another state took the place of this one"),
-            Ok(Some(zxid)) => {
+        match write_snapshot_in_time(shared, store) {
+            Ok(Attempt::Replaced) => {
+                info!("a snapshot was given up: another state took the place of this one")
+            }
+            Ok(Attempt::Void) => warn!(
+                attempts = ATTEMPTS_MAX,
+                "a snapshot was given up: sessions with very many ephemeral nodes ended while it was written"
+            ),
+            Ok(Attempt::Written(zxid)) => {
                 let took_ms = started.elapsed().as_millis() as u64;
                 shared.metrics.snapshot_ms.add(took_ms);
                 info!(%zxid, took_ms, "snapshot written");
@@ -100,6 +120,17 @@ fn run(shared: &Shared, store: &SnapshotStore, wishes: &Receiver<()>) {
             }
         }
     }
+}
+
+/// Writes a snapshot, again if it became void on the way.
+fn write_snapshot_in_time(shared: &Shared, store: &SnapshotStore) -> Result<Attempt, SnapshotError> {
+    for _ in 1..ATTEMPTS_MAX {
+        match write_snapshot(shared, store, SLICE_PAUSE)? {
+            Attempt::Void => {}
+            attempt => return Ok(attempt),
+        }
+    }
+    write_snapshot(shared, store, SLICE_PAUSE)
 }
 
 /// One node, copied out of the tree.
@@ -115,7 +146,7 @@ pub(crate) fn write_snapshot(
     shared: &Shared,
     store: &SnapshotStore,
     pause: Duration,
-) -> Result<Option<Zxid>, SnapshotError> {
+) -> Result<Attempt, SnapshotError> {
     let generation = shared.generation();
     let (zxid, sessions, acls, mut walker) = {
         let replica = shared.read();
@@ -132,7 +163,7 @@ pub(crate) fn write_snapshot(
             if shared.generation() != generation {
                 drop(replica);
                 writer.abandon()?;
-                return Ok(None);
+                return Ok(Attempt::Replaced);
             }
             let tree = replica.tree();
             let progress = walker.next_slice(tree, SLICE_NODES, &mut |path, data, acl, stat| {
@@ -145,9 +176,13 @@ pub(crate) fn write_snapshot(
         }
         match progress {
             WalkProgress::More => std::thread::sleep(pause),
+            WalkProgress::Void => {
+                writer.abandon()?;
+                return Ok(Attempt::Void);
+            }
             WalkProgress::Done => {
                 writer.finish(store.sections(digest_zxid, digest, digest_zxid))?;
-                return Ok(Some(zxid));
+                return Ok(Attempt::Written(zxid));
             }
         }
     }

@@ -36,6 +36,8 @@ pub struct Tree {
     pub(crate) last_zxid: Zxid,
     /// Bytes of all paths and data.
     pub(crate) data_size: usize,
+    /// Ends of sessions with ephemeral nodes that were applied without a list of their paths.
+    pub(crate) unlisted_ends: u64,
 }
 
 impl Tree {
@@ -64,6 +66,7 @@ impl Tree {
             digest: 0,
             last_zxid: Zxid::ZERO,
             data_size: path::shown("").len(),
+            unlisted_ends: 0,
         };
         let content = digest::content_checksum("", None);
         let (birth, stat) = (Birth::new(0, true), StatPersisted::default());

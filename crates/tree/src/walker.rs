@@ -16,6 +16,9 @@ pub enum WalkProgress {
     More,
     /// Every node was visited.
     Done,
+    /// A session ended without a list of its ephemeral nodes since the start: no replay makes this walk exact. The
+    /// caller begins another one.
+    Void,
 }
 
 /// Takes a node: path ("" for the root), data, id of its ACL, stat.
@@ -26,6 +29,8 @@ pub type NodeSink<'a> = &'a mut dyn FnMut(&str, Option<&[u8]>, i64, &StatPersist
 pub struct Walker {
     /// Nodes born later are left to the replay.
     end_birth: u64,
+    /// What [`Tree`] had counted at the start.
+    unlisted_ends: u64,
     /// The slots to look at, one after the other.
     next_slot: usize,
     end_slot: usize,
@@ -41,6 +46,7 @@ impl Tree {
         let slots = self.nodes.slots();
         Walker {
             end_birth: self.next_birth,
+            unlisted_ends: self.unlisted_ends,
             next_slot: 0,
             end_slot: slots,
             visited: vec![0; slots.div_ceil(64)],
@@ -52,6 +58,9 @@ impl Tree {
 impl Walker {
     /// Visits about `max_nodes` nodes (a few more if ancestors are due). The tree is that of the start.
     pub fn next_slice(&mut self, tree: &Tree, max_nodes: usize, sink: NodeSink<'_>) -> WalkProgress {
+        if tree.unlisted_ends != self.unlisted_ends {
+            return WalkProgress::Void;
+        }
         let slice_end = self.next_slot.saturating_add(max_nodes.max(1)).min(self.end_slot);
         while self.next_slot < slice_end {
             let slot = self.next_slot;

@@ -38,6 +38,8 @@ pub(crate) struct Member {
     committed: Zxid,
     /// The last transaction that was handed out.
     delivered: Zxid,
+    /// The last transaction that is known to be longer than every learner reads: from a leader without that limit.
+    pub(crate) oversize: Option<Zxid>,
 }
 
 impl Member {
@@ -55,6 +57,7 @@ impl Member {
             saved_epoch: recovered.current_epoch,
             committed: Zxid::ZERO,
             delivered: recovered.last,
+            oversize: None,
             dynamic,
             next_leader: None,
             settings,
@@ -81,8 +84,16 @@ impl Member {
         self.delivered
     }
 
+    /// Remembers a transaction that is longer than every learner reads.
+    pub(crate) fn note_length(&mut self, entry: &Entry) {
+        if entry.bytes.len() > self.settings.proposal_bytes_max {
+            self.oversize = self.oversize.max(Some(entry.zxid));
+        }
+    }
+
     /// Puts a transaction at the end of the history and, unless this observer has none, into the log.
     pub(crate) fn append(&mut self, entry: Entry, now_ms: i64, out: &mut Vec<Action>) {
+        self.note_length(&entry);
         if self.is_volatile() || !self.keeps_log() {
             self.history.append(entry.clone());
             self.notice(&entry, out);
@@ -170,6 +181,7 @@ impl Member {
         self.history.truncate(to);
         self.disk.log_ends_at(to);
         self.delivered = self.delivered.min(to);
+        self.oversize = self.oversize.filter(|oversize| *oversize <= to);
         self.wanted = Wanted::Rest;
         self.forget_pending_behind(to);
     }

@@ -8,7 +8,7 @@ use zebu_proto::{ServerId, Zxid};
 use crate::action::{Action, CloseReason, Serving};
 use crate::election::{self, Decision, Elector};
 use crate::entry::Entry;
-use crate::event::{Event, LinkId, PingNumber};
+use crate::event::{Event, LinkId, LogRead, PingNumber};
 use crate::leader::Leader;
 use crate::learner::{Learner, Start, Targets, mixed};
 use crate::member::Member;
@@ -76,6 +76,9 @@ impl Peer {
     pub fn handle(&mut self, event: Event, now_ms: i64, out: &mut Vec<Action>) {
         if let Event::Persisted { io } = event {
             self.member.persisted(io, out);
+        }
+        if let Event::LogRead { read: LogRead::Entries(entries), .. } = &event {
+            entries.iter().for_each(|entry| self.member.note_length(entry));
         }
         if let Event::TruncateRefused { io } = event {
             self.member.disk.persisted(io);

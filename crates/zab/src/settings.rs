@@ -44,6 +44,8 @@ pub struct PeerSettings {
     pub history: HistoryLimits,
     /// How much may wait on one connection, as a sum of weights, before the learner has to take some.
     pub window: usize,
+    /// The longest transaction that every learner reads. A learner that lacks a longer one gets a snapshot.
+    pub proposal_bytes_max: usize,
     /// How observers are kept.
     pub observing: Observing,
     /// The last counter that is used in an epoch; [`LAST_COUNTER`] outside of tests.

@@ -7,6 +7,7 @@ mod credentials;
 mod election;
 mod files;
 mod peer;
+mod peer_extremes;
 mod requests;
 
 use crate::corpus::{self, Side};
@@ -23,13 +24,14 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     Target { name: "requests", run: requests::run, corpus: || corpus::client_frames(Side::Client) },
     Target { name: "conversation", run: conversation::run, corpus: conversation::corpus },
     Target { name: "client_library", run: client_library::run, corpus: client_library::corpus },
     Target { name: "election", run: election::run, corpus: || corpus::quorum_messages("election") },
     Target { name: "packets", run: peer::packets, corpus: || corpus::quorum_messages("learner") },
     Target { name: "peer", run: peer::run, corpus: peer::corpus },
+    Target { name: "peer_extremes", run: peer_extremes::run, corpus: peer_extremes::corpus },
     Target { name: "log", run: files::log, corpus: || corpus::files("log.") },
     Target { name: "snapshot", run: files::snapshot, corpus: || corpus::files("snapshot.") },
     Target { name: "stream", run: files::stream, corpus: files::streams },

@@ -29,19 +29,19 @@ pub(super) fn packets(data: &[u8]) {
     }
 }
 
-struct Rig {
-    peer: Peer,
+pub(super) struct Rig {
+    pub(super) peer: Peer,
     log: ObserverLog,
     now_ms: i64,
-    io: Option<IoId>,
-    dialed: Option<LinkId>,
+    pub(super) io: Option<IoId>,
+    pub(super) dialed: Option<LinkId>,
     accepted: u64,
     last: Zxid,
     delivered: Zxid,
     promised: i64,
 }
 
-fn settings(role: Role, log: ObserverLog) -> PeerSettings {
+pub(super) fn settings(role: Role, log: ObserverLog) -> PeerSettings {
     let observers = match role {
         Role::Voter => BTreeSet::from([ServerId(9)]),
         Role::Observer => BTreeSet::from([ServerId(2), ServerId(9)]),
@@ -71,6 +71,10 @@ fn settings(role: Role, log: ObserverLog) -> PeerSettings {
 
 impl Rig {
     fn new(role: Role, log: ObserverLog) -> Rig {
+        Rig::with(settings(role, log), log)
+    }
+
+    pub(super) fn with(settings: PeerSettings, log: ObserverLog) -> Rig {
         let last = Zxid::new(1, 3);
         let recovered = Recovered {
             last,
@@ -80,7 +84,7 @@ impl Rig {
             trust: Trust::Trusted,
         };
         let mut out = Vec::new();
-        let peer = Peer::new(settings(role, log), recovered, 0, &mut out);
+        let peer = Peer::new(settings, recovered, 0, &mut out);
         let mut rig = Rig {
             peer,
             log,
@@ -96,7 +100,7 @@ impl Rig {
         rig
     }
 
-    fn handle(&mut self, event: Event) {
+    pub(super) fn handle(&mut self, event: Event) {
         let mut out = Vec::new();
         self.peer.handle(event, self.now_ms, &mut out);
         self.perform(out);
@@ -164,14 +168,31 @@ impl Rig {
         }
     }
 
-    fn link(&self, bits: &mut Bits<'_>) -> LinkId {
+    pub(super) fn link(&self, bits: &mut Bits<'_>) -> LinkId {
         match self.dialed {
             Some(link) if bits.below(3) > 0 => link,
             _ => LinkId::accepted(u64::from(bits.below(4))),
         }
     }
 
-    fn wait(&mut self, ms: i64) {
+    pub(super) fn accept(&mut self) {
+        self.accepted += 1;
+        let link = LinkId::accepted(self.accepted % 4);
+        self.handle(match self.accepted / 4 % 2 {
+            0 => Event::Accepted { link },
+            _ => Event::ObserverAccepted { link },
+        });
+    }
+
+    pub(super) fn propose(&mut self) {
+        if let Some(zxid) = self.peer.next_zxid() {
+            let mut out = Vec::new();
+            self.peer.propose(Entry { zxid, bytes: [1].into() }, self.now_ms, &mut out);
+            self.perform(out);
+        }
+    }
+
+    pub(super) fn wait(&mut self, ms: i64) {
         self.now_ms += ms;
         let mut out = Vec::new();
         self.peer.timeout(self.now_ms, &mut out);
@@ -195,14 +216,7 @@ pub(super) fn run(data: &[u8]) {
                     rig.handle(Event::Persisted { io });
                 }
             }
-            2 => {
-                rig.accepted += 1;
-                let link = LinkId::accepted(rig.accepted % 4);
-                rig.handle(match rig.accepted / 4 % 2 {
-                    0 => Event::Accepted { link },
-                    _ => Event::ObserverAccepted { link },
-                });
-            }
+            2 => rig.accept(),
             3 => {
                 if let Some(link) = rig.dialed {
                     rig.handle(Event::Dialed { link });
@@ -223,13 +237,7 @@ pub(super) fn run(data: &[u8]) {
                     rig.handle(Event::Notification { from, notification });
                 }
             }
-            7 => {
-                if let Some(zxid) = rig.peer.next_zxid() {
-                    let mut out = Vec::new();
-                    rig.peer.propose(Entry { zxid, bytes: [1].into() }, rig.now_ms, &mut out);
-                    rig.perform(out);
-                }
-            }
+            7 => rig.propose(),
             8 => {
                 let link = rig.link(&mut bits);
                 let packet = small_packet(&mut bits);
@@ -247,7 +255,7 @@ pub(super) fn run(data: &[u8]) {
 }
 
 /// A packet about small numbers: the ones that have a meaning here.
-fn small_packet(bits: &mut Bits<'_>) -> Packet {
+pub(super) fn small_packet(bits: &mut Bits<'_>) -> Packet {
     let zxid = Zxid::new(u32::from(bits.below(4)), u32::from(bits.below(8)));
     let entry = [7].into();
     let info = LearnerInfo {

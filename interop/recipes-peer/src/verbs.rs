@@ -193,11 +193,7 @@ impl Peer {
             "fifo" => QueueOrder::Fifo,
             "priority" => QueueOrder::Priority,
             "kazoo" => QueueOrder::Kazoo,
-            // Kazoo's LockingQueue keeps items and locks in two directories.
-            "locking" => {
-                let queue = Queue::new(&self.client, &format!("{path}/entries"), QueueOrder::Kazoo);
-                return Ok(queue.locks_at(&format!("{path}/taken")));
-            }
+            "locking" => QueueOrder::KazooLocking,
             other => bail!("no such queue: {other}"),
         };
         Ok(Queue::new(&self.client, path, order))

@@ -9,10 +9,10 @@ use zebu_proto::client::WriteRequest;
 
 use super::agree;
 use super::fleet::{Fleet, Server, Signal, Vote};
-use super::poison;
 use super::seen::{self, Kind, Seen};
 use super::table::{Part, Table};
 use super::writes::{SESSION_MS, Writes, create};
+use super::{long, poison};
 use crate::apache::Edition;
 use crate::client::Client;
 use crate::outcome;
@@ -63,7 +63,7 @@ impl<'a> Matrix<'a> {
     /// All steps; the first fault ends it.
     pub(super) fn run(&mut self) -> Result<()> {
         type Step<'a> = (&'static str, fn(&mut Matrix<'a>) -> Result<()>);
-        let steps: [Step<'a>; 9] = [
+        let steps: [Step<'a>; 10] = [
             ("join an ensemble that has a history", Self::join),
             ("take a DIFF", Self::take_diff),
             ("take a SNAP", Self::take_snapshot),
@@ -71,6 +71,7 @@ impl<'a> Matrix<'a> {
             ("send a TRUNC", Self::send_truncate),
             ("send DIFFs and a SNAP", Self::send_diff_and_snapshot),
             ("send a SNAP under load", Self::send_snapshot_under_load),
+            ("lead through transactions that would be too long", Self::lead_through_long_transactions),
             ("take a TRUNC", Self::take_truncate),
             ("agree on everything", Self::agree),
         ];
@@ -184,6 +185,19 @@ impl<'a> Matrix<'a> {
         taught?;
         loaded.map_err(|_| anyhow::anyhow!("the load panicked"))??;
         self.settle()
+    }
+
+    /// Apache's members go on, and one of them starts again with what it has logged.
+    fn lead_through_long_transactions(&mut self) -> Result<()> {
+        if !self.tested.is_zebu() {
+            // Apache's ensembles have no leader any more then.
+            return Ok(());
+        }
+        ensure!(self.leader()? == TESTED, "Zebu does not lead");
+        long::end_sessions(&self.fleet, &[FIRST, TESTED])?;
+        long::refuse_lists(&self.fleet, &[FIRST, TESTED])?;
+        self.kill(&[FIRST])?;
+        self.teach(FIRST, Kind::Diff)
     }
 
     /// Zebu leads, logs what nobody else has, and finds Apache in its place when it comes back. The observer has

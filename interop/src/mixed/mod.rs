@@ -4,6 +4,7 @@
 mod agree;
 mod fleet;
 mod load;
+mod long;
 mod matrix;
 mod migration;
 mod poison;

@@ -151,6 +151,12 @@ impl Client {
         &self.root
     }
 
+    /// How long a call waits for a connection before it fails as not sent; see
+    /// [`ClientBuilder::connection_timeout`].
+    pub fn connection_timeout(&self) -> Duration {
+        self.shared.connection_timeout
+    }
+
     pub(crate) fn full_path(&self, path: &str) -> String {
         path::under(&self.root, path)
     }

@@ -16,6 +16,7 @@ use zebu_proto::{Acl, ErrorCode, Jute, OpCode, Stat};
 
 use super::call::Call;
 use super::client::Client;
+use super::compression::Compression;
 use super::content::Content;
 use super::error::{Error, ErrorKind};
 use super::pending::{Pending, sendable};
@@ -116,6 +117,7 @@ pub struct Transaction {
     ops: Vec<MultiOp>,
     paths: Vec<String>,
     problem: Option<Error>,
+    compression: Compression,
     retry: Arc<dyn RetryPolicy>,
 }
 
@@ -143,12 +145,38 @@ impl Client {
     /// # Ok(()) });
     /// ```
     pub fn transaction(&self) -> Transaction {
-        let retry = self.retry.clone();
-        Transaction { client: self.clone(), ops: Vec::new(), paths: Vec::new(), problem: None, retry }
+        let (compression, retry) = (self.compression, self.retry.clone());
+        Transaction {
+            client: self.clone(),
+            ops: Vec::new(),
+            paths: Vec::new(),
+            problem: None,
+            compression,
+            retry,
+        }
     }
 }
 
 impl Transaction {
+    /// Another compression than the client's, for the operations that are added afterwards.
+    ///
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let servers = server.connect_string();
+    /// use zebu_client::{Client, Compression, CreateSpec};
+    ///
+    /// let client = Client::builder(&servers)?.compression(Compression::Gzip).connect().await?;
+    /// let mut transaction = client.transaction().compression(Compression::None);
+    /// transaction.create("/shared", CreateSpec::new().data("plain"));
+    /// transaction.await?;
+    /// assert_eq!(client.get("/shared").compression(Compression::None).await?.data, "plain");
+    /// # Ok(()) });
+    /// ```
+    pub fn compression(mut self, compression: Compression) -> Transaction {
+        self.compression = compression;
+        self
+    }
+
     fn push<R>(&mut self, path: &str, op: impl FnOnce(Box<str>) -> MultiOp) -> OpRef<R> {
         let full = self.client.resolve(OPERATION, path).unwrap_or_else(|error| {
             self.problem.get_or_insert(error);
@@ -179,7 +207,7 @@ impl Transaction {
             let error = self.client.invalid(OPERATION, path, "a mode with a TTL needs one of at least 1 ms");
             self.problem.get_or_insert(error);
         }
-        let data = spec.content.packed(self.client.compression).wire();
+        let data = spec.content.packed(self.compression).wire();
         let acl = Some(spec.acl.unwrap_or_else(|| self.client.acl.to_vec()).into());
         let flags = spec.mode.flags();
         self.push(path, |path| {
@@ -189,7 +217,7 @@ impl Transaction {
 
     /// Replaces a node's data.
     pub fn set(&mut self, path: &str, data: impl Into<Bytes>, version: Version) -> OpRef<Stat> {
-        let data = Some(Arc::from(&*self.client.compression.pack(data.into())));
+        let data = Some(Arc::from(&*self.compression.pack(data.into())));
         let version = version.wire();
         self.push(path, |path| MultiOp::SetData(SetDataRequest { path: Some(path), data, version }))
     }

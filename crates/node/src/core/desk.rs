@@ -10,6 +10,7 @@ use super::batch::BatchBuilder;
 use crate::agreement::{Agreement, Member, Origin};
 use crate::clock::Moment;
 use crate::lane::{Answer, CloseReason, HeaderZxid, LaneId, Lanes, Service, Then, Upstream};
+use crate::notice::Notices;
 use crate::random::Random;
 use crate::replica::Replica;
 use crate::session::SessionIds;
@@ -43,6 +44,7 @@ pub(crate) struct Desk {
     /// Requests of clients that were answered or given up since somebody asked.
     pub(crate) answered: usize,
     pub(crate) digests: DigestCheck,
+    pub(crate) notices: Notices,
 }
 
 impl Desk {
@@ -60,6 +62,7 @@ impl Desk {
             term: 0,
             answered: 0,
             digests: DigestCheck::new(),
+            notices: Notices::default(),
             settings,
         }
     }

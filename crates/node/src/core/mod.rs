@@ -29,6 +29,7 @@ use crate::clock::Moment;
 use crate::deciding::Decider;
 use crate::ensemble::Order;
 use crate::lane::{CloseReason, LaneId, Lanes, Upstream};
+use crate::notice::Notice;
 use crate::receive::Submission;
 use crate::replica::Replica;
 use crate::session::TrackerReport;
@@ -251,6 +252,11 @@ impl Node {
     /// Transactions of the ensemble whose digest was not that of the tree after they were applied.
     pub fn digest_mismatches(&self) -> u64 {
         self.desk.digests.mismatches()
+    }
+
+    /// What an operator should read about since the last call.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        self.desk.notices.take()
     }
 
     /// Leads no longer: what was proposed is finished, then the others choose again. For a server that stops.

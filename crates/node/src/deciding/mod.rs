@@ -13,7 +13,7 @@ mod waiting;
 use std::collections::VecDeque;
 
 use zebu_proto::client::WriteRequest;
-use zebu_proto::txn::{TxnEntry, TxnHeader};
+use zebu_proto::txn::{Txn, TxnEntry, TxnHeader};
 use zebu_proto::{ErrorCode, SessionId, Zxid};
 use zebu_tree::{Credentials, Overlay, PrepareContext};
 
@@ -21,6 +21,7 @@ use crate::agreement::{Origin, Proposal};
 use crate::clock::Moment;
 use crate::core::{Certainty, Desk};
 use crate::lane::{LaneId, LaneSession, Lanes, Upstream};
+use crate::notice::Notice;
 use crate::receive::{Demand, Submission};
 use crate::replica::Replica;
 use crate::session::{EndedSessions, LocalSessions, Owner, SessionTracker, TrackerReport, Turn};
@@ -247,6 +248,13 @@ impl Decider {
             reconfig: reconfig::judge(desk, &request, zxid),
         };
         let prepared = replica.tree.prepare(&mut self.overlay, request, &context);
+        if let Some(bytes) = prepared.refused_bytes {
+            let bytes_max = replica.policy.transaction_bytes_max;
+            desk.notices.push(Notice::TransactionTooLong { session, bytes, bytes_max });
+        }
+        if matches!(prepared.txn, Txn::CloseSession(None)) {
+            desk.notices.push(Notice::UnlistedEnd { session });
+        }
         let entry = TxnEntry { header, txn: prepared.txn, digest: prepared.digest };
         desk.agreement.propose(&entry, &mut desk.batch, now);
         self.in_flight.push_back(Proposal { entry, origin });

@@ -132,6 +132,17 @@ fn a_connection_holds_a_bounded_number_of_credentials() {
 }
 
 #[test]
+fn a_connection_holds_credentials_of_a_bounded_length() {
+    let mut world = World::new();
+    let lane = world.client();
+    let half = zebu_node::limits::CREDENTIALS_BYTES_MAX / 2;
+    assert_eq!(world.call(lane, auth("digest", &format!("{}:pw", "a".repeat(half)))).error, None);
+    let reply = world.call(lane, auth("digest", &format!("{}:pw", "b".repeat(half))));
+    assert_eq!(reply.error, Some(ErrorCode::AuthFailed));
+    assert_eq!(world.phase(lane), Phase::Draining);
+}
+
+#[test]
 fn enforcement_ends_connections_without_the_scheme() {
     let enforcement = Enforcement::Schemes(vec!["digest".into(), "sasl".into()]);
     let mut world = World::over(Tree::new(tree_options()), settings(), Policy::default(), enforcement);

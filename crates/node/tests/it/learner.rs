@@ -97,6 +97,27 @@ fn writes_are_sent_as_they_came_and_answered_when_they_come_back() {
     assert_eq!((member.world.node.in_flight(), member.world.answered), (0, 3));
 }
 
+/// A client that counts from one on every connection, whose former connection had sent another multi with the number
+/// of this one: ZooKeeper's leader may decide the former after the session has moved here.
+#[test]
+fn the_answer_to_another_request_closes_the_connection() {
+    let deletes = Txn::Multi(vec![SubTxn(Txn::Delete("/a".into()))]);
+    let sets = Txn::Multi(vec![SubTxn(data_set("/a", "1", 1)), SubTxn(data_set("/a", "2", 2))]);
+    let creates = Txn::Multi(vec![SubTxn(Txn::Create(created("/m", "")))]);
+    for (ops, txn) in [
+        (vec![multi_create(CreateOp::Create, "/m", 0)], deletes.clone()),
+        (vec![multi_create(CreateOp::Create2, "/m", 0)], deletes.clone()),
+        (vec![multi_set("/a", "1")], deletes),
+        (vec![multi_set("/a", "1")], sets),
+        (vec![multi_set("/a", "1"), multi_set("/a", "2")], creates),
+    ] {
+        let (mut member, lane, session) = learner_and_client();
+        member.world.send_as(lane, 1, &multi(&ops));
+        member.deliver(session, 1, txn);
+        assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::AnswerMismatch));
+    }
+}
+
 #[test]
 fn reads_are_local_and_wait_for_the_writes_before_them_only() {
     let (mut member, lane, session) = learner_and_client();

@@ -1,6 +1,8 @@
 //! What one client may cost, and that the room of its requests always comes back.
 
-use zebu_node::limits::{OUTBOX_CLOSE_BYTES, OUTBOX_PAUSE_BYTES, SLOTS_MAX, WAITING_READS_MAX};
+use zebu_node::limits::{
+    OUTBOX_CLOSE_BYTES, OUTBOX_PAUSE_BYTES, SLOTS_BYTES_MAX, SLOTS_MAX, WAITING_READS_MAX,
+};
 use zebu_node::{CloseReason, NodeSettings, Phase};
 use zebu_proto::{ErrorCode, OpCode};
 
@@ -46,6 +48,34 @@ fn reads_that_wait_are_bounded() {
         world.send(lane, get("/a"));
     }
     world.persist();
+}
+
+/// Few requests, each of them long: reads behind a write, and writes.
+#[test]
+fn the_bytes_of_requests_that_wait_are_bounded() {
+    let long = "x".repeat(1_000_000);
+    for ask in [|long: &str| get(&format!("/{long}")), |long: &str| set("/a", long)] {
+        let mut world = World::new();
+        let lane = world.client();
+        world.send(lane, create("/a", "", 0));
+        let mut sent = 0;
+        while world.lane(lane).has_room() {
+            world.send(lane, ask(&long));
+            sent += 1;
+            assert!(sent <= SLOTS_BYTES_MAX / 1_000_000 + 1, "{sent}");
+        }
+        assert!(sent > 10, "{sent}");
+        world.persist();
+        assert!(world.lane(lane).has_room());
+        assert_eq!(world.xids(lane).len(), sent + 1);
+        // Nothing is left of them in the account.
+        world.send(lane, create("/b", "", 0));
+        for _ in 0..sent {
+            assert!(world.lane(lane).has_room());
+            world.send(lane, ask(&long));
+        }
+        assert!(!world.lane(lane).has_room());
+    }
 }
 
 #[test]

@@ -186,6 +186,29 @@ fn an_empty_multi_takes_a_zxid() {
     assert_eq!((parts(&reply), reply.zxid), (vec![], zxid + 1));
 }
 
+/// One result may have any length; several may not become very long together.
+#[test]
+fn a_multi_read_has_a_bounded_answer() {
+    let (mut world, lane) = world();
+    let data = "x".repeat(1_000_000);
+    world.call(lane, create("/large", &data, 0));
+    let multi_read = |count: usize| {
+        let mut body = Vec::new();
+        for _ in 0..count {
+            MultiHeader { op: OpCode::GetData.wire(), done: false, err: -1 }.encode(&mut body);
+            Some(Box::<str>::from("/large")).encode(&mut body);
+            true.encode(&mut body);
+        }
+        MULTI_END.encode(&mut body);
+        Ask::raw(OpCode::MultiRead.wire(), &body)
+    };
+    let fit = zebu_node::limits::MULTI_READ_BYTES_MAX / 1_000_100;
+    assert_eq!(world.call(lane, multi_read(fit)).error, None);
+    let reply = world.call(lane, multi_read(10_000));
+    assert_eq!(reply.error, Some(ErrorCode::MarshallingError));
+    assert_eq!(world.call(lane, multi_read(1)).error, None, "the connection goes on");
+}
+
 #[test]
 fn a_multi_read_answers_each_part_for_itself() {
     let (mut world, lane) = world();

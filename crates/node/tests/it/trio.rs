@@ -194,6 +194,7 @@ impl Trio {
             retry_ms: 100,
             history,
             window: 1 << 20,
+            proposal_bytes_max: 1 << 20,
             observing: zebu_zab::Observing::default(),
             last_counter: zebu_zab::LAST_COUNTER,
             dynamic: dynamic.cloned(),

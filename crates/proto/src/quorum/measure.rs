@@ -1,6 +1,7 @@
 //! Where a packet ends. Leader and learner send packets back to back without a length in front, so the end
 //! is found by walking over the fields; nothing is allocated for a packet that is not there yet.
 
+use crate::ids::Zxid;
 use crate::jute::{DecodeError, Reader};
 
 /// Credentials that a packet may carry: far more than any client has.
@@ -16,34 +17,60 @@ pub enum Measured {
     },
     /// More bytes are needed.
     Partial,
+    /// The packet is longer than the limit, or says so.
+    TooLong {
+        /// Its zxid: that of a transaction if it carries one.
+        zxid: Zxid,
+        /// Its length, as far as it is known.
+        length: usize,
+    },
     /// The peer does not speak this protocol.
     Refused(DecodeError),
 }
 
-/// Looks for the end of the packet at the front of `bytes`. A field longer than `field_max` is refused
-/// before it is waited for.
-pub fn measure_packet(bytes: &[u8], field_max: usize) -> Measured {
-    let mut walk = Walk { reader: Reader::new(bytes), field_max };
+/// Looks for the end of the packet at the front of `bytes`. A packet longer than `bytes_max` is refused before it is
+/// waited for.
+pub fn measure_packet(bytes: &[u8], bytes_max: usize) -> Measured {
+    let mut walk = Walk { reader: Reader::new(bytes), bytes_max };
     match walk.packet() {
         Ok(()) => Measured::Complete { length: walk.reader.position() },
-        Err(DecodeError::Short { .. }) => Measured::Partial,
-        Err(error) => Measured::Refused(error),
+        Err(Stop::Decode(DecodeError::Short { .. })) => Measured::Partial,
+        Err(Stop::Decode(error)) => Measured::Refused(error),
+        Err(Stop::TooLong { length }) => {
+            let zxid = Reader::new(&bytes[ZXID_AT..]).long().map_or(Zxid::ZERO, Zxid);
+            Measured::TooLong { zxid, length }
+        }
+    }
+}
+
+/// Where the zxid stands, behind the type.
+const ZXID_AT: usize = 4;
+
+/// Why the walk does not reach the end.
+enum Stop {
+    Decode(DecodeError),
+    TooLong { length: usize },
+}
+
+impl From<DecodeError> for Stop {
+    fn from(error: DecodeError) -> Stop {
+        Stop::Decode(error)
     }
 }
 
 struct Walk<'a> {
     reader: Reader<'a>,
-    field_max: usize,
+    bytes_max: usize,
 }
 
 impl Walk<'_> {
-    fn packet(&mut self) -> Result<(), DecodeError> {
+    fn packet(&mut self) -> Result<(), Stop> {
         self.reader.take(12)?;
         self.field()?;
         let at = self.reader.position();
         let count = self.reader.int()?;
         if !(-1..=AUTH_MAX).contains(&count) {
-            return Err(DecodeError::BadLength { at, length: count });
+            return Err(DecodeError::BadLength { at, length: count }.into());
         }
         for _ in 0..count.max(0) {
             self.field()?;
@@ -52,13 +79,19 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn field(&mut self) -> Result<(), DecodeError> {
+    fn field(&mut self) -> Result<(), Stop> {
         let at = self.reader.position();
         let length = self.reader.int()?;
         match usize::try_from(length) {
-            Ok(size) if size <= self.field_max => self.reader.take(size).map(|_| ()),
+            Ok(size) => {
+                let end = self.reader.position().saturating_add(size);
+                if end > self.bytes_max {
+                    return Err(Stop::TooLong { length: end });
+                }
+                Ok(self.reader.take(size).map(|_| ())?)
+            }
             Err(_) if length == -1 => Ok(()),
-            Ok(_) | Err(_) => Err(DecodeError::BadLength { at, length }),
+            Err(_) => Err(DecodeError::BadLength { at, length }.into()),
         }
     }
 }
@@ -91,9 +124,11 @@ mod tests {
 
     #[test]
     fn absurd_lengths_are_refused_at_once() {
-        let mut bytes = vec![0; 12];
-        bytes.extend_from_slice(&101i32.to_be_bytes());
-        assert!(matches!(measure_packet(&bytes, 100), Measured::Refused(_)));
+        let mut bytes = vec![0; 4];
+        bytes.extend_from_slice(&7i64.to_be_bytes());
+        bytes.extend_from_slice(&85i32.to_be_bytes());
+        assert_eq!(measure_packet(&bytes, 100), Measured::TooLong { zxid: Zxid(7), length: 101 });
+        assert_eq!(measure_packet(&bytes, 101), Measured::Partial);
         bytes.truncate(12);
         bytes.extend_from_slice(&(-2i32).to_be_bytes());
         assert!(matches!(measure_packet(&bytes, 100), Measured::Refused(_)));
@@ -101,5 +136,21 @@ mod tests {
         bytes.extend_from_slice(&(-1i32).to_be_bytes());
         bytes.extend_from_slice(&i32::MAX.to_be_bytes());
         assert!(matches!(measure_packet(&bytes, 100), Measured::Refused(_)));
+    }
+
+    /// Many credentials, each of them short enough.
+    #[test]
+    fn the_limit_is_that_of_the_whole_packet() {
+        let packet = Packet::Request {
+            session: SessionId(7),
+            cxid: 1,
+            op: 1,
+            payload: b"abc".as_slice().into(),
+            auth: Some((0..20).map(|_| Id::new("digest", "a:b")).collect()),
+        };
+        let mut bytes = Vec::new();
+        packet.encode(&mut bytes);
+        assert!(matches!(measure_packet(&bytes, bytes.len()), Measured::Complete { .. }));
+        assert!(matches!(measure_packet(&bytes, bytes.len() - 1), Measured::TooLong { .. }));
     }
 }

@@ -3,6 +3,7 @@
 
 mod body;
 mod entry;
+mod length;
 
 pub use body::{
     CheckTxn, CreateContainerTxn, CreateTtlTxn, CreateTxn, DIGEST_VERSION, SetAclTxn, SetDataTxn, SubTxn,

@@ -5,13 +5,13 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use zebu_client::{
-    Client, Compression, CreateMode, CreateSpec, Error, ErrorCode, Parents, Retry, Version, path,
+    Client, Compression, CreateMode, CreateSpec, Error, ErrorCode, EventKind, Parents, Retry, Version, path,
 };
 
-use crate::connection::{Attempts, before, is_passing, persist, present};
+use crate::connection::{Attempts, before, is_passing, persist, plain_transaction, present};
 use crate::error::RecipeError;
 use crate::hold::{Held, Holding, LossReason, Terms, leased};
-use crate::line::{Broom, Patience, Ticket, step_out, watch_node};
+use crate::line::{Broom, Patience, Ticket, for_a_moment, step_out, watch_node};
 use crate::lock::Hold;
 use crate::unique_id::UniqueId;
 
@@ -56,8 +56,9 @@ const READY: &str = "ready";
 /// round. **Dropped.** A member that stops waiting, or whose [`Entered`]
 /// is dropped, is removed in the background.
 ///
-/// Kazoo removes `ready` when the first member leaves. A member of ours that has not noticed it by then would
-/// wait for the next round: do not let members of both kinds leave at once.
+/// **With Kazoo.** Kazoo removes `ready` when its first member leaves. A slow member of ours passes all the same,
+/// because the server has told it that `ready` was created. Only if its connection is lost between the two moments
+/// does it wait for the next round, as members of Kazoo do: use [`enter_within`](DoubleBarrier::enter_within) there.
 #[derive(Clone, Debug)]
 pub struct DoubleBarrier {
     client: Client,
@@ -135,7 +136,7 @@ impl DoubleBarrier {
             let name = UniqueId::new().dashed();
             let own = path::join(&self.path, &name);
             let broom = Broom::new(client, &self.path, &name);
-            let mut transaction = client.transaction();
+            let mut transaction = plain_transaction(client);
             transaction.create(&own, CreateSpec::new().mode(CreateMode::Ephemeral));
             if members.is_empty() && ready == Ready::Yes {
                 transaction.delete(&self.ready(), Version::Any);
@@ -183,13 +184,18 @@ impl DoubleBarrier {
         Ok(gathered)
     }
 
-    /// Waits until `ready` is there or there are enough members: the last one sees that there are and makes
+    /// Waits until `ready` was made or there are enough members: the last one sees that there are and makes
     /// it, but some may be leaving again when a slow one looks. A `ready` that is older than our own node is
     /// that of another round.
+    ///
+    /// Kazoo deletes `ready` when its first member leaves. The event that it was created is therefore an answer of
+    /// its own, although `ready` may be gone again: the watch was set after our node existed.
     async fn wait_for_all(&self, ticket: &Ticket) -> Result<Gathered, Error> {
         let client = &self.client;
         let ready_path = self.ready();
         let mut attempts = Attempts::default();
+        // Once all members were seen together, it does not matter that some have left since.
+        let mut complete = false;
         loop {
             let watch = persist(client, || client.exists(&ready_path).retry(Retry::Never).watched());
             let (ready, changed) = watch.await?;
@@ -200,19 +206,24 @@ impl DoubleBarrier {
             if ready.is_some_and(|ready| ready.czxid > ticket.stat().czxid) {
                 return Ok(Gathered::All);
             }
-            if u32::try_from(members.len()).is_ok_and(|count| count < self.members.get()) {
-                changed.await;
+            complete |= u32::try_from(members.len()).map_or(true, |count| count >= self.members.get());
+            if !complete {
+                if changed.await.kind == EventKind::NodeCreated && ticket.is_of_this_session() {
+                    return Ok(Gathered::All);
+                }
                 continue;
             }
-            let mut transaction = client.transaction();
+            let mut transaction = plain_transaction(client);
             if ready.is_some() {
                 transaction.delete(&ready_path, Version::Any);
             }
             transaction.create(&ready_path, CreateSpec::new());
             match transaction.retry(Retry::Never).await {
                 Ok(_) => return Ok(Gathered::All),
-                // Somebody was faster: look again.
-                Err(error) if matches!(error.code(), Some(ErrorCode::NodeExists | ErrorCode::NoNode)) => {}
+                // Made by another member since the look above, which was after our node existed.
+                Err(error) if error.code() == Some(ErrorCode::NodeExists) => return Ok(Gathered::All),
+                // The old one was deleted by another member: look again.
+                Err(error) if error.code() == Some(ErrorCode::NoNode) => {}
                 Err(error) => attempts.after(client, error).await?,
             }
         }
@@ -265,7 +276,10 @@ impl Entered {
         // What depends on being a member ends here, not when the node goes.
         holding.end(LossReason::Released);
         let left = before(patience.deadline(), barrier.depart(&own)).await;
-        hold.release().await?;
+        match patience {
+            Patience::Endless => hold.release().await?,
+            Patience::Until(_) | Patience::NoWait { .. } => for_a_moment(hold.release()).await,
+        }
         left.transpose().map(|left| left.is_some()).map_err(Into::into)
     }
 }
@@ -303,7 +317,7 @@ impl DoubleBarrier {
         let client = &self.client;
         let mut attempts = Attempts::default();
         loop {
-            let mut transaction = client.transaction();
+            let mut transaction = plain_transaction(client);
             transaction.delete(&path::join(&self.path, own), Version::Any);
             transaction.delete(&self.ready(), Version::Any);
             match transaction.retry(Retry::Never).await {

@@ -56,7 +56,7 @@ pub struct Reading<T> {
 /// A lost connection or session, a deleted node and a closed client do what they do to a [`SharedValue`].
 #[derive(Debug)]
 pub struct Config<T> {
-    value: Arc<SharedValue>,
+    value: SharedValue,
     readings: watch::Receiver<Reading<T>>,
     task: JoinHandle<()>,
 }
@@ -65,7 +65,7 @@ impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> Config<T> {
     /// Reads the configuration, or makes the node with this one if there is none, and follows it from then on.
     /// Fails if what is there cannot be understood: there is no older value to go on with.
     pub async fn start(client: &Client, path: &str, default: &T) -> Result<Config<T>, RecipeError> {
-        let value = Arc::new(SharedValue::start(client, path, encode(default)?).await?);
+        let value = SharedValue::start(client, path, encode(default)?).await?;
         let mut raw = value.changes();
         let first = raw.borrow_and_update().clone();
         let first = decode(&first).map_err(|problem| RecipeError::Invalid(format!("{path}: {problem}")))?;
@@ -80,6 +80,13 @@ impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> Config<T> {
             }
         });
         Ok(Config { value, readings, task })
+    }
+
+    /// Keeps the writers' own nodes below this directory; see
+    /// [`AtomicValue::writers_at`](crate::AtomicValue::writers_at).
+    pub fn writers_at(mut self, directory: &str) -> Config<T> {
+        self.value.keep_writers_at(directory);
+        self
     }
 
     /// What is known now.
@@ -105,7 +112,7 @@ impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> Config<T> {
             let raw = self.value.fetch().await?;
             let mut value = decode::<T>(&raw).map_err(RecipeError::Invalid)?.value;
             change(&mut value);
-            if self.value.try_set(&raw, encode(&value)?).await? {
+            if self.value.set_if(&raw, encode(&value)?).await? {
                 return Ok(());
             }
         }

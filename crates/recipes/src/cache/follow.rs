@@ -8,8 +8,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use zebu_client::{
-    Client, Error, ErrorCode, EventKind, NodeData, OneshotWatcher, Retry, SessionState, WatchEvent,
-    WatchMode, WatchStream, path,
+    Client, Compression, Error, ErrorCode, ErrorKind, EventKind, NodeData, OneshotWatcher, Retry,
+    SessionState, WatchEvent, WatchMode, WatchStream, path,
 };
 
 use super::changes::Change;
@@ -24,11 +24,21 @@ const BATCH: usize = 128;
 /// Nodes that one cache may hold.
 const NODES_MAX: usize = 1_000_000;
 
+/// What is followed, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Followed {
+    pub(super) reach: Reach,
+    pub(super) watching: CacheWatching,
+    /// How data is read; the client's own compression if none is named.
+    pub(super) compression: Option<Compression>,
+}
+
 pub(super) struct Follower {
     client: Client,
     root: String,
     reach: Reach,
     watching: CacheWatching,
+    compression: Option<Compression>,
     shared: Arc<Shared>,
     synced: watch::Sender<bool>,
 }
@@ -108,12 +118,20 @@ impl Follower {
     pub(super) fn new(
         client: &Client,
         root: &str,
-        reach: Reach,
-        watching: CacheWatching,
+        followed: Followed,
         shared: Arc<Shared>,
         synced: watch::Sender<bool>,
     ) -> Follower {
-        Follower { client: client.clone(), root: root.to_owned(), reach, watching, shared, synced }
+        let Followed { reach, watching, compression } = followed;
+        Follower {
+            client: client.clone(),
+            root: root.to_owned(),
+            reach,
+            watching,
+            compression,
+            shared,
+            synced,
+        }
     }
 
     pub(super) async fn run(&self) -> Result<Infallible, RecipeError> {
@@ -152,9 +170,7 @@ impl Follower {
             };
             match dirty {
                 Dirty::Nothing => {}
-                Dirty::Gone(path) if self.is_inside(&path) => {
-                    self.shared.change(|nodes| remove(nodes, &path))
-                }
+                Dirty::Gone(path) if self.is_inside(&path) => self.forget(&path),
                 Dirty::Node(path) if self.is_inside(&path) => {
                     self.read_from(news, vec![path], Descent::New).await?
                 }
@@ -247,7 +263,7 @@ impl Follower {
             let mut found = self.read_batch(news, &todo, descent).await?;
             todo = rest;
             todo.append(&mut found);
-            let known = self.shared.nodes().len();
+            let known = self.shared.len();
             if known + todo.len() > NODES_MAX {
                 let root = &self.root;
                 let what = format!("{root} has more than {NODES_MAX} nodes below it; follow a smaller part");
@@ -271,30 +287,51 @@ impl Follower {
         let mut reads: JoinSet<(usize, ReadResult)> = JoinSet::new();
         for (index, path) in paths.iter().enumerate() {
             let (client, path, wanted) = (self.client.clone(), path.clone(), self.wanted(path));
-            reads.spawn(async move { (index, read(&client, &path, wanted, leave).await) });
+            let compression = self.compression;
+            reads.spawn(async move { (index, read(&client, &path, wanted, leave, compression).await) });
         }
-        let mut results: Vec<_> = paths.iter().map(|_| None).collect();
+        let mut results: Vec<_> = paths.iter().map(|_| Ok(None)).collect();
         while let Some(done) = reads.join_next().await {
             let (index, result) =
                 done.map_err(|error| RecipeError::Invalid(format!("a read ended: {error}")))?;
-            results[index] = result?;
+            results[index] = result;
         }
         let mut next = Vec::new();
         for (path, result) in paths.iter().zip(results) {
             match result {
-                Some(mut found) => {
+                Ok(Some(mut found)) => {
+                    self.shared.forget_left_out(|left_out| left_out == path);
                     watch_all(news, path, std::mem::take(&mut found.watchers));
                     next.append(&mut self.take(path, found, descent));
                 }
-                None => {
-                    self.shared.change(|nodes| remove(nodes, path));
+                Ok(None) => {
+                    self.forget(path);
                     if *path == self.root {
                         self.watch_for_root(news).await?;
                     }
                 }
+                Err(error) if *path != self.root && is_unreadable(&error) => {
+                    self.leave_out(path, &error);
+                }
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(next)
+    }
+
+    /// Forgets a node that is gone, and all below it.
+    fn forget(&self, path: &str) {
+        self.shared.change(|nodes| remove(nodes, path));
+        self.shared.forget_left_out(|left_out| left_out == path || child_towards(path, left_out).is_some());
+    }
+
+    /// Leaves out a node that is there and cannot be read, with all below it.
+    fn leave_out(&self, path: &str, error: &Error) {
+        self.shared.change(|nodes| remove(nodes, path));
+        self.shared.forget_left_out(|left_out| child_towards(path, left_out).is_some());
+        if self.shared.leave_out(path) {
+            tracing::warn!(%path, root = %self.root, %error, "left a node out of a cache; it cannot be read");
+        }
     }
 
     /// Puts a node that was read into the cache; its children, as far as they have to be read.
@@ -309,6 +346,9 @@ impl Follower {
                 let gone: Vec<String> =
                     below(nodes, path).map(|(child, _)| child).filter(stale).cloned().collect();
                 gone.iter().for_each(|child| changes.append(&mut remove(nodes, child)));
+                self.shared.forget_left_out(|left_out| {
+                    child_towards(path, left_out).is_some_and(|child| !children.contains(child))
+                });
             }
             if descent == Descent::New {
                 children.retain(|child| !nodes.contains_key(child));
@@ -330,6 +370,18 @@ impl Follower {
         });
         Ok(())
     }
+}
+
+/// Whether an error concerns this node alone: no permission to read it, or data that cannot be unpacked.
+fn is_unreadable(error: &Error) -> bool {
+    error.code() == Some(ErrorCode::NoAuth) || matches!(error.kind(), ErrorKind::BadCompression(_))
+}
+
+/// The child of a node on the way to one below it; none if the other one is not below it.
+fn child_towards<'a>(node: &str, below: &'a str) -> Option<&'a str> {
+    let from = if node == "/" { 0 } else { below.strip_prefix(node).map(|_| node.len())? };
+    let rest = below[from..].strip_prefix('/').filter(|rest| !rest.is_empty())?;
+    Some(&below[..from + 1 + rest.find('/').unwrap_or(rest.len())])
 }
 
 /// What an event means for the cache.
@@ -400,13 +452,23 @@ fn watch_all(news: &mut News, path: &str, watchers: Vec<OneshotWatcher>) {
 }
 
 /// Reads a node and, if wanted, its children; `None` if it is not there.
-async fn read(client: &Client, path: &str, wanted: Wanted, leave: Leave) -> ReadResult {
+async fn read(
+    client: &Client,
+    path: &str,
+    wanted: Wanted,
+    leave: Leave,
+    compression: Option<Compression>,
+) -> ReadResult {
     let result = persist(client, || async {
         let mut watchers = Vec::new();
+        let mut get = client.get(path).retry(Retry::Never);
+        if let Some(compression) = compression {
+            get = get.compression(compression);
+        }
         let node = match leave {
-            Leave::Nothing => client.get(path).retry(Retry::Never).await?,
+            Leave::Nothing => get.await?,
             Leave::Watches => {
-                let (node, watcher) = client.get(path).retry(Retry::Never).watched().await?;
+                let (node, watcher) = get.watched().await?;
                 watchers.push(watcher);
                 node
             }
@@ -425,4 +487,20 @@ async fn read(client: &Client, path: &str, wanted: Wanted, leave: Leave) -> Read
         Ok(Read { node, children, watchers })
     });
     present(result.await)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::child_towards;
+
+    #[test]
+    fn the_way_to_a_node_begins_with_a_child() {
+        assert_eq!(child_towards("/", "/a/b"), Some("/a"));
+        assert_eq!(child_towards("/", "/a"), Some("/a"));
+        assert_eq!(child_towards("/a", "/a/b/c"), Some("/a/b"));
+        assert_eq!(child_towards("/a", "/a/b"), Some("/a/b"));
+        for other in ["/a", "/ab", "/ab/c", "/"] {
+            assert_eq!(child_towards("/a", other), None, "{other}");
+        }
+    }
 }

@@ -1,13 +1,14 @@
 //! The cache: what its users see of it.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
-use zebu_client::Client;
+use zebu_client::{Client, Compression};
 
 use super::changes::{Change, Changes, WAITING_MAX};
-use super::follow::Follower;
+use super::follow::{Followed, Follower};
 use super::store::{CachedNode, Nodes, children};
 use crate::error::RecipeError;
 
@@ -58,8 +59,10 @@ pub enum CacheWatching {
 /// **Connection lost.** The copy stays as it is and [`Change::Stale`] is told. When a server is reached again,
 /// all is compared, by the transactions that made and wrote each node, so that one that was deleted and made
 /// again meanwhile is told as such; then [`Change::Synced`] follows. **Session lost.** The same. **Read-only
-/// server.** What it has is shown and stays stale. **Closed client, missing permission.**
-/// [`changes`](Cache::changes) ends, and [`failure`](Cache::failure) says why. **Dropped.** The watches go.
+/// server.** What it has is shown and stays stale. **Closed client, no permission to read the root.**
+/// [`changes`](Cache::changes) ends, and [`failure`](Cache::failure) says why. **No permission to read a node below
+/// it.** That node and all below it are left out, see [`unreadable`](Cache::unreadable); the others are followed. A
+/// change of its ACL is noticed with its next change or after a reconnect. **Dropped.** The watches go.
 #[derive(Debug)]
 pub struct Cache {
     shared: Arc<Shared>,
@@ -71,6 +74,8 @@ pub struct Cache {
 #[derive(Debug)]
 pub(super) struct Shared {
     nodes: RwLock<Nodes>,
+    /// Paths of nodes that are there and left out, because they may not be read.
+    unreadable: RwLock<BTreeSet<String>>,
     changes: RwLock<Option<broadcast::Sender<Change>>>,
     failure: OnceLock<RecipeError>,
 }
@@ -96,6 +101,21 @@ impl Shared {
         }
     }
 
+    /// Notes that a node is there and cannot be read; `true` if that is new.
+    pub(super) fn leave_out(&self, path: &str) -> bool {
+        self.unreadable.write().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned())
+    }
+
+    /// Forgets those of the nodes that were left out for which this holds.
+    pub(super) fn forget_left_out(&self, mut gone: impl FnMut(&str) -> bool) {
+        self.unreadable.write().unwrap_or_else(PoisonError::into_inner).retain(|path| !gone(path));
+    }
+
+    /// How many nodes are known, those that were left out included.
+    pub(super) fn len(&self) -> usize {
+        self.nodes().len() + self.unreadable.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     fn end(&self, error: RecipeError) {
         let _ = self.failure.set(error);
         *self.changes.write().unwrap_or_else(PoisonError::into_inner) = None;
@@ -110,13 +130,24 @@ impl Cache {
 
     /// Begins to follow a node with watches of this kind.
     pub fn start_with(client: &Client, root: &str, reach: Reach, watching: CacheWatching) -> Cache {
+        Cache::follow(client, root, Followed { reach, watching, compression: None })
+    }
+
+    /// Begins to follow nodes of a recipe, whose data is never compressed.
+    pub(crate) fn plain(client: &Client, root: &str, reach: Reach) -> Cache {
+        let (watching, compression) = (CacheWatching::default(), Some(Compression::None));
+        Cache::follow(client, root, Followed { reach, watching, compression })
+    }
+
+    fn follow(client: &Client, root: &str, followed: Followed) -> Cache {
         let shared = Arc::new(Shared {
             nodes: RwLock::default(),
+            unreadable: RwLock::default(),
             changes: RwLock::new(Some(broadcast::channel(WAITING_MAX).0)),
             failure: OnceLock::new(),
         });
         let (sender, synced) = watch::channel(false);
-        let follower = Follower::new(client, root, reach, watching, shared.clone(), sender);
+        let follower = Follower::new(client, root, followed, shared.clone(), sender);
         let end = shared.clone();
         let task = tokio::spawn(async move {
             let Err(error) = follower.run().await;
@@ -155,6 +186,12 @@ impl Cache {
     /// All nodes of one moment, by path.
     pub fn snapshot(&self) -> Vec<Arc<CachedNode>> {
         self.shared.nodes().values().cloned().collect()
+    }
+
+    /// The paths of nodes below the root that are there and not in the copy, because the client may not read them or
+    /// their compressed data is damaged. Each is logged once. What is below them is not known.
+    pub fn unreadable(&self) -> Vec<String> {
+        self.shared.unreadable.read().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
     /// All changes from now on.

@@ -3,6 +3,8 @@
 mod coordinator;
 mod round;
 mod site;
+mod tally;
+mod vote_node;
 mod words;
 
 pub use coordinator::CommitCoordinator;

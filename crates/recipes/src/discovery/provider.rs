@@ -56,7 +56,7 @@ impl<P: DeserializeOwned + Send + Sync + 'static> Provider<P> {
         service: &str,
         selection: Selection,
     ) -> Result<Provider<P>, RecipeError> {
-        let cache = Arc::new(Cache::start(client, service, Reach::Children));
+        let cache = Arc::new(Cache::plain(client, service, Reach::Children));
         cache.synced().await?;
         let (nodes, mut changes) = cache.watch_from_here();
         let mut known = BTreeMap::new();

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use zebu_client::{Client, Compression, Retry, path};
+use zebu_client::{Client, Compression, ErrorCode, Retry, path};
 
 use super::instance::{Instance, ServiceType};
 use super::provider::Provider;
@@ -76,7 +76,7 @@ impl<P: Serialize + DeserializeOwned + Send + Sync + 'static> Discovery<P> {
         self.children(&self.base).await
     }
 
-    /// All instances of a service, by id. What cannot be read as one is left out.
+    /// All instances of a service, by id. What cannot be read as one, or may not be read, is left out.
     pub async fn instances(&self, name: &str) -> Result<Vec<Instance<P>>, RecipeError> {
         let mut ids = self.children(&self.service(name)).await?;
         ids.sort();
@@ -85,6 +85,9 @@ impl<P: Serialize + DeserializeOwned + Send + Sync + 'static> Discovery<P> {
             match self.instance(name, &id).await {
                 Ok(instance) => instances.extend(instance),
                 Err(error @ RecipeError::BadData { .. }) => tracing::warn!(%error, "is left out"),
+                Err(RecipeError::Client(error)) if error.code() == Some(ErrorCode::NoAuth) => {
+                    tracing::warn!(%error, "is left out");
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use zebu_client::{Client, Retry};
 
-use super::leadership::{Leadership, Participant, acknowledged, participants};
+use super::leadership::{Leadership, Participant, Term, acknowledged, participants};
 use crate::connection::persist;
 use crate::error::RecipeError;
-use crate::hold::{Held, LossReason, Terms};
+use crate::hold::{FencingToken, Held, LossReason, Terms};
 use crate::line::{IdStyle, Kind, Line, Naming, Patience};
 use crate::lock::Hold;
 
@@ -66,7 +66,7 @@ pub struct LeaderLatch {
     line: Line,
     role: watch::Receiver<Role>,
     stop: CancellationToken,
-    resign: Arc<Notify>,
+    resigned: watch::Sender<Option<FencingToken>>,
     task: JoinHandle<()>,
 }
 
@@ -87,14 +87,19 @@ impl LeaderLatch {
             terms,
         };
         let (sender, role) = watch::channel(Role::Follower);
-        let (stop, resign) = (CancellationToken::new(), Arc::new(Notify::new()));
-        let candidate =
-            Candidate { line: line.clone(), id, role: sender, stop: stop.clone(), resign: resign.clone() };
+        let (stop, resigned) = (CancellationToken::new(), watch::channel(None).0);
+        let candidate = Candidate {
+            line: line.clone(),
+            id,
+            role: sender,
+            stop: stop.clone(),
+            resigned: resigned.subscribe(),
+        };
         let task = tokio::spawn(async move {
             let end = candidate.run().await.err();
             candidate.role.send_replace(Role::Gone(end));
         });
-        LeaderLatch { line, role, stop, resign, task }
+        LeaderLatch { line, role, stop, resigned, task }
     }
 
     /// What this participant is, and every change of it. The newest value is never lost; a term that was
@@ -126,10 +131,11 @@ impl LeaderLatch {
         }
     }
 
-    /// Gives leadership up, if it leads, and queues again behind all others.
+    /// Gives leadership up, if it leads, and queues again behind all others. Only the present term ends: a term that
+    /// is over by then changes nothing for the next one.
     pub fn resign(&self) {
-        if matches!(&*self.role.borrow(), Role::Leader(_)) {
-            self.resign.notify_one();
+        if let Role::Leader(leadership) = &*self.role.borrow() {
+            self.resigned.send_replace(Some(leadership.token()));
         }
     }
 
@@ -176,7 +182,8 @@ struct Candidate {
     id: Arc<str>,
     role: watch::Sender<Role>,
     stop: CancellationToken,
-    resign: Arc<Notify>,
+    /// The term that was given up last.
+    resigned: watch::Receiver<Option<FencingToken>>,
 }
 
 impl Candidate {
@@ -188,18 +195,21 @@ impl Candidate {
             };
             let Some(ticket) = ticket else { continue };
             let hold = Hold::begin(ticket, self.line.terms);
-            let leadership = Leadership::new(&hold, &self.id, &self.line.directory);
+            let term = Term::begin(hold, &self.id, &self.line.directory);
+            let leadership = term.leadership();
             tracing::info!(path = %self.line.directory, id = %self.id, token = %leadership.token(), "leads");
+            let token = leadership.token();
+            let mut resigned = self.resigned.clone();
             self.role.send_replace(Role::Leader(leadership.clone()));
             let reason = tokio::select! {
                 () = self.stop.cancelled() => LossReason::Released,
-                () = self.resign.notified() => LossReason::Released,
+                Ok(_) = resigned.wait_for(|resigned| *resigned == Some(token)) => LossReason::Released,
                 reason = leadership.lost() => reason,
             };
             tracing::info!(path = %self.line.directory, id = %self.id, %reason, "does not lead any more");
             // Those who hold a clone hear it before anybody else can lead.
             self.role.send_replace(Role::Follower);
-            leadership.finish(hold).await?;
+            term.finish().await?;
             if self.stop.is_cancelled() {
                 return Ok(());
             }

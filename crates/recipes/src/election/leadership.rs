@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
 use zebu_client::{Client, Compression, CreateMode, CreateSpec, ErrorCode, Retry, SessionId, Stat, Version};
 
 use crate::connection::{Attempts, persist, present};
@@ -34,7 +35,7 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    pub(crate) fn new(hold: &Hold, id: &Arc<str>, election: &str) -> Leadership {
+    fn new(hold: &Hold, id: &Arc<str>, election: &str) -> Leadership {
         Leadership {
             holding: hold.holding().clone(),
             id: id.clone(),
@@ -74,7 +75,7 @@ impl Leadership {
             self.check().map_err(|reason| self.lost_because(reason))?;
             let path = &*self.acknowledgement;
             let found = persist(client, || client.exists(path).retry(Retry::Never)).await?;
-            let mut transaction = self.transaction();
+            let mut transaction = self.transaction().compression(Compression::None);
             match found {
                 Some(stat) if self.is_of_this_term(&stat) => return Ok(()),
                 Some(_) => drop(transaction.delete(path, Version::Any)),
@@ -118,7 +119,7 @@ impl Leadership {
             if !self.is_of_this_term(&stat) {
                 return;
             }
-            let mut transaction = self.transaction();
+            let mut transaction = self.transaction().compression(Compression::None);
             transaction.delete(path, Version::Any);
             match transaction.retry(Retry::Never).await {
                 Ok(_) => return,
@@ -131,12 +132,51 @@ impl Leadership {
             }
         }
     }
+}
+
+/// The nodes of a term. Dropping it gives them up in the background: the acknowledgement first, then the place in
+/// the line.
+#[derive(Debug)]
+pub(crate) struct Term {
+    leadership: Leadership,
+    hold: Option<Hold>,
+    runtime: Handle,
+}
+
+impl Term {
+    /// Begins with a place in the line whose turn it is.
+    pub(crate) fn begin(hold: Hold, id: &Arc<str>, election: &str) -> Term {
+        let leadership = Leadership::new(&hold, id, election);
+        Term { leadership, hold: Some(hold), runtime: Handle::current() }
+    }
+
+    pub(crate) fn leadership(&self) -> Leadership {
+        self.leadership.clone()
+    }
 
     /// Ends the term: those who depend on it are told, then the nodes go.
-    pub(crate) async fn finish(self, hold: Hold) -> Result<(), RecipeError> {
-        self.holding.end(LossReason::Released);
-        self.withdraw().await;
-        hold.release().await
+    pub(crate) async fn finish(mut self) -> Result<(), RecipeError> {
+        self.leadership.holding.end(LossReason::Released);
+        // The place stays in here while this waits: if the future is dropped, the rest is done in the background.
+        self.leadership.withdraw().await;
+        match self.hold.take() {
+            Some(hold) => hold.release().await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Term {
+    fn drop(&mut self) {
+        self.leadership.holding.end(LossReason::Released);
+        let Some(hold) = self.hold.take() else { return };
+        if self.leadership.acknowledged.load(Ordering::Acquire) {
+            let leadership = self.leadership.clone();
+            self.runtime.spawn(async move {
+                leadership.withdraw().await;
+                drop(hold);
+            });
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zebu_client::Client;
 
-use super::leadership::{Leadership, Participant, acknowledged, participants};
+use super::leadership::{Leadership, Participant, Term, acknowledged, participants};
 use crate::error::RecipeError;
 use crate::hold::{Held, Terms, run_while_held};
 use crate::line::{Kind, Line, Patience};
@@ -48,8 +48,8 @@ use crate::lock::{Hold, LockLayout};
 ///
 /// **Connection lost.** The work goes on until the end of the lease, or is dropped at once if the [`Terms`]
 /// say so. **Session lost, lease ended.** The work is dropped at its next await; the selector queues again.
-/// **Crash.** Others lead when the session has timed out. **Dropped.** The work is dropped and the place in
-/// the line is given up in the background.
+/// **Crash.** Others lead when the session has timed out. **Dropped.** The work is dropped; the acknowledgement and
+/// the place in the line are given up in the background.
 #[derive(Clone, Debug)]
 pub struct LeaderSelector {
     line: Line,
@@ -91,13 +91,14 @@ impl LeaderSelector {
         loop {
             let Some(ticket) = self.line.stand(Kind::Exclusive, Patience::Endless).await? else { continue };
             let hold = Hold::begin(ticket, self.line.terms);
-            let leadership = Leadership::new(&hold, &self.id, &self.line.directory);
+            let term = Term::begin(hold, &self.id, &self.line.directory);
+            let leadership = term.leadership();
             let outcome = run_while_held(&leadership, work(leadership.clone())).await;
             if let Err(reason) = &outcome {
                 let token = leadership.token();
                 tracing::info!(path = %self.line.directory, id = %self.id, %token, %reason, "work was dropped");
             }
-            leadership.finish(hold).await?;
+            term.finish().await?;
             match outcome {
                 Ok(ControlFlow::Break(result)) => return Ok(result),
                 Ok(ControlFlow::Continue(())) | Err(_) => {}

@@ -10,6 +10,7 @@ use zebu_client::{Client, Compression, ErrorCode, Retry, SessionId, SessionState
 
 use super::terms::{FencingToken, LossReason, Terms, WhenSuspended};
 use crate::connection::{persist, present};
+use crate::line::watch_unreadable;
 
 /// What is written into a node to ask its owner to give it up, as Curator writes it.
 pub(crate) const REVOKE: &[u8] = b"__REVOKE__";
@@ -251,21 +252,16 @@ impl Holding {
                     watcher
                 }
                 Ok(None) => return LossReason::NodeDeleted,
-                Err(error) if error.code() == Some(ErrorCode::NoAuth) => match self.watch_existence().await {
-                    Some(watcher) => watcher,
-                    None => return LossReason::NodeDeleted,
-                },
+                Err(error) if error.code() == Some(ErrorCode::NoAuth) => {
+                    match watch_unreadable(client, path).await {
+                        Ok(Some(watcher)) => watcher,
+                        Ok(None) => return LossReason::NodeDeleted,
+                        Err(_) => return LossReason::Closed,
+                    }
+                }
                 Err(_) => return LossReason::Closed,
             };
             watcher.await;
         }
-    }
-
-    /// For nodes whose data may not be read.
-    async fn watch_existence(&self) -> Option<zebu_client::OneshotWatcher> {
-        let (client, path) = (&self.state.client, &self.state.path);
-        let asked = persist(client, || client.exists(path).retry(Retry::Never).watched()).await;
-        let (stat, watcher) = asked.ok()?;
-        stat.filter(|stat| stat.czxid == self.state.created).map(|_| watcher)
     }
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use zebu_client::{Client, Compression, Error, ErrorCode, OneshotWatcher, Retry, path};
 
@@ -16,11 +17,16 @@ use crate::hold::{Terms, is_leased, leased};
 /// How long the answer to the delete of a node is waited for when its owner has given up.
 const STEP_OUT: Duration = Duration::from_secs(1);
 
-/// How long somebody is ready to wait.
+/// How long a call waits for other contenders, and for a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Patience {
-    /// Not at all: if somebody is before us, that is the answer.
-    None,
+    /// Not for contenders, and for a server as long as the client's connection timeout.
+    NoWait {
+        /// When the call fails for lack of a server.
+        deadline: Instant,
+        /// The connection timeout of the client.
+        limit: Duration,
+    },
     /// Until then.
     Until(Instant),
     /// Until it comes.
@@ -35,10 +41,34 @@ impl Patience {
         }
     }
 
+    /// The patience of calls whose name begins with `try`.
+    pub(crate) fn no_wait(client: &Client) -> Patience {
+        let limit = client.connection_timeout();
+        match Instant::now().checked_add(limit) {
+            Some(deadline) => Patience::NoWait { deadline, limit },
+            None => Patience::Endless,
+        }
+    }
+
     pub(crate) fn deadline(self) -> Option<Instant> {
         match self {
-            Patience::Until(deadline) => Some(deadline),
-            Patience::None | Patience::Endless => None,
+            Patience::Until(deadline) | Patience::NoWait { deadline, .. } => Some(deadline),
+            Patience::Endless => None,
+        }
+    }
+
+    /// Whether the call waits for other contenders.
+    pub(crate) fn waits(self) -> bool {
+        !matches!(self, Patience::NoWait { .. })
+    }
+
+    /// The result of a call whose deadline has passed: nothing, or an error if the call was not meant to wait.
+    pub(crate) fn expired<T>(self, path: &str) -> Result<Option<T>, RecipeError> {
+        match self {
+            Patience::NoWait { limit, .. } => {
+                Err(RecipeError::Unreachable { path: path.to_owned(), waited: limit })
+            }
+            Patience::Until(_) | Patience::Endless => Ok(None),
         }
     }
 }
@@ -71,11 +101,12 @@ impl Line {
         loop {
             let kept = self.client.keep_lease();
             let take = Ticket::take(&self.client, &self.directory, &self.naming, kind, &self.data);
-            let Some(ticket) = before(deadline, take).await else { return Ok(None) };
+            let Some(ticket) = before(deadline, take).await else { return patience.expired(&self.directory) };
             drop(kept);
             match self.wait_with(ticket?, patience).await? {
                 Outcome::Turn(ticket) => return Ok(Some(ticket)),
-                Outcome::TooLate => return Ok(None),
+                Outcome::Refused => return Ok(None),
+                Outcome::TooLate => return patience.expired(&self.directory),
                 Outcome::StartOver => {}
             }
         }
@@ -102,7 +133,11 @@ impl Line {
                         return Ok(Outcome::TooLate);
                     }
                 }
-                Some(Ok(Look::Refused)) | None => {
+                Some(Ok(Look::Refused)) => {
+                    step_out(ticket).await;
+                    return Ok(Outcome::Refused);
+                }
+                None => {
                     step_out(ticket).await;
                     return Ok(Outcome::TooLate);
                 }
@@ -139,7 +174,7 @@ impl Line {
                 persist(client, || client.delete(&ghost).quiet().retry(Retry::Never)).await?;
                 Ok(Look::Again)
             }
-            Place::Behind(_) if matches!(patience, Patience::None) => Ok(Look::Refused),
+            Place::Behind(_) if !patience.waits() => Ok(Look::Refused),
             Place::Behind(name) => {
                 let watched = watch_node(client, &path::join(&self.directory, name)).await?;
                 Ok(watched.map_or(Look::Again, Look::Wait))
@@ -150,14 +185,32 @@ impl Line {
 
 enum Outcome {
     Turn(Ticket),
+    /// Another contender is before a caller that does not wait.
+    Refused,
     TooLate,
     StartOver,
 }
 
 /// Leaves the line, and waits for it only for a moment: what takes longer is done in the background.
 pub(crate) async fn step_out(ticket: Ticket) {
-    // An error means that the client is over, and the node with it.
-    let _ = tokio::time::timeout(STEP_OUT, ticket.give_back()).await;
+    step_out_all(vec![ticket]).await;
+}
+
+/// Gives several nodes back at once, within one [`STEP_OUT`] for all of them.
+pub(crate) async fn step_out_all(tickets: Vec<Ticket>) {
+    let mut leaving = JoinSet::new();
+    for ticket in tickets {
+        // An error means that the client is over, and the node with it.
+        leaving.spawn(async move { drop(ticket.give_back().await) });
+    }
+    // What is left then is dropped with the set, and deleted in the background.
+    let _ = tokio::time::timeout(STEP_OUT, async { while leaving.join_next().await.is_some() {} }).await;
+}
+
+/// Waits for a release, but only for a moment: what takes longer is done in the background.
+pub(crate) async fn for_a_moment(release: impl Future<Output = Result<(), RecipeError>>) {
+    // An error means that the client is over, and the nodes with it.
+    let _ = tokio::time::timeout(STEP_OUT, release).await;
 }
 
 /// Watches a node until it changes or goes; `None` if it is gone already. By a read of its data: a question
@@ -167,10 +220,21 @@ pub(crate) async fn watch_node(client: &Client, path: &str) -> Result<Option<One
         persist(client, || client.get(path).compression(Compression::None).retry(Retry::Never).watched());
     match present(read.await) {
         Ok(found) => Ok(found.map(|(_, watcher)| watcher)),
-        Err(error) if error.code() == Some(ErrorCode::NoAuth) => {
-            let asked = persist(client, || client.exists(path).retry(Retry::Never).watched()).await?;
-            Ok(asked.0.map(|_| asked.1))
-        }
+        Err(error) if error.code() == Some(ErrorCode::NoAuth) => watch_unreadable(client, path).await,
         Err(error) => Err(error),
     }
+}
+
+/// Watches a node whose data may not be read. Servers that tell nothing of it without permission are asked for the list
+/// of its siblings.
+pub(crate) async fn watch_unreadable(client: &Client, path: &str) -> Result<Option<OneshotWatcher>, Error> {
+    match persist(client, || client.exists(path).retry(Retry::Never).watched()).await {
+        Ok((stat, watcher)) => return Ok(stat.map(|_| watcher)),
+        Err(error) if error.code() == Some(ErrorCode::NoAuth) => {}
+        Err(error) => return Err(error),
+    }
+    let directory = path::parent(path).unwrap_or("/");
+    let listed = persist(client, || client.children(directory).retry(Retry::Never).watched()).await;
+    let there = present(listed)?.filter(|(list, _)| list.names.iter().any(|name| name == path::name(path)));
+    Ok(there.map(|(_, watcher)| watcher))
 }

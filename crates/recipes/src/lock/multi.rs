@@ -11,10 +11,10 @@ use zebu_client::Transaction;
 use super::mutex::{Mutex, MutexGuard};
 use crate::error::RecipeError;
 use crate::hold::{Fenced, Held, LossReason};
-use crate::line::Patience;
+use crate::line::{Patience, for_a_moment};
 
-/// Waits for all of these locks. They are taken in the order of their paths, whatever the order of the list;
-/// if one cannot be had, those before it are given back.
+/// Waits for all of these locks. They are taken in the order of their paths on the server, whatever the order of
+/// the list and the namespaces of their clients; if one cannot be had, those before it are given back.
 ///
 /// ```
 /// # zebu_testing::with_server(async |server| {
@@ -48,20 +48,23 @@ pub async fn acquire_all_within(
 
 async fn acquire(locks: &[&Mutex], patience: Patience) -> Result<Option<MultiGuard>, RecipeError> {
     let mut sorted = locks.to_vec();
-    let key = |mutex: &Mutex| (mutex.line().client.root().to_owned(), mutex.path().to_owned());
+    // The path as the server has it: the same lock may be named through different namespaces.
+    let key = |mutex: &Mutex| format!("{}{}", mutex.line().client.root(), mutex.path());
     sorted.sort_by_key(|mutex| key(mutex));
     if let Some(pair) = sorted.windows(2).find(|pair| key(pair[0]) == key(pair[1])) {
-        let path = pair[0].path();
+        let path = key(pair[0]);
         return Err(RecipeError::Invalid(format!("{path} is in the list twice; it would wait for itself")));
     }
     let mut guards = MultiGuard { guards: Vec::with_capacity(sorted.len()) };
     for mutex in sorted {
         match mutex.acquire_by(patience).await {
             Ok(Some(guard)) => guards.guards.push(guard),
-            Ok(None) => return guards.release().await.map(|()| None),
+            Ok(None) => {
+                for_a_moment(guards.release()).await;
+                return Ok(None);
+            }
             Err(error) => {
-                // What could not be released in time is released in the background.
-                let _ = guards.release().await;
+                for_a_moment(guards.release()).await;
                 return Err(error);
             }
         }

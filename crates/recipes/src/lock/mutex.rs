@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex as StdMutex, MutexGuard as StdGuard, PoisonError, Wea
 use std::time::Duration;
 
 use bytes::Bytes;
-use zebu_client::{Client, Compression, Retry, path};
+use zebu_client::{Client, Compression, ErrorCode, Retry, path};
 
 use super::hold::Hold;
 use super::layout::LockLayout;
@@ -134,7 +134,7 @@ pub struct Contender {
     pub path: String,
     /// The number in the line.
     pub sequence: i32,
-    /// What it says about itself; see [`Mutex::identity`].
+    /// What it says about itself; see [`Mutex::identity`]. Empty if it may not be read.
     pub identity: Bytes,
 }
 
@@ -189,9 +189,10 @@ impl Mutex {
         }
     }
 
-    /// Takes the lock if nobody has it and nobody waits for it.
+    /// Takes the lock if nobody has it and nobody waits for it. Fails with
+    /// [`Unreachable`](RecipeError::Unreachable) if no server answers within the client's connection timeout.
     pub async fn try_acquire(&self) -> Result<Option<MutexGuard>, RecipeError> {
-        self.acquire_by(Patience::None).await
+        self.acquire_by(Patience::no_wait(&self.line.client)).await
     }
 
     /// Waits for the lock, but not for longer than this; `None` if it did not come.
@@ -265,9 +266,14 @@ pub(crate) async fn contenders(line: &Line) -> Result<Vec<Contender>, RecipeErro
     for one in numbered {
         let path = path::join(&line.directory, one.name);
         let read = persist(client, || client.get(&path).compression(Compression::None).retry(Retry::Never));
-        if let Some(node) = present(read.await)? {
-            contenders.push(Contender { path, sequence: one.sequence, identity: node.data });
-        }
+        let identity = match present(read.await) {
+            Ok(Some(node)) => node.data,
+            Ok(None) => continue,
+            // It stands in the line, whatever it says about itself.
+            Err(error) if error.code() == Some(ErrorCode::NoAuth) => Bytes::new(),
+            Err(error) => return Err(error.into()),
+        };
+        contenders.push(Contender { path, sequence: one.sequence, identity });
     }
     Ok(contenders)
 }

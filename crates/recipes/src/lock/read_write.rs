@@ -9,7 +9,7 @@ use super::hold::Hold;
 use super::layout::RwLockLayout;
 use super::mutex::{Contender, contenders};
 use super::revocation::{RevocationWord, Revoked, ask, revoke};
-use crate::connection::{Attempts, persist};
+use crate::connection::{Attempts, persist, plain_transaction};
 use crate::error::RecipeError;
 use crate::hold::{Fenced, Held, Holding, LossReason, Terms};
 use crate::line::{Broom, Kind, Line, Patience, Ticket};
@@ -94,9 +94,11 @@ impl RwLock {
         }
     }
 
-    /// Reads if no writer has the lock or waits for it.
+    /// Reads if no writer has the lock or waits for it. Fails with
+    /// [`Unreachable`](RecipeError::Unreachable) if no server answers within the client's connection timeout.
     pub async fn try_read(&self) -> Result<Option<ReadGuard>, RecipeError> {
-        Ok(self.acquire(Kind::Shared, Patience::None).await?.map(|hold| ReadGuard { hold }))
+        let patience = Patience::no_wait(&self.line.client);
+        Ok(self.acquire(Kind::Shared, patience).await?.map(|hold| ReadGuard { hold }))
     }
 
     /// Waits until no writer is before us, but not for longer than this.
@@ -113,9 +115,10 @@ impl RwLock {
         }
     }
 
-    /// Writes if nobody has the lock or waits for it.
+    /// Writes if nobody has the lock or waits for it. Fails with
+    /// [`Unreachable`](RecipeError::Unreachable) if no server answers within the client's connection timeout.
     pub async fn try_write(&self) -> Result<Option<WriteGuard>, RecipeError> {
-        let hold = self.acquire(Kind::Exclusive, Patience::None).await?;
+        let hold = self.acquire(Kind::Exclusive, Patience::no_wait(&self.line.client)).await?;
         Ok(hold.map(|hold| WriteGuard { line: self.line.clone(), hold }))
     }
 
@@ -263,7 +266,7 @@ async fn replace(
         if client.session().id != session {
             return Ok(Err(LossReason::SessionExpired));
         }
-        let mut transaction = client.transaction();
+        let mut transaction = plain_transaction(client);
         let spec = CreateSpec::new().mode(CreateMode::Ephemeral);
         let spec = if line.data.is_empty() { spec } else { spec.data(line.data.clone()) };
         // First the delete: if the session is a new one, this fails before anything is created.

@@ -13,7 +13,7 @@ use super::layout::{LockLayout, SemaphoreLayout};
 use crate::connection::{before, persist, present};
 use crate::error::RecipeError;
 use crate::hold::{Fenced, Held, Holding, Terms, is_leased, leased};
-use crate::line::{IdStyle, Kind, Line, Naming, Patience, Ticket, step_out};
+use crate::line::{IdStyle, Kind, Line, Naming, Patience, Ticket, step_out_all};
 
 /// The leases of Curator's layout.
 const CURATOR: Naming = Naming { style: IdStyle::Curator, exclusive: "lease-", shared: "" };
@@ -128,9 +128,11 @@ impl Semaphore {
         }
     }
 
-    /// Takes a permit if there is one and nobody waits.
+    /// Takes a permit if there is one and nobody waits. Fails with
+    /// [`Unreachable`](RecipeError::Unreachable) if no server answers within the client's connection timeout.
     pub async fn try_acquire(&self) -> Result<Option<Permit>, RecipeError> {
-        Ok(self.acquire_by(1, Patience::None).await?.and_then(|mut all| all.pop()))
+        let patience = Patience::no_wait(&self.guard.client);
+        Ok(self.acquire_by(1, patience).await?.and_then(|mut all| all.pop()))
     }
 
     /// Waits for a permit, but not for longer than this.
@@ -222,25 +224,25 @@ impl Semaphore {
         let check = self.checked.get_or_try_init(|| self.check_layout());
         match before(patience.deadline(), check).await {
             Some(checked) => drop(checked?),
-            None => return Ok(None),
+            None => return patience.expired(&self.path),
         }
         loop {
             let Some(guard) = self.guard.stand(Kind::Exclusive, patience).await? else { return Ok(None) };
             let mut leases = Vec::new();
             let outcome = before(patience.deadline(), self.fill(&guard, &mut leases, count, patience)).await;
             let outcome = outcome.unwrap_or(Ok(Filled::TooLate));
+            let mut leaving = vec![guard];
             if !matches!(outcome, Ok(Filled::All)) {
-                for lease in leases.drain(..) {
-                    step_out(lease).await;
-                }
+                leaving.append(&mut leases);
             }
-            step_out(guard).await;
+            step_out_all(leaving).await;
             match outcome? {
                 Filled::All => {
                     let hold = |lease| Permit { hold: Hold::begin(lease, self.guard.terms) };
                     return Ok(Some(leases.into_iter().map(hold).collect()));
                 }
-                Filled::TooLate => return Ok(None),
+                Filled::Refused => return Ok(None),
+                Filled::TooLate => return patience.expired(&self.path),
                 Filled::StartOver => {}
             }
         }
@@ -279,10 +281,10 @@ impl Semaphore {
                 leased(client, self.guard.terms).await?;
                 continue;
             }
-            match patience {
-                Patience::None => return Ok(Filled::TooLate),
-                Patience::Until(_) | Patience::Endless => drop(changed.await),
+            if !patience.waits() {
+                return Ok(Filled::Refused);
             }
+            changed.await;
         }
     }
 }
@@ -293,6 +295,8 @@ fn is_kazoo_lease(name: &str) -> bool {
 
 enum Filled {
     All,
+    /// There are too many leases for a caller that does not wait.
+    Refused,
     TooLate,
     /// The session or a node was lost.
     StartOver,

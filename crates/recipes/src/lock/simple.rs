@@ -6,10 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::runtime::Handle;
 use zebu_client::{
-    Client, CreateMode, CreateSpec, Error, ErrorCode, ErrorKind, Retry, SessionId, Stat, Version, path,
+    Client, Compression, CreateMode, CreateSpec, Error, ErrorCode, ErrorKind, Retry, SessionId, Stat,
+    Version, path,
 };
 
-use crate::connection::{Attempts, before, is_passing, persist, present};
+use crate::connection::{Attempts, before, is_passing, persist, plain_transaction, present};
 use crate::error::RecipeError;
 use crate::hold::{Fenced, FencingToken, Held, Holding, LossReason, Terms, Watched};
 use crate::line::Patience;
@@ -85,9 +86,10 @@ impl SimpleLock {
         }
     }
 
-    /// Takes the lock if nobody has it.
+    /// Takes the lock if nobody has it. Fails with [`Unreachable`](RecipeError::Unreachable) if no server answers
+    /// within the client's connection timeout.
     pub async fn try_acquire(&self) -> Result<Option<SimpleLockGuard>, RecipeError> {
-        self.acquire_by(Patience::None).await
+        self.acquire_by(Patience::no_wait(&self.client)).await
     }
 
     /// Waits for the lock, but not for longer than this.
@@ -97,7 +99,8 @@ impl SimpleLock {
 
     /// The identity of whoever holds the lock.
     pub async fn holder(&self) -> Result<Option<Bytes>, RecipeError> {
-        let read = persist(&self.client, || self.client.get(&self.path).retry(Retry::Never)).await;
+        let get = || self.client.get(&self.path).compression(Compression::None).retry(Retry::Never);
+        let read = persist(&self.client, get).await;
         Ok(present(read)?.map(|node| node.data))
     }
 
@@ -106,14 +109,14 @@ impl SimpleLock {
         loop {
             let claim = Claim::new(self);
             match before(deadline, claim.make(self)).await {
-                None => return Ok(None),
+                None => return patience.expired(&self.path),
                 Some(Err(error)) => return Err(error.into()),
                 Some(Ok(Made::Ours(stat))) => {
                     return Ok(Some(SimpleLockGuard::begin(claim, &stat, self.terms)));
                 }
                 Some(Ok(Made::NotOurs)) => claim.forget(),
             }
-            if matches!(patience, Patience::None) {
+            if !patience.waits() {
                 return Ok(None);
             }
             let watch =
@@ -127,7 +130,7 @@ impl SimpleLock {
             };
             match before(deadline, gone).await {
                 Some(result) => result?,
-                None => return Ok(None),
+                None => return patience.expired(&self.path),
             }
         }
     }
@@ -172,7 +175,7 @@ impl Claim {
         loop {
             let spec = || CreateSpec::new().mode(CreateMode::Ephemeral);
             let own = if lock.data.is_empty() { spec() } else { spec().data(lock.data.clone()) };
-            let mut transaction = client.transaction();
+            let mut transaction = plain_transaction(client);
             transaction.create(&self.path, own);
             transaction.create(&self.companion, spec());
             match transaction.retry(Retry::Never).await {
@@ -180,7 +183,7 @@ impl Claim {
                 Err(error) if error.code() == Some(ErrorCode::NodeExists) => return self.look().await,
                 Err(error) if error.code() == Some(ErrorCode::NoNode) => {
                     let parent = path::parent(&self.path).unwrap_or("/");
-                    client.ensure_path(parent).await?;
+                    persist(client, || client.ensure_path(parent)).await?;
                 }
                 Err(error) if is_passing(&error) => {
                     let unknown = error.is_ambiguous();
@@ -255,7 +258,7 @@ impl Errand {
     async fn run(&self) -> Result<(), Error> {
         let mut attempts = Attempts::default();
         while self.client.session().id == self.session {
-            let mut transaction = self.client.transaction();
+            let mut transaction = plain_transaction(&self.client);
             let companion = transaction.delete(&self.companion, Version::Any);
             transaction.delete(&self.path, Version::Any);
             match transaction.retry(Retry::Never).await {

@@ -57,7 +57,7 @@ impl GroupMember {
         let payload = payload.into();
         let own = path::join(path, id);
         let node = KeptNode::start_with(client, &own, payload.clone(), KeptAs::Ephemeral, IfTaken::default());
-        let cache = Cache::start(client, path, Reach::Children);
+        let cache = Cache::plain(client, path, Reach::Children);
         node.there().await?;
         cache.synced().await?;
         let payload = std::sync::Mutex::new(payload);

@@ -1,7 +1,5 @@
 //! The task behind a kept node: looks, makes, writes, and looks again whenever something has happened.
 
-use std::collections::BTreeSet;
-
 use bytes::Bytes;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -11,7 +9,7 @@ use zebu_client::{
 };
 
 use super::kept::{IfTaken, KeptAs};
-use crate::connection::{Attempts, persist, present};
+use crate::connection::{Attempts, persist, plain_transaction, present};
 use crate::error::RecipeError;
 
 /// What the node shall contain. The number rises with every wish.
@@ -42,8 +40,6 @@ pub(super) enum Phase {
 struct Mine {
     created: i64,
     written: u64,
-    /// All sessions that the keeper has had: their nodes are ours to replace.
-    sessions: BTreeSet<SessionId>,
     if_taken: IfTaken,
 }
 
@@ -52,9 +48,9 @@ enum Verdict {
     UpToDate,
     /// Ours, with other data.
     Write,
-    /// Of a session that is not the present one, and ours to replace.
+    /// Of another session, and to be replaced.
     Replace,
-    /// Somebody else's.
+    /// Of another session, or of a former one of ours, with which it goes.
     Leave,
 }
 
@@ -104,7 +100,7 @@ impl Keeper {
 
     async fn keep(&self) -> Result<(), RecipeError> {
         let mut wanted = self.wanted.clone();
-        let mut mine = Mine { created: 0, written: 0, sessions: BTreeSet::new(), if_taken: self.if_taken };
+        let mut mine = Mine { created: 0, written: 0, if_taken: self.if_taken };
         loop {
             wanted.mark_unchanged();
             let watcher = match self.settle(&mut mine).await? {
@@ -141,7 +137,6 @@ impl Keeper {
                 client.get(&self.path).compression(Compression::None).retry(Retry::Never).watched()
             });
             let found = present(read.await)?;
-            mine.sessions.insert(client.session().id);
             let Some((node, watcher)) = found else {
                 self.tell(Phase::Missing, mine.written);
                 self.make(mine, &wanted, &mut attempts).await?;
@@ -172,8 +167,7 @@ impl Keeper {
             let written = node.stat.czxid == mine.created && mine.written == wanted.number;
             return if written { Verdict::UpToDate } else { Verdict::Write };
         }
-        let former = self.kind == KeptAs::Ephemeral && mine.sessions.contains(&owner);
-        if former || mine.if_taken == IfTaken::Replace { Verdict::Replace } else { Verdict::Leave }
+        if mine.if_taken == IfTaken::Replace { Verdict::Replace } else { Verdict::Leave }
     }
 
     async fn make(
@@ -216,7 +210,7 @@ impl Keeper {
             KeptAs::Persistent => spec,
             KeptAs::Ttl(ttl) => spec.mode(CreateMode::PersistentWithTtl).ttl(ttl),
         };
-        let mut transaction = self.client.transaction();
+        let mut transaction = plain_transaction(&self.client);
         transaction.delete(&self.path, Version::Exactly(node.stat.version));
         transaction.create(&self.path, spec);
         transaction.retry(Retry::Never).await?;

@@ -57,9 +57,9 @@ pub enum IfTaken {
 /// ```
 ///
 /// **Connection lost.** Nothing happens to the node; changes follow when a server can be reached. **Session
-/// lost.** An ephemeral node is made again with the new session. If that of the former session is still to be
-/// seen, it is replaced in one transaction, so that the server does not take the new one away with the old
-/// session. **Deleted** by somebody: made again. **Changed** by somebody: left as it is, until
+/// lost.** An ephemeral node is made again with the new session, as soon as that of the former session has gone.
+/// A node of a former session is not deleted by hand: another session may have made one of the same name by then,
+/// and no condition of a transaction tells them apart. **Deleted** by somebody: made again. **Changed** by somebody: left as it is, until
 /// [`set`](KeptNode::set) or until it has to be made again. **Crash.** An ephemeral node goes when the session
 /// has timed out. **Dropped.** An ephemeral node is removed in the background; others stay.
 #[derive(Debug)]
@@ -139,6 +139,11 @@ impl KeptNode {
         // A panic of the task was reported by itself.
         let _ = (&mut self.task).await;
         self.failure().map_or(Ok(()), Err)
+    }
+
+    /// Ends the keeping when it is cancelled; a node that is not ephemeral stays.
+    pub(super) fn stopper(&self) -> CancellationToken {
+        self.stop.clone()
     }
 
     async fn until(&self, mut holds: impl FnMut(&Progress) -> bool) -> Result<(), RecipeError> {

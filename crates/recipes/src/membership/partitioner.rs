@@ -51,7 +51,7 @@ const SETTLE: Duration = Duration::from_secs(3);
 /// All members sort things and members in the same way, and the i-th of n takes every n-th thing from the i-th
 /// on. That is a plan; that nothing has two owners is what the locks are for: a member that is told of a change
 /// later than others keeps its things until it gives them back. All must be given the same things, and
-/// different identifiers.
+/// different identifiers: equal ones count as often as they are there, as with Kazoo, and claim the same things.
 ///
 /// **Connection lost.** Things are kept until the end of the lease, see [`Held`]. **Session lost.** The share is
 /// lost, [`Share::changed`] ends; the member joins again and [`assigned`](Partitioner::assigned) gives it another
@@ -78,7 +78,7 @@ impl Partitioner {
     ) -> Result<Partitioner, RecipeError> {
         let party = path::join(path, "party");
         let member = Party::new(client, &party).layout(PartyLayout::Shallow).join(identifier).await?;
-        let cache = Arc::new(Cache::start(client, &party, Reach::Children));
+        let cache = Arc::new(Cache::plain(client, &party, Reach::Children));
         cache.synced().await?;
         Ok(Partitioner {
             client: client.clone(),
@@ -118,7 +118,7 @@ impl Partitioner {
     }
 
     /// Waits until the same members, we among them, were seen for long enough.
-    async fn settled(&self) -> Result<BTreeSet<String>, RecipeError> {
+    async fn settled(&self) -> Result<Vec<String>, RecipeError> {
         let party = path::join(&self.path, "party");
         let (mut changes, mut since) = (self.cache.changes(), Instant::now());
         let mut members = identifiers(&self.cache, &party)?;
@@ -141,7 +141,7 @@ impl Partitioner {
     async fn take(
         &self,
         items: &[String],
-        members: &BTreeSet<String>,
+        members: &[String],
     ) -> Result<Option<Vec<MutexGuard>>, RecipeError> {
         let party = path::join(&self.path, "party");
         let mut guards = Vec::with_capacity(items.len());
@@ -162,25 +162,30 @@ impl Partitioner {
     }
 }
 
-/// What the i-th of n members takes: every n-th thing from the i-th on.
-fn share(items: &BTreeSet<String>, members: &BTreeSet<String>, identifier: &str) -> Vec<String> {
+/// What the i-th of n members takes: every n-th thing from the i-th on. Members are sorted; equal identifiers count
+/// as often as they are there, as with Kazoo.
+fn share(items: &BTreeSet<String>, members: &[String], identifier: &str) -> Vec<String> {
     let Some(position) = members.iter().position(|member| member == identifier) else { return Vec::new() };
     items.iter().skip(position).step_by(members.len()).cloned().collect()
 }
 
-fn identifiers(cache: &Cache, party: &str) -> Result<BTreeSet<String>, RecipeError> {
+/// The identifiers of all members, sorted.
+fn identifiers(cache: &Cache, party: &str) -> Result<Vec<String>, RecipeError> {
     let names = cache.children(party).iter().map(|node| path::name(&node.path).to_owned()).collect();
     let names = members_among(names, PartyLayout::Shallow).map_err(|child| {
         let directory = party.to_owned();
         RecipeError::LayoutConflict { directory, child }
     })?;
-    Ok(names.iter().filter_map(|name| shallow_identifier(name)).map(str::to_owned).collect())
+    let mut members: Vec<String> =
+        names.iter().filter_map(|name| shallow_identifier(name)).map(str::to_owned).collect();
+    members.sort();
+    Ok(members)
 }
 
 /// Waits until the members are not these any more.
-async fn other_members(cache: &Cache, party: &str, members: &BTreeSet<String>) {
+async fn other_members(cache: &Cache, party: &str, members: &[String]) {
     let mut changes: Changes = cache.changes();
-    while identifiers(cache, party).is_ok_and(|now| now == *members) {
+    while identifiers(cache, party).is_ok_and(|now| now == members) {
         if changes.next().await.is_none() {
             return;
         }
@@ -196,7 +201,7 @@ type Loss = Pin<Box<dyn Future<Output = LossReason> + Send>>;
 pub struct Share {
     items: Vec<String>,
     guards: Vec<MutexGuard>,
-    members: BTreeSet<String>,
+    members: Vec<String>,
     cache: Arc<Cache>,
     path: String,
 }
@@ -241,11 +246,21 @@ mod tests {
 
     #[test]
     fn shares_are_kazoos_and_cover_everything_once() {
-        let set = |list: &[&str]| list.iter().map(|one| (*one).to_owned()).collect::<BTreeSet<_>>();
-        let (items, members) = (set(&["a", "b", "c", "d", "e"]), set(&["y", "x"]));
+        let list = |list: &[&str]| list.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
+        let set = |names: &[&str]| list(names).into_iter().collect::<BTreeSet<_>>();
+        let (items, members) = (set(&["a", "b", "c", "d", "e"]), list(&["x", "y"]));
         assert_eq!(share(&items, &members, "x"), ["a", "c", "e"]);
         assert_eq!(share(&items, &members, "y"), ["b", "d"]);
         assert_eq!(share(&items, &members, "z"), [""; 0]);
         assert_eq!(share(&set(&["a"]), &members, "y"), [""; 0]);
+    }
+
+    #[test]
+    fn equal_identifiers_count_as_often_as_they_are_there() {
+        let items: BTreeSet<String> = ["a", "b", "c", "d", "e"].map(str::to_owned).into();
+        let members = ["x", "x", "y"].map(str::to_owned);
+        // Kazoo: sorted(items)[workers.index(identifier)::len(workers)].
+        assert_eq!(share(&items, &members, "x"), ["a", "d"]);
+        assert_eq!(share(&items, &members, "y"), ["c"]);
     }
 }

@@ -1,7 +1,7 @@
 //! The party: members that come and go, counted by whoever asks. Kazoo's layout.
 
 use bytes::Bytes;
-use zebu_client::{Client, Compression, Retry, path};
+use zebu_client::{Client, Compression, ErrorCode, Retry, path};
 
 use super::kept::{IfTaken, KeptAs, KeptNode};
 use crate::connection::{persist, present};
@@ -86,7 +86,7 @@ impl Party {
         Ok(PartyMember { node, identifier: identifier.to_owned() })
     }
 
-    /// The identifiers of all members, in no particular order.
+    /// The identifiers of all members, in no particular order. Those that may not be read are left out.
     pub async fn members(&self) -> Result<Vec<String>, RecipeError> {
         let client = &self.client;
         let mut members = Vec::new();
@@ -96,9 +96,15 @@ impl Party {
                 PartyLayout::Full => {
                     let path = path::join(&self.path, &name);
                     let read = || client.get(&path).compression(Compression::None).retry(Retry::Never);
-                    // One that has left meanwhile is none.
-                    let node = present(persist(client, read).await)?;
-                    members.extend(node.map(|node| String::from_utf8_lossy(&node.data).into_owned()));
+                    match present(persist(client, read).await) {
+                        Ok(Some(node)) => members.push(String::from_utf8_lossy(&node.data).into_owned()),
+                        // One that has left meanwhile is none.
+                        Ok(None) => {}
+                        Err(error) if error.code() == Some(ErrorCode::NoAuth) => {
+                            tracing::warn!(%path, %error, "left a member of a party out; it cannot be read");
+                        }
+                        Err(error) => return Err(error.into()),
+                    }
                 }
             }
         }

@@ -1,15 +1,14 @@
 //! One item that is being processed: locked by an ephemeral node, so that it comes back if we do not finish.
 
 use bytes::Bytes;
-use tokio::runtime::Handle;
-use zebu_client::{ErrorCode, Retry, SessionId, Stat, Version, path};
+use zebu_client::{ErrorCode, Retry, Version, path};
 
 use super::entry::Entry;
-use super::items::{PLAIN, Queue};
-use crate::connection::{Attempts, is_passing, persist, present};
+use super::items::Queue;
+use crate::connection::{Attempts, persist, plain_transaction};
 use crate::error::RecipeError;
 use crate::hold::{Held, Holding, LossReason, Terms, leased};
-use crate::line::Ticket;
+use crate::line::{self, Claim};
 use crate::lock::Hold;
 use crate::unique_id::UniqueId;
 
@@ -59,7 +58,7 @@ impl Delivery {
                 }
                 return Err(lost(LossReason::SessionExpired));
             }
-            let mut transaction = client.transaction();
+            let mut transaction = plain_transaction(client);
             transaction.delete(&lock, Version::Any);
             transaction.delete(&item, Version::Any);
             match transaction.retry(Retry::Never).await {
@@ -102,8 +101,14 @@ pub(super) enum Claimed {
 /// Tries to lock an item.
 pub(super) async fn claim(queue: &Queue, name: &str) -> Result<Claimed, RecipeError> {
     let lock = path::join(&queue.locks, name);
-    let Some(stat) = make_lock(queue, &lock).await? else { return Ok(Claimed::Taken) };
-    let ticket = Ticket::adopt_shared(&queue.client, lock, name.to_owned(), stat);
+    let id = Bytes::from(UniqueId::new().hex());
+    let ticket = loop {
+        match line::claim(&queue.client, &lock, &id).await? {
+            Claim::Ours(ticket) => break ticket,
+            Claim::Taken => return Ok(Claimed::Taken),
+            Claim::NoParent => queue.make_directory(&queue.locks).await?,
+        }
+    };
     leased(&queue.client, Terms::default()).await?;
     // It may have been finished between our look and our lock.
     match queue.read(name).await? {
@@ -116,74 +121,4 @@ pub(super) async fn claim(queue: &Queue, name: &str) -> Result<Claimed, RecipeEr
             Ok(Claimed::Taken)
         }
     }
-}
-
-/// Creates the lock; `None` if somebody else has it. If the caller goes away meanwhile, so does the lock.
-async fn make_lock(queue: &Queue, lock: &str) -> Result<Option<Stat>, RecipeError> {
-    let id = Bytes::from(UniqueId::new().hex());
-    let mut unfinished = Unfinished { queue, lock, id: &id, runtime: Handle::current(), fate: Fate::Remove };
-    let result = create_lock(queue, lock, &id).await;
-    unfinished.fate = Fate::Nothing;
-    result
-}
-
-/// The data tells our lock from that of others after a lost answer.
-async fn create_lock(queue: &Queue, lock: &str, id: &Bytes) -> Result<Option<Stat>, RecipeError> {
-    let client = &queue.client;
-    let mut attempts = Attempts::default();
-    loop {
-        let create = client.create(lock).ephemeral().data(id.clone()).compression(PLAIN);
-        let error = match create.retry(Retry::Never).await {
-            Ok(created) => return Ok(Some(created.stat)),
-            Err(error) => error,
-        };
-        match error.code() {
-            Some(ErrorCode::NodeExists) => {
-                let read = persist(client, || client.get(lock).compression(PLAIN).retry(Retry::Never)).await;
-                let Some(node) = present(read)? else { return Ok(None) };
-                let ours = node.data == id && SessionId(node.stat.ephemeral_owner) == client.session().id;
-                return Ok(ours.then_some(node.stat));
-            }
-            Some(ErrorCode::NoNode) => queue.make_directory(&queue.locks).await?,
-            _ if is_passing(&error) => attempts.after(client, error).await?,
-            _ => return Err(error.into()),
-        }
-    }
-}
-
-/// Removes a lock whose caller went away before it knew that it has it.
-struct Unfinished<'a> {
-    queue: &'a Queue,
-    lock: &'a str,
-    id: &'a Bytes,
-    runtime: Handle,
-    fate: Fate,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    Remove,
-    Nothing,
-}
-
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        if self.fate == Fate::Nothing {
-            return;
-        }
-        let (client, lock, id) = (self.queue.client.clone(), self.lock.to_owned(), self.id.clone());
-        self.runtime.spawn(async move {
-            let read = persist(&client, || client.get(&lock).compression(PLAIN).retry(Retry::Never)).await;
-            if let Ok(node) = read
-                && node.data == id
-            {
-                // Adopted and dropped: deleted in the background if the session is still the same.
-                drop(Ticket::adopt_shared(&client, lock.clone(), id_text(&id), node.stat));
-            }
-        });
-    }
-}
-
-fn id_text(id: &Bytes) -> String {
-    String::from_utf8_lossy(id).into_owned()
 }

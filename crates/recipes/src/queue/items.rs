@@ -72,18 +72,19 @@ pub struct Queue {
 impl Queue {
     /// A queue in this directory, which is made when needed. Nothing is sent yet.
     pub fn new(client: &Client, path: &str, order: QueueOrder) -> Queue {
-        Queue {
-            client: client.clone(),
-            path: path.to_owned(),
-            locks: format!("{path}-locks"),
-            order,
-            limit: None,
-            once: Arc::new(Once::new(client, path)),
-        }
+        let (items, locks) = order.places(path);
+        let once = Arc::new(Once::beside(client, path));
+        Queue { client: client.clone(), path: items, locks, order, limit: None, once }
     }
 
-    /// Where the locks of leased items are: Curator's `lockPath`, or `taken` beside the `entries` of Kazoo's
-    /// `LockingQueue`. `<path>-locks` unless told otherwise.
+    /// Keeps the writers' own nodes below this directory, as `writer-<32 digits>`, instead of beside the queue.
+    pub fn writers_at(mut self, directory: &str) -> Queue {
+        self.once = Arc::new(Once::below(&self.client, directory));
+        self
+    }
+
+    /// Where the locks of leased items are: Curator's `lockPath`. `<path>-locks` unless told otherwise, and
+    /// `<path>/taken` with [`QueueOrder::KazooLocking`].
     pub fn locks_at(mut self, path: &str) -> Queue {
         self.locks = path.to_owned();
         self
@@ -123,7 +124,7 @@ impl Queue {
         let mut removed = 0;
         for (_, name) in self.list().await?.0 {
             if self.order.id(&name).is_some_and(|id| format!("queue-|{id}|") == wanted)
-                && self.take(&[name]).await?
+                && self.take(&[name], Patience::Endless).await? == Taken::All
             {
                 removed += 1;
             }
@@ -152,12 +153,16 @@ impl Queue {
         }
     }
 
-    /// Takes an item if there is one.
+    /// Takes an item if there is one. Fails with [`Unreachable`](RecipeError::Unreachable) if no server answers
+    /// within the client's connection timeout, and with [`Unknown`](RecipeError::Unknown) if an item may have been
+    /// taken by then.
     pub async fn try_pop(&self) -> Result<Option<Entry>, RecipeError> {
-        Ok(self.pop_by(1, Patience::None).await?.and_then(|mut entries| entries.pop()))
+        let patience = Patience::no_wait(&self.client);
+        Ok(self.pop_by(1, patience).await?.and_then(|mut entries| entries.pop()))
     }
 
-    /// Waits for an item, but not for longer than this.
+    /// Waits for an item, but not for longer than this. Fails with [`Unknown`](RecipeError::Unknown) if an item may
+    /// have been taken by then and the server has not answered.
     pub async fn pop_within(&self, patience: Duration) -> Result<Option<Entry>, RecipeError> {
         Ok(self.pop_by(1, Patience::of(patience)).await?.and_then(|mut entries| entries.pop()))
     }
@@ -209,9 +214,10 @@ impl Queue {
         self.lease_by(Patience::of(patience)).await
     }
 
-    /// Locks an item if there is one that nobody else has.
+    /// Locks an item if there is one that nobody else has. Fails with [`Unreachable`](RecipeError::Unreachable) if
+    /// no server answers within the client's connection timeout.
     pub async fn try_lease(&self) -> Result<Option<Delivery>, RecipeError> {
-        self.lease_by(Patience::None).await
+        self.lease_by(Patience::no_wait(&self.client)).await
     }
 
     pub(super) fn spec(&self, item: &Bytes) -> Result<CreateSpec, RecipeError> {
@@ -233,9 +239,11 @@ impl Queue {
             });
             match outcome.await? {
                 Outcome::Done => return Ok(()),
-                Outcome::Refused(ErrorCode::NoNode) => self.make_directory(&self.path).await?,
-                Outcome::Refused(code) => return Err(self.refused(code)),
-                Outcome::Unknown => return Err(self.unknown("a push")),
+                Outcome::Refused(error) if error.code() == Some(ErrorCode::NoNode) => {
+                    self.make_directory(&self.path).await?;
+                }
+                Outcome::Refused(error) => return Err(error.into()),
+                Outcome::Unknown | Outcome::NotSent => return Err(self.unknown("a push")),
             }
         }
     }
@@ -253,10 +261,6 @@ impl Queue {
 
     pub(super) async fn make_directory(&self, path: &str) -> Result<(), Error> {
         persist(&self.client, || self.client.ensure_path(path)).await
-    }
-
-    pub(super) fn refused(&self, code: ErrorCode) -> RecipeError {
-        RecipeError::Invalid(format!("the server refused a change of the queue {}: {code}", self.path))
     }
 
     pub(super) fn unknown(&self, what: &'static str) -> RecipeError {
@@ -299,22 +303,38 @@ impl Queue {
 
     async fn pop_by(&self, count: usize, patience: Patience) -> Result<Option<Vec<Entry>>, RecipeError> {
         loop {
-            let Some(due) = before(patience.deadline(), self.due()).await else { return Ok(None) };
-            let due = due?;
+            let Some(looked) = before(patience.deadline(), self.takeable()).await else {
+                return patience.expired(&self.path);
+            };
+            let (due, locks) = looked?;
             if due.names.len() >= count {
-                if let Some(entries) = self.take_first(&due.names, count).await? {
-                    return Ok(Some(entries));
+                let first = before(patience.deadline(), self.read_first(&due.names, count)).await;
+                let Some(first) = first else { return patience.expired(&self.path) };
+                let Some(entries) = first? else { continue };
+                let names: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
+                match self.take(&names, patience).await? {
+                    Taken::All => return Ok(Some(entries)),
+                    Taken::None => continue,
+                    Taken::NotSent => return patience.expired(&self.path),
                 }
-                continue;
             }
-            if matches!(patience, Patience::None) || before(patience.deadline(), due.wait()).await.is_none() {
+            if !patience.waits() || before(patience.deadline(), due.wait_with(locks)).await.is_none() {
                 return Ok(None);
             }
         }
     }
 
-    /// Takes so many of these items, the first that are still there; `None` if there are not enough left.
-    async fn take_first(&self, names: &[String], count: usize) -> Result<Option<Vec<Entry>>, RecipeError> {
+    /// The items that can be taken for good now, and what tells that a lock has come or gone, if locks matter.
+    async fn takeable(&self) -> Result<(Due, Option<OneshotWatcher>), RecipeError> {
+        if self.order.respects_locks() {
+            let (due, locks) = self.unlocked().await?;
+            return Ok((due, Some(locks)));
+        }
+        Ok((self.due().await?, None))
+    }
+
+    /// The first of these items that are still there; `None` if there are not enough left.
+    async fn read_first(&self, names: &[String], count: usize) -> Result<Option<Vec<Entry>>, RecipeError> {
         let mut entries = Vec::new();
         for name in names {
             if entries.len() == count {
@@ -324,17 +344,13 @@ impl Queue {
                 entries.push(entry);
             }
         }
-        if entries.len() < count {
-            return Ok(None);
-        }
-        let taken: Vec<String> = entries.iter().map(|entry| entry.name.clone()).collect();
-        Ok(self.take(&taken).await?.then_some(entries))
+        Ok((entries.len() == count).then_some(entries))
     }
 
     pub(super) async fn read(&self, name: &str) -> Result<Option<Entry>, RecipeError> {
         let path = path::join(&self.path, name);
-        let read = persist(&self.client, || self.client.get(&path).retry(Retry::Never)).await;
-        let Some(node) = present(read)? else { return Ok(None) };
+        let get = || self.client.get(&path).compression(Compression::None).retry(Retry::Never);
+        let Some(node) = present(persist(&self.client, get).await)? else { return Ok(None) };
         let parts = match self.order.form() {
             Form::Plain => vec![node.data],
             Form::Framed => parts(node.data)
@@ -343,41 +359,48 @@ impl Queue {
         Ok(Some(Entry { name: name.to_owned(), parts }))
     }
 
-    /// Deletes items, all or none; `false` if one of them is gone.
-    async fn take(&self, names: &[String]) -> Result<bool, RecipeError> {
-        let outcome = self.once.carry_out(|transaction| {
+    /// Deletes items, all or none.
+    async fn take(&self, names: &[String], patience: Patience) -> Result<Taken, RecipeError> {
+        let outcome = self.once.carry_out_by(patience.deadline(), |transaction| {
             for name in names {
+                if self.order.respects_locks() {
+                    // Fails if another consumer has the lock.
+                    let lock = path::join(&self.locks, name);
+                    transaction.create(&lock, CreateSpec::new());
+                    transaction.delete(&lock, Version::Any);
+                }
                 transaction.delete(&path::join(&self.path, name), Version::Any);
             }
         });
         match outcome.await? {
-            Outcome::Done => Ok(true),
-            Outcome::Refused(ErrorCode::NoNode) => Ok(false),
-            Outcome::Refused(code) => Err(self.refused(code)),
+            Outcome::Done => Ok(Taken::All),
+            Outcome::Refused(error)
+                if matches!(error.code(), Some(ErrorCode::NoNode | ErrorCode::NodeExists)) =>
+            {
+                Ok(Taken::None)
+            }
+            Outcome::Refused(error) => Err(error.into()),
             Outcome::Unknown => Err(self.unknown("a pop")),
+            Outcome::NotSent => Ok(Taken::NotSent),
         }
     }
 
     async fn lease_by(&self, patience: Patience) -> Result<Option<Delivery>, RecipeError> {
         let deadline = patience.deadline();
         loop {
-            let Some(looked) = before(deadline, self.unlocked()).await else { return Ok(None) };
+            let Some(looked) = before(deadline, self.unlocked()).await else {
+                return patience.expired(&self.path);
+            };
             let (due, locks) = looked?;
             for name in &due.names {
                 match before(deadline, claim(self, name)).await {
-                    None => return Ok(None),
+                    None => return patience.expired(&self.path),
                     Some(Err(error)) => return Err(error),
                     Some(Ok(Claimed::Ours(delivery))) => return Ok(Some(*delivery)),
                     Some(Ok(Claimed::Taken)) => {}
                 }
             }
-            let changed = async {
-                tokio::select! {
-                    () = due.wait() => {}
-                    _ = locks => {}
-                }
-            };
-            if matches!(patience, Patience::None) || before(deadline, changed).await.is_none() {
+            if !patience.waits() || before(deadline, due.wait_with(Some(locks))).await.is_none() {
                 return Ok(None);
             }
         }
@@ -414,7 +437,23 @@ impl Due {
             None => drop(self.changed.await),
         }
     }
+
+    /// The same, or until this watch on the locks reports something.
+    async fn wait_with(self, locks: Option<OneshotWatcher>) {
+        let Some(locks) = locks else { return self.wait().await };
+        tokio::select! {
+            () = self.wait() => {}
+            _ = locks => {}
+        }
+    }
 }
 
-/// How the own nodes of deliveries are written.
-pub(super) const PLAIN: Compression = Compression::None;
+/// What came of an attempt to take items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    All,
+    /// One of them is gone or locked.
+    None,
+    /// The deadline passed before anything was sent.
+    NotSent,
+}

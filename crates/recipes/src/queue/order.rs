@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use zebu_client::path;
+
 use crate::error::RecipeError;
 
 /// The order of a queue, its layout, and with whom it is shared. Everybody must use the same.
@@ -21,8 +23,11 @@ pub enum QueueOrder {
     /// `DistributedDelayQueue`. Needs clocks that agree.
     Delay,
     /// The smallest priority from 0 to 999 first; `entry-<3 digits>-<number>` with bytes as they are: Kazoo's
-    /// `Queue` (and `LockingQueue`, if the path is that of its `entries`).
+    /// `Queue`.
     Kazoo,
+    /// The same names below `entries`, with locks below `taken`: Kazoo's `LockingQueue`. Items that another
+    /// consumer has locked are not taken by [`pop`](super::Queue::pop) either.
+    KazooLocking,
 }
 
 /// What a name says: when it may leave, what comes before what, and the counter.
@@ -43,9 +48,27 @@ pub(super) enum Form {
 impl QueueOrder {
     pub(super) const fn form(self) -> Form {
         match self {
-            QueueOrder::Simple | QueueOrder::Kazoo => Form::Plain,
+            QueueOrder::Simple | QueueOrder::Kazoo | QueueOrder::KazooLocking => Form::Plain,
             QueueOrder::Fifo | QueueOrder::Ids | QueueOrder::Priority | QueueOrder::Delay => Form::Framed,
         }
+    }
+
+    /// Where the items of a queue at this path are, and where their locks are unless told otherwise.
+    pub(super) fn places(self, path: &str) -> (String, String) {
+        match self {
+            QueueOrder::KazooLocking => (path::join(path, "entries"), path::join(path, "taken")),
+            QueueOrder::Simple
+            | QueueOrder::Fifo
+            | QueueOrder::Ids
+            | QueueOrder::Priority
+            | QueueOrder::Delay
+            | QueueOrder::Kazoo => (path.to_owned(), format!("{path}-locks")),
+        }
+    }
+
+    /// Whether items that are locked stay where they are when others are taken for good.
+    pub(super) const fn respects_locks(self) -> bool {
+        matches!(self, QueueOrder::KazooLocking)
     }
 
     /// The name of an item without options, up to the counter.
@@ -53,7 +76,7 @@ impl QueueOrder {
         match self {
             QueueOrder::Simple => Ok("qn-".to_owned()),
             QueueOrder::Fifo => Ok("queue-".to_owned()),
-            QueueOrder::Kazoo => self.priority_name(100),
+            QueueOrder::Kazoo | QueueOrder::KazooLocking => self.priority_name(100),
             QueueOrder::Priority => self.priority_name(0),
             QueueOrder::Delay => self.due_name(SystemTime::now()),
             QueueOrder::Ids => Err(invalid("a queue with ids needs an id for every item")),
@@ -73,8 +96,12 @@ impl QueueOrder {
             QueueOrder::Priority => {
                 Ok(format!("queue-{}{:08X}", if priority >= 0 { '1' } else { '0' }, priority))
             }
-            QueueOrder::Kazoo if (0..1000).contains(&priority) => Ok(format!("entry-{priority:03}-")),
-            QueueOrder::Kazoo => Err(invalid("a priority of Kazoo's lies between 0 and 999")),
+            QueueOrder::Kazoo | QueueOrder::KazooLocking if (0..1000).contains(&priority) => {
+                Ok(format!("entry-{priority:03}-"))
+            }
+            QueueOrder::Kazoo | QueueOrder::KazooLocking => {
+                Err(invalid("a priority of Kazoo's lies between 0 and 999"))
+            }
             _ => Err(invalid("only a priority queue has priorities")),
         }
     }
@@ -102,7 +129,7 @@ impl QueueOrder {
                 let (due, counter) = name.strip_prefix("queue-|")?.split_once('|')?;
                 (i64::from_str_radix(due, 16).ok()?, counter)
             }
-            QueueOrder::Kazoo => {
+            QueueOrder::Kazoo | QueueOrder::KazooLocking => {
                 let (priority, counter) = name.strip_prefix("entry-")?.split_once('-')?;
                 (priority.parse().ok()?, counter)
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zebu_client::{Client, Retry};
+use zebu_client::{Client, Compression, Retry};
 
 use super::writer::{Basis, Writer, Written};
 use crate::connection::{persist, present};
@@ -72,6 +72,24 @@ impl AtomicValue {
         AtomicValue { client: client.clone(), path: path.to_owned(), writer, lock: None, attempts: ATTEMPTS }
     }
 
+    /// Keeps the writers' own nodes below this directory, as `writer-<32 digits>`, instead of beside the value.
+    /// Handles with different directories work together.
+    ///
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// use zebu_recipes::AtomicValue;
+    ///
+    /// let state = AtomicValue::new(&client, "/state").writers_at("/writers");
+    /// state.set("x").await?;
+    /// assert_eq!(client.children("/writers").await?.names.len(), 1);
+    /// # Ok(()) });
+    /// ```
+    pub fn writers_at(mut self, directory: &str) -> AtomicValue {
+        self.writer = Arc::new(Writer::below(&self.client, &self.path, directory));
+        self
+    }
+
     /// Takes this lock when a number of optimistic attempts have met conflicts, so that those who use it do
     /// not disturb each other any more.
     pub fn promote_to(mut self, lock: Mutex) -> AtomicValue {
@@ -117,8 +135,8 @@ impl AtomicValue {
     }
 
     async fn read(&self) -> Result<(Basis, Bytes), RecipeError> {
-        let read = persist(&self.client, || self.client.get(&self.path).retry(Retry::Never)).await;
-        Ok(match present(read)? {
+        let get = || self.client.get(&self.path).compression(Compression::None).retry(Retry::Never);
+        Ok(match present(persist(&self.client, get).await)? {
             Some(node) => (Basis::Version(node.stat.version), node.data),
             None => (Basis::Absent, Bytes::new()),
         })
@@ -157,7 +175,7 @@ impl AtomicValue {
             let Some(after) = change(&before)? else { return Ok(Some(Contended::Unwanted)) };
             match self.writer.write(basis, &after).await? {
                 Written::Yes => return Ok(Some(Contended::Done(Updated { before, after }))),
-                Written::Conflict => {}
+                Written::Conflict | Written::NotSent => {}
             }
         }
         Ok(None)
@@ -220,6 +238,12 @@ impl AtomicLong {
     /// A number in this node; zero if there is none. Nothing is sent yet.
     pub fn new(client: &Client, path: &str) -> AtomicLong {
         AtomicLong { value: AtomicValue::new(client, path) }
+    }
+
+    /// See [`AtomicValue::writers_at`].
+    pub fn writers_at(mut self, directory: &str) -> AtomicLong {
+        self.value = self.value.writers_at(directory);
+        self
     }
 
     /// See [`AtomicValue::promote_to`].

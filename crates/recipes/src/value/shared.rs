@@ -5,11 +5,12 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use zebu_client::{Client, ErrorCode, NodeData, OneshotWatcher, Parents, Retry};
+use zebu_client::{Client, Compression, ErrorCode, NodeData, OneshotWatcher, Parents, Retry};
 
 use super::writer::{Basis, Writer, Written};
 use crate::connection::{persist, present};
 use crate::error::RecipeError;
+use crate::line::Patience;
 
 /// A value with what tells it from all others of its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub struct Versioned<T> {
 ///
 /// ```text
 /// /setting                                       persistent: the value
-/// /setting-writer-53345f9894234e0ca7b59f819e3e…  ephemeral, after the first try_set of a handle
+/// /setting-writer-53345f9894234e0ca7b59f819e3e…  ephemeral, after the first write of a handle
 /// ```
 ///
 /// ```
@@ -48,8 +49,8 @@ pub struct Versioned<T> {
 /// never missed. Values that were replaced meanwhile are. **Session lost.** The same. **Crash.** The node is
 /// persistent. **Deleted.** The last value stays until the node is created again.
 ///
-/// [`try_set`](SharedValue::try_set) is carried out exactly once, as [`AtomicValue`](super::AtomicValue)
-/// describes.
+/// [`set`](SharedValue::set) and [`try_set`](SharedValue::try_set) are carried out exactly once, as
+/// [`AtomicValue`](super::AtomicValue) describes.
 #[derive(Debug)]
 pub struct SharedValue {
     client: Client,
@@ -72,8 +73,14 @@ impl SharedValue {
             if let Some(found) = read(client, path).await? {
                 break found;
             }
-            let create =
-                || client.create(path).data(seed.clone()).parents(Parents::Containers).retry(Retry::Never);
+            let create = || {
+                client
+                    .create(path)
+                    .data(seed.clone())
+                    .compression(Compression::None)
+                    .parents(Parents::Containers)
+                    .retry(Retry::Never)
+            };
             match persist(client, create).await {
                 Ok(_) => {}
                 Err(error) if error.code() == Some(ErrorCode::NodeExists) => {}
@@ -117,26 +124,52 @@ impl SharedValue {
 
     /// Reads the value from a server now, instead of waiting for its news.
     pub async fn fetch(&self) -> Result<Versioned<Bytes>, RecipeError> {
-        let read = || self.client.get(&self.path).retry(Retry::Never);
+        let read = || self.client.get(&self.path).compression(Compression::None).retry(Retry::Never);
         Ok(versioned(persist(&self.client, read).await?))
     }
 
-    /// Writes the value, whatever is there.
+    /// Writes the value, whatever is there, exactly once: a value that another client has written since is not
+    /// overwritten by a repetition. Fails with [`Unknown`](RecipeError::Unknown) if the session ended together with
+    /// the answer and the value does not tell either.
     pub async fn set(&self, value: impl Into<Bytes>) -> Result<(), RecipeError> {
-        let value = value.into();
-        let set = || self.client.set(&self.path, value.clone()).retry(Retry::Never);
-        persist(&self.client, set).await?;
-        Ok(())
+        self.writer.write(Basis::Any, &value.into()).await.map(drop)
     }
 
-    /// Writes the value if the present one is `previous`; `false` if somebody was faster.
+    /// Keeps the writers' own nodes below this directory; see
+    /// [`AtomicValue::writers_at`](super::AtomicValue::writers_at).
+    pub fn writers_at(mut self, directory: &str) -> SharedValue {
+        self.keep_writers_at(directory);
+        self
+    }
+
+    pub(crate) fn keep_writers_at(&mut self, directory: &str) {
+        self.writer = Writer::below(&self.client, &self.path, directory);
+    }
+
+    /// [`try_set`](SharedValue::try_set) for callers that wait for a server.
+    pub(crate) async fn set_if(
+        &self,
+        previous: &Versioned<Bytes>,
+        value: Bytes,
+    ) -> Result<bool, RecipeError> {
+        let written = self.writer.write(Basis::Version(previous.version), &value).await?;
+        Ok(written == Written::Yes)
+    }
+
+    /// Writes the value if the present one is `previous`; `false` if another client was faster. Fails with
+    /// [`Unreachable`](RecipeError::Unreachable) if no server answers within the client's connection timeout.
     pub async fn try_set(
         &self,
         previous: &Versioned<Bytes>,
         value: impl Into<Bytes>,
     ) -> Result<bool, RecipeError> {
-        let written = self.writer.write(Basis::Version(previous.version), &value.into()).await?;
-        Ok(matches!(written, Written::Yes))
+        let patience = Patience::no_wait(&self.client);
+        let basis = Basis::Version(previous.version);
+        match self.writer.write_by(patience.deadline(), basis, &value.into()).await? {
+            Written::Yes => Ok(true),
+            Written::Conflict => Ok(false),
+            Written::NotSent => patience.expired(&self.path).map(|_: Option<()>| false),
+        }
     }
 }
 
@@ -184,7 +217,8 @@ impl Follower {
 }
 
 async fn read(client: &Client, path: &str) -> Result<Option<(NodeData, OneshotWatcher)>, RecipeError> {
-    let read = persist(client, || client.get(path).retry(Retry::Never).watched()).await;
+    let get = || client.get(path).compression(Compression::None).retry(Retry::Never).watched();
+    let read = persist(client, get).await;
     Ok(present(read)?)
 }
 
@@ -241,7 +275,14 @@ impl SharedCount {
         }
     }
 
-    /// Writes the number, whatever is there.
+    /// Keeps the writers' own nodes below this directory; see
+    /// [`AtomicValue::writers_at`](super::AtomicValue::writers_at).
+    pub fn writers_at(mut self, directory: &str) -> SharedCount {
+        self.value = self.value.writers_at(directory);
+        self
+    }
+
+    /// Writes the number, whatever is there; see [`SharedValue::set`].
     pub async fn set(&self, number: i32) -> Result<(), RecipeError> {
         self.value.set(number.to_be_bytes().to_vec()).await
     }

@@ -41,6 +41,12 @@ impl UniqueIds {
         UniqueIds { counter: AtomicLong::new(client, path), block, rest: Arc::new(TokioMutex::new(0..0)) }
     }
 
+    /// See [`AtomicValue::writers_at`](super::AtomicValue::writers_at).
+    pub fn writers_at(mut self, directory: &str) -> UniqueIds {
+        self.counter = self.counter.writers_at(directory);
+        self
+    }
+
     /// The next number.
     pub async fn next(&self) -> Result<i64, RecipeError> {
         let mut rest = self.rest.lock().await;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zebu_client::Client;
+use zebu_client::{Client, CreateSpec, Version};
 use zebu_recipes::{Barrier, DoubleBarrier, Held, LossReason};
 
-use crate::fault::Fault;
-use crate::rig::{BREAKS, Rig, at_every_step, children, client, server, soon};
+use crate::fault::{Fault, Plan};
+use crate::rig::{BREAKS, PATIENCE, Rig, at_every_step, children, client, faulty_client, server, soon};
 
 fn members(count: u32) -> NonZeroU32 {
     NonZeroU32::new(count).expect("not zero")
@@ -198,4 +198,72 @@ async fn a_member_that_dies_is_not_waited_for() {
     let left = tokio::join!(left.leave(), right.leave());
     left.0.and(left.1).expect("left");
     assert_eq!(children(&two, "/round").await.len(), 0);
+}
+
+/// All that a member of Kazoo does in a round, faster than the other member looks.
+async fn pass_as_kazoo_does(kazoo: &Client, path: &str) {
+    let own = format!("{path}/ffffffffffffffffffffffffffffffff");
+    let ready = format!("{path}/ready");
+    let mut transaction = kazoo.transaction();
+    transaction.create(&own, CreateSpec::new());
+    transaction.create(&ready, CreateSpec::new());
+    transaction.delete(&ready, Version::Any);
+    transaction.delete(&own, Version::Any);
+    transaction.await.expect("passed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_member_passes_although_kazoo_has_removed_the_flag_again() {
+    let server = server().await;
+    let (one, kazoo) = (client(&server).await, client(&server).await);
+    let barrier = DoubleBarrier::new(&one, "/round", members(2));
+    let entering = tokio::spawn(async move { barrier.enter().await });
+    soon(async {
+        // It is a member and watches the flag.
+        loop {
+            let watched = zebu_testing::four_letter::ask(server.address(), "wchp", PATIENCE);
+            if watched.expect("an answer").contains("/round/ready") {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+    pass_as_kazoo_does(&kazoo, "/round").await;
+    let entered = soon(entering).await.expect("no panic").expect("entered");
+    soon(entered.leave()).await.expect("left");
+    assert_eq!(children(&kazoo, "/round").await.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_has_seen_all_passes_although_kazoo_is_gone_before_it_says_so() {
+    let server = server().await;
+    let plan = Plan::new(Fault::HoldTransaction);
+    let (slow, kazoo) = (faulty_client(&server, &plan).await, client(&server).await);
+    kazoo.ensure_path("/round").await.expect("created");
+    let own = "/round/ffffffffffffffffffffffffffffffff";
+    kazoo.create(own).ephemeral().await.expect("created");
+    // The second transaction makes the flag; the first one made the member.
+    plan.arm(2);
+    let barrier = DoubleBarrier::new(&slow, "/round", members(2));
+    let entering = tokio::spawn(async move { barrier.enter().await });
+    soon(plan.fires()).await;
+    kazoo.create("/round/ready").await.expect("created");
+    plan.go_on();
+    kazoo.delete("/round/ready").await.expect("deleted");
+    kazoo.delete(own).await.expect("deleted");
+    let entered = soon(entering).await.expect("no panic").expect("entered");
+    soon(entered.leave()).await.expect("left");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leaving_within_a_time_does_not_wait_for_a_server() {
+    let server = server().await;
+    let one = client(&server).await;
+    let barrier = DoubleBarrier::new(&one, "/round", members(2));
+    let (left, right) = tokio::join!(barrier.enter(), barrier.enter());
+    let (left, _right) = (left.expect("entered"), right.expect("entered"));
+    server.kill().await.expect("killed");
+    // PATIENCE of the test is the bound: without a server it would wait for ever.
+    assert!(!soon(left.leave_within(Duration::from_millis(20))).await.expect("an answer"));
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use zebu_client::Client;
+use zebu_client::{Acl, Client, Compression, ErrorCode, Parents, Permissions, Retry, digest_id};
 use zebu_recipes::{Cache, CacheWatching, CachedNode, Change, Changes, Config, Reach, RecipeError};
 
 use crate::rig::{client, server, soon};
@@ -271,4 +271,88 @@ async fn a_configuration_keeps_the_last_good_value() {
     two.set("/c/settings", r#"{"workers":3}"#).await.expect("set");
     soon(readings.wait_for(|reading| reading.value.value.workers == 3)).await.expect("followed");
     assert!(config.current().problem.is_none() && config.failure().is_none());
+}
+
+/// Nodes of one who lets nobody else read one of them.
+async fn with_a_secret(owner: &Client) {
+    owner.create("/dir/a").data("1").parents(Parents::Persistent).await.expect("created");
+    owner.create("/dir/z").data("1").await.expect("created");
+    owner.add_auth("digest", "user:secret").await.expect("authenticated");
+    let acl = [Acl::new(Permissions::ALL, "digest", digest_id("user", "secret"))];
+    owner.create("/dir/secret").data("x").acl(acl.clone()).await.expect("created");
+    owner.create("/dir/secret/below").data("x").acl(acl).await.expect("created");
+}
+
+fn paths(cache: &Cache) -> Vec<String> {
+    cache.snapshot().iter().map(|node| node.path.clone()).collect()
+}
+
+async fn until_paths(cache: &Cache, wanted: &[&str]) {
+    soon(async {
+        while paths(cache) != wanted {
+            assert!(cache.failure().is_none(), "{:?}", cache.failure());
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_may_not_be_read_are_left_out_and_the_others_are_followed() {
+    for watching in [CacheWatching::Persistent, CacheWatching::PerNode] {
+        for reach in [Reach::Children, Reach::Tree] {
+            let server = server().await;
+            let (one, owner) = (client(&server).await, client(&server).await);
+            with_a_secret(&owner).await;
+            let cache = Cache::start_with(&one, "/dir", reach, watching);
+            soon(cache.synced()).await.expect("complete");
+            assert_eq!(paths(&cache), ["/dir", "/dir/a", "/dir/z"]);
+            assert_eq!(cache.unreadable(), ["/dir/secret"]);
+            owner.create("/dir/b").await.expect("created");
+            until_paths(&cache, &["/dir", "/dir/a", "/dir/b", "/dir/z"]).await;
+            // Also after a reconnect, when everything is read again.
+            server.kill().await.expect("killed");
+            server.restart().await.expect("started again");
+            let connected = async |client: &Client| client.ready().await.map(drop).expect("connected");
+            soon(async { tokio::join!(connected(&one), connected(&owner)) }).await;
+            owner.create("/dir/c").retry(Retry::default()).await.expect("created");
+            until_paths(&cache, &["/dir", "/dir/a", "/dir/b", "/dir/c", "/dir/z"]).await;
+            assert_eq!(cache.unreadable(), ["/dir/secret"]);
+            owner.delete("/dir/secret").recursive().await.expect("deleted");
+            owner.create("/dir/secret").data("open").await.expect("created");
+            until_paths(&cache, &["/dir", "/dir/a", "/dir/b", "/dir/c", "/dir/secret", "/dir/z"]).await;
+            assert_eq!(cache.unreadable(), [""; 0]);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_compressed_data_is_damaged_is_left_out() {
+    let server = server().await;
+    let builder = Client::builder(&server.connect_string()).expect("an address");
+    let one = builder.compression(Compression::Gzip).connect().await.expect("a session");
+    one.create("/dir/good").data("1").parents(Parents::Persistent).await.expect("created");
+    let damaged = one.create("/dir/damaged").data(&[0x1f, 0x8b, 0, 0][..]);
+    damaged.compression(Compression::None).await.expect("created");
+    let cache = Cache::start(&one, "/dir", Reach::Children);
+    soon(cache.synced()).await.expect("complete");
+    // What the client itself would read.
+    assert_eq!(cache.get("/dir/good").expect("there").data, "1");
+    assert_eq!(cache.unreadable(), ["/dir/damaged"]);
+    one.set("/dir/damaged", "2").await.expect("set");
+    until_paths(&cache, &["/dir", "/dir/damaged", "/dir/good"]).await;
+    assert_eq!(cache.unreadable(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_root_that_may_not_be_read_ends_the_cache() {
+    let server = server().await;
+    let (one, owner) = (client(&server).await, client(&server).await);
+    with_a_secret(&owner).await;
+    let cache = Cache::start(&one, "/dir/secret", Reach::Tree);
+    let failed = soon(cache.synced()).await;
+    assert!(
+        matches!(&failed, Err(RecipeError::Client(error)) if error.code() == Some(ErrorCode::NoAuth)),
+        "{failed:?}"
+    );
 }

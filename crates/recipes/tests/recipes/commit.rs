@@ -1,12 +1,14 @@
 //! Two-phase commit: never two decisions, whoever fails, and nobody waits for ever.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use zebu_client::Client;
 use zebu_recipes::{CommitCoordinator, CommitForm, CommitSite, Decision, RecipeError, Vote};
+use zebu_testing::TestServer;
 
-use crate::fault::Fault;
-use crate::rig::{BREAKS, Rig, at_every_step, children, client, server, soon};
+use crate::fault::{Fault, Plan};
+use crate::rig::{BREAKS, Rig, at_every_step, children, client, faulty_client, server, soon};
 
 const FORMS: [CommitForm; 3] =
     [CommitForm::EverybodyWatches, CommitForm::CoordinatorAnnounces, CommitForm::EphemeralVotes];
@@ -179,4 +181,172 @@ async fn proposals_that_cannot_be_are_refused() {
     assert!(matches!(CommitSite::join(&one, "/none", "a").await, Err(RecipeError::Invalid(_))));
     one.create("/other").data("x").await.expect("created");
     assert!(matches!(CommitSite::join(&one, "/other", "a").await, Err(RecipeError::BadData { .. })));
+}
+
+/// A coordinator whose transactions can be held back, and its server.
+async fn slow_coordinator(form: CommitForm, sites: &[&str]) -> (TestServer, Arc<Plan>, CommitCoordinator) {
+    let server = server().await;
+    let plan = Plan::new(Fault::HoldTransaction);
+    let slow = faulty_client(&server, &plan).await;
+    let proposed = CommitCoordinator::propose(&slow, "/tx", form, sites, "body").await;
+    (server, plan, proposed.expect("proposed"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vote_that_has_gone_with_its_session_does_not_count_when_it_is_cast_again_against_it() {
+    let (server, plan, coordinator) = slow_coordinator(CommitForm::EphemeralVotes, &["x", "y"]).await;
+    let (first, second, other) = (client(&server).await, client(&server).await, client(&server).await);
+    plan.arm(1);
+    let deciding = tokio::spawn(async move { coordinator.decide().await });
+    let x = CommitSite::join(&first, "/tx", "x").await.expect("joined");
+    let y = CommitSite::join(&other, "/tx", "y").await.expect("joined");
+    for site in [&x, &y] {
+        assert_eq!(site.vote(Vote::Commit).await.expect("voted"), Vote::Commit);
+    }
+    // The coordinator has seen both, and its transaction is on its way.
+    soon(plan.fires()).await;
+    server.expire(first.session().id).await.expect("expired");
+    let again = CommitSite::join(&second, "/tx", "x").await.expect("joined again");
+    assert_eq!(again.vote(Vote::Abort).await.expect("voted"), Vote::Abort);
+    plan.go_on();
+    let decided = soon(deciding).await.expect("no panic").expect("decided");
+    assert_eq!(decided, Decision::Abort, "x has voted against it, and its first vote had gone");
+    for site in [&again, &y] {
+        assert_eq!(soon(site.decision()).await.expect("told"), Decision::Abort);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vote_after_the_decision_is_told_what_was_decided() {
+    let server = server().await;
+    let (one, two) = (client(&server).await, client(&server).await);
+    let form = CommitForm::EphemeralVotes;
+    let coordinator = CommitCoordinator::propose(&one, "/tx", form, &["x"], "").await.expect("proposed");
+    let x = CommitSite::join(&one, "/tx", "x").await.expect("joined");
+    x.vote(Vote::Commit).await.expect("voted");
+    assert_eq!(soon(coordinator.decide()).await.expect("decided"), Decision::Commit);
+    let again = CommitSite::join(&two, "/tx", "x").await.expect("joined again");
+    assert_eq!(again.vote(Vote::Abort).await.expect("an answer"), Vote::Commit);
+    assert_eq!(soon(again.decision()).await.expect("told"), Decision::Commit);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_site_that_stops_waiting_leaves_the_part_of_the_coordinator_to_others() {
+    for form in [CommitForm::CoordinatorAnnounces, CommitForm::EphemeralVotes] {
+        let server = server().await;
+        let (dies, one, two) = (client(&server).await, client(&server).await, client(&server).await);
+        CommitCoordinator::propose(&dies, "/tx", form, &["a", "b"], "body").await.expect("proposed");
+        dies.close().await.expect("closed");
+        let a = CommitSite::join(&one, "/tx", "a").await.expect("joined");
+        let b = CommitSite::join(&two, "/tx", "b").await.expect("joined");
+        a.vote(Vote::Commit).await.expect("voted");
+        let waiting = async {
+            tokio::select! {
+                decision = a.decision() => panic!("{decision:?} without a vote of b"),
+                () = until_exists(&two, "/tx/coordinator") => {}
+            }
+        };
+        soon(waiting).await;
+        // Its future is dropped; it is alive and does other things.
+        b.vote(Vote::Commit).await.expect("voted");
+        assert_eq!(soon(b.decision()).await.expect("told"), Decision::Commit, "{form:?}");
+        assert_eq!(soon(a.decision()).await.expect("told"), Decision::Commit, "{form:?}");
+    }
+}
+
+async fn until_exists(client: &Client, path: &str) {
+    while client.exists(path).await.expect("an answer").is_none() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_coordinator_that_is_dropped_is_not_waited_for() {
+    for form in FORMS {
+        let server = server().await;
+        let (one, two) = (client(&server).await, client(&server).await);
+        let proposed = CommitCoordinator::propose(&one, "/tx", form, &["a"], "body").await;
+        drop(proposed.expect("proposed"));
+        let site = CommitSite::join(&two, "/tx", "a").await.expect("joined");
+        site.vote(Vote::Commit).await.expect("voted");
+        assert_eq!(soon(site.decision()).await.expect("told"), Decision::Commit, "{form:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_site_that_is_dropped_takes_its_ephemeral_vote_back() {
+    let server = server().await;
+    let (one, two) = (client(&server).await, client(&server).await);
+    let form = CommitForm::EphemeralVotes;
+    let proposed = CommitCoordinator::propose(&one, "/tx", form, &["a", "b"], "").await;
+    let coordinator = proposed.expect("proposed");
+    let a = CommitSite::join(&two, "/tx", "a").await.expect("joined");
+    a.vote(Vote::Commit).await.expect("voted");
+    // Another handle of the same session uses the node of the first one and does not take it away.
+    drop(CommitSite::join(&two, "/tx", "a").await.expect("joined"));
+    two.sync("/tx").await.expect("synced");
+    assert_eq!(&two.get("/tx/s_a").await.expect("a vote").data[..], b"commit");
+    drop(a);
+    soon(async {
+        while one.exists("/tx/s_a").await.expect("an answer").is_some() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+    coordinator.forget().await.expect("cleared away");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_site_may_be_dropped_at_every_request() {
+    for form in FORMS {
+        at_every_step(&[Fault::Hold], &["/app"], async |rig: &Rig| {
+            let path = format!("{}/app/tx", rig.path);
+            let proposed = CommitCoordinator::propose(&rig.other, &path, form, &["a", "b"], "body").await;
+            drop(proposed.expect("proposed"));
+            tokio::select! {
+                told = site(&rig.victim, &path, "a", Vote::Abort) => drop(told.expect("told")),
+                () = rig.plan.fires() => {}
+            }
+            rig.plan.go_on();
+            // Whatever the other one has left: one that waits comes to an end.
+            let b = CommitSite::join(&rig.other, &path, "b").await.expect("joined");
+            let b = b.patience(Duration::from_millis(20));
+            b.vote(Vote::Commit).await.expect("voted");
+            assert_eq!(b.decision().await.expect("told"), Decision::Abort);
+            let again = CommitCoordinator::resume(&rig.other, &path).await.expect("an answer");
+            again.expect("a round").forget().await.expect("cleared away");
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_for_one_proposal_do_not_reach_the_next_one_at_the_same_path() {
+    let (server, plan, late) = slow_coordinator(CommitForm::CoordinatorAnnounces, &["a"]).await;
+    let one = client(&server).await;
+    let form = CommitForm::CoordinatorAnnounces;
+    let former = CommitSite::join(&one, "/tx", "a").await.expect("joined");
+    let former_too = CommitSite::join(&one, "/tx", "a").await.expect("joined");
+    plan.arm(1);
+    let deciding = tokio::spawn(async move { (late.decide().await, late) });
+    former.vote(Vote::Commit).await.expect("voted");
+    // The announcement is on its way; meanwhile the proposal is removed, and another one takes its place.
+    soon(plan.fires()).await;
+    let again = CommitCoordinator::resume(&one, "/tx").await.expect("an answer").expect("a round");
+    again.forget().await.expect("cleared away");
+    let next = CommitCoordinator::propose(&one, "/tx", form, &["a"], "other").await.expect("proposed");
+    plan.go_on();
+    let (decided, late) = soon(deciding).await.expect("no panic");
+    assert!(matches!(decided, Err(RecipeError::Invalid(_))), "{decided:?}");
+    assert!(matches!(former_too.vote(Vote::Commit).await, Err(RecipeError::Invalid(_))));
+    assert!(matches!(soon(former.decision()).await, Err(RecipeError::Invalid(_))));
+    former.acknowledge().await.expect("nothing is left to acknowledge");
+    late.forget().await.expect("nothing is left to remove");
+    // The new one has seen nothing of all that.
+    let site = CommitSite::join(&one, "/tx", "a").await.expect("joined");
+    assert_eq!(&site.body()[..], b"other");
+    assert_eq!(site.vote(Vote::Abort).await.expect("voted"), Vote::Abort);
+    assert_eq!(soon(next.decide()).await.expect("decided"), Decision::Abort);
+    site.acknowledge().await.expect("acknowledged");
+    soon(next.finish()).await.expect("cleared away");
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use zebu_client::{Acl, Permissions, digest_id};
 use zebu_recipes::{Discovery, Instance, Provider, RecipeError, Selection, ServiceType};
 
 use crate::fault::Fault;
@@ -150,4 +151,26 @@ async fn what_is_no_instance_is_left_out() {
     good.unregister().await.expect("unregistered");
     until_ports(&provider, &[]).await;
     assert!(provider.failure().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_that_may_not_be_read_does_not_hide_the_others() {
+    let server = server().await;
+    let (one, other) = (client(&server).await, client(&server).await);
+    let services = Discovery::<String>::new(&one, "/services");
+    let first = services.register(Instance::new("shop").id("1")).await.expect("registered");
+    other.add_auth("digest", "user:secret").await.expect("authenticated");
+    let acl = [Acl::new(Permissions::ALL, "digest", digest_id("user", "secret"))];
+    other.create("/services/shop/secret").data("x").acl(acl).await.expect("created");
+    let shops = services.provider("shop", Selection::RoundRobin).await.expect("a provider");
+    assert_eq!(shops.pick().expect("the other one").id, "1");
+    let known = services.instances("shop").await.expect("an answer");
+    assert_eq!(known.iter().map(|instance| &*instance.id).collect::<Vec<_>>(), ["1"]);
+    server.kill().await.expect("killed");
+    server.restart().await.expect("started again");
+    let second = services.register(Instance::new("shop").id("2")).await.expect("registered");
+    let mut changes = shops.changes();
+    soon(changes.wait_for(|instances| instances.len() == 2)).await.expect("followed");
+    assert!(shops.failure().is_none());
+    drop((first, second));
 }

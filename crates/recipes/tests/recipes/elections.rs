@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use zebu_recipes::{
-    Held, LeaderLatch, LeaderSelector, LockLayout, LossReason, RecipeError, Role, SimpleElection, Terms,
-    WhenSuspended,
+    Held, LeaderLatch, LeaderSelector, Leadership, LockLayout, LossReason, RecipeError, Role, SimpleElection,
+    Terms, WhenSuspended,
 };
 
 use crate::fault::Fault;
@@ -228,4 +228,55 @@ async fn a_simple_election_has_one_leader() {
     assert!(token > leadership.token());
     assert_eq!(soon(leadership.lost()).await, LossReason::SessionExpired);
     assert_eq!(second.leader().await.expect("an answer"), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_selector_takes_its_acknowledgement_along() {
+    let server = server().await;
+    let (one, other) = (client(&server).await, client(&server).await);
+    let selector = LeaderSelector::new(&one, "/jobs/leader", "host-7");
+    let (told, mut hear) = tokio::sync::watch::channel(false);
+    let running = tokio::spawn(async move {
+        let work = |leadership: Leadership| {
+            let told = told.clone();
+            async move {
+                leadership.acknowledge().await.expect("acknowledged");
+                told.send_replace(true);
+                std::future::pending::<ControlFlow<()>>().await
+            }
+        };
+        selector.run(work).await
+    });
+    soon(hear.wait_for(|told| *told)).await.expect("told");
+    let watching = LeaderSelector::new(&other, "/jobs/leader", "watcher");
+    assert_eq!(watching.acknowledged().await.expect("an answer").as_deref(), Some("host-7"));
+    running.abort();
+    soon(async {
+        while !watching.participants().await.expect("an answer").is_empty() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+    // It goes before the place in the line does.
+    other.sync("/").await.expect("synced");
+    assert_eq!(watching.acknowledged().await.expect("an answer"), None);
+}
+
+#[tokio::test]
+async fn a_term_is_given_up_once() {
+    let server = server().await;
+    let one = client(&server).await;
+    let latch = LeaderLatch::join(&one, "/election", "a");
+    let first = soon(latch.lead()).await.expect("leads");
+    // On one thread nothing happens in between: the second call comes before the end of the term is known.
+    latch.resign();
+    latch.resign();
+    assert_eq!(soon(first.lost()).await, LossReason::Released);
+    let second = soon(latch.lead()).await.expect("leads again");
+    assert!(second.token() > first.token());
+    for _ in 0..5 {
+        one.sync("/").await.expect("synced");
+    }
+    assert_eq!(second.check(), Ok(()), "only the first term was given up");
+    latch.leave().await.expect("left");
 }

@@ -23,6 +23,8 @@ pub(crate) enum Fault {
     Kill,
     /// The request waits until it is told to go on.
     Hold,
+    /// The same; only transactions count.
+    HoldTransaction,
 }
 
 /// Where the fault is, and what has come of it.
@@ -83,7 +85,10 @@ impl Plan {
         self.events.load(Ordering::SeqCst)
     }
 
-    fn strikes(&self) -> bool {
+    fn strikes(&self, request: &[u8]) -> bool {
+        if self.fault == Fault::HoldTransaction && operation(request) != TRANSACTION {
+            return false;
+        }
         let number = self.seen.fetch_add(1, Ordering::SeqCst) + 1;
         number == self.at.load(Ordering::SeqCst)
     }
@@ -130,6 +135,14 @@ fn xid(frame: &[u8]) -> i32 {
     frame.get(4..8).map_or(-1, |bytes| i32::from_be_bytes(bytes.try_into().expect("four bytes")))
 }
 
+/// The operation code of a transaction.
+const TRANSACTION: i32 = 14;
+
+/// The operation code of a request.
+fn operation(frame: &[u8]) -> i32 {
+    frame.get(8..12).map_or(-1, |bytes| i32::from_be_bytes(bytes.try_into().expect("four bytes")))
+}
+
 async fn requests(
     mut from: ReadHalf<DuplexStream>,
     to: &mut tokio::net::tcp::OwnedWriteHalf,
@@ -140,7 +153,7 @@ async fn requests(
     to.write_all(&handshake).await?;
     loop {
         let request = frame(&mut from).await?;
-        if xid(&request) > 0 && plan.strikes() {
+        if xid(&request) > 0 && plan.strikes(&request) {
             plan.fired.send_replace(true);
             match plan.fault {
                 Fault::CutBefore => return Ok(()),
@@ -148,7 +161,9 @@ async fn requests(
                     lose.send_replace(Some(xid(&request)));
                 }
                 Fault::Expire | Fault::Kill => std::future::pending().await,
-                Fault::Hold => plan.go_on.acquire().await.expect("never closed").forget(),
+                Fault::Hold | Fault::HoldTransaction => {
+                    plan.go_on.acquire().await.expect("never closed").forget()
+                }
             }
         }
         to.write_all(&request).await?;

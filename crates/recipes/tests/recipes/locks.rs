@@ -1,7 +1,8 @@
 //! Read-write locks, semaphores and several locks at once.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use zebu_client::{Acl, Client, Permissions};
 use zebu_recipes::{
     Fenced, Held, LossReason, Mutex, RecipeError, RevocationWord, Revoked, RwLock, RwLockLayout, Semaphore,
     SemaphoreLayout, SemaphoreMutex, acquire_all, acquire_all_within,
@@ -305,4 +306,98 @@ async fn a_connection_may_break_at_every_request_for_several_locks() {
         acquire_all(&[&b, &a]).await.expect("both").release().await.expect("released");
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_is_named_through_two_namespaces_is_one_lock() {
+    let server = server().await;
+    let (one, two) = (client(&server).await, client(&server).await);
+    one.ensure_path("/accounts").await.expect("created");
+    let inner = one.namespaced("/accounts").expect("a namespace");
+    let (long, short) = (Mutex::new(&one, "/accounts/7"), Mutex::new(&inner, "/7"));
+    let twice = soon(acquire_all(&[&long, &short])).await;
+    assert!(matches!(twice, Err(RecipeError::Invalid(_))), "it would wait for itself: {twice:?}");
+    // Both go in the same order, so that they never wait for each other in a circle.
+    let mixed = tokio::spawn(async move {
+        let (three, seven) = (Mutex::new(&inner, "/3"), Mutex::new(&one, "/accounts/7"));
+        for _ in 0..50 {
+            let both = acquire_all(&[&three, &seven]).await.expect("both");
+            assert!(both.guards()[0].path().starts_with("/3"));
+            both.release().await.expect("released");
+        }
+    });
+    let plain = tokio::spawn(async move {
+        let (three, seven) = (Mutex::new(&two, "/accounts/3"), Mutex::new(&two, "/accounts/7"));
+        for _ in 0..50 {
+            acquire_all(&[&seven, &three]).await.expect("both").release().await.expect("released");
+        }
+    });
+    soon(mixed).await.expect("no panic");
+    soon(plain).await.expect("no panic");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limited_wait_for_many_permits_ends_without_a_server() {
+    let server = server().await;
+    let (one, other) = (client(&server).await, client(&server).await);
+    let all = Semaphore::new(&other, "/limit", 20);
+    let _held = all.acquire().await.expect("a permit");
+    let mine = Semaphore::new(&one, "/limit", 20);
+    let begun = Instant::now();
+    let waiting = tokio::spawn(async move { mine.acquire_many_within(20, Duration::from_secs(2)).await });
+    // The leases are there; then the server goes.
+    soon(async {
+        while all.taken().await.expect("an answer") < 21 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+    server.kill().await.expect("killed");
+    assert!(soon(waiting).await.expect("no panic").expect("an answer").is_none());
+    // Two seconds and one more to leave, not one for each of twenty leases.
+    assert!(begun.elapsed() < Duration::from_secs(15), "it took {:?}", begun.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limited_wait_for_several_locks_ends_without_a_server() {
+    let server = server().await;
+    let (one, other) = (client(&server).await, client(&server).await);
+    let _held = Mutex::new(&other, "/locks/b").acquire().await.expect("the lock");
+    let (a, b) = (Mutex::new(&one, "/locks/a"), Mutex::new(&one, "/locks/b"));
+    let waiting = tokio::spawn(async move { acquire_all_within(&[&a, &b], Duration::from_secs(1)).await });
+    until_children(&other, "/locks/b", 2).await;
+    server.kill().await.expect("killed");
+    assert!(soon(waiting).await.expect("no panic").expect("an answer").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_contender_that_may_not_be_read_is_listed_without_its_identity() {
+    let server = server().await;
+    let (one, other) = (client(&server).await, client(&server).await);
+    let guard = Mutex::new(&one, "/lock").identity("host-7").acquire().await.expect("the lock");
+    one.set_acl(guard.path(), [Acl::new(Permissions::WRITE, "world", "anyone")]).await.expect("closed");
+    let contenders = Mutex::new(&other, "/lock").contenders().await.expect("an answer");
+    assert_eq!(contenders.len(), 1);
+    assert_eq!((&*contenders[0].path, contenders[0].identity.len()), (guard.path(), 0));
+    // Whoever cannot read it waits for it all the same.
+    let waiting = tokio::spawn(async move { Mutex::new(&other, "/lock").acquire().await });
+    until_children(&one, "/lock", 2).await;
+    guard.release().await.expect("released");
+    drop(soon(waiting).await.expect("no panic").expect("the lock"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_that_may_not_read_its_own_node_holds_it_and_is_told_of_its_loss() {
+    let server = server().await;
+    let acl = [Acl::new(Permissions::CREATE | Permissions::DELETE, "world", "anyone")];
+    let builder = Client::builder(&server.connect_string()).expect("an address");
+    let (one, other) = (builder.default_acl(acl).connect().await.expect("a session"), client(&server).await);
+    other.create("/lock").container().await.expect("created");
+    let guard = Mutex::new(&one, "/lock").acquire().await.expect("the lock");
+    for _ in 0..5 {
+        one.sync("/").await.expect("synced");
+    }
+    assert_eq!(guard.check(), Ok(()));
+    other.delete(guard.path()).await.expect("deleted");
+    assert_eq!(soon(guard.lost()).await, LossReason::NodeDeleted);
 }

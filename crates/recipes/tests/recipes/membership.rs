@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zebu_client::{Client, ErrorCode, SessionId};
+use zebu_client::{Acl, Client, ErrorCode, Permissions, SessionId};
 use zebu_recipes::{
     GroupMember, IfTaken, KeptAs, KeptNode, Partitioner, Party, PartyLayout, RecipeError, Share, TtlNode,
 };
@@ -301,4 +301,52 @@ async fn what_a_lost_session_held_goes_to_the_others() {
     let (first, second) = tokio::join!(soon(left.assigned()), soon(right.assigned()));
     let (first, second) = (first.expect("a share"), second.expect("a share"));
     assert_eq!((first.items().len(), second.items().len()), (3, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ttl_node_that_cannot_be_touched_says_so() {
+    let server = TestServer::builder()
+        .property("znode.container.checkIntervalMs", "50")
+        .start()
+        .await
+        .expect("a server");
+    let other = client(&server).await;
+    other.ensure_path("/reports").await.expect("created");
+    let acl = [Acl::new(Permissions::READ | Permissions::WRITE, "world", "anyone")];
+    let builder = Client::builder(&server.connect_string()).expect("an address");
+    let one = builder.default_acl(acl).connect().await.expect("a session");
+    let node = TtlNode::start(&one, "/reports/a", Duration::from_millis(200), "x");
+    soon(async {
+        while node.failure().is_none() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+    let is_refused = |result: &Result<(), RecipeError>| matches!(result, Err(RecipeError::Client(error)) if error.code() == Some(ErrorCode::NoAuth));
+    let there = soon(node.there()).await;
+    assert!(is_refused(&there), "{there:?}");
+    let set = soon(node.set("y")).await;
+    assert!(is_refused(&set), "{set:?}");
+    // It goes after its TTL, and does not come back.
+    soon(async {
+        while node.is_there() || other.exists("/reports/a").await.expect("an answer").is_some() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn equal_identifiers_are_counted_as_kazoo_counts_them() {
+    let server = server().await;
+    let one = client(&server).await;
+    let items = ["a", "b", "c", "d", "e"];
+    let settle = Duration::from_millis(50);
+    let join = async |name: &str| {
+        Partitioner::join(&one, "/shards", name, items).await.expect("joined").settle(settle)
+    };
+    let (_first, _second, third) = (join("x").await, join("x").await, join("y").await);
+    let share = soon(third.assigned()).await.expect("a share");
+    assert_eq!(share.items(), ["c"]);
+    share.release().await.expect("released");
 }

@@ -276,3 +276,42 @@ async fn what_is_no_frame_is_an_error_with_a_path() {
         other => panic!("{other:?}"),
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_locking_queue_of_kazoo_keeps_items_and_locks_where_kazoo_does() {
+    let server = server().await;
+    let (one, two) = (client(&server).await, client(&server).await);
+    let queue = Queue::new(&one, "/queue", QueueOrder::KazooLocking);
+    queue.push("normal").await.expect("pushed");
+    queue.push_with_priority("late", 500).await.expect("pushed");
+    queue.push_with_priority("early", 7).await.expect("pushed");
+    assert_eq!(children(&two, "/queue/entries").await.len(), 3);
+    let delivery = queue.lease().await.expect("an item");
+    assert_eq!(delivery.entry().data(), "early");
+    assert_eq!(children(&two, "/queue/taken").await, [delivery.entry().name.clone()]);
+    // What is locked is not taken by one who does not lock.
+    let other = Queue::new(&two, "/queue", QueueOrder::KazooLocking);
+    assert_eq!(other.pop().await.expect("an item").data(), "normal");
+    assert_eq!(other.try_pop().await.expect("an answer").expect("an item").data(), "late");
+    assert!(other.try_pop().await.expect("an answer").is_none());
+    let waiting = tokio::spawn(async move { other.pop().await });
+    delivery.give_back().await.expect("given back");
+    assert_eq!(soon(waiting).await.expect("no panic").expect("an item").data(), "early");
+    assert_eq!(children(&two, "/queue/entries").await, [""; 0]);
+    assert_eq!(children(&two, "/queue/taken").await, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limited_wait_for_an_item_ends_without_a_server() {
+    let server = server().await;
+    let plan = Plan::new(Fault::HoldTransaction);
+    let (one, other) = (faulty_client(&server, &plan).await, client(&server).await);
+    let queue = Queue::new(&one, "/queue", QueueOrder::Simple);
+    Queue::new(&other, "/queue", QueueOrder::Simple).push("item").await.expect("pushed");
+    plan.arm(1);
+    let waiting = tokio::spawn(async move { queue.pop_within(Duration::from_millis(300)).await });
+    soon(plan.fires()).await;
+    // The item may have been taken: that cannot be told.
+    let popped = soon(waiting).await.expect("no panic");
+    assert!(matches!(popped, Err(RecipeError::Unknown { .. })), "{popped:?}");
+}

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use zebu_client::{Client, ErrorCode, Version};
+use zebu_client::{Client, ErrorCode, Retry, Version};
 use zebu_recipes::{Fenced, FencingToken, fenced_out};
 use zebu_testing::TestServer;
 
@@ -19,7 +19,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const BREAKS: [Fault; 3] = [Fault::CutBefore, Fault::CutAfter, Fault::Kill];
 
 /// A bound for the number of requests of any scenario.
-const STEPS_MAX: usize = 60;
+const STEPS_MAX: usize = 100;
 
 /// Fails a test that waits for something that never comes.
 pub(crate) async fn soon<F: IntoFuture>(future: F) -> F::Output {
@@ -42,7 +42,8 @@ pub(crate) async fn client_of(server: &TestServer, timeout: Duration) -> Client 
 /// A client whose requests are counted and can be made to fail.
 pub(crate) async fn faulty_client(server: &TestServer, plan: &Arc<Plan>) -> Client {
     let builder = Client::builder(&server.connect_string()).expect("an address");
-    let builder = builder.session_timeout(Duration::from_secs(30));
+    // Recipes go on by themselves: the retry policy of the client must not matter.
+    let builder = builder.session_timeout(Duration::from_secs(30)).retry(Retry::Never);
     builder.connect_with(Faulty(plan.clone())).await.expect("a session")
 }
 
@@ -143,7 +144,7 @@ async fn with_fault_at(
                 server.kill().await.expect("killed");
                 server.restart().await.expect("started again");
             }
-            Fault::CutBefore | Fault::CutAfter | Fault::Hold => {}
+            Fault::CutBefore | Fault::CutAfter | Fault::Hold | Fault::HoldTransaction => {}
         }
     });
     if tokio::time::timeout(PATIENCE, scenario(&rig)).await.is_err() {

@@ -4,7 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
-use zebu_recipes::{AtomicLong, AtomicValue, Mutex, RecipeError, SharedCount, SharedValue, UniqueIds};
+use zebu_client::ErrorCode;
+use zebu_recipes::{
+    AtomicLong, AtomicValue, Config, Mutex, Queue, QueueOrder, RecipeError, SharedCount, SharedValue,
+    UniqueIds,
+};
 
 use crate::fault::Fault;
 use crate::rig::{BREAKS, Rig, at_every_step, children, client, server, soon};
@@ -188,4 +192,74 @@ async fn a_connection_may_break_at_every_request_of_a_shared_value() {
         assert_eq!(&rig.other.get(&path).await.expect("a node").data[..], 9_i32.to_be_bytes());
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_whose_answer_was_lost_does_not_come_back_over_a_later_one() {
+    let server = server().await;
+    let (one, two) = (client(&server).await, client(&server).await);
+    let first = SharedValue::start(&one, "/value", "0").await.expect("a value");
+    let second = SharedValue::start(&two, "/value", "0").await.expect("a value");
+    // Its own node is there, so that the write is the next request.
+    first.set("-").await.expect("set");
+    server.drop_next_reply(one.session().id);
+    let setting = tokio::spawn(async move { first.set("A").await });
+    soon(second.changes().wait_for(|value| &value.value[..] == b"A")).await.expect("followed");
+    second.set("B").await.expect("set");
+    soon(setting).await.expect("no panic").expect("set");
+    assert_eq!(&two.get("/value").await.expect("a node").data[..], b"B");
+
+    let first = SharedCount::start(&one, "/count", 0).await.expect("a number");
+    let second = SharedCount::start(&two, "/count", 0).await.expect("a number");
+    first.set(7).await.expect("set");
+    let known = second.current().expect("a number");
+    server.drop_next_reply(one.session().id);
+    let setting = tokio::spawn(async move { first.set(8).await });
+    let mut seen = known;
+    while seen.value != 8 {
+        seen = soon(second.changed_from(&seen)).await.expect("followed");
+    }
+    second.set(9).await.expect("set");
+    soon(setting).await.expect("no panic").expect("set");
+    let count = SharedCount::start(&two, "/count", 0).await.expect("a number");
+    assert_eq!(count.current().expect("a number").value, 9);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_that_is_missing_is_not_made_by_a_write() {
+    let server = server().await;
+    let one = client(&server).await;
+    let value = SharedValue::start(&one, "/value", "0").await.expect("a value");
+    one.delete("/value").await.expect("deleted");
+    let failed = value.set("1").await;
+    assert!(
+        matches!(&failed, Err(RecipeError::Client(error)) if error.code() == Some(ErrorCode::NoNode)),
+        "{failed:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_nodes_of_writers_can_be_kept_elsewhere() {
+    let server = server().await;
+    let one = client(&server).await;
+    one.ensure_path("/dir").await.expect("created");
+    let counter = AtomicLong::new(&one, "/dir/counter").writers_at("/writers");
+    assert_eq!(counter.increment().await.expect("counted").after, 1);
+    let value = SharedValue::start(&one, "/dir/value", "0").await.expect("a value").writers_at("/writers");
+    value.set("1").await.expect("set");
+    let count = SharedCount::start(&one, "/dir/count", 0).await.expect("a number").writers_at("/writers");
+    count.set(1).await.expect("set");
+    let ids = UniqueIds::new(&one, "/dir/ids", 10).writers_at("/writers");
+    ids.next().await.expect("a number");
+    let config = Config::start(&one, "/dir/config", &1_u32).await.expect("a value").writers_at("/writers");
+    config.update(|number| *number += 1).await.expect("updated");
+    let queue = Queue::new(&one, "/dir/queue", QueueOrder::Kazoo).writers_at("/writers");
+    queue.push("item").await.expect("pushed");
+    let mut names = children(&one, "/dir").await;
+    names.sort();
+    assert_eq!(names, ["config", "count", "counter", "ids", "queue", "value"]);
+    let writers = children(&one, "/writers").await;
+    assert!(writers.len() == 6 && writers.iter().all(|name| name.starts_with("writer-")), "{writers:?}");
+    drop((counter, value, count, ids, config, queue));
+    crate::rig::until_children(&one, "/writers", 0).await;
 }

@@ -10,6 +10,9 @@ use zebu_proto::{ErrorCode, Jute, OpCode};
 use zebu_tree::watch::{WatchKind, WatchTable, WatcherId};
 use zebu_tree::{NodeRef, Outcome, Tree};
 
+/// The name of nodes that no client may read.
+pub(crate) const SECRET: &str = "secret";
+
 /// What the answer to a write consists of.
 pub(crate) enum Shape {
     Empty,
@@ -94,6 +97,10 @@ pub(crate) fn read(
     out: &mut Vec<u8>,
 ) -> Result<(), ErrorCode> {
     let node = |path: &str| tree.node(path).ok_or(ErrorCode::NoNode);
+    let readable = |path: &str| {
+        let found = node(path)?;
+        if path.rsplit('/').next() == Some(SECRET) { Err(ErrorCode::NoAuth) } else { Ok(found) }
+    };
     let mut watch = |path: &str, watch: Watch, kind: WatchKind| {
         if watch == Watch::Set {
             watches.add(path, watcher, kind);
@@ -105,13 +112,13 @@ pub(crate) fn read(
             node(path)?.stat().encode(out);
         }
         ReadRequest::GetData(path, wanted) => {
-            let node = node(path)?;
+            let node = readable(path)?;
             watch(path, *wanted, WatchKind::Data);
             encode_buffer(node.data(), out);
             node.stat().encode(out);
         }
         ReadRequest::GetChildren2(path, wanted) => {
-            let node = node(path)?;
+            let node = readable(path)?;
             watch(path, *wanted, WatchKind::Child);
             encode_count(node.num_children(), out);
             node.children().for_each(|name| encode_bytes(name.as_bytes(), out));

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
+use std::ops::ControlFlow;
 use std::sync::Mutex as StdMutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,8 +11,8 @@ use std::time::Duration;
 use zebu_client::Client;
 use zebu_recipes::{
     AtomicLong, CommitCoordinator, CommitForm, CommitSite, Decision, DoubleBarrier, GroupMember, Held,
-    KeptNode, LeaderLatch, LockLayout, Mutex, Queue, QueueOrder, RecipeError, RwLock, Semaphore,
-    SemaphoreLayout, SimpleLock, Vote,
+    KeptNode, LeaderLatch, LeaderSelector, Leadership, LockLayout, Mutex, Queue, QueueOrder, RecipeError,
+    RwLock, Semaphore, SemaphoreLayout, SimpleLock, Vote,
 };
 
 use crate::checks::{Watchman, crowd, until_empty};
@@ -126,6 +127,35 @@ fn an_election_has_one_leader() {
         .await;
         watchman.check_tokens();
         until_empty(server, "/election").await;
+    });
+}
+
+#[test]
+fn a_selector_that_is_dropped_leaves_neither_its_place_nor_its_acknowledgement() {
+    for_each_seed(Ways::Silence, async |server, clients| {
+        let watchman = Watchman::default();
+        crowd(clients, async |client, number| {
+            let selector = LeaderSelector::new(client, "/jobs/leader", number.to_string());
+            let work = |leadership: Leadership| {
+                let watchman = watchman.clone();
+                async move {
+                    watchman.note(&leadership);
+                    watchman.look(1);
+                    // Lost at the same moment, perhaps.
+                    let _ = leadership.acknowledge().await;
+                    watchman.look(1);
+                    std::future::pending::<ControlFlow<()>>().await
+                }
+            };
+            let patience = Duration::from_millis(400 * (number as u64 + 1));
+            assert!(tokio::time::timeout(patience, selector.run(work)).await.is_err());
+        })
+        .await;
+        server.calm();
+        while server.state().tree.node("/jobs/leader-leader").is_some() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        until_empty(server, "/jobs").await;
     });
 }
 

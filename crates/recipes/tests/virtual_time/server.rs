@@ -16,7 +16,7 @@ use zebu_proto::client::{
 };
 use zebu_proto::frame::write_frame;
 use zebu_proto::txn::TxnHeader;
-use zebu_proto::{ErrorCode, Jute, Reader, SessionId, Xid, Zxid};
+use zebu_proto::{ErrorCode, Jute, OpCode, Reader, SessionId, Xid, Zxid};
 use zebu_tree::watch::{WatchTable, WatcherId};
 use zebu_tree::{
     Credentials, Outcome, Overlay, Policy, PrepareContext, Reconfig, Tree, TreeOptions, TtlNodes,
@@ -40,6 +40,8 @@ pub(crate) enum Trouble {
     None,
     /// One request of so many, in these ways.
     OneIn(u64, Ways),
+    /// Every second transaction stands still on its way for up to three seconds, and all behind it on its connection.
+    SlowTransactions,
 }
 
 /// What can go wrong.
@@ -271,7 +273,11 @@ impl State {
     /// Requests that clients make by themselves are left alone.
     fn fault(&mut self, request: &[u8]) -> Fault {
         let by_itself = RequestHeader::decode(&mut Reader::new(request)).is_ok_and(|header| header.xid < 0);
-        let Trouble::OneIn(rate, ways) = self.trouble else { return Fault::None };
+        let (rate, ways) = match self.trouble {
+            Trouble::None => return Fault::None,
+            Trouble::OneIn(rate, ways) => (rate, ways),
+            Trouble::SlowTransactions => return self.slow_transaction(request),
+        };
         if by_itself || !self.random().is_multiple_of(rate) {
             return Fault::None;
         }
@@ -288,6 +294,16 @@ impl State {
             8 if ways >= Ways::Silence => Fault::CutOff(Duration::from_millis(self.random() % 30_000)),
             _ => Fault::CutBefore,
         }
+    }
+
+    fn slow_transaction(&mut self, request: &[u8]) -> Fault {
+        let is_transaction = RequestHeader::decode(&mut Reader::new(request))
+            .is_ok_and(|header| OpCode::from_wire(header.op) == Some(OpCode::Multi));
+        if !is_transaction || self.random().is_multiple_of(2) {
+            return Fault::None;
+        }
+        self.faults += 1;
+        Fault::Stall(Duration::from_millis(self.random() % 3_000))
     }
 
     /// The session and its connection; none if the session is not known, of which the client is told.

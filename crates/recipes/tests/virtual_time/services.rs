@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use zebu_client::Parents;
 use zebu_recipes::{Discovery, Instance, Provider, Selection};
 
+use crate::answer::SECRET;
 use crate::checks::until_empty;
 use crate::for_each_seed;
 use crate::server::Ways;
@@ -34,6 +36,12 @@ fn providers_know_what_is_registered() {
         let services: Vec<_> =
             clients.iter().map(|client| Discovery::<String>::new(client, "/services")).collect();
         let (mut registrations, mut providers) = (Vec::new(), Vec::new());
+        // Another service has put something there that nobody else may read.
+        let secret = format!("/services/shop/{SECRET}");
+        while server.state().tree.node(&secret).is_none() {
+            // Whatever the answer is.
+            let _ = clients[0].create(&secret).parents(Parents::Containers).await;
+        }
         for (number, service) in services.iter().enumerate() {
             let instance = Instance::new("shop").id(number.to_string()).payload("0".to_owned());
             registrations.push(service.register(instance).await.expect("registered"));
@@ -78,6 +86,7 @@ fn providers_know_what_is_registered() {
         }
         drop((registrations, again));
         until_known(&providers, &[]).await;
+        clients[0].delete(&secret).await.expect("deleted");
         until_empty(server, "/services/shop").await;
     });
 }

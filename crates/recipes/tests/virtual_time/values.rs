@@ -38,6 +38,8 @@ fn a_shared_count_counts_once_and_everybody_sees_the_end() {
                         continue;
                     }
                     Err(RecipeError::Unknown { .. }) => drop(unknown.fetch_add(1, Ordering::SeqCst)),
+                    // Nothing was sent.
+                    Err(RecipeError::Unreachable { .. }) => continue,
                     Err(error) => panic!("{error}"),
                 }
                 added += 1;
@@ -64,6 +66,53 @@ fn a_shared_count_counts_once_and_everybody_sees_the_end() {
     });
 }
 
+/// Writes a value, again if the session ended together with the answer.
+async fn set(value: &SharedValue, text: &str) {
+    loop {
+        match value.set(text.to_owned()).await {
+            Ok(()) => return,
+            Err(RecipeError::Unknown { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn a_value_that_was_overwritten_does_not_come_back() {
+    for_each_seed(Ways::Cuts, async |server, clients| {
+        // Each writes larger and larger numbers of its own; whoever follows sees each of them rise.
+        let follow = SharedValue::start(&clients[2], "/values/setting", "0 0").await.expect("a value");
+        let work = async |number: usize| {
+            let value =
+                SharedValue::start(&clients[number], "/values/setting", "0 0").await.expect("a value");
+            for round in 1..=12 {
+                set(&value, &format!("{number} {round}")).await;
+                tokio::time::sleep(Duration::from_millis(300)).await;
+            }
+        };
+        let watching = async {
+            let (mut changes, mut last) = (follow.changes(), [-1; 2]);
+            loop {
+                let seen = String::from_utf8_lossy(&changes.borrow_and_update().value).into_owned();
+                let (writer, round) = seen.split_once(' ').expect("two numbers");
+                let (writer, round): (usize, i32) =
+                    (writer.parse().expect("a number"), round.parse().expect("a number"));
+                // Each write is another change: an equal one is a repetition.
+                assert!(round > last[writer], "{seen} came back after {last:?}");
+                last[writer] = round;
+                changes.changed().await.expect("followed");
+            }
+        };
+        tokio::select! {
+            ((), ()) = async { tokio::join!(work(0), work(1)) } => {}
+            () = watching => {}
+        }
+        drop(follow);
+        server.calm();
+        until_alone(server, "/values", "setting").await;
+    });
+}
+
 #[test]
 fn the_newest_shared_value_is_never_missed() {
     for_each_seed(Ways::Expiry, async |server, clients| {
@@ -86,10 +135,10 @@ fn the_newest_shared_value_is_never_missed() {
         };
         let write = async {
             for round in 1..12 {
-                writer.set(round.to_string()).await.expect("set");
+                set(&writer, &round.to_string()).await;
                 tokio::time::sleep(Duration::from_secs(round % 4)).await;
             }
-            writer.set("last").await.expect("set");
+            set(&writer, "last").await;
         };
         tokio::join!(write, follow(&one), follow(&two), follow(&writer));
         drop((writer, one, two));

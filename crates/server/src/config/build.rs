@@ -223,11 +223,18 @@ fn session_timeout(reader: &mut Reader<'_>, key: &str, default: Duration) -> Dur
     }
 }
 
+/// The least that a transaction may be longer than a frame.
+const JUTE_EXTRA_SIZE_MIN: u32 = 1024;
+
 fn limits(reader: &mut Reader<'_>) -> LimitConfig {
     let defaults = LimitConfig::default();
     let jute_max_buffer = reader.count("jute.maxbuffer", 1, Unit::Bytes, defaults.jute_max_buffer);
+    // As in ZooKeeper: the same again, and never less than this.
+    let jute_extra_size =
+        reader.count("jute.maxbuffer.extrasize", 0, Unit::Bytes, jute_max_buffer).max(JUTE_EXTRA_SIZE_MIN);
     LimitConfig {
         jute_max_buffer,
+        jute_extra_size,
         global_outstanding_limit: reader.count(
             "globalOutstandingLimit",
             1,

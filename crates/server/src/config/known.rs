@@ -177,9 +177,9 @@ const KNOWN: &[Known] = &[
     property("db.autocreate", Nothing("a server without data takes the data of the leader")),
     property(
         "closeSessionTxn.enabled",
-        Nothing("the end of a session always lists the nodes that go with it"),
+        Nothing("the end of a session lists the nodes that go with it, unless the list would be too long"),
     ),
-    property("jute.maxbuffer.extrasize", Nothing("transactions are read back whatever their length")),
+    property("jute.maxbuffer.extrasize", Used),
     property("forceSnapshotSync", Nothing("it exists for ZooKeeper's own tests")),
     // Connections, limits, throttling.
     property("globalOutstandingLimit", Used),

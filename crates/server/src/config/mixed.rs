@@ -62,6 +62,7 @@ pub(super) fn check(settings: &Settings, membership: &Membership, findings: &mut
 fn same_everywhere(settings: &Settings, findings: &mut Findings) {
     let keys = [
         "jute.maxbuffer",
+        "jute.maxbuffer.extrasize",
         "extendedTypesEnabled",
         "emulate353TTLNodes",
         "skipACL",

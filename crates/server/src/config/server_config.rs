@@ -259,6 +259,8 @@ impl SessionConfig {
 pub struct LimitConfig {
     /// `jute.maxbuffer`: longest frame that is accepted.
     pub jute_max_buffer: u32,
+    /// `jute.maxbuffer.extrasize`: how much longer than a frame a transaction may be.
+    pub jute_extra_size: u32,
     /// `globalOutstandingLimit`: requests in process before reading from clients stops.
     pub global_outstanding_limit: u32,
     /// `largeRequestThreshold`: longer requests count as large; `None` = no request does.
@@ -271,10 +273,18 @@ impl Default for LimitConfig {
     fn default() -> LimitConfig {
         LimitConfig {
             jute_max_buffer: 0xf_ffff,
+            jute_extra_size: 0xf_ffff,
             global_outstanding_limit: 1000,
             large_request_threshold: None,
             large_request_max_bytes: 100 * 1024 * 1024,
         }
+    }
+}
+
+impl LimitConfig {
+    /// The longest transaction that ZooKeeper's servers read with these settings.
+    pub fn transaction_bytes_max(&self) -> usize {
+        self.jute_max_buffer.saturating_add(self.jute_extra_size).min(i32::MAX as u32) as usize
     }
 }
 

@@ -201,6 +201,9 @@ impl Connection {
             CloseReason::OutboxFull => {
                 warn!(peer = %self.berth.cell.peer, "closed: the client does not read its replies and events");
             }
+            CloseReason::AnswerMismatch => {
+                warn!(peer = %self.berth.cell.peer, "closed: the leader's answer belongs to another request");
+            }
             other => debug!(reason = ?other, "closed"),
         }
     }

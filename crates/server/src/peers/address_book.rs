@@ -90,6 +90,11 @@ impl AddressBook {
         true
     }
 
+    /// Whether a server is a member, or may become one.
+    pub(super) fn is_listed(&self, server: ServerId) -> bool {
+        locked(&self.members).contains_key(&server) || locked(&self.proposed).contains_key(&server)
+    }
+
     /// Notes a server that is not in the list, which never changes. Returns `false` if there are too many.
     pub(super) fn meet_unlisted(&self, server: ServerId, from: IpAddr, announced: &[Box<str>]) -> bool {
         locked(&self.unlisted).meet(server, from, announced)
@@ -110,9 +115,9 @@ impl AddressBook {
         all.into_iter().collect()
     }
 
-    /// Whether a server is a member, or may become one.
+    /// Whether a server is one of those that may connect. Their number is bounded.
     pub(super) fn knows(&self, server: ServerId) -> bool {
-        locked(&self.members).contains_key(&server) || locked(&self.proposed).contains_key(&server)
+        self.is_listed(server) || self.is_unlisted(server)
     }
 
     /// Where this server listens; nowhere if a port has no number.

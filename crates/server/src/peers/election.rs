@@ -162,7 +162,7 @@ impl Roster {
         if id == self.book.me {
             return None;
         }
-        if self.book.knows(id) {
+        if self.book.is_listed(id) {
             return self.find(id);
         }
         if self.shared.config.reconfig_enabled {

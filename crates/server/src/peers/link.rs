@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::io::AsyncReadExt;
 use tokio::net::tcp::OwnedReadHalf;
-use tracing::debug;
+use tracing::{debug, error};
 use zebu_proto::Reader;
 use zebu_proto::jute::DecodeError;
 use zebu_proto::quorum::measure::{Measured, measure_packet};
@@ -30,10 +30,18 @@ const READ_BYTES: usize = 64 << 10;
 /// How often the brain hears that a state is on its way. Far more often than it loses patience.
 const SIGN_OF_LIFE: Duration = Duration::from_millis(200);
 
-/// Room for a packet's own fields around a request or a transaction.
-const FIELD_MARGIN: usize = 1 << 20;
+/// The longest packet that is taken from a leader. Leaders without a limit of their own have logged transactions of any
+/// length, and an ensemble must be able to read its own log. Memory grows with the bytes that arrive.
+const LEADER_PACKET_BYTES_MAX: usize = 1 << 30;
 
-/// The longest field of a packet in which a learner says who it is.
+/// The longest packet that is taken from a learner unless `jute.maxbuffer` asks for more: a request with its credentials,
+/// or the sessions that were touched since the last ping.
+const LEARNER_PACKET_BYTES_MAX: usize = 64 << 20;
+
+/// Room in the receive buffer that a link keeps.
+const KEPT_BYTES: usize = 1 << 20;
+
+/// The longest packet in which a learner says who it is.
 const INTRODUCTION_BYTES_MAX: usize = 4 << 10;
 
 /// Serves a link until one side ends it.
@@ -111,18 +119,24 @@ fn tell_that_it_moves(link: LinkId, links: &Links, told: &mut Instant) {
 }
 
 async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &Shared) -> io::Result<()> {
-    let field_max = shared.config.limits.jute_max_buffer as usize + FIELD_MARGIN;
+    let limits = &shared.config.limits;
+    let bytes_max = if link.is_accepted() { LEARNER_PACKET_BYTES_MAX } else { LEADER_PACKET_BYTES_MAX };
+    let bytes_max = bytes_max.max(limits.transaction_bytes_max());
     let mut introduced = !link.is_accepted();
     let mut buffer: Vec<u8> = Vec::new();
     let mut start = 0;
     let mut receiver: Option<Receiver> = None;
     let mut told = Instant::now();
     let mut events = Vec::new();
+    let mut events_bytes = 0;
     let mut known = KnownAuth::default();
     loop {
         shared.inbox.urgent_room().await;
         buffer.drain(..start);
         start = 0;
+        if buffer.len() < READ_BYTES {
+            buffer.shrink_to(KEPT_BYTES);
+        }
         buffer.reserve(READ_BYTES);
         if reader.read_buf(&mut buffer).await? == 0 {
             return Ok(());
@@ -137,10 +151,13 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
                 links.keep_received(link, tree);
                 events.push(Urgent::Peer(Event::SnapshotReceived { link }));
             }
-            let longest = if introduced { field_max } else { INTRODUCTION_BYTES_MAX };
-            let Some((packet, length)) = next_packet(&buffer[start..], longest, &mut known)? else { break };
+            let longest = if introduced { bytes_max } else { INTRODUCTION_BYTES_MAX };
+            let Some((packet, length)) = next_packet(link, &buffer[start..], longest, &mut known)? else {
+                break;
+            };
             start += length;
             let Some(packet) = packet else { continue };
+            events_bytes += length;
             if !introduced {
                 introduced = true;
                 if let Packet::FollowerInfo { info, .. } | Packet::ObserverInfo { info, .. } = &packet {
@@ -156,7 +173,10 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
         }
         let amount = events.len();
         if amount > 0 {
-            shared.inbox.put(|delivery| delivery.urgent.append(&mut events));
+            shared.inbox.put(|delivery| {
+                delivery.urgent.append(&mut events);
+                delivery.urgent_bytes += std::mem::take(&mut events_bytes);
+            });
             shared.core.attend(&shared.inbox, amount);
         }
     }
@@ -165,14 +185,22 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
 /// The packet at the front, if it is there as a whole. A packet of a kind that is not known is skipped, as
 /// members of other releases do.
 fn next_packet(
+    link: LinkId,
     bytes: &[u8],
-    field_max: usize,
+    bytes_max: usize,
     known: &mut KnownAuth,
 ) -> io::Result<Option<(Option<Packet>, usize)>> {
     let invalid = |error: DecodeError| io::Error::new(io::ErrorKind::InvalidData, error);
-    let length = match measure_packet(bytes, field_max) {
+    let length = match measure_packet(bytes, bytes_max) {
         Measured::Complete { length } => length,
         Measured::Partial => return Ok(None),
+        Measured::TooLong { zxid, length } => {
+            error!(
+                link = link.0, %zxid, length, limit = bytes_max,
+                "another server sends a packet that is too long; the connection is closed"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a packet is longer than the limit"));
+        }
         Measured::Refused(error) => return Err(invalid(error)),
     };
     match Packet::decode_knowing(&mut Reader::new(&bytes[..length]), known) {

@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 use tracing::warn;
 use zebu_node::Order;
 use zebu_proto::Zxid;
-use zebu_storage::{Directories, FileDisk, read_after};
+use zebu_storage::{Directories, FileDisk, LogEntry, read_after};
 use zebu_tree::Tree;
 use zebu_zab::{Configuration, Door, Entry, Event, LinkId, LogRead, Serving};
 
@@ -170,7 +170,10 @@ impl Peers {
         self.runtime.spawn_blocking(move || {
             let read = match read_after(&FileDisk, &directories, after, up_to, READ_LOG_BYTES) {
                 Ok(Some(entries)) if !entries.is_empty() => LogRead::Entries(
-                    entries.into_iter().map(|entry| Entry { zxid: entry.zxid, bytes: entry.bytes }).collect(),
+                    report_oversize(entries, shared.config.limits.transaction_bytes_max())
+                        .into_iter()
+                        .map(|entry| Entry { zxid: entry.zxid, bytes: entry.bytes })
+                        .collect(),
                 ),
                 Ok(_) => LogRead::Unavailable,
                 Err(error) => {
@@ -186,4 +189,13 @@ impl Peers {
     pub(crate) fn take_received(&self, link: LinkId) -> Option<Tree> {
         self.links.take_received(link)
     }
+}
+
+/// Says that the log holds transactions that other servers may be unable to read.
+fn report_oversize(entries: Vec<LogEntry>, limit: usize) -> Vec<LogEntry> {
+    for entry in entries.iter().filter(|entry| entry.bytes.len() > limit) {
+        let (zxid, length) = (entry.zxid, entry.bytes.len());
+        warn!(%zxid, length, limit, "a logged transaction is too long for other servers; learners get a snapshot");
+    }
+    entries
 }

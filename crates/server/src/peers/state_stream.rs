@@ -54,6 +54,9 @@ impl Sender {
         });
         match progress {
             WalkProgress::More => Ok(Progress::More),
+            WalkProgress::Void => Err(io::Error::other(
+                "a session ended without a list of its ephemeral nodes; the learner comes again",
+            )),
             WalkProgress::Done => {
                 end_stream(out);
                 Ok(Progress::Done)

@@ -60,7 +60,7 @@ fn places(from: IpAddr, announced: &[Box<str>]) -> Vec<PeerAddress> {
 /// Tells when a learner connects that is not in the configuration.
 pub(super) fn report_learner(link: LinkId, packet: &Packet, book: &AddressBook) {
     if let Packet::FollowerInfo { info, .. } | Packet::ObserverInfo { info, .. } = packet
-        && !book.knows(info.server)
+        && !book.is_listed(info.server)
     {
         info!(
             link = link.0,

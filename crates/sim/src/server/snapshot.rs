@@ -54,7 +54,7 @@ impl Process {
             }
         });
         match (result, progress) {
-            (Err(_), _) => {
+            (Err(_), _) | (Ok(()), WalkProgress::Void) => {
                 let _ = snapshotting.writer.abandon();
             }
             (Ok(()), WalkProgress::More) => {

@@ -465,6 +465,7 @@ fn peer_settings(server: usize, shape: &Shape, dynamic: Option<Dynamic>) -> Peer
         retry_ms: tick_ms / 4,
         history: HistoryLimits { entries: shape.history_entries, bytes: 1 << 20 },
         window: 4000,
+        proposal_bytes_max: 1 << 20,
         observing: zebu_zab::Observing::default(),
         last_counter: shape.last_counter,
         dynamic,

@@ -47,6 +47,11 @@ impl Credentials {
         self.ids.len()
     }
 
+    /// Bytes of all ids as they travel.
+    pub fn encoded_length(&self) -> usize {
+        self.ids.iter().map(Id::encoded_length).sum()
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()

@@ -17,6 +17,12 @@ pub enum AclError {
     /// A null id where the scheme needs one: MARSHALLINGERROR, which fails a whole multi.
     #[error("an entry has a scheme but a null id; the client is broken")]
     NullId,
+    /// With the ids of the caller in the place of `auth` it is longer than a transaction may be.
+    #[error("the list has more than {bytes} bytes with the caller's ids; the client must name fewer ids")]
+    TooLong {
+        /// The length at which the expansion stopped.
+        bytes: usize,
+    },
 }
 
 /// Why a request fails: by itself, or with everything that came along with it.
@@ -26,6 +32,11 @@ pub(crate) enum Refusal {
     Failed(ErrorCode),
     /// Something no client sends. The request as a whole is MARSHALLINGERROR.
     Broken,
+    /// The transaction would be longer than servers read. The request as a whole is MARSHALLINGERROR.
+    TooLong {
+        /// Its length, as far as it was counted.
+        bytes: usize,
+    },
 }
 
 impl From<ErrorCode> for Refusal {
@@ -39,6 +50,7 @@ impl From<AclError> for Refusal {
         match error {
             AclError::Invalid => Refusal::Failed(ErrorCode::InvalidAcl),
             AclError::NullId => Refusal::Broken,
+            AclError::TooLong { bytes } => Refusal::TooLong { bytes },
         }
     }
 }
@@ -71,7 +83,7 @@ pub fn fixup_acl(
             }
         }
     }
-    Ok(if has_auth { expand_auth(&acl, credentials, policy).into() } else { acl })
+    Ok(if has_auth { expand_auth(&acl, credentials, policy)?.into() } else { acl })
 }
 
 /// Every entry once, in order. ZooKeeper compares an entry with those before it field by field and breaks
@@ -104,18 +116,25 @@ fn without_duplicates(mut acl: AclList) -> Result<AclList, AclError> {
     Ok(acl)
 }
 
-/// The list with the ids of the caller in the place of `auth`.
-fn expand_auth(acl: &[Acl], credentials: &Credentials, policy: &Policy) -> Vec<Acl> {
+/// The list with the ids of the caller in the place of `auth`. The expansion stops when no transaction has room for it.
+fn expand_auth(acl: &[Acl], credentials: &Credentials, policy: &Policy) -> Result<Vec<Acl>, AclError> {
     let mut expanded = Vec::new();
+    let mut bytes = 0;
+    let mut push = |entry: Acl| {
+        bytes += entry.encoded_length();
+        expanded.push(entry);
+        if bytes > policy.transaction_bytes_max { Err(AclError::TooLong { bytes }) } else { Ok(()) }
+    };
     for entry in acl {
         if entry.id.scheme.as_deref() == Some("auth") {
-            let ids = authenticated(credentials, policy);
-            expanded.extend(ids.map(|id| Acl { perms: entry.perms, id: id.clone() }));
+            for id in authenticated(credentials, policy) {
+                push(Acl { perms: entry.perms, id: id.clone() })?;
+            }
         } else {
-            expanded.push(entry.clone());
+            push(entry.clone())?;
         }
     }
-    expanded
+    Ok(expanded)
 }
 
 /// The ids of the caller that somebody has vouched for.
@@ -168,6 +187,18 @@ mod tests {
         assert_eq!(fix(&[null], &ids), Ok(expected));
         assert_eq!(fix(&[Acl::new(3, "auth", "")], &ids[..1]), Err(AclError::Invalid));
         assert_eq!(fix(&[Acl::new(3, "auth", "")], &[]), Err(AclError::Invalid));
+    }
+
+    #[test]
+    fn an_expansion_stops_at_the_longest_transaction() {
+        let ids: Credentials = (0..3).map(|id| Id::new("digest", format!("{id}:x"))).collect();
+        let policy = Policy { transaction_bytes_max: 80, ..Policy::default() };
+        let fix = |count| {
+            let acl: Vec<Acl> = (0..count).map(|perms| Acl::new(perms, "auth", "")).collect();
+            fixup_acl(Some(acl.into()), &ids, &policy).map(|acl| acl.len())
+        };
+        assert_eq!(fix(1), Ok(3));
+        assert_eq!(fix(1_000), Err(AclError::TooLong { bytes: 84 }), "with the fourth entry");
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub use digest_scheme::{AuthError, DigestAlgorithm, authenticate, digest_id};
 pub(crate) use fixup::Refusal;
 pub use fixup::{AclError, fixup_acl};
 pub use ip_scheme::ip_text;
-pub use policy::{AclChecks, AuthSettings, DigestScheme, Policy, QuotaEnforcement};
+pub use policy::{AclChecks, AuthSettings, DigestScheme, Policy, QuotaEnforcement, TRANSACTION_BYTES_MAX};
 
 /// What is known of a scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

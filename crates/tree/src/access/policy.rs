@@ -43,8 +43,12 @@ pub struct AuthSettings {
     pub super_digest: Option<Box<str>>,
 }
 
+/// The longest transaction that every ZooKeeper server reads with its default settings: `jute.maxbuffer` and
+/// `zookeeper.jute.maxbuffer.extrasize`, both 0xfffff.
+pub const TRANSACTION_BYTES_MAX: usize = 2 * 0xf_ffff;
+
 /// What requests are measured against.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// ACL checks.
     pub acl_checks: AclChecks,
@@ -54,4 +58,18 @@ pub struct Policy {
     pub auth: AuthSettings,
     /// How long a container may wait for its first child, milliseconds; zero is for ever.
     pub container_never_used_ms: i64,
+    /// Bytes of the longest transaction: header, body and digest. A request that needs more is refused.
+    pub transaction_bytes_max: usize,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            acl_checks: AclChecks::default(),
+            quota: QuotaEnforcement::default(),
+            auth: AuthSettings::default(),
+            container_never_used_ms: 0,
+            transaction_bytes_max: TRANSACTION_BYTES_MAX,
+        }
+    }
 }

@@ -55,8 +55,10 @@ pub struct PrepareContext<'a> {
 pub struct Prepared {
     /// What will happen.
     pub txn: Txn,
-    /// What the tree will hash to. Error transactions have none.
+    /// What the tree will hash to. Error transactions have none, nor has the end of a session that names no paths.
     pub digest: Option<TxnDigest>,
+    /// The length of the transaction that was refused because it is longer than servers read, as far as it was counted.
+    pub refused_bytes: Option<usize>,
 }
 
 impl Tree {
@@ -68,25 +70,37 @@ impl Tree {
         context: &PrepareContext<'_>,
     ) -> Prepared {
         let mut stage = Stage::new(self, overlay, context);
-        let txn = match dispatch(&mut stage, request) {
-            Ok(txn) => {
+        let bytes_max = context.policy.transaction_bytes_max;
+        let decided = dispatch(&mut stage, request).and_then(|txn| {
+            let digest = self.digest_after(&txn, &stage);
+            match txn.entry_length(digest.as_ref()) {
+                bytes if bytes > bytes_max => Err(Refusal::TooLong { bytes }),
+                _ => Ok(Prepared { txn, digest, refused_bytes: None }),
+            }
+        });
+        match decided {
+            Ok(prepared) => {
                 stage.keep();
-                txn
+                prepared
             }
             Err(refusal) => {
                 stage.roll_back();
-                Txn::error(match refusal {
-                    Refusal::Failed(code) => code,
-                    Refusal::Broken => ErrorCode::MarshallingError,
-                })
+                let (code, refused_bytes) = match refusal {
+                    Refusal::Failed(code) => (code, None),
+                    Refusal::Broken => (ErrorCode::MarshallingError, None),
+                    Refusal::TooLong { bytes } => (ErrorCode::MarshallingError, Some(bytes)),
+                };
+                Prepared { txn: Txn::error(code), digest: None, refused_bytes }
             }
-        };
-        let tree_digest = stage.digest();
-        let digest = match (&txn, self.options.digest) {
-            (Txn::Error(_), _) | (_, DigestMode::Off) => None,
-            (_, DigestMode::On) => Some(TxnDigest { version: DIGEST_VERSION, tree_digest }),
-        };
-        Prepared { txn, digest }
+        }
+    }
+
+    fn digest_after(&self, txn: &Txn, stage: &Stage<'_, '_>) -> Option<TxnDigest> {
+        match (txn, self.options.digest) {
+            // ZooKeeper would read a digest behind a missing list of paths as that list.
+            (Txn::Error(_) | Txn::CloseSession(None), _) | (_, DigestMode::Off) => None,
+            (_, DigestMode::On) => Some(TxnDigest { version: DIGEST_VERSION, tree_digest: stage.digest() }),
+        }
     }
 }
 

@@ -15,14 +15,23 @@ pub(super) fn prepare(stage: &mut Stage<'_, '_>, ops: Vec<MultiOp>) -> Result<Tx
     }
     let mut parts = Vec::with_capacity(ops.len());
     let mut failed = false;
+    // Counted on the way: lists of credentials may make very much of a short request.
+    let mut bytes = 0;
     for op in ops {
         if failed {
             parts.push(SubTxn(Txn::error(ErrorCode::RuntimeInconsistency)));
             continue;
         }
         match prepare_part(stage, op) {
-            Ok(txn) => parts.push(SubTxn(txn)),
-            Err(Refusal::Broken) => return Err(Refusal::Broken),
+            Ok(txn) => {
+                let part = SubTxn(txn);
+                bytes += part.encoded_length();
+                if bytes > stage.context.policy.transaction_bytes_max {
+                    return Err(Refusal::TooLong { bytes });
+                }
+                parts.push(part);
+            }
+            Err(refusal @ (Refusal::Broken | Refusal::TooLong { .. })) => return Err(refusal),
             Err(Refusal::Failed(code)) => {
                 stage.roll_back();
                 parts.push(SubTxn(Txn::error(code)));

@@ -108,3 +108,62 @@ fn ephemerals_of_a_session_are_sorted() {
     assert_eq!(world.tree.ephemerals_of(SESSION), ["/a".into(), "/b".into(), "/c".into()]);
     assert_eq!(world.tree.ephemerals_of(OTHER), []);
 }
+
+/// The list of paths and the transaction around it have this many bytes.
+const LISTED_BYTES: usize = 32 + 4 + 2 * (4 + "/p/a".len()) + 12;
+
+#[test]
+fn an_end_whose_list_is_too_long_has_none() {
+    for (bytes_max, listed) in [(LISTED_BYTES, true), (LISTED_BYTES - 1, false)] {
+        let mut world = World::new();
+        world.ok(WriteRequest::CreateSession { timeout_ms: 1 });
+        world.create("/p");
+        world.ok(ephemeral("/p/a"));
+        world.prepare(ephemeral("/p/b"));
+        world.policy.transaction_bytes_max = bytes_max;
+        let txn = world.prepare(WriteRequest::CloseSession);
+        assert_eq!(matches!(txn, Txn::CloseSession(Some(_))), listed, "{txn:?}");
+        // The next one carries a digest, which is compared.
+        world.prepare(delete("/p"));
+        world.settle();
+        assert!(world.tree.sessions().is_empty() && !world.exists("/p"));
+        assert_eq!(world.tree.ephemerals_count(), 0);
+    }
+}
+
+#[test]
+fn what_is_too_long_changes_nothing() {
+    let mut world = World::new();
+    world.create("/p");
+    world.policy.transaction_bytes_max = 200;
+    let large = create_data("/p/large", &"x".repeat(200));
+    assert_eq!(world.error(large.clone()), ErrorCode::MarshallingError);
+    world.prepare(large);
+    assert!(world.pending.back().unwrap().1.refused_bytes.is_some_and(|bytes| bytes > 200));
+    world.prepare(delete("/p"));
+    world.settle();
+    assert!(!world.exists("/p"), "nothing is pending below it");
+}
+
+#[test]
+fn a_multi_that_is_too_long_is_refused_as_a_whole() {
+    use zebu_proto::client::{CreateOp, CreateRequest, MultiOp};
+    let op = |path: String| {
+        let acl = Some(zebu_proto::Acl::open().into());
+        let request = CreateRequest {
+            op: CreateOp::Create,
+            path: Some(path.into()),
+            data: None,
+            acl,
+            flags: 0,
+            ttl_ms: -1,
+        };
+        MultiOp::Create(request)
+    };
+    let mut world = World::new();
+    world.policy.transaction_bytes_max = 400;
+    let multi = |count| WriteRequest::Multi((0..count).map(|number| op(format!("/{number}"))).collect());
+    assert_eq!(world.error(multi(100)), ErrorCode::MarshallingError);
+    assert!(!world.exists("/0"));
+    world.ok(multi(5));
+}

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use zebu_proto::SessionId;
+use zebu_proto::client::WriteRequest;
 use zebu_tree::{TreeLoader, WalkProgress};
 
 use crate::random::steps;
@@ -78,6 +79,26 @@ fn a_reused_slot_is_not_mistaken() {
     );
 }
 
+/// The parent was seen before the end of the session, its nodes would be behind it: no replay could tell that they went.
+#[test]
+fn a_walk_is_void_when_a_session_ends_without_a_list() {
+    let mut world = World::new();
+    world.create("/p");
+    world.ok(ephemeral("/p/e"));
+    world.policy.transaction_bytes_max = 40;
+    let mut walker = world.tree.walker();
+    let mut next = |world: &World| walker.next_slice(&world.tree, 1, &mut |_, _, _, _| {});
+    assert_eq!(next(&world), WalkProgress::More);
+    world.session = SessionId(5);
+    world.ok(WriteRequest::CloseSession);
+    assert_eq!(next(&world), WalkProgress::More, "that session had no nodes");
+    world.session = SESSION;
+    world.ok(WriteRequest::CloseSession);
+    assert_eq!(next(&world), WalkProgress::Void);
+    let mut walker = world.tree.walker();
+    assert_eq!(walker.next_slice(&world.tree, 100, &mut |_, _, _, _| {}), WalkProgress::Done);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
@@ -87,6 +108,7 @@ proptest! {
         during in steps(60),
         slice in 1..6_usize,
         with_quota in any::<bool>(),
+        listed in any::<bool>(),
     ) {
         let mut world = World::new();
         if with_quota {
@@ -94,9 +116,15 @@ proptest! {
             world.ok(create_data("/zookeeper/quota/a/zookeeper_limits", "count=9,bytes=9"));
             world.ok(create_data("/zookeeper/quota/a/zookeeper_stats", ""));
         }
+        let policy = world.policy.clone();
         let run = |world: &mut World, request, session| {
             world.session = SessionId(session);
             world.time_ms += 700;
+            world.policy = policy.clone();
+            if !listed && request == WriteRequest::CloseSession {
+                // No list has room.
+                world.policy.transaction_bytes_max = 40;
+            }
             world.run(request);
         };
         for (request, session, _) in before {
@@ -115,9 +143,14 @@ proptest! {
                 });
             }
         }
-        walker.next_slice(&world.tree, usize::MAX, &mut |path, data, acl, stat| {
+        let progress = walker.next_slice(&world.tree, usize::MAX, &mut |path, data, acl, stat| {
             loader.node(path, data.map(Into::into), acl, stat).unwrap();
         });
+        if progress == WalkProgress::Void {
+            // Whoever walks begins anew.
+            assert!(!listed);
+            return Ok(());
+        }
         let mut restored = loader.finish(start);
         for (header, txn) in &world.log[covered..] {
             restored.apply(header, txn, &mut |_| {});

@@ -286,6 +286,7 @@ impl Leader {
             config,
             activated: &self.activated,
             window: member.settings.window,
+            oversize: member.oversize,
         };
         Some((&mut self.learners, course))
     }

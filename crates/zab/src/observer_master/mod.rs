@@ -207,6 +207,7 @@ impl ObserverMaster {
             config: &member.settings.config,
             activated: &self.activated,
             window: member.settings.window,
+            oversize: member.oversize,
         };
         self.observers.get_mut(&link).map(|observer| lesson(observer, &course))
     }

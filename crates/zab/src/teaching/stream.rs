@@ -41,6 +41,8 @@ pub(crate) struct Course<'a> {
     pub(crate) activated: &'a BTreeMap<Zxid, ServerId>,
     /// How much may wait on a connection.
     pub(crate) window: usize,
+    /// The last transaction that is known to be longer than every learner reads.
+    pub(crate) oversize: Option<Zxid>,
 }
 
 impl LearnerLink {
@@ -86,6 +88,12 @@ impl LearnerLink {
 }
 
 impl Course<'_> {
+    /// Whether a learner that has everything up to here lacks a transaction that it may be unable to read, and that a
+    /// snapshot holds.
+    pub(crate) fn has_oversize_after(&self, last: Zxid) -> bool {
+        self.oversize.is_some_and(|oversize| last < oversize && oversize <= self.delivered)
+    }
+
     fn commit(&self, zxid: Zxid) -> Packet {
         match self.activated.get(&zxid) {
             Some(&designated_leader) => Packet::CommitAndActivate { zxid, designated_leader },

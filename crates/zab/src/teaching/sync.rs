@@ -15,6 +15,9 @@ impl LearnerLink {
     /// Begins to bring a learner up to date that has promised the epoch.
     pub(crate) fn synchronise(&mut self, link: LinkId, course: &Course<'_>, out: &mut Vec<Action>) {
         let Step::Promised(identity, position) = self.step else { return };
+        if course.has_oversize_after(position.last) {
+            return self.stream_snapshot(link, identity, course, out);
+        }
         match choose(course.history, course.decided, position.last) {
             Choice::Diff { after } => {
                 self.send(link, Packet::Diff { zxid: course.decided }, out);
@@ -61,6 +64,15 @@ impl LearnerLink {
         out: &mut Vec<Action>,
     ) -> Result<(), CloseReason> {
         match (&mut self.step, read) {
+            (Step::Probing(identity, position), LogRead::Entries(_))
+                if course.has_oversize_after(position.last) =>
+            {
+                let identity = *identity;
+                self.stream_snapshot(link, identity, course, out);
+            }
+            (Step::Flowing(_, cursor), LogRead::Entries(_)) if course.has_oversize_after(cursor.proposed) => {
+                return Err(CloseReason::HistoryGone);
+            }
             (Step::Probing(identity, position), LogRead::Entries(entries)) => {
                 let (identity, after) = (*identity, position.last);
                 self.send(link, Packet::Diff { zxid: course.decided }, out);

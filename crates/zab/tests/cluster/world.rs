@@ -129,6 +129,7 @@ impl World {
             retry_ms: 30,
             history: HistoryLimits { entries, bytes: 1 << 20 },
             window: 2000,
+            proposal_bytes_max: 1 << 20,
             observing: plan.observing,
             last_counter: zebu_zab::LAST_COUNTER,
             dynamic: None,

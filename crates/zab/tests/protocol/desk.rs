@@ -68,6 +68,7 @@ fn settings(role: Role) -> PeerSettings {
         retry_ms: 30,
         history: HistoryLimits { entries: 4, bytes: 1 << 20 },
         window: 1000,
+        proposal_bytes_max: 1 << 20,
         observing: Observing::default(),
         last_counter: zebu_zab::LAST_COUNTER,
         dynamic: None,

@@ -4,7 +4,7 @@ use zebu_proto::quorum::election::NotificationVersion;
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
 use zebu_proto::quorum::{Notification, Packet, PeerState};
 use zebu_proto::{ServerId, Zxid};
-use zebu_zab::{Action, CloseReason, Event, LinkId, LogRead, Serving};
+use zebu_zab::{Action, CloseReason, Entry, Event, LinkId, LogRead, Serving};
 
 use crate::desk::{Desk, Disk, ME, entry, follower_info, recovered};
 
@@ -267,6 +267,43 @@ fn a_learner_that_is_far_behind_is_fed_from_the_log() {
     assert!(matches!(sent[0], Packet::Diff { .. }));
     assert_eq!(proposals, [3, 4, 5, 6, 7, 8, 9, 10]);
     assert!(matches!(sent.last(), Some(Packet::NewLeader { .. })));
+}
+
+/// A leader without a limit has logged it, and ZooKeeper's servers could not read it.
+#[test]
+fn a_learner_that_lacks_a_transaction_that_is_too_long_gets_a_whole_state() {
+    let (mut desk, link) = Desk::established();
+    for _ in 0..10 {
+        let zxid = desk.propose();
+        desk.packet(link, ack(zxid));
+    }
+    let come = |desk: &mut Desk, count, last| {
+        let behind = accept(desk, count, follower_info(3, 5));
+        desk.packet(behind, Packet::AckEpoch { last: Zxid::new(6, last), current_epoch: 5 });
+        desk.take_sent(behind);
+        behind
+    };
+    let long = |counter| Entry { zxid: Zxid::new(6, counter), bytes: vec![0; (1 << 20) + 1].into() };
+    let snap = [Packet::Snap { zxid: Zxid::new(6, 10) }];
+
+    // It is found when others were sent already: this connection ends, the next one knows.
+    let first = come(&mut desk, 2, 2);
+    desk.handle(Event::LogRead { link: first, read: LogRead::Entries(vec![entry(Zxid::new(6, 3))]) });
+    let read = LogRead::Entries(vec![long(4), entry(Zxid::new(6, 5))]);
+    desk.handle(Event::LogRead { link: first, read });
+    assert_eq!(desk.closed(first), Some(CloseReason::HistoryGone));
+    let again = accept(&mut desk, 3, follower_info(3, 5));
+    desk.take_sent(again);
+    desk.packet(again, Packet::AckEpoch { last: Zxid::new(6, 3), current_epoch: 5 });
+    assert_eq!(desk.take_sent(again), snap);
+
+    // Behind it there is nothing special, unless there is another one.
+    let behind = come(&mut desk, 4, 4);
+    desk.handle(Event::LogRead { link: behind, read: LogRead::Entries(vec![long(5)]) });
+    assert_eq!(desk.take_sent(behind), snap);
+    let behind = come(&mut desk, 5, 5);
+    desk.handle(Event::LogRead { link: behind, read: LogRead::Entries(vec![entry(Zxid::new(6, 6))]) });
+    assert!(matches!(desk.take_sent(behind)[0], Packet::Diff { .. }));
 }
 
 #[test]
