@@ -1,7 +1,14 @@
 #!/bin/sh
 # Keeps scripts that call zkServer.sh working: finds the zebu binary and hands the command over to it.
 #
+# The files that it reads for variables are written for bash, as ZooKeeper's own scripts are: where bash is there, it
+# runs this script.
+#
 # usage: zkServer.sh [--config <conf-dir>] {start|start-foreground|stop|version|restart|status|print-cmd} [config]
+
+if [ -z "$BASH_VERSION" ] && [ -z "$ZEBU_WITHOUT_BASH" ] && command -v bash >/dev/null 2>&1; then
+    exec bash "$0" "$@"
+fi
 
 script=$0
 while [ -L "$script" ]; do

@@ -1,5 +1,5 @@
 //! `mutants`: known bugs are put back, one at a time, into a copy of the project, and the simulator has to find
-//! each of them. The shipped crates hold no switch for any of them; a bug is a patch file beside the simulator.
+//! each of them, or the test that the patch names if the simulator cannot get there. The shipped crates hold no switch for any of them; a bug is a patch file beside the simulator.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,6 +30,14 @@ struct Mutant {
     what: String,
     origin: String,
     expects: String,
+    test: Option<Test>,
+}
+
+/// A test that finds a bug which the simulator cannot find.
+struct Test {
+    package: String,
+    target: String,
+    name: String,
 }
 
 /// What became of it.
@@ -39,8 +47,14 @@ enum Fate {
         checker: String,
         seeds: u64,
     },
+    CaughtByTest {
+        name: String,
+    },
     Survived {
         seeds: u64,
+    },
+    SurvivedTest {
+        name: String,
     },
     /// The patch does not fit, or the project does not build with it.
     Broken(String),
@@ -63,7 +77,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             Fate::Caught { seed, checker, seeds } => {
                 format!("caught by {checker} with seed {seed} after {seeds} seeds")
             }
+            Fate::CaughtByTest { name } => format!("caught by the test {name}"),
             Fate::Survived { seeds } => format!("NOT CAUGHT in {seeds} seeds"),
+            Fate::SurvivedTest { name } => format!("NOT CAUGHT by the test {name}"),
             Fate::Broken(reason) => format!("BROKEN: {reason}"),
         };
         println!("{:<32} {row} ({:.0} s)", mutant.name, started.elapsed().as_secs_f64());
@@ -73,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let survivors: Vec<&str> = rows
         .iter()
-        .filter(|(_, fate)| !matches!(fate, Fate::Caught { .. }))
+        .filter(|(_, fate)| !matches!(fate, Fate::Caught { .. } | Fate::CaughtByTest { .. }))
         .map(|(mutant, _)| mutant.name.as_str())
         .collect();
     if !survivors.is_empty() {
@@ -117,7 +133,9 @@ fn mutants(names: &[String]) -> anyhow::Result<Vec<Mutant>> {
                 let line = text.lines().find_map(|line| line.strip_prefix(&format!("# {name}: ")));
                 line.unwrap_or_default().to_owned()
             };
-            mutants.push(Mutant { name, what, origin: field("origin"), expects: field("expects"), patch });
+            let test = read_test(&field("test"));
+            let (origin, expects) = (field("origin"), field("expects"));
+            mutants.push(Mutant { name, what, origin, expects, test, patch });
         }
     }
     mutants.sort_by(|a, b| a.name.cmp(&b.name));
@@ -125,6 +143,12 @@ fn mutants(names: &[String]) -> anyhow::Result<Vec<Mutant>> {
         bail!("no patch in {} has such a name", directory.display());
     }
     Ok(mutants)
+}
+
+/// Reads `package target name`.
+fn read_test(field: &str) -> Option<Test> {
+    let [package, target, name] = field.split_whitespace().collect::<Vec<_>>()[..] else { return None };
+    Some(Test { package: package.to_owned(), target: target.to_owned(), name: name.to_owned() })
 }
 
 /// Copies what git knows, so that a build there sees the same project. Unchanged files keep their times.
@@ -150,7 +174,10 @@ fn copy_file(from: &Path, to: &Path) -> anyhow::Result<()> {
 
 fn look_for(mutant: &Mutant, copy: &Path, arguments: &Arguments) -> anyhow::Result<Fate> {
     patch(mutant, copy, &[])?;
-    let fate = build(copy).and_then(|program| simulate(&program, arguments));
+    let fate = match &mutant.test {
+        Some(test) => run_test(test, copy),
+        None => build(copy).and_then(|program| simulate(&program, arguments)),
+    };
     patch(mutant, copy, &["--reverse"])?;
     fate
 }
@@ -184,6 +211,29 @@ fn build(copy: &Path) -> anyhow::Result<PathBuf> {
         bail!("the project does not build with this bug");
     }
     Ok(target.join("release/zebu-sim"))
+}
+
+/// Runs one test of the copy, which has to fail.
+fn run_test(test: &Test, copy: &Path) -> anyhow::Result<Fate> {
+    let run = |options: &[&str]| {
+        cargo(&["test", "--quiet", "--package", &test.package, "--test", &test.target])
+            .args(options)
+            .current_dir(copy)
+            .env("CARGO_TARGET_DIR", copy.join("target"))
+            .env("RUSTFLAGS", "--allow warnings")
+            .output()
+    };
+    if !run(&["--no-run"])?.status.success() {
+        bail!("the tests of {} do not build with this bug", test.package);
+    }
+    let output = run(&[test.name.as_str()])?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let name = format!("{}::{}", test.package, test.name);
+    match output.status.success() {
+        true if text.contains("running 0 tests") => bail!("there is no test {name}"),
+        true => Ok(Fate::SurvivedTest { name }),
+        false => Ok(Fate::CaughtByTest { name }),
+    }
 }
 
 fn simulate(program: &Path, arguments: &Arguments) -> anyhow::Result<Fate> {
@@ -236,6 +286,12 @@ fn row(number: &str, mutant: &Mutant, fate: &Fate) -> String {
     match fate {
         Fate::Caught { seed, checker, seeds } => {
             format!("| {number} | {what} | {origin} | {expects} | `{checker}` | {seed} | {seeds} |")
+        }
+        Fate::CaughtByTest { name } => {
+            format!("| {number} | {what} | {origin} | {expects} | test `{name}` | | |")
+        }
+        Fate::SurvivedTest { name } => {
+            format!("| {number} | {what} | {origin} | {expects} | **not caught** by test `{name}` | | |")
         }
         Fate::Survived { seeds } => {
             format!("| {number} | {what} | {origin} | {expects} | **not caught** | | {seeds} |")

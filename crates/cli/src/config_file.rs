@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use zebu_server::config::path_reading::choose_directory;
 use zebu_server::config::{Environment, properties};
 
 const DEFAULT_NAME: &str = "zoo.cfg";
@@ -65,7 +66,12 @@ impl Peek {
 
     /// `dataDir`.
     pub(crate) fn data_dir(&self) -> Option<PathBuf> {
-        self.get("dataDir").map(PathBuf::from)
+        self.get("dataDir").map(|value| choose_directory(value, Path::is_dir))
+    }
+
+    /// `dataLogDir`.
+    pub(crate) fn data_log_dir(&self) -> Option<PathBuf> {
+        self.get("dataLogDir").map(|value| choose_directory(value, Path::is_dir))
     }
 
     /// `clientPort`, else the port behind the `;` of this server's member line, here or in the dynamic file,

@@ -2,6 +2,19 @@
 
 use std::io::Write;
 
+/// Text of a server on its way to a terminal: control characters but line ends and tabs are spelled as `\x1b`.
+pub(crate) fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' | '\t' => shown.push(character),
+            control if control.is_control() => shown.push_str(&format!("\\x{:02x}", u32::from(control))),
+            other => shown.push(other),
+        }
+    }
+    shown
+}
+
 /// Writes a line to standard output.
 pub(crate) fn say(line: impl AsRef<str>) {
     let _ = writeln!(std::io::stdout().lock(), "{}", line.as_ref());

@@ -9,6 +9,7 @@ mod logging;
 mod monitor;
 mod offline;
 mod pid_file;
+mod server_process;
 mod shell;
 
 use std::process::ExitCode;
@@ -31,7 +32,8 @@ Examples:
   zebu check conf/zoo.cfg             what would happen, without starting
   zebu start conf/zoo.cfg             in the background, as zkServer.sh does it
   zebu status conf/zoo.cfg
-  zebu shell -server zk1:2181 ls /    as zkCli.sh
+  zebu shell -server zk1:2181 ls /    as zkCli.sh; the word shell may be left out
+  zebu ls /                           the same with localhost:2181
   zebu stat zk1:2181,zk2:2181         how servers are, refreshed
   zebu rebalance zk1:2181,zk2:2181    after a rolling restart: every server gets its share of the clients
   zebu dev                            three servers on this machine, for trying things out
@@ -58,10 +60,14 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // `zebu -server host get /path`: the words of zkCli, without a command of ours.
+    // `zebu -server host get /path`, `zebu ls /`: the words of the shell, without a command of ours.
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    if words.first().is_some_and(|word| shell::is_zkcli_option(word)) {
+    let is_own = |word: &str| {
+        use clap::CommandFactory;
+        word == "help" || CommandLine::command().get_subcommands().any(|own| own.get_name() == word)
+    };
+    if words.first().is_some_and(|word| !is_own(word) && shell::is_meant(word)) {
         return shell::run(&words);
     }
     match CommandLine::parse().command {

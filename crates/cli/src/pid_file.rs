@@ -1,9 +1,10 @@
-//! The file that holds the process id of a background server, and the questions one asks about that process.
+//! The file that holds the process id of a background server. It reads, writes and removes that file; whether the
+//! process is a server is decided in `server_process`.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::process::Pid;
 use zebu_server::config::Environment;
 
 /// A process id and where it was read.
@@ -30,54 +31,25 @@ impl PidFile {
     }
 
     /// Writes the number without a newline, as scripts expect it.
-    pub(crate) fn write(&self, pid: u32) -> io::Result<()> {
-        std::fs::write(&self.path, pid.to_string())
+    pub(crate) fn write(&self, pid: Pid) -> io::Result<()> {
+        std::fs::write(&self.path, pid.as_raw_nonzero().to_string())
     }
 
-    /// Removes the file; it may be gone already.
-    pub(crate) fn remove(&self) {
-        let _ = std::fs::remove_file(&self.path);
+    /// Removes the file if it still names this process, which has ended. A file that names another process stays.
+    pub(crate) fn remove_of(&self, ended: Pid) {
+        if self.read() == Some(ended) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
-}
-
-/// Whether a process lives and is a server, not a stranger that got the number of one that ended.
-pub(crate) fn is_running_server(pid: Pid) -> bool {
-    is_alive(pid) && may_be_server(pid)
-}
-
-/// Whether a process lives, whoever it belongs to. One that ended and waits for its parent does not.
-pub(crate) fn is_alive(pid: Pid) -> bool {
-    let exists = !matches!(test_kill_process(pid), Err(rustix::io::Errno::SRCH));
-    exists && !is_zombie(pid)
-}
-
-/// Asks a process to end.
-pub(crate) fn terminate(pid: Pid) -> io::Result<()> {
-    kill_process(pid, Signal::TERM).map_err(io::Error::from)
-}
-
-/// Zebu, or the Java server that it takes over from. Where /proc does not exist everything may be.
-fn may_be_server(pid: Pid) -> bool {
-    let Ok(name) = std::fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero())) else {
-        return true;
-    };
-    let own = std::env::current_exe().ok();
-    let own = own.as_deref().and_then(Path::file_name).map(|own| own.to_string_lossy().into_owned());
-    // The kernel keeps 15 bytes of a name.
-    let own: String = own.unwrap_or_default().chars().take(15).collect();
-    let name = name.trim_end();
-    name == own || name == "java"
-}
-
-fn is_zombie(pid: Pid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
-    // The name stands in parentheses and may contain anything; the state follows the last one.
-    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn pid(number: i32) -> Pid {
+        Pid::from_raw(number).unwrap()
+    }
 
     #[test]
     fn round_trip() {
@@ -85,26 +57,30 @@ mod tests {
         let file = PidFile::of(home.path(), &Environment::default());
         assert_eq!(file.path, home.path().join("zookeeper_server.pid"));
         assert_eq!(file.read(), None);
-        file.write(4711).unwrap();
+        file.write(pid(4711)).unwrap();
         assert_eq!(std::fs::read(&file.path).unwrap(), b"4711");
-        assert_eq!(file.read(), Pid::from_raw(4711));
+        assert_eq!(file.read(), Some(pid(4711)));
         for nonsense in ["", "x", "0", "-1", "99999999999"] {
             std::fs::write(&file.path, nonsense).unwrap();
             assert_eq!(file.read(), None, "{nonsense:?}");
         }
-        file.remove();
-        file.remove();
+    }
+
+    #[test]
+    fn only_the_file_of_the_process_that_ended_is_removed() {
+        let home = tempfile::tempdir().unwrap();
+        let file = PidFile::of(home.path(), &Environment::default());
+        file.remove_of(pid(1));
+        file.write(pid(4711)).unwrap();
+        file.remove_of(pid(4712));
+        assert_eq!(file.read(), Some(pid(4711)));
+        file.remove_of(pid(4711));
+        assert!(!file.path.exists());
     }
 
     #[test]
     fn variable_names_the_file() {
         let variables = Environment([("ZOOPIDFILE".to_owned(), "/run/zk.pid".to_owned())].into());
         assert_eq!(PidFile::of(Path::new("/data"), &variables).path, Path::new("/run/zk.pid"));
-    }
-
-    #[test]
-    fn this_process_lives() {
-        let own = Pid::from_raw(std::process::id() as i32).unwrap();
-        assert!(is_alive(own) && is_running_server(own));
     }
 }

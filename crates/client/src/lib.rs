@@ -26,6 +26,8 @@
 //!   outcome is unknown are never repeated behind your back. See [`Retry`] and [`Create::protected`].
 //! - Watches are futures ([`OneshotWatcher`]) and streams ([`WatchStream`]); dropping them removes them.
 //! - [`Client::states`] tells how the session stands, [`Client::lease_deadline`] how long it is safe.
+//! - [`Client::connection_failures`] tells why no server can be reached, as soon as it is known;
+//!   [`Client::ready_or_unreachable`] gives up when each server has failed.
 //!
 //! The protocol itself lives in [`core`], without sockets, clock or tasks.
 
@@ -42,7 +44,9 @@ pub use crate::core::{
     Cause, ConnectStringError, EventKind, ReadOnlyServers, ServerAddress, ServerList, SessionCredentials,
     SessionInfo, SessionPolicy, SessionState, Status, WatchEvent,
 };
-pub use crate::net::{Connector, HostNames, TcpConnector, Tls, TlsConnector, TlsError};
+pub use crate::net::{
+    ConnectionFailure, ConnectionFailures, Connector, HostNames, TcpConnector, Tls, TlsConnector, TlsError,
+};
 
 #[cfg(test)]
 mod tests {

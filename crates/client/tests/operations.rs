@@ -335,6 +335,19 @@ async fn a_standalone_server_has_a_configuration_and_no_reconfiguration() {
     assert!(matches!(error.kind(), ErrorKind::InvalidOptions(_)), "{error}");
 }
 
+/// A node that may only be read: with its ACL, no parent could have a child.
+#[tokio::test]
+async fn parents_are_made_with_the_default_acl_of_the_client() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let narrow = vec![Acl::new(Permissions::READ, "world", "anyone")];
+    client.create("/p/q/r").acl(narrow.clone()).parents(Parents::Persistent).await.unwrap();
+    assert_eq!(client.get_acl("/p/q/r").await.unwrap().entries, narrow);
+    for parent in ["/p", "/p/q"] {
+        assert_eq!(client.get_acl(parent).await.unwrap().entries, Acl::open(), "{parent}");
+    }
+}
+
 #[tokio::test]
 async fn thousands_of_calls_in_flight_are_answered_in_order() {
     let server = Server::start().await;

@@ -149,6 +149,81 @@ async fn a_guaranteed_delete_is_done_in_the_end() {
 }
 
 #[tokio::test]
+async fn a_session_that_is_handed_over_lives_on_with_another_client() {
+    let server = Server::start().await;
+    let (_proxy, client) = through(&server).await;
+    let (twin, root) = (client.clone(), client.root().to_owned());
+    client.create("/mine").ephemeral().await.unwrap();
+    // Calls made before are carried out.
+    let sent: Vec<_> = (0..100).map(|n| client.set("/mine", n.to_string()).send()).collect();
+    let session = client.hand_over().await.unwrap();
+    for call in sent {
+        soon(call).await.unwrap();
+    }
+    assert_eq!((twin.state(), twin.lease_deadline()), (SessionState::Closed, None));
+    let error = twin.get("/mine").await.unwrap_err();
+    assert_eq!(error.kind(), &ErrorKind::NotSent(Cause::Closed));
+    let heir = server.builder().resume(session).connect().await.unwrap().namespaced(&root).unwrap();
+    let mut states = heir.states();
+    assert_eq!((heir.session().id, states.borrow_and_update().state), (session.id, SessionState::Connected));
+    // The former client lets go of the connection for good: neither its clones nor their end touch the session.
+    drop(twin);
+    heir.sync("/").await.unwrap();
+    assert_eq!(heir.get("/mine").await.unwrap().data, "99");
+    assert!(!states.has_changed().unwrap(), "{:?}", heir.state());
+    assert!(heir.close().await.unwrap().confirmed);
+}
+
+#[tokio::test]
+async fn a_client_without_a_connection_can_hand_its_session_over() {
+    let server = Server::start().await;
+    let (proxy, client) = through(&server).await;
+    let session = client.session().id;
+    proxy.set(Wire::Cut);
+    until(&client, SessionState::Suspended).await;
+    let waiting = client.get("/").retry(Retry::Never).send();
+    let credentials = client.hand_over().await.unwrap();
+    assert!(soon(waiting).await.unwrap_err().is_not_sent());
+    let heir = server.builder().resume(credentials).connect().await.unwrap();
+    assert_eq!(heir.session().id, session);
+}
+
+#[tokio::test]
+async fn only_a_session_can_be_handed_over() {
+    let client = Client::builder("127.0.0.1:1").unwrap().start();
+    let twin = client.clone();
+    let error = soon(client.hand_over()).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::InvalidOptions(_)), "{error}");
+    assert_eq!(twin.state(), SessionState::Connecting, "it goes on");
+    twin.close().await.unwrap();
+}
+
+/// The reason is known long before the connection timeout is over.
+#[tokio::test]
+async fn the_reason_why_no_server_can_be_reached_is_told_at_once() {
+    let server = Server::start().await;
+    let (one, other) = (Proxy::start(server.address()).await, Proxy::start(server.address()).await);
+    one.set(Wire::Cut);
+    other.set(Wire::Cut);
+    let text = format!("{},{},no-such-host.invalid:1", one.address(), other.address());
+    let builder = Client::builder(&text).unwrap().connection_timeout(Duration::from_secs(3600));
+    let client = builder.start();
+    let mut failures = client.connection_failures();
+    let error = soon(client.ready_or_unreachable()).await.unwrap_err();
+    let ConnectError::Unreachable { failures: each } = &error else { panic!("{error}") };
+    assert_eq!(each.len(), 3, "{error}");
+    for server in text.split(',') {
+        assert!(error.to_string().contains(&format!("{server}: ")), "{error}");
+    }
+    // The client goes on by itself, and what has failed is forgotten when it is connected.
+    assert!(failures.borrow_and_update().attempts() >= 3);
+    other.set(Wire::Whole);
+    soon(client.ready()).await.unwrap();
+    soon(failures.wait_for(|failures| failures.last().is_none())).await.unwrap();
+    assert_eq!(client.ready_or_unreachable().await.unwrap().id, client.session().id);
+}
+
+#[tokio::test]
 async fn closing_ends_the_session_at_once() {
     let server = Server::start().await;
     let client = server.client().await;

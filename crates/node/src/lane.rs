@@ -62,6 +62,9 @@ pub enum CloseReason {
     AnswerMismatch,
     /// This server takes no writes now, and the client did not say that reads are enough.
     ReadOnly,
+    /// A later request of the connection has come back from the leader before an earlier one. The client cannot be
+    /// answered in order. Under a correct leader this is a defect of this server.
+    AnsweredOutOfOrder,
 }
 
 /// Who decides about the writes of a connection.

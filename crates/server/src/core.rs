@@ -16,6 +16,7 @@ use crate::peers::Peers;
 use crate::post::Post;
 use crate::shared::{Shared, Standing};
 use crate::snapshotter::SnapshotHandle;
+use crate::vital::PartFailure;
 
 /// How long a member that stops tries to hand over.
 const HAND_OVER_MAX_MS: i64 = 1000;
@@ -26,6 +27,9 @@ pub(crate) enum CoreFailure {
     /// The log cannot be written.
     #[error(transparent)]
     Disk(#[from] DiskFailure),
+    /// A thread or task that the server needs has panicked.
+    #[error(transparent)]
+    Part(#[from] PartFailure),
     /// What was decided cannot be applied.
     #[error(transparent)]
     Commit(#[from] CommitError),
@@ -200,6 +204,7 @@ impl Core {
                 self.hear();
             }
             Urgent::DiskFailed(failure) => return Err(failure.into()),
+            Urgent::PartFailed(failure) => return Err(failure.into()),
             Urgent::Sessions(reply) => {
                 let status = self.node.status();
                 let report = SessionsReport {

@@ -21,6 +21,7 @@ use zebu_zab::{Event, IoId};
 use crate::inbox::Urgent;
 use crate::member_disk::{Done, MemberDisk};
 use crate::shared::Shared;
+use crate::vital::Vital;
 
 /// The log cannot be written any more.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +64,7 @@ impl DiskHandle {
     }
 
     fn hand_over(&self, work: Work) {
-        // The thread ends early only after it reported a failure, which ends the core.
+        // The thread ends early only after it reported a failure or a panic, which ends the core.
         let _ = self.work.send(work);
     }
 }
@@ -76,6 +77,7 @@ pub(crate) fn start(
 ) -> std::io::Result<(DiskHandle, JoinHandle<()>)> {
     let (work, received) = channel();
     let thread = std::thread::Builder::new().name("zebu-disk".to_owned()).spawn(move || {
+        let _vital = Vital::new(shared.clone(), "the disk thread");
         let mut disk = DiskThread { shared, log, member, postponed: None };
         if let Err(failure) = disk.run(&received) {
             error!(%failure, "the disk failed; the server stops");

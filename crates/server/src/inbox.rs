@@ -16,6 +16,7 @@ use zebu_tree::Tree;
 use zebu_zab::LearnerStatus;
 
 use crate::disk::DiskFailure;
+use crate::vital::PartFailure;
 
 /// Events of other members that may wait for the core before the network is read on.
 const URGENT_MAX: usize = 10_000;
@@ -48,6 +49,8 @@ pub(crate) enum Urgent {
     },
     /// The log cannot be written any more.
     DiskFailed(DiskFailure),
+    /// A part of the server that it needs has panicked.
+    PartFailed(PartFailure),
     /// Somebody wants to see the sessions.
     Sessions(oneshot::Sender<SessionsReport>),
     /// Finish what is on the way, then end.

@@ -34,6 +34,7 @@ mod shared;
 mod shedding;
 mod snapshotter;
 mod threads;
+mod vital;
 mod words;
 
 pub use open_files::raise_limit;

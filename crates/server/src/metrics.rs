@@ -140,6 +140,8 @@ pub(crate) struct Metrics {
     pub(crate) snapshot_ms: Summary,
     /// Snapshots that could not be written.
     pub(crate) snapshot_errors: Counter,
+    /// Purges that failed.
+    pub(crate) purge_errors: Counter,
     /// Digests in the files that were not those of the tree.
     pub(crate) digest_mismatches: Counter,
     /// Members that got the transactions that they lacked.
@@ -168,6 +170,7 @@ impl Metrics {
             sync_batch,
             snapshot_ms,
             snapshot_errors,
+            purge_errors,
             digest_mismatches,
             diffs_sent,
             truncations_sent,
@@ -185,6 +188,7 @@ impl Metrics {
             bad_frames,
             commits,
             snapshot_errors,
+            purge_errors,
             digest_mismatches,
             diffs_sent,
             truncations_sent,

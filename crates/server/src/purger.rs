@@ -3,16 +3,20 @@
 //! Where the configuration is silent, a directory that Zebu created is purged once a day; one that was taken
 //! over from ZooKeeper is not, because its files are the way back.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 use zebu_storage::disk::{Disk, replace_file};
 use zebu_storage::{Directories, FileDisk, purge};
 
-use crate::config::{PurgeInterval, StorageConfig};
+use crate::config::PurgeInterval;
+use crate::metrics::Metrics;
+use crate::shared::Shared;
 
 /// How often a directory of Zebu's own is purged if nobody says otherwise.
 const INTERVAL_DEFAULT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -64,10 +68,11 @@ pub(crate) struct PurgeHandle {
 
 /// Says what will happen and starts the thread if anything will.
 pub(crate) fn start(
+    shared: Arc<Shared>,
     directories: Directories,
-    storage: &StorageConfig,
     origin: Origin,
 ) -> std::io::Result<Option<(PurgeHandle, JoinHandle<()>)>> {
+    let storage = &shared.config.storage;
     let retain = storage.snap_retain_count as usize;
     let Some(every) = interval(storage.purge_interval, origin) else {
         info!(
@@ -84,18 +89,29 @@ pub(crate) fn start(
     let (alive, stopped) = channel();
     let thread = std::thread::Builder::new()
         .name("zebu-purge".to_owned())
-        .spawn(move || run(&directories, retain, every, &stopped))?;
+        .spawn(move || run(&shared.metrics, &directories, retain, every, &stopped))?;
     Ok(Some((PurgeHandle { _alive: alive }, thread)))
 }
 
-fn run(directories: &Directories, retain: usize, every: Duration, stopped: &Receiver<()>) {
+fn run(metrics: &Metrics, directories: &Directories, retain: usize, every: Duration, stopped: &Receiver<()>) {
     let mut pause = every.min(FIRST_RUN);
     while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
         pause = every;
-        match purge(&FileDisk, directories, retain) {
+        // A purge has no state but the files; the next one looks at them again.
+        let Ok(purged) = catch_unwind(AssertUnwindSafe(|| purge(&FileDisk, directories, retain))) else {
+            metrics.purge_errors.increment();
+            error!(
+                "removing old files failed unexpectedly; trying again next time. Please report the message above"
+            );
+            continue;
+        };
+        match purged {
             Ok(report) if report.removed.is_empty() => {}
             Ok(report) => info!(removed = report.removed.len(), kept = report.kept.len(), "purged old files"),
-            Err(error) => warn!(%error, "old files could not be removed; trying again next time"),
+            Err(error) => {
+                metrics.purge_errors.increment();
+                warn!(%error, "old files could not be removed; trying again next time");
+            }
         }
     }
 }

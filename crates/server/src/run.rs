@@ -1,6 +1,8 @@
 //! The life of a server: recover, start the threads, serve until told to stop, finish.
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -22,6 +24,7 @@ use crate::recovery::{self, Opened, OpenedMember};
 use crate::serve_error::ServeError;
 use crate::shared::Shared;
 use crate::threads::{CoreEnded, OpenFiles, Threads};
+use crate::vital::Vital;
 
 /// How long a stopping server waits for clients to take their last replies.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
@@ -49,7 +52,7 @@ pub enum Stop {
 /// # Errors
 /// Says what stopped the server from starting or made it give up; the caller turns it into an exit code.
 pub fn run(config: ServerConfig, ready: impl FnOnce(&Ready)) -> Result<(), ServeError> {
-    run_until(config, ready, asked_to_stop())
+    serve_until(config, ready, asked_to_stop(), StopWhileRecovering::Leave)
 }
 
 /// Serves with this configuration until `stop` resolves; for a server inside another program, such as a test.
@@ -63,11 +66,64 @@ pub fn run_until(
     ready: impl FnOnce(&Ready),
     stop: impl Future<Output = Stop>,
 ) -> Result<(), ServeError> {
+    serve_until(config, ready, stop, StopWhileRecovering::Wait)
+}
+
+/// What becomes of a recovery during which the server is asked to stop. It may be given up at any moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StopWhileRecovering {
+    /// It ends with the process, which ends now.
+    Leave,
+    /// It is waited for: another server of this process may want the directory.
+    Wait,
+}
+
+fn serve_until(
+    config: ServerConfig,
+    ready: impl FnOnce(&Ready),
+    stop: impl Future<Output = Stop>,
+    while_recovering: StopWhileRecovering,
+) -> Result<(), ServeError> {
     let clock = Clock::start();
     let seed = random_seed()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("zebu-net")
+        .build()
+        .map_err(internal("the network threads cannot be started"))?;
+    let mut stop = pin!(stop);
     port_probe::probe(&config)?;
-    let Opened { tree, log, member, snapshots, directories, origin, digest_mismatches, locks } =
-        recovery::open(&config, seed)?;
+    let (recovered, mut recovery_ended) = oneshot::channel();
+    let recovery = {
+        let config = config.clone();
+        std::thread::Builder::new()
+            .name("zebu-recovery".to_owned())
+            .spawn(move || {
+                // The receiver is gone if the server is to stop.
+                let _ = recovered.send(recovery::open(&config, seed));
+            })
+            .map_err(internal("the recovery thread cannot be started"))?
+    };
+    let opened = runtime.block_on(async {
+        tokio::select! {
+            // Signals are waited for before the recovery is.
+            biased;
+            _ = &mut stop => None,
+            opened = &mut recovery_ended => Some(opened),
+        }
+    });
+    let Some(opened) = opened else {
+        info!("stopped while recovering; nothing was changed that the next start does not repeat");
+        if while_recovering == StopWhileRecovering::Wait {
+            let _ = recovery.join();
+        }
+        runtime.shutdown_background();
+        return Ok(());
+    };
+    let opened = opened.map_err(|_| {
+        ServeError::Internal("the recovery failed unexpectedly. Please report the message above".to_owned())
+    })?;
+    let Opened { tree, log, member, snapshots, directories, origin, digest_mismatches, locks } = opened?;
     let member = member.map(|OpenedMember { epochs, recovered }| {
         let (directories, snapshots) = (directories.clone(), snapshots.clone());
         (MemberDisk { directories, epochs, snapshots }, recovered)
@@ -76,11 +132,6 @@ pub fn run_until(
     let shared = Arc::new(Shared::new(config, clock, replica, seed));
     shared.metrics.digest_mismatches.add(digest_mismatches);
 
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .thread_name("zebu-net")
-        .build()
-        .map_err(internal("the network threads cannot be started"))?;
     let listener = {
         let _context = runtime.enter();
         Listener::bind(shared.clone())?
@@ -119,6 +170,7 @@ fn verdict(ended: Ended) -> Result<(), ServeError> {
     match ended {
         Ended::Asked => Ok(()),
         Ended::CoreFailed(CoreFailure::Disk(failure)) => Err(ServeError::Disk(failure.to_string())),
+        Ended::CoreFailed(CoreFailure::Part(failure)) => Err(ServeError::Internal(failure.to_string())),
         Ended::CoreFailed(CoreFailure::Commit(failure)) => Err(ServeError::Internal(failure.to_string())),
         Ended::Failed => Err(ServeError::Internal(
             "a part of the server failed unexpectedly; nothing that was acknowledged is lost. Please report the \
@@ -142,7 +194,8 @@ async fn serve(
     mut core_ended: CoreEnded,
     stop: impl Future<Output = Stop>,
 ) -> Ended {
-    let accepting = tokio::spawn(listener.follow(shared.client_place()));
+    let follow = listener.follow(shared.client_place());
+    let accepting = tokio::spawn(Vital::task(shared.clone(), "the listener for clients", follow));
     let stop = tokio::select! {
         stop = stop => stop,
         result = &mut core_ended => return ended(result),
@@ -186,19 +239,27 @@ fn ended(result: Result<Result<(), CoreFailure>, oneshot::error::RecvError>) -> 
     }
 }
 
-/// SIGTERM or SIGINT, whichever comes first.
+/// SIGTERM or SIGINT, whichever comes first. SIGHUP too if there is a terminal; without one, as in the background, it asks
+/// for nothing.
 async fn asked_to_stop() -> Stop {
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hang_up)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()))
     else {
         warn!("signals cannot be received; the server stops only when it is killed, which is safe");
         return std::future::pending().await;
     };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => return Stop::Finish,
+            _ = interrupt.recv() => return Stop::Finish,
+            _ = hang_up.recv() => {
+                if std::io::stdin().is_terminal() {
+                    return Stop::Finish;
+                }
+                info!("SIGHUP was received and is ignored: the configuration is read at the start only");
+            }
+        }
     }
-    Stop::Finish
 }
 
 fn internal(what: &'static str) -> impl Fn(std::io::Error) -> ServeError {

@@ -4,6 +4,7 @@
 //! The snapshot is fuzzy: transactions go on between slices. It is named after the last transaction that
 //! was applied when it began, and replaying the log from there makes it whole.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -101,7 +102,16 @@ pub(crate) fn start(
 fn run(shared: &Shared, store: &SnapshotStore, wishes: &Receiver<()>) {
     while wishes.recv().is_ok() {
         let started = Instant::now();
-        match write_snapshot_in_time(shared, store) {
+        // What is read is behind a lock that only writers can poison; the next snapshot begins from the start.
+        let written = catch_unwind(AssertUnwindSafe(|| write_snapshot_in_time(shared, store)));
+        let Ok(written) = written else {
+            shared.metrics.snapshot_errors.increment();
+            error!(
+                "writing a snapshot failed unexpectedly; the server goes on with its log. Please report the message above"
+            );
+            continue;
+        };
+        match written {
             Ok(Attempt::Replaced) => {
                 info!("a snapshot was given up: another state took the place of this one")
             }

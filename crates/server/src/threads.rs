@@ -54,8 +54,9 @@ impl Threads {
         let OpenFiles { log, member, snapshots, directories, origin } = files;
         let (disk, disk_thread) = disk::start(shared.clone(), log, member)?;
         let (snapshots, snapshot_thread) = snapshotter::start(shared.clone(), snapshots)?;
-        let purging = purger::start(directories.clone(), &shared.config.storage, origin)?;
-        let (member_files, files_thread) = FileWriter::start(dynamic_config::files(&shared.config))?;
+        let purging = purger::start(shared.clone(), directories.clone(), origin)?;
+        let (member_files, files_thread) =
+            FileWriter::start(shared.clone(), dynamic_config::files(&shared.config))?;
         let core = Core::new(shared.clone(), node, disk, snapshots, post, peers, directories, member_files);
         shared.core.place(core);
         let (core, core_ended) = start_core(shared)?;

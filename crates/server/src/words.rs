@@ -425,6 +425,7 @@ fn metrics(shared: &Shared, core: SessionsReport) -> Metrics {
         ("large_requests_rejected", &edge.large_requests_rejected),
         ("commit_count", &edge.commits),
         ("snapshot_error_count", &edge.snapshot_errors),
+        ("purge_error_count", &edge.purge_errors),
     ] {
         metrics.integer(name, counter.get() as i64);
     }

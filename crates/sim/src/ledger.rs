@@ -7,6 +7,7 @@ use zebu_proto::txn::{Txn, TxnEntry};
 use zebu_proto::{ErrorCode, Permissions, Zxid};
 use zebu_tree::{Tree, TreeOptions};
 
+use crate::check::transaction_lengths;
 use crate::history::{Call, Verdict, Violation};
 use crate::members::{Chronicle, proposed_list};
 use crate::model::{Effect, Model, Place, Request, Standing};
@@ -55,6 +56,8 @@ pub(crate) struct Ledger {
     pub(crate) chronicle: Chronicle,
     /// Who may change them.
     rights: Rights,
+    /// The longest transaction that every member reads.
+    transaction_bytes_max: usize,
 }
 
 /// What is allowed with the members.
@@ -72,7 +75,12 @@ const G18: &str = "g18_session_expiry";
 const ORDER: &str = "zab_primary_order";
 
 impl Ledger {
-    pub(crate) fn new(options: TreeOptions, chronicle: Chronicle, rights: Rights) -> Ledger {
+    pub(crate) fn new(
+        options: TreeOptions,
+        chronicle: Chronicle,
+        rights: Rights,
+        transaction_bytes_max: usize,
+    ) -> Ledger {
         let tree = Tree::new(options);
         let model = Model::new(|path| {
             let node = tree.node(path)?;
@@ -80,7 +88,8 @@ impl Ledger {
             let permissions = if node.acl().is_empty() { Permissions::ALL } else { permissions };
             Some((node.stat(), permissions, node.children().map(Box::from).collect()))
         });
-        Ledger { entries: Vec::new(), initial_digest: tree.digest(), tree, model, chronicle, rights }
+        let (entries, initial_digest) = (Vec::new(), tree.digest());
+        Ledger { entries, initial_digest, tree, model, chronicle, rights, transaction_bytes_max }
     }
 
     /// The last transaction; zero before the first.
@@ -131,6 +140,7 @@ impl Ledger {
             Violation::new(INTEGRITY, format!("transaction {zxid:#x} was committed and is none: {error}"))
         })?;
         self.check_order(zxid, &entry)?;
+        transaction_lengths::check_commit(zxid, bytes.len(), self.transaction_bytes_max)?;
         let mut committed =
             Committed { zxid, bytes: bytes.clone(), entry, digest: 0, call: None, effects: Vec::new() };
         self.tree.apply(&committed.entry.header, &committed.entry.txn, &mut |_| ());
@@ -188,10 +198,12 @@ impl Ledger {
                 self.model.open_session(header.session);
             }
             (Txn::CloseSession(named), _) => {
+                let is_listed = named.is_some();
                 let mut named: Vec<Path> = named.iter().flatten().map(|path| Path::from(&**path)).collect();
                 named.sort();
                 let gone = self.model.close_session(place);
-                if gone != named {
+                // Names that do not fit into a transaction are left out.
+                if is_listed && gone != named {
                     let text =
                         format!("{zxid} ends session {:#x}: {named:?} go, {gone:?} should", place.session.0);
                     return Err(Violation::new(G18, text));
@@ -205,6 +217,15 @@ impl Ledger {
             }
             (txn, Some(_)) if is_refused_as_moved(txn) => {
                 committed.effects = vec![Effect::Error(ErrorCode::SessionMoved)];
+            }
+            (txn, Some(operation))
+                if transaction_lengths::is_refused_as_too_long(
+                    txn,
+                    operation,
+                    self.transaction_bytes_max,
+                ) =>
+            {
+                committed.effects = vec![Effect::Error(ErrorCode::MarshallingError)];
             }
             (_, Some(Operation::Write(write))) => {
                 committed.effects = self.model.execute(place, std::slice::from_ref(write));

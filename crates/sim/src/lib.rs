@@ -7,6 +7,7 @@
 
 mod check;
 mod client;
+mod clock;
 mod core;
 mod history;
 mod ledger;

@@ -284,6 +284,12 @@ impl Network {
         self.connections.get(&id).map(|connection| connection.hosts[at(side)])
     }
 
+    /// The dialer of a connection, if its end is open.
+    pub(crate) fn waiting_dialer(&self, id: ConnectionId) -> Option<Host> {
+        let connection = self.connections.get(&id)?;
+        (connection.ends[at(Side::Dialer)] == End::Open).then_some(connection.hosts[at(Side::Dialer)])
+    }
+
     pub(crate) fn port(&self, id: ConnectionId) -> Option<Port> {
         self.connections.get(&id).map(|connection| connection.port)
     }

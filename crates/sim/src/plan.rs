@@ -1,17 +1,18 @@
 //! The faults of a run as data: drawn from the seed before the run begins, each with all that it needs, so
 //! that any of them can be left out and the rest stays the same. That is how a failure is made shorter.
 
+mod operators;
+
 use std::collections::BTreeSet;
 use std::fmt;
 
-use zebu_proto::Permissions;
 use zebu_proto::quorum::Packet;
 
-use crate::members::{Asked, CLIENT_PORTS, QUORUM_PORT, Seat, Vote, Wish};
+use crate::members::{Asked, Wish};
 use crate::network::Host;
 use crate::queue::{MS, Time};
 use crate::random::Random;
-use crate::shape::{FaultKind, Shape};
+use crate::shape::{Endurance, FaultKind, Shape};
 
 /// A fault with its moment.
 #[derive(Clone, Debug)]
@@ -31,6 +32,8 @@ pub(crate) enum Fault {
     PowerFailsInDiskWork { server: usize, operations: u64 },
     /// The process does nothing for a while; its clock goes on.
     Pause { server: usize, lasts: Time },
+    /// The machine does nothing for a while, and its CLOCK_MONOTONIC stands still.
+    Suspend { server: usize, lasts: Time },
     /// The wall clock is wrong from now on.
     ClockJump { server: usize, by_ms: i64 },
     /// Directed paths that let nothing through.
@@ -47,6 +50,8 @@ pub(crate) enum Fault {
     DiskFull { server: usize, lasts: Time },
     /// Each sync takes so much longer.
     SlowDisk { server: usize, extra: Time, lasts: Time },
+    /// Each sync takes so much longer, and no more than so many batches share one: the disk cannot keep up.
+    DiskLags { server: usize, extra: Time, batches: usize, lasts: Time },
     /// No sync ends for a while.
     DiskHangs { server: usize, lasts: Time },
     /// The process ends, and a bit of a file changes before it comes back.
@@ -55,6 +60,8 @@ pub(crate) enum Fault {
     Trap { on: Step, when: When, skip: u64, down: Time, survives: Option<u64> },
     /// A client reads nothing for a while.
     ClientStalls { client: usize, lasts: Time },
+    /// The machine of a client does nothing for a while, and its CLOCK_MONOTONIC stands still.
+    ClientSuspends { client: usize, lasts: Time },
     /// A client's process ends, and another one comes with a new session.
     ClientVanishes { client: usize, farewell: bool },
     /// A client breaks its connection, to go to another server.
@@ -133,6 +140,8 @@ pub(crate) enum When {
 pub(crate) enum Rotten {
     Log,
     Snapshot,
+    /// The newest valid snapshot, if an older valid one can take its place.
+    NewestSnapshot,
     Epoch,
 }
 
@@ -144,6 +153,7 @@ impl Fault {
             Fault::PowerLoss { .. } => FaultKind::PowerLoss,
             Fault::PowerFailsInDiskWork { .. } => FaultKind::PowerFailsInDiskWork,
             Fault::Pause { .. } => FaultKind::Pause,
+            Fault::Suspend { .. } => FaultKind::MachineSuspends,
             Fault::ClockJump { .. } => FaultKind::ClockJump,
             Fault::Cut { name, .. } => *name,
             Fault::Reset { .. } => FaultKind::Reset,
@@ -152,12 +162,16 @@ impl Fault {
             Fault::ReadError { .. } => FaultKind::ReadError,
             Fault::DiskFull { .. } => FaultKind::DiskFull,
             Fault::SlowDisk { .. } => FaultKind::SlowDisk,
+            Fault::DiskLags { .. } => FaultKind::DiskLags,
             Fault::DiskHangs { .. } => FaultKind::DiskHangs,
             Fault::BitRot { file: Rotten::Log, .. } => FaultKind::BitRotInLog,
-            Fault::BitRot { file: Rotten::Snapshot, .. } => FaultKind::BitRotInSnapshot,
+            Fault::BitRot { file: Rotten::Snapshot | Rotten::NewestSnapshot, .. } => {
+                FaultKind::BitRotInSnapshot
+            }
             Fault::BitRot { file: Rotten::Epoch, .. } => FaultKind::BitRotInEpochs,
             Fault::Trap { .. } => FaultKind::EndsAtStep,
             Fault::ClientStalls { .. } => FaultKind::ClientStalls,
+            Fault::ClientSuspends { .. } => FaultKind::ClientSuspends,
             Fault::ClientVanishes { .. } => FaultKind::ClientVanishes,
             Fault::ClientMoves { .. } => FaultKind::ClientMoves,
             Fault::Reconfig { .. } => FaultKind::MembersChange,
@@ -175,6 +189,9 @@ impl fmt::Display for Planned {
 /// Draws the faults of a run.
 pub(crate) fn draw(shape: &Shape) -> Vec<Planned> {
     let mut drawer = Drawer { shape, random: Random::new(shape.seed, 2), rotten: Vec::new() };
+    if let Some(endurance) = shape.endurance {
+        return drawer.endurance(endurance);
+    }
     let mut plan = drawer.wishes();
     if shape.fault_rate == 0 || shape.fault_weights.iter().all(|&weight| weight == 0) {
         return plan;
@@ -189,6 +206,7 @@ pub(crate) fn draw(shape: &Shape) -> Vec<Planned> {
             plan.push(Planned { at, fault });
         }
     }
+    plan.extend(drawer.later_kinds());
     plan.sort_by_key(|planned| planned.at);
     plan
 }
@@ -292,8 +310,72 @@ impl Drawer<'_> {
                 Fault::ClientVanishes { client: self.client(), farewell: self.random.permille(500) }
             }
             FaultKind::ClientMoves => Fault::ClientMoves { client: self.client() },
+            FaultKind::MachineSuspends => Fault::Suspend { server, lasts: down },
+            FaultKind::ClientSuspends => Fault::ClientSuspends { client: self.client(), lasts: down },
+            FaultKind::DiskLags => {
+                let (tick, limit) = (self.shape.tick(), self.shape.tick() * self.shape.sync_limit);
+                let extra = self.random.skewed(tick / 4, 2 * tick);
+                let lasts = self.random.between(2 * limit, 10 * limit);
+                Fault::DiskLags { server, extra, batches: self.random.between(1, 3) as usize, lasts }
+            }
             FaultKind::MembersChange | FaultKind::ConfigAcl => return None,
         })
+    }
+
+    /// Faults that came into the simulator later. They have a stream of their own.
+    fn later_kinds(&mut self) -> Vec<Planned> {
+        const PURPOSE: u64 = 10;
+        const KINDS: [FaultKind; 4] = [
+            FaultKind::MachineSuspends,
+            FaultKind::ClientSuspends,
+            FaultKind::DiskLags,
+            FaultKind::BitRotInSnapshot,
+        ];
+        self.random = Random::new(self.shape.seed, PURPOSE);
+        if !self.random.permille(300) {
+            return Vec::new();
+        }
+        let count = self.random.skewed(1, 12);
+        let mut plan = Vec::new();
+        for _ in 0..count {
+            let kind = self.random.pick(&KINDS);
+            let at = self.random.below(self.shape.safety);
+            let fault = match kind {
+                FaultKind::BitRotInSnapshot => {
+                    let (server, down) = (self.server(), self.lasts());
+                    let place = self.random.draw();
+                    Some(Fault::BitRot { server, file: Rotten::NewestSnapshot, place, down })
+                }
+                kind => self.draw(kind),
+            };
+            plan.extend(fault.map(|fault| Planned { at, fault }));
+        }
+        plan
+    }
+
+    /// The faults of a long run: one server that is away or cannot keep up, and leaders that change meanwhile.
+    fn endurance(&mut self, endurance: Endurance) -> Vec<Planned> {
+        let (tick, safety) = (self.shape.tick(), self.shape.safety);
+        let (server, at) = (self.server(), self.random.between(tick, 10 * tick));
+        let lasts = self.random.between(safety / 2, safety * 3 / 4);
+        let fault = match endurance {
+            Endurance::Absence => Fault::Kill { server, down: lasts },
+            Endurance::SlowDisk => {
+                let extra = self.random.between(tick / 8, tick);
+                Fault::DiskLags { server, extra, batches: self.random.between(1, 4) as usize, lasts }
+            }
+        };
+        let mut plan = vec![Planned { at, fault }];
+        let kills = match endurance {
+            Endurance::Absence => self.random.below(4),
+            Endurance::SlowDisk => self.random.below(2),
+        };
+        for _ in 0..kills {
+            let at = self.random.below(safety);
+            plan.push(Planned { at, fault: Fault::Kill { server: LEADER, down: tick } });
+        }
+        plan.sort_by_key(|planned| planned.at);
+        plan
     }
 
     fn rot(&mut self, kind: FaultKind, server: usize, down: Time) -> Option<Fault> {
@@ -349,65 +431,5 @@ impl Drawer<'_> {
                 vec![(one, other), (other, one)]
             }
         }
-    }
-}
-
-/// What operators ask for. Drawn from a stream of their own.
-impl Drawer<'_> {
-    fn wishes(&mut self) -> Vec<Planned> {
-        const PURPOSE: u64 = 9;
-        let Some(members) = &self.shape.members else { return Vec::new() };
-        let mut random = Random::new(self.shape.seed, PURPOSE);
-        let mut plan = Vec::new();
-        for _ in 0..members.wishes {
-            let at = random.below(self.shape.safety);
-            let stranger = random.permille(100);
-            let client = if stranger { random.index(self.shape.clients) } else { self.shape.clients - 1 };
-            let fault = if random.permille(60) {
-                let permissions = if random.permille(500) { Permissions::WRITE } else { 0 };
-                Fault::ConfigAcl { permissions: Permissions::READ | permissions }
-            } else {
-                let asked = [Asked::Any, Asked::Known, Asked::Wrong][random.weighted(&[80, 15, 5])];
-                Fault::Reconfig { client, wish: wish(self.shape, &mut random), asked }
-            };
-            plan.push(Planned { at, fault });
-        }
-        plan.sort_by_key(|planned| planned.at);
-        plan
-    }
-}
-
-fn wish(shape: &Shape, random: &mut Random) -> Wish {
-    let servers = shape.servers();
-    let one = |random: &mut Random| if random.permille(150) { LEADER } else { random.index(servers) };
-    let some = |join: Vec<(usize, Seat)>, leave: Vec<usize>| Wish::Some { join, leave };
-    match random.weighted(&[30, 25, 8, 15, 12, 2, 2]) {
-        0 => some(vec![(one(random), seat(random))], Vec::new()),
-        1 => some(Vec::new(), vec![one(random)]),
-        2 => some(vec![(random.index(servers), seat(random)), (one(random), seat(random))], Vec::new()),
-        3 => some(vec![(random.index(servers), seat(random))], vec![one(random)]),
-        4 => {
-            let chance = random.pick(&[300, 500, 700, 900]);
-            let chosen: Vec<usize> = (0..servers).filter(|_| random.permille(chance)).collect();
-            let seats: std::collections::BTreeMap<usize, Seat> =
-                chosen.into_iter().map(|server| (server, seat(random))).collect();
-            let mut groups = std::collections::BTreeMap::new();
-            if random.permille(200) {
-                for (server, _) in seats.iter().filter(|(_, seat)| seat.vote == Vote::Has) {
-                    groups.insert(*server, (1 + random.below(2) as i64, random.pick(&[0, 1, 1, 2])));
-                }
-            }
-            Wish::All { seats, groups }
-        }
-        5 => Wish::NoClientPort(random.index(servers)),
-        _ => Wish::NoNumber,
-    }
-}
-
-fn seat(random: &mut Random) -> Seat {
-    Seat {
-        vote: if random.permille(700) { Vote::Has } else { Vote::Lacks },
-        quorum_port: QUORUM_PORT + u16::from(random.permille(80)),
-        client_port: if random.permille(150) { CLIENT_PORTS[1] } else { CLIENT_PORTS[0] },
     }
 }

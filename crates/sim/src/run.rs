@@ -82,7 +82,7 @@ impl Run {
     pub fn describe(&self) -> Vec<String> {
         let shape = Shape::draw(self.seed);
         let mut lines = vec![format!(
-            "seed {}: {} voters, {} observers, {} spares, {} clients, groups {:?}, tick {} ms, {} faults",
+            "seed {}: {} voters, {} observers, {} spares, {} clients, groups {:?}, tick {} ms, {} faults{}",
             self.seed,
             shape.voters,
             shape.observers,
@@ -90,7 +90,8 @@ impl Run {
             shape.clients,
             shape.groups,
             shape.tick_ms,
-            self.plan.len()
+            self.plan.len(),
+            if shape.endurance.is_some() { ", a long run" } else { "" }
         )];
         lines.extend(self.plan.iter().map(|planned| planned.to_string()));
         lines

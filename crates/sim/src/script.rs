@@ -19,7 +19,7 @@ use crate::members::{Asked, Seat, Vote, Wish};
 use crate::network::{Host, Latency};
 use crate::plan::{Fault, LEADER, Planned, Rotten, Step, When};
 use crate::queue::{MS, Time};
-use crate::shape::{DiskShape, FaultKind, MembersShape, Shape};
+use crate::shape::{DiskShape, FaultKind, MembersShape, PurgeShape, Shape};
 use crate::world::World;
 
 /// Runs a scenario and returns the lines that it wants shown, and how it ended.
@@ -188,8 +188,14 @@ fn even_shape() -> Shape {
     shape.sync_limit = 5;
     shape.history_entries = 1000;
     shape.latency = Latency { low: MS, high: MS, straggler_permille: 0 };
-    shape.disk =
-        DiskShape { sync_low: MS, sync_high: MS, preallocate: 0, size_max: None, snap_count: 1_000_000 };
+    shape.disk = DiskShape {
+        sync_low: MS,
+        sync_high: MS,
+        preallocate: 0,
+        size_max: None,
+        snap_count: 1_000_000,
+        purge: PurgeShape::AfterSnapshots,
+    };
     shape.distant = None;
     shape.turn = 0;
     shape.last_counter = zebu_zab::LAST_COUNTER;

@@ -1,8 +1,10 @@
 //! What a seed draws before a run begins: how large the ensemble is, how fast everything is, what the
 //! clients do, and which faults come how often. Two seeds differ in kind, not only in order.
 
+use zebu_tree::access::TRANSACTION_BYTES_MAX;
 use zebu_zab::LAST_COUNTER;
 
+use crate::client::Kind;
 use crate::members::{CLIENT_PORTS, List, Seat, Vote};
 use crate::network::Latency;
 use crate::queue::{MS, SECOND, Time};
@@ -38,6 +40,15 @@ pub(crate) struct DiskShape {
     pub(crate) preallocate: u64,
     pub(crate) size_max: Option<u64>,
     pub(crate) snap_count: u64,
+    pub(crate) purge: PurgeShape,
+}
+
+/// Whether old files go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PurgeShape {
+    AfterSnapshots,
+    /// As in every directory that was taken over from ZooKeeper.
+    Off,
 }
 
 /// The kinds of faults; a seed has a weight for each.
@@ -68,6 +79,10 @@ pub(crate) enum FaultKind {
     ClientStalls,
     ClientVanishes,
     ClientMoves,
+    /// These are not drawn with the others, so that old seeds stay what they were.
+    MachineSuspends,
+    ClientSuspends,
+    DiskLags,
     /// Not drawn with the others: only where members may change.
     MembersChange,
     /// Who may ask for that changes.
@@ -131,6 +146,9 @@ impl FaultKind {
             FaultKind::ClientStalls => "client stalls",
             FaultKind::ClientVanishes => "client vanishes",
             FaultKind::ClientMoves => "client moves",
+            FaultKind::MachineSuspends => "machine suspends",
+            FaultKind::ClientSuspends => "client's machine suspends",
+            FaultKind::DiskLags => "disk cannot keep up",
             FaultKind::MembersChange => "reconfig asked for",
             FaultKind::ConfigAcl => "ACL of the configuration",
         }
@@ -152,6 +170,22 @@ pub(crate) struct MembersShape {
     pub(crate) curious_permille: u64,
 }
 
+/// A long run: thousands of transactions on a small tree, over several epochs. The log is far larger than the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Endurance {
+    /// A server is away for most of the run, and comes back.
+    Absence,
+    /// A disk cannot keep up for most of the run.
+    SlowDisk,
+}
+
+/// Runs with a small limit for transactions, of a thousand.
+const SHORT_TRANSACTIONS_PERMILLE: u64 = 60;
+
+/// Long runs with a disk that cannot keep up, of a thousand. None while a leader keeps a learner whose oldest proposal has
+/// waited for longer than syncLimit: `served_age` and `learner_memory` find that in most of them.
+const SLOW_DISK_PERMILLE: u64 = 0;
+
 /// Everything that is fixed for a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
@@ -170,6 +204,7 @@ pub(crate) struct Shape {
     pub(crate) sync_limit: u64,
     /// Transactions that stay in memory for learners: small, so that every kind of sync happens.
     pub(crate) history_entries: usize,
+    pub(crate) history_bytes: usize,
     pub(crate) latency: Latency,
     /// A server that is far from the others, and how much longer everything takes there. Its state is always a
     /// little older than theirs.
@@ -185,6 +220,10 @@ pub(crate) struct Shape {
     /// Faults per server and second, times a thousand.
     pub(crate) fault_rate: u64,
     pub(crate) fault_weights: Vec<u64>,
+    /// The longest transaction.
+    pub(crate) transaction_bytes_max: usize,
+    /// What happens in a long run, if this is one.
+    pub(crate) endurance: Option<Endurance>,
 }
 
 impl Shape {
@@ -205,6 +244,7 @@ impl Shape {
             init_limit: random.between(5, 12),
             sync_limit: random.between(3, 6),
             history_entries: random.skewed(2, 500) as usize,
+            history_bytes: 1 << 20,
             latency: draw_latency(&mut random, tick_ms),
             distant: None,
             disk: draw_disk(&mut random),
@@ -214,6 +254,8 @@ impl Shape {
             safety: random.between(30, 100) * tick_ms * MS,
             fault_rate: if random.permille(80) { 0 } else { random.skewed(100, 3000) },
             fault_weights: draw_faults(&mut random),
+            transaction_bytes_max: TRANSACTION_BYTES_MAX,
+            endurance: None,
         };
         if random.permille(250) {
             shape.roughen(&mut random);
@@ -223,6 +265,8 @@ impl Shape {
             shape.distant = Some((server, random.skewed(shape.tick() / 20, shape.tick() / 2)));
         }
         shape.draw_members();
+        shape.draw_endurance();
+        shape.draw_transaction_limit();
         shape.make_room_in_attempts();
         shape
     }
@@ -278,6 +322,61 @@ impl Shape {
                 })
                 .collect();
         }
+    }
+
+    /// Whether transactions are so short that a session with a few ephemeral nodes ends without their names. Drawn apart.
+    fn draw_transaction_limit(&mut self) {
+        const PURPOSE: u64 = 13;
+        let mut random = Random::new(self.seed, PURPOSE);
+        // Configurations are longer than that.
+        if random.permille(SHORT_TRANSACTIONS_PERMILLE) && self.members.is_none() {
+            self.transaction_bytes_max = random.between(250, 800) as usize;
+        }
+    }
+
+    /// Whether the run is a long one. Drawn apart, behind all the rest.
+    fn draw_endurance(&mut self) {
+        const PURPOSE: u64 = 11;
+        let mut random = Random::new(self.seed, PURPOSE);
+        if !random.permille(20) || self.members.is_some() {
+            return;
+        }
+        let is_slow = random.permille(SLOW_DISK_PERMILLE);
+        let endurance = if is_slow { Endurance::SlowDisk } else { Endurance::Absence };
+        self.endurance = Some(endurance);
+        self.voters = random.pick(&[3, 3, 5]);
+        self.observers = random.pick(&[0, 0, 1]);
+        self.groups.clear();
+        self.clients = 4;
+        self.tick_ms = 500;
+        self.sync_limit = random.between(3, 6);
+        self.init_limit = random.between(5, 12);
+        self.latency = Latency { low: 100, high: 3 * MS, straggler_permille: 0 };
+        self.distant = None;
+        self.safety = 80 * self.tick();
+        self.history_entries = random.between(5, 100) as usize;
+        self.history_bytes = 16 << 10;
+        self.last_counter = match endurance {
+            Endurance::Absence => random.between(150, 900) as u32,
+            Endurance::SlowDisk => LAST_COUNTER,
+        };
+        self.disk.snap_count = random.between(50, 400);
+        self.disk.purge = random.pick(&[PurgeShape::Off, PurgeShape::AfterSnapshots]);
+        self.disk.sync_low = MS;
+        self.disk.sync_high = 3 * MS;
+        self.turn = if random.permille(500) { 0 } else { random.skewed(50, 5 * MS) };
+        self.fault_rate = 0;
+        self.workload = Workload {
+            weights: Kind::ALL.iter().map(|kind| endurance_weight(*kind)).collect(),
+            pipeline: 6,
+            pause: self.tick() / random.between(3, 8),
+            calls_max: 2000,
+            names: 3,
+            watch_permille: 50,
+            data_max: 200,
+            session_timeout_ms: 10 * self.tick_ms,
+            restless_permille: 0,
+        };
     }
 
     /// A small ensemble that is hardly ever left alone: most bugs need few servers and many faults.
@@ -355,12 +454,13 @@ fn draw_disk(random: &mut Random) -> DiskShape {
         preallocate: random.pick(&[0, 0, 4096, 16384]),
         size_max: random.pick(&[None, None, Some(2000), Some(20_000)]),
         snap_count: random.skewed(6, 1000),
+        purge: PurgeShape::AfterSnapshots,
     }
 }
 
 fn draw_workload(random: &mut Random, tick_ms: u64) -> Workload {
     let mut weights: Vec<u64> = Vec::new();
-    for _ in 0..crate::client::Kind::ALL.len() {
+    for _ in 0..Kind::ALL.len() {
         // A third of the operations is left out, the others differ by a factor of up to twenty.
         weights.push(if random.permille(330) { 0 } else { random.between(1, 20) });
     }
@@ -377,6 +477,16 @@ fn draw_workload(random: &mut Random, tick_ms: u64) -> Workload {
         data_max: random.pick(&[8, 40, 40, 2000]),
         session_timeout_ms: random.between(least_timeout_ms, 10 * tick_ms),
         restless_permille: random.pick(&[0, 0, 0, 5, 50, 300]),
+    }
+}
+
+/// Mostly writes to a few nodes, and reads that show how old a state is.
+fn endurance_weight(kind: Kind) -> u64 {
+    match kind {
+        Kind::Create | Kind::CreateEphemeral | Kind::Delete | Kind::Multi | Kind::Sync => 2,
+        Kind::Set => 20,
+        Kind::Get => 5,
+        _ => 0,
     }
 }
 

@@ -34,6 +34,8 @@ pub(crate) struct ServerView {
     /// The version of the list of members in effect, and of the one in its files.
     pub(crate) list_version: i64,
     pub(crate) list_saved: i64,
+    /// The last transaction of the last state that was received as a whole.
+    pub(crate) installed: i64,
     /// It leads, and has no vote since this turn of its brain.
     pub(crate) deposed: Option<u64>,
     /// Its whole history is being replaced: a crash leaves the old one or the new one.
@@ -67,6 +69,7 @@ impl ServerView {
     /// A whole state takes the place of everything.
     pub(crate) fn install(&mut self, zxid: i64) {
         self.replacing = false;
+        self.installed = zxid;
         self.rotten = false;
         self.log.clear();
         self.compared = 0;

@@ -149,7 +149,10 @@ impl Directories {
     }
 
     /// With separate directories, each may hold its own kind only: Apache refuses anything else.
-    fn check_kinds<D: Disk>(&self, disk: &D) -> Result<(), DirectoryError> {
+    ///
+    /// # Errors
+    /// [`DirectoryError::Misplaced`], or what the disk says.
+    pub fn check_kinds<D: Disk>(&self, disk: &D) -> Result<(), DirectoryError> {
         let (snapshots, logs) = (self.snapshots(), self.logs());
         if snapshots == logs {
             return Ok(());

@@ -190,10 +190,12 @@ pub enum Action {
         link: LinkId,
     },
     /// The leader said something that is not agreement's business: a ping, an answer about a session, the end
-    /// of a sync.
+    /// of a sync. It stands directly behind the [`Action::Deliver`] of `after`.
     FromLeader {
         /// What.
         packet: Packet,
+        /// The last transaction that the leader committed before it.
+        after: Zxid,
     },
 }
 

@@ -39,6 +39,11 @@ impl History {
         self.entries.back().map_or(self.floor, |entry| entry.zxid)
     }
 
+    /// Bytes of the transactions in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// The transaction before the first one in memory.
     pub(crate) fn floor(&self) -> Zxid {
         self.floor

@@ -1,5 +1,8 @@
 //! What a member is whatever its role: its history, its promises, its disk, what it knows to be committed.
 
+use std::collections::VecDeque;
+
+use zebu_proto::quorum::Packet;
 use zebu_proto::{ServerId, Zxid};
 
 use crate::action::Action;
@@ -38,6 +41,9 @@ pub(crate) struct Member {
     committed: Zxid,
     /// The last transaction that was handed out.
     delivered: Zxid,
+    /// Answers of the leader, each with the last transaction that was committed before it. Their number is bounded
+    /// by the requests that clients have on their way.
+    answers: VecDeque<(Zxid, Packet)>,
     /// The last transaction that is known to be longer than every learner reads: from a leader without that limit.
     pub(crate) oversize: Option<Zxid>,
 }
@@ -57,6 +63,7 @@ impl Member {
             saved_epoch: recovered.current_epoch,
             committed: Zxid::ZERO,
             delivered: recovered.last,
+            answers: VecDeque::new(),
             oversize: None,
             dynamic,
             next_leader: None,
@@ -168,6 +175,26 @@ impl Member {
             }
             self.delivered = entry.zxid;
             out.push(Action::Deliver(entry.clone()));
+            self.pass_answers(out);
+        }
+    }
+
+    /// Takes an answer of the leader that stands behind the commit of `after`. It is handed out directly behind that
+    /// transaction: a client's next write may be the transaction that follows.
+    pub(crate) fn answer_behind(&mut self, after: Zxid, packet: Packet, out: &mut Vec<Action>) {
+        self.answers.push_back((after, packet));
+        self.pass_answers(out);
+    }
+
+    /// The connection to the leader has ended: its answers concern no client any more.
+    pub(crate) fn forget_answers(&mut self) {
+        self.answers.clear();
+    }
+
+    fn pass_answers(&mut self, out: &mut Vec<Action>) {
+        while self.answers.front().is_some_and(|(after, _)| *after <= self.delivered) {
+            let Some((after, packet)) = self.answers.pop_front() else { return };
+            out.push(Action::FromLeader { packet, after });
         }
     }
 

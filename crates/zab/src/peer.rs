@@ -281,6 +281,7 @@ impl Peer {
             current_epoch: self.member.current_epoch,
             logged: self.member.history.last(),
             durable: self.member.disk.durable(),
+            history_bytes: self.member.history.bytes(),
             committed: self.member.committed(),
             learners,
         }
@@ -449,6 +450,7 @@ impl Peer {
         // What a leader has only spoken of, and what is not in the log, a restart would not know either.
         self.member.forget_pending_behind(self.member.history.last());
         self.member.forget_announced();
+        self.member.forget_answers();
         self.role = match (self.stopping, end.pause) {
             (Stopping::Asked, _) => Role::Retired,
             (Stopping::No, Pause::None) => Role::Settling { until_ms: now_ms + wait_ms, lost },

@@ -20,6 +20,8 @@ pub struct Status {
     pub logged: Zxid,
     /// The last transaction of its log that is durable.
     pub durable: Zxid,
+    /// Bytes of transactions in memory, for learners or not delivered yet.
+    pub history_bytes: usize,
     /// The last transaction that is known to be committed.
     pub committed: Zxid,
     /// Whom it learns from: its leader, or a follower that serves observers.

@@ -17,6 +17,10 @@ impl Surroundings for OneFile<'_> {
         Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST)])
     }
 
+    fn is_directory(&self, _: &Path) -> bool {
+        false
+    }
+
     fn interface_index(&self, _: &str) -> io::Result<u32> {
         Ok(1)
     }

@@ -63,6 +63,7 @@ pub(super) fn settings(role: Role, log: ObserverLog) -> PeerSettings {
         retry_ms: 30,
         history: HistoryLimits { entries: 3, bytes: 1000 },
         window: 500,
+        proposal_bytes_max: 1 << 20,
         observing: Observing { log, masters: ObserverMasters::Followers, ..Observing::default() },
         last_counter: zebu_zab::LAST_COUNTER,
         dynamic: None,

@@ -15,6 +15,7 @@ Examples:
   zebu shell -server zk1:2181 get -s /config       one command; the exit status tells
   zebu shell --json ls /                           the answer as JSON
   zebu -server zk1:2181 get /config                the same words as zkCli.sh takes
+  zebu -q create -s /queue/item-                   a script reads the name from standard output
   echo 'ls /' | zebu shell                         commands from a file or a pipe
 
 Options in front of the command:
@@ -23,8 +24,8 @@ Options in front of the command:
   -r, --readonly                              a read-only server will do
   -waitforconnection                          wait for a connection before the first command
   -client-configuration FILE                  properties of the client
-  -q, --quiet                                 answers only, without what zkCli says besides
-  --json                                      answers as JSON, one object per line
+  -q, --quiet                                 answers only, without what zkCli says besides; create prints the path
+  --json                                      answers and errors as JSON, one object per line on standard output
 
 zebu shell help lists the commands, zebu shell help COMMAND explains one.
 Exit status: 0 done, 1 refused or failed, 2 unreadable client configuration, 127 no such command.")]

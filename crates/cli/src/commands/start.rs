@@ -8,6 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use rustix::process::Pid;
 use zebu_server::config::{Environment, Inputs, ThisMachine, load};
 
 use super::serve::serve;
@@ -15,10 +16,15 @@ use crate::config_arguments::environment;
 use crate::config_file::locate;
 use crate::console::{begin, complain, say};
 use crate::logging::LogFormat;
-use crate::pid_file::{PidFile, is_running_server};
+use crate::pid_file::PidFile;
+use crate::server_process::{Identity, LockHolder, ServerFiles};
 
 /// A server that lives this long has started.
 const START_GRACE: Duration = Duration::from_secs(1);
+/// A server takes the lock of its data directory before it reads any file there.
+const LOCK_LIMIT: Duration = Duration::from_secs(30);
+/// Lets the server ignore SIGHUP, as nohup does. A process inherits it and cannot set it for its child.
+const IGNORE_HANGUP: &str = "trap '' HUP; exec \"$@\"";
 const POLL: Duration = Duration::from_millis(20);
 
 /// Start a server in the background
@@ -30,8 +36,9 @@ Examples:
   zebu start -Dzookeeper.snapCount=50000 zoo.cfg
   zebu start --foreground             find the configuration as start does, then stay
 
-The process id is written to zookeeper_server.pid in dataDir (or ZOOPIDFILE), the log goes to
-zookeeper-$USER-server-$HOSTNAME.out in ZOO_LOG_DIR (or ./logs).
+The process id is written to zookeeper_server.pid in dataDir (or ZOOPIDFILE) once the server has locked dataDir, the \
+log goes to zookeeper-$USER-server-$HOSTNAME.out in ZOO_LOG_DIR (or ./logs). The server outlives the terminal and \
+ignores SIGHUP.
 
 Exit status: 0 started, 1 not started.")]
 pub(crate) struct Start {
@@ -102,11 +109,12 @@ fn start(inputs: &Inputs, binary: &Path, words: &[String]) -> Result<(), String>
     }
     let config = loaded.config.ok_or("FAILED TO START")?;
     let pid_file = PidFile::of(&config.storage.data_dir, &inputs.environment);
-    if let Some(pid) = pid_file.read()
-        && is_running_server(pid)
-    {
-        return Err(format!("already running as process {}.", pid.as_raw_nonzero()));
-    }
+    let files = ServerFiles {
+        config: inputs.arguments.iter().collect(),
+        data_dir: config.storage.data_dir.clone(),
+        data_log_dir: Some(config.storage.data_log_dir.clone()),
+    };
+    refuse_if_running(&files, &pid_file)?;
     let snapshots = config.storage.snapshot_dir();
     if !config.storage.create_directories && !snapshots.is_dir() {
         return Err(format!(
@@ -120,26 +128,81 @@ fn start(inputs: &Inputs, binary: &Path, words: &[String]) -> Result<(), String>
     let (log, log_path) = open_log(&inputs.environment)
         .map_err(|(path, error)| format!("FAILED TO START\n{} cannot be written: {error}", path.display()))?;
     let mut child = spawn(binary, words, &log).map_err(|error| format!("FAILED TO START\n{error}"))?;
-    if let Err(error) = pid_file.write(child.id()) {
-        let _ = child.kill();
-        let _ = child.wait();
+    let pid = Pid::from_child(&child);
+    let failed = || format!("FAILED TO START\nsee {}", log_path.display());
+    if !holds_lock(&mut child, &files) {
+        end(&mut child);
+        return Err(failed());
+    }
+    // Only one process has the lock, so only one writes the file.
+    if let Err(error) = pid_file.write(pid) {
+        end(&mut child);
         return Err(format!("FAILED TO WRITE PID\n{}: {error}", pid_file.path.display()));
     }
     if survives(&mut child) {
         return Ok(());
     }
-    pid_file.remove();
-    Err(format!("FAILED TO START\nsee {}", log_path.display()))
+    pid_file.remove_of(pid);
+    Err(failed())
+}
+
+/// An error if a server of this configuration runs, or may run.
+fn refuse_if_running(files: &ServerFiles, pid_file: &PidFile) -> Result<(), String> {
+    let running = |pid: Pid| Err(format!("already running as process {}.", pid.as_raw_nonzero()));
+    match files.lock_holder() {
+        LockHolder::Process(pid) => return running(pid),
+        LockHolder::Unnamed => {
+            let directory = files.data_dir.display();
+            return Err(format!(
+                "FAILED TO START\n{directory} is locked by a server that is no process of this system"
+            ));
+        }
+        LockHolder::Nobody => {}
+    }
+    let Some(pid) = pid_file.read() else { return Ok(()) };
+    match files.identify(pid) {
+        Identity::Server => running(pid),
+        identity @ Identity::Unknown(_) => Err(format!(
+            "FAILED TO START\nprocess {} of {} {identity}; stop it, or remove the file if it is not the server",
+            pid.as_raw_nonzero(),
+            pid_file.path.display()
+        )),
+        Identity::Ended | Identity::Stranger(_) => Ok(()),
+    }
 }
 
 fn spawn(binary: &Path, words: &[String], log: &File) -> io::Result<Child> {
-    Command::new(binary)
-        .args(words)
-        .arg("--detached")
-        .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log.try_clone()?)
-        .spawn()
+    let with_streams = |mut command: Command| {
+        command.args(words).arg("--detached").stdin(Stdio::null());
+        command.stdout(log.try_clone()?).stderr(log.try_clone()?).spawn()
+    };
+    let mut through_shell = Command::new("/bin/sh");
+    through_shell.args(["-c", IGNORE_HANGUP, "zebu"]).arg(binary);
+    match with_streams(through_shell) {
+        // A machine without a shell: the server still leaves the session of the terminal.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => with_streams(Command::new(binary)),
+        spawned => spawned,
+    }
+}
+
+/// Waits until the child has locked the data directory; false if it ends before or takes too long.
+fn holds_lock(child: &mut Child, files: &ServerFiles) -> bool {
+    let pid = Pid::from_child(child);
+    let deadline = Instant::now() + LOCK_LIMIT;
+    while Instant::now() < deadline && matches!(child.try_wait(), Ok(None)) {
+        // The name comes first: asking for the lock of a server that starts would hold it up.
+        if files.named_holder() == Some(pid) && files.lock_holder() == LockHolder::Process(pid) {
+            return true;
+        }
+        sleep(POLL);
+    }
+    false
+}
+
+/// Ends a child that did not come to serve.
+fn end(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
 }
 
 fn survives(child: &mut Child) -> bool {

@@ -12,7 +12,7 @@ use zebu_client::ServerList;
 
 use crate::config_arguments::environment;
 use crate::config_file::{ClientPort, Peek, locate};
-use crate::console::{complain, say};
+use crate::console::{complain, printable, say};
 use crate::monitor::{self, Form};
 
 /// How long a server may take to answer.
@@ -26,6 +26,7 @@ const ANSWER_LIMIT: u64 = 64 * 1024;
 Examples:
   zebu status                                     the server of conf/zoo.cfg
   zebu status /etc/zebu/zoo.cfg
+  zebu status zk1                                 a server; port 2181 if nothing else is said
   zebu status zk1:2181,zk2:2181,zk3:2181          an ensemble: role, zxid, epoch, followers, observers
   zebu status --json zk1:2181,zk2:2181,zk3:2181
 
@@ -33,7 +34,7 @@ Followers and observers are those that are up to date; the leader tells them wit
 4lw.commands.whitelist. Both Zebu and Apache ZooKeeper servers can be asked.
 Exit status: 0 all serve and one of several leads, 1 not so, 2 wrong arguments.")]
 pub(crate) struct Status {
-    /// zoo.cfg (a bare name is looked for in the configuration directory), or host:port,host:port...
+    /// zoo.cfg (a bare name is looked for in the configuration directory), or host[:port],host[:port]...
     #[arg(value_name = "CONFIG|SERVERS")]
     subject: Option<String>,
     /// Print one JSON object instead of text
@@ -41,20 +42,31 @@ pub(crate) struct Status {
     json: bool,
 }
 
-/// Whether this is a connection string: names of files have no colon, unless there is such a file.
-fn names_servers(subject: &str) -> bool {
-    (subject.contains(':') || subject.contains(',')) && !Path::new(subject).exists()
+/// Endings by which a name is known as that of a file.
+const FILE_ENDINGS: [&str; 4] = ["cfg", "conf", "config", "properties"];
+
+/// Whether this is a connection string: it names no file, neither by itself nor in the configuration directory, and does
+/// not look like the name of one.
+fn names_servers(subject: &str, config: &Path) -> bool {
+    if Path::new(subject).exists() || config.exists() {
+        return false;
+    }
+    if subject.contains([':', ',']) {
+        return true;
+    }
+    let ending = Path::new(subject).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    !subject.contains('/') && !FILE_ENDINGS.contains(&ending)
 }
 
 impl Status {
     /// Asks.
     pub(crate) fn run(self) -> ExitCode {
         let form = if self.json { Form::Json } else { Form::Table };
-        if let Some(servers) = self.subject.as_deref().filter(|subject| names_servers(subject)) {
-            return show_servers(servers, form);
-        }
         let environment = environment();
         let config = locate(self.subject.as_deref(), &environment, std::env::current_exe().ok().as_deref());
+        if let Some(servers) = self.subject.as_deref().filter(|subject| names_servers(subject, &config)) {
+            return show_servers(servers, form);
+        }
         complain(format!("Using config: {}", config.display()));
         let found = match Peek::read(&config) {
             Ok(peek) => peek.client_port(),
@@ -131,5 +143,32 @@ fn converse(mut stream: TcpStream) -> io::Result<String> {
 }
 
 fn mode_line(answer: &str) -> Option<String> {
-    answer.lines().find(|line| line.starts_with("Mode: ")).map(str::to_owned)
+    answer.lines().find(|line| line.starts_with("Mode: ")).map(printable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_and_servers() {
+        let home = tempfile::tempdir().unwrap();
+        let there = home.path().join("zk1");
+        std::fs::write(&there, "").unwrap();
+        let nowhere = Path::new("conf/none");
+        for (subject, is) in [
+            ("zk1", true),
+            ("127.0.0.1", true),
+            ("zk1.example.com", true),
+            ("zk1:2181", true),
+            ("zk1,zk2", true),
+            ("[::1]:2181", true),
+            ("zoo.cfg", false),
+            ("./zk1", false),
+            ("/etc/zk", false),
+        ] {
+            assert_eq!(names_servers(subject, nowhere), is, "{subject}");
+        }
+        assert!(!names_servers("zk1", &there));
+    }
 }

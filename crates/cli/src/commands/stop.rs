@@ -1,4 +1,4 @@
-//! `zebu stop`: ends a server that was started in the background.
+//! `zebu stop`: ends the server of a configuration. It signals a process only if that process is the server.
 
 use std::process::ExitCode;
 use std::thread::sleep;
@@ -10,20 +10,23 @@ use rustix::process::Pid;
 use crate::config_arguments::environment;
 use crate::config_file::{Peek, locate};
 use crate::console::{begin, complain, say};
-use crate::pid_file::{PidFile, is_alive, is_running_server, terminate};
+use crate::pid_file::PidFile;
+use crate::server_process::{Identity, LockHolder, ServerFiles, is_alive, terminate};
 
 /// A server needs longer than this only if its disk hangs.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
 
-/// Stop a server that was started in the background
+/// Stop the server of a configuration
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   zebu stop
   zebu stop /etc/zebu/zoo.cfg
 
-Waits until the process has ended. Exit status: 0 it does not run any more, 1 it still does.")]
+The process that holds the lock of dataDir is stopped, or the process of the pid file if its command line shows that \
+it is the server of this configuration (Zebu or Apache ZooKeeper). No other process is ever signalled.
+Waits until the process has ended. Exit status: 0 no server runs any more, 1 one does or may.")]
 pub(crate) struct Stop {
     /// zoo.cfg; a bare name is looked for in the configuration directory
     #[arg(value_name = "CONFIG")]
@@ -36,33 +39,84 @@ impl Stop {
         let environment = environment();
         let config = locate(self.config.as_deref(), &environment, std::env::current_exe().ok().as_deref());
         complain(format!("Using config: {}", config.display()));
-        let data_dir = match Peek::read(&config).map(|peek| peek.data_dir()) {
-            Ok(Some(data_dir)) => data_dir,
-            Ok(None) => {
-                complain(format!("{}: dataDir is not set", config.display()));
-                return ExitCode::FAILURE;
-            }
+        let peek = match Peek::read(&config) {
+            Ok(peek) => peek,
             Err(why) => {
                 complain(why);
                 return ExitCode::FAILURE;
             }
         };
+        let Some(data_dir) = peek.data_dir() else {
+            complain(format!("{}: dataDir is not set", config.display()));
+            return ExitCode::FAILURE;
+        };
         let pid_file = PidFile::of(&data_dir, &environment);
+        let files = ServerFiles { config, data_dir, data_log_dir: peek.data_log_dir() };
         begin("Stopping zookeeper ... ");
-        stop(&pid_file)
+        match find(&files, &pid_file) {
+            Target::Server(pid) => stop(pid, &pid_file),
+            Target::Nothing(why) => {
+                say(format!("no zookeeper to stop ({why})"));
+                ExitCode::SUCCESS
+            }
+            Target::Unclear(why) => {
+                say(format!("FAILED\n{why}"));
+                ExitCode::FAILURE
+            }
+        }
     }
 }
 
-fn stop(pid_file: &PidFile) -> ExitCode {
-    let Some(pid) = pid_file.read() else {
-        say(format!("no zookeeper to stop (could not find file {})", pid_file.path.display()));
-        return ExitCode::SUCCESS;
-    };
-    if !is_running_server(pid) {
-        pid_file.remove();
-        say(format!("no zookeeper to stop (process {} is not a running server)", pid.as_raw_nonzero()));
-        return ExitCode::SUCCESS;
+/// What there is to stop.
+enum Target {
+    Server(Pid),
+    /// No server runs; why that is certain.
+    Nothing(String),
+    /// A server may run, but no process can be stopped for it.
+    Unclear(String),
+}
+
+/// Looks at the pid file and at the lock of the data directory.
+fn find(files: &ServerFiles, pid_file: &PidFile) -> Target {
+    let path = pid_file.path.display();
+    let named = pid_file.read();
+    let identity = named.map(|pid| (pid, files.identify(pid)));
+    if let Some((pid, Identity::Server)) = identity {
+        return Target::Server(pid);
     }
+    match files.lock_holder() {
+        LockHolder::Process(pid) => match files.identify(pid) {
+            Identity::Server => return Target::Server(pid),
+            other => {
+                return Target::Unclear(format!("process {} {other}; stop it by hand", pid.as_raw_nonzero()));
+            }
+        },
+        LockHolder::Unnamed => {
+            return Target::Unclear(format!(
+                "{} is locked by a server that is no process of this system, perhaps of another container; stop it \
+                 there",
+                files.data_dir.display()
+            ));
+        }
+        LockHolder::Nobody => {}
+    }
+    match identity {
+        None => Target::Nothing(format!("could not find file {path}")),
+        Some((pid, Identity::Ended)) => {
+            pid_file.remove_of(pid);
+            Target::Nothing(format!("process {} has ended", pid.as_raw_nonzero()))
+        }
+        Some((pid, identity @ (Identity::Server | Identity::Stranger(_)))) => {
+            Target::Nothing(format!("process {} of {path} {identity}", pid.as_raw_nonzero()))
+        }
+        Some((pid, identity @ Identity::Unknown(_))) => Target::Unclear(format!(
+            "process {} of {path} {identity}; stop it by hand, or remove the file if it is not the server",
+            pid.as_raw_nonzero()
+        )),
+    }
+}
+
+fn stop(pid: Pid, pid_file: &PidFile) -> ExitCode {
     if let Err(error) = terminate(pid) {
         say(format!("process {} cannot be stopped: {error}", pid.as_raw_nonzero()));
         return ExitCode::FAILURE;
@@ -71,7 +125,7 @@ fn stop(pid_file: &PidFile) -> ExitCode {
         say(format!("process {} still runs", pid.as_raw_nonzero()));
         return ExitCode::FAILURE;
     }
-    pid_file.remove();
+    pid_file.remove_of(pid);
     say("STOPPED");
     ExitCode::SUCCESS
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use zebu_server::four_letter::version::{COMPATIBLE_RELEASE, ZEBU_VERSION, build_date};
+use zebu_server::four_letter::version::{COMPATIBLE_RELEASE, ZEBU_VERSION, build_commit, build_date};
 
 use crate::console::say;
 
@@ -17,7 +17,8 @@ pub(crate) struct Version {}
 impl Version {
     /// Prints it.
     pub(crate) fn run(self) -> ExitCode {
-        say(format!("Zebu {ZEBU_VERSION}, in the place of"));
+        let commit = build_commit().map_or(String::new(), |commit| format!(" (commit {commit})"));
+        say(format!("Zebu {ZEBU_VERSION}{commit}, in the place of"));
         say(format!("Apache ZooKeeper, version {COMPATIBLE_RELEASE}-zebu-{ZEBU_VERSION} {}", build_date()));
         ExitCode::SUCCESS
     }

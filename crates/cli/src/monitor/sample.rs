@@ -4,6 +4,8 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
+use crate::console::printable;
+
 /// How long a server may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// No answer of these words is longer.
@@ -69,7 +71,8 @@ fn converse(mut stream: TcpStream, word: &str) -> io::Result<String> {
     stream.shutdown(Shutdown::Write)?;
     let mut answer = Vec::new();
     stream.take(ANSWER_LIMIT).read_to_end(&mut answer)?;
-    Ok(String::from_utf8_lossy(&answer).into_owned())
+    // Whatever answers at that port: nothing of it may control the terminal that shows it.
+    Ok(printable(&String::from_utf8_lossy(&answer).replace('\r', "")))
 }
 
 fn parse_srvr(text: &str, at: Instant) -> Result<Sample, String> {

@@ -1,12 +1,23 @@
 //! ACLs as they are typed: `scheme:id:permissions`, joined by commas. An id may have colons.
 
-use zebu_client::{Acl, Permissions};
+use zebu_client::{Acl, ErrorCode, Permissions};
+
+use super::failure::{Failure, Stream};
 
 /// What could be read, and what is to be said about the rest.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadAcl {
     pub(crate) entries: Vec<Acl>,
     pub(crate) complaints: Vec<String>,
+}
+
+impl ReadAcl {
+    /// What is said if no entry could be read: one line with an example.
+    pub(crate) fn refusal(&self) -> Failure {
+        let text = format!("{}; an example is world:anyone:cdrwa", self.complaints.join("; "));
+        let (code, path) = (ErrorCode::InvalidAcl.name(), None);
+        Failure::Refused { code, path, lines: vec![(Stream::Error, text)] }
+    }
 }
 
 /// Reads a list. Entries that are none are left out, with a complaint.

@@ -49,7 +49,8 @@ fn paths(word: &str, slash: usize, children: impl FnOnce(&str) -> Vec<String>) -
     let parent = if slash == 0 { "/" } else { &word[..slash] };
     let prefix = &word[slash + 1..];
     let mut names = children(parent);
-    names.retain(|name| name.starts_with(prefix));
+    // A name with control characters cannot be typed, and must not reach the terminal.
+    names.retain(|name| name.starts_with(prefix) && !name.contains(char::is_control));
     names.sort_unstable();
     names.into_iter().map(|name| format!("{}/{name}", &word[..slash])).collect()
 }

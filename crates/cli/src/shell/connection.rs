@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use tokio::sync::watch;
-use zebu_client::{Client, ConnectStringError, ReadOnlyServers, Retry, ServerList, SessionState, Status};
+use zebu_client::{
+    Client, ConnectStringError, ConnectionFailures, ReadOnlyServers, Retry, ServerList, SessionState, Status,
+};
 
 use super::client_configuration::ClientConfiguration;
 use super::invocation::{Invocation, ReadOnly};
@@ -24,6 +26,9 @@ pub(crate) struct Connection {
     pub(crate) outside: Client,
     pub(crate) chroot: String,
     states: watch::Receiver<Status>,
+    failures: watch::Receiver<ConnectionFailures>,
+    /// How many servers the connection string names.
+    count: usize,
     /// The state and the number of the session that were told last.
     told: (SessionState, u64),
 }
@@ -54,12 +59,15 @@ impl Connection {
             root => outside.namespaced(root).expect("the connection string was parsed with this chroot"),
         };
         let states = outside.states();
+        let failures = outside.connection_failures();
         Ok(Connection {
             servers: servers.to_owned(),
             client,
             outside,
             chroot,
             states,
+            failures,
+            count: list.servers().len(),
             told: (SessionState::Connecting, 0),
         })
     }
@@ -85,6 +93,23 @@ impl Connection {
             SessionState::ReadOnly => "CONNECTEDREADONLY",
             SessionState::AuthFailed => "AUTH_FAILED",
             SessionState::Closed => "CLOSED",
+        }
+    }
+
+    /// Why no server can be reached: the last failure of each. Empty while there is a connection.
+    pub(crate) fn failures(&self) -> Vec<String> {
+        self.failures.borrow().each().iter().map(ToString::to_string).collect()
+    }
+
+    /// Waits until every server has failed, for the first time or again since there was a connection.
+    pub(crate) fn unreachable(&self) -> impl Future<Output = Vec<String>> + use<> {
+        let (mut failures, count) = (self.failures.clone(), self.count);
+        async move {
+            let all_failed = |failures: &ConnectionFailures| failures.attempts() as usize >= count;
+            match failures.wait_for(all_failed).await {
+                Ok(failures) => failures.each().iter().map(ToString::to_string).collect(),
+                Err(_) => std::future::pending().await,
+            }
         }
     }
 

@@ -24,7 +24,17 @@ pub(crate) enum Failure {
     Interrupted,
     /// Lines that say it all.
     Said(Vec<(Stream, String)>),
+    /// A server refused it, or no server could be asked.
+    Refused {
+        /// The name of the error.
+        code: &'static str,
+        path: Option<String>,
+        lines: Vec<(Stream, String)>,
+    },
 }
+
+/// The code of an error that is not a server's.
+const NO_CODE: &str = "Failed";
 
 impl Failure {
     /// One line on standard error.
@@ -36,11 +46,53 @@ impl Failure {
     pub(crate) fn on_out(line: impl Into<String>) -> Failure {
         Failure::Said(vec![(Stream::Out, line.into())])
     }
+
+    /// A server's refusal.
+    pub(crate) fn refused(code: ErrorCode, path: &str) -> Failure {
+        let lines = vec![(Stream::Error, code_text(code, Some(path)))];
+        Failure::Refused { code: code.name(), path: Some(path.to_owned()), lines }
+    }
+
+    /// An error of the client; `None` stands for a path that is not there.
+    pub(crate) fn of(error: &Error, path: Option<&str>) -> Failure {
+        let lines = vec![(Stream::Error, error_text(error, path))];
+        match code_of(error) {
+            Some(code) => Failure::Refused { code: code.name(), path: path.map(str::to_owned), lines },
+            None => Failure::Said(lines),
+        }
+    }
+
+    /// The code and the text of it, for scripts.
+    pub(crate) fn summary(&self) -> (&'static str, String) {
+        let text = |lines: &[(Stream, String)]| {
+            lines.iter().map(|(_, line)| line.as_str()).collect::<Vec<_>>().join("\n")
+        };
+        match self {
+            Failure::Usage => ("Usage", "the words are not what the command takes".to_owned()),
+            Failure::NotFound => ("NoSuchCommand", "there is no such command".to_owned()),
+            Failure::NotConnected => ("NotConnected", "Not connected".to_owned()),
+            Failure::Interrupted => ("Interrupted", "interrupted".to_owned()),
+            Failure::Said(lines) => (NO_CODE, text(lines)),
+            Failure::Refused { code, lines, .. } => (code, text(lines)),
+        }
+    }
+
+    /// The node that it is about.
+    pub(crate) fn path(&self) -> Option<&str> {
+        match self {
+            Failure::Refused { path, .. } => path.as_deref(),
+            Failure::Usage
+            | Failure::NotFound
+            | Failure::NotConnected
+            | Failure::Interrupted
+            | Failure::Said(_) => None,
+        }
+    }
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
-        Failure::text(error_text(&error, Some(error.path())))
+        Failure::of(&error, Some(error.path()))
     }
 }
 
@@ -50,19 +102,29 @@ impl From<FlagError> for Failure {
     }
 }
 
-/// What is said about an error; `null` stands for a path that is not there, as in zkCli.
-pub(crate) fn error_text(error: &Error, path: Option<&str>) -> String {
+/// The error as a server would name it.
+fn code_of(error: &Error) -> Option<ErrorCode> {
     match error.kind() {
-        ErrorKind::Server(code) | ErrorKind::Transaction { code, .. } => code_text(*code, path),
-        ErrorKind::NotSent(cause) | ErrorKind::Ambiguous(cause) => match cause {
-            Cause::SessionExpired => code_text(ErrorCode::SessionExpired, path),
-            Cause::AuthFailed => code_text(ErrorCode::AuthFailed, path),
+        ErrorKind::Server(code) | ErrorKind::Transaction { code, .. } => Some(*code),
+        ErrorKind::NotSent(cause) | ErrorKind::Ambiguous(cause) => Some(match cause {
+            Cause::SessionExpired => ErrorCode::SessionExpired,
+            Cause::AuthFailed => ErrorCode::AuthFailed,
             Cause::NotConnected
             | Cause::ConnectionLost
             | Cause::BadReply(_)
             | Cause::Closed
-            | Cause::QueueFull => code_text(ErrorCode::ConnectionLoss, path),
-        },
+            | Cause::QueueFull => ErrorCode::ConnectionLoss,
+        }),
+        _ => None,
+    }
+}
+
+/// What is said about an error; `null` stands for a path that is not there, as in zkCli.
+pub(crate) fn error_text(error: &Error, path: Option<&str>) -> String {
+    if let Some(code) = code_of(error) {
+        return code_text(code, path);
+    }
+    match error.kind() {
         ErrorKind::InvalidPath(_) => super::paths::mistake(error.path()).unwrap_or_else(|| error.to_string()),
         _ => error.to_string(),
     }

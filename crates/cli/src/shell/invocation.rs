@@ -69,9 +69,22 @@ impl Default for Invocation {
     }
 }
 
-/// Whether a command line without a command of ours begins as zkCli's does.
-pub(crate) fn is_zkcli_option(word: &str) -> bool {
-    matches!(word, "-server" | "-timeout" | "-r" | "-waitforconnection" | "-client-configuration")
+/// Whether a word in front of a command line is an option of the shell, so that no command of ours follows.
+pub(crate) fn is_shell_option(word: &str) -> bool {
+    matches!(
+        word,
+        "-server"
+            | "--server"
+            | "-timeout"
+            | "--timeout"
+            | "-r"
+            | "--readonly"
+            | "-waitforconnection"
+            | "-client-configuration"
+            | "-q"
+            | "--quiet"
+            | "--json"
+    )
 }
 
 /// Reads the words. Unknown words with a dash are passed over; the first word without one begins the command.

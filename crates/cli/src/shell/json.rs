@@ -13,6 +13,8 @@ use crate::offline::{permissions, time};
 pub(crate) fn render(reply: &Reply) -> Option<Value> {
     Some(match reply {
         Reply::Nothing | Reply::Quit | Reply::Again(_) => return None,
+        Reply::Done => json!({ "done": true }),
+        Reply::Deleted(path) => json!({ "deleted": path }),
         Reply::Line(line) => json!({ "message": line }),
         Reply::Children { path, names, stat } => {
             with_stat(json!({ "path": path, "children": names }), stat.as_ref())
@@ -25,8 +27,8 @@ pub(crate) fn render(reply: &Reply) -> Option<Value> {
             with_stat(object, Some(stat))
         }
         Reply::Stat { path, stat } => with_stat(json!({ "path": path }), Some(stat)),
-        Reply::Written { path, stat } => with_stat(json!({ "path": path }), stat.as_ref()),
-        Reply::Created(path) => json!({ "created": path }),
+        Reply::Written { path, stat, .. } => with_stat(json!({ "path": path }), Some(stat)),
+        Reply::Created { path, stat } => with_stat(json!({ "created": path }), Some(stat)),
         Reply::Acl { path, entries, stat } => {
             with_stat(json!({ "path": path, "acl": acl(entries) }), stat.as_ref())
         }
@@ -132,6 +134,15 @@ fn tally_object(tally: &Tally) -> Value {
     })
 }
 
+/// Why a command failed: `code` is a server's name for it, or one of ours.
+pub(crate) fn failure(code: &str, message: &str, path: Option<&str>) -> Value {
+    let mut error = json!({ "code": code, "message": message });
+    if let Some(path) = path {
+        error["path"] = path.into();
+    }
+    json!({ "error": error })
+}
+
 /// A watch event.
 pub(crate) fn event(event: &Event) -> Value {
     let zxid = (event.zxid >= 0).then(|| format!("{:#x}", event.zxid));
@@ -160,6 +171,11 @@ mod tests {
     #[test]
     fn lists_and_nothing() {
         assert_eq!(render(&Reply::Nothing), None);
+        assert_eq!(render(&Reply::Deleted("/a".into())).unwrap().to_string(), r#"{"deleted":"/a"}"#);
+        assert_eq!(
+            failure("NoNode", "Node does not exist: /a", Some("/a")).to_string(),
+            r#"{"error":{"code":"NoNode","message":"Node does not exist: /a","path":"/a"}}"#
+        );
         let names = Reply::Children { path: "/".into(), names: vec!["a".into()], stat: None };
         assert_eq!(render(&names).unwrap().to_string(), r#"{"children":["a"],"path":"/"}"#);
     }

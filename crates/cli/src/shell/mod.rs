@@ -21,6 +21,7 @@ mod screen;
 mod session;
 mod subtree;
 mod subtree_file;
+mod subtree_writer;
 mod table;
 mod text;
 mod version;
@@ -41,7 +42,7 @@ use editor::{CurrentClient, Keyboard, Typed};
 use invocation::{Begin, Chatter, Invocation};
 use session::{Session, Turn};
 
-pub(crate) use invocation::is_zkcli_option;
+use invocation::is_shell_option;
 
 /// How long the end of the session may take when the shell ends.
 const GOODBYE: Duration = Duration::from_secs(2);
@@ -51,6 +52,12 @@ const READ_AHEAD: usize = 64;
 /// The commands with what they do, for help and completion scripts.
 pub(crate) fn command_list() -> impl Iterator<Item = (&'static str, &'static str)> {
     table::sorted().map(|entry| (entry.name, entry.about))
+}
+
+/// Whether a command line is for the shell although it does not say so: it begins with an option or a command of the
+/// shell. Commands of the program itself, such as `stat`, have been told apart before.
+pub(crate) fn is_meant(first: &str) -> bool {
+    is_shell_option(first) || table::find(first).is_some()
 }
 
 /// Runs the shell with the words behind `zebu shell`.
@@ -98,11 +105,12 @@ async fn serve(invocation: Invocation, configuration: ClientConfiguration) -> u8
         say(format!("Connecting to {servers}"));
     }
     if let Err(error) = session.connect(&servers).await {
-        complain(error.to_string());
+        session.refuse_to_begin("BadArguments", &error.to_string());
         return 1;
     }
     if begin == Begin::Connected && !is_connected_within(&session, timeout).await {
-        complain(format!("KeeperErrorCode = ConnectionLoss: no server of {servers} within {timeout:?}"));
+        let text = format!("KeeperErrorCode = ConnectionLoss: no server of {servers} within {timeout:?}");
+        session.refuse_to_begin("ConnectionLoss", &text);
         return 1;
     }
     if !command.is_empty() {

@@ -45,7 +45,12 @@ pub(crate) struct Tally {
 /// The answer of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
+    /// What there was to say has been said.
     Nothing,
+    /// It was done, and there is nothing to show.
+    Done,
+    /// This node is gone, and all below it.
+    Deleted(String),
     /// The shell ends.
     Quit,
     /// This line is to be run in its place.
@@ -73,12 +78,16 @@ pub(crate) enum Reply {
         path: String,
         stat: Stat,
     },
-    /// A write that shows its stat only if it was asked for.
     Written {
         path: String,
-        stat: Option<Stat>,
+        stat: Stat,
+        /// Whether the text shows the stat; JSON always does.
+        with_stat: bool,
     },
-    Created(String),
+    Created {
+        path: String,
+        stat: Stat,
+    },
     Acl {
         path: String,
         entries: Vec<Acl>,

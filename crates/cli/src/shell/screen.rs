@@ -1,13 +1,14 @@
 //! Where the shell writes: standard output and standard error, and, while a line is being edited, above that
 //! line. A reader that went away is no error.
 
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 
 use jiff::tz::TimeZone;
 use rustyline::ExternalPrinter;
 
 use super::failure::Stream;
-use super::invocation::Form;
+use super::invocation::{Chatter, Form};
 use super::json;
 use super::reply::{Event, Reply};
 use super::text::{self, Medium, Written};
@@ -15,6 +16,7 @@ use super::text::{self, Medium, Written};
 /// The writing end.
 pub(crate) struct Screen {
     medium: Medium,
+    error_medium: Medium,
     zone: TimeZone,
     printer: Option<Box<dyn ExternalPrinter + Send>>,
 }
@@ -22,8 +24,10 @@ pub(crate) struct Screen {
 impl Screen {
     /// The screen of this process.
     pub(crate) fn new() -> Screen {
-        let medium = if std::io::stdout().is_terminal() { Medium::Terminal } else { Medium::Plain };
-        Screen { medium, zone: TimeZone::system(), printer: None }
+        let of = |is_terminal| if is_terminal { Medium::Terminal } else { Medium::Plain };
+        let medium = of(std::io::stdout().is_terminal());
+        let error_medium = of(std::io::stderr().is_terminal());
+        Screen { medium, error_medium, zone: TimeZone::system(), printer: None }
     }
 
     /// From now on events are written above the line that is being edited.
@@ -32,37 +36,49 @@ impl Screen {
     }
 
     /// Writes an answer.
-    pub(crate) fn reply(&self, reply: &Reply, form: Form) {
+    pub(crate) fn reply(&self, reply: &Reply, form: Form, chatter: Chatter) {
         let written = match form {
-            Form::Text => text::render(reply, self.medium, &self.zone),
+            Form::Text => text::render(reply, self.medium, chatter, &self.zone),
             Form::Json => {
                 let line = json::render(reply).map(|value| format!("{value}\n")).unwrap_or_default();
-                Written { out: line.into_bytes(), error: Vec::new() }
+                Written { out: self.for_out(&line).into_owned().into_bytes(), error: Vec::new() }
             }
         };
         if !written.out.is_empty() {
             write_out(&written.out);
         }
         if !written.error.is_empty() {
-            let _ = std::io::stderr().lock().write_all(&written.error);
+            let error = String::from_utf8_lossy(&written.error);
+            let _ = std::io::stderr().lock().write_all(self.for_error(&error).as_bytes());
         }
     }
 
     /// Writes a line.
     pub(crate) fn line(&self, stream: Stream, line: &str) {
         match stream {
-            Stream::Out => write_out(format!("{line}\n").as_bytes()),
+            Stream::Out => write_out(format!("{}\n", self.for_out(line)).as_bytes()),
             Stream::Error => self.complain(line),
         }
     }
 
     /// Writes a line to standard error that is no failure.
     pub(crate) fn note(&self, line: &str) {
-        let _ = std::io::stderr().lock().write_all(format!("{line}\n").as_bytes());
+        let _ = std::io::stderr().lock().write_all(format!("{}\n", self.for_error(line)).as_bytes());
+    }
+
+    /// Text without control sequences if standard output is a terminal.
+    fn for_out<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        for_medium(text, self.medium)
+    }
+
+    /// Text without control sequences if standard error is a terminal.
+    fn for_error<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        for_medium(text, self.error_medium)
     }
 
     fn complain(&self, line: &str) {
-        let colour = self.medium == Medium::Terminal && std::io::stderr().is_terminal();
+        let colour = self.medium == Medium::Terminal && self.error_medium == Medium::Terminal;
+        let line = self.for_error(line);
         let line = if colour { format!("\x1b[31m{line}\x1b[0m\n") } else { format!("{line}\n") };
         let _ = std::io::stderr().lock().write_all(line.as_bytes());
     }
@@ -81,6 +97,13 @@ impl Screen {
             Some(printer) => drop(printer.print(line)),
             None => write_out(line.as_bytes()),
         }
+    }
+}
+
+fn for_medium(text: &str, medium: Medium) -> Cow<'_, str> {
+    match medium {
+        Medium::Plain => Cow::Borrowed(text),
+        Medium::Terminal => Cow::Owned(text::safe(text.as_bytes())),
     }
 }
 

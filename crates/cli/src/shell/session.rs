@@ -1,10 +1,10 @@
 //! A session of the shell: runs one command after the other and keeps what lives between them: the connection,
 //! the watches, the history. What a command means is the command's own business.
 
-use zebu_client::{Client, ConnectStringError};
+use zebu_client::{Client, ConnectStringError, ErrorCode};
 
 use super::client_configuration::ClientConfiguration;
-use super::command::{Entry, Needs, Origin, Outcome};
+use super::command::{Entry, Needs, Outcome};
 use super::connection::Connection;
 use super::failure::{Failure, Stream};
 use super::flags::{self, Flag, switch};
@@ -13,7 +13,8 @@ use super::invocation::{Chatter, Form, Invocation};
 use super::reply::{Event, Reply};
 use super::screen::Screen;
 use super::watches::Watches;
-use super::{table, words};
+use super::{json, table, words};
+use crate::console::{complain, printable};
 
 /// The status of a command that does not exist.
 const NOT_FOUND: u8 = 127;
@@ -97,6 +98,14 @@ impl Session {
         self.connection().map(|connection| connection.client.clone())
     }
 
+    /// Says why no command can run at all.
+    pub(crate) fn refuse_to_begin(&self, code: &str, text: &str) {
+        match self.invocation.form {
+            Form::Json => self.screen.line(Stream::Out, &json::failure(code, text, None).to_string()),
+            Form::Text => self.screen.line(Stream::Error, text),
+        }
+    }
+
     /// Says a line that is no answer.
     pub(crate) fn note(&self, line: impl AsRef<str>) {
         self.screen.note(line.as_ref());
@@ -126,7 +135,7 @@ impl Session {
             let reply = match outcome {
                 Ok(reply) => reply,
                 Err(failure) => {
-                    self.show_failure(&failure, &split[0]);
+                    self.show_failure(&failure, &split[0], form);
                     self.show_events();
                     return Turn::GoOn;
                 }
@@ -136,7 +145,7 @@ impl Session {
                 split = words::split(&line);
                 continue;
             }
-            self.screen.reply(&reply, form);
+            self.screen.reply(&reply, form, self.invocation.chatter);
             self.show_events();
             if reply == Reply::Quit {
                 return Turn::Quit;
@@ -171,31 +180,63 @@ impl Session {
             Ok(command) => command,
             Err(failure) => return (form, Err(failure)),
         };
+        let unreachable =
+            self.connection.as_ref().filter(|_| entry.needs == Needs::Session).map(Connection::unreachable);
+        let warned = async move {
+            // The reason is told at once; the command goes on waiting, for a server that is being restarted.
+            if let Some(unreachable) = unreachable {
+                let reasons = unreachable.await.join(", ");
+                complain(printable(&format!("{reasons}; waiting for a server")));
+            }
+            std::future::pending::<()>().await
+        };
         let outcome = tokio::select! {
             outcome = command.run(self) => outcome,
             Ok(()) = tokio::signal::ctrl_c() => Err(Failure::Interrupted),
+            () = warned => Err(Failure::Interrupted),
         };
-        (form, outcome)
+        (form, outcome.map_err(|failure| self.with_reason(failure)))
     }
 
-    fn show_failure(&mut self, failure: &Failure, name: &str) {
-        self.status = 1;
+    /// Adds why no server could be reached to a failure for that reason.
+    fn with_reason(&self, failure: Failure) -> Failure {
+        let reasons = self.connection.as_ref().map(Connection::failures).unwrap_or_default();
         match failure {
-            Failure::NotFound => {
-                self.note(usage());
-                self.screen.line(Stream::Error, &format!("Command not found: Command not found {name}"));
-                self.status = NOT_FOUND;
+            Failure::Refused { code, path, mut lines }
+                if code == ErrorCode::ConnectionLoss.name() && !reasons.is_empty() =>
+            {
+                lines.push((Stream::Error, format!("no server can be reached: {}", reasons.join(", "))));
+                Failure::Refused { code, path, lines }
             }
-            Failure::Usage => {
-                let entry = table::find(name);
-                self.note(entry.map(Entry::usage).unwrap_or_default());
-            }
+            other => other,
+        }
+    }
+
+    fn show_failure(&mut self, failure: &Failure, name: &str, form: Form) {
+        self.status = match failure {
+            Failure::NotFound => NOT_FOUND,
+            Failure::Interrupted => INTERRUPTED,
+            Failure::Usage | Failure::NotConnected | Failure::Said(_) | Failure::Refused { .. } => 1,
+        };
+        let usage = || table::find(name).map(Entry::usage).unwrap_or_default();
+        if form == Form::Json {
+            let (code, message) = failure.summary();
+            let message = match failure {
+                Failure::NotFound => table::no_such_command(name),
+                Failure::Usage => usage(),
+                Failure::NotConnected | Failure::Interrupted | Failure::Said(_) | Failure::Refused { .. } => {
+                    message
+                }
+            };
+            let object = json::failure(code, message.trim_end(), failure.path());
+            return self.screen.line(Stream::Out, &object.to_string());
+        }
+        match failure {
+            Failure::NotFound => self.screen.line(Stream::Error, &table::no_such_command(name)),
+            Failure::Usage => self.note(usage()),
             Failure::NotConnected => self.screen.line(Stream::Error, "Not connected"),
-            Failure::Interrupted => {
-                self.note("interrupted");
-                self.status = INTERRUPTED;
-            }
-            Failure::Said(lines) => {
+            Failure::Interrupted => self.note("interrupted"),
+            Failure::Said(lines) | Failure::Refused { lines, .. } => {
                 lines.iter().for_each(|(stream, line)| self.screen.line(*stream, line));
             }
         }
@@ -241,13 +282,4 @@ impl Session {
         }
         self.screen.event(event, self.invocation.form);
     }
-}
-
-/// The list of commands that an unknown one is answered with.
-fn usage() -> String {
-    let mut text = "ZooKeeper -server host:port -client-configuration properties-file cmd args".to_owned();
-    for entry in table::sorted().filter(|entry| entry.origin == Origin::ZkCli) {
-        text.push_str(&format!("\n\t{} {}", entry.name, entry.syntax));
-    }
-    text
 }

@@ -1,43 +1,64 @@
-//! A subtree on its way: read with data and ACLs, many nodes at once, and written again elsewhere.
+//! Reads a subtree with data and ACLs, many nodes at once. It writes nothing; `subtree_writer` does.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use zebu_client::{Acl, Client, Error, ErrorCode, Pending, Version};
+use zebu_client::{Client, Error, ErrorCode, Stat};
 
 use super::failure::Failure;
-use super::reply::Tally;
 use super::subtree_file::{SavedNode, SavedTree};
 use super::walk::{self, Depth};
 
 /// Nodes on their way at once.
-const BATCH: usize = 128;
+pub(super) const BATCH: usize = 128;
+/// Digits that a server appends to the name of a sequential node.
+const SEQUENCE_DIGITS: usize = 10;
 
-/// What happens to nodes that are there already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Existing {
-    /// Nothing is written if there is one.
-    Refuse,
-    /// Their data and ACL are replaced.
-    Overwrite,
-}
-
-/// Whether anything is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Writing {
-    Really,
-    DryRun,
-}
-
-/// Whether a person is told how far it is.
+/// How much of a subtree is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     Node,
     Subtree,
 }
 
+/// What `/zookeeper` is, seen from the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ZooKeeperNode {
+    /// The server's own node: left out.
+    OfServer,
+    /// Below a chroot it is a node like others.
+    OfUser,
+}
+
+impl ZooKeeperNode {
+    /// Below this chroot; empty is the root of the server.
+    pub(crate) fn below(chroot: &str) -> ZooKeeperNode {
+        if chroot.is_empty() { ZooKeeperNode::OfServer } else { ZooKeeperNode::OfUser }
+    }
+}
+
+/// The number that the next sequential node below a node gets: how many children were ever created there. The stat counts
+/// creates and deletes together.
+pub(super) fn next_sequence(stat: &Stat) -> i32 {
+    let sum = i64::from(stat.cversion) + i64::from(stat.num_children);
+    i32::try_from(sum / 2).unwrap_or(0)
+}
+
+/// The number at the end of a name, if it looks as if a server had given it.
+pub(super) fn sequence_of(path: &str) -> Option<i32> {
+    let start = path.len().checked_sub(SEQUENCE_DIGITS)?;
+    let digits = path.get(start..).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
+    digits.parse().ok()
+}
+
 /// Reads a subtree. Ephemeral nodes belong to their sessions: they are left out and counted.
-pub(crate) async fn read(client: &Client, root: &str, reach: Reach) -> Result<(SavedTree, u64), Failure> {
+pub(crate) async fn read(
+    client: &Client,
+    root: &str,
+    reach: Reach,
+    zookeeper_node: ZooKeeperNode,
+) -> Result<(SavedTree, u64), Failure> {
     let depth = match reach {
         Reach::Node => Depth::Levels(0),
         Reach::Subtree => Depth::All,
@@ -57,120 +78,58 @@ pub(crate) async fn read(client: &Client, root: &str, reach: Reach) -> Result<(S
                 (Err(error), _) | (_, Err(error)) if is_gone(&error) && node != root => continue,
                 (Err(error), _) | (_, Err(error)) => return Err(error.into()),
             };
-            let own = node == "/zookeeper" || node.starts_with("/zookeeper/");
+            let own = zookeeper_node == ZooKeeperNode::OfServer
+                && (node == "/zookeeper" || node.starts_with("/zookeeper/"));
             if data.stat.ephemeral_owner != 0 {
                 ephemerals += 1;
             } else if !(own && prefix.is_empty()) {
                 let path = node.strip_prefix(prefix).unwrap_or(node);
                 let path = if node == root { "" } else { path }.to_owned();
+                let stat = data.stat;
                 let data = (!data.is_null).then(|| data.data.to_vec());
-                tree.nodes.push(SavedNode { path, data, acl: acl.entries });
+                let next_sequence = Some(next_sequence(&stat));
+                tree.nodes.push(SavedNode { path, data, acl: acl.entries, next_sequence });
             }
         }
     }
     bar.finish_and_clear();
+    forget_unused_counters(&mut tree);
     Ok((tree, ephemerals))
+}
+
+/// Keeps the counters of nodes below which a name looks as if a server had given it; the others mean nothing elsewhere.
+fn forget_unused_counters(tree: &mut SavedTree) {
+    let parent = |path: &str| path.rfind('/').map(|at| path[..at].to_owned());
+    let names = tree.nodes.iter().filter(|node| sequence_of(&node.path).is_some());
+    let used: BTreeSet<String> = names.filter_map(|node| parent(&node.path)).collect();
+    for node in tree.nodes.iter_mut().filter(|node| !used.contains(&node.path)) {
+        node.next_sequence = None;
+    }
 }
 
 fn is_gone(error: &Error) -> bool {
     error.code() == Some(ErrorCode::NoNode)
 }
 
-/// Writes a subtree below a node. What is above that node must be there.
-pub(crate) async fn write(
-    client: &Client,
-    tree: &SavedTree,
-    target: &str,
-    existing: Existing,
-    writing: Writing,
-) -> Result<Tally, Failure> {
-    let prefix = if target == "/" { "" } else { target };
-    let place = |node: &SavedNode| match format!("{prefix}{}", node.path) {
-        path if path.is_empty() => "/".to_owned(),
-        path => path,
-    };
-    let present = find_present(client, tree, place).await?;
-    // The root is always there and is no reason to refuse.
-    let in_the_way = present.iter().zip(&tree.nodes).filter(|(there, node)| **there && place(node) != "/");
-    let in_the_way: Vec<String> = in_the_way.map(|(_, node)| place(node)).collect();
-    if let (Existing::Refuse, Some(first)) = (existing, in_the_way.first()) {
-        let number = in_the_way.len();
-        let text =
-            format!("{number} of the nodes are there already, the first is {first}; nothing was written");
-        return Err(Failure::text(text));
-    }
-    let mut tally = Tally::default();
-    let bar = progress(tree.nodes.len());
-    for (nodes, there) in tree.nodes.chunks(BATCH).zip(present.chunks(BATCH)) {
-        let mut sent: Vec<(String, Vec<Pending<()>>)> = Vec::new();
-        for (node, there) in nodes.iter().zip(there) {
-            tally.bytes += node.data.as_ref().map_or(0, Vec::len) as u64;
-            if *there {
-                tally.overwritten += 1
-            } else {
-                tally.created += 1
-            }
-            if writing == Writing::Really {
-                let path = place(node);
-                let calls = if *there { overwrite(client, &path, node) } else { create(client, &path, node) };
-                sent.push((path, calls));
-            }
-            bar.inc(1);
-        }
-        for (path, calls) in sent {
-            for call in calls {
-                call.await.map_err(|error| {
-                    Failure::text(format!(
-                        "{}; other nodes may have been written",
-                        super::failure::error_text(&error, Some(&path))
-                    ))
-                })?;
-            }
-        }
-    }
-    bar.finish_and_clear();
-    Ok(tally)
-}
-
-async fn find_present(
-    client: &Client,
-    tree: &SavedTree,
-    place: impl Fn(&SavedNode) -> String,
-) -> Result<Vec<bool>, Failure> {
-    let mut present = Vec::with_capacity(tree.nodes.len());
-    for batch in tree.nodes.chunks(BATCH) {
-        let asked: Vec<_> = batch.iter().map(|node| client.exists(&place(node)).send()).collect();
-        for answer in asked {
-            present.push(answer.await?.is_some());
-        }
-    }
-    Ok(present)
-}
-
-/// Entries whose scheme is `auth` never come back from a server; everything else is written as it was.
-fn create(client: &Client, path: &str, node: &SavedNode) -> Vec<Pending<()>> {
-    let acl = if node.acl.is_empty() { Acl::open() } else { node.acl.clone() };
-    let mut create = client.create(path).acl(acl);
-    create = match &node.data {
-        Some(data) => create.data(data.clone()),
-        None => create.null_data(),
-    };
-    let sent = create.send();
-    vec![Box::pin(async move { sent.await.map(drop) })]
-}
-
-fn overwrite(client: &Client, path: &str, node: &SavedNode) -> Vec<Pending<()>> {
-    let data = node.data.clone().unwrap_or_default();
-    let set = client.set(path, data).version(Version::Any).send();
-    let acl = client.set_acl(path, node.acl.clone()).send();
-    vec![Box::pin(async move { set.await.map(drop) }), Box::pin(async move { acl.await.map(drop) })]
-}
-
 /// A bar of nodes on standard error, if that is a terminal.
-fn progress(total: usize) -> ProgressBar {
+pub(super) fn progress(total: usize) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let style = ProgressStyle::with_template("{bar:40} {pos} of {len} nodes, {eta} left");
     ProgressBar::new(total as u64).with_style(style.expect("the template is right"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_number_counts_creates() {
+        let stat = |cversion, num_children| Stat { cversion, num_children, ..Stat::default() };
+        assert_eq!(next_sequence(&stat(0, 0)), 0);
+        // Three created, one of them deleted.
+        assert_eq!(next_sequence(&stat(4, 2)), 3);
+        assert_eq!(next_sequence(&stat(-1, 0)), 0);
+    }
 }

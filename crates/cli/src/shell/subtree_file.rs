@@ -18,6 +18,8 @@ pub(crate) struct SavedNode {
     pub(crate) path: String,
     pub(crate) data: Option<Vec<u8>>,
     pub(crate) acl: Vec<Acl>,
+    /// The number that the next sequential child would have got; not in files of earlier versions.
+    pub(crate) next_sequence: Option<i32>,
 }
 
 /// An exported subtree, parents before their children.
@@ -46,6 +48,9 @@ pub(crate) fn write(tree: &SavedTree) -> String {
     for (index, node) in tree.nodes.iter().enumerate() {
         let mut object = json!({ "path": node.path, "acl": json_form::acl(&node.acl) });
         json_form::put_data(&mut object, node.data.as_deref());
+        if let Some(number) = node.next_sequence.filter(|&number| number > 0) {
+            object["next_sequence"] = number.into();
+        }
         text.push_str(if index == 0 { "\n" } else { ",\n" });
         text.push_str(&object.to_string());
     }
@@ -104,7 +109,16 @@ fn read_node(object: &Value) -> Result<SavedNode, &'static str> {
         let bits = letters.chars().map(access::bit).sum::<Option<i32>>().ok_or("unknown permissions")?;
         acl.push(Acl::new(bits, scheme, id));
     }
-    Ok(SavedNode { path, data, acl })
+    let next_sequence = match &object["next_sequence"] {
+        Value::Null => None,
+        number => Some(
+            number
+                .as_i64()
+                .and_then(|number| i32::try_from(number).ok())
+                .ok_or("its counter is no number")?,
+        ),
+    };
+    Ok(SavedNode { path, data, acl, next_sequence })
 }
 
 #[cfg(test)]
@@ -116,9 +130,10 @@ mod tests {
             path: path.to_owned(),
             data: data.map(<[u8]>::to_vec),
             acl: Acl::open(),
+            next_sequence: None,
         };
         let nodes = vec![
-            node("", None),
+            SavedNode { next_sequence: Some(7), ..node("", None) },
             node("/a", Some(b"text \"quoted\"\n")),
             node("/a/b", Some(&[0xff, 0, 1])),
             node("/empty", Some(b"")),
@@ -146,6 +161,7 @@ mod tests {
             ("\"/empty\"", "7"),
             ("/wAB", "=="),
             ("cdrwa", "q"),
+            (":7", ":\"x\""),
         ] {
             assert!(matches!(read(&text.replace(from, to)), Err(FileError::BadNode { .. })), "{from} {to}");
         }

@@ -1,6 +1,6 @@
 //! The table of commands.
 
-use super::command::Entry;
+use super::command::{Entry, Origin};
 use super::commands;
 
 static COMMANDS: &[&Entry] = &[
@@ -57,6 +57,63 @@ pub(crate) fn sorted() -> impl Iterator<Item = &'static Entry> {
     entries.into_iter()
 }
 
+/// Names that people bring along from other tools.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("cat", "get"),
+    ("count", "getAllChildrenNumber"),
+    ("del", "delete"),
+    ("dir", "ls"),
+    ("disconnect", "close"),
+    ("list", "ls"),
+    ("man", "help"),
+    ("mkdir", "create"),
+    ("mv", "cp"),
+    ("put", "set"),
+    ("rm", "delete"),
+    ("rmdir", "deleteall"),
+    ("touch", "create"),
+    ("usage", "help"),
+    ("?", "help"),
+];
+
+/// Letters that may be wrong in a name.
+const WRONG_LETTERS_MAX: usize = 2;
+
+/// What is said about a name that is none, with the command that was probably meant.
+pub(crate) fn no_such_command(name: &str) -> String {
+    match meant(name) {
+        Some(other) => format!("{name}: no such command; did you mean {other}?"),
+        None => format!("{name}: no such command; help lists them"),
+    }
+}
+
+fn meant(name: &str) -> Option<&'static str> {
+    if let Some((_, known)) = ELSEWHERE.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)) {
+        return Some(known);
+    }
+    let listed = sorted().filter(|entry| entry.origin != Origin::Unlisted);
+    let near = listed
+        .map(|entry| (distance(&name.to_ascii_lowercase(), &entry.name.to_ascii_lowercase()), entry.name));
+    let (wrong, nearest) = near.min()?;
+    (wrong <= WRONG_LETTERS_MAX && wrong * 2 < name.chars().count()).then_some(nearest)
+}
+
+/// How many letters must be changed, added or left out to make one word from the other.
+fn distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (at, letter) in left.chars().enumerate() {
+        let mut diagonal = at;
+        row[0] = at + 1;
+        for (index, other) in right.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != *other);
+            diagonal = row[index + 1];
+            row[index + 1] = replaced.min(diagonal + 1).min(row[index] + 1);
+        }
+    }
+    row[right.len()]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +131,26 @@ mod tests {
                 assert!(first == Some(entry.name), "{example}");
             }
         }
+    }
+
+    #[test]
+    fn names_that_were_meant() {
+        for (name, other) in [
+            ("rm", Some("delete")),
+            ("cat", Some("get")),
+            ("creat", Some("create")),
+            ("getacl", Some("getAcl")),
+            ("delte", Some("delete")),
+            ("nosuch", None),
+            ("x", None),
+            ("", None),
+        ] {
+            assert_eq!(meant(name), other, "{name}");
+        }
+        for (_, known) in ELSEWHERE {
+            assert!(find(known).is_some(), "{known}");
+        }
+        assert_eq!((distance("abc", "abd"), distance("", "ab"), distance("kitten", "sitting")), (1, 2, 3));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Answers as text, in zkCli's layout where it has one. Pure: bytes in, bytes out. On a terminal nothing
-//! that a node holds can act as a control sequence; elsewhere data is written as it is.
+//! that a server sends can act as a control sequence; elsewhere data is written as it is.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,9 @@ use jiff::tz::TimeZone;
 use zebu_client::{Acl, Stat};
 
 use super::hexdump;
+use super::invocation::Chatter;
 use super::reply::{Branch, Event, Reply, Spelling, Tally};
+use crate::console::printable;
 use crate::offline::{count, permissions};
 
 /// What the text is written to.
@@ -28,15 +30,19 @@ pub(crate) struct Written {
 }
 
 /// An answer as text.
-pub(crate) fn render(reply: &Reply, medium: Medium, zone: &TimeZone) -> Written {
+pub(crate) fn render(reply: &Reply, medium: Medium, chatter: Chatter, zone: &TimeZone) -> Written {
     let mut out = String::new();
     let stat_lines =
         |stat: &Option<Stat>| stat.as_ref().map(|stat| stat_block(stat, zone)).unwrap_or_default();
     match reply {
-        Reply::Nothing | Reply::Quit | Reply::Again(_) => {}
-        Reply::Created(path) => {
-            // zkCli reports it there; scripts may read it there.
-            return Written { out: Vec::new(), error: format!("Created {}\n", shown(path, medium)).into() };
+        Reply::Nothing | Reply::Done | Reply::Deleted(_) | Reply::Quit | Reply::Again(_) => {}
+        Reply::Created { path, .. } => {
+            let line = format!("{}\n", shown(path, medium));
+            return match chatter {
+                // zkCli reports it there; scripts may read it there.
+                Chatter::AsZkCli => Written { out: Vec::new(), error: format!("Created {line}").into() },
+                Chatter::None => Written { out: line.into(), error: Vec::new() },
+            };
         }
         Reply::Data { data, stat, with_stat, spelling, .. } => {
             let mut out = data_line(data.as_deref(), *spelling, medium);
@@ -45,24 +51,27 @@ pub(crate) fn render(reply: &Reply, medium: Medium, zone: &TimeZone) -> Written 
             }
             return Written { out, error: Vec::new() };
         }
-        Reply::Line(line) => out = format!("{line}\n"),
+        Reply::Line(line) => out = format!("{}\n", shown(line, medium)),
         Reply::Children { names, stat, .. } => {
             out = format!("[{}]\n{}", shown(&names.join(", "), medium), stat_lines(stat));
         }
         Reply::Paths(paths) => paths.iter().for_each(|path| out += &format!("{}\n", shown(path, medium))),
         Reply::Ephemerals(paths) => out = format!("[{}]\n", shown(&paths.join(", "), medium)),
         Reply::Stat { stat, .. } => out = stat_block(stat, zone),
-        Reply::Written { stat, .. } => out = stat_lines(stat),
+        Reply::Written { stat, with_stat, .. } => out = stat_lines(&with_stat.then_some(*stat)),
         Reply::Acl { entries, stat, .. } => {
-            entries.iter().for_each(|entry| out += &acl_lines(entry));
+            entries.iter().for_each(|entry| out += &shown(&acl_lines(entry), medium));
             out += &stat_lines(stat);
         }
         Reply::Count { number, .. } => out = format!("{number}\n"),
         Reply::Identities(identities) => {
             out = "Auth scheme: User\n".to_owned();
-            identities.iter().for_each(|id| out += &format!("{}: {}\n", id.scheme, id.user));
+            for id in identities {
+                out += &format!("{}: {}\n", shown(&id.scheme, medium), shown(&id.user, medium));
+            }
         }
         Reply::Quota { path, limits, usage } => {
+            let path = shown(path, medium);
             out = format!("Output quota for {path} {}\n", limits.limits_text());
             out += &format!("Output stat for {path} {}\n", usage.usage_text());
         }
@@ -70,9 +79,11 @@ pub(crate) fn render(reply: &Reply, medium: Medium, zone: &TimeZone) -> Written 
             out = heading.map(|heading| format!("{heading}\n")).unwrap_or_default();
             out += &format!("{}\n{}", shown(text, medium), stat_lines(stat));
         }
-        Reply::ClientConfig { version, addresses } => out = format!("{version} {}\n", addresses.join(",")),
+        Reply::ClientConfig { version, addresses } => {
+            out = shown(&format!("{version} {}\n", addresses.join(",")), medium);
+        }
         Reply::History(entries) => {
-            entries.iter().for_each(|(number, line)| out += &format!("{number} - {line}\n"));
+            entries.iter().for_each(|(number, line)| out += &format!("{number} - {}\n", shown(line, medium)));
         }
         Reply::Tree(root) => tree_lines(root, "", medium, &mut out),
         Reply::Tally(tally) => {
@@ -100,13 +111,7 @@ fn data_line(data: Option<&[u8]>, spelling: Spelling, medium: Medium) -> Vec<u8>
 pub(crate) fn safe(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            match character {
-                '\n' | '\t' => text.push(character),
-                control if control.is_control() => text.push_str(&format!("\\x{:02x}", u32::from(control))),
-                other => text.push(other),
-            }
-        }
+        text.push_str(&printable(chunk.valid()));
         chunk.invalid().iter().for_each(|byte| text.push_str(&format!("\\x{byte:02x}")));
     }
     text
@@ -153,7 +158,7 @@ fn acl_lines(entry: &Acl) -> String {
 }
 
 fn tree_lines(branch: &Branch, indent: &str, medium: Medium, out: &mut String) {
-    let note = branch.note.as_ref().map(|note| format!("  {note}")).unwrap_or_default();
+    let note = branch.note.as_ref().map(|note| format!("  {}", shown(note, medium))).unwrap_or_default();
     let more = if branch.cut { " …" } else { "" };
     let name = shown(&branch.name, medium);
     match medium {
@@ -197,7 +202,7 @@ mod tests {
     use super::*;
 
     fn out(reply: &Reply, medium: Medium) -> String {
-        let written = render(reply, medium, &TimeZone::UTC);
+        let written = render(reply, medium, Chatter::AsZkCli, &TimeZone::UTC);
         assert_eq!(written.error, b"");
         String::from_utf8_lossy(&written.out).into_owned()
     }
@@ -230,7 +235,8 @@ mod tests {
         let shown = out(&data(Some(bytes), Spelling::Plain), Medium::Terminal);
         assert_eq!(shown, "a\\x1b[31m\\xff\\xc3\n\tb\\x0d\\x9b\n");
         assert_eq!(
-            render(&data(Some(bytes), Spelling::Plain), Medium::Plain, &TimeZone::UTC).out[..13],
+            render(&data(Some(bytes), Spelling::Plain), Medium::Plain, Chatter::None, &TimeZone::UTC).out
+                [..13],
             bytes[..]
         );
         let names = Reply::Children { path: "/".into(), names: vec!["\u{1b}x".into()], stat: None };
@@ -238,9 +244,44 @@ mod tests {
     }
 
     #[test]
+    fn no_answer_brings_a_control_sequence_to_a_terminal() {
+        let bad = "\u{1b}]0;x\u{7}\u{9b}";
+        let text = || bad.to_owned();
+        let limits = super::super::quota::Limits::default();
+        let leaf = Branch { name: text(), note: Some(text()), cut: false, children: Vec::new() };
+        let acl = vec![Acl::new(1, bad, bad)];
+        let identity = zebu_client::Identity { scheme: text(), user: text() };
+        for reply in [
+            Reply::Line(text()),
+            Reply::Children { path: text(), names: vec![text()], stat: None },
+            Reply::Paths(vec![text()]),
+            Reply::Ephemerals(vec![text()]),
+            data(Some(bad.as_bytes()), Spelling::Plain),
+            data(Some(bad.as_bytes()), Spelling::HexDump),
+            Reply::Created { path: text(), stat: Stat::default() },
+            Reply::Acl { path: text(), entries: acl, stat: None },
+            Reply::Identities(vec![identity]),
+            Reply::Quota { path: text(), limits, usage: limits },
+            Reply::Config { heading: None, text: text(), stat: None },
+            Reply::ClientConfig { version: text(), addresses: vec![text()] },
+            Reply::History(vec![(1, text())]),
+            Reply::Tree(leaf),
+        ] {
+            let written = render(&reply, Medium::Terminal, Chatter::None, &TimeZone::UTC);
+            let shown = String::from_utf8([written.out, written.error].concat()).unwrap();
+            // Colours of our own may be there.
+            let shown = shown.replace("\u{1b}[1m", "").replace("\u{1b}[2m", "").replace("\u{1b}[0m", "");
+            assert!(!shown.contains(|c: char| c.is_control() && c != '\n'), "{reply:?}: {shown:?}");
+        }
+    }
+
+    #[test]
     fn created_is_reported_beside_the_results() {
-        let written = render(&Reply::Created("/a".to_owned()), Medium::Plain, &TimeZone::UTC);
+        let created = Reply::Created { path: "/a".to_owned(), stat: Stat::default() };
+        let written = render(&created, Medium::Plain, Chatter::AsZkCli, &TimeZone::UTC);
         assert_eq!(written, Written { out: Vec::new(), error: b"Created /a\n".to_vec() });
+        let written = render(&created, Medium::Plain, Chatter::None, &TimeZone::UTC);
+        assert_eq!(written, Written { out: b"/a\n".to_vec(), error: Vec::new() });
     }
 
     #[test]

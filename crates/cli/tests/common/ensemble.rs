@@ -16,13 +16,19 @@ use zebu_testing::{four_letter, port};
 /// How long an ensemble may take to get somewhere. Far more than it needs: it decides nothing.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Names the file that a preloaded library works with.
+pub(crate) const PRELOADED_FILE: &str = "ZEBU_TEST_PRELOADED_FILE";
+
 /// Servers as processes, on one machine.
 pub(crate) struct Ensemble {
     pub(crate) home: TempDir,
     pub(crate) clients: Vec<SocketAddr>,
     pub(crate) children: Vec<Option<Child>>,
+    /// A library that is loaded before all others, which finds its server's own file by [`PRELOADED_FILE`].
+    preloaded: Option<PathBuf>,
     /// Quorum port and election port of each.
     pub(crate) ports: Vec<[u16; 2]>,
+    roles: Vec<&'static str>,
     /// Lines that every configuration has.
     line: String,
 }
@@ -33,13 +39,32 @@ impl Ensemble {
     }
 
     pub(crate) fn start_with(count: usize, line: &str) -> Ensemble {
+        Ensemble::start_preloaded(count, line, None)
+    }
+
+    /// With a library that is loaded into the servers before all others.
+    pub(crate) fn start_preloaded(count: usize, line: &str, preloaded: Option<PathBuf>) -> Ensemble {
         let mut ensemble = Ensemble::prepare(count, line);
+        ensemble.preloaded = preloaded;
+        (0..count).for_each(|index| ensemble.run(index));
+        ensemble
+    }
+
+    /// Servers with these roles; `line` is added to every file.
+    pub(crate) fn start_as(roles: &[&'static str], line: &str) -> Ensemble {
+        let count = roles.len();
+        let mut ensemble = Ensemble::prepare_as(roles, line);
         (0..count).for_each(|index| ensemble.run(index));
         ensemble
     }
 
     /// Directories and configurations, of which each lists all; no server runs.
     pub(crate) fn prepare(count: usize, line: &str) -> Ensemble {
+        Ensemble::prepare_as(&vec!["participant"; count], line)
+    }
+
+    fn prepare_as(roles: &[&'static str], line: &str) -> Ensemble {
+        let count = roles.len();
         let home = TempDir::new().unwrap();
         let mut addresses = Vec::new();
         while addresses.len() < 3 * count {
@@ -51,7 +76,8 @@ impl Ensemble {
         let clients: Vec<SocketAddr> = (0..count).map(|index| addresses[3 * index]).collect();
         let ports = (0..count).map(|index| [1, 2].map(|port| addresses[3 * index + port].port())).collect();
         let children = (0..count).map(|_| None).collect();
-        let ensemble = Ensemble { home, clients, children, ports, line: line.to_owned() };
+        let (roles, line) = (roles.to_vec(), line.to_owned());
+        let ensemble = Ensemble { home, clients, children, preloaded: None, ports, roles, line };
         let all: Vec<usize> = (0..count).collect();
         for index in 0..count {
             let data = ensemble.data(index);
@@ -68,7 +94,8 @@ impl Ensemble {
             .iter()
             .map(|&index| {
                 let [quorum, election] = self.ports[index];
-                format!("server.{}=127.0.0.1:{quorum}:{election}\n", index + 1)
+                let role = self.roles[index];
+                format!("server.{}=127.0.0.1:{quorum}:{election}:{role}\n", index + 1)
             })
             .collect();
         let text = format!(
@@ -87,7 +114,11 @@ impl Ensemble {
 
     pub(crate) fn run(&mut self, index: usize) {
         let log = fs::File::create(self.home.path().join(format!("log{index}"))).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_zebu"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
+        if let Some(library) = &self.preloaded {
+            command.env("LD_PRELOAD", library).env(PRELOADED_FILE, self.preloaded_file(index));
+        }
+        let child = command
             .arg("serve")
             .arg(self.home.path().join(format!("zoo{index}.cfg")))
             .stdout(Stdio::null())
@@ -95,6 +126,10 @@ impl Ensemble {
             .spawn()
             .unwrap();
         self.children[index] = Some(child);
+    }
+
+    pub(crate) fn preloaded_file(&self, index: usize) -> PathBuf {
+        self.home.path().join(format!("preloaded{index}"))
     }
 
     pub(crate) fn kill(&mut self, index: usize) {

@@ -6,7 +6,7 @@ use tracing::Instrument;
 use zebu_proto::client::reply::GetAclResponse;
 use zebu_proto::{Acl, Jute, OpCode, Stat};
 
-use super::call::{Call, put_path};
+use super::call::{Call, WhenFull, put_path};
 use super::client::Client;
 use super::pending::{Pending, sendable};
 use super::retry::{Repeat, RetryPolicy};
@@ -71,7 +71,7 @@ impl Client {
 }
 
 impl GetAcl {
-    fn begin(self) -> Pending<AclList> {
+    fn begin(self, when_full: WhenFull) -> Pending<AclList> {
         const OPERATION: &str = "get acl";
         let span = tracing::debug_span!("get_acl", path = %self.path);
         let full = match self.client.resolve(OPERATION, &self.path) {
@@ -79,7 +79,7 @@ impl GetAcl {
             Err(error) => return Box::pin(async { Err(error) }),
         };
         let call = Call::new(OPERATION, &self.path, OpCode::GetAcl).body(|out| put_path(&full, out));
-        let first = self.client.start(&call);
+        let first = self.client.start(&call, when_full);
         let run = async move {
             let answer = self.client.run(&call, first, self.retry, Repeat::Always).await?;
             let response = call.decode(&answer, GetAclResponse::decode)?;
@@ -96,7 +96,7 @@ impl SetAcl {
         self
     }
 
-    fn begin(self) -> Pending<Stat> {
+    fn begin(self, when_full: WhenFull) -> Pending<Stat> {
         const OPERATION: &str = "set acl";
         let span = tracing::debug_span!("set_acl", path = %self.path);
         let full = match self.client.resolve(OPERATION, &self.path) {
@@ -108,7 +108,7 @@ impl SetAcl {
             self.acl.encode(out);
             self.version.wire().encode(out);
         });
-        let first = self.client.start(&call);
+        let first = self.client.start(&call, when_full);
         let run = async move {
             let answer = self.client.run(&call, first, self.retry, Repeat::IfNotSent).await?;
             call.decode(&answer, Stat::decode)

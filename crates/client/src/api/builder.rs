@@ -1,6 +1,6 @@
 //! What a client can be told before it connects.
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,10 +15,18 @@ use super::retry::{Retry, RetryPolicy};
 use crate::core::{
     Random, ReadOnlyServers, ServerList, Session, SessionCredentials, SessionPolicy, Settings,
 };
-use crate::net::{Command, Connector, Driver, Lease, TcpConnector, Ticket, TlsConnector, Trouble};
+use crate::net::{
+    Command, Connector, Driver, Lease, Suspension, TcpConnector, Ticket, TlsConnector, Trouble, awake_now,
+};
 
 /// The largest request that servers accept unless they are configured otherwise.
 const REQUEST_LIMIT: usize = 0xfffff;
+
+/// Calls that wait in the client, each counting one and one more for every KiB.
+const QUEUE_LIMIT: u32 = 1 << 18;
+
+/// The highest limit on calls that can be set.
+const UNITS_MAX: u32 = 1 << 24;
 
 /// Settings of a client; see [`Client::builder`].
 #[must_use = "a builder does nothing before connect"]
@@ -30,7 +38,7 @@ pub struct ClientBuilder {
     acl: Arc<[Acl]>,
     compression: Compression,
     request_limit: usize,
-    in_flight_limit: u32,
+    queue_limit: u32,
     seed: Option<u64>,
     tls: Option<TlsConnector>,
 }
@@ -45,7 +53,7 @@ impl ClientBuilder {
             acl: Acl::open().into(),
             compression: Compression::None,
             request_limit: REQUEST_LIMIT,
-            in_flight_limit: 1 << 16,
+            queue_limit: QUEUE_LIMIT,
             seed: None,
             tls: None,
         }
@@ -76,7 +84,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Takes over a session of another client; see [`Client::credentials`].
+    /// Takes over a session of another client; see [`Client::hand_over`].
     pub fn resume(mut self, session: SessionCredentials) -> ClientBuilder {
         self.settings.resume = Some(session);
         self
@@ -145,9 +153,28 @@ impl ClientBuilder {
         self
     }
 
-    /// Calls in flight, each counting one and one more for every KiB (65536). Calls beyond it wait.
+    /// Calls in flight, each counting one and one more for every KiB (65536). Calls beyond it wait in the queue of
+    /// the client, in their order.
     pub fn in_flight_limit(mut self, units: u32) -> ClientBuilder {
-        self.in_flight_limit = units.clamp(1, 1 << 24);
+        self.settings.in_flight_limit = units.clamp(1, UNITS_MAX);
+        self
+    }
+
+    /// Calls in the queue of the client, counted like those in flight (262144: 256 MiB of data). Beyond it
+    /// `send` fails with [`Cause::QueueFull`](crate::Cause::QueueFull), and a call that is awaited waits for room.
+    ///
+    /// ```
+    /// use zebu_client::{Cause, Client, ErrorKind};
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let client = Client::builder("zk1")?.in_flight_limit(4).queue_limit(12).start();
+    /// let sent: Vec<_> = (0..17).map(|_| client.get("/").send()).collect();
+    /// let refused = sent.into_iter().last().expect("17 calls").await.unwrap_err();
+    /// assert_eq!(refused.kind(), &ErrorKind::NotSent(Cause::QueueFull));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub fn queue_limit(mut self, units: u32) -> ClientBuilder {
+        self.queue_limit = units.clamp(1, UNITS_MAX);
         self
     }
 
@@ -165,7 +192,7 @@ impl ClientBuilder {
     }
 
     /// Connects over TCP, or over TLS if it was [asked for](ClientBuilder::tls), and waits for the session,
-    /// for at most the connection timeout.
+    /// for at most the connection timeout. [`Client::ready_or_unreachable`] gives up earlier.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -199,15 +226,18 @@ impl ClientBuilder {
     }
 
     /// Returns at once and connects in the background over streams of another kind.
-    pub fn start_with(self, connector: impl Connector) -> Client {
-        let now = tokio::time::Instant::now().into_std();
+    pub fn start_with(mut self, connector: impl Connector) -> Client {
+        let (now, suspension) = (awake_now(), Suspension::start());
+        let units_limit = self.settings.in_flight_limit + self.queue_limit;
+        // The room is the limit; the machine's own is never reached.
+        self.settings.queue_limit = units_limit as usize;
         let mut random = Random::new(self.seed.unwrap_or_else(system_seed));
         let session = Session::new(self.settings.clone(), self.servers.servers(), random.bits(), now);
         let (commands, receiver) = mpsc::unbounded_channel();
         let (status, status_receiver) = watch::channel(session.status());
-        let lease = Arc::new(Lease::new(now));
+        let lease = Arc::new(Lease::new(now, suspension));
         let losses = Arc::new(AtomicU64::new(0));
-        let trouble = Arc::new(Trouble::default());
+        let trouble = Arc::new(Trouble::new());
         for (scheme, secret) in self.credentials {
             // The receiver lives in this function: sending cannot fail.
             let _ = commands.send(Command::AddAuth { scheme, secret, ticket: Ticket::nobody() });
@@ -218,6 +248,7 @@ impl ClientBuilder {
             commands: receiver,
             status,
             lease: lease.clone(),
+            suspension,
             losses: losses.clone(),
             trouble: trouble.clone(),
             random: Random::new(random.bits()),
@@ -225,13 +256,14 @@ impl ClientBuilder {
         tokio::spawn(driver.run());
         let shared = Shared {
             commands,
-            room: Arc::new(Semaphore::new(self.in_flight_limit as usize)),
-            units_limit: self.in_flight_limit,
+            room: Arc::new(Semaphore::new(units_limit as usize)),
+            units_limit,
             request_limit: self.request_limit,
             status: status_receiver,
             lease,
             losses,
             trouble,
+            servers: AtomicU32::new(u32::try_from(self.servers.servers().len()).unwrap_or(u32::MAX)),
             watcher_ids: AtomicU64::new(1),
             random: Mutex::new(random),
             janitor: Janitor::default(),

@@ -11,12 +11,11 @@ use zebu_proto::{DecodeError, Jute, OpCode, Reader};
 use super::client::Client;
 use super::error::{Error, ErrorKind};
 use super::retry::{Attempts, Repeat, RetryPolicy};
-use crate::core::{Answer, Cause, Delivery, Failure, Outcome, Request, SessionState, WatchRegistration};
+use crate::core::{
+    Answer, Cause, Delivery, Failure, Outcome, Request, SessionState, WatchRegistration, units,
+};
 use crate::net::{Command, Inbox, Ticket};
 use crate::path::check_path;
-
-/// Bytes that one unit of the limit on calls in flight stands for.
-const UNIT: usize = 1024;
 
 /// Header and length in front of a body.
 const HEADER_SIZE: usize = 12;
@@ -35,9 +34,18 @@ pub(crate) struct Call {
 /// An attempt that was made when the call was made, so that calls leave in the order of the program.
 pub(crate) enum Attempt {
     Sent(oneshot::Receiver<Outcome>),
-    /// There is no room yet.
+    /// The queue is full, and the caller waits for room.
     Later,
     Refused(Error),
+}
+
+/// What becomes of a call that finds the queue full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhenFull {
+    /// The caller polls the future until there is room; it makes no later call meanwhile.
+    Wait,
+    /// It fails: the caller may send other calls before it polls the future, and they would pass this one.
+    Refuse,
 }
 
 impl Call {
@@ -65,10 +73,6 @@ impl Call {
         read(&mut Reader::new(&answer.body))
             .map_err(|error| self.error(ErrorKind::BadReply(error.to_string().into())).at(&answer.server))
     }
-
-    fn units(&self) -> u32 {
-        1 + u32::try_from(self.body.len() / UNIT).unwrap_or(u32::MAX / 2)
-    }
 }
 
 /// Encodes a path that is not null.
@@ -89,18 +93,31 @@ impl Client {
         Ok(self.full_path(path))
     }
 
-    /// Hands a call to the driver now, if there is room.
-    pub(crate) fn start(&self, call: &Call) -> Attempt {
+    /// What a call takes of the room; the largest one fits into any.
+    fn units(&self, call: &Call) -> u32 {
+        units(&call.body).min(self.shared.units_limit)
+    }
+
+    /// Hands a call to the driver's queue now, behind all calls that were made before. Calls leave in its order.
+    pub(crate) fn start(&self, call: &Call, when_full: WhenFull) -> Attempt {
         let limit = self.shared.request_limit;
         let size = call.body.len() + HEADER_SIZE;
         if size > limit {
             return Attempt::Refused(call.error(ErrorKind::TooLarge { size, limit }));
         }
-        let units = call.units().min(self.shared.units_limit);
-        match self.shared.room.clone().try_acquire_many_owned(units) {
-            Ok(permit) => self.enqueue(call, Some(permit)),
-            Err(_) => Attempt::Later,
+        match (self.shared.room.clone().try_acquire_many_owned(self.units(call)), when_full) {
+            (Ok(permit), _) => self.enqueue(call, Some(permit)),
+            (Err(_), WhenFull::Wait) => Attempt::Later,
+            (Err(_), WhenFull::Refuse) => {
+                let failure = Failure { cause: Cause::QueueFull, delivery: Delivery::NotSent, server: None };
+                Attempt::Refused(Error::from_failure(failure, call.operation, &call.path))
+            }
         }
+    }
+
+    /// Makes an attempt at a call whose future is polled already.
+    pub(crate) fn start_awaited(&self, call: &Call) -> Attempt {
+        self.start(call, WhenFull::Wait)
     }
 
     fn enqueue(&self, call: &Call, permit: Option<tokio::sync::OwnedSemaphorePermit>) -> Attempt {
@@ -136,8 +153,7 @@ impl Client {
             Attempt::Sent(receiver) => receiver,
             Attempt::Refused(error) => return Err(error),
             Attempt::Later => {
-                let units = call.units().min(self.shared.units_limit);
-                let permit = self.shared.room.clone().acquire_many_owned(units).await;
+                let permit = self.shared.room.clone().acquire_many_owned(self.units(call)).await;
                 match self.enqueue(call, permit.ok()) {
                     Attempt::Sent(receiver) => receiver,
                     Attempt::Refused(error) => return Err(error),
@@ -170,7 +186,7 @@ impl Client {
 
     /// One attempt, for loops that stand around more than one call.
     pub(crate) async fn once(&self, call: &Call) -> Result<Answer, Error> {
-        self.finish(call, self.start(call)).await
+        self.finish(call, self.start_awaited(call)).await
     }
 
     /// The loop of one call.
@@ -187,7 +203,7 @@ impl Client {
                 Ok(answer) => return Ok(answer),
                 Err(error) => attempts.after(error, repeat).await?,
             }
-            attempt = self.start(call);
+            attempt = self.start_awaited(call);
         }
     }
 

@@ -6,7 +6,7 @@ use tracing::Instrument;
 use zebu_proto::client::reply::GetChildren2Response;
 use zebu_proto::{Jute, OpCode};
 
-use super::call::{Call, put_path_and_watch};
+use super::call::{Call, WhenFull, put_path_and_watch};
 use super::client::Client;
 use super::error::Error;
 use super::pending::{Pending, sendable};
@@ -61,14 +61,14 @@ impl Children {
         Ok(ChildList { names, stat: response.stat })
     }
 
-    fn begin(self) -> Pending<ChildList> {
+    fn begin(self, when_full: WhenFull) -> Pending<ChildList> {
         let span = tracing::debug_span!("children", path = %self.path);
         let full = match self.client.resolve(OPERATION, &self.path) {
             Ok(full) => full,
             Err(error) => return Box::pin(async { Err(error) }),
         };
         let call = self.call(&full, false);
-        let first = self.client.start(&call);
+        let first = self.client.start(&call, when_full);
         let run = async move {
             let answer = self.client.run(&call, first, self.retry, Repeat::Always).await?;
             Children::read(&call, &answer)
@@ -85,7 +85,7 @@ pub struct WatchedChildren {
 }
 
 impl WatchedChildren {
-    fn begin(self) -> Pending<(ChildList, OneshotWatcher)> {
+    fn begin(self, when_full: WhenFull) -> Pending<(ChildList, OneshotWatcher)> {
         let children = self.children;
         let span = tracing::debug_span!("children", path = %children.path, watched = true);
         let full = match children.client.resolve(OPERATION, &children.path) {
@@ -95,7 +95,7 @@ impl WatchedChildren {
         let (end, registration) = WatchEnd::new(&children.client, WatchIntent::Children, &full);
         let mut call = children.call(&full, true);
         call.watch = Some(registration);
-        let first = children.client.start(&call);
+        let first = children.client.start(&call, when_full);
         let run = async move {
             let answer = children.client.run(&call, first, self.retry, Repeat::Always).await?;
             Ok((Children::read(&call, &answer)?, OneshotWatcher::new(end)))

@@ -1,7 +1,7 @@
 //! The handle: cheap to clone, all clones share one session. It owns nothing but the way to the driver and
 //! the root that its paths start from.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,20 +17,24 @@ use super::retry::RetryPolicy;
 use crate::core::{
     ConnectStringError, Random, ServerList, SessionCredentials, SessionInfo, SessionState, Status, WatcherId,
 };
-use crate::net::{Command, Lease, Ticket, Trouble};
+use crate::net::{Command, ConnectionFailure, ConnectionFailures, HandedOver, Lease, Ticket, Trouble};
 use crate::path;
 
 /// What all clones share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) commands: mpsc::UnboundedSender<Command>,
+    /// Taken by calls that wait or are in flight, so that their data does not fill the memory.
     pub(crate) room: Arc<Semaphore>,
+    /// All the room that there is.
     pub(crate) units_limit: u32,
     pub(crate) request_limit: usize,
     pub(crate) status: watch::Receiver<Status>,
     pub(crate) lease: Arc<Lease>,
     pub(crate) losses: Arc<AtomicU64>,
     pub(crate) trouble: Arc<Trouble>,
+    /// How many servers the list has.
+    pub(crate) servers: AtomicU32,
     pub(crate) watcher_ids: AtomicU64,
     pub(crate) random: Mutex<Random>,
     pub(crate) janitor: Janitor,
@@ -214,8 +218,53 @@ impl Client {
         Err(self.over(&Call::new("wait for a connection", "", OpCode::Ping)))
     }
 
+    /// Why no server can be reached: the attempts that have failed since the client was connected last, each as soon
+    /// as it has. Empty while it is connected.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let client = zebu_client::Client::builder("127.0.0.1:1")?.start();
+    /// let mut failures = client.connection_failures();
+    /// failures.wait_for(|failures| failures.attempts() > 0).await?;
+    /// println!("{}", failures.borrow().last().expect("there is one")); // 127.0.0.1:1: Connection refused
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub fn connection_failures(&self) -> watch::Receiver<ConnectionFailures> {
+        self.shared.trouble.subscribe()
+    }
+
+    /// Waits until calls are answered, like [`ready`](Client::ready), but gives up with [`ConnectError::Unreachable`]
+    /// when each server of the list has failed. The client goes on to try; this may be called again.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let client = zebu_client::Client::builder("127.0.0.1:1")?.start();
+    /// let error = client.ready_or_unreachable().await.unwrap_err();
+    /// println!("{error}"); // no server can be reached: 127.0.0.1:1: Connection refused (os error 111)
+    /// # assert!(error.to_string().contains("127.0.0.1:1: "), "{error}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub async fn ready_or_unreachable(&self) -> Result<SessionInfo, ConnectError> {
+        let mut failures = self.connection_failures();
+        let all_failed = |failures: &ConnectionFailures| {
+            failures.attempts() >= self.shared.servers.load(Ordering::Relaxed)
+        };
+        let unreachable = async {
+            match failures.wait_for(all_failed).await {
+                Ok(failures) => failures.each().to_vec(),
+                // The other future says how the client has ended.
+                Err(_) => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            ready = self.ready() => Ok(ready?),
+            failures = unreachable => Err(ConnectError::Unreachable { failures }),
+        }
+    }
+
     /// Until when no server can have expired this session: the session timeout after the last message that the
-    /// ensemble's leader is known to have heard of. On the monotonic clock; `None` without a session.
+    /// ensemble's leader is known to have heard of. On the monotonic clock; `None` without a session. A suspension of the
+    /// machine brings it nearer (on Linux): ask for it when it is needed, not before.
     ///
     /// Who holds a lock through an ephemeral node holds it at least until then, whatever the network does, if
     /// sessions last two ticks or more, as by default, and clocks run equally fast. A server that is cut off from
@@ -238,7 +287,27 @@ impl Client {
     }
 
     /// What another process needs to take this session over with
-    /// [`ClientBuilder::resume`](super::ClientBuilder::resume).
+    /// [`ClientBuilder::resume`](super::ClientBuilder::resume) if this process dies: keep it in a safe place.
+    ///
+    /// Two living clients of one session take the connection from each other, and the first one that closes ends it for
+    /// both. Use [`hand_over`](Client::hand_over) to pass a session on.
+    ///
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// let credentials = client.credentials().await.expect("there is a session");
+    /// assert_eq!(credentials.id, client.session().id);
+    /// # Ok(()) });
+    /// ```
+    pub async fn credentials(&self) -> Option<SessionCredentials> {
+        let (sender, receiver) = oneshot::channel();
+        self.shared.commands.send(Command::Credentials(sender)).ok()?;
+        receiver.await.ok().flatten()
+    }
+
+    /// Ends this client without ending its session, so that another client can go on with it: its ephemeral nodes stay.
+    /// Calls made before are answered first; then the client is closed, with all its clones. The other client has the
+    /// session timeout to take it over with [`ClientBuilder::resume`](super::ClientBuilder::resume).
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -246,15 +315,31 @@ impl Client {
     /// # let servers = server.connect_string();
     /// use zebu_client::Client;
     ///
-    /// let credentials = client.credentials().await.expect("there is a session");
-    /// let heir = Client::builder(&servers)?.resume(credentials).connect().await?;
-    /// assert_eq!(heir.session().id, client.session().id);
+    /// client.create("/mine").ephemeral().await?;
+    /// let session = client.hand_over().await?;
+    /// let heir = Client::builder(&servers)?.resume(session).connect().await?;
+    /// assert_eq!(heir.session().id, session.id);
+    /// assert!(heir.exists("/mine").await?.is_some());
     /// # Ok(()) });
     /// ```
-    pub async fn credentials(&self) -> Option<SessionCredentials> {
+    ///
+    /// # Errors
+    /// There is no session, or only one of a read-only server, or it ended before the client let go of it. In the first
+    /// two cases the client goes on.
+    #[tracing::instrument(level = "debug", skip_all)]
+    pub async fn hand_over(self) -> Result<SessionCredentials, Error> {
+        let call = Call::new("hand over", "", OpCode::CloseSession);
+        self.shared.janitor.drain(self.shared.connection_timeout).await;
         let (sender, receiver) = oneshot::channel();
-        self.shared.commands.send(Command::Credentials(sender)).ok()?;
-        receiver.await.ok().flatten()
+        if self.shared.commands.send(Command::HandOver(sender)).is_err() {
+            return Err(self.over(&call));
+        }
+        match receiver.await {
+            Ok(HandedOver::Session(credentials)) => Ok(credentials),
+            Ok(HandedOver::NoSession) => Err(call
+                .error(ErrorKind::InvalidOptions("there is no session that another client could take over"))),
+            Err(_) => Err(self.over(&call)),
+        }
     }
 
     /// Takes another list of servers. Connections move, with the probability that spreads all clients
@@ -268,6 +353,8 @@ impl Client {
     /// ```
     pub fn update_servers(&self, servers: &str) -> Result<(), ConnectStringError> {
         let list: ServerList = servers.parse()?;
+        let count = u32::try_from(list.servers().len()).unwrap_or(u32::MAX);
+        self.shared.servers.store(count, Ordering::Relaxed);
         // A closed client has no use for servers.
         let _ = self.shared.commands.send(Command::SetServers(list.servers().to_vec()));
         Ok(())
@@ -335,7 +422,18 @@ pub enum ConnectError {
         /// The server of the last attempt that failed, and why it did.
         last: Arc<str>,
     },
+    /// Each server of the list has failed.
+    #[error("no server can be reached: {}", listed(failures))]
+    Unreachable {
+        /// Each server's failure, the newest at the end.
+        failures: Vec<ConnectionFailure>,
+    },
     /// The session ended before it began.
     #[error(transparent)]
     Refused(#[from] Error),
+}
+
+fn listed(failures: &[ConnectionFailure]) -> String {
+    let texts: Vec<String> = failures.iter().map(ToString::to_string).collect();
+    texts.join("; ")
 }

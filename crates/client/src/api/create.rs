@@ -9,7 +9,7 @@ use tracing::Instrument;
 use zebu_proto::client::{CreateMode, CreateOp, CreateRequest};
 use zebu_proto::{Acl, ErrorCode};
 
-use super::call::{Attempt, Call};
+use super::call::{Attempt, Call, WhenFull};
 use super::client::Client;
 use super::compression::Compression;
 use super::content::Content;
@@ -70,6 +70,7 @@ pub struct Create {
     pub(super) lifetime: Lifetime,
     pub(super) naming: Naming,
     pub(super) acl: Arc<[Acl]>,
+    pub(super) parents_acl: Arc<[Acl]>,
     pub(super) parents: Parents,
     pub(super) protection: Option<Protection>,
     pub(super) if_present: IfPresent,
@@ -106,6 +107,7 @@ impl Client {
             lifetime: Lifetime::Persistent,
             naming: Naming::Exact,
             acl: self.acl.clone(),
+            parents_acl: self.acl.clone(),
             parents: Parents::Required,
             protection: None,
             if_present: IfPresent::Fail,
@@ -216,9 +218,16 @@ impl Create {
         self
     }
 
-    /// What to do about missing parents.
+    /// What to do about missing parents. They are made with the client's
+    /// [default ACL](crate::ClientBuilder::default_acl), whatever ACL the node has.
     pub fn parents(mut self, parents: Parents) -> Create {
         self.parents = parents;
+        self
+    }
+
+    /// The ACL of parents that are made.
+    pub fn parents_acl(mut self, acl: impl Into<Arc<[Acl]>>) -> Create {
+        self.parents_acl = acl.into();
         self
     }
 
@@ -249,12 +258,12 @@ impl Create {
         self
     }
 
-    fn begin(mut self) -> Pending<Created> {
+    fn begin(mut self, when_full: WhenFull) -> Pending<Created> {
         let span = tracing::debug_span!("create", path = %self.path);
         self.content = std::mem::take(&mut self.content).packed(self.compression);
         let prepared = self.prepare();
         let first = match &prepared {
-            Ok(call) => self.client.start(call),
+            Ok(call) => self.client.start(call, when_full),
             Err(error) => Attempt::Refused(error.clone()),
         };
         let sweeper = if prepared.is_ok() { self.sweeper() } else { None };

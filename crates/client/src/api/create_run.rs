@@ -67,7 +67,7 @@ impl Create {
                 }
             }
             call = self.prepare()?;
-            attempt = self.client.start(&call);
+            attempt = self.client.start_awaited(&call);
         }
     }
 
@@ -123,7 +123,7 @@ impl Create {
             Parents::Containers => Lifetime::Container,
             Parents::Persistent | Parents::Required => Lifetime::Persistent,
         };
-        let outside = Client { root: "".into(), acl: self.acl.clone(), ..self.client.clone() };
+        let outside = Client { root: "".into(), acl: self.parents_acl.clone(), ..self.client.clone() };
         loop {
             match outside.make_path(parent, lifetime).await {
                 Ok(()) => return Ok(()),

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tracing::Instrument;
 use zebu_proto::{ErrorCode, Jute, OpCode};
 
-use super::call::{Attempt, Call, put_path};
+use super::call::{Attempt, Call, WhenFull, put_path};
 use super::client::Client;
 use super::error::Error;
-use super::janitor::Chore;
+use super::janitor::{Chore, was_not_tried};
 use super::pending::{Pending, sendable};
 use super::protection::Sweeper;
 use super::retry::{Repeat, Retry, RetryPolicy};
@@ -103,8 +103,9 @@ impl Delete {
         self
     }
 
-    /// If the call fails because of the connection, or its future is dropped, the node is deleted in the background, whatever its
-    /// version, as soon as a server can be reached.
+    /// If the call fails because of the connection, because the server is throttled or takes no writes, or its future is
+    /// dropped, the node is deleted in the background, whatever its version, as soon as a server answers. With
+    /// [`recursive`](Delete::recursive), all that is below it goes too.
     pub fn guaranteed(mut self) -> Delete {
         self.promise = Promise::Guaranteed;
         self
@@ -117,17 +118,23 @@ impl Delete {
         })
     }
 
-    fn begin(self) -> Pending<()> {
+    fn begin(self, when_full: WhenFull) -> Pending<()> {
         let span = tracing::debug_span!("delete", path = %self.path);
         let full = match self.client.resolve(OPERATION, &self.path) {
             Ok(full) => full,
             Err(error) => return Box::pin(async { Err(error) }),
         };
         let call = self.call(&full);
-        let first = self.client.start(&call);
+        let first = self.client.start(&call, when_full);
         let sweeper = match self.promise {
             Promise::None => None,
-            Promise::Guaranteed => Some(Sweeper::new(&self.client, Chore::Delete(full))),
+            Promise::Guaranteed => Some(Sweeper::new(
+                &self.client,
+                match self.reach {
+                    Reach::Node => Chore::Delete(full),
+                    Reach::Tree => Chore::DeleteTree(full),
+                },
+            )),
         };
         Box::pin(async move { self.run(call, first, sweeper).await }.instrument(span))
     }
@@ -143,7 +150,7 @@ impl Delete {
             }
             other => other,
         };
-        let undecided = matches!(&result, Err(error) if error.is_ambiguous() || error.is_not_sent());
+        let undecided = matches!(&result, Err(error) if was_not_tried(error));
         if !undecided {
             sweeper.into_iter().for_each(Sweeper::disarm);
         }
@@ -179,7 +186,7 @@ impl Delete {
                     attempts.after(error, Repeat::Always).await?;
                 }
             }
-            attempt = self.client.start(call);
+            attempt = self.client.start_awaited(call);
         }
     }
 

@@ -7,7 +7,7 @@ use tracing::Instrument;
 use zebu_proto::client::ReconfigRequest;
 use zebu_proto::{Jute, OpCode};
 
-use super::call::{Call, put_path_and_watch};
+use super::call::{Call, WhenFull, put_path_and_watch};
 use super::client::Client;
 use super::error::{Error, ErrorKind};
 use super::get::read_node;
@@ -95,7 +95,7 @@ impl Client {
     #[tracing::instrument(level = "debug", skip_all)]
     pub async fn config(&self) -> Result<EnsembleConfig, Error> {
         let call = config_call(false);
-        let answer = self.run(&call, self.start(&call), self.retry.clone(), Repeat::Always).await?;
+        let answer = self.run(&call, self.start_awaited(&call), self.retry.clone(), Repeat::Always).await?;
         read_config(&call, &answer)
     }
 
@@ -115,7 +115,7 @@ impl Client {
         let mut call = config_call(true);
         let (end, registration) = WatchEnd::new(self, WatchIntent::Data, CONFIG_PATH);
         call.watch = Some(registration);
-        let answer = self.run(&call, self.start(&call), self.retry.clone(), Repeat::Always).await?;
+        let answer = self.run(&call, self.start_awaited(&call), self.retry.clone(), Repeat::Always).await?;
         Ok((read_config(&call, &answer)?, OneshotWatcher::new(end)))
     }
 
@@ -191,7 +191,7 @@ impl Reconfigure {
         self
     }
 
-    fn begin(self) -> Pending<EnsembleConfig> {
+    fn begin(self, when_full: WhenFull) -> Pending<EnsembleConfig> {
         const OPERATION: &str = "reconfigure";
         let span = tracing::debug_span!("reconfigure");
         if !(self.members.is_empty() || self.joining.is_empty() && self.leaving.is_empty()) {
@@ -207,7 +207,7 @@ impl Reconfigure {
             current_config_id: self.version,
         };
         let call = Call::new(OPERATION, CONFIG_PATH, OpCode::Reconfig).body(|out| request.encode(out));
-        let first = self.client.start(&call);
+        let first = self.client.start(&call, when_full);
         let run = async move {
             let answer = self.client.run(&call, first, self.retry, Repeat::IfNotSent).await?;
             read_config(&call, &answer)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracing::Instrument;
 use zebu_proto::{ErrorCode, Jute, OpCode, Stat};
 
-use super::call::{Attempt, Call, put_path_and_watch};
+use super::call::{Attempt, Call, WhenFull, put_path_and_watch};
 use super::client::Client;
 use super::error::Error;
 use super::pending::{Pending, sendable};
@@ -69,14 +69,14 @@ impl Exists {
         }
     }
 
-    fn begin(self) -> Pending<Option<Stat>> {
+    fn begin(self, when_full: WhenFull) -> Pending<Option<Stat>> {
         let span = tracing::debug_span!("exists", path = %self.path);
         let full = match self.client.resolve(OPERATION, &self.path) {
             Ok(full) => full,
             Err(error) => return Box::pin(async { Err(error) }),
         };
         let call = self.call(&full, false);
-        let first = self.client.start(&call);
+        let first = self.client.start(&call, when_full);
         Box::pin(async move { Exists::run(self.client, &call, first, self.retry).await }.instrument(span))
     }
 }
@@ -89,7 +89,7 @@ pub struct WatchedExists {
 }
 
 impl WatchedExists {
-    fn begin(self) -> Pending<(Option<Stat>, OneshotWatcher)> {
+    fn begin(self, when_full: WhenFull) -> Pending<(Option<Stat>, OneshotWatcher)> {
         let exists = self.exists;
         let span = tracing::debug_span!("exists", path = %exists.path, watched = true);
         let full = match exists.client.resolve(OPERATION, &exists.path) {
@@ -99,7 +99,7 @@ impl WatchedExists {
         let (end, registration) = WatchEnd::new(&exists.client, WatchIntent::Exists, &full);
         let mut call = exists.call(&full, true);
         call.watch = Some(registration);
-        let first = exists.client.start(&call);
+        let first = exists.client.start(&call, when_full);
         let run = async move {
             let stat = Exists::run(exists.client, &call, first, self.retry).await?;
             Ok((stat, OneshotWatcher::new(end)))

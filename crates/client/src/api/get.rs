@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracing::Instrument;
 use zebu_proto::{DecodeError, Jute, OpCode, Reader, Stat};
 
-use super::call::{Call, put_path_and_watch};
+use super::call::{Call, WhenFull, put_path_and_watch};
 use super::client::Client;
 use super::compression::Compression;
 use super::error::Error;
@@ -66,14 +66,14 @@ impl Get {
         Ok(NodeData { data, is_null: node.is_null, stat: node.stat })
     }
 
-    fn begin(self) -> Pending<NodeData> {
+    fn begin(self, when_full: WhenFull) -> Pending<NodeData> {
         let span = tracing::debug_span!("get", path = %self.path);
         let full = match self.client.resolve(OPERATION, &self.path) {
             Ok(full) => full,
             Err(error) => return Box::pin(async { Err(error) }),
         };
         let call = self.call(&full, false);
-        let first = self.client.start(&call);
+        let first = self.client.start(&call, when_full);
         let run = async move {
             let answer = self.client.run(&call, first, self.retry.clone(), Repeat::Always).await?;
             self.read(&call, &answer)
@@ -100,7 +100,7 @@ pub struct WatchedGet {
 }
 
 impl WatchedGet {
-    fn begin(self) -> Pending<(NodeData, OneshotWatcher)> {
+    fn begin(self, when_full: WhenFull) -> Pending<(NodeData, OneshotWatcher)> {
         let get = self.get;
         let span = tracing::debug_span!("get", path = %get.path, watched = true);
         let full = match get.client.resolve(OPERATION, &get.path) {
@@ -110,7 +110,7 @@ impl WatchedGet {
         let (end, registration) = WatchEnd::new(&get.client, WatchIntent::Data, &full);
         let mut call = get.call(&full, true);
         call.watch = Some(registration);
-        let first = get.client.start(&call);
+        let first = get.client.start(&call, when_full);
         let run = async move {
             let answer = get.client.run(&call, first, self.retry, Repeat::Always).await?;
             Ok((get.read(&call, &answer)?, OneshotWatcher::new(end)))

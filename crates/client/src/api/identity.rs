@@ -24,7 +24,7 @@ impl Client {
     #[tracing::instrument(level = "debug", skip_all)]
     pub async fn who_am_i(&self) -> Result<Vec<Identity>, Error> {
         let call = Call::new("who am i", "", OpCode::WhoAmI);
-        let answer = self.run(&call, self.start(&call), self.retry.clone(), Repeat::Always).await?;
+        let answer = self.run(&call, self.start_awaited(&call), self.retry.clone(), Repeat::Always).await?;
         let infos = call.decode(&answer, Vec::<ClientInfo>::decode)?;
         let text = |text: zebu_proto::Text| text.unwrap_or_default().into();
         Ok(infos
@@ -46,7 +46,7 @@ impl Client {
     pub async fn ephemerals(&self, prefix: &str) -> Result<Vec<String>, Error> {
         let full = self.resolve("ephemerals", prefix)?;
         let call = Call::new("ephemerals", prefix, OpCode::GetEphemerals).body(|out| put_path(&full, out));
-        let answer = self.run(&call, self.start(&call), self.retry.clone(), Repeat::Always).await?;
+        let answer = self.run(&call, self.start_awaited(&call), self.retry.clone(), Repeat::Always).await?;
         let paths = call.decode(&answer, Vec::<Box<str>>::decode)?;
         Ok(paths.iter().map(|path| path::without_root(&self.root, path).to_owned()).collect())
     }
@@ -65,7 +65,7 @@ impl Client {
         let full = self.resolve("count descendants", path)?;
         let op = OpCode::GetAllChildrenNumber;
         let call = Call::new("count descendants", path, op).body(|out| put_path(&full, out));
-        let answer = self.run(&call, self.start(&call), self.retry.clone(), Repeat::Always).await?;
+        let answer = self.run(&call, self.start_awaited(&call), self.retry.clone(), Repeat::Always).await?;
         let count = call.decode(&answer, i32::decode)?;
         Ok(u32::try_from(count).unwrap_or(0))
     }

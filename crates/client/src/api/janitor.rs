@@ -27,6 +27,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 pub(crate) enum Chore {
     /// Remove one node, whatever its version.
     Delete(String),
+    /// Remove a node with all that is below it.
+    DeleteTree(String),
     /// Remove the children of a node whose names start like this.
     Sweep { parent: String, prefix: String },
 }
@@ -129,12 +131,13 @@ impl Client {
     async fn attempt_chore(&self, chore: &Chore) -> Progress {
         let result = match chore {
             Chore::Delete(path) => self.delete(path).version(Version::Any).quiet().retry(Retry::Never).await,
+            Chore::DeleteTree(path) => self.delete(path).recursive().quiet().retry(Retry::Never).await,
             Chore::Sweep { parent, prefix } => self.sweep(parent, prefix).await,
         };
         match result {
             Ok(()) => Progress::Done,
             Err(error) if error.is_final() => Progress::Never,
-            Err(error) if error.is_ambiguous() || error.is_not_sent() => Progress::Again,
+            Err(error) if was_not_tried(&error) => Progress::Again,
             Err(error) => {
                 tracing::warn!(%error, "could not clean up");
                 Progress::Done
@@ -161,6 +164,14 @@ impl Client {
             Err(error) if error.code() == Some(ErrorCode::NoNode) => Ok(Vec::new()),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Whether another attempt may end differently: no answer came, or the server says that it did not look at the request.
+pub(crate) fn was_not_tried(error: &Error) -> bool {
+    match error.code() {
+        Some(code) => matches!(code, ErrorCode::ThrottledOp | ErrorCode::NotReadOnly),
+        None => error.is_ambiguous() || error.is_not_sent(),
     }
 }
 

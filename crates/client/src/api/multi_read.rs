@@ -9,7 +9,7 @@ use zebu_proto::client::multi::{MULTI_END, MultiHeader};
 use zebu_proto::client::{MultiReply, decode_multi_replies};
 use zebu_proto::{Jute, OpCode};
 
-use super::call::{Call, put_path_and_watch};
+use super::call::{Call, WhenFull, put_path_and_watch};
 use super::client::Client;
 use super::error::{Error, ErrorKind};
 use super::pending::{Pending, sendable};
@@ -100,7 +100,7 @@ impl MultiRead {
         Ok(Call::new(OPERATION, "", OpCode::MultiRead).body(|out| *out = body))
     }
 
-    fn begin(self) -> Pending<MultiReadResults> {
+    fn begin(self, when_full: WhenFull) -> Pending<MultiReadResults> {
         let span = tracing::debug_span!("multi_read", operations = self.reads.len());
         if self.reads.is_empty() {
             return Box::pin(async { Ok(MultiReadResults { results: Vec::new() }) });
@@ -109,7 +109,7 @@ impl MultiRead {
             Ok(call) => call,
             Err(error) => return Box::pin(async { Err(error) }),
         };
-        let first = self.client.start(&call);
+        let first = self.client.start(&call, when_full);
         let run = async move {
             let answer = self.client.run(&call, first, self.retry.clone(), Repeat::Always).await?;
             self.read(&call, &answer)

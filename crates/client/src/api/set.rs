@@ -7,7 +7,7 @@ use tracing::Instrument;
 use zebu_proto::jute::encode_bytes;
 use zebu_proto::{ErrorCode, Jute, OpCode, Stat};
 
-use super::call::{Attempt, Call, put_path};
+use super::call::{Attempt, Call, WhenFull, put_path};
 use super::client::Client;
 use super::compression::Compression;
 use super::error::Error;
@@ -76,7 +76,7 @@ impl Set {
         self
     }
 
-    fn begin(mut self) -> Pending<Stat> {
+    fn begin(mut self, when_full: WhenFull) -> Pending<Stat> {
         let span = tracing::debug_span!("set", path = %self.path);
         let full = match self.client.resolve(OPERATION, &self.path) {
             Ok(full) => full,
@@ -88,7 +88,7 @@ impl Set {
             encode_bytes(&self.data, out);
             self.version.wire().encode(out);
         });
-        let first = self.client.start(&call);
+        let first = self.client.start(&call, when_full);
         Box::pin(async move { self.run(call, first).await }.instrument(span))
     }
 
@@ -104,7 +104,7 @@ impl Set {
                 }
                 Err(error) => attempts.after(error, self.repeat).await?,
             }
-            attempt = self.client.start(&call);
+            attempt = self.client.start_awaited(&call);
         }
     }
 

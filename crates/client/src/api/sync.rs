@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracing::Instrument;
 use zebu_proto::OpCode;
 
-use super::call::{Call, put_path};
+use super::call::{Call, WhenFull, put_path};
 use super::client::Client;
 use super::pending::{Pending, sendable};
 use super::retry::{Repeat, RetryPolicy};
@@ -41,14 +41,14 @@ impl Client {
 }
 
 impl Sync {
-    fn begin(self) -> Pending<()> {
+    fn begin(self, when_full: WhenFull) -> Pending<()> {
         let span = tracing::debug_span!("sync", path = %self.path);
         let full = match self.client.resolve(OPERATION, &self.path) {
             Ok(full) => full,
             Err(error) => return Box::pin(async { Err(error) }),
         };
         let call = Call::new(OPERATION, &self.path, OpCode::Sync).body(|out| put_path(&full, out));
-        let first = self.client.start(&call);
+        let first = self.client.start(&call, when_full);
         let run = async move { self.client.run(&call, first, self.retry, Repeat::Always).await.map(drop) };
         Box::pin(run.instrument(span))
     }

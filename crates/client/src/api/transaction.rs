@@ -14,7 +14,7 @@ use zebu_proto::client::{
 };
 use zebu_proto::{Acl, ErrorCode, Jute, OpCode, Stat};
 
-use super::call::Call;
+use super::call::{Call, WhenFull};
 use super::client::Client;
 use super::compression::Compression;
 use super::content::Content;
@@ -238,7 +238,7 @@ impl Transaction {
         self.ops.is_empty()
     }
 
-    fn begin(self) -> Pending<TransactionResults> {
+    fn begin(self, when_full: WhenFull) -> Pending<TransactionResults> {
         let span = tracing::debug_span!("transaction", operations = self.ops.len());
         if let Some(problem) = self.problem {
             return Box::pin(async { Err(problem) });
@@ -250,7 +250,7 @@ impl Transaction {
             self.ops.iter().for_each(|op| op.encode(out));
             MULTI_END.encode(out);
         });
-        let first = self.client.start(&call);
+        let first = self.client.start(&call, when_full);
         let run = async move {
             let answer = self.client.run(&call, first, self.retry.clone(), Repeat::IfNotSent).await?;
             self.read(&call, &answer)

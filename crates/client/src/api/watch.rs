@@ -12,7 +12,7 @@ use tracing::Instrument;
 use zebu_proto::client::AddWatchMode;
 use zebu_proto::{Jute, OpCode};
 
-use super::call::{Attempt, Call, put_path};
+use super::call::{Attempt, Call, WhenFull, put_path};
 use super::client::Client;
 use super::error::Error;
 use super::pending::{Pending, sendable};
@@ -189,7 +189,7 @@ impl Client {
 }
 
 impl AddWatch {
-    fn begin(self) -> Pending<WatchStream> {
+    fn begin(self, when_full: WhenFull) -> Pending<WatchStream> {
         let span = tracing::debug_span!("watch", path = %self.path);
         let (intent, mode) = match self.mode {
             WatchMode::Node => (WatchIntent::Persistent, AddWatchMode::Persistent),
@@ -205,7 +205,7 @@ impl AddWatch {
             mode.wire().encode(out);
         });
         call.watch = Some(registration);
-        let first = self.client.start(&call);
+        let first = self.client.start(&call, when_full);
         Box::pin(async move { self.run(call, first, end).await }.instrument(span))
     }
 

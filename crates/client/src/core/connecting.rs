@@ -192,6 +192,14 @@ impl<T> Session<T> {
         }
     }
 
+    /// Lets go of the session when nothing is on its way any more.
+    pub(super) fn hand_over_if_idle(&mut self) {
+        let hands_over = matches!(&self.phase, Phase::Connected { use_: Use::HandingOver { .. }, .. });
+        if hands_over && self.outstanding() == 0 {
+            self.end(Ending::Closed);
+        }
+    }
+
     /// The server sent something that is not this protocol.
     pub(super) fn broken(&mut self, now: Instant, what: &str) {
         self.link_down(now, Cause::BadReply(what.into()), what);
@@ -213,13 +221,14 @@ impl<T> Session<T> {
             if now.saturating_duration_since(since) >= SETTLED {
                 self.hosts.settled();
             }
+            let has_lost_calls = self.in_flight.iter().any(|sent| sent.purpose.is_call());
             self.fail_in_flight(&cause);
             match use_ {
+                // Nothing was lost: the calls that wait go to the next server.
+                Use::Leaving { .. } if !has_lost_calls => {}
                 // Calls that were pipelined behind a lost one must not overtake it on the next connection.
-                Use::Serving => self.fail_queue(&cause),
-                // Nothing was lost: what waits goes to the next server.
-                Use::Leaving { .. } => {}
-                Use::Closing { .. } => return self.end(Ending::Closed),
+                Use::Serving | Use::Leaving { .. } => self.fail_queue(&cause),
+                Use::Closing { .. } | Use::HandingOver { .. } => return self.end(Ending::Closed),
             }
         }
         self.plan_attempt(now);

@@ -28,7 +28,7 @@ pub enum Cause {
     AuthFailed,
     /// The client was closed.
     Closed,
-    /// Too many calls wait already.
+    /// Too many calls wait already: await some of them before more are sent.
     QueueFull,
 }
 
@@ -41,7 +41,9 @@ impl fmt::Display for Cause {
             Cause::SessionExpired => f.write_str("the session expired"),
             Cause::AuthFailed => f.write_str("a server refused the credentials"),
             Cause::Closed => f.write_str("the client is closed"),
-            Cause::QueueFull => f.write_str("too many calls wait already"),
+            Cause::QueueFull => {
+                f.write_str("the client's queue is full; await some calls before more are sent")
+            }
         }
     }
 }

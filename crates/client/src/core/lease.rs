@@ -21,8 +21,8 @@
 //! told to the learner before the answer to the sync, and the learner closes the connection.
 //!
 //! A leader may be deposed and not know it; the new one gives every session a full timeout from its own beginning.
-//! Zebu's answers a connect request only when a quorum has answered a ping that it sent after the request had come, and a
-//! sync only if it sent such a ping no more than [`REPORT`] of the shortest session before: nobody else had begun then.
+//! Zebu's answers a connect request or a sync only when a quorum has answered a ping that it sent after the request had
+//! come: nobody else had begun then. No clock of the leader's machine takes part in that.
 //! ZooKeeper's answers until it notices, syncLimit ticks after its last word from a quorum. The others look for a new
 //! leader after as long a silence. The two may miss each other by two ticks, of a ping and of ticks that are counted
 //! whole: [`REPORT`] takes them off where a session lasts seven ticks or more, otherwise the election must last as long.
@@ -158,6 +158,10 @@ impl Lease {
     /// Somebody relies on the lease from now on.
     pub(super) fn rely(&mut self) {
         self.relying += 1;
+    }
+
+    pub(super) fn is_relied_on(&self) -> bool {
+        self.relying > 0
     }
 
     /// Somebody does not any more.

@@ -27,6 +27,7 @@ pub use connect_string::{ConnectStringError, DEFAULT_PORT, ServerAddress, Server
 pub use failure::{Cause, Delivery, Failure};
 pub use hosts::{Hosts, Rebalance};
 pub use phase::LinkId;
+pub(crate) use queue::units;
 pub use random::Random;
 pub use request::{Answer, Outcome, Request, WatchIntent, WatchRegistration};
 pub use session::Session;

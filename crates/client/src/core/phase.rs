@@ -43,6 +43,21 @@ pub(crate) enum Use {
     Closing {
         deadline: Instant,
     },
+    /// Calls made before are sent and answered, then the machine ends and the session lives on without it. At this
+    /// moment it stops waiting for answers.
+    HandingOver {
+        deadline: Instant,
+    },
+}
+
+impl Use {
+    /// Whether calls that wait are written.
+    pub(crate) fn sends(self) -> bool {
+        match self {
+            Use::Serving | Use::Closing { .. } | Use::HandingOver { .. } => true,
+            Use::Leaving { .. } => false,
+        }
+    }
 }
 
 /// Why the machine is over.

@@ -9,6 +9,14 @@ use zebu_proto::client::WatcherType;
 use super::request::WatchRegistration;
 use super::watch_table::WatchKind;
 
+/// Bytes of a body that count as much as a call without one.
+const UNIT: usize = 1024;
+
+/// What a call counts in the limits on calls: one, and one more for every KiB.
+pub(crate) fn units(body: &[u8]) -> u32 {
+    1 + u32::try_from(body.len() / UNIT).unwrap_or(u32::MAX / 2)
+}
+
 /// What a request is for.
 #[derive(Debug)]
 pub(crate) enum Purpose<T> {
@@ -22,6 +30,16 @@ pub(crate) enum Purpose<T> {
     Renew,
     /// The session ends.
     Close,
+}
+
+impl<T> Purpose<T> {
+    /// Whether the application waits for the answer.
+    pub(crate) fn is_call(&self) -> bool {
+        match self {
+            Purpose::Call { .. } => true,
+            Purpose::Rewatch { .. } | Purpose::Unwatch { .. } | Purpose::Renew | Purpose::Close => false,
+        }
+    }
 }
 
 /// A request that no byte of has left.
@@ -40,6 +58,8 @@ pub(crate) struct InFlight<T> {
     pub(crate) xid: i32,
     pub(crate) purpose: Purpose<T>,
     pub(crate) sent_at: Instant,
+    /// What it counts in the limit on calls in flight; zero for requests of the machine's own.
+    pub(crate) units: u32,
     /// What an answer without an error proves: that the leader knows of a message that was sent then.
     pub(crate) proves: Option<Instant>,
 }

@@ -10,7 +10,7 @@ use zebu_proto::{ErrorCode, Jute, Reader, Xid};
 
 use super::action::{Action, Note};
 use super::frames::Next;
-use super::phase::{Ending, LinkId, Phase};
+use super::phase::{Ending, LinkId, Phase, Use};
 use super::queue::Purpose;
 use super::request::{Answer, WatchIntent, WatchRegistration};
 use super::session::{Removal, Session};
@@ -52,6 +52,7 @@ impl<T> Session<T> {
         }
         self.input.compact();
         self.leave_if_idle(now);
+        self.hand_over_if_idle();
     }
 
     fn reply(&mut self, now: Instant, payload: &Bytes) {
@@ -111,7 +112,14 @@ impl<T> Session<T> {
             }
         }
         let Some(sent) = self.in_flight.pop_front() else { return };
+        self.in_flight_units = self.in_flight_units.saturating_sub(sent.units);
         self.acknowledge(now, sent.sent_at, sent.proves.filter(|_| header.err == 0));
+        // Calls that were made before the end of the client are carried out as long as the server answers.
+        if let Phase::Connected { use_: Use::Closing { deadline } | Use::HandingOver { deadline }, .. } =
+            &mut self.phase
+        {
+            *deadline = now + self.timeout / 3;
+        }
         // Some replies carry zero or -1.
         self.last_zxid = self.last_zxid.max(header.zxid);
         let server = self.server().unwrap_or_else(|| "".into());

@@ -16,7 +16,7 @@ use super::frames::{self, Input};
 use super::hosts::{Hosts, Rebalance};
 use super::lease::{Lease, is_decided_by_leader};
 use super::phase::{Ending, LinkId, Phase, Use};
-use super::queue::{Credential, InFlight, Purpose, Waiting};
+use super::queue::{Credential, InFlight, Purpose, Waiting, units};
 use super::random::Random;
 use super::request::{Request, WatchRegistration};
 use super::settings::{SessionCredentials, Settings};
@@ -64,6 +64,8 @@ pub struct Session<T> {
     pub(super) credentials: Vec<Credential<T>>,
     pub(super) queue: VecDeque<Waiting<T>>,
     pub(super) in_flight: VecDeque<InFlight<T>>,
+    /// The sum of what the calls in flight count.
+    pub(super) in_flight_units: u32,
     /// Which credential each awaited auth reply is for.
     pub(super) auth_in_flight: VecDeque<usize>,
     pub(super) pings: VecDeque<Instant>,
@@ -103,6 +105,7 @@ impl<T> Session<T> {
             credentials: Vec::new(),
             queue: VecDeque::new(),
             in_flight: VecDeque::new(),
+            in_flight_units: 0,
             auth_in_flight: VecDeque::new(),
             pings: VecDeque::new(),
             close_tickets: Vec::new(),
@@ -149,7 +152,8 @@ impl<T> Session<T> {
     pub fn lease_deadline(&self) -> Option<Instant> {
         match self.phase {
             // A server may end it at any moment, or has ended it.
-            Phase::Connected { use_: Use::Closing { .. }, .. } | Phase::Ended(_) => None,
+            Phase::Connected { use_: Use::Closing { .. } | Use::HandingOver { .. }, .. }
+            | Phase::Ended(_) => None,
             Phase::Connected { .. }
             | Phase::Waiting { .. }
             | Phase::Opening { .. }
@@ -164,6 +168,11 @@ impl<T> Session<T> {
         self.renew_if_due(now);
     }
 
+    /// Whether somebody relies on the lease.
+    pub fn keeps_lease(&self) -> bool {
+        self.lease.is_relied_on()
+    }
+
     /// Somebody who relied on the lease does not any more.
     pub fn let_lease_go(&mut self) {
         self.lease.unrely();
@@ -173,7 +182,9 @@ impl<T> Session<T> {
     pub fn submit(&mut self, now: Instant, request: Request, ticket: T) {
         let refused = match &self.phase {
             Phase::Ended(ending) => Some(cause_of(*ending)),
-            Phase::Connected { use_: Use::Closing { .. }, .. } => Some(Cause::Closed),
+            Phase::Connected { use_: Use::Closing { .. } | Use::HandingOver { .. }, .. } => {
+                Some(Cause::Closed)
+            }
             _ if self.queue.len() >= self.settings.queue_limit => Some(Cause::QueueFull),
             _ if request.losses_seen < self.losses => Some(Cause::ConnectionLost),
             _ => None,
@@ -250,6 +261,8 @@ impl<T> Session<T> {
         let deadline = now + self.timeout / 3;
         match &mut self.phase {
             Phase::Connected { use_: Use::Closing { .. }, .. } => {}
+            // The session is another client's soon: it is not closed, only this machine ends.
+            Phase::Connected { use_: Use::HandingOver { .. }, .. } => {}
             Phase::Connected { use_, .. } => {
                 *use_ = Use::Closing { deadline };
                 let (op, body) = (OpCode::CloseSession, Bytes::new());
@@ -265,17 +278,35 @@ impl<T> Session<T> {
         }
     }
 
+    /// Ends the machine and leaves the session to another client, which these credentials are for. Calls taken before are
+    /// answered first. `None` if there is no session that can be handed over; then nothing happens.
+    pub fn hand_over(&mut self, now: Instant) -> Option<SessionCredentials> {
+        let credentials = self.credentials()?;
+        let deadline = now + self.timeout / 3;
+        match &mut self.phase {
+            Phase::Connected { use_: use_ @ (Use::Serving | Use::Leaving { .. }), .. } => {
+                *use_ = Use::HandingOver { deadline };
+                self.hand_over_if_idle();
+            }
+            Phase::Connected { use_: Use::HandingOver { .. }, .. } => {}
+            Phase::Waiting { .. } | Phase::Opening { .. } | Phase::Handshake { .. } => {
+                self.end(Ending::Closed);
+            }
+            // It is ended on purpose, or gone.
+            Phase::Connected { use_: Use::Closing { .. }, .. } | Phase::Ended(_) => return None,
+        }
+        Some(credentials)
+    }
+
     /// Appends what is to be written now. Everything that comes out counts as sent.
     pub fn poll_write(&mut self, now: Instant, out: &mut Vec<u8>) {
         let before = out.len();
         out.append(&mut self.output);
-        if let Phase::Connected { use_: Use::Serving | Use::Closing { .. }, .. } = &self.phase {
-            while out.len() - before < self.settings.batch_limit {
-                let Some(waiting) = self.queue.pop_front() else { break };
-                let xid = self.next_xid();
-                frames::request(xid, waiting.op, &waiting.body, out);
-                self.sent(now, xid, waiting.op, waiting.purpose);
-            }
+        while out.len() - before < self.settings.batch_limit && self.may_send_next() {
+            let Some(waiting) = self.queue.pop_front() else { break };
+            let xid = self.next_xid();
+            frames::request(xid, waiting.op, &waiting.body, out);
+            self.sent(now, xid, waiting.op, waiting.purpose, units(&waiting.body));
         }
         if out.len() > before {
             self.last_sent = now;
@@ -284,8 +315,16 @@ impl<T> Session<T> {
 
     /// Whether [`Session::poll_write`] has something to give.
     pub fn wants_write(&self) -> bool {
-        let sends = matches!(&self.phase, Phase::Connected { use_: Use::Serving | Use::Closing { .. }, .. });
-        !self.output.is_empty() || (sends && !self.queue.is_empty())
+        !self.output.is_empty() || self.may_send_next()
+    }
+
+    /// Whether there is a call in the queue that may be written now. Only its head is looked at: a smaller call that
+    /// fits must not pass a larger one that does not.
+    fn may_send_next(&self) -> bool {
+        let sends = matches!(&self.phase, Phase::Connected { use_, .. } if use_.sends());
+        let Some(next) = self.queue.front().filter(|_| sends) else { return false };
+        let taken = self.in_flight_units;
+        taken == 0 || taken.saturating_add(units(&next.body)) <= self.settings.in_flight_limit
     }
 
     /// How often calls were lost with a connection. A driver shows the number to callers before it ends the
@@ -326,13 +365,14 @@ impl<T> Session<T> {
     pub(super) fn send_now(&mut self, now: Instant, op: OpCode, body: &[u8], purpose: Purpose<T>) {
         let xid = self.next_xid();
         frames::request(xid, op, body, &mut self.output);
-        self.sent(now, xid, op, purpose);
+        self.sent(now, xid, op, purpose, 0);
     }
 
-    fn sent(&mut self, now: Instant, xid: i32, op: OpCode, purpose: Purpose<T>) {
+    fn sent(&mut self, now: Instant, xid: i32, op: OpCode, purpose: Purpose<T>, units: u32) {
         let decided = is_decided_by_leader(op);
         let proves = if decided { self.lease.proof(now, self.timeout) } else { None };
-        self.in_flight.push_back(InFlight { xid, purpose, sent_at: now, proves });
+        self.in_flight_units = self.in_flight_units.saturating_add(units);
+        self.in_flight.push_back(InFlight { xid, purpose, sent_at: now, units, proves });
     }
 
     pub(super) fn send_credential(&mut self, now: Instant, index: usize) {
@@ -379,6 +419,7 @@ impl<T> Session<T> {
 
     pub(super) fn fail_in_flight(&mut self, cause: &Cause) {
         self.losses += u64::from(!self.in_flight.is_empty());
+        self.in_flight_units = 0;
         for sent in std::mem::take(&mut self.in_flight) {
             self.fail(sent.purpose, cause.clone(), Delivery::Sent);
         }

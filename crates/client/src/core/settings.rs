@@ -51,6 +51,8 @@ pub struct Settings {
     pub reply_limit: usize,
     /// Bytes that are handed out for one write.
     pub batch_limit: usize,
+    /// Calls that are written and not answered, each counting one and one more for every KiB. The others wait.
+    pub in_flight_limit: u32,
     /// Calls that wait for their turn to be written; the next one fails as not sent.
     pub queue_limit: usize,
 }
@@ -65,6 +67,7 @@ impl Default for Settings {
             resume: None,
             reply_limit: 64 << 20,
             batch_limit: 256 << 10,
+            in_flight_limit: 1 << 16,
             queue_limit: 1 << 20,
         }
     }

@@ -24,7 +24,7 @@ pub enum SessionState {
     Expired,
     /// A server refused a credential. The client is over.
     AuthFailed,
-    /// The client was closed.
+    /// The client was closed, or has handed its session over.
     Closed,
 }
 

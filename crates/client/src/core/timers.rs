@@ -26,7 +26,9 @@ impl<T> Session<T> {
             Phase::Connected { search, use_, .. } => {
                 let own = match use_ {
                     Use::Serving => search.as_ref().map(|search| search.next),
-                    Use::Leaving { deadline } | Use::Closing { deadline } => Some(*deadline),
+                    Use::Leaving { deadline } | Use::Closing { deadline } | Use::HandingOver { deadline } => {
+                        Some(*deadline)
+                    }
                 };
                 let times = [Some(self.ping_due()), self.renewal_due(), self.silence_due(), own];
                 return times.into_iter().flatten().min();
@@ -69,8 +71,10 @@ impl<T> Session<T> {
     }
 
     fn tick_connected(&mut self, now: Instant) {
-        if let Phase::Connected { use_: Use::Leaving { deadline } | Use::Closing { deadline }, .. } =
-            &self.phase
+        if let Phase::Connected {
+            use_: Use::Leaving { deadline } | Use::Closing { deadline } | Use::HandingOver { deadline },
+            ..
+        } = &self.phase
             && now >= *deadline
         {
             return self.link_down(now, Cause::ConnectionLost, "no answer in time while leaving");

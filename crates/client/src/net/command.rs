@@ -45,5 +45,15 @@ pub(crate) enum Command {
     Credentials(oneshot::Sender<Option<SessionCredentials>>),
     KeepLease,
     LetLeaseGo,
+    HandOver(oneshot::Sender<HandedOver>),
     Close(Ticket),
+}
+
+/// How a session was handed over.
+#[derive(Debug)]
+pub(crate) enum HandedOver {
+    /// The client has let go of it.
+    Session(SessionCredentials),
+    /// There is none that another client could take.
+    NoSession,
 }

@@ -4,25 +4,34 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
-use super::command::{Command, Ticket};
+use super::clock::{Suspension, awake_now};
+use super::command::{Command, HandedOver, Ticket};
 use super::connector::Connector;
 use super::inbox::Inbox;
 use super::lease::Lease;
 use super::probe;
 use super::stage::{Happened, Stage};
 use super::trouble::Trouble;
-use crate::core::{Action, LinkId, Note, Random, ServerAddress, Session, SessionState, Status, WatcherId};
+use crate::core::{
+    Action, LinkId, Note, Random, ServerAddress, Session, SessionCredentials, SessionState, Status, WatcherId,
+};
 
 /// Commands that are taken at once; they leave in one write.
 const COMMAND_BATCH: usize = 1024;
 
 /// Bytes that are read at once.
 const READ_SIZE: usize = 64 << 10;
+
+/// The longest time without a look at the clocks while a lease is relied on.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
+
+/// Later than any deadline of a session.
+const FAR: Duration = Duration::from_secs(1 << 30);
 
 /// Whether handles are left.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,6 +54,7 @@ pub(crate) struct Driver<C: Connector> {
     pub(crate) commands: mpsc::UnboundedReceiver<Command>,
     pub(crate) status: watch::Sender<Status>,
     pub(crate) lease: Arc<Lease>,
+    pub(crate) suspension: Suspension,
     /// Shows [`Session::losses`] to callers.
     pub(crate) losses: Arc<AtomicU64>,
     pub(crate) trouble: Arc<Trouble>,
@@ -58,6 +68,8 @@ struct Running<C: Connector> {
     inboxes: BTreeMap<WatcherId, Arc<Inbox>>,
     probes: JoinSet<(ServerAddress, bool)>,
     handles: Handles,
+    /// Callers that wait until the client has let go of the session.
+    heirs: Vec<(SessionCredentials, oneshot::Sender<HandedOver>)>,
 }
 
 impl<C: Connector> Driver<C> {
@@ -69,6 +81,7 @@ impl<C: Connector> Driver<C> {
             inboxes: BTreeMap::new(),
             probes: JoinSet::new(),
             handles: Handles::Some,
+            heirs: Vec::new(),
         };
         let mut commands = Vec::new();
         let mut buffer = vec![0; READ_SIZE];
@@ -79,17 +92,16 @@ impl<C: Connector> Driver<C> {
     }
 }
 
-fn now() -> Instant {
-    tokio::time::Instant::now().into_std()
-}
-
 impl<C: Connector> Running<C> {
     /// Waits for one thing to happen and tells the machine.
     async fn step(&mut self, commands: &mut Vec<Command>, buffer: &mut [u8]) {
-        let deadline = self.driver.session.deadline();
+        let suspended = self.driver.suspension.seen();
+        let deadline = self.driver.session.deadline().map(|deadline| deadline - suspended);
+        // Timers of tokio stand still in suspension: where a lease is relied on, the clocks are looked at soon after it.
+        let look_again = awake_now() + if self.driver.session.keeps_lease() { SLEEP_MAX } else { FAR };
         let timer = async {
             match deadline {
-                Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+                Some(deadline) => tokio::time::sleep_until(deadline.min(look_again).into()).await,
                 None => std::future::pending().await,
             }
         };
@@ -100,57 +112,89 @@ impl<C: Connector> Running<C> {
                 if taken == 0 {
                     // Nobody is left to call: the session ends as if it had been closed.
                     self.handles = Handles::None;
-                    self.driver.session.close(now(), Ticket::nobody());
+                    let now = self.now();
+                    self.driver.session.close(now, Ticket::nobody());
                 }
                 commands.drain(..).for_each(|command| self.command(command));
             }
             Some(probed) = self.probes.join_next() => {
                 if let Ok((server, takes_writes)) = probed {
-                    self.driver.session.probed(now(), server, takes_writes);
+                    let now = self.now();
+                    self.driver.session.probed(now, server, takes_writes);
                 }
             }
-            () = timer => self.driver.session.tick(now()),
+            () = timer => {
+                let now = self.now();
+                if self.driver.session.deadline().is_some_and(|deadline| now >= deadline) {
+                    self.driver.session.tick(now);
+                }
+            }
+        }
+    }
+
+    /// The moment by the clock of the session, which counts the time in suspension up to the last look.
+    fn now(&self) -> Instant {
+        awake_now() + self.driver.suspension.seen()
+    }
+
+    /// Looks whether the machine was suspended. The session hears of all that is due since then, and callers that wait for
+    /// a deadline are woken to look at it again.
+    fn notice_suspension(&mut self) {
+        if self.driver.suspension.look() {
+            let now = self.now();
+            tracing::info!(suspended = ?self.driver.suspension.seen(), "the machine was suspended");
+            self.driver.session.tick(now);
+            self.driver.status.send_modify(|_| {});
         }
     }
 
     fn happened(&mut self, happened: Happened, buffer: &[u8]) {
+        let now = self.now();
         let session = &mut self.driver.session;
         match happened {
-            Happened::Opened(link) => session.opened(now(), link),
-            Happened::Read(link, count) => session.received(now(), link, &buffer[..count]),
+            Happened::Opened(link) => session.opened(now, link),
+            Happened::Read(link, count) => session.received(now, link, &buffer[..count]),
             Happened::Wrote => {}
-            Happened::Lost(link, error) => session.lost(now(), link, &error.to_string()),
+            Happened::Lost(link, error) => session.lost(now, link, &error.to_string()),
         }
     }
 
     fn command(&mut self, command: Command) {
+        let now = self.now();
         let session = &mut self.driver.session;
         match command {
             Command::Submit { request, inbox, ticket } => {
                 if let (Some(watch), Some(inbox)) = (&request.watch, inbox) {
                     self.inboxes.insert(watch.watcher, inbox);
                 }
-                session.submit(now(), request, ticket);
+                session.submit(now, request, ticket);
             }
-            Command::AddAuth { scheme, secret, ticket } => session.add_auth(now(), &scheme, secret, ticket),
+            Command::AddAuth { scheme, secret, ticket } => session.add_auth(now, &scheme, secret, ticket),
             Command::Unwatch(watcher) => {
                 self.inboxes.remove(&watcher);
-                session.unwatch(now(), watcher);
+                session.unwatch(now, watcher);
             }
-            Command::SetServers(servers) => session.set_servers(now(), &servers),
+            Command::SetServers(servers) => session.set_servers(now, &servers),
             Command::Credentials(sender) => {
                 // The asker may have gone.
                 let _ = sender.send(session.credentials());
             }
-            Command::KeepLease => session.keep_lease(now()),
+            Command::HandOver(sender) => match session.hand_over(now) {
+                Some(credentials) => self.heirs.push((credentials, sender)),
+                None => {
+                    let _ = sender.send(HandedOver::NoSession);
+                }
+            },
+            Command::KeepLease => session.keep_lease(now),
             Command::LetLeaseGo => session.let_lease_go(),
-            Command::Close(ticket) => session.close(now(), ticket),
+            Command::Close(ticket) => session.close(now, ticket),
         }
     }
 
     /// Carries out what the machine asks for and hands its bytes to the stream.
     fn settle(&mut self) -> Life {
         let mut life = Life::Runs;
+        self.notice_suspension();
         // Before the calls that were lost end: whoever knows of their end sees the new number.
         self.driver.losses.store(self.driver.session.losses(), Ordering::Release);
         // Before the state is told: whoever hears that the session is over sees no lease any more.
@@ -162,7 +206,8 @@ impl<C: Connector> Running<C> {
             self.perform(action);
         }
         if let Some(out) = self.stage.batch() {
-            self.driver.session.poll_write(now(), out);
+            let now = awake_now() + self.driver.suspension.seen();
+            self.driver.session.poll_write(now, out);
             self.stage.start_write();
         }
         life
@@ -190,6 +235,9 @@ impl<C: Connector> Running<C> {
             }
             Action::Status(status) => {
                 log_status(&status);
+                if status.state.is_connected() {
+                    self.driver.trouble.clear();
+                }
                 self.driver.status.send_replace(status);
             }
             Action::Probe { server } => {
@@ -227,6 +275,14 @@ impl<C: Connector> Running<C> {
         }
         for inbox in self.inboxes.values() {
             inbox.end();
+        }
+        // The connection is dropped before another client is told: the server must not see both.
+        self.stage = Stage::None;
+        for (credentials, heir) in self.heirs.drain(..) {
+            // A session that ended meanwhile is no session to hand over.
+            if self.driver.session.credentials() == Some(credentials) {
+                let _ = heir.send(HandedOver::Session(credentials));
+            }
         }
     }
 }

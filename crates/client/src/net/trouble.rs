@@ -1,19 +1,113 @@
-//! The last connection or attempt that failed, for the errors of calls that found no server.
+//! Attempts to connect that have failed since the last connection: for the errors of calls that found no server, and
+//! for programs that want to know the reason before their patience ends.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::fmt;
+use std::sync::Arc;
 
-/// Written by the driver, read by whoever has to explain a failure.
-#[derive(Debug, Default)]
-pub(crate) struct Trouble(Mutex<Option<Arc<str>>>);
+use tokio::sync::watch;
+
+/// Servers whose last failure is kept.
+const SERVERS_MAX: usize = 64;
+
+/// A connection or an attempt to make one that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConnectionFailure {
+    /// The server, as the connection string names it.
+    pub server: Arc<str>,
+    /// The text of the failure, such as "Connection refused (os error 111)".
+    pub reason: Arc<str>,
+}
+
+impl fmt::Display for ConnectionFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.server, self.reason)
+    }
+}
+
+/// What has failed since the client was connected last; empty while it is connected.
+/// See [`Client::connection_failures`](crate::Client::connection_failures).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionFailures {
+    attempts: u32,
+    each: Vec<ConnectionFailure>,
+}
+
+impl ConnectionFailures {
+    /// Failed attempts in a row. With as many as there are servers, each of them has failed.
+    pub fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// The last failure of each server, the newest at the end.
+    pub fn each(&self) -> &[ConnectionFailure] {
+        &self.each
+    }
+
+    /// The newest failure.
+    pub fn last(&self) -> Option<&ConnectionFailure> {
+        self.each.last()
+    }
+}
+
+/// Written by the driver, read by callers.
+#[derive(Debug)]
+pub(crate) struct Trouble(watch::Sender<ConnectionFailures>);
 
 impl Trouble {
-    pub(crate) fn set(&self, server: &str, reason: &str) {
-        let text = format!("{server}: {reason}").into();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+    pub(crate) fn new() -> Trouble {
+        Trouble(watch::Sender::new(ConnectionFailures::default()))
+    }
+
+    pub(crate) fn set(&self, server: &Arc<str>, reason: &str) {
+        self.0.send_modify(|failures| {
+            failures.attempts = failures.attempts.saturating_add(1);
+            failures.each.retain(|failure| failure.server != *server);
+            if failures.each.len() == SERVERS_MAX {
+                failures.each.remove(0);
+            }
+            failures.each.push(ConnectionFailure { server: server.clone(), reason: reason.into() });
+        });
+    }
+
+    /// There is a connection again.
+    pub(crate) fn clear(&self) {
+        self.0.send_if_modified(|failures| {
+            let had_any = failures.attempts > 0;
+            *failures = ConnectionFailures::default();
+            had_any
+        });
     }
 
     /// `host:port: why`.
     pub(crate) fn last(&self) -> Option<Arc<str>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.borrow().last().map(|failure| failure.to_string().into())
+    }
+
+    pub(crate) fn subscribe(&self) -> watch::Receiver<ConnectionFailures> {
+        self.0.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_server_is_there_with_its_last_failure() {
+        let trouble = Trouble::new();
+        for (server, reason) in [("a:1", "refused"), ("b:1", "unknown"), ("a:1", "silent")] {
+            trouble.set(&server.into(), reason);
+        }
+        let failures = trouble.subscribe().borrow().clone();
+        let texts: Vec<_> = failures.each().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            (failures.attempts(), texts),
+            (3, vec!["b:1: unknown".to_owned(), "a:1: silent".to_owned()])
+        );
+        trouble.clear();
+        assert_eq!(*trouble.subscribe().borrow(), ConnectionFailures::default());
+        (0..2 * SERVERS_MAX).for_each(|number| trouble.set(&number.to_string().into(), "refused"));
+        assert_eq!(trouble.subscribe().borrow().each().len(), SERVERS_MAX);
     }
 }

@@ -227,9 +227,11 @@ fn moving_waits_for_answers_but_not_for_ever() {
     rig.pass(TIMEOUT / 3);
     let failure = rig.ended[&1].as_ref().unwrap_err();
     assert_eq!((&failure.cause, failure.delivery), (&Cause::ConnectionLost, Delivery::Sent));
+    let failure = rig.ended[&2].as_ref().unwrap_err();
+    assert_eq!((&failure.cause, failure.delivery), (&Cause::ConnectionLost, Delivery::NotSent));
     assert_eq!(rig.opened.last().unwrap().to_string(), "b:1");
     rig.accept();
-    assert_eq!(rig.requests().len(), 1);
+    assert!(rig.requests().is_empty());
     assert_eq!(rig.state(), SessionState::Reconnected);
 }
 
@@ -290,4 +292,97 @@ fn thousands_of_calls_leave_in_a_few_writes() {
     }
     assert!(writes.len() <= 3, "{writes:?}");
     assert_eq!(rig.session.outstanding(), 10_000);
+}
+
+#[test]
+fn calls_beyond_the_limit_in_flight_wait_in_their_order() {
+    let mut rig = Rig::new("a:1", |settings| settings.in_flight_limit = 4);
+    rig.accept();
+    rig.call(1, OpCode::SetData, &[1; 2048]);
+    rig.call(2, OpCode::SetData, &[2; 2048]);
+    rig.call(3, OpCode::SetData, &[3]);
+    let first = rig.requests();
+    assert_eq!(first.len(), 1, "the small one does not pass the large one before it");
+    assert!(!rig.session.wants_write());
+    rig.reply(first[0].xid, 5, 0, b"");
+    let rest = rig.requests();
+    assert_eq!(rest.iter().map(|seen| seen.body[0]).collect::<Vec<_>>(), [2, 3]);
+    // The largest call leaves alone, whatever the limit is.
+    rig.call(4, OpCode::SetData, &[4; 9000]);
+    assert!(rig.requests().is_empty());
+    rest.iter().for_each(|seen| rig.reply(seen.xid, 5, 0, b""));
+    assert_eq!(rig.requests().len(), 1);
+    // What was lost takes no room on the next connection.
+    rig.lose();
+    rig.accept();
+    rig.call(5, OpCode::SetData, &[5; 2048]);
+    assert_eq!(rig.requests().len(), 1);
+}
+
+#[test]
+fn calls_behind_a_lost_one_fail_also_while_the_client_moves() {
+    for (is_answered, expected) in [(true, None), (false, Some(Cause::ConnectionLost))] {
+        let mut rig = Rig::new("a:1", |_| {});
+        rig.accept();
+        rig.call(1, OpCode::SetData, b"x");
+        let sent = rig.requests();
+        let list: ServerList = "b:1".parse().unwrap();
+        rig.session.set_servers(rig.now, list.servers());
+        rig.pump();
+        rig.call(2, OpCode::SetData, b"y");
+        match is_answered {
+            true => rig.reply(sent[0].xid, 5, 0, b""),
+            false => rig.lose(),
+        }
+        assert_eq!(rig.ended.get(&2).map(|end| end.as_ref().unwrap_err().cause.clone()), expected);
+        rig.accept();
+        assert_eq!(rig.requests().len(), usize::from(is_answered));
+    }
+}
+
+/// A client that ends with much to send gets it all sent, as long as the server answers.
+#[test]
+fn closing_waits_while_answers_come() {
+    let mut rig = Rig::new("a:1", |settings| settings.in_flight_limit = 1);
+    rig.accept();
+    (0..10).for_each(|ticket| rig.call(ticket, OpCode::SetData, b"x"));
+    rig.session.close(rig.now, 50);
+    for _ in 0..10 {
+        let sent = rig.requests();
+        rig.pass(TIMEOUT / 4);
+        rig.reply(sent[0].xid, 5, 0, b"");
+    }
+    let sent = rig.requests();
+    assert_eq!(sent.iter().map(|seen| seen.op).collect::<Vec<_>>(), [-11]);
+    rig.pass(TIMEOUT);
+    assert!(rig.over && (0..10).all(|ticket| rig.ended[&ticket].is_ok()));
+}
+
+#[test]
+fn a_machine_that_hands_over_lets_go_behind_its_last_answer() {
+    let mut rig = Rig::connected();
+    rig.call(1, OpCode::SetData, b"x");
+    let credentials = rig.session.hand_over(rig.now).unwrap();
+    rig.pump();
+    assert_eq!((credentials.id, rig.over), (SessionId(SESSION), false));
+    assert_eq!(rig.session.lease_deadline(), None);
+    rig.call(2, OpCode::SetData, b"y");
+    assert_eq!(rig.ended[&2].as_ref().unwrap_err().cause, Cause::Closed);
+    // Whoever closes it now does not end the session.
+    rig.session.close(rig.now, 50);
+    let sent = rig.requests();
+    assert_eq!(sent.iter().map(|seen| seen.op).collect::<Vec<_>>(), [5]);
+    rig.reply(sent[0].xid, 5, 0, b"");
+    assert!(rig.ended[&1].is_ok() && rig.ended[&50].is_err() && rig.over);
+    assert_eq!((rig.state(), rig.session.credentials()), (SessionState::Closed, Some(credentials)));
+
+    // It does not wait for ever.
+    let mut rig = Rig::connected();
+    rig.call(1, OpCode::SetData, b"x");
+    rig.write();
+    rig.session.hand_over(rig.now).unwrap();
+    rig.pass(TIMEOUT / 3);
+    assert!(rig.ended[&1].is_err() && rig.over);
+    assert_eq!(rig.session.credentials(), Some(credentials));
+    assert_eq!(rig.session.hand_over(rig.now), None);
 }

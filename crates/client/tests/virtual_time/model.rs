@@ -37,6 +37,8 @@ pub(crate) enum Fault {
     BadLength,
     /// The answer's body is shorter than its record.
     Truncated,
+    /// The server refuses the request with this error.
+    Answer(ErrorCode),
     /// It takes this many seconds.
     Slow(u8),
     /// The session expires.
@@ -199,6 +201,9 @@ impl Model {
             // As servers before 3.5: an answer, then the end.
             return Some(answer(&header, self.zxid, Err(ErrorCode::Unimplemented), 0));
         }
+        if let Fault::Answer(code) = fault {
+            return Some(answer(&header, self.zxid, Err(code), 0));
+        }
         let request = Request::decode(header.op, &mut reader).unwrap();
         let result = self.apply(session, request);
         let mut bytes = answer(&header, self.zxid, result, i32::from(fault == Fault::WrongXid));
@@ -224,6 +229,9 @@ impl Model {
             Request::Write(WriteRequest::Create(create)) => self.create(session, create)?.encode(&mut out),
             Request::Write(WriteRequest::Delete(delete)) => {
                 let path = delete.path.unwrap();
+                if self.nodes.keys().any(|node| zebu_client::path::parent(node) == Some(&path)) {
+                    return Err(ErrorCode::NotEmpty);
+                }
                 self.nodes.remove(&*path).ok_or(ErrorCode::NoNode)?;
                 self.log.push(("delete", path.into(), Vec::new()));
             }

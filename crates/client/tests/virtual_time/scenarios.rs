@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zebu_client::{Cause, ErrorKind, EventKind, Parents, Proof, Retry, SessionState};
+use zebu_client::{Cause, ErrorCode, ErrorKind, EventKind, Parents, Proof, Retry, SessionState};
 use zebu_proto::OpCode;
 
 use crate::model::{Fault, Server};
@@ -75,6 +75,39 @@ fn a_protected_create_that_gives_up_cleans_up() {
         assert_eq!((report.confirmed, report.left_behind), (true, 0));
         assert_eq!(server.model().nodes.len(), 1);
         assert_eq!(server.model().log.len(), 2, "created and deleted");
+    });
+}
+
+/// A server that did not look at the request has not answered it.
+#[test]
+fn a_guaranteed_delete_goes_on_until_a_server_carries_it_out() {
+    virtually(async {
+        for code in [ErrorCode::ThrottledOp, ErrorCode::NotReadOnly] {
+            let server = Server::new([]);
+            let client = builder().retry(Retry::Never).connect_with(server.clone()).await.unwrap();
+            client.create("/a").await.unwrap();
+            server.model().plan.extend([Fault::Answer(code); 3]);
+            let error = client.delete("/a").guaranteed().await.unwrap_err();
+            assert_eq!(error.code(), Some(code));
+            assert_eq!(client.close().await.unwrap().left_behind, 0);
+            assert_eq!(server.model().nodes.len(), 1, "{code}: only the root is left");
+        }
+    });
+}
+
+#[test]
+fn a_guaranteed_delete_of_a_tree_takes_all_of_it() {
+    virtually(async {
+        let server = Server::new([]);
+        let client = builder().retry(Retry::Never).connect_with(server.clone()).await.unwrap();
+        for path in ["/a", "/a/b", "/a/b/c", "/a/d"] {
+            client.create(path).await.unwrap();
+        }
+        server.model().plan.push_back(Fault::CutBefore);
+        let error = client.delete("/a").recursive().guaranteed().await.unwrap_err();
+        assert!(error.is_ambiguous(), "{error}");
+        assert_eq!(client.close().await.unwrap().left_behind, 0);
+        assert_eq!(server.model().nodes.len(), 1, "only the root is left");
     });
 }
 

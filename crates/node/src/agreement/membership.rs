@@ -30,8 +30,6 @@ pub trait Membership: Debug + Send {
     fn has_handed_over(&self) -> bool;
     /// What is going on.
     fn status(&self) -> Status;
-    /// Whether a quorum has answered a ping that this leader sent then or later.
-    fn has_quorum_since(&self, since_ms: i64) -> bool;
     /// Asks whether a quorum is still there.
     fn ask_quorum(&mut self, now_ms: i64, out: &mut Vec<Action>) -> PingNumber;
     /// Whether a quorum has answered this ping, or a later one.
@@ -101,10 +99,6 @@ impl Membership for Peer {
 
     fn status(&self) -> Status {
         self.status()
-    }
-
-    fn has_quorum_since(&self, since_ms: i64) -> bool {
-        self.has_quorum_since(since_ms)
     }
 
     fn ask_quorum(&mut self, now_ms: i64, out: &mut Vec<Action>) -> PingNumber {

@@ -17,19 +17,6 @@ use crate::session::SessionIds;
 use crate::settings::{LocalSessionSupport, NodeSettings};
 use crate::throttle::{Admission, Arrival, ConnectionThrottle};
 
-/// Parts of the shortest session timeout that a client's lease is shorter than its session, of [`MARGIN_OF`].
-const MARGIN: i64 = 5;
-const MARGIN_OF: i64 = 16;
-
-/// How much has to be known before somebody is told that this server leads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Certainty {
-    /// It led a moment ago. Clients take off as much from what the answer to a sync tells them.
-    Recently,
-    /// It leads now. A client whose session lives counts from the moment when it asked.
-    Now,
-}
-
 #[derive(Debug)]
 pub(crate) struct Desk {
     pub(crate) settings: NodeSettings,
@@ -74,20 +61,13 @@ impl Desk {
     }
 
     /// The ping that a quorum has to answer before it is certain that this server leads; `None` if it is certain now, or
-    /// if there will be no answer at all.
-    pub(crate) fn doubt(&mut self, certainty: Certainty, now: Moment) -> Option<PingNumber> {
+    /// if there will be no answer at all. Only a ping that leaves after the question proves it: no clock of this machine
+    /// can tell how long the machine stood still.
+    pub(crate) fn doubt(&mut self, now: Moment) -> Option<PingNumber> {
         if !self.can_confirm() {
             return None;
         }
-        let margin_ms = i64::from(self.settings.session_timeout_ms_min) * MARGIN / MARGIN_OF;
         let member = self.member()?;
-        let is_certain = match certainty {
-            Certainty::Recently => member.peer.has_quorum_since(now.monotonic_ms - margin_ms),
-            Certainty::Now => false,
-        };
-        if is_certain {
-            return None;
-        }
         let ping = member.peer.ask_quorum(now.monotonic_ms, &mut member.wanted);
         (!member.peer.has_answered(ping)).then_some(ping)
     }
@@ -188,6 +168,10 @@ impl Desk {
 
     /// Whoever waits for this will get no answer: the connection is closed, and the client asks elsewhere.
     pub(crate) fn give_up(&mut self, origin: Origin, lanes: &mut impl Lanes) {
+        self.give_up_because(CloseReason::NotServing, origin, lanes);
+    }
+
+    pub(crate) fn give_up_because(&mut self, reason: CloseReason, origin: Origin, lanes: &mut impl Lanes) {
         let lane = match origin {
             Origin::Request { lane, .. } => {
                 self.answered += 1;
@@ -196,6 +180,6 @@ impl Desk {
             Origin::Connect { lane, .. } => lane,
             Origin::Nobody => return,
         };
-        lanes.with(lane, |lane| lane.close(CloseReason::NotServing));
+        lanes.with(lane, |lane| lane.close(reason));
     }
 }

@@ -14,7 +14,7 @@ mod role;
 
 pub use batch::{AfterAppend, LogBatch};
 pub(crate) use batch::{BatchBuilder, Snapshots};
-pub(crate) use desk::{Certainty, Desk};
+pub(crate) use desk::Desk;
 pub(crate) use digest_check::{DigestCheck, DigestVerdict};
 pub use error::CommitError;
 pub(crate) use reply::{answer_sync, answer_write};
@@ -265,6 +265,11 @@ impl Node {
             member.peer.hand_over(now.monotonic_ms, &mut member.wanted);
             self.settle(replica, lanes, now);
         }
+    }
+
+    /// Whether this server leads and takes no more writes, because another one is to lead.
+    pub fn is_handing_over(&self) -> bool {
+        matches!(&self.role, Role::Deciding(_)) && !self.desk.can_confirm()
     }
 
     /// Whether [`Node::hand_over`] has nothing left to wait for.

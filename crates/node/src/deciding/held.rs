@@ -7,6 +7,7 @@ use std::collections::btree_map::{BTreeMap, Entry};
 
 use zebu_proto::client::connect::ReadOnlyField;
 use zebu_proto::quorum::Packet;
+use zebu_proto::{OpCode, SessionId};
 use zebu_zab::{LinkId, PingNumber};
 
 use super::Decider;
@@ -24,7 +25,7 @@ pub(super) enum Matter {
     Request(Submission),
     /// A connection that takes up a session again.
     Resume { lane: LaneId, session: LaneSession, read_only: ReadOnlyField },
-    /// A sync of a learner's client, or what came behind it.
+    /// A sync of a learner's client, or a later request of the same session.
     Forwarded { link: LinkId, packet: Packet },
     /// A learner's question about a session. What comes behind it does not concern it.
     Question { link: LinkId, packet: Packet },
@@ -33,7 +34,11 @@ pub(super) enum Matter {
 /// Whose requests stay in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Source {
+    /// A client of this server.
     Lane(LaneId),
+    /// A client of a learner: its other clients do not wait for its syncs.
+    Session(LinkId, SessionId),
+    /// The syncs of all clients of a learner: their answers have no number, only an order.
     Link(LinkId),
 }
 
@@ -47,11 +52,14 @@ pub(super) struct Held {
 }
 
 impl Matter {
-    fn source(&self) -> Option<Source> {
+    fn sources(&self) -> [Option<Source>; 2] {
         match self {
-            Matter::Request(submission) => Some(Source::Lane(submission.lane)),
-            Matter::Forwarded { link, .. } => Some(Source::Link(*link)),
-            Matter::Resume { .. } | Matter::Question { .. } => None,
+            Matter::Request(submission) => [Some(Source::Lane(submission.lane)), None],
+            Matter::Forwarded { link, packet: Packet::Request { session, op, .. } } => {
+                let is_sync = *op == OpCode::Sync.wire();
+                [Some(Source::Session(*link, *session)), is_sync.then_some(Source::Link(*link))]
+            }
+            Matter::Forwarded { .. } | Matter::Resume { .. } | Matter::Question { .. } => [None, None],
         }
     }
 
@@ -71,7 +79,7 @@ impl Held {
     }
 
     pub(super) fn push(&mut self, until: Option<PingNumber>, matter: Matter) {
-        if let Some(source) = matter.source() {
+        for source in matter.sources().into_iter().flatten() {
             *self.sources.entry(source).or_default() += 1;
         }
         self.matters.push_back((until, matter));
@@ -79,7 +87,10 @@ impl Held {
 
     /// A learner is gone, and nobody waits for what it has asked.
     pub(super) fn forget_link(&mut self, gone: LinkId) {
-        self.sources.remove(&Source::Link(gone));
+        self.sources.retain(|source, _| match source {
+            Source::Link(link) | Source::Session(link, _) => *link != gone,
+            Source::Lane(_) => true,
+        });
         self.matters.retain(|(_, matter)| match matter {
             Matter::Forwarded { link, .. } | Matter::Question { link, .. } => *link != gone,
             Matter::Request(_) | Matter::Resume { .. } => true,
@@ -98,12 +109,12 @@ impl Held {
             return None;
         }
         let (_, matter) = self.matters.pop_front()?;
-        if let Some(source) = matter.source()
-            && let Entry::Occupied(mut count) = self.sources.entry(source)
-        {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
+        for source in matter.sources().into_iter().flatten() {
+            if let Entry::Occupied(mut count) = self.sources.entry(source) {
+                *count.get_mut() -= 1;
+                if *count.get() == 0 {
+                    count.remove();
+                }
             }
         }
         Some(matter)
@@ -147,22 +158,31 @@ pub(crate) enum TakenUp {
 mod tests {
     use super::*;
 
+    const SESSION: SessionId = SessionId(7);
+
+    fn forwarded(link: LinkId, op: OpCode) -> Matter {
+        let (session, op, payload) = (SESSION, op.wire(), Default::default());
+        Matter::Forwarded { link, packet: Packet::Request { session, cxid: 1, op, payload, auth: None } }
+    }
+
     fn sync(link: LinkId) -> Matter {
-        Matter::Forwarded { link, packet: Packet::Sync }
+        forwarded(link, OpCode::Sync)
     }
 
     #[test]
     fn who_has_something_held_is_known_until_the_last_is_taken_up() {
         let (one, other) = (LinkId::accepted(1), LinkId::accepted(2));
-        let (waits, next_waits) = (Source::Link(one), Source::Link(other));
+        let (waits, next_waits) = (Source::Session(one, SESSION), Source::Link(other));
         let mut held = Held::default();
         held.push(Some(PingNumber(1)), sync(one));
-        held.push(None, sync(one));
+        held.push(None, forwarded(one, OpCode::Create));
         held.push(None, Matter::Question { link: one, packet: Packet::Sync });
         held.push(Some(PingNumber(2)), sync(other));
         assert!(held.next(|_| false).is_none() && held.holds(waits) && held.holds(next_waits));
         let answered = |ping| ping <= PingNumber(1);
+        assert!(held.holds(Source::Link(one)) && !held.holds(Source::Session(one, SessionId(8))));
         assert!(held.next(answered).is_some() && held.holds(waits), "one of two");
+        assert!(!held.holds(Source::Link(one)), "the other one is no sync");
         assert!(held.next(answered).is_some() && !held.holds(waits), "a question keeps nobody waiting");
         assert!(held.next(answered).is_some() && held.next(answered).is_none() && held.holds(next_waits));
         held.forget_link(other);

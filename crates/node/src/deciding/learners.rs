@@ -13,7 +13,7 @@ use super::held::{Matter, Source};
 use super::{Decider, Via, Wanted};
 use crate::agreement::Origin;
 use crate::clock::Moment;
-use crate::core::{Certainty, Desk};
+use crate::core::Desk;
 use crate::lane::Lanes;
 use crate::replica::Replica;
 use crate::session::{Owner, SessionIds, SessionState};
@@ -46,14 +46,14 @@ impl Decider {
                 }
             }
             Packet::Request { session, op, .. } => {
-                let doubt = if op == OpCode::Sync.wire() {
+                let (doubt, source) = if op == OpCode::Sync.wire() {
                     // The touches of this session come with the answer to the next ping, which may be far behind.
                     self.sessions.claim(session, Owner::Link(link), now_ms);
-                    desk.doubt(Certainty::Recently, now)
+                    (desk.doubt(now), Source::Link(link))
                 } else {
-                    None
+                    (None, Source::Session(link, session))
                 };
-                if doubt.is_some() || self.held.holds(Source::Link(link)) {
+                if doubt.is_some() || self.held.holds(source) {
                     self.held.push(doubt, Matter::Forwarded { link, packet });
                 } else {
                     self.serve_learner(desk, link, packet, replica, lanes, now);
@@ -61,7 +61,7 @@ impl Decider {
             }
             Packet::Revalidate { session, timeout_ms } => {
                 self.sessions.touch(session, Owner::Link(link), timeout_ms, now_ms);
-                match desk.doubt(Certainty::Now, now) {
+                match desk.doubt(now) {
                     doubt @ Some(_) => self.held.push(doubt, Matter::Question { link, packet }),
                     None => self.serve_learner(desk, link, packet, replica, lanes, now),
                 }

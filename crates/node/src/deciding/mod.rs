@@ -19,7 +19,7 @@ use zebu_tree::{Credentials, Overlay, PrepareContext};
 
 use crate::agreement::{Origin, Proposal};
 use crate::clock::Moment;
-use crate::core::{Certainty, Desk};
+use crate::core::Desk;
 use crate::lane::{LaneId, LaneSession, Lanes, Upstream};
 use crate::notice::Notice;
 use crate::receive::{Demand, Submission};
@@ -168,7 +168,7 @@ impl Decider {
         now: Moment,
     ) {
         let doubt = match submission.demand {
-            Demand::Sync => desk.doubt(Certainty::Recently, now),
+            Demand::Sync => desk.doubt(now),
             Demand::Write(_) => None,
         };
         if doubt.is_some() || self.held.holds(Source::Lane(submission.lane)) {

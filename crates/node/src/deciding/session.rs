@@ -9,7 +9,7 @@ use super::held::Matter;
 use super::{Decider, Wanted};
 use crate::agreement::Origin;
 use crate::clock::Moment;
-use crate::core::{Certainty, Desk};
+use crate::core::Desk;
 use crate::lane::{CloseReason, LaneId, LaneSession, Lanes, Phase};
 use crate::replica::Replica;
 use crate::session::{Owner, SessionState};
@@ -78,7 +78,7 @@ impl Decider {
             return;
         }
         self.sessions.touch(session.id, Owner::Lane(lane), session.timeout_ms, now.monotonic_ms);
-        match desk.doubt(Certainty::Now, now) {
+        match desk.doubt(now) {
             doubt @ Some(_) => self.held.push(doubt, Matter::Resume { lane, session, read_only }),
             None => self.give_session(desk, (lane, session, read_only), replica, lanes, now),
         }

@@ -97,7 +97,7 @@ impl Node {
                     decider.lose_learner(link);
                 }
             }
-            Action::FromLeader { packet } => self.hear_leader(packet, replica, lanes, now),
+            Action::FromLeader { packet, after } => self.hear_leader(packet, after, replica, lanes, now),
         }
     }
 

@@ -1,7 +1,7 @@
 //! When a member begins and ends to serve. A role begins with the tree as it is and leaves nothing behind.
 
-use zebu_proto::ServerId;
 use zebu_proto::quorum::Packet;
+use zebu_proto::{ServerId, Zxid};
 use zebu_zab::{LinkId, Serving};
 
 use super::orders::Order;
@@ -82,17 +82,18 @@ impl Node {
         }
     }
 
-    /// Takes the leader's packet.
+    /// Takes the leader's packet, which stands behind the transaction `after`.
     pub(crate) fn hear_leader(
         &mut self,
         packet: Packet,
+        after: Zxid,
         replica: &Replica,
         lanes: &mut impl Lanes,
         now: Moment,
     ) {
         match (&mut self.role, packet) {
             (Role::Learning(learner), packet) => {
-                learner.hear_leader(&mut self.desk, packet, replica, lanes, now);
+                learner.hear_leader(&mut self.desk, packet, after, replica, lanes, now);
             }
             // It is still applying what was decided before it serves.
             (Role::Idle, Packet::Ping { zxid }) => {

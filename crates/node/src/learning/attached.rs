@@ -6,7 +6,11 @@ use zebu_proto::SessionId;
 use zebu_proto::quorum::Touch;
 
 use super::Learner;
+use crate::clock::Moment;
 use crate::lane::{LaneId, Lanes};
+
+/// How often in a tick all clients are looked at. Pings that come by themselves are half a tick apart.
+const LOOKS_PER_TICK: i64 = 128;
 
 #[derive(Debug)]
 pub(super) struct Attached {
@@ -36,10 +40,16 @@ impl Learner {
         }
     }
 
-    /// The sessions that were heard of since the last call, each once.
-    pub(super) fn take_touched(&mut self, lanes: &mut impl Lanes) -> Vec<Touch> {
+    /// The sessions that were heard of since the last call, each once. All clients are looked at, unless that was done a
+    /// moment ago: a leader whose clients send many syncs asks for much more than touches.
+    pub(super) fn take_touched(&mut self, tick_ms: i64, lanes: &mut impl Lanes, now: Moment) -> Vec<Touch> {
         let mut touched: BTreeMap<SessionId, i32> =
             self.touched.drain(..).map(|touch| (touch.session, touch.timeout_ms)).collect();
+        let pause_ms = tick_ms / LOOKS_PER_TICK;
+        if self.looked_ms.is_some_and(|looked_ms| now.monotonic_ms - looked_ms < pause_ms) {
+            return touched.into_iter().map(|(session, timeout_ms)| Touch { session, timeout_ms }).collect();
+        }
+        self.looked_ms = Some(now.monotonic_ms);
         for (&session, attached) in &mut self.attached {
             // The touch of a connection that is gone comes with its farewell.
             let Some((touched_ms, waiting)) =

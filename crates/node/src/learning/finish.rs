@@ -27,7 +27,7 @@ impl Learner {
         let session = entry.header.session;
         let Found { origin, kind, lost } = self.forwarding.take(entry);
         for origin in lost {
-            desk.give_up(origin, lanes);
+            desk.give_up_because(CloseReason::AnsweredOutOfOrder, origin, lanes);
         }
         let refused = (kind == Some(Kind::MultiOfLocal)).then(|| refused_to_local(outcome));
         let outcome = refused.as_ref().unwrap_or(outcome);
@@ -43,8 +43,7 @@ impl Learner {
                     } else if lane.is_first(slot) {
                         answer_write(lane, slot, entry, outcome, replica, now.monotonic_ms);
                     } else {
-                        // Something before it has not come back; the client had better ask elsewhere.
-                        lane.close(CloseReason::NotServing);
+                        lane.close(CloseReason::AnsweredOutOfOrder);
                     }
                 });
             }

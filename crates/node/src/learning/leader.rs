@@ -36,28 +36,31 @@ impl Told {
 }
 
 impl Learner {
-    /// Takes a packet that is not agreement's business.
+    /// Takes a packet that is not agreement's business. It stands behind the transaction `after`.
     pub(crate) fn hear_leader(
         &mut self,
         desk: &mut Desk,
         packet: Packet,
+        after: Zxid,
         replica: &Replica,
         lanes: &mut impl Lanes,
         now: Moment,
     ) {
         match packet {
             Packet::Ping { zxid } => {
-                let touched = self.take_touched(lanes);
+                let touched = self.take_touched(desk.settings.tick_ms, lanes, now);
                 tell(desk, Packet::PingReply { zxid, touched });
             }
             Packet::Sync => {
                 if let Some((lane, slot)) = self.syncing.pop_front() {
-                    self.tell(desk, Answer::Synced { lane, slot }, replica, lanes, now);
+                    let answer = Answer::Synced { lane, slot };
+                    self.tell(desk, Told { after, answer }, replica, lanes, now);
                 }
             }
             Packet::Revalidated { session, valid } => match self.next_returning(session) {
                 Some(returning) if valid => {
-                    self.tell(desk, Answer::Valid { session, returning }, replica, lanes, now);
+                    let answer = Answer::Valid { session, returning };
+                    self.tell(desk, Told { after, answer }, replica, lanes, now);
                 }
                 Some(returning) => turn_away(returning, lanes),
                 None => {}
@@ -67,30 +70,20 @@ impl Learner {
         }
     }
 
-    fn tell(
-        &mut self,
-        desk: &mut Desk,
-        answer: Answer,
-        replica: &Replica,
-        lanes: &mut impl Lanes,
-        now: Moment,
-    ) {
-        let after = desk.member().map_or(Zxid::ZERO, |member| {
-            let status = member.peer.status();
-            status.committed.min(status.logged)
-        });
-        self.told.push_back(Told { after, answer });
+    fn tell(&mut self, desk: &mut Desk, told: Told, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
+        self.told.push_back(told);
         self.release(desk, replica, lanes, now);
     }
 
-    /// Whether the tree has come as far as an answer. A leader may speak of a session that it has begun to make
-    /// global before that is decided.
-    fn is_reached(&self, told: &Told, replica: &Replica) -> bool {
-        let is_in_the_making = match told.answer {
+    /// The first answer that the tree has reached. A leader may speak of a session that it has begun to make global
+    /// before that is decided; such a session holds up its own answer only.
+    fn next_reached(&self, replica: &Replica) -> Option<usize> {
+        let is_in_the_making = |told: &Told| match told.answer {
             Answer::Valid { session, .. } => self.forwarding.is_making(session),
             Answer::Synced { .. } => false,
         };
-        told.after <= replica.last_zxid() && !is_in_the_making
+        let reached = self.told.iter().take_while(|told| told.after <= replica.last_zxid());
+        reached.map(is_in_the_making).position(|is_in_the_making| !is_in_the_making)
     }
 
     /// Passes on the answers that the tree has reached.
@@ -101,8 +94,8 @@ impl Learner {
         lanes: &mut impl Lanes,
         now: Moment,
     ) {
-        while self.told.front().is_some_and(|told| self.is_reached(told, replica)) {
-            let Some(Told { answer, .. }) = self.told.pop_front() else { return };
+        while let Some(index) = self.next_reached(replica) {
+            let Some(Told { answer, .. }) = self.told.remove(index) else { return };
             match answer {
                 Answer::Synced { lane, slot } => {
                     desk.answered += 1;
@@ -112,8 +105,7 @@ impl Learner {
                         } else if lane.is_first(slot) {
                             answer_sync(lane, slot, replica, now.monotonic_ms);
                         } else {
-                            // A write before it has not come back; the client had better ask elsewhere.
-                            lane.close(CloseReason::NotServing);
+                            lane.close(CloseReason::AnsweredOutOfOrder);
                         }
                     });
                 }

@@ -45,6 +45,8 @@ pub(crate) struct Learner {
     told: VecDeque<Told>,
     /// What the leader is to hear with the next ping, beside the connections that are here.
     touched: Vec<Touch>,
+    /// When the connections that are here were looked at for touches, monotonic milliseconds.
+    looked_ms: Option<i64>,
 }
 
 impl Learner {
@@ -58,6 +60,7 @@ impl Learner {
             syncing: VecDeque::new(),
             told: VecDeque::new(),
             touched: Vec::new(),
+            looked_ms: None,
         }
     }
 

@@ -12,8 +12,6 @@ use crate::scripted::{LINK, Member, OTHER_LINK, zxid};
 
 const AWAY: SessionId = SessionId(0x0200_0000_0000_0007);
 const TIMEOUT_MS: i32 = 6000;
-/// 5/16 of the shortest session of these tests.
-const MARGIN_MS: i64 = 1250;
 
 fn request(session: SessionId, cxid: i32, ask: &Ask) -> Packet {
     Packet::Request { session, cxid, op: ask.op, payload: ask.body.clone().into(), auth: None }
@@ -24,8 +22,8 @@ fn hello_of(session: SessionId) -> ConnectRequest {
     ConnectRequest { session_id: session.0, password: Some(password.into()), ..hello(TIMEOUT_MS) }
 }
 
-/// A leader with a client of its own and one at a learner. It has heard of a quorum so long ago.
-fn leader_after(silence_ms: i64) -> (Member, LaneId) {
+/// A leader with a client of its own and one at a learner. Its followers answer pings by hand.
+fn leader_with_clients() -> (Member, LaneId) {
     let mut leader = Member::leader();
     let mut payload = Vec::new();
     TIMEOUT_MS.encode(&mut payload);
@@ -35,8 +33,6 @@ fn leader_after(silence_ms: i64) -> (Member, LaneId) {
     leader.world.connect(lane, hello(TIMEOUT_MS));
     leader.decide_all();
     assert!(leader.world.greeting(lane).is_some());
-    let quorum_ms = leader.world.now.monotonic_ms - silence_ms;
-    leader.script().quorum_ms = Some(quorum_ms);
     leader.script().answered = Some(0);
     (leader, lane)
 }
@@ -51,23 +47,10 @@ fn xids(leader: &mut Member, lane: LaneId) -> Vec<i32> {
     leader.world.replies(lane).iter().map(|reply| reply.xid).collect()
 }
 
-#[test]
-fn a_sync_is_answered_if_a_quorum_was_there_a_moment_ago() {
-    for (silence_ms, at_once) in [(0, true), (MARGIN_MS, true), (MARGIN_MS + 1, false)] {
-        let (mut leader, lane) = leader_after(silence_ms);
-        leader.world.send_as(lane, 1, &sync("/"));
-        leader.hear_learner(LINK, request(AWAY, 1, &sync("/")));
-        assert_eq!(xids(&mut leader, lane).len(), usize::from(at_once));
-        assert_eq!(leader.answers().len(), usize::from(at_once));
-        assert_eq!(leader.script().asked > 0, !at_once, "who has to know asks");
-    }
-}
-
-/// It wakes up, and its clock says how long that was.
+/// It may have stood still, and its clock with it: no time has passed here since a quorum was there.
 #[test]
 fn a_leader_that_stood_still_asks_first() {
-    let (mut leader, lane) = leader_after(0);
-    leader.world.pass(MARGIN_MS + 1);
+    let (mut leader, lane) = leader_with_clients();
     leader.world.send_as(lane, 1, &sync("/"));
     leader.hear_learner(LINK, request(AWAY, 1, &sync("/")));
     assert!(xids(&mut leader, lane).is_empty() && leader.answers().is_empty());
@@ -80,7 +63,7 @@ fn a_leader_that_stood_still_asks_first() {
 
 #[test]
 fn what_a_client_sends_behind_a_held_sync_comes_behind_it() {
-    let (mut leader, lane) = leader_after(MARGIN_MS + 1);
+    let (mut leader, lane) = leader_with_clients();
     let other = leader.world.open();
     leader.world.connect(other, hello(TIMEOUT_MS));
     leader.decide_all();
@@ -102,28 +85,32 @@ fn what_a_client_sends_behind_a_held_sync_comes_behind_it() {
 
 #[test]
 fn what_a_learner_sends_behind_a_held_sync_comes_behind_it() {
-    let (mut leader, _) = leader_after(MARGIN_MS + 1);
+    let (mut leader, _) = leader_with_clients();
     leader.hear_learner(LINK, request(AWAY, 1, &sync("/")));
     leader.hear_learner(LINK, request(AWAY, 2, &create("/a", "", 0)));
     assert!(leader.proposed().is_empty());
     leader.hear_learner(OTHER_LINK, request(SessionId(5), 1, &create("/b", "", 0)));
     assert_eq!(leader.proposed().len(), 1, "another learner need not wait");
+    leader.hear_learner(LINK, request(SessionId(6), 1, &create("/c", "", 0)));
+    assert_eq!(leader.proposed().len(), 1, "nor another client of the same learner");
+    leader.hear_learner(LINK, request(SessionId(6), 2, &sync("/")));
+    leader.hear_learner(LINK, request(SessionId(6), 3, &create("/d", "", 0)));
     answered(&mut leader, 1);
-    assert_eq!(leader.answers(), [(LINK, zxid(3), Packet::Sync)], "in front of the write");
+    assert_eq!(leader.answers(), [(LINK, zxid(4), Packet::Sync)], "in front of the write");
     assert_eq!(leader.proposed().len(), 1);
+    answered(&mut leader, 2);
+    assert_eq!((leader.answers().len(), leader.proposed().len()), (1, 1));
 }
 
 /// Its client counts from the moment when it asked, with nothing taken off.
 #[test]
 fn that_a_session_lives_is_said_only_if_a_quorum_is_there_now() {
-    let (mut leader, _) = leader_after(0);
+    let (mut leader, _) = leader_with_clients();
     let lane = leader.world.open();
     leader.world.connect(lane, hello_of(AWAY));
     leader.hear_learner(OTHER_LINK, Packet::Revalidate { session: AWAY, timeout_ms: TIMEOUT_MS });
     let gone = SessionId(77);
     leader.hear_learner(OTHER_LINK, Packet::Revalidate { session: gone, timeout_ms: TIMEOUT_MS });
-    leader.hear_learner(OTHER_LINK, request(AWAY, 2, &sync("/")));
-    assert_eq!(leader.answers(), [(OTHER_LINK, zxid(2), Packet::Sync)], "that does not wait for the others");
     assert!(leader.world.greeting(lane).is_none());
     answered(&mut leader, 1);
     assert!(leader.world.greeting(lane).is_some_and(|greeting| greeting.session_id == AWAY.0));
@@ -135,7 +122,7 @@ fn that_a_session_lives_is_said_only_if_a_quorum_is_there_now() {
 
 #[test]
 fn a_session_does_not_expire_while_its_client_waits_for_a_quorum() {
-    let (mut leader, _) = leader_after(0);
+    let (mut leader, _) = leader_with_clients();
     leader.pass(i64::from(TIMEOUT_MS) - 1);
     leader.hear_learner(OTHER_LINK, Packet::Revalidate { session: AWAY, timeout_ms: TIMEOUT_MS });
     leader.pass(i64::from(TIMEOUT_MS) - 1);
@@ -145,7 +132,7 @@ fn a_session_does_not_expire_while_its_client_waits_for_a_quorum() {
 
 #[test]
 fn a_client_that_leaves_while_it_waits_gets_nothing() {
-    let (mut leader, _) = leader_after(0);
+    let (mut leader, _) = leader_with_clients();
     let lane = leader.world.open();
     leader.world.connect(lane, hello_of(AWAY));
     leader.world.disconnect(lane);
@@ -156,7 +143,7 @@ fn a_client_that_leaves_while_it_waits_gets_nothing() {
 
 #[test]
 fn who_waits_when_the_role_ends_is_sent_elsewhere() {
-    let (mut leader, lane) = leader_after(MARGIN_MS + 1);
+    let (mut leader, lane) = leader_with_clients();
     let comes = leader.world.open();
     leader.world.connect(comes, hello_of(AWAY));
     leader.world.send_as(lane, 1, &sync("/"));
@@ -172,7 +159,7 @@ fn who_waits_when_the_role_ends_is_sent_elsewhere() {
 
 #[test]
 fn what_a_lost_learner_has_asked_is_forgotten() {
-    let (mut leader, _) = leader_after(MARGIN_MS + 1);
+    let (mut leader, _) = leader_with_clients();
     leader.hear_learner(LINK, request(AWAY, 1, &sync("/")));
     leader.hear_learner(LINK, request(AWAY, 2, &create("/a", "", 0)));
     leader.hear_learner(LINK, Packet::Revalidate { session: AWAY, timeout_ms: TIMEOUT_MS });
@@ -183,7 +170,7 @@ fn what_a_lost_learner_has_asked_is_forgotten() {
 
 #[test]
 fn a_leader_that_hands_over_does_not_let_anybody_wait() {
-    let (mut leader, lane) = leader_after(MARGIN_MS + 1);
+    let (mut leader, lane) = leader_with_clients();
     leader.world.send_as(lane, 1, &sync("/"));
     leader.hear_learner(LINK, request(AWAY, 1, &sync("/")));
     leader.script().is_exhausted = true;

@@ -8,6 +8,7 @@ use zebu_proto::txn::{CreateTxn, SetDataTxn, SubTxn, Txn};
 use zebu_proto::{Acl, ErrorCode, Id, OpCode, SessionId};
 use zebu_tree::Policy;
 use zebu_tree::access::{DigestAlgorithm, digest_id};
+use zebu_zab::Action;
 
 use crate::client::{
     Ask, Frame, auth, close_session, create, create2, delete, get, get_watch, multi, multi_create, multi_set,
@@ -231,6 +232,24 @@ fn syncs_are_answered_in_order_and_not_before_the_tree_is_there() {
     assert_eq!(member.world.submitted, member.world.answered);
 }
 
+/// The leader answers a sync between two commits, and both are decided before the tree has either.
+#[test]
+fn a_sync_is_answered_between_the_transactions_where_the_leader_put_it() {
+    let (mut member, lane, session) = learner_and_client();
+    member.world.send_as(lane, 1, &sync("/x"));
+    member.world.send_as(lane, 2, &set("/a", "1"));
+    let first = member.transaction(ELSEWHERE, 9, data_set("/a", "0", 1));
+    let answer = Action::FromLeader { packet: Packet::Sync, after: zxid(3) };
+    let second = member.transaction(session, 2, data_set("/a", "1", 2));
+    member.script().committed = zxid(4);
+    member.want([first, answer, second]);
+    assert_eq!(member.apply(), 2);
+    let replies = member.world.replies(lane);
+    let replies: Vec<_> = replies.iter().map(|reply| (reply.xid, reply.zxid)).collect();
+    assert_eq!(replies, [(1, zxid(3).0), (2, zxid(4).0)]);
+    assert_eq!(member.world.submitted, member.world.answered);
+}
+
 #[test]
 fn a_watch_fires_for_a_write_of_another_server() {
     let (mut member, lane, _) = learner_and_client();
@@ -289,7 +308,7 @@ fn a_connection_whose_requests_do_not_come_back_is_closed() {
         member.world.send_as(lane, xid, &set("/a", ""));
     }
     member.deliver(session, 2, data_set("/a", "", 1));
-    assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::NotServing));
+    assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::AnsweredOutOfOrder));
     assert_eq!((member.world.answered, member.world.node.in_flight()), (2, 1));
     member.deliver(session, 3, data_set("/a", "", 2));
     assert_eq!(member.world.answered, 3);
@@ -303,6 +322,27 @@ fn a_write_of_a_client_that_left_is_carried_out_and_accounted_for() {
     member.deliver(session, 1, data_set("/a", "1", 1));
     assert_eq!(member.world.answered, 1);
     assert_eq!(member.world.replica.tree().node("/a").unwrap().data(), Some(&b"1"[..]));
+}
+
+/// A request may wait for the core while the role ends in which its connection was accepted and another one begins.
+#[test]
+fn a_request_of_an_earlier_role_is_not_taken_up() {
+    let mut member = Member::learner();
+    let lane = client(&mut member);
+    let late = [1, 2].map(|xid| member.world.receive(lane, &create("/a", "", 0).frame(xid)));
+    let [first, second] = late;
+    member.said();
+    member.want([Action::StopServing]);
+    assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::NotServing));
+    member.follow();
+    member.world.submit(first);
+    member.collect();
+    assert_eq!(member.said(), []);
+    member.want([Action::StopServing]);
+    member.lead();
+    member.world.submit(second);
+    member.collect();
+    assert!(member.proposed().is_empty());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use zebu_tree::{Policy, Tree};
 use crate::client::{get, hello, ping, set, set_watches};
 use crate::learner::{client, created, learner_and_client};
 use crate::scripted::{Member, zxid};
-use crate::world::{START_MS, settings, tree_options};
+use crate::world::{START_MS, TICK_MS, settings, tree_options};
 
 const ELSEWHERE: SessionId = SessionId(0x0300_0000_0000_0001);
 
@@ -36,6 +36,9 @@ fn touched(member: &mut Member) -> Vec<SessionId> {
     assert!(touched.iter().all(|Touch { timeout_ms, .. }| *timeout_ms == 30_000));
     touched.into_iter().map(|touch| touch.session).collect()
 }
+
+/// All clients are looked at when so much time has passed: 1/128 of a tick.
+const LOOK_MS: i64 = TICK_MS / 128 + 1;
 
 #[test]
 fn the_leader_is_asked_about_a_session_that_comes_over() {
@@ -153,10 +156,16 @@ fn the_leader_hears_of_every_session_that_spoke_since_the_last_ping() {
     let other_session = member.world.session(other);
     assert_eq!(touched(&mut member), [session, other_session], "each once");
     assert_eq!(touched(&mut member), []);
-    member.world.pass(10);
+    member.world.pass(LOOK_MS);
     member.world.send_as(lane, -2, &ping());
     assert_eq!(touched(&mut member), [session]);
-    member.world.pass(10);
+    member.world.send_as(lane, -2, &ping());
+    assert_eq!(touched(&mut member), [], "it was looked at a moment ago");
+    member.world.pass(LOOK_MS);
+    assert_eq!(touched(&mut member), [], "nothing was said in another millisecond");
+    member.world.send_as(lane, -2, &ping());
+    member.world.pass(LOOK_MS);
+    assert_eq!(touched(&mut member), [session]);
     member.world.send_as(other, 1, &get("/a"));
     member.world.disconnect(other);
     assert_eq!(touched(&mut member), [other_session], "its last touch too");
@@ -169,8 +178,10 @@ fn a_client_that_waits_for_the_ensemble_is_not_silent() {
     let (mut member, lane, session) = learner_and_client();
     member.world.send_as(lane, 1, &set("/a", ""));
     for _ in 0..3 {
+        member.world.pass(LOOK_MS);
         assert_eq!(touched(&mut member), [session]);
     }
+    member.world.pass(LOOK_MS);
     member.deliver(session, 1, Txn::error(ErrorCode::NoNode));
     assert_eq!(touched(&mut member), []);
 }

@@ -42,8 +42,6 @@ pub(crate) struct Script {
     pub(crate) asked: u64,
     /// The last one that a quorum has answered; `None` if one always has.
     pub(crate) answered: Option<u64>,
-    /// When a quorum was last heard of.
-    pub(crate) quorum_ms: Option<i64>,
     io: u64,
 }
 
@@ -99,10 +97,6 @@ impl Membership for Scripted {
         true
     }
 
-    fn has_quorum_since(&self, since_ms: i64) -> bool {
-        self.script().quorum_ms.is_none_or(|quorum_ms| quorum_ms >= since_ms)
-    }
-
     fn ask_quorum(&mut self, _: i64, _: &mut Vec<Action>) -> PingNumber {
         let mut script = self.script();
         script.asked += 1;
@@ -120,6 +114,7 @@ impl Membership for Scripted {
     fn status(&self) -> Status {
         let script = self.script();
         Status {
+            history_bytes: 0,
             state: PeerState::Following,
             leader: None,
             accepted_epoch: 1,
@@ -271,7 +266,8 @@ impl Member {
     }
 
     pub(crate) fn hear_leader(&mut self, packet: Packet) {
-        self.want([Action::FromLeader { packet }]);
+        let after = self.script().committed;
+        self.want([Action::FromLeader { packet, after }]);
     }
 
     pub(crate) fn hear_learner(&mut self, link: LinkId, packet: Packet) {

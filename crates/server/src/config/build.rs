@@ -4,15 +4,18 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::findings::Origin;
 use super::listen::{client_address, listen};
 use super::load::Surroundings;
 use super::membership::{Membership, Shape};
+use super::path_reading::{choose_directory, utf8_reading};
 use super::protection;
 use super::reader::{MAX, Reader, Unit, parse_number};
 use super::server_config::{
     AuthConfig, ByteCount, ConfigSource, ContainerConfig, DigestAlgorithm, LimitConfig, PurgeInterval,
     ServerConfig, SessionConfig, SnapshotCompression, StorageConfig, SuperDigest, TreeConfig, WordWhitelist,
 };
+use super::sources::Setting;
 use super::throttle_config::{ConnectionThrottleConfig, ConnectionWeights, RequestThrottleConfig};
 use crate::four_letter::Word;
 
@@ -23,15 +26,38 @@ const MIN_RETAINED_SNAPSHOTS: u32 = 3;
 const MIN_COMMIT_LOG: u32 = 500;
 
 /// The data directory; an empty path if it is missing, which has been reported.
-pub(super) fn data_dir(reader: &mut Reader<'_>) -> PathBuf {
+pub(super) fn data_dir(reader: &mut Reader<'_>, surroundings: &dyn Surroundings) -> PathBuf {
     match reader.get("dataDir").filter(|setting| !setting.value.is_empty()) {
-        Some(setting) => PathBuf::from(&setting.value),
+        Some(setting) => directory(reader, "dataDir", setting, surroundings),
         None => {
             let text = "dataDir is not set; it names the directory for snapshots and myid";
             reader.findings.error(&reader.origin("dataDir"), text);
             PathBuf::new()
         }
     }
+}
+
+/// A directory of the file. Two readings of a name that is not ASCII are told.
+fn directory(
+    reader: &mut Reader<'_>,
+    key: &str,
+    setting: &Setting,
+    surroundings: &dyn Surroundings,
+) -> PathBuf {
+    let in_file = matches!(setting.origin, Origin::Line { .. });
+    let Some(written) = utf8_reading(&setting.value).filter(|_| in_file) else {
+        return PathBuf::from(&setting.value);
+    };
+    let chosen = choose_directory(&setting.value, |path| surroundings.is_directory(path));
+    let others = if chosen == Path::new(&written) { "ZooKeeper" } else { "readers of UTF-8" };
+    let other = if chosen == Path::new(&written) { &setting.value } else { &written };
+    let text = format!(
+        "{key} is not ASCII: {} is used, {others} would take it for {other}. Write other letters as \\uXXXX, which has \
+         one meaning",
+        chosen.display()
+    );
+    reader.findings.warn(&setting.origin, text);
+    chosen
 }
 
 /// Reads all parts.
@@ -56,7 +82,7 @@ pub(super) fn server_config(
     }
     let always_answered = if read_only_mode { &["srvr", "isro"][..] } else { &["srvr"] };
     ServerConfig {
-        storage: storage(reader, defaults.storage),
+        storage: storage(reader, defaults.storage, surroundings),
         listen: listen(reader, defaults.listen),
         sessions: sessions(reader),
         limits: limits(reader),
@@ -74,9 +100,13 @@ pub(super) fn server_config(
     }
 }
 
-fn storage(reader: &mut Reader<'_>, defaults: StorageConfig) -> StorageConfig {
+fn storage(
+    reader: &mut Reader<'_>,
+    defaults: StorageConfig,
+    surroundings: &dyn Surroundings,
+) -> StorageConfig {
     let data_log_dir = match reader.get("dataLogDir").filter(|setting| !setting.value.is_empty()) {
-        Some(setting) => PathBuf::from(&setting.value),
+        Some(setting) => directory(reader, "dataLogDir", setting, surroundings),
         None => defaults.data_log_dir,
     };
     let force_sync = !reader.is_word("forceSync", "no", "yes");
@@ -169,6 +199,13 @@ fn purge_interval(reader: &mut Reader<'_>) -> PurgeInterval {
         _ => None,
     };
     let millis = unit_millis.zip(digits.trim().parse::<i64>().ok());
+    if millis.is_some() && !suffix.is_empty() {
+        let text = format!(
+            "{key} = \"{}\": ZooKeeper 3.9 takes a number of hours without a unit and would not start",
+            setting.value
+        );
+        reader.findings.note(&setting.origin, text);
+    }
     match millis.and_then(|(unit, number)| number.checked_mul(unit)) {
         Some(millis) => match u64::try_from(millis) {
             Ok(millis) if millis > 0 => PurgeInterval::Every(Duration::from_millis(millis)),
@@ -235,12 +272,7 @@ fn limits(reader: &mut Reader<'_>) -> LimitConfig {
     LimitConfig {
         jute_max_buffer,
         jute_extra_size,
-        global_outstanding_limit: reader.count(
-            "globalOutstandingLimit",
-            1,
-            Unit::Count,
-            defaults.global_outstanding_limit,
-        ),
+        global_outstanding_limit: global_outstanding_limit(reader, defaults.global_outstanding_limit),
         large_request_threshold: reader.limit(
             "largeRequestThreshold",
             Unit::Bytes,
@@ -253,6 +285,16 @@ fn limits(reader: &mut Reader<'_>) -> LimitConfig {
             defaults.large_request_max_bytes,
         ),
     }
+}
+
+/// ZooKeeper starts with 0, and then works at one request at a time.
+fn global_outstanding_limit(reader: &mut Reader<'_>, default: u32) -> u32 {
+    let key = "globalOutstandingLimit";
+    let limit = reader.count(key, 0, Unit::Count, default);
+    if limit == 0 {
+        reader.findings.warn(&reader.origin(key), format!("{key} = 0 is too small; 1 is used"));
+    }
+    limit.max(1)
 }
 
 fn connection_throttle(reader: &mut Reader<'_>) -> ConnectionThrottleConfig {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use zebu_proto::ServerId;
 use zebu_zab::membership::{Addresses, Groups, NO_ID, parse_member, parse_role};
 
+use super::duplicates;
 use super::findings::Origin;
 use super::load::Surroundings;
 use super::membership::{Member, Membership, QuorumRule, Role, Shape};
@@ -42,13 +43,14 @@ pub(super) fn read_membership(
     read_peer_type(reader, &mut membership);
     read_election_algorithm(reader);
     let lines = member_lines(reader, &mut membership, surroundings);
-    read_members(reader, &lines, &mut membership);
+    let unreadable = read_members(reader, &lines, &mut membership);
+    duplicates::check(reader, &lines, &membership);
     read_quorum_rule(reader, &lines, &mut membership);
     read_my_id(reader, data_dir, surroundings, &mut membership);
-    let shape = decide_shape(reader, &membership);
+    let shape = decide_shape(reader, &membership, &unreadable);
     membership.shape = shape;
     if shape == Shape::Ensemble {
-        check_ensemble(reader, data_dir, &membership);
+        check_ensemble(reader, data_dir, &membership, &unreadable);
     }
     warn_about_role(reader, &membership);
     (membership, shape)
@@ -156,7 +158,13 @@ enum List {
     Committed,
 }
 
-fn read_members(reader: &mut Reader<'_>, lines: &BTreeMap<String, Setting>, membership: &mut Membership) {
+/// Reads the `server.N` lines. Returns the keys of those that cannot be read, which have been reported.
+fn read_members(
+    reader: &mut Reader<'_>,
+    lines: &BTreeMap<String, Setting>,
+    membership: &mut Membership,
+) -> BTreeSet<String> {
+    let mut unreadable = BTreeSet::new();
     let allowed = membership.peers.addresses;
     // The servers wrote a file with a version themselves when its list was committed: all of them must start with it.
     let list = match membership.dynamic_file.is_some() && membership.version != 0 {
@@ -169,6 +177,7 @@ fn read_members(reader: &mut Reader<'_>, lines: &BTreeMap<String, Setting>, memb
         let Ok(id) = number.parse::<i64>() else {
             let text = format!("{key} is not valid; allowed: server.N with a whole number N");
             reader.findings.error(&setting.origin, text);
+            unreadable.insert(key.clone());
             continue;
         };
         match parse_member(&setting.value, accepted) {
@@ -179,9 +188,11 @@ fn read_members(reader: &mut Reader<'_>, lines: &BTreeMap<String, Setting>, memb
             Err(why) => {
                 let text = format!("{key} = \"{}\" is not valid: {why}", setting.value);
                 reader.findings.error(&setting.origin, text);
+                unreadable.insert(key.clone());
             }
         }
     }
+    unreadable
 }
 
 /// What a line asks for that is not there: an error in a file that a person wrote, a warning in a committed list.
@@ -286,7 +297,11 @@ fn read_my_id(
         let text = format!("serverid \"{line}\" is not a number; the file must hold nothing else, no blank");
         return reader.findings.error(&Origin::File(path), text);
     };
-    if id > MAX_ID_WITH_TTL && reader.loose_switch("extendedTypesEnabled", false) {
+    if id == -1 {
+        let text =
+            "serverid -1 stands for a missing file in ZooKeeper, which does not start with it; use 1 to 255";
+        reader.findings.error(&Origin::File(path), text);
+    } else if id > MAX_ID_WITH_TTL && reader.loose_switch("extendedTypesEnabled", false) {
         let text = format!("serverid {id} is too large while extendedTypesEnabled=true; allowed: 1 to 254");
         reader.findings.error(&Origin::File(path), text);
     } else if !(1..=MAX_ID).contains(&id) {
@@ -296,7 +311,18 @@ fn read_my_id(
     membership.my_id = Some(ServerId(id));
 }
 
-fn decide_shape(reader: &mut Reader<'_>, membership: &Membership) -> Shape {
+/// The number N of a `server.N` key.
+pub(super) fn member_number(key: &str) -> Option<ServerId> {
+    key.strip_prefix("server.")?.parse().ok().map(ServerId)
+}
+
+/// Lines that cannot be read count as participants, and nothing is said about the number then: the mistake in the line
+/// has been told.
+fn decide_shape(reader: &mut Reader<'_>, membership: &Membership, unreadable: &BTreeSet<String>) -> Shape {
+    if !unreadable.is_empty() {
+        let numbered = unreadable.iter().filter(|key| member_number(key).is_some()).count();
+        return if membership.members.len() + numbered > 1 { Shape::Ensemble } else { Shape::Standalone };
+    }
     let participants = membership.members.values().filter(|member| member.role == Role::Participant).count();
     let observers = membership.members.len() - participants;
     let origin = reader.settings.whole.clone();
@@ -335,7 +361,12 @@ fn decide_shape(reader: &mut Reader<'_>, membership: &Membership) -> Shape {
     }
 }
 
-fn check_ensemble(reader: &mut Reader<'_>, data_dir: &Path, membership: &Membership) {
+fn check_ensemble(
+    reader: &mut Reader<'_>,
+    data_dir: &Path,
+    membership: &Membership,
+    unreadable: &BTreeSet<String>,
+) {
     let origin = reader.settings.whole.clone();
     for (key, limit) in [("initLimit", membership.init_limit), ("syncLimit", membership.sync_limit)] {
         if limit.is_none() {
@@ -352,6 +383,8 @@ fn check_ensemble(reader: &mut Reader<'_>, data_dir: &Path, membership: &Members
             let text = "serverid -1 means that there is none, in ZooKeeper too; use 1 to 255";
             reader.findings.error(&Origin::File(path), text);
         }
+        // Its line may be one of those that cannot be read.
+        Some(_) if !unreadable.is_empty() => {}
         Some(id) if !membership.members.contains_key(&id) => {
             let listed: Vec<String> = membership.members.keys().map(|id| id.0.to_string()).collect();
             let text = format!("My id {} not in the peer list; listed: {}", id.0, listed.join(", "));

@@ -4,6 +4,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use super::sources::MissingProtection;
+
 /// Where a setting was written.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
@@ -59,6 +61,16 @@ pub struct Findings {
     pub errors: Vec<Finding>,
     /// Keeps a member from working together with Apache ZooKeeper servers.
     pub mixed: Vec<Finding>,
+    /// Wishes for protection that were met on the way; they become findings at the end.
+    pub(super) unprotected: Vec<Unprotected>,
+}
+
+/// A setting that asks for protection which is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unprotected {
+    pub(super) origin: Origin,
+    pub(super) key: String,
+    pub(super) missing: MissingProtection,
 }
 
 impl Findings {

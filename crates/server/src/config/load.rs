@@ -39,6 +39,9 @@ pub trait Surroundings {
     /// Those of the system.
     fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>>;
 
+    /// Whether a directory exists.
+    fn is_directory(&self, path: &Path) -> bool;
+
     /// The number of a network interface, by the zone of an IPv6 literal (`fe80::1%eth0`).
     ///
     /// # Errors
@@ -59,6 +62,10 @@ impl Surroundings for ThisMachine {
         Ok((host, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
     }
 
+    fn is_directory(&self, path: &Path) -> bool {
+        path.is_dir()
+    }
+
     fn interface_index(&self, zone: &str) -> io::Result<u32> {
         host_address::zone_index(zone)
     }
@@ -77,6 +84,7 @@ pub struct Loaded {
 pub fn load(inputs: &Inputs, surroundings: &dyn Surroundings) -> Loaded {
     let mut findings = Findings::default();
     let config = load_with(inputs, surroundings, &mut findings);
+    protection::conclude(&mut findings);
     findings.sort();
     let config = config.filter(|_| findings.errors.is_empty());
     Loaded { config, findings }
@@ -102,7 +110,7 @@ fn load_with(
     settings.note_keys_without_effect(findings);
     protection::check(&settings, findings);
     let mut reader = Reader { settings: &settings, findings };
-    let data_dir = build::data_dir(&mut reader);
+    let data_dir = build::data_dir(&mut reader, surroundings);
     let (membership, shape) = ensemble::read_membership(&mut reader, &data_dir, surroundings);
     mixed::check(reader.settings, &membership, reader.findings);
     let mut config = build::server_config(&mut reader, &source, &data_dir, membership, shape, surroundings);

@@ -4,6 +4,7 @@
 //! wrong. Nothing here prints, logs or ends the process.
 
 mod build;
+mod duplicates;
 mod ensemble;
 pub mod findings;
 mod known;
@@ -13,6 +14,7 @@ pub mod membership;
 mod mixed;
 mod nearest;
 pub mod observers;
+pub mod path_reading;
 pub mod peer_config;
 pub mod properties;
 mod protection;

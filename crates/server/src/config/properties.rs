@@ -34,8 +34,8 @@ pub fn decode_latin1(bytes: &[u8]) -> String {
 /// A `\u` escape without four hexadecimal digits.
 pub fn parse(text: &str) -> Result<Vec<Entry>, MalformedEscape> {
     let mut entries = Vec::new();
-    let mut lines = natural_lines(text).into_iter().zip(1u32..);
-    while let Some((first, line)) = lines.next() {
+    let mut lines = natural_lines(text).into_iter().zip(1u32..).peekable();
+    'entries: while let Some((first, line)) = lines.next() {
         let first = first.trim_start_matches(is_blank);
         if first.is_empty() || first.starts_with(['#', '!']) {
             continue;
@@ -43,6 +43,10 @@ pub fn parse(text: &str) -> Result<Vec<Entry>, MalformedEscape> {
         let mut logical = first.to_owned();
         while ends_with_continuation(&logical) {
             logical.pop();
+            // An entry that is still empty has not begun: the next line may be a comment.
+            if logical.is_empty() && lines.peek().is_some() {
+                continue 'entries;
+            }
             match lines.next() {
                 Some((more, _)) => logical.push_str(more.trim_start_matches(is_blank)),
                 None => break,
@@ -182,6 +186,17 @@ mod tests {
         check("a=1\\", &[("a", "1", 1)]);
         check("a=1\\\n\nb=2", &[("a", "1", 1), ("b", "2", 3)]);
         check("a\\\n b=1", &[("ab", "1", 1)]);
+    }
+
+    #[test]
+    fn a_continuation_of_nothing_begins_nothing() {
+        check("\\\n# comment\na=1", &[("a", "1", 3)]);
+        check(" \\\n! comment\na=1", &[("a", "1", 3)]);
+        check("\\\n\\\r\n  # comment\na=1", &[("a", "1", 4)]);
+        check("\\\n\na=1", &[("a", "1", 3)]);
+        check("\\\na=1", &[("a", "1", 2)]);
+        check("\\", &[("", "", 1)]);
+        check("\\\n", &[("", "", 1)]);
     }
 
     #[test]

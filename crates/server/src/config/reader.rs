@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::findings::{Findings, Origin};
+use super::known::{self, Scope};
 use super::sources::{Setting, Settings};
 
 /// The settings and the list of what is wrong with them.
@@ -56,8 +57,29 @@ impl<'a> Reader<'a> {
     /// A whole number, `None` if it was not set or is wrong.
     pub(super) fn number(&mut self, key: &str, allowed: RangeInclusive<i64>, unit: Unit) -> Option<i64> {
         let setting = self.get(key)?;
-        match parse_number(&setting.value).filter(|number| allowed.contains(number)) {
-            Some(number) => Some(number),
+        let parsed = parse_number(&setting.value);
+        let scope = known::find(key).map(|known| known.scope);
+        if parsed.is_none() && scope.is_some_and(|scope| scope != Scope::File) {
+            // ZooKeeper forgives it in keys that it reads as Java properties.
+            let text = format!(
+                "{key} = \"{}\" is not a number; the default is used, as in ZooKeeper",
+                setting.value
+            );
+            self.findings.warn(&setting.origin, text);
+            return None;
+        }
+        match parsed.filter(|number| allowed.contains(number)) {
+            Some(number) => {
+                if scope == Some(Scope::File) && setting.value.contains(['x', 'X', '#']) {
+                    let text = format!(
+                        "{key} = \"{}\" is read as {number}; ZooKeeper takes decimal numbers only here and would not \
+                         start",
+                        setting.value
+                    );
+                    self.findings.note(&setting.origin, text);
+                }
+                Some(number)
+            }
             None => {
                 let (low, high) = (allowed.start(), allowed.end());
                 self.wrong(key, setting, &format!("{low} to {high}{}", unit.suffix()));

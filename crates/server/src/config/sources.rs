@@ -41,7 +41,8 @@ pub(super) enum MissingProtection {
     Allowed,
 }
 
-/// All settings by key, without the `zookeeper.` prefix; the file has won over the command line.
+/// All settings by key, without the `zookeeper.` prefix; the file has won over the command line, except for keys that
+/// ZooKeeper takes from the command line only.
 #[derive(Debug)]
 pub(super) struct Settings {
     pub(super) values: BTreeMap<String, Setting>,
@@ -102,7 +103,8 @@ impl Settings {
         }
     }
 
-    /// Takes the entries of the file in; a later line wins over an earlier one and over `-D` words.
+    /// Takes the entries of the file in; a later line wins over an earlier one and over `-D` words, unless ZooKeeper
+    /// takes the key from `-D` words only.
     pub(super) fn add_file(
         &mut self,
         entries: Vec<Entry>,
@@ -120,6 +122,9 @@ impl Settings {
                 for_java.insert(key, origin);
                 continue;
             }
+            if known.scope == Scope::Bare && self.is_word_stronger(&key, &value, &origin, findings) {
+                continue;
+            }
             if known.scope == Scope::Bare && known.effect == Effect::Used {
                 let text =
                     format!("{key} is applied; ZooKeeper would ignore it in this file (it wants -D{key})");
@@ -134,6 +139,24 @@ impl Settings {
             let keys: Vec<&str> = for_java.keys().map(String::as_str).collect();
             findings.note(first, format!("keys for a Java machine have no effect: {}", keys.join(", ")));
         }
+    }
+
+    /// Whether a `-D` word for a key that ZooKeeper takes only from there has been given: it wins over the file, as in
+    /// ZooKeeper, which does not look at the file's line.
+    fn is_word_stronger(&self, key: &str, value: &str, origin: &Origin, findings: &mut Findings) -> bool {
+        let Some(setting) = self.values.get(key) else { return false };
+        let word = match &setting.origin {
+            Origin::Line { .. } | Origin::File(_) => return false,
+            Origin::CommandLine | Origin::Variable(_) => setting,
+        };
+        if word.value != trim(value) {
+            let text = format!(
+                "{key} = \"{value}\" has no effect: -D{key}={} ({}) wins, and ZooKeeper ignores this line",
+                word.value, word.origin
+            );
+            findings.warn(origin, text);
+        }
+        true
     }
 
     pub(super) fn put(&mut self, key: &str, value: &str, origin: Origin) {

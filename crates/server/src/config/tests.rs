@@ -36,6 +36,10 @@ impl Surroundings for Machine {
         }
     }
 
+    fn is_directory(&self, path: &Path) -> bool {
+        self.files.keys().any(|file| file.starts_with(path) && file != path)
+    }
+
     fn interface_index(&self, zone: &str) -> io::Result<u32> {
         match zone {
             "eth0" => Ok(2),
@@ -196,8 +200,8 @@ fn wrong_values_name_line_key_value_and_what_is_allowed() {
         ("reconfigEnabled=yes", "reconfigEnabled = \"yes\" is not valid; allowed: true or false"),
         ("electionAlg=1", "electionAlg = \"1\" is not valid; allowed: only 3"),
         ("peerType=voter", "peerType = \"voter\" is not valid; allowed: participant or observer"),
-        ("snapCount=many", "snapCount = \"many\" is not valid; allowed: 0 to 2147483647"),
-        ("jute.maxbuffer=4MB", "jute.maxbuffer = \"4MB\" is not valid; allowed: 1 to 2147483647 bytes"),
+        ("snapCount=-7", "snapCount = \"-7\" is not valid; allowed: 0 to 2147483647"),
+        ("jute.maxbuffer=0", "jute.maxbuffer = \"0\" is not valid; allowed: 1 to 2147483647 bytes"),
         (
             "connection_throttle_drop_increase=2",
             "connection_throttle_drop_increase = \"2\" is not valid; allowed: a decimal number from 0 to 1",
@@ -244,10 +248,10 @@ fn wrong_values_name_line_key_value_and_what_is_allowed() {
 
 #[test]
 fn all_mistakes_are_found_at_once_in_the_order_of_the_file() {
-    file("tickTime=x\nclientPort=y\ndataDir=/data\nsnapCount=z\n").errors(&[
+    file("tickTime=x\nclientPort=y\ndataDir=/data\nsnapCount=-1\n").errors(&[
         "zoo.cfg:1: tickTime = \"x\" is not valid; allowed: 1 to 107374182 milliseconds",
         "zoo.cfg:2: clientPort = \"y\" is not valid; allowed: 0 to 65535 (a TCP port)",
-        "zoo.cfg:4: snapCount = \"z\" is not valid; allowed: 0 to 2147483647",
+        "zoo.cfg:4: snapCount = \"-1\" is not valid; allowed: 0 to 2147483647",
     ]);
 }
 
@@ -421,8 +425,8 @@ fn the_file_wins_over_words_and_later_words_over_earlier_ones() {
     let disabled = file(BASE).variable("ZOO_DATADIR_AUTOCREATE_DISABLE", "1").clean();
     assert!(!disabled.storage.create_directories);
     file(BASE)
-        .variable("JVMFLAGS", "-Dzookeeper.snapCount=x")
-        .errors(&["JVMFLAGS: snapCount = \"x\" is not valid; allowed: 0 to 2147483647"]);
+        .variable("JVMFLAGS", "-Dzookeeper.snapCount=-1")
+        .errors(&["JVMFLAGS: snapCount = \"-1\" is not valid; allowed: 0 to 2147483647"]);
 }
 
 #[test]
@@ -488,8 +492,8 @@ fn keys_without_effect_are_noted() {
 
 #[test]
 fn missing_protection_stops_the_start() {
-    let tail = "asks for protection that this version does not have; \
-                remove it, or start without protection with -Dzebu.startUnprotected=true";
+    let tail = "ask for protection that this version does not have; \
+                remove them, or start without protection with -Dzebu.startUnprotected=true";
     let case = with_base(
         "secureClientPort=2281\nssl.keyStore.location=/k.pem\nssl.keyStore.password=geheim\n\
          authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\nsslQuorum=true\n\
@@ -498,16 +502,10 @@ fn missing_protection_stops_the_start() {
     .word("java.security.auth.login.config=/jaas.conf")
     .word("zookeeper.sessionRequireClientSASLAuth=true");
     let expected: Vec<String> = [
-        "zoo.cfg:4: secureClientPort",
-        "zoo.cfg:5: ssl.keyStore.location",
-        "zoo.cfg:6: ssl.keyStore.password",
-        "zoo.cfg:7: authProvider.1",
-        "zoo.cfg:8: sslQuorum",
-        "zoo.cfg:9: quorum.auth.enableSasl",
-        "zoo.cfg:10: requireClientAuthScheme",
-        "zoo.cfg:11: client.portUnification",
-        "command line: java.security.auth.login.config",
-        "command line: sessionRequireClientSASLAuth",
+        "zoo.cfg:4: secureClientPort, ssl.keyStore.location (line 5), ssl.keyStore.password (line 6), authProvider.1 \
+         (line 7), sslQuorum (line 8), quorum.auth.enableSasl (line 9), requireClientAuthScheme (line 10), \
+         client.portUnification (line 11)",
+        "command line: java.security.auth.login.config, sessionRequireClientSASLAuth",
     ]
     .iter()
     .map(|start| format!("{start} {tail}"))
@@ -520,8 +518,9 @@ fn missing_protection_stops_the_start() {
     assert!(unprotected.config.is_some());
     assert_eq!(unprotected.findings.warnings.len(), expected.len());
     assert_eq!(
-        unprotected.findings.warnings[0].to_string(),
-        "zoo.cfg:4: secureClientPort is ignored: the server starts WITHOUT this protection"
+        unprotected.findings.warnings[1].to_string(),
+        "command line: java.security.auth.login.config, sessionRequireClientSASLAuth are ignored: the server starts \
+         WITHOUT this protection"
     );
 }
 
@@ -530,7 +529,7 @@ fn protection_that_is_switched_off_or_built_in_asks_for_nothing() {
     let case = with_base(
         "sslQuorum=false\nportUnification=False\nssl.hostnameVerification=false\nssl.clientAuth=none\n\
          secureClientPort=0\nquorum.auth.enableSasl=false\nsessionRequireClientSASLAuth=false\n\
-         authProvider.1=org.apache.zookeeper.server.auth.DigestAuthenticationProvider\n",
+         authProvider.1=org.apache.zookeeper.server.auth.DigestAuthenticationProvider\nauthProvider.2=\n",
     );
     case.clean();
     with_base("zebu.startUnprotected=true\nsecureClientPort=1\n").warnings(&[
@@ -552,4 +551,67 @@ fn enforced_schemes_must_exist() {
          DigestAuthenticationProvider.enabled=false\n",
     );
     assert_eq!(without_digest.load().findings.errors.len(), 1);
+}
+
+#[test]
+fn a_word_wins_over_a_line_that_zookeeper_ignores() {
+    let stale = with_base("jute.maxbuffer=1048575\n").variable("SERVER_JVMFLAGS", "-Djute.maxbuffer=4194304");
+    stale.warnings(&[
+        "zoo.cfg:4: jute.maxbuffer = \"1048575\" has no effect: -Djute.maxbuffer=4194304 (SERVER_JVMFLAGS) wins, and \
+         ZooKeeper ignores this line",
+    ]);
+    assert_eq!(stale.config().limits.jute_max_buffer, 4_194_304);
+    let same = with_base("jute.maxbuffer=4194304\n").word("jute.maxbuffer=4194304");
+    same.clean();
+    assert_eq!(same.config().limits.jute_max_buffer, 4_194_304);
+    // Keys that ZooKeeper reads from the file keep the file's value.
+    let file_wins = with_base("snapCount=50000\n").word("zookeeper.snapCount=7");
+    file_wins.clean();
+    assert_eq!(file_wins.config().storage.snap_count, 50_000);
+}
+
+#[test]
+fn numbers_that_zookeeper_forgives() {
+    let case = with_base("snapCount=lots\nglobalOutstandingLimit=0\n").word("jute.maxbuffer=big");
+    case.warnings(&[
+        "zoo.cfg:4: snapCount = \"lots\" is not a number; the default is used, as in ZooKeeper",
+        "zoo.cfg:5: globalOutstandingLimit = 0 is too small; 1 is used",
+        "command line: jute.maxbuffer = \"big\" is not a number; the default is used, as in ZooKeeper",
+    ]);
+    let config = case.config();
+    assert_eq!((config.storage.snap_count, config.limits.global_outstanding_limit), (100_000, 1));
+    assert_eq!(config.limits.jute_max_buffer, 1_048_575);
+    // ZooKeeper does not forgive it in keys of the file.
+    with_base("maxClientCnxns=many\n")
+        .errors(&["zoo.cfg:4: maxClientCnxns = \"many\" is not valid; allowed: -2147483648 to 2147483647"]);
+}
+
+#[test]
+fn values_that_only_zebu_understands_are_told() {
+    file("tickTime=2000\ndataDir=/data\nclientPort=0x885\nautopurge.purgeInterval=24h\n").notes(&[
+        "zoo.cfg:3: clientPort = \"0x885\" is read as 2181; ZooKeeper takes decimal numbers only here and would not start",
+        "zoo.cfg:4: autopurge.purgeInterval = \"24h\": ZooKeeper 3.9 takes a number of hours without a unit and would \
+         not start",
+    ]);
+    with_base("autopurge.purgeInterval=24\n").clean();
+}
+
+#[test]
+fn a_directory_that_is_not_ascii() {
+    let text = "tickTime=2000\ndataDir=/ünï\nclientPort=2181\n";
+    let latin1 = properties::decode_latin1("/ünï".as_bytes());
+    let new = file(text);
+    assert_eq!(new.config().storage.data_dir, Path::new(&latin1));
+    new.warnings(&[&format!(
+        "zoo.cfg:2: dataDir is not ASCII: {} is used, readers of UTF-8 would take it for /ünï. Write other letters as \
+         \\uXXXX, which has one meaning",
+        latin1.escape_default()
+    )
+    .replace("\\u{c3}", "Ã").replace("\\u{bc}", "¼").replace("\\u{af}", "¯")]);
+    let there = file(text).other_file("/ünï/version-2", "");
+    assert_eq!(there.config().storage.data_dir, Path::new("/ünï"));
+    let both = file(text).other_file("/ünï/version-2", "").other_file(&format!("{latin1}/version-2"), "");
+    assert_eq!(both.config().storage.data_dir, Path::new(&latin1));
+    // Escapes have one meaning.
+    file("tickTime=2000\ndataDir=/\\u00fcn\nclientPort=2181\n").clean();
 }

@@ -5,6 +5,7 @@ mod files;
 mod static_file;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
@@ -17,6 +18,8 @@ pub(crate) use files::MemberFiles;
 
 use crate::config::membership::QuorumRule;
 use crate::config::{BindAddress, ConfigSource, Membership, ServerConfig};
+use crate::shared::Shared;
+use crate::vital::Vital;
 
 /// Where the members are shown to clients.
 const CONFIG_NODE: &str = "/zookeeper/config";
@@ -116,10 +119,14 @@ pub(crate) struct FileWriter {
 
 impl FileWriter {
     /// Starts it; it ends when it is dropped, after everything is written.
-    pub(crate) fn start(files: Option<MemberFiles>) -> std::io::Result<(FileWriter, Option<JoinHandle<()>>)> {
+    pub(crate) fn start(
+        shared: Arc<Shared>,
+        files: Option<MemberFiles>,
+    ) -> std::io::Result<(FileWriter, Option<JoinHandle<()>>)> {
         let Some(mut files) = files else { return Ok((FileWriter { work: None }, None)) };
         let (work, received) = channel();
         let thread = std::thread::Builder::new().name("zebu-members".to_owned()).spawn(move || {
+            let _vital = Vital::new(shared, "the thread that writes the list of servers");
             for work in received {
                 match work {
                     Work::Remember(configuration) => files.remember(&configuration),

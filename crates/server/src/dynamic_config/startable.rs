@@ -28,6 +28,10 @@ impl Surroundings for Machine {
     fn interface_index(&self, _: &str) -> io::Result<u32> {
         Ok(1)
     }
+
+    fn is_directory(&self, _: &Path) -> bool {
+        false
+    }
 }
 
 /// The file of a server as it is after a list without client ports, or after one with them.

@@ -64,6 +64,9 @@ fn recognition() {
 fn version_is_parseable() {
     let text = full_version();
     assert!(text.starts_with(concat!("3.9.5-zebu-", env!("CARGO_PKG_VERSION"), ", built on ")), "{text}");
+    // The project is younger than this; 1970 would mean that no date was found.
+    let year = text.split("built on ").nth(1).and_then(|date| date.get(..4)).unwrap();
+    assert!(text.ends_with(" UTC") && year.parse::<u16>().unwrap() >= 2025, "{text}");
 }
 
 #[test]

@@ -6,9 +6,14 @@ pub const COMPATIBLE_RELEASE: &str = "3.9.5";
 /// Zebu's own version.
 pub const ZEBU_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// When this was built, as `yyyy-MM-dd HH:mm UTC`. Release builds set it; others do not pretend to know.
+/// The date of the sources, as `yyyy-MM-dd HH:mm UTC`; see `build.rs`.
 pub fn build_date() -> &'static str {
-    option_env!("ZEBU_BUILD_DATE").unwrap_or("1970-01-01 00:00 UTC")
+    env!("ZEBU_BUILD_DATE")
+}
+
+/// The commit of the sources, in release builds from a repository.
+pub fn build_commit() -> Option<&'static str> {
+    option_env!("ZEBU_BUILD_COMMIT")
 }
 
 /// The full version, as `srvr`, `envi` and `mntr` show it.

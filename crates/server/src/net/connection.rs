@@ -201,6 +201,12 @@ impl Connection {
             CloseReason::OutboxFull => {
                 warn!(peer = %self.berth.cell.peer, "closed: the client does not read its replies and events");
             }
+            CloseReason::AnsweredOutOfOrder => {
+                warn!(
+                    peer = %self.berth.cell.peer,
+                    "closed: the leader answered a later request of the client first; please report this"
+                );
+            }
             CloseReason::AnswerMismatch => {
                 warn!(peer = %self.berth.cell.peer, "closed: the leader's answer belongs to another request");
             }
@@ -345,7 +351,13 @@ impl Connection {
         if let Some(head) = bytes.first_chunk::<LENGTH_SIZE>()
             && let Some(word) = Word::from_bytes(*head)
         {
-            self.berth.cell.lock().count_received();
+            let counted = {
+                let mut lane = self.berth.cell.lock();
+                lane.count_received();
+                lane.sent(0)
+            };
+            // The answer shows it.
+            self.berth.shared.stats.add(&counted);
             self.stage = Stage::Word(word);
             return LENGTH_SIZE;
         }

@@ -1,6 +1,7 @@
 //! The judge: hears everything that members and clients show, and compares it with what is promised. One
 //! file per promise, named after it; the numbers are those of the guarantees in docs/reliability.md.
 
+pub(crate) mod client_connections;
 mod config_reads;
 mod config_watch_events;
 mod g01_linearizable_writes;
@@ -12,7 +13,7 @@ mod g06_atomicity;
 mod g07_durability;
 mod g08_no_resurrection;
 pub(crate) mod g09_timeliness;
-mod g10_sync;
+pub(crate) mod g10_sync;
 mod g11_one_shot;
 mod g12_event_before_data;
 mod g13_event_order;
@@ -23,8 +24,13 @@ pub(crate) mod g18_session_expiry;
 mod g20_versions;
 mod g21_sequence_names;
 mod g22_replica_equality;
+pub(crate) mod learner_memory;
+pub(crate) mod purged_files;
 mod reconfig_answers;
+pub(crate) mod served_age;
 pub(crate) mod session_lease;
+pub(crate) mod startable_configurations;
+pub(crate) mod transaction_lengths;
 mod watches;
 mod zab_acknowledgements;
 mod zab_committed_durability;
@@ -69,6 +75,18 @@ pub(crate) struct SessionView {
     pub(crate) last_xid: i32,
     /// The client asked for its end.
     pub(crate) closing: bool,
+    /// Connections that its client had asked for when it began.
+    pub(crate) dials: u64,
+}
+
+/// The times that a promise may depend on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) tick: Time,
+    /// Ticks.
+    pub(crate) sync_limit: u64,
+    pub(crate) transaction_bytes_max: usize,
+    pub(crate) syncs: g10_sync::Across,
 }
 
 /// Everything that is checked while a run goes on.
@@ -76,6 +94,7 @@ pub(crate) struct SessionView {
 pub(crate) struct Judge {
     pub(crate) now: Time,
     pub(crate) tick: Time,
+    pub(crate) syncs: g10_sync::Across,
     pub(crate) calls: Vec<Call>,
     pub(crate) ledger: Ledger,
     pub(crate) servers: Vec<ServerView>,
@@ -83,6 +102,12 @@ pub(crate) struct Judge {
     pub(crate) requests: BTreeMap<(SessionId, i32), usize>,
     /// The latest transaction that any client has an answer for.
     pub(crate) acked: i64,
+    /// The same at every moment at which it has changed.
+    acks: Vec<(Time, i64)>,
+    /// When each transaction of the ledger was applied first.
+    pub(crate) committed_at: Vec<Time>,
+    /// What excuses servers that show an old state.
+    pub(crate) ages: served_age::Ages,
     /// Who led each epoch.
     pub(crate) leaders: BTreeMap<u32, (usize, u32)>,
     /// When it began to.
@@ -94,6 +119,8 @@ pub(crate) struct Judge {
     activated: BTreeSet<i64>,
     pub(crate) watches: watches::Watches,
     pub(crate) quiet: g17_session_liveness::Quiet,
+    /// Connections that each client has asked for.
+    pub(crate) dials: Vec<u64>,
     pub(crate) violation: Option<Violation>,
     pub(crate) answered: u64,
     pub(crate) events: u64,
@@ -105,18 +132,22 @@ impl Judge {
         rights: Rights,
         servers: usize,
         clients: usize,
-        tick: Time,
+        limits: Limits,
         options: TreeOptions,
     ) -> Judge {
         Judge {
             now: 0,
-            tick,
+            tick: limits.tick,
+            syncs: limits.syncs,
             calls: Vec::new(),
-            ledger: Ledger::new(options, Chronicle::new(first), rights),
+            ledger: Ledger::new(options, Chronicle::new(first), rights, limits.transaction_bytes_max),
             servers: (0..servers).map(|_| ServerView::default()).collect(),
             sessions: BTreeMap::new(),
             requests: BTreeMap::new(),
             acked: 0,
+            acks: Vec::new(),
+            committed_at: Vec::new(),
+            ages: served_age::Ages::new(servers, limits.sync_limit, limits.tick),
             leaders: BTreeMap::new(),
             led_since: BTreeMap::new(),
             lists: BTreeMap::new(),
@@ -124,6 +155,7 @@ impl Judge {
             activated: BTreeSet::new(),
             watches: watches::Watches::default(),
             quiet: g17_session_liveness::Quiet::new(servers, clients),
+            dials: vec![0; clients],
             violation: None,
             answered: 0,
             events: 0,
@@ -171,9 +203,16 @@ impl Judge {
         self.note(verdict);
         let is_write = self.calls[call].operation.is_write();
         self.calls[call].end = Some(End::Answered { zxid: answer.zxid, code: answer.code });
-        if is_write {
-            self.acked = self.acked.max(answer.zxid);
+        if is_write && answer.zxid > self.acked {
+            self.acked = answer.zxid;
+            self.acks.push((self.now, self.acked));
         }
+    }
+
+    /// The latest transaction that a client had an answer for at a moment.
+    pub(crate) fn acked_at(&self, moment: Time) -> i64 {
+        let count = self.acks.partition_point(|(at, _)| *at < moment);
+        self.acks[..count].last().map_or(0, |(_, zxid)| *zxid)
     }
 
     fn check_answer(&mut self, call: usize, answer: &Answer) -> Verdict {
@@ -195,9 +234,15 @@ impl Judge {
         g06_atomicity::check_answer(&operation, answer)
     }
 
+    /// A client asks for a connection.
+    pub(crate) fn dialed(&mut self, client: usize) {
+        self.dials[client] += 1;
+    }
+
     /// A session began on a connection.
     pub(crate) fn session_began(&mut self, client: usize, session: SessionId, timeout_ms: u64) {
-        let view = SessionView { client, timeout_ms, seen: 0, wrote: 0, last_xid: 0, closing: false };
+        let dials = self.dials[client];
+        let view = SessionView { client, timeout_ms, seen: 0, wrote: 0, last_xid: 0, closing: false, dials };
         self.sessions.entry(session).or_insert(view).timeout_ms = timeout_ms;
         self.watches.connected(client, session);
     }
@@ -227,6 +272,18 @@ impl Judge {
         self.note(verdict);
     }
 
+    /// A server closes a connection whose client waits for answers.
+    pub(crate) fn client_closed(&mut self, closing: &client_connections::Closing) {
+        let verdict = client_connections::check_close(self, closing);
+        self.note(verdict);
+    }
+
+    /// A server that serves shows its state to a client.
+    pub(crate) fn shown(&mut self, server: usize, applied: i64) {
+        let verdict = served_age::check_shown(self, server, applied);
+        self.note(verdict);
+    }
+
     /// A client registers its watches again.
     pub(crate) fn rewatching(&mut self, client: usize, xid: i32, set: SetWatches) {
         self.watches.rewatching(client, xid, set);
@@ -253,6 +310,7 @@ impl Judge {
             requests.get(&(entry.header.session, entry.header.cxid)).copied()
         };
         self.ledger.extend(zxid, bytes, &mut self.calls, find)?;
+        self.committed_at.push(self.now);
         g02_client_order::check_commit(self)?;
         g18_session_expiry::check_commit(self)?;
         g17_session_liveness::check_commit(self)

@@ -10,6 +10,7 @@ use zebu_client::core::{LinkId, ServerAddress, Session, SessionPolicy, Settings,
 use zebu_proto::client::reply::GetDataResponse;
 use zebu_proto::{Jute, Reader};
 
+use crate::clock::{CLIENT_CLOCK, Clocks};
 use crate::members::List;
 use crate::network::ConnectionId;
 use crate::operation::Path;
@@ -47,6 +48,7 @@ pub(crate) struct Client {
     pub(crate) wake_at: Option<Time>,
     /// Nothing is read before this moment.
     pub(crate) stalled_until: Time,
+    pub(crate) clocks: Clocks,
     pub(crate) zeal: Zeal,
     pub(crate) random: Random,
     /// Names that were created with a counter, to be used again.
@@ -87,6 +89,7 @@ impl Client {
             waiting: VecDeque::new(),
             wake_at: None,
             stalled_until: 0,
+            clocks: Clocks::default(),
             zeal: Zeal::Busy,
             random,
             known: Vec::new(),
@@ -100,13 +103,26 @@ impl Client {
 
     /// A moment in the words of the session machine.
     pub(crate) fn instant(&self, now: Time) -> Instant {
-        self.epoch + Duration::from_micros(now)
+        self.epoch + Duration::from_micros(self.clocks.steady(CLIENT_CLOCK, now))
+    }
+
+    /// Its machine is suspended.
+    pub(crate) fn suspend(&mut self, now: Time, until: Time) {
+        self.stalled_until = self.stalled_until.max(until);
+        self.clocks.suspend(now, until);
+    }
+
+    /// It goes on before its time.
+    pub(crate) fn go_on(&mut self, now: Time) {
+        self.stalled_until = 0;
+        self.clocks.resume(now);
     }
 
     /// When the session machine wants to be woken.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let deadline = self.session.deadline()?;
-        Some(deadline.saturating_duration_since(self.epoch).as_micros() as Time)
+        let steady = deadline.saturating_duration_since(self.epoch).as_micros() as Time;
+        Some(self.clocks.time_of(CLIENT_CLOCK, steady))
     }
 
     pub(crate) fn watcher(&mut self) -> WatcherId {

@@ -10,7 +10,8 @@ use zebu_proto::txn::{Txn, TxnHeader};
 use zebu_proto::{SessionId, Zxid};
 
 use super::record::{Record, What};
-use crate::check::{Frame, Judge, g09_timeliness, g18_session_expiry};
+use crate::check::g10_sync::Across;
+use crate::check::{Frame, Judge, Limits, g09_timeliness, g18_session_expiry};
 use crate::history::{Verdict, Violation};
 use crate::ledger::Rights;
 use crate::members::List;
@@ -86,8 +87,15 @@ pub fn judge(
     are_syncs_judged: impl Fn(&Answer) -> bool,
 ) -> Result<Judgement, Broken> {
     let clients = records.iter().map(|record| record.client + 1).max().unwrap_or(0);
+    // Servers of ZooKeeper are judged as well.
+    let limits = Limits {
+        tick: tick_ms * MS,
+        sync_limit: 0,
+        transaction_bytes_max: usize::MAX,
+        syncs: Across::OneEpoch,
+    };
     let mut replay = Replay {
-        judge: Judge::new(List::default(), Rights::default(), 0, clients, tick_ms * MS, tree_options()),
+        judge: Judge::new(List::default(), Rights::default(), 0, clients, limits, tree_options()),
         history,
         entered: 0,
         calls: BTreeMap::new(),

@@ -26,6 +26,10 @@ pub(crate) enum Wish {
     All { seats: BTreeMap<usize, Seat>, groups: BTreeMap<usize, (i64, i64)> },
     /// Somebody joins who does not say where its clients come.
     NoClientPort(usize),
+    /// A server joins with two addresses, which no server could start with.
+    TwoAddresses(usize),
+    /// A server joins whose only client port is one for TLS.
+    OnlyTls(usize),
     /// Somebody leaves whose number is none.
     NoNumber,
 }
@@ -51,6 +55,15 @@ impl Wish {
             Wish::NoClientPort(server) => {
                 request.joining = Some(format!("server.{}=s{server}:1:2", id_of(*server)).into());
             }
+            Wish::TwoAddresses(server) => {
+                let id = id_of(*server);
+                let line = format!("server.{id}=s{server}:2888:3888|t{server}:2888:3888;0.0.0.0:2181");
+                request.joining = Some(line.into());
+            }
+            Wish::OnlyTls(server) => {
+                let line = format!("server.{}=s{server}:2888:3888;;0.0.0.0:2281", id_of(*server));
+                request.joining = Some(line.into());
+            }
             Wish::NoNumber => request.leaving = Some("first".into()),
         }
         request.encode(out);
@@ -62,7 +75,9 @@ impl Wish {
             Wish::All { seats, groups } => List { version: at, seats: seats.clone(), groups: groups.clone() },
             // Who is in groups is changed with all the others.
             _ if !list.groups.is_empty() => return Err(ErrorCode::BadArguments),
-            Wish::NoClientPort(_) => return Err(ErrorCode::BadArguments),
+            Wish::NoClientPort(_) | Wish::TwoAddresses(_) | Wish::OnlyTls(_) => {
+                return Err(ErrorCode::BadArguments);
+            }
             Wish::NoNumber => return Err(ErrorCode::MarshallingError),
             Wish::Some { join, leave } => {
                 let mut next = list.clone();
@@ -95,7 +110,7 @@ impl Wish {
             }
             // These are named.
             Wish::All { .. } => {}
-            Wish::NoClientPort(it) => put(it),
+            Wish::NoClientPort(it) | Wish::TwoAddresses(it) | Wish::OnlyTls(it) => put(it),
             Wish::NoNumber => {}
         }
     }

@@ -96,6 +96,11 @@ impl MoodyDisk {
         MoodyDisk { model, mood: Rc::default() }
     }
 
+    /// What is on it, without its moods.
+    pub(crate) fn model(&self) -> &ModelDisk {
+        &self.model
+    }
+
     pub(crate) fn fail_after(&self, operations: u64) {
         self.mood.borrow_mut().error_after = Some(operations);
     }

@@ -9,6 +9,7 @@ pub(crate) mod start;
 
 use zebu_storage::model::{Crash, ModelDisk};
 
+use crate::clock::Clocks;
 use crate::queue::Time;
 use disk::MoodyDisk;
 use process::Process;
@@ -26,12 +27,13 @@ pub(crate) struct Server {
     pub(crate) disk: ModelDisk,
     /// How often it was started.
     pub(crate) incarnation: u32,
-    /// How wrong its wall clock is.
-    pub(crate) wall_offset_ms: i64,
+    pub(crate) clocks: Clocks,
     /// Nothing is done before this moment.
     pub(crate) paused_until: Time,
     /// Each sync takes so much longer.
     slow: Time,
+    /// So many batches share a sync at most.
+    sync_batches: usize,
     /// No sync ends before this moment.
     pub(crate) hung_until: Time,
     /// Its disk has no space before this moment.
@@ -50,9 +52,10 @@ impl Server {
             life: Life::Down,
             disk: ModelDisk::new(),
             incarnation: 0,
-            wall_offset_ms: 0,
+            clocks: Clocks::default(),
             paused_until: 0,
             slow: 0,
+            sync_batches: usize::MAX,
             hung_until: 0,
             full_until: 0,
             unreadable_after: None,
@@ -68,9 +71,10 @@ impl Server {
         }
     }
 
-    /// How long its syncs take beyond the usual.
-    pub(crate) fn slow(&self) -> Time {
-        self.slow
+    /// How its disk hinders the next process.
+    pub(crate) fn hinder(&self, process: &mut Process) {
+        process.slow = self.slow;
+        process.sync_batches = self.sync_batches;
     }
 
     pub(crate) fn slow_down(&mut self, extra: Time) {
@@ -79,6 +83,13 @@ impl Server {
 
     pub(crate) fn speed_up(&mut self, extra: Time) {
         self.set_slow(self.slow.saturating_sub(extra));
+    }
+
+    pub(crate) fn limit_syncs(&mut self, batches: usize) {
+        self.sync_batches = batches;
+        if let Some(process) = self.process() {
+            process.sync_batches = batches;
+        }
     }
 
     fn set_slow(&mut self, slow: Time) {
@@ -90,6 +101,32 @@ impl Server {
 
     pub(crate) fn is_up(&self) -> bool {
         matches!(self.life, Life::Up(_))
+    }
+
+    /// The machine is suspended: it does nothing, and one of its clocks stands still.
+    pub(crate) fn suspend(&mut self, now: Time, until: Time) {
+        self.paused_until = self.paused_until.max(until);
+        self.clocks.suspend(now, until);
+        self.set_clocks();
+    }
+
+    /// The machine goes on before its time.
+    pub(crate) fn resume(&mut self, now: Time) {
+        self.paused_until = self.paused_until.min(now);
+        self.clocks.resume(now);
+        self.set_clocks();
+    }
+
+    pub(crate) fn shift_wall_clock(&mut self, by_ms: i64) {
+        self.clocks.wall_offset_ms = self.clocks.wall_offset_ms.saturating_add(by_ms);
+        self.set_clocks();
+    }
+
+    fn set_clocks(&mut self) {
+        let clocks = self.clocks;
+        if let Some(process) = self.process() {
+            process.clocks = clocks;
+        }
     }
 
     /// The process ends. The disk keeps what the system has in its memory, synced or not.

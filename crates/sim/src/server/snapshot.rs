@@ -7,8 +7,10 @@ use zebu_tree::{WalkProgress, Walker};
 use super::disk::MoodyDisk;
 use super::process::{Process, Service};
 use super::start::begin_snapshot;
+use crate::check::purged_files::Needed;
 use crate::core::Core;
 use crate::queue::{Event, MS};
+use crate::shape::PurgeShape;
 
 /// A snapshot that is being written.
 pub(crate) struct Snapshotting {
@@ -35,6 +37,14 @@ impl Process {
         core.tell(format_args!("s{} begins a snapshot of {zxid}", self.server));
         self.snapshotting = Some(Snapshotting { number, zxid, writer, walker });
         self.schedule_slice(number, core);
+    }
+
+    fn purge(&self, core: &mut Core) {
+        const RETAIN: usize = 3;
+        let needed = Needed::before_purge(self.disk.model(), &self.directories, RETAIN);
+        let _ = purge(&self.disk, &self.directories, RETAIN);
+        let verdict = needed.check(self.server, self.disk.model(), &self.directories);
+        core.judge.note(verdict);
     }
 
     fn schedule_slice(&self, snapshot: u64, core: &mut Core) {
@@ -72,7 +82,9 @@ impl Process {
                 ));
                 if written {
                     core.counts.snapshots += 1;
-                    let _ = purge(&self.disk, &self.directories, 3);
+                    if core.shape.disk.purge == PurgeShape::AfterSnapshots {
+                        self.purge(core);
+                    }
                 }
             }
         }

@@ -22,8 +22,9 @@ use zebu_zab::{Configuration, Dynamic, HistoryLimits, PeerSettings, QuorumRule, 
 
 use super::disk::MoodyDisk;
 use super::member_files;
-use super::process::{Death, Inbox, LaneMap, MembersEdge, Membership, Process, Service, moment};
+use super::process::{Death, Inbox, LaneMap, MembersEdge, Membership, Process, Service, WINDOW};
 use crate::check::{zab_configuration_versions, zab_recovered_log};
+use crate::clock::Clocks;
 use crate::core::Core;
 use crate::history::Violation;
 use crate::shape::Shape;
@@ -33,7 +34,7 @@ pub(crate) fn tree_options() -> TreeOptions {
     TreeOptions { ttl_nodes: TtlNodes::Enabled, digest: DigestMode::On, hash_seed: 11 }
 }
 
-fn directories() -> Directories {
+pub(crate) fn directories() -> Directories {
     Directories::new("/data", "/logs")
 }
 
@@ -113,7 +114,7 @@ pub(crate) fn start(
     server: usize,
     incarnation: u32,
     disk: MoodyDisk,
-    wall_offset_ms: i64,
+    clocks: Clocks,
     core: &mut Core,
 ) -> Result<Process, Death> {
     let directories = directories();
@@ -129,10 +130,12 @@ pub(crate) fn start(
         None
     };
     core.judge.servers[server].untrusted = trust == Trust::Untrusted;
-    let (dynamic, members_edge) = known_members(server, &disk, &mut opened.tree, wall_offset_ms, core)?;
-    let replica = Replica::new(opened.tree, Policy::default(), Enforcement::Off, 3);
+    let (dynamic, members_edge) = known_members(server, &disk, &mut opened.tree, clocks, core)?;
+    let transaction_bytes_max = core.shape.transaction_bytes_max;
+    let policy = Policy { transaction_bytes_max, ..Policy::default() };
+    let replica = Replica::new(opened.tree, policy, Enforcement::Off, 3);
     let settings = node_settings(server, incarnation, &core.shape);
-    let now = moment(core.now, wall_offset_ms);
+    let now = clocks.moment(core.now);
     let node = match &epochs {
         None => Node::new(settings, &replica, now),
         Some(epochs) => {
@@ -148,7 +151,7 @@ pub(crate) fn start(
         }
     };
     let files = Files { disk, directories, log, epochs, locks };
-    let mut process = process(server, incarnation, wall_offset_ms, files, node, replica);
+    let mut process = process(server, incarnation, clocks, files, node, replica);
     process.members_edge = members_edge;
     if !is_member {
         // A server that is alone has decided everything that is in its log.
@@ -168,7 +171,7 @@ fn known_members(
     server: usize,
     disk: &MoodyDisk,
     tree: &mut Tree,
-    wall_offset_ms: i64,
+    clocks: Clocks,
     core: &mut Core,
 ) -> Result<(Option<Dynamic>, Option<MembersEdge>), Death> {
     if core.shape.members.is_none() {
@@ -185,7 +188,7 @@ fn known_members(
         dynamic.last_seen.as_ref().map(|seen| seen.version)
     ));
     if let Some(text) = member_files::to_show(tree, &members) {
-        tree.write_config(text, members.zxid(), moment(core.now, wall_offset_ms).wall_ms);
+        tree.write_config(text, members.zxid(), clocks.moment(core.now).wall_ms);
     }
     let edge = MembersEdge::new(server, members, dynamic.last_seen.as_ref());
     Ok((Some(dynamic), Some(edge)))
@@ -222,7 +225,7 @@ struct Files {
 fn process(
     server: usize,
     incarnation: u32,
-    wall_offset_ms: i64,
+    clocks: Clocks,
     files: Files,
     node: Node,
     replica: Replica,
@@ -234,8 +237,9 @@ fn process(
         incarnation,
         membership: if is_member { Membership::Member } else { Membership::Standalone },
         service: if is_member { Service::Closed } else { Service::Open },
+        roles: 0,
         leads: None,
-        wall_offset_ms,
+        clocks,
         disk,
         directories,
         log: Some(log),
@@ -260,6 +264,7 @@ fn process(
         members_edge: None,
         turns: 0,
         slow: 0,
+        sync_batches: usize::MAX,
         _locks: locks,
     }
 }
@@ -463,9 +468,9 @@ fn peer_settings(server: usize, shape: &Shape, dynamic: Option<Dynamic>) -> Peer
         resend_ms_max: tick_ms * 2,
         finalize_ms: tick_ms / 5,
         retry_ms: tick_ms / 4,
-        history: HistoryLimits { entries: shape.history_entries, bytes: 1 << 20 },
-        window: 4000,
-        proposal_bytes_max: 1 << 20,
+        history: HistoryLimits { entries: shape.history_entries, bytes: shape.history_bytes },
+        window: WINDOW,
+        proposal_bytes_max: shape.transaction_bytes_max,
         observing: zebu_zab::Observing::default(),
         last_counter: shape.last_counter,
         dynamic,

@@ -62,6 +62,7 @@ impl World {
                 if self.servers[server].process().is_some_and(|process| process.client_port() != port) {
                     self.misdialed.insert(connection);
                 }
+                self.core.judge.dialed(client);
                 let it = &mut self.clients[client];
                 it.link = Some(Link { link, connection, server });
                 it.wire = Wire::default();
@@ -172,6 +173,10 @@ impl World {
     pub(super) fn check_leases(&mut self) {
         for client in 0..self.clients.len() {
             let it = &self.clients[client];
+            // A suspended client believes nothing.
+            if it.clocks.suspended_until(self.core.now).is_some() {
+                continue;
+            }
             let (session, left) = (it.session.status().session.id, it.lease_left(self.core.now));
             let verdict = session_lease::check_lease(&self.core.judge, session, left);
             self.core.judge.note(verdict);

@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 
 use zebu_storage::format::durable::{self, DurableNote};
 use zebu_storage::format::names::parse_log;
-use zebu_storage::model::Crash;
+use zebu_storage::model::{Crash, ModelDisk};
 
 use super::{Phase, World};
+use crate::check::purged_files::valid_snapshots;
 use crate::core::Trap;
 use crate::network::{Farewell, Host};
 use crate::plan::{Fault, LEADER, Rotten};
 use crate::queue::Event;
+use crate::server::start::directories;
 
 impl World {
     /// The fault with the leader of the moment in its place. The end of a fault must mean the same server.
@@ -28,11 +30,13 @@ impl World {
             Fault::Kill { server, .. }
             | Fault::PowerFailsInDiskWork { server, .. }
             | Fault::Pause { server, .. }
+            | Fault::Suspend { server, .. }
             | Fault::ClockJump { server, .. }
             | Fault::DiskError { server, .. }
             | Fault::ReadError { server, .. }
             | Fault::DiskFull { server, .. }
             | Fault::SlowDisk { server, .. }
+            | Fault::DiskLags { server, .. }
             | Fault::DiskHangs { server, .. }
             | Fault::BitRot { server, .. } => {
                 if *server == LEADER {
@@ -55,6 +59,7 @@ impl World {
             }
             Fault::Trap { .. }
             | Fault::ClientStalls { .. }
+            | Fault::ClientSuspends { .. }
             | Fault::ClientVanishes { .. }
             | Fault::ClientMoves { .. }
             | Fault::ConfigAcl { .. } => {}
@@ -101,15 +106,16 @@ impl World {
             Fault::Pause { server, lasts } => {
                 let machine = &mut self.servers[server];
                 machine.paused_until = machine.paused_until.max(now + lasts);
+                self.core.judge.ages.hinder(server, now + lasts);
+                self.core.judge.quiet.disturb_server(server, now + lasts);
+            }
+            Fault::Suspend { server, lasts } => {
+                self.servers[server].suspend(now, now + lasts);
+                self.core.judge.ages.hinder(server, now + lasts);
                 self.core.judge.quiet.disturb_server(server, now + lasts);
             }
             Fault::ClockJump { server, by_ms } => {
-                let machine = &mut self.servers[server];
-                machine.wall_offset_ms = machine.wall_offset_ms.saturating_add(by_ms);
-                let offset = machine.wall_offset_ms;
-                if let Some(process) = machine.process() {
-                    process.wall_offset_ms = offset;
-                }
+                self.servers[server].shift_wall_clock(by_ms);
             }
             Fault::Cut { paths, lasts, .. } => {
                 for (from, to) in paths {
@@ -130,6 +136,9 @@ impl World {
                 for (from, to) in [(one, other), (other, one)] {
                     self.core.network.slow_down(from, to, extra);
                     self.disturb(from, now + lasts + extra);
+                    if from.0 < self.servers.len() {
+                        self.core.judge.ages.hinder(from.0, now + lasts + extra);
+                    }
                 }
                 self.core.push(now + lasts, Event::FaultEnds { index });
             }
@@ -161,6 +170,12 @@ impl World {
                 }
                 self.core.push(now + lasts, Event::FaultEnds { index });
             }
+            Fault::DiskLags { server, extra, batches, lasts } => {
+                self.servers[server].slow_down(extra);
+                self.servers[server].limit_syncs(batches);
+                self.core.judge.quiet.disturb_server(server, now + lasts + extra);
+                self.core.push(now + lasts, Event::FaultEnds { index });
+            }
             Fault::SlowDisk { server, extra, lasts } => {
                 self.servers[server].slow_down(extra);
                 self.core.judge.quiet.disturb_server(server, now + lasts + extra);
@@ -175,6 +190,10 @@ impl World {
             Fault::ClientStalls { client, lasts } => {
                 let it = &mut self.clients[client];
                 it.stalled_until = it.stalled_until.max(now + lasts);
+                self.core.judge.quiet.disturb_client(client, now + lasts);
+            }
+            Fault::ClientSuspends { client, lasts } => {
+                self.clients[client].suspend(now, now + lasts);
                 self.core.judge.quiet.disturb_client(client, now + lasts);
             }
             Fault::Trap { on, when, skip, .. } => self.core.traps.push(Trap { on, when, skip, index }),
@@ -218,6 +237,10 @@ impl World {
             Fault::SlowDisk { server, extra, .. } => {
                 self.servers[server].speed_up(extra);
             }
+            Fault::DiskLags { server, extra, .. } => {
+                self.servers[server].speed_up(extra);
+                self.servers[server].limit_syncs(usize::MAX);
+            }
             _ => {}
         }
     }
@@ -230,7 +253,7 @@ impl World {
         machine.disk = machine.disk.after(Crash::KeepAll);
         let prefixes: &[&str] = match file {
             Rotten::Log => &["log."],
-            Rotten::Snapshot => &["snapshot."],
+            Rotten::Snapshot | Rotten::NewestSnapshot => &["snapshot."],
             Rotten::Epoch => &["currentEpoch", "acceptedEpoch"],
         };
         let image = machine.disk.image();
@@ -243,7 +266,16 @@ impl World {
         if meant.is_empty() {
             return;
         }
-        let (path, bytes) = meant[place as usize % meant.len()];
+        let newest = match file {
+            Rotten::NewestSnapshot => {
+                let newest = replaceable_snapshot(&machine.disk, self.core.judge.servers[server].installed);
+                let Some(newest) = newest else { return };
+                Some(newest)
+            }
+            Rotten::Log | Rotten::Snapshot | Rotten::Epoch => None,
+        };
+        let chosen = meant.iter().find(|(path, _)| newest.as_ref() == Some(path));
+        let (path, bytes) = chosen.copied().unwrap_or(meant[place as usize % meant.len()]);
         let mut bytes = bytes.clone();
         let at = (place >> 16) as usize % bytes.len();
         if file == Rotten::Log && is_behind_the_note(&image, path, at) {
@@ -255,9 +287,11 @@ impl World {
         let bit = if file == Rotten::Epoch { 6 } else { place >> 8 & 7 };
         bytes[at] ^= 1 << bit;
         machine.disk.put(path, &bytes);
-        let view = &mut self.core.judge.servers[server];
-        view.rotten = true;
-        view.forgotten = view.forgotten.max(view.durable);
+        if file != Rotten::NewestSnapshot {
+            let view = &mut self.core.judge.servers[server];
+            view.rotten = true;
+            view.forgotten = view.forgotten.max(view.durable);
+        }
         self.core.tell(format_args!("s{server}: bit rot in {} at {at}", path.display()));
     }
 
@@ -287,6 +321,15 @@ impl World {
         self.clients[client].zeal = zeal;
         self.drive(client);
     }
+}
+
+/// The newest valid snapshot, if an older valid one belongs to the same history: behind it is all that the newest
+/// one holds.
+fn replaceable_snapshot(disk: &ModelDisk, installed: i64) -> Option<PathBuf> {
+    let directories = directories();
+    let valid = valid_snapshots(disk, &directories);
+    let [newest, older, ..] = valid[..] else { return None };
+    (older.0 >= installed).then(|| directories.snapshots().join(format!("snapshot.{:x}", newest.0)))
 }
 
 /// Whether a place in a log is where it may have been cut short by a power failure, as far as the note beside it tells:

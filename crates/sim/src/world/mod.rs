@@ -10,7 +10,8 @@ mod servers;
 
 use std::collections::BTreeSet;
 
-use crate::check::Judge;
+use crate::check::g10_sync::Across;
+use crate::check::{Judge, Limits};
 use crate::client::Client;
 use crate::core::{Core, Counts, Trace};
 use crate::history::Violation;
@@ -79,8 +80,14 @@ impl World {
             operator: shape.operator(),
             voters_min: shape.members.as_ref().map(|members| members.voters_min),
         };
-        let (servers, tick) = (shape.servers(), shape.tick());
-        let judge = Judge::new(shape.first_list(), rights, servers, shape.clients, tick, tree_options());
+        let limits = Limits {
+            tick: shape.tick(),
+            sync_limit: shape.sync_limit,
+            transaction_bytes_max: shape.transaction_bytes_max,
+            syncs: Across::Leaders,
+        };
+        let servers = shape.servers();
+        let judge = Judge::new(shape.first_list(), rights, servers, shape.clients, limits, tree_options());
         let random = Random::new(shape.seed, 5);
         let mut world = World {
             servers: (0..shape.servers()).map(|_| Server::new()).collect(),
@@ -285,6 +292,10 @@ impl World {
     fn knock(&mut self, connection: ConnectionId) {
         // The system answers, not the process: a paused one accepts too.
         let Some(Host(host)) = self.core.network.host(connection, Side::Listener) else { return };
+        // A suspended machine answers nobody.
+        if let Some(at) = self.servers[host].clocks.suspended_until(self.core.now) {
+            return self.core.push(at, Event::Knock { connection });
+        }
         // A client that comes to a port where nobody listens any more.
         let is_up = self.servers[host].is_up() && !self.misdialed.remove(&connection);
         let accepted = if is_up { Accepted::Yes } else { Accepted::No };

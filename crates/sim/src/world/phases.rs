@@ -81,10 +81,11 @@ impl World {
             let is_healed = self.healed.contains(&server);
             let machine = &mut self.servers[server];
             machine.speed_up(Time::MAX);
+            machine.limit_syncs(usize::MAX);
             machine.hung_until = 0;
             machine.full_until = 0;
             machine.unreadable_after = None;
-            machine.paused_until = machine.paused_until.min(now);
+            machine.resume(now);
             machine.down_until = now;
             if let Some(process) = machine.process() {
                 process.disk.calm_down();
@@ -100,7 +101,7 @@ impl World {
             }
         }
         for client in 0..self.clients.len() {
-            self.clients[client].stalled_until = 0;
+            self.clients[client].go_on(now);
             self.clients[client].zeal = Zeal::Idle;
         }
         self.phase_ends = now + shape.patience();

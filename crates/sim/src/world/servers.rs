@@ -71,10 +71,11 @@ impl World {
     }
 
     fn restart_later(&mut self, server: usize, down: Time) {
-        let at = self.core.now + down.max(1);
+        let now = self.core.now;
+        let at = now + down.max(1);
         self.core.judge.quiet.disturb_server(server, at);
         let machine = &mut self.servers[server];
-        machine.paused_until = 0;
+        machine.resume(now);
         machine.down_until = machine.down_until.max(at);
         let incarnation = machine.incarnation;
         self.core.push(machine.down_until, Event::Start { server, incarnation });
@@ -91,13 +92,13 @@ impl World {
             return self.core.push(machine.down_until, Event::Start { server, incarnation });
         }
         machine.incarnation += 1;
-        let (incarnation, wall) = (machine.incarnation, machine.wall_offset_ms);
+        let (incarnation, clocks) = (machine.incarnation, machine.clocks);
         let disk = machine.moody_disk(now);
         self.core.counts.starts += 1;
         self.core.tell(format_args!("s{server} starts"));
-        match start::start(server, incarnation, disk, wall, &mut self.core) {
+        match start::start(server, incarnation, disk, clocks, &mut self.core) {
             Ok(mut process) => {
-                process.slow = self.servers[server].slow();
+                self.servers[server].hinder(&mut process);
                 self.servers[server].life = Life::Up(Box::new(process));
             }
             Err(death) => {

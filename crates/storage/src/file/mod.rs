@@ -4,8 +4,14 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::disk::{Access, Disk, DiskFile, LockRefused, ReadAt};
+
+/// How often a lock is asked for before it counts as held.
+const LOCK_ATTEMPTS: u32 = 5;
+/// Between two attempts.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// The disk of this machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -97,7 +103,7 @@ impl Disk for FileDisk {
         // Not emptied on open: the file may still name the holder.
         let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
         let file = opened.map_err(LockRefused::Io)?;
-        match file.try_lock() {
+        match try_lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
@@ -110,6 +116,17 @@ impl Disk for FileDisk {
         name_holder(&file, holder).map_err(LockRefused::Io)?;
         Ok(FileLock { _file: file })
     }
+}
+
+/// Takes the lock. A command that asks who holds it has it for a moment, so one refusal is not enough.
+fn try_lock(file: &File) -> Result<(), TryLockError> {
+    for _ in 1..LOCK_ATTEMPTS {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            taken => return taken,
+        }
+    }
+    file.try_lock()
 }
 
 fn name_holder(file: &File, holder: &str) -> io::Result<()> {

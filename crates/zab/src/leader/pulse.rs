@@ -12,9 +12,6 @@ use crate::event::{LinkId, PingNumber};
 use crate::member::Member;
 use crate::teaching::{Kind, LearnerLink, LearnerStep, Stamp};
 
-/// Parts of a tick between pings out of turn: for each of them a learner looks at all its clients.
-const ASKS_PER_TICK: i64 = 128;
-
 #[derive(Debug)]
 pub(super) struct Pulse {
     /// How many pings were sent; those of one moment count as one.
@@ -23,8 +20,6 @@ pub(super) struct Pulse {
     wanted: u64,
     /// The newest one that a quorum has answered.
     confirmed: Stamp,
-    /// Nobody is asked out of turn before.
-    next_ask_ms: i64,
 }
 
 /// Why a ping leaves.
@@ -38,7 +33,7 @@ enum Occasion {
 
 impl Pulse {
     pub(super) fn new() -> Pulse {
-        Pulse { sent: 0, wanted: 0, confirmed: Stamp::NONE, next_ask_ms: i64::MIN }
+        Pulse { sent: 0, wanted: 0, confirmed: Stamp::NONE }
     }
 }
 
@@ -69,20 +64,21 @@ impl Leader {
         self.ping(links, Occasion::Beat, member, now_ms, out);
     }
 
-    /// When somebody is to be asked who could not be asked yet.
+    /// When [`Leader::ask`] has something to do: at once, or never. A follower that has begun to serve may have to be
+    /// asked.
     pub(super) fn ask_deadline(&self) -> i64 {
         let is_left = self.pulse.wanted > self.pulse.confirmed.number && self.to_ask().next().is_some();
-        if is_left { self.pulse.next_ask_ms } else { i64::MAX }
+        if is_left { i64::MIN } else { i64::MAX }
     }
 
-    /// Asks those who have not been asked what has to be known, if it is time.
+    /// Asks the followers that have not been asked. Each has one ping out of turn at a time, so that questions that come
+    /// meanwhile share the next one.
     pub(super) fn ask(&mut self, member: &Member, now_ms: i64, out: &mut Vec<Action>) {
-        if self.pulse.wanted <= self.pulse.confirmed.number || self.pulse.next_ask_ms > now_ms {
+        if self.pulse.wanted <= self.pulse.confirmed.number {
             return;
         }
         let links: Vec<LinkId> = self.to_ask().collect();
         if !links.is_empty() {
-            self.pulse.next_ask_ms = now_ms + (member.settings.tick_ms / ASKS_PER_TICK).max(1);
             self.ping(links, Occasion::Asked, member, now_ms, out);
         }
     }

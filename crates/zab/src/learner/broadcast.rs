@@ -69,8 +69,8 @@ impl Learner {
                 .and_then(|()| self.committed(zxid, member, out)),
             Packet::UpToDate => self.up_to_date(member, now_ms, out),
             Packet::Ping { .. } => {
-                if self.is_serving() {
-                    out.push(Action::FromLeader { packet });
+                if let Step::Serving { progress, .. } = self.step {
+                    out.push(Action::FromLeader { packet, after: progress.committed });
                 }
                 Ok(())
             }
@@ -78,8 +78,7 @@ impl Learner {
                 if let Step::Serving { progress, .. } = self.step
                     && let Some(packet) = self.answer_here(packet, progress.committed, member, out)
                 {
-                    self.answers.push_back((progress.committed, packet));
-                    self.pass_answers(member, out);
+                    member.answer_behind(progress.committed, packet, out);
                 }
                 Ok(())
             }
@@ -168,16 +167,6 @@ impl Learner {
         match &mut self.observers {
             Some(observers) => observers.answered(packet, after, member, out),
             None => Some(packet),
-        }
-    }
-
-    /// An answer tells of everything that was committed before it: it waits until that is applied here.
-    pub(super) fn pass_answers(&mut self, member: &Member, out: &mut Vec<Action>) {
-        while let Some((after, _)) = self.answers.front()
-            && *after <= member.delivered()
-        {
-            let Some((_, packet)) = self.answers.pop_front() else { return };
-            out.push(Action::FromLeader { packet });
         }
     }
 

@@ -49,8 +49,6 @@ pub(crate) struct Learner {
     heard_ms: i64,
     /// What came while the disk was at work that everything behind it needs.
     backlog: VecDeque<Packet>,
-    /// Answers of the leader that are true once so much is delivered.
-    answers: VecDeque<(Zxid, Packet)>,
     contact: Contact,
     /// The configuration that came with the leader's history.
     announced: Option<Box<Configuration>>,
@@ -204,7 +202,6 @@ impl Learner {
             step,
             heard_ms: now_ms + pause_ms,
             backlog: VecDeque::new(),
-            answers: VecDeque::new(),
             contact: Contact::Held,
             announced: None,
             departure: None,
@@ -427,7 +424,6 @@ impl Learner {
         if self.contact == Contact::Lost && !self.is_blocked() {
             return Err(RoleEnd::LINK_LOST);
         }
-        self.pass_answers(member, out);
         while !self.is_blocked()
             && let Some(packet) = self.backlog.pop_front()
         {

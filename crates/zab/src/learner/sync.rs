@@ -71,7 +71,7 @@ impl Learner {
         for link in self.observers.take().iter().flat_map(|observers| observers.links()) {
             out.push(Action::Close { link, reason: CloseReason::RoleEnded });
         }
-        self.answers.clear();
+        member.forget_answers();
         let io = member.disk.order(now_ms);
         out.push(Action::SetAside { io });
         self.step = Step::SettingAside { io };

@@ -478,7 +478,7 @@ impl World {
                 let running = self.servers.get_mut(&id).unwrap().running.as_mut().unwrap();
                 running.unwritten = Some(*configuration);
             }
-            Action::FromLeader { packet } => {
+            Action::FromLeader { packet, .. } => {
                 if let Packet::Ping { zxid } = packet {
                     let running = self.servers.get_mut(&id).unwrap().running.as_mut().unwrap();
                     let mut out = Vec::new();

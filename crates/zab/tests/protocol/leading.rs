@@ -3,7 +3,7 @@
 use zebu_proto::quorum::election::NotificationVersion;
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
 use zebu_proto::quorum::{Notification, Packet, PeerState};
-use zebu_proto::{ServerId, Zxid};
+use zebu_proto::{ServerId, SessionId, Zxid};
 use zebu_zab::{Action, CloseReason, Entry, Event, LinkId, LogRead, Serving};
 
 use crate::desk::{Desk, Disk, ME, entry, follower_info, recovered};
@@ -355,14 +355,16 @@ fn a_state_that_moves_is_waited_for() {
 
 #[test]
 fn an_answer_follows_the_commit_that_it_tells_of() {
-    let (mut desk, link) = Desk::established();
-    let zxid = desk.propose();
-    desk.take_sent(link);
-    let mut out = Vec::new();
-    desk.peer.answer_learner(link, zxid, Packet::Sync, &mut out);
-    assert_eq!(out, []);
-    desk.packet(link, ack(zxid));
-    assert_eq!(desk.take_sent(link), [Packet::Commit { zxid }, Packet::Sync]);
+    for answer in [Packet::Sync, Packet::Revalidated { session: SessionId(7), valid: true }] {
+        let (mut desk, link) = Desk::established();
+        let zxid = desk.propose();
+        desk.take_sent(link);
+        let mut out = Vec::new();
+        desk.peer.answer_learner(link, zxid, answer.clone(), &mut out);
+        assert_eq!(out, []);
+        desk.packet(link, ack(zxid));
+        assert_eq!(desk.take_sent(link), [Packet::Commit { zxid }, answer]);
+    }
 }
 
 #[test]

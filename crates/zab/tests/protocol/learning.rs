@@ -5,7 +5,7 @@ use zebu_proto::quorum::{Packet, PeerState};
 use zebu_proto::{ServerId, Zxid};
 use zebu_zab::{Action, CloseReason, Event, LinkId, Recovered, Role, Serving, Trust};
 
-use crate::desk::{Desk, Disk, proposal, recovered};
+use crate::desk::{Desk, Disk, entry, proposal, recovered};
 
 const LAST: Zxid = Zxid::new(5, 7);
 
@@ -100,6 +100,21 @@ fn the_history_is_durable_before_the_epoch_and_both_before_the_word() {
     assert_eq!(desk.delivered(), [next]);
 }
 
+/// A connection that was given up may still deliver what its former leader had sent.
+#[test]
+fn packets_of_a_former_connection_are_ignored() {
+    let (mut desk, link) = serving();
+    let former = LinkId(link.0 + 2);
+    let zxid = Zxid::new(6, 1);
+    for packet in [proposal(zxid), Packet::Commit { zxid }, Packet::Ping { zxid: LAST }] {
+        desk.packet(former, packet);
+    }
+    desk.handle(Event::LinkDown { link: former });
+    assert_eq!(desk.actions, []);
+    assert_eq!(desk.peer.status().logged, LAST);
+    assert!(matches!(desk.peer.serving(), Some(Serving::Following { epoch: 6, .. })));
+}
+
 #[test]
 fn proposals_are_acknowledged_when_durable_in_order_and_behind_the_history() {
     let (mut desk, link) = promised();
@@ -126,13 +141,52 @@ fn a_commit_is_delivered_after_the_own_disk_has_it() {
     desk.packet(link, Packet::Commit { zxid });
     desk.packet(link, Packet::Sync);
     assert_eq!(desk.delivered(), []);
-    assert!(
-        !desk.actions.contains(&Action::FromLeader { packet: Packet::Sync }),
-        "a sync tells of the commit"
-    );
+    let answer = Action::FromLeader { packet: Packet::Sync, after: zxid };
+    assert!(!desk.actions.contains(&answer), "a sync tells of the commit");
     desk.finish_disk();
     assert_eq!(desk.delivered(), [zxid]);
-    assert_eq!(desk.actions.back(), Some(&Action::FromLeader { packet: Packet::Sync }));
+    assert!(desk.actions.contains(&answer));
+}
+
+/// A sync is answered by the leader between two commits; both become durable here in one sync of the disk.
+#[test]
+fn an_answer_stands_between_the_transactions_where_the_leader_put_it() {
+    let (mut desk, link) = serving();
+    desk.disk = Disk::ByHand;
+    let [first, second] = [1, 2].map(|counter| Zxid::new(6, counter));
+    for packet in [
+        proposal(first),
+        proposal(second),
+        Packet::Commit { zxid: first },
+        Packet::Sync,
+        Packet::Commit { zxid: second },
+    ] {
+        desk.packet(link, packet);
+    }
+    desk.finish_disk();
+    let order: Vec<_> = desk
+        .actions
+        .iter()
+        .filter(|action| matches!(action, Action::Deliver(_) | Action::FromLeader { .. }))
+        .cloned()
+        .collect();
+    let answer = Action::FromLeader { packet: Packet::Sync, after: first };
+    assert_eq!(order, [Action::Deliver(entry(first)), answer, Action::Deliver(entry(second))]);
+}
+
+/// What a leader has answered and this server has not applied is void when the connection ends.
+#[test]
+fn answers_of_a_leader_that_is_lost_are_forgotten() {
+    let (mut desk, link) = serving();
+    desk.disk = Disk::ByHand;
+    let zxid = Zxid::new(6, 1);
+    for packet in [proposal(zxid), Packet::Commit { zxid }, Packet::Sync] {
+        desk.packet(link, packet);
+    }
+    desk.handle(Event::LinkDown { link });
+    desk.finish_disk();
+    assert_eq!(desk.delivered(), [zxid]);
+    assert!(!desk.actions.iter().any(|action| matches!(action, Action::FromLeader { .. })));
 }
 
 #[test]

@@ -351,7 +351,7 @@ fn who_becomes_an_observer_learns_like_a_follower_until_it_goes() {
     desk.packet(link, Packet::Sync);
     let at = |wanted: &dyn Fn(&Action) -> bool| desk.actions.iter().position(wanted);
     let delivered = at(&|action| matches!(action, Action::Deliver(entry) if entry.zxid == next));
-    let answered = at(&|action| matches!(action, Action::FromLeader { packet: Packet::Sync }));
+    let answered = at(&|action| matches!(action, Action::FromLeader { packet: Packet::Sync, .. }));
     assert!(delivered.is_some() && delivered < answered, "{delivered:?} {answered:?}");
     assert!(!desk.take_sent(link).contains(&Packet::Ack { zxid: next }), "it has no say any more");
 }

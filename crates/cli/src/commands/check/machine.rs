@@ -1,47 +1,100 @@
-//! What of this machine would keep a configured server from serving: ports, names, the data directory. It looks and
-//! changes nothing; a server may be running on all of it.
+//! What of this machine would keep a configured server from serving: ports, names, the lock and the data directory. It
+//! looks and changes nothing; a server may be running on all of it.
 
-use std::fmt;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
-use zebu_server::config::ServerConfig;
+use rustix::fs::{Access, access};
+use zebu_server::config::{BindAddress, ConfigSource, ServerConfig};
 use zebu_server::host_address;
 use zebu_server::peer_ports::{self, Endpoint, PeerPort, Resolved};
 
-/// One thing that was noticed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Notice {
-    /// It keeps the server from serving.
-    Obstacle(String),
-    /// It does so only while it lasts, or is worth knowing.
-    Remark(String),
-}
+use super::data;
+use super::notice::Notice;
+use crate::server_process::{LockHolder, ServerFiles};
 
-impl Notice {
-    pub(super) fn text(&self) -> &str {
-        match self {
-            Notice::Obstacle(text) | Notice::Remark(text) => text,
-        }
-    }
-}
-
-impl fmt::Display for Notice {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self {
-            Notice::Obstacle(_) => "obstacle",
-            Notice::Remark(_) => "note",
-        };
-        write!(formatter, "{kind}: {}", self.text())
-    }
-}
+/// The exit status of `serve` when it cannot listen.
+const CANNOT_LISTEN: u8 = 1;
+/// The exit status of `serve` with a data directory that it cannot use.
+const UNUSABLE: u8 = 3;
 
 /// Looks at everything that a configuration names.
 pub(super) fn look(config: &ServerConfig) -> Vec<Notice> {
     let mut notices = Vec::new();
-    look_at_ports(config, &mut notices);
+    let lock = look_at_lock(config);
+    let is_running = lock.is_some();
+    notices.extend(lock);
+    notices.extend(client_port(config.listen.client));
+    if config.membership.is_ensemble() {
+        look_at_ports(config, &mut notices);
+    }
     look_at_directories(config, &mut notices);
+    // A server that writes to the files would make them look torn.
+    if !is_running && !notices.iter().any(|notice| matches!(notice, Notice::Fatal { .. })) {
+        notices.extend(data::look(config));
+    }
     notices
+}
+
+/// Whether a server has the data directory.
+fn look_at_lock(config: &ServerConfig) -> Option<Notice> {
+    let files = ServerFiles {
+        config: match &config.source {
+            ConfigSource::File(path) => path.clone(),
+            ConfigSource::BuiltIn | ConfigSource::Arguments => PathBuf::new(),
+        },
+        data_dir: config.storage.data_dir.clone(),
+        data_log_dir: Some(config.storage.data_log_dir.clone()),
+    };
+    let holder = match files.lock_holder() {
+        LockHolder::Nobody => return None,
+        LockHolder::Process(pid) => format!("process {}", pid.as_raw_nonzero()),
+        LockHolder::Unnamed => "a server that is no process of this system".to_owned(),
+    };
+    let directory = files.data_dir.display();
+    Some(Notice::Busy(format!(
+        "{directory} is in use by {holder}; stop that server before you start this one"
+    )))
+}
+
+/// Whether the client port could be opened now.
+fn client_port(client: BindAddress) -> Option<Notice> {
+    let everywhere = |port| {
+        let v6 = TcpListener::bind(SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port));
+        match v6 {
+            // A machine without IPv6.
+            Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
+                TcpListener::bind(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port))
+            }
+            bound => bound,
+        }
+    };
+    let bound = match client {
+        BindAddress::Address(address) => TcpListener::bind(address),
+        BindAddress::AllInterfaces { port } => everywhere(port),
+    };
+    let error = bound.err()?;
+    Some(match error.kind() {
+        io::ErrorKind::AddrInUse => Notice::Busy(format!(
+            "the client port {client} is in use; stop the server that this one is to replace before you start it, or \
+             choose another port"
+        )),
+        io::ErrorKind::AddrNotAvailable => Notice::Fatal {
+            text: format!("clientPortAddress: {client} is no address of this machine; correct or remove it"),
+            status: CANNOT_LISTEN,
+        },
+        io::ErrorKind::PermissionDenied => Notice::Fatal {
+            text: format!(
+                "the client port {client} may not be opened by this user; choose a port above 1023"
+            ),
+            status: CANNOT_LISTEN,
+        },
+        _ => Notice::Fatal {
+            text: format!("the client port {client} cannot be opened: {error}"),
+            status: CANNOT_LISTEN,
+        },
+    })
 }
 
 fn look_at_ports(config: &ServerConfig, notices: &mut Vec<Notice>) {
@@ -75,7 +128,7 @@ fn open_all(port: PeerPort, endpoints: &[Endpoint]) -> Vec<Notice> {
     for (address, result) in results {
         let Err(error) = result else { continue };
         notices.push(match error.kind() {
-            io::ErrorKind::AddrInUse => Notice::Remark(format!(
+            io::ErrorKind::AddrInUse => Notice::Busy(format!(
                 "the {port} port {address} is in use; stop the server that this one is to replace before you start it"
             )),
             io::ErrorKind::AddrNotAvailable => weighed(
@@ -105,17 +158,10 @@ fn weighed(text: String, another_works: bool) -> Notice {
 
 fn look_at_directories(config: &ServerConfig, notices: &mut Vec<Notice>) {
     let storage = &config.storage;
-    for path in [&storage.data_dir, &storage.data_log_dir] {
-        match std::fs::metadata(path) {
-            Ok(data) if !data.is_dir() => {
-                notices.push(Notice::Obstacle(format!("{} is no directory", path.display())));
-            }
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound && storage.create_directories => {}
-            Err(error) => notices.push(Notice::Obstacle(format!(
-                "{} cannot be looked at: {error}; make it readable and writable for the user of the server",
-                path.display()
-            ))),
+    let separate = storage.data_log_dir != storage.data_dir;
+    for path in std::iter::once(&storage.data_dir).chain(separate.then_some(&storage.data_log_dir)) {
+        if let Some(text) = directory_refusal(path, storage.create_directories) {
+            notices.push(Notice::Fatal { text, status: UNUSABLE });
         }
     }
     if config.membership.is_ensemble() {
@@ -128,6 +174,43 @@ fn look_at_directories(config: &ServerConfig, notices: &mut Vec<Notice>) {
         )));
     }
     notices.extend(marks(&storage.snapshot_dir()));
+}
+
+/// Why a server could not keep its files below a root; `None` if it could.
+fn directory_refusal(root: &Path, may_create: bool) -> Option<String> {
+    let directory = root.join("version-2");
+    let shown = root.display();
+    match std::fs::metadata(&directory) {
+        Ok(data) if !data.is_dir() => Some(format!("{} is no directory", directory.display())),
+        Ok(_) => [root, &directory].into_iter().find(|path| !is_writable(path)).map(|path| {
+            format!(
+                "{} is not writable for this user; run this check and the server as its owner",
+                path.display()
+            )
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && may_create => {
+            let mut existing = root.ancestors().filter(|path| !path.as_os_str().is_empty());
+            let nearest = existing.find(|path| path.exists()).unwrap_or(Path::new("."));
+            match nearest.is_dir() && is_writable(nearest) {
+                true => None,
+                false => Some(format!(
+                    "{shown} cannot be created: {} is not writable for this user",
+                    nearest.display()
+                )),
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(format!(
+            "{} does not exist and datadir.autocreate is false; create it, or correct dataDir and dataLogDir",
+            directory.display()
+        )),
+        Err(error) => Some(format!(
+            "{shown} cannot be looked at: {error}; make it readable and writable for the user of the server"
+        )),
+    }
+}
+
+fn is_writable(path: &Path) -> bool {
+    access(path, Access::WRITE_OK | Access::EXEC_OK).is_ok()
 }
 
 /// Whether the promises of a member can be read.
@@ -194,11 +277,11 @@ mod tests {
     }
 
     #[test]
-    fn a_port_in_use_is_no_obstacle_and_a_foreign_address_is() {
+    fn a_port_in_use_is_busy_and_a_foreign_address_is_an_obstacle() {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let notices = noticed(&["127.0.0.1"], port);
-        assert!(notices[0].starts_with("note: the quorum port 127.0.0.1:"), "{notices:?}");
+        assert!(notices[0].starts_with("busy: the quorum port 127.0.0.1:"), "{notices:?}");
         let notices = noticed(&["192.0.2.1"], 0);
         assert!(notices[0].starts_with("obstacle: 192.0.2.1 in this server's own line"), "{notices:?}");
         drop(listener);

@@ -1,7 +1,9 @@
-//! `zebu check`: what a configuration would do, without starting anything, and what would keep a member from working
-//! in one ensemble with Apache ZooKeeper servers.
+//! `zebu check`: what a configuration would do, without starting anything: whether a server would start on this machine
+//! now, and what would keep a member from working in one ensemble with Apache ZooKeeper servers.
 
+mod data;
 mod machine;
+mod notice;
 
 use std::process::ExitCode;
 
@@ -13,7 +15,10 @@ use zebu_server::config::{Finding, Loaded, PurgeInterval, ServerConfig, ThisMach
 use super::serve::BAD_CONFIG;
 use crate::config_arguments::ConfigArguments;
 use crate::console::say;
-use machine::Notice;
+use notice::{Notice, Notices};
+
+/// The status of a configuration that could be served, were it not for another process.
+const BUSY: u8 = 3;
 
 /// Say what a configuration would do, without starting
 #[derive(Debug, Args)]
@@ -23,9 +28,12 @@ Examples:
   zebu check --json conf/zoo.cfg
   zebu check -Dzookeeper.snapCount=50000 conf/zoo.cfg
 
-For a member of an ensemble, lines that begin with \"obstacle\" say what would keep it from working together with \
-Apache ZooKeeper servers, on this machine and now.
-Exit status: 0 the server would start, 1 it would start but there are obstacles, 2 it would not start.")]
+It tries what a start would: the ports, the lock of dataDir, the directories, the newest usable snapshot and the logs \
+behind it. Nothing is changed, and a server that runs is not disturbed.
+Lines that begin with \"error\" say why it would not start, with \"busy\" what another process has, with \"obstacle\" \
+what would keep a member from working together with Apache ZooKeeper servers.
+Exit status: 0 the server would start, 1 it would start but there are obstacles, 2 it would not start, 3 it would start \
+once what is busy is free.")]
 pub(crate) struct Check {
     #[command(flatten)]
     config: ConfigArguments,
@@ -45,24 +53,23 @@ impl Check {
         } else {
             as_text(&loaded, &notices).iter().for_each(say);
         }
-        match loaded.config {
-            Some(_) if notices.iter().any(|notice| matches!(notice, Notice::Obstacle(_))) => {
-                ExitCode::FAILURE
-            }
-            Some(_) => ExitCode::SUCCESS,
-            None => ExitCode::from(BAD_CONFIG),
+        let is_refused = loaded.config.is_none() || notices.fatal_status().is_some();
+        match is_refused {
+            true => ExitCode::from(BAD_CONFIG),
+            false if notices.has_obstacle() => ExitCode::FAILURE,
+            false if notices.has_busy() => ExitCode::from(BUSY),
+            false => ExitCode::SUCCESS,
         }
     }
 }
 
-/// What stands in a member's way; nothing is looked at for a server without an ensemble.
-fn notices(loaded: &Loaded) -> Vec<Notice> {
+/// What stands in the way of a start.
+fn notices(loaded: &Loaded) -> Notices {
     let mixed = loaded.findings.mixed.iter().map(|finding| Notice::Obstacle(finding.to_string()));
-    let member = loaded.config.as_ref().filter(|config| config.membership.is_ensemble());
-    mixed.chain(member.map(machine::look).unwrap_or_default()).collect()
+    Notices(mixed.chain(loaded.config.as_ref().map(machine::look).unwrap_or_default()).collect())
 }
 
-fn as_text(loaded: &Loaded, notices: &[Notice]) -> Vec<String> {
+fn as_text(loaded: &Loaded, notices: &Notices) -> Vec<String> {
     let mut lines = Vec::new();
     for (kind, findings) in [
         ("error", &loaded.findings.errors),
@@ -71,15 +78,18 @@ fn as_text(loaded: &Loaded, notices: &[Notice]) -> Vec<String> {
     ] {
         lines.extend(findings.iter().map(|finding| format!("{kind}: {finding}")));
     }
-    lines.extend(notices.iter().map(ToString::to_string));
-    match &loaded.config {
-        Some(config) => lines.extend(summary(config)),
-        None => lines.push("would not start: exit status 2".to_owned()),
+    lines.extend(notices.0.iter().map(ToString::to_string));
+    match (&loaded.config, notices.fatal_status()) {
+        (Some(config), None) => lines.extend(summary(config, notices)),
+        (config, status) => {
+            let status = config.as_ref().and(status).unwrap_or(BAD_CONFIG);
+            lines.push(format!("would not start: exit status {status}"));
+        }
     }
     lines
 }
 
-fn summary(config: &ServerConfig) -> Vec<String> {
+fn summary(config: &ServerConfig, notices: &Notices) -> Vec<String> {
     let purge = match config.storage.purge_interval {
         PurgeInterval::Unset => "daily in a directory that Zebu created, never in one taken over".to_owned(),
         PurgeInterval::Off => "off".to_owned(),
@@ -87,7 +97,8 @@ fn summary(config: &ServerConfig) -> Vec<String> {
             format!("every {} s, keeping {} snapshots", interval.as_secs(), config.storage.snap_retain_count)
         }
     };
-    let mut lines = vec![what(config)];
+    let when = if notices.has_busy() { ", once what is busy is free" } else { "" };
+    let mut lines = vec![format!("{}{when}", what(config))];
     if config.membership.is_ensemble() {
         lines.push(format!("  members:   {}", members(config)));
     }
@@ -137,7 +148,7 @@ fn words(whitelist: &WordWhitelist) -> Vec<&str> {
     }
 }
 
-fn as_json(loaded: &Loaded, notices: &[Notice]) -> Value {
+fn as_json(loaded: &Loaded, notices: &Notices) -> Value {
     let list = |findings: &[Finding]| -> Vec<Value> {
         findings
             .iter()
@@ -157,16 +168,15 @@ fn as_json(loaded: &Loaded, notices: &[Notice]) -> Value {
             "four_letter_words": words(&config.four_letter_words),
         })
     });
-    let texts = |wanted: fn(&Notice) -> bool| -> Vec<&str> {
-        notices.iter().filter(|notice| wanted(notice)).map(Notice::text).collect()
-    };
-    json!({
-        "starts": loaded.config.is_some(),
-        "obstacles": texts(|notice| matches!(notice, Notice::Obstacle(_))),
-        "remarks": texts(|notice| matches!(notice, Notice::Remark(_))),
+    let starts = loaded.config.is_some() && notices.fatal_status().is_none();
+    let mut object = json!({
+        "starts": starts,
+        "starts_now": starts && !notices.has_busy(),
         "errors": list(&loaded.findings.errors),
         "warnings": list(&loaded.findings.warnings),
         "notes": list(&loaded.findings.notes),
         "server": server,
-    })
+    });
+    notices.put_into(&mut object);
+    object
 }

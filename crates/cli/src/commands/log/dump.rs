@@ -11,8 +11,8 @@ use zebu_storage::format::log::payload_zxid;
 use zebu_storage::format::scan::{LogHeader, RawEntry};
 
 use super::entry::{self, Data};
-use super::unreadable;
 use super::walk::{Broken, End, Found, Walk};
+use super::{refuse_snapshot, unreadable};
 use crate::offline::{Failure, Format, Output, Screen, Verdict, progress_bar};
 
 /// Show the entries of a log
@@ -66,6 +66,7 @@ struct Listing<'d> {
 
 impl Dump {
     pub(super) fn run(self) -> Result<Verdict, Failure> {
+        refuse_snapshot(&self.file, "dump")?;
         let mut listing = Listing {
             data: if self.verbose { Data::Whole } else { Data::Length },
             format: Format::of_switch(self.json),

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use zebu_proto::Zxid;
 
-use crate::offline::{Failure, exit};
+use crate::offline::{Failure, FileKind, exit, kind_of};
 
 /// Show, check and repair transaction logs, without a server
 #[derive(Debug, Args)]
@@ -43,6 +43,17 @@ impl Log {
             Tool::Verify(verify) => verify.run(),
             Tool::Recover(recover) => recover.run(),
         })
+    }
+}
+
+/// An error for a file that is a snapshot, with the command for it.
+fn refuse_snapshot(path: &Path, tool: &str) -> Result<(), Failure> {
+    match kind_of(path) {
+        Some(FileKind::Snapshot) => {
+            let path = path.display();
+            Err(Failure::Text(format!("{path} is a snapshot, not a log: zebu snapshot {tool} {path}")))
+        }
+        Some(FileKind::Log) | None => Ok(()),
     }
 }
 

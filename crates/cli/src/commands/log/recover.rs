@@ -13,7 +13,7 @@ use zebu_storage::format::scan::LogHeader;
 
 use super::entry::{self, Data};
 use super::walk::{Broken, Found, Walk};
-use super::{follows, unreadable};
+use super::{follows, refuse_snapshot, unreadable};
 use crate::console::{begin, complain, say};
 use crate::offline::{Failure, Format, Screen, Verdict, count, progress_bar};
 
@@ -78,6 +78,7 @@ struct Copy {
 
 impl Recover {
     pub(super) fn run(self) -> Result<Verdict, Failure> {
+        refuse_snapshot(&self.file, "verify")?;
         let (walk, header) = Walk::open(&self.file).map_err(unreadable(&self.file))?;
         if matches!(header, LogHeader::Unfinished | LogHeader::Zero) {
             let file = self.file.display();

@@ -1,6 +1,7 @@
-//! `zebu log verify`: is a log sound, and if not, where is the first flaw and what does it mean. It knows
+//! `zebu log verify`: is a log sound, and if not, where is the worst flaw and what does it mean. It knows
 //! one file at a time; whether the files of a directory fit together is decided by recovery.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -12,7 +13,7 @@ use zebu_storage::format::names::parse_log;
 use zebu_storage::format::scan::{Flaw, LogHeader, RawEntry};
 
 use super::walk::{Broken, End, Found, Walk};
-use super::{follows, unreadable};
+use super::{follows, refuse_snapshot, unreadable};
 use crate::offline::{Failure, Finding, Format, Output, Screen, Verdict, count, progress_bar};
 
 /// Check logs: checksums, end marks, contents, gaps between zxids
@@ -22,7 +23,7 @@ Examples:
   zebu log verify data/version-2/log.1
   zebu log verify --json data/version-2/log.*
 
-The first flaw of each file is explained. Also a torn tail counts as a flaw: an interrupted write, which a \
+The worst flaw of each file is explained, the others are counted. Also a torn tail counts as a flaw: an interrupted write, which a \
 server drops by itself when it starts. A log that a server is writing to may seem torn.
 Exit status: 0 all are sound, 1 a flaw was found, 2 a file cannot be read.")]
 pub(super) struct Verify {
@@ -35,6 +36,33 @@ pub(super) struct Verify {
     json: bool,
 }
 
+/// ZooKeeper reads no longer entry unless it is told otherwise: `jute.maxbuffer` and an extra size of the same number.
+const ZOOKEEPER_ENTRY_MAX: usize = 2 * 0xf_ffff;
+
+/// Kinds of flaws, the worst last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Name,
+    TornTail,
+    Order,
+    Content,
+    Header,
+    Damage,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Name => "wrong name of the file",
+            Kind::TornTail => "torn tail",
+            Kind::Order => "gap or wrong order of zxids",
+            Kind::Content => "unknown content",
+            Kind::Header => "unusable header",
+            Kind::Damage => "damaged entry",
+        }
+    }
+}
+
 /// What was found in one log.
 #[derive(Default)]
 struct Report {
@@ -44,8 +72,14 @@ struct Report {
     last: Option<Zxid>,
     /// What the next entry must follow; nothing behind bytes that do not say what they were.
     previous: Option<Zxid>,
-    flaws: u64,
-    finding: Option<Finding>,
+    flaws: BTreeMap<Kind, u64>,
+    /// The first flaw of the worst kind.
+    worst: Option<(Kind, Finding)>,
+    /// The flaw nearest to the front.
+    first_flaw: Option<Finding>,
+    /// Entries that ZooKeeper does not read by default, and the length of the longest.
+    long: u64,
+    longest: usize,
 }
 
 impl Verify {
@@ -61,12 +95,13 @@ impl Verify {
 }
 
 fn verify(path: &Path, format: Format, output: &mut Output) -> Result<Verdict, Failure> {
+    refuse_snapshot(path, "verify")?;
     let (mut walk, header) = Walk::open(path).map_err(unreadable(path))?;
     let length = walk.length();
     let mut report = Report::default();
     let end = match header_finding(header) {
         Some(finding) => {
-            report.flaw(finding);
+            report.flaw(Kind::Header, finding);
             End { at: 0, padding: 0 }
         }
         None => {
@@ -89,7 +124,7 @@ fn verify(path: &Path, format: Format, output: &mut Output) -> Result<Verdict, F
         Format::Text => report.lines(path, length, end).iter().try_for_each(|line| output.line(line))?,
         Format::Json => output.json(&json!({
             "file": path,
-            "sound": report.finding.is_none(),
+            "sound": report.worst.is_none(),
             "length": length,
             "entries": report.entries,
             "repeated": report.repeated,
@@ -97,11 +132,13 @@ fn verify(path: &Path, format: Format, output: &mut Output) -> Result<Verdict, F
             "last_zxid": report.last.map(|zxid| zxid.to_string()),
             "data_end": end.at,
             "padding": end.padding,
-            "flaws": report.flaws,
-            "first_flaw": report.finding.as_ref().map(Finding::json),
+            "flaws": report.count(),
+            "first_flaw": report.first_flaw.as_ref().map(Finding::json),
+            "worst_flaw": report.worst.as_ref().map(|(_, finding)| finding.json()),
+            "longest_entry": report.longest,
         }))?,
     }
-    Ok(if report.finding.is_none() { Verdict::Good } else { Verdict::Bad })
+    Ok(if report.worst.is_none() { Verdict::Good } else { Verdict::Bad })
 }
 
 fn header_finding(header: LogHeader) -> Option<Finding> {
@@ -136,28 +173,38 @@ fn finding(
 }
 
 impl Report {
-    fn flaw(&mut self, finding: Finding) {
-        self.flaws += 1;
-        self.finding.get_or_insert(finding);
+    fn flaw(&mut self, kind: Kind, finding: Finding) {
+        *self.flaws.entry(kind).or_default() += 1;
+        self.first_flaw.get_or_insert_with(|| finding.clone());
+        if self.worst.as_ref().is_none_or(|(worst, _)| kind > *worst) {
+            self.worst = Some((kind, finding));
+        }
+    }
+
+    fn count(&self) -> u64 {
+        self.flaws.values().sum()
     }
 
     fn entry(&mut self, path: &Path, raw: &RawEntry<'_>) {
         self.entries += 1;
+        self.longest = self.longest.max(raw.payload.len());
+        self.long += u64::from(raw.payload.len() > ZOOKEEPER_ENTRY_MAX);
         if let Err(error) = TxnEntry::decode(raw.payload) {
-            self.flaw(finding(
+            let content = finding(
                 raw.at,
                 format!("the checksum is right, but the content is not known: {error}"),
                 "a release that Zebu does not know wrote the entry, or a faulty one; no server starts with \
                  it",
                 "take the log from another member or a backup, or start the release that wrote it",
-            ));
+            );
+            self.flaw(Kind::Content, content);
         }
         let Some(zxid) = payload_zxid(raw.payload) else { return };
         match self.previous {
             None => self.check_name(path, raw.at, zxid),
             Some(last) if zxid == last => self.repeated += 1,
             Some(last) if follows(last, zxid) => {}
-            Some(last) => self.flaw(out_of_order(raw.at, last, zxid)),
+            Some(last) => self.flaw(Kind::Order, out_of_order(raw.at, last, zxid)),
         }
         self.first = self.first.or(Some(zxid));
         self.last = self.last.max(Some(zxid));
@@ -168,13 +215,14 @@ impl Report {
         let name = path.file_name().and_then(|name| name.to_str()).and_then(parse_log);
         let Some(named) = name.map(|name| name.zxid).filter(|&named| named != zxid) else { return };
         // The first entry may be a broken one.
-        if self.finding.is_none() {
-            self.flaw(finding(
+        if self.worst.is_none() {
+            let name = finding(
                 at,
                 format!("the first entry has zxid {zxid}, the name of the file says {named}"),
                 "servers choose logs by their names; entries of this one may be left out or replayed twice",
                 format!("if the file was renamed, give it its name log.{:x} back", zxid.0),
-            ));
+            );
+            self.flaw(Kind::Name, name);
         }
     }
 
@@ -182,6 +230,7 @@ impl Report {
         let claim = broken.legible.as_ref().map(|legible| legible.entry.header.zxid);
         let claim = claim.map_or(String::new(), |zxid| format!(" (the entry says it is {zxid})"));
         let what = format!("{}{claim}", broken.flaw);
+        let kind = if broken.behind.is_some() { Kind::Damage } else { Kind::TornTail };
         let finding = match broken.behind {
             None => finding(
                 broken.at,
@@ -199,13 +248,13 @@ impl Report {
                  there is neither, `zebu log recover` saves what is intact",
             ),
         };
-        self.flaw(finding);
+        self.flaw(kind, finding);
         self.previous = broken.legible.as_ref().map(|legible| legible.entry.header.zxid);
     }
 
     fn lines(&self, path: &Path, length: u64, end: End) -> Vec<String> {
         let file = path.display();
-        let verdict = if self.finding.is_none() { "sound" } else { "NOT SOUND" };
+        let verdict = if self.worst.is_none() { "sound" } else { "NOT SOUND" };
         let range = match (self.first, self.last) {
             (Some(first), Some(last)) => format!(", zxid {first} to {last}"),
             _ => String::new(),
@@ -222,12 +271,32 @@ impl Report {
             "{file}: {verdict}: {}{range}{repeated}; {length} bytes{rest}",
             count(self.entries, "entry", "entries")
         )];
-        if let Some(finding) = &self.finding {
+        if let Some((worst, finding)) = &self.worst {
             lines.extend(finding.lines());
-            if self.flaws > 1 {
-                let more = count(self.flaws - 1, "more flaw", "more flaws");
-                lines.push(format!("  {more}; `zebu log dump` marks broken entries"));
+            let others = self.count() - 1;
+            if others > 0 {
+                let kinds = self.flaws.iter().rev().map(|(kind, number)| {
+                    let number = if kind == worst { number - 1 } else { *number };
+                    (kind.name(), number)
+                });
+                let kinds: Vec<String> = kinds
+                    .filter(|(_, number)| *number > 0)
+                    .map(|(name, number)| format!("{name}: {number}"))
+                    .collect();
+                lines.push(format!(
+                    "  {} ({}); `zebu log dump` marks broken entries",
+                    count(others, "more flaw", "more flaws"),
+                    kinds.join(", ")
+                ));
             }
+        }
+        if self.long > 0 {
+            let entries = count(self.long, "entry is", "entries are");
+            lines.push(format!(
+                "  note: {entries} longer than ZooKeeper reads by default, up to {0} bytes; it needs -Djute.maxbuffer={0}, \
+                 Zebu reads any length",
+                self.longest
+            ));
         }
         lines
     }

@@ -10,7 +10,7 @@ use zebu_storage::format::names::compression_of;
 use zebu_storage::format::snapshot::{SnapshotFlaw, SnapshotVisitor};
 use zebu_storage::snapshot_file::decode;
 
-use crate::offline::{Failure, Screen, progress_bar};
+use crate::offline::{Failure, FileKind, Screen, kind_of, progress_bar};
 
 /// Moves the bar as the file is read. Packed bytes count: nobody knows how many there are unpacked.
 struct Watched<'b> {
@@ -39,6 +39,12 @@ pub(super) fn read(
     visitor: &mut (impl SnapshotVisitor + ?Sized),
 ) -> Result<Result<SnapshotSummary, SnapshotFlaw>, Failure> {
     let file = File::open(path).map_err(|error| Failure::of_file("open", path, &error))?;
+    if kind_of(path) == Some(FileKind::Log) {
+        let path = path.display();
+        return Err(Failure::Text(format!(
+            "{path} is a transaction log, not a snapshot: zebu log dump {path}"
+        )));
+    }
     let metadata = file.metadata().map_err(|error| Failure::of_file("read", path, &error))?;
     if metadata.is_dir() {
         return Err(Failure::of_file("read", path, &io::ErrorKind::IsADirectory.into()));

@@ -47,7 +47,7 @@ impl Command for AddWatch {
                 WatchMode::Tree => WatchKind::Tree,
             };
             session.watches.keep_stream(kind, &self.path, stream);
-            Ok(Reply::Nothing)
+            Ok(Reply::Done)
         })
     }
 }

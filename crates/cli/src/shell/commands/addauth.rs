@@ -33,7 +33,7 @@ impl Command for AddAuth {
         Box::pin(async move {
             let added = session.client()?.add_auth(&self.scheme, self.secret.clone()).await;
             added.map_err(|error| Failure::text(error_text(&error, None)))?;
-            Ok(Reply::Nothing)
+            Ok(Reply::Done)
         })
     }
 }

@@ -26,7 +26,7 @@ impl Command for Close {
     fn run<'a>(&'a self, session: &'a mut Session) -> Running<'a> {
         Box::pin(async move {
             session.disconnect().await;
-            Ok(Reply::Nothing)
+            Ok(Reply::Done)
         })
     }
 }

@@ -31,7 +31,7 @@ impl Command for Connect {
             let same = session.servers().to_owned();
             let servers = self.servers.as_deref().unwrap_or(&same);
             session.connect(servers).await.map_err(|error| Failure::text(error.to_string()))?;
-            Ok(Reply::Nothing)
+            Ok(Reply::Done)
         })
     }
 }

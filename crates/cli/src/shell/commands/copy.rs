@@ -6,7 +6,8 @@ use crate::shell::flags::{Given, switch};
 use crate::shell::paths;
 use crate::shell::reply::{Reply, Tally};
 use crate::shell::session::Session;
-use crate::shell::subtree::{self, Existing, Reach, Writing};
+use crate::shell::subtree::{self, Reach, ZooKeeperNode};
+use crate::shell::subtree_writer::{Existing, Warnings, Writing, write};
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "cp",
@@ -43,8 +44,11 @@ impl Command for Copy {
             paths::check(&self.target)?;
             let client = session.client()?;
             // It is read as a whole first: a copy below itself does not meet what it has just made.
-            let (tree, skipped_ephemerals) = subtree::read(&client, &self.source, self.reach).await?;
-            let tally = subtree::write(&client, &tree, &self.target, self.existing, Writing::Really).await?;
+            let own = ZooKeeperNode::below(&session.connection()?.chroot);
+            let (tree, skipped_ephemerals) = subtree::read(&client, &self.source, self.reach, own).await?;
+            let written = write(&client, &tree, &self.target, self.existing, Writing::Really).await?;
+            let (tally, Warnings(warnings)) = written;
+            warnings.iter().for_each(|warning| session.note(format!("warning: {warning}")));
             Ok(Reply::Tally(Tally { verb: "copied", skipped_ephemerals, ..tally }))
         })
     }

@@ -6,7 +6,7 @@ use zebu_client::{CreateMode, ErrorCode};
 
 use crate::shell::access;
 use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
-use crate::shell::failure::{Failure, Stream, code_text, error_text, java_message};
+use crate::shell::failure::{Failure, Stream, code_text, java_message};
 use crate::shell::flags::{Given, switch, value};
 use crate::shell::paths::{self, Naming};
 use crate::shell::reply::Reply;
@@ -90,6 +90,9 @@ impl Command for Create {
         Box::pin(async move {
             let naming = if self.mode.is_sequential() { Naming::Sequential } else { Naming::Exact };
             let acl = self.acl.as_deref().map(access::read);
+            if let Some(acl) = acl.as_ref().filter(|acl| acl.entries.is_empty()) {
+                return Err(acl.refusal());
+            }
             if let Some(acl) = &acl {
                 acl.complaints.iter().for_each(|line| session.note(line));
             }
@@ -100,24 +103,21 @@ impl Command for Create {
                 None => create.null_data(),
             };
             if let Some(acl) = acl {
-                if acl.entries.is_empty() {
-                    return Err(invalid_acl(None));
-                }
                 create = create.acl(acl.entries);
             }
             match create.await {
-                Ok(created) => Ok(Reply::Created(created.path)),
-                Err(error) if error.code() == Some(ErrorCode::InvalidAcl) => {
-                    Err(invalid_acl(Some(&self.path)))
-                }
-                Err(error) => Err(Failure::text(error_text(&error, Some(&self.path)))),
+                Ok(created) => Ok(Reply::Created { path: created.path, stat: created.stat }),
+                Err(error) if error.code() == Some(ErrorCode::InvalidAcl) => Err(invalid_acl(&self.path)),
+                Err(error) => Err(Failure::of(&error, Some(&self.path))),
             }
         })
     }
 }
 
 /// zkCli says it twice.
-fn invalid_acl(path: Option<&str>) -> Failure {
-    let general = (Stream::Error, java_message(ErrorCode::InvalidAcl, path));
-    Failure::Said(vec![general, (Stream::Error, code_text(ErrorCode::InvalidAcl, path))])
+fn invalid_acl(path: &str) -> Failure {
+    let code = ErrorCode::InvalidAcl;
+    let general = (Stream::Error, java_message(code, Some(path)));
+    let lines = vec![general, (Stream::Error, code_text(code, Some(path)))];
+    Failure::Refused { code: code.name(), path: Some(path.to_owned()), lines }
 }

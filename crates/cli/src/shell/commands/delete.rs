@@ -44,7 +44,7 @@ impl Command for Delete {
             }
             paths::check(&self.path)?;
             session.client()?.delete(&self.path).version(self.version).await?;
-            Ok(Reply::Nothing)
+            Ok(Reply::Deleted(self.path.clone()))
         })
     }
 }

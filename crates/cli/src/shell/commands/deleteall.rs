@@ -82,7 +82,7 @@ impl Command for DeleteAll {
                 size => in_batches(&client, &nodes, size).await,
             };
             match deleted {
-                Ok(()) => Ok(Reply::Nothing),
+                Ok(()) => Ok(Reply::Deleted(self.path.clone())),
                 Err(error) if self.batch == 0 => Err(error.into()),
                 Err(_) => Err(Failure::text("Failed to delete some node(s) in the subtree!")),
             }

@@ -58,7 +58,7 @@ impl Command for DelQuota {
                 }
                 None => remove(&outside, &home).await?,
             }
-            Ok(Reply::Nothing)
+            Ok(Reply::Done)
         })
     }
 }

@@ -40,16 +40,16 @@ impl Command for Edit {
             let node = client.get(&self.path).await?;
             let draft = Draft::new(&node.data)?;
             draft.edit()?;
-            let edited = draft.read()?;
+            let edited = without_added_line_end(&node.data, draft.read()?);
             if edited == node.data {
                 session.note("unchanged");
-                return Ok(Reply::Nothing);
+                return Ok(Reply::Done);
             }
             let version = node.stat.version;
             match client.set(&self.path, edited).version(Version::Exactly(version)).await {
                 Ok(stat) => {
                     session.note(format!("written, now version {}", stat.version));
-                    Ok(Reply::Nothing)
+                    Ok(Reply::Done)
                 }
                 Err(error) => {
                     let kept = draft.keep();
@@ -64,6 +64,17 @@ impl Command for Edit {
             }
         })
     }
+}
+
+/// Removes the line end that editors put behind the last line of a file, unless the data ended with one before.
+fn without_added_line_end(before: &[u8], mut edited: Vec<u8>) -> Vec<u8> {
+    if !before.ends_with(b"\n") && edited.ends_with(b"\n") {
+        edited.pop();
+        if edited.ends_with(b"\r") && before.contains(&b'\r') {
+            edited.pop();
+        }
+    }
+    edited
 }
 
 /// A file that only this user can read, removed unless it is kept.
@@ -89,8 +100,8 @@ impl Draft {
 
     /// Blocks until the editor ends; the session is kept alive on another thread.
     fn edit(&self) -> Result<(), Failure> {
-        let editor = ["VISUAL", "EDITOR"].iter().find_map(|name| std::env::var(name).ok());
-        let editor = editor.filter(|editor| !editor.trim().is_empty()).unwrap_or_else(|| "vi".to_owned());
+        let named = |name: &&str| std::env::var(name).ok().filter(|editor| !editor.trim().is_empty());
+        let editor = ["VISUAL", "EDITOR"].iter().find_map(named).unwrap_or_else(|| "vi".to_owned());
         // It may have arguments of its own, as in "code --wait".
         let script = format!("{editor} \"$1\"");
         let status = Process::new("sh").args(["-c", &script, "sh"]).arg(self.path()).status();
@@ -116,5 +127,23 @@ impl Drop for Draft {
         if let Some(path) = &self.path {
             let _ = std::fs::remove_file(path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_line_end_of_the_editor_goes() {
+        let kept = |before: &str, edited: &str| {
+            String::from_utf8(without_added_line_end(before.as_bytes(), edited.as_bytes().to_vec())).unwrap()
+        };
+        assert_eq!(kept("5", "5\n"), "5");
+        assert_eq!(kept("5", "6\n\n"), "6\n");
+        assert_eq!(kept("5\n", "6\n"), "6\n");
+        assert_eq!(kept("", "text\n"), "text");
+        assert_eq!(kept("a\r\nb", "a\r\nb\r\n"), "a\r\nb");
+        assert_eq!(kept("5", "6"), "6");
     }
 }

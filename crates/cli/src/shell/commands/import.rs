@@ -6,14 +6,19 @@ use crate::shell::flags::{Given, switch};
 use crate::shell::paths;
 use crate::shell::reply::{Reply, Tally};
 use crate::shell::session::Session;
-use crate::shell::subtree::{self, Existing, Writing};
 use crate::shell::subtree_file;
+use crate::shell::subtree_writer::{Existing, Warnings, Writing, write};
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "import",
     syntax: "[--overwrite] [--dry-run] file [path]",
-    about: "Writes an exported subtree to a server, at its old place or at another path",
-    examples: &["import apps.json", "import apps.json /copy", "import --dry-run --overwrite apps.json"],
+    about: "Writes an exported subtree to a server, at its old place or at another path; - is standard input",
+    examples: &[
+        "import apps.json",
+        "import -",
+        "import apps.json /copy",
+        "import --dry-run --overwrite apps.json",
+    ],
     origin: Origin::Zebu,
     needs: Needs::Session,
     flags: &[
@@ -42,20 +47,37 @@ fn parse(given: &Given) -> Parsed {
 impl Command for Import {
     fn run<'a>(&'a self, session: &'a mut Session) -> Running<'a> {
         Box::pin(async move {
-            let text = std::fs::read_to_string(&self.file)
-                .map_err(|error| Failure::text(format!("cannot read {}: {error}", self.file)))?;
+            let text = self.read(session)?;
             let tree = subtree_file::read(&text)
                 .map_err(|error| Failure::text(format!("{}: {error}", self.file)))?;
             let target = self.target.as_ref().unwrap_or(&tree.root);
             paths::check(target)?;
-            let tally = subtree::write(&session.client()?, &tree, target, self.existing, self.writing).await;
-            let tally = tally.map_err(|failure| with_hint(failure, self.existing))?;
+            let written = write(&session.client()?, &tree, target, self.existing, self.writing).await;
+            let (tally, Warnings(warnings)) = written.map_err(|failure| with_hint(failure, self.existing))?;
+            warnings.iter().for_each(|warning| session.note(format!("warning: {warning}")));
             let verb = match self.writing {
                 Writing::Really => "imported",
                 Writing::DryRun => "would be imported",
             };
             Ok(Reply::Tally(Tally { verb, ..tally }))
         })
+    }
+}
+
+impl Import {
+    /// The text of the file; `-` is standard input, unless the commands come from there.
+    fn read(&self, session: &Session) -> Result<String, Failure> {
+        if self.file != "-" {
+            return std::fs::read_to_string(&self.file)
+                .map_err(|error| Failure::text(format!("cannot read {}: {error}", self.file)));
+        }
+        if session.invocation.command.is_empty() {
+            return Err(Failure::text(
+                "import - reads standard input, from where the commands come; name a file, or run zebu shell import -",
+            ));
+        }
+        std::io::read_to_string(std::io::stdin())
+            .map_err(|error| Failure::text(format!("cannot read standard input: {error}")))
     }
 }
 

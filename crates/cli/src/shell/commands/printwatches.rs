@@ -30,7 +30,7 @@ impl Command for PrintWatches {
         Box::pin(async move {
             if let Some(choice) = self.choice {
                 session.events = choice;
-                return Ok(Reply::Nothing);
+                return Ok(Reply::Done);
             }
             let word = if session.events == Events::Shown { "on" } else { "off" };
             Ok(Reply::Line(format!("printwatches is {word}")))

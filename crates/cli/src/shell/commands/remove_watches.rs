@@ -3,7 +3,7 @@
 use zebu_client::ErrorCode;
 
 use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
-use crate::shell::failure::{Failure, code_text};
+use crate::shell::failure::Failure;
 use crate::shell::flags::{Given, switch};
 use crate::shell::paths;
 use crate::shell::reply::Reply;
@@ -52,8 +52,8 @@ impl Command for RemoveWatches {
         Box::pin(async move {
             paths::check(&self.path)?;
             match session.watches.remove(&self.path, self.kinds) {
-                true => Ok(Reply::Nothing),
-                false => Err(Failure::text(code_text(ErrorCode::NoWatcher, Some(&self.path)))),
+                true => Ok(Reply::Done),
+                false => Err(Failure::refused(ErrorCode::NoWatcher, &self.path)),
             }
         })
     }

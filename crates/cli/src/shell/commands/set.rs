@@ -52,7 +52,7 @@ impl Command for Set {
             paths::check(&self.path)?;
             let client = session.client()?;
             let stat = client.set(&self.path, self.data.clone()).version(self.version).await?;
-            Ok(Reply::Written { path: self.path.clone(), stat: self.with_stat.then_some(stat) })
+            Ok(Reply::Written { path: self.path.clone(), stat, with_stat: self.with_stat })
         })
     }
 }

@@ -1,10 +1,10 @@
 //! `setAcl`: changes who may do what with a node, or with all nodes of a subtree.
 
-use zebu_client::{ErrorCode, Version};
+use zebu_client::Version;
 
 use crate::shell::access;
 use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
-use crate::shell::failure::{Failure, Stream, code_text, error_text, java_message};
+use crate::shell::failure::{Failure, Stream, error_text, java_message};
 use crate::shell::flags::{Given, switch, value};
 use crate::shell::paths;
 use crate::shell::reply::Reply;
@@ -54,15 +54,15 @@ impl Command for SetAcl {
     fn run<'a>(&'a self, session: &'a mut Session) -> Running<'a> {
         Box::pin(async move {
             let acl = access::read(&self.acl);
+            if acl.entries.is_empty() {
+                return Err(acl.refusal());
+            }
             acl.complaints.iter().for_each(|line| session.note(line));
             paths::check(&self.path)?;
-            if acl.entries.is_empty() {
-                return Err(Failure::text(code_text(ErrorCode::InvalidAcl, None)));
-            }
             let client = session.client()?;
             if !self.recursive {
                 let stat = client.set_acl(&self.path, acl.entries).version(self.version).await?;
-                return Ok(Reply::Written { path: self.path.clone(), stat: self.with_stat.then_some(stat) });
+                return Ok(Reply::Written { path: self.path.clone(), stat, with_stat: self.with_stat });
             }
             let nodes = walk::list(&client, &self.path, Depth::All).await?.children_then_descent();
             let mut failed = Vec::new();
@@ -73,7 +73,7 @@ impl Command for SetAcl {
                     failed.push((Stream::Out, text));
                 }
             }
-            if failed.is_empty() { Ok(Reply::Nothing) } else { Err(Failure::Said(failed)) }
+            if failed.is_empty() { Ok(Reply::Done) } else { Err(Failure::Said(failed)) }
         })
     }
 }

@@ -72,7 +72,7 @@ impl Command for SetQuota {
             forbid_others(&outside, &full, &connection.chroot).await?;
             let usage = self.write(&outside, &full).await?;
             usage.iter().for_each(|line| session.screen.line(Stream::Out, line));
-            Ok(Reply::Nothing)
+            Ok(Reply::Done)
         })
     }
 }

@@ -3,7 +3,7 @@
 use zebu_client::ErrorCode;
 
 use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
-use crate::shell::failure::{Failure, code_text};
+use crate::shell::failure::Failure;
 use crate::shell::flags::{Given, switch};
 use crate::shell::paths;
 use crate::shell::reply::Reply;
@@ -49,7 +49,7 @@ impl Command for Stat {
             } else {
                 client.exists(&self.path).await?
             };
-            let missing = || Failure::text(code_text(ErrorCode::NoNode, Some(&self.path)));
+            let missing = || Failure::refused(ErrorCode::NoNode, &self.path);
             Ok(Reply::Stat { path: self.path.clone(), stat: stat.ok_or_else(missing)? })
         })
     }

@@ -280,3 +280,36 @@ fn what_must_be_the_same_on_all_members_is_a_note() {
                 extendedTypesEnabled, localSessionsEnabled";
     assert!(texts(&member.load().findings.notes).iter().any(|line| line == note));
 }
+
+#[test]
+fn what_follows_from_a_wrong_line_is_not_told() {
+    let lines = "initLimit=10\nsyncLimit=5\nserver.1=zk1.example:x:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888\n";
+    let case = with_base(lines).other_file("/data/myid", "1");
+    let loaded = case.load();
+    assert_eq!(loaded.findings.warnings, []);
+    let errors = texts(&loaded.findings.errors);
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].starts_with("zoo.cfg:6: server.1 = \"zk1.example:x:3888\" is not valid"), "{errors:?}");
+}
+
+#[test]
+fn lines_that_contradict_each_other() {
+    let limits = "initLimit=10\nsyncLimit=5\n";
+    let twice = format!("{limits}server.1=a:1:2\nserver.01=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n");
+    with_base(&twice)
+        .other_file("/data/myid", "1")
+        .warnings(&["zoo.cfg:6: server.1 is the same server as server.01; one of the two lines is lost"]);
+    let one_place = format!("{limits}server.1=a:1:2\nserver.2=a:1:2\nserver.3=a:1:2\n");
+    with_base(&one_place).other_file("/data/myid", "1").warnings(&[
+        "zoo.cfg:7: server.1 and server.2 both listen on a:1; only one of them can",
+        "zoo.cfg:8: server.2 and server.3 both listen on a:1; only one of them can",
+    ]);
+}
+
+#[test]
+fn the_number_that_stands_for_no_number() {
+    let lines = "initLimit=10\nsyncLimit=5\nserver.-1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n";
+    with_base(lines).other_file("/data/myid", "-1").errors(&[
+        "/data/myid: serverid -1 stands for a missing file in ZooKeeper, which does not start with it; use 1 to 255",
+    ]);
+}

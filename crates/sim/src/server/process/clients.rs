@@ -6,7 +6,8 @@ use zebu_proto::frame::{Framed, LENGTH_SIZE, peek};
 use zebu_proto::{Id, Reader};
 use zebu_tree::Credentials;
 
-use super::{Death, Process};
+use super::{Death, Process, Service};
+use crate::check::client_connections::{Closing, RoleThen};
 use crate::core::Core;
 use crate::network::{ConnectionId, Message, Side};
 
@@ -26,6 +27,8 @@ pub(crate) struct ClientConnection {
     pub(crate) lane: LaneId,
     stage: Stage,
     input: Vec<u8>,
+    /// [`Process::roles`] when its connect request was read.
+    role: u64,
 }
 
 impl Process {
@@ -43,7 +46,8 @@ impl Process {
         }
         self.lanes.0.insert(lane, Lane::new(lane, credentials, now.wall_ms, now.monotonic_ms));
         let stage = Stage::First;
-        self.clients.insert(connection, ClientConnection { lane, stage, input: Vec::new() });
+        self.clients
+            .insert(connection, ClientConnection { lane, stage, input: Vec::new(), role: self.roles });
     }
 
     /// Bytes of a client.
@@ -92,6 +96,8 @@ impl Process {
         let lane_id = client.lane;
         let mut input = std::mem::take(&mut client.input);
         let mut stage = client.stage;
+        let roles = self.roles;
+        let mut role = client.role;
         let mut taken = 0;
         while let Framed::Complete { length } = peek(&input[taken..], FRAME_MAX) {
             let Some(lane) = self.lanes.0.get_mut(&lane_id) else { break };
@@ -102,6 +108,7 @@ impl Process {
             match stage {
                 Stage::First => {
                     stage = Stage::Connecting;
+                    role = roles;
                     lane.count_received();
                     match ConnectRequest::decode(&mut Reader::new(payload)) {
                         Ok(request) => {
@@ -125,6 +132,7 @@ impl Process {
         if let Some(client) = self.clients.get_mut(&connection) {
             client.input = input;
             client.stage = stage;
+            client.role = role;
         }
         taken > 0
     }
@@ -136,10 +144,26 @@ impl Process {
             let mut bytes = Vec::new();
             let _ = lane.take_outbox(&mut bytes);
             core.network.send(connection, Side::Listener, Message::Bytes(bytes), core.now, &mut core.queue);
+            if self.service == Service::Open && lane.phase == Phase::Serving {
+                core.judge.shown(self.server, self.replica.last_zxid().0);
+            }
         }
         let over = match lane.phase {
             Phase::Closed(reason) => {
                 core.tell(format_args!("s{} closes a client: {reason:?}", self.server));
+                let is_same = self.service == Service::Open
+                    && client.role == self.roles
+                    && !self.node.is_handing_over();
+                if let Some(host) = core.network.waiting_dialer(connection) {
+                    core.judge.client_closed(&Closing {
+                        server: self.server,
+                        client: host.0 - core.shape.servers(),
+                        reason,
+                        session: lane.session.map(|session| session.id),
+                        applied: self.replica.last_zxid().0,
+                        role: if is_same { RoleThen::Same } else { RoleThen::Ended },
+                    });
+                }
                 true
             }
             Phase::Draining => lane.is_drained(),

@@ -70,6 +70,7 @@ impl Process {
     fn write_batches(&mut self, first: Work, number: u64, core: &mut Core) -> Result<Busy, Death> {
         let mut next = Some(first);
         let (mut last, mut io, mut snapshot) = (Zxid::ZERO, None, false);
+        let mut written = 0;
         while let Some(work) = next {
             let batch = match work {
                 Work::Batch(batch) => batch,
@@ -84,7 +85,8 @@ impl Process {
             };
             last = batch.last;
             snapshot |= self.write_batch(&batch, core)?;
-            next = self.work.pop_front();
+            written += 1;
+            next = if written < self.sync_batches { self.work.pop_front() } else { None };
         }
         Ok(Busy::Syncing { number, last, io, snapshot })
     }

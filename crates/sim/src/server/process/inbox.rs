@@ -82,6 +82,7 @@ impl Process {
                 break;
             }
         }
+        self.show_memory(core);
         self.schedule_turn(core);
         self.begin_work(core)?;
         self.schedule_wake(core);

@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, VecDeque};
 use zebu_zab::Configuration;
 
 use super::Process;
+use crate::check::startable_configurations::check_written;
 use crate::core::Core;
 use crate::members::{CLIENT_PORTS, List};
 use crate::queue::{Event, MS};
@@ -95,6 +96,7 @@ impl Process {
 
     pub(super) fn remember(&mut self, configuration: Box<Configuration>, core: &mut Core) {
         core.tell(format_args!("s{} sees list {:#x}", self.server, configuration.version));
+        core.judge.note(check_written(self.server, &configuration));
         if let Some(list) = List::read(&configuration.to_string()) {
             core.judge.list_proposed(self.server, &list);
         }

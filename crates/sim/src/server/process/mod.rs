@@ -16,6 +16,7 @@ use zebu_proto::Zxid;
 use zebu_storage::{Directories, Epochs, Locks, LogWriter};
 use zebu_zab::LinkId;
 
+use crate::clock::Clocks;
 use crate::core::Core;
 use crate::members::CONFIG;
 use crate::network::ConnectionId;
@@ -27,7 +28,7 @@ pub(crate) use clients::ClientConnection;
 pub(crate) use disk_work::{Busy, Work};
 pub(crate) use inbox::Inbox;
 pub(crate) use membership::MembersEdge;
-pub(crate) use peers::PeerLink;
+pub(crate) use peers::{PeerLink, WINDOW};
 
 /// Why a process ends by itself.
 #[derive(Debug)]
@@ -76,9 +77,11 @@ pub(crate) struct Process {
     pub(crate) incarnation: u32,
     pub(crate) membership: Membership,
     pub(crate) service: Service,
+    /// How often its role has begun or ended.
+    pub(crate) roles: u64,
     /// When it leads, the epoch.
     pub(crate) leads: Option<u32>,
-    pub(crate) wall_offset_ms: i64,
+    pub(crate) clocks: Clocks,
     pub(crate) disk: MoodyDisk,
     pub(crate) directories: Directories,
     pub(crate) log: Option<LogWriter<MoodyDisk>>,
@@ -102,6 +105,8 @@ pub(crate) struct Process {
     pub(crate) wake_at: Option<Time>,
     /// Each sync takes so much longer.
     pub(crate) slow: Time,
+    /// So many batches share a sync at most.
+    pub(crate) sync_batches: usize,
     /// The state that was compared last.
     pub(crate) observed: Option<Zxid>,
     /// What changes with the members, if they may.
@@ -111,26 +116,9 @@ pub(crate) struct Process {
     pub(crate) _locks: Locks<zebu_storage::model::ModelLock>,
 }
 
-/// The wall clock at the start of every run.
-const WALL_START_MS: i64 = 1_790_000_000_000;
-
-/// The monotonic clock of a machine that runs for a while already.
-const MONOTONIC_START_MS: i64 = 100_000;
-
-/// What the clocks of a server show.
-pub(crate) fn moment(now: Time, wall_offset_ms: i64) -> Moment {
-    let ms = (now / MS) as i64;
-    Moment { monotonic_ms: MONOTONIC_START_MS + ms, wall_ms: WALL_START_MS + ms + wall_offset_ms }
-}
-
-/// When a monotonic clock shows this.
-fn time_of(monotonic_ms: i64) -> Time {
-    (monotonic_ms.saturating_sub(MONOTONIC_START_MS)).max(0) as Time * MS
-}
-
 impl Process {
     pub(crate) fn moment(&self, core: &Core) -> Moment {
-        moment(core.now, self.wall_offset_ms)
+        self.clocks.moment(core.now)
     }
 
     /// A deadline of the brain may have come.
@@ -185,7 +173,7 @@ impl Process {
             return;
         }
         // A deadline in the past would be tried again at once, for ever, if the brain did nothing about it.
-        let at = time_of(deadline).max(core.now + MS / 10);
+        let at = self.clocks.deadline(deadline).max(core.now + MS / 10);
         if self.wake_at.is_none_or(|earlier| at < earlier) {
             self.wake_at = Some(at);
             core.push(at, Event::ServerWake { server: self.server, incarnation: self.incarnation });

@@ -95,6 +95,7 @@ impl Process {
                 core.tell(format_args!("s{} stops serving", self.server));
                 // A snapshot that is being written goes on: what it holds is decided.
                 self.service = Service::Closed;
+                self.roles += 1;
                 self.leads = None;
                 core.judge.quiet.disturb_server(self.server, core.now);
             }
@@ -105,6 +106,7 @@ impl Process {
     fn serve(&mut self, serving: Serving, core: &mut Core) {
         core.tell(format_args!("s{} serves: {serving:?} at {}", self.server, self.replica.last_zxid()));
         self.service = Service::Open;
+        self.roles += 1;
         core.judge.quiet.disturb_server(self.server, core.now);
         if let Serving::Leading { epoch } = serving {
             self.leads = Some(epoch);

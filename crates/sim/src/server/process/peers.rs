@@ -10,6 +10,7 @@ use zebu_zab::{CloseReason, Entry, Event as PeerEvent, LinkId, LogRead, weight};
 
 use super::inbox::Urgent;
 use super::{Death, Process};
+use crate::check::learner_memory::{check_history, check_queue};
 use crate::core::Core;
 use crate::network::{ConnectionId, Host, Message, Port, Side};
 use crate::plan::When;
@@ -36,6 +37,9 @@ pub(crate) struct PeerLink {
 
 /// Bytes of a state that travel together.
 const STATE_PART: usize = 700;
+
+/// Bytes that may wait for a learner.
+pub(crate) const WINDOW: usize = 4000;
 
 /// Bytes of the log that are read at a time.
 const READ_BYTES: usize = 2000;
@@ -231,6 +235,21 @@ impl Process {
             self.peer_event(event);
         }
         any
+    }
+
+    /// How much is held for learners, and of a leader's transactions.
+    pub(super) fn show_memory(&self, core: &mut Core) {
+        let limit = core.shape.history_bytes;
+        let held = self.node.status().map_or(0, |status| status.history_bytes);
+        core.judge.note(check_history(self.server, held, limit));
+        for link in self.links.values() {
+            let packets = link.outgoing.iter().map(|waiting| match waiting {
+                Outgoing::Packet { bytes, .. } => bytes.len(),
+                // A real server encodes a state while it sends it.
+                Outgoing::State(_) | Outgoing::StateEnd(_) => 0,
+            });
+            core.judge.note(check_queue(self.server, packets.sum(), WINDOW));
+        }
     }
 
     /// Whether something waits for room on a connection.
