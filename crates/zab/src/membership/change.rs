@@ -139,14 +139,14 @@ impl Configuration {
 /// line that a start would refuse must not be committed.
 fn check_member(id: ServerId, member: &Member, addresses: Addresses) -> Result<(), ChangeError> {
     let bad = |why: &str| Err(ChangeError::BadArguments(format!("server.{}: {why}", id.0)));
-    if id == NO_ID {
-        return bad("-1 means that there is no id; use 1 to 255");
-    }
     if member.addresses.len() > 1 && addresses == Addresses::One {
         return bad("it has several addresses; set multiAddress.enabled=true on all servers to allow that");
     }
     if member.secure_client.is_some() && member.client.is_none() {
         return bad("its only client port is a TLS port, which this version cannot open");
+    }
+    if id == NO_ID {
+        return bad("-1 means that there is no id; use 1 to 255");
     }
     let clients = member.client.iter().chain(&member.secure_client);
     let hosts =
