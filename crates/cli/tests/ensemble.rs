@@ -108,6 +108,8 @@ fn a_wrong_digest_from_the_leader_is_counted() {
     ensemble.await_leader(3);
     let monitor = four_letter::ask(ensemble.clients[behind], "mntr", PATIENCE).unwrap();
     assert!(monitor.contains("zk_digest_mismatches_count\t1\n"), "{monitor}\n{}", ensemble.logs());
+    let log = fs::read_to_string(ensemble.home.path().join(format!("log{behind}"))).unwrap();
+    assert!(log.contains("the state differs from the leader's"), "{log}");
 }
 
 #[test]

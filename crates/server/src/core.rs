@@ -10,6 +10,7 @@ use zebu_storage::Directories;
 use crate::core_seat::{Next, Rounds};
 use crate::disk::{DiskFailure, DiskHandle};
 use crate::dynamic_config::FileWriter;
+use crate::findings::Findings;
 use crate::inbox::{Delivery, SessionsReport, Urgent};
 use crate::peers::Peers;
 use crate::post::Post;
@@ -63,6 +64,7 @@ pub(crate) struct Core {
     delivery: Delivery,
     said: Vec<zebu_zab::Event>,
     orders: Vec<Order>,
+    findings: Findings,
 }
 
 impl Rounds for Core {
@@ -105,6 +107,7 @@ impl Core {
             delivery: Delivery::default(),
             said: Vec::new(),
             orders: Vec::new(),
+            findings: Findings::default(),
         };
         core.carry_out();
         core
@@ -266,6 +269,7 @@ impl Core {
                     self.member_files.remember(configuration);
                 }
                 Some(Order::Locate { configuration }) => peers.propose(&configuration),
+                Some(Order::Report(finding)) => self.findings.report(&finding),
                 Some(Order::Activate { configuration }) => {
                     info!(version = format_args!("{:x}", configuration.version), "the members have changed");
                     peers.reconfigure(&configuration);

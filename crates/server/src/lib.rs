@@ -11,6 +11,7 @@ mod core_seat;
 mod disk;
 mod disk_backlog;
 mod dynamic_config;
+mod findings;
 pub mod four_letter;
 pub mod host_address;
 mod inbox;

@@ -15,6 +15,9 @@ const CURRENT_TEMPORARY: &str = "currentEpoch.tmp";
 const ACCEPTED: &str = "acceptedEpoch";
 const ACCEPTED_TEMPORARY: &str = "acceptedEpoch.tmp";
 
+/// Epochs have 31 bits on the wire, and this one has no next one: no leader can have asked for its promise.
+const EPOCH_MAX: i64 = i32::MAX as i64;
+
 /// Why the epochs cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum EpochError {
@@ -43,6 +46,19 @@ pub enum EpochError {
         .0.display()
     )]
     Lost(PathBuf),
+    /// No leader has ever proposed this epoch.
+    #[error(
+        "{}: epoch {epoch} is not below {EPOCH_MAX}, so no leader has ever proposed it: the file is wrong; restore it, \
+         or let the others bring this member up to date; if the files of all members are wrong, none can vote: restore \
+         those of a majority and remove zebu.untrusted beside them",
+        path.display()
+    )]
+    OutOfRange {
+        /// The file.
+        path: PathBuf,
+        /// What it says.
+        epoch: i64,
+    },
     /// An epoch is never lowered.
     #[error("{}: epoch {epoch} cannot be saved, it is not between {lowest} and the promised ones",
         path.display())]
@@ -101,6 +117,11 @@ impl Epochs {
         let epoch = last.0 >> 32;
         let found_current = read_number(disk, &directory.join(CURRENT))?;
         let found_accepted = read_number(disk, &directory.join(ACCEPTED))?;
+        for (found, name) in [(found_current, CURRENT), (found_accepted, ACCEPTED)] {
+            if let Some(epoch) = found.filter(|epoch| *epoch >= EPOCH_MAX) {
+                return Err(EpochError::OutOfRange { path: directory.join(name), epoch });
+            }
+        }
         match (found_current, found_accepted) {
             (None, Some(accepted)) if accepted != epoch => {
                 return Err(EpochError::Lost(directory.join(CURRENT)));
@@ -148,7 +169,8 @@ impl Epochs {
         for (found, name) in found.iter_mut().zip([CURRENT, ACCEPTED, CURRENT_TEMPORARY, ACCEPTED_TEMPORARY])
         {
             match read_number(disk, &directory.join(name)) {
-                Ok(number) => *found = number,
+                // A number that no leader has proposed was never promised.
+                Ok(number) => *found = number.filter(|epoch| *epoch < EPOCH_MAX),
                 Err(SmallFileError::NotANumber { .. }) => {}
                 Err(SmallFileError::Io(failure)) => return Err(failure),
             }
@@ -206,9 +228,10 @@ impl Epochs {
     }
 
     /// Saves that the whole history of an epoch was accepted and is durable. Durable when it returns. With
-    /// it the member is trusted again.
+    /// it the member is trusted again. Only a member that is not trusted may have less than it had.
     pub fn save_current<D: Disk>(&mut self, disk: &D, epoch: i64) -> Result<(), EpochError> {
-        if epoch < self.current || epoch > self.accepted {
+        let lowers = epoch < self.current && trust::read(disk, &self.directory)? == trust::Trust::Trusted;
+        if lowers || epoch > self.accepted {
             let (path, lowest) = (self.directory.join(CURRENT), self.current);
             return Err(EpochError::OutOfOrder { path, epoch, lowest });
         }

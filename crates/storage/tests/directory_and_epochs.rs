@@ -135,7 +135,7 @@ fn epochs_as_every_crash_leaves_them() {
         }
         assert_eq!(disk.list(Path::new("/v")).unwrap(), ["acceptedEpoch", "currentEpoch", "unrelated"]);
     }
-    let refused: [(Files, Zxid); 8] = [
+    let refused: [(Files, Zxid); 11] = [
         // A file is gone, and with it perhaps a promise.
         (&[("currentEpoch", "2")], at(2)),
         (&[("currentEpoch", "2")], at(1)),
@@ -145,6 +145,10 @@ fn epochs_as_every_crash_leaves_them() {
         (&[("currentEpoch", " 3"), ("acceptedEpoch", "3")], at(2)),
         (&[("currentEpoch", ""), ("acceptedEpoch", "3")], at(2)),
         (&[("currentEpoch", "3"), ("acceptedEpoch", "0x3")], at(2)),
+        // No leader has ever proposed these.
+        (&[("currentEpoch", "2"), ("acceptedEpoch", "2147483647")], at(2)),
+        (&[("currentEpoch", "2"), ("acceptedEpoch", "4294967296")], at(2)),
+        (&[("currentEpoch", "9223372036854775807"), ("acceptedEpoch", "9223372036854775807")], at(2)),
     ];
     for (files, last) in refused {
         let (loaded, disk) = epochs(files, last);
@@ -178,7 +182,7 @@ fn a_saved_epoch_survives_and_an_interrupted_one_is_old_or_new() {
 fn unreadable_epochs_are_salvaged_without_lowering_a_promise() {
     let at = |epoch| Zxid::new(epoch, 7);
     type Files = &'static [(&'static str, &'static str)];
-    let salvaged: [(Files, Zxid, (i64, i64)); 8] = [
+    let salvaged: [(Files, Zxid, (i64, i64)); 9] = [
         (&[("currentEpoch", ""), ("acceptedEpoch", "9")], at(2), (2, 9)),
         (&[("currentEpoch", "7"), ("acceptedEpoch", "x")], at(2), (7, 7)),
         (&[("currentEpoch", "7")], at(2), (7, 7)),
@@ -187,6 +191,7 @@ fn unreadable_epochs_are_salvaged_without_lowering_a_promise() {
         (&[("currentEpoch", "5"), ("acceptedEpoch", "4")], at(2), (5, 5)),
         (&[("currentEpoch", "1"), ("acceptedEpoch", "1")], at(2), (2, 2)),
         (&[("currentEpoch", ""), ("acceptedEpoch", "")], Zxid::ZERO, (0, 0)),
+        (&[("currentEpoch", "3"), ("acceptedEpoch", "2147483647")], at(2), (3, 3)),
     ];
     for (files, last, expected) in salvaged {
         for failing in 0..20 {
@@ -220,6 +225,20 @@ fn unreadable_epochs_are_salvaged_without_lowering_a_promise() {
             break;
         }
     }
+}
+
+/// What an untrusted member had accepted means nothing: it takes a whole state, perhaps of an earlier epoch. A trusted one
+/// never has less than it had.
+#[test]
+fn only_an_untrusted_member_lowers_its_epoch() {
+    let (refused, disk) = epochs(&[("currentEpoch", "50"), ("acceptedEpoch", "3")], Zxid::new(2, 7));
+    assert!(!refused.unwrap_err().is_io());
+    let mut epochs = Epochs::salvage(&disk, "/v", Zxid::new(2, 7)).unwrap();
+    assert_eq!((epochs.current(), epochs.accepted()), (50, 50));
+    epochs.save_current(&disk, 3).unwrap();
+    let mut epochs = Epochs::load(&disk.after(Crash::LoseAll), "/v", Zxid::new(2, 7)).unwrap();
+    assert_eq!((epochs.current(), epochs.accepted()), (3, 50));
+    assert!(epochs.save_current(&disk, 2).is_err());
 }
 
 #[test]

@@ -8,6 +8,7 @@ use zebu_proto::{ServerId, Zxid};
 
 use crate::entry::Entry;
 use crate::event::{IoId, LinkId};
+use crate::finding::Finding;
 use crate::membership::Configuration;
 
 /// What a member that takes part does.
@@ -90,6 +91,8 @@ pub enum Action {
         /// Why.
         reason: CloseReason,
     },
+    /// Tell the operator.
+    Report(Finding),
     /// Send the whole state, as it is now, behind the SNAP packet that was just sent.
     StreamSnapshot {
         /// On which connection.

@@ -18,6 +18,9 @@ use crate::role_end::{Pause, RoleEnd};
 use crate::settings::{PeerSettings, Recovered, Trust};
 use crate::status::Status;
 
+/// A long pause is so many times the wait between attempts to join a leader.
+const LONG_PAUSE_RETRIES: i64 = 8;
+
 /// A member of an ensemble.
 #[derive(Debug)]
 pub struct Peer {
@@ -202,6 +205,16 @@ impl Peer {
         }
     }
 
+    /// The state that this member started with is not the leader's. If it serves a leader who had his quorum without it,
+    /// it sets its data aside, and comes again for a whole state. Otherwise nothing is done: the leader's own state may
+    /// be the wrong one, and a quorum must not give up its data for it. Returns whether it does.
+    pub fn give_up_state(&mut self, now_ms: i64, out: &mut Vec<Action>) -> bool {
+        match &mut self.role {
+            Role::Learning(learner) => learner.give_up_state(&mut self.member, now_ms, out),
+            Role::Settling { .. } | Role::Looking | Role::Leading(_) | Role::Retired => false,
+        }
+    }
+
     /// Leads no longer: what is proposed is finished, then the others choose again. For a server that stops.
     /// A server that does not lead just ends its role.
     pub fn hand_over(&mut self, now_ms: i64, out: &mut Vec<Action>) {
@@ -322,13 +335,13 @@ impl Peer {
                 self.role = Role::Leading(Box::new(leader));
             }
             PeerState::Following => {
-                self.learn(decision.leader, Targets::leader(decision.leader), 0, now_ms, out);
+                self.learn(decision, Targets::leader(decision.leader), 0, now_ms, out);
             }
             PeerState::Observing => {
                 self.turn += 1;
                 let targets = Targets::of_observer(decision.leader, self.turn, &self.member);
                 let pause_ms = self.random_wait(self.member.settings.observing.reconnect_delay_ms);
-                self.learn(decision.leader, targets, pause_ms, now_ms, out);
+                self.learn(decision, targets, pause_ms, now_ms, out);
             }
             PeerState::Looking => {}
         }
@@ -337,7 +350,7 @@ impl Peer {
 
     fn learn(
         &mut self,
-        leader: ServerId,
+        decision: Decision,
         targets: Targets,
         pause_ms: i64,
         now_ms: i64,
@@ -345,7 +358,7 @@ impl Peer {
     ) {
         let link = next_link(&mut self.dialed);
         let start = Start { now_ms, pause_ms };
-        self.role = Role::Learning(Box::new(Learner::new(leader, targets, link, start, out)));
+        self.role = Role::Learning(Box::new(Learner::new(decision, targets, link, start, out)));
     }
 
     /// A wait below this, another one each time.
@@ -444,6 +457,10 @@ impl Peer {
             // The leader is there; the two did not get on.
             (Stopping::No, Pause::Retry) => {
                 Role::Settling { until_ms: now_ms + self.member.settings.retry_ms, lost: None }
+            }
+            (Stopping::No, Pause::Long) => {
+                let until_ms = now_ms + LONG_PAUSE_RETRIES * self.member.settings.retry_ms;
+                Role::Settling { until_ms, lost: None }
             }
         };
     }

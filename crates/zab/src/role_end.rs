@@ -9,6 +9,8 @@ pub(crate) enum Pause {
     None,
     /// The same would happen again: wait a little.
     Retry,
+    /// The same would happen again until an operator does something.
+    Long,
 }
 
 /// The end of a role.
@@ -25,6 +27,7 @@ impl RoleEnd {
     pub(crate) fn because(reason: CloseReason) -> RoleEnd {
         let pause = match reason {
             CloseReason::Silent | CloseReason::RoleEnded => Pause::None,
+            CloseReason::OldEpoch { .. } => Pause::Long,
             _ => Pause::Retry,
         };
         RoleEnd { reason, pause }

@@ -1,4 +1,4 @@
-//! What a member tells of itself, for reports. It holds no state of its own.
+//! What a member and its learners are doing, for reports. It holds no state of its own.
 
 use zebu_proto::quorum::PeerState;
 use zebu_proto::{ServerId, Zxid};

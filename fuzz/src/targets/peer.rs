@@ -162,6 +162,7 @@ impl Rig {
                 | Action::DiscardSnapshot { .. }
                 | Action::Serve(_)
                 | Action::StopServing
+                | Action::Report(_)
                 | Action::FromLearner { .. }
                 | Action::LearnerLost { .. }
                 | Action::FromLeader { .. } => {}

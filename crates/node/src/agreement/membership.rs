@@ -34,6 +34,10 @@ pub trait Membership: Debug + Send {
     fn ask_quorum(&mut self, now_ms: i64, out: &mut Vec<Action>) -> PingNumber;
     /// Whether a quorum has answered this ping, or a later one.
     fn has_answered(&self, ping: PingNumber) -> bool;
+    /// The state that the member started with is not the leader's. Returns whether it is given up.
+    fn give_up_state(&mut self, _: i64, _: &mut Vec<Action>) -> bool {
+        false
+    }
     /// Whether it looks for a leader, and has a state that could be shown meanwhile.
     fn is_cut_off(&self) -> bool {
         false
@@ -103,6 +107,10 @@ impl Membership for Peer {
 
     fn has_answered(&self, ping: PingNumber) -> bool {
         self.has_answered(ping)
+    }
+
+    fn give_up_state(&mut self, now_ms: i64, out: &mut Vec<Action>) -> bool {
+        self.give_up_state(now_ms, out)
     }
 
     fn is_cut_off(&self) -> bool {

@@ -1,10 +1,11 @@
 //! Committed transactions: applied in order, watchers told, the request answered, and the reads that
 //! waited for it run before the next one changes the tree again.
 
-use zebu_proto::txn::{DIGEST_VERSION, TxnEntry};
+use zebu_proto::txn::{DIGEST_VERSION, TxnDigest, TxnEntry};
 use zebu_tree::DigestMode;
+use zebu_zab::Finding;
 
-use super::{CommitError, Node, Role};
+use super::{CommitError, DigestVerdict, Node, Role};
 use crate::agreement::{Agreement, Decided, Origin, Proposal};
 use crate::clock::Moment;
 use crate::ensemble::Order;
@@ -85,7 +86,7 @@ impl Node {
         }
         let outcome = replica.apply(&proposal.entry, lanes);
         if let Agreement::Member(_) = self.desk.agreement {
-            self.compare_digest(&proposal.entry, replica);
+            self.compare_digest(&proposal.entry, replica, now);
         }
         match &mut self.role {
             Role::Deciding(decider) => {
@@ -100,15 +101,28 @@ impl Node {
         1
     }
 
-    /// Never a reason to stop: a difference is counted, and the operator decides.
-    fn compare_digest(&mut self, entry: &TxnEntry, replica: &Replica) {
+    /// Never a reason to stop: a difference is counted and told. Data that the member started with and that was never
+    /// the ensemble's is given up if that costs nothing.
+    fn compare_digest(&mut self, entry: &TxnEntry, replica: &Replica, now: Moment) {
         let tree = replica.tree();
-        if tree.options().digest == DigestMode::On
-            && let Some(digest) = entry.digest
-            && digest.version == DIGEST_VERSION
-            && digest.tree_digest != tree.digest()
-        {
-            self.desk.digest_mismatches += 1;
+        let comparable = |digest: &TxnDigest| digest.version == DIGEST_VERSION;
+        let Some(digest) = entry.digest.filter(comparable) else { return };
+        if tree.options().digest != DigestMode::On {
+            return;
         }
+        let (zxid, expected, found) = (entry.header.zxid, digest.tree_digest, tree.digest());
+        let finding = match self.desk.digests.compare(expected, found) {
+            DigestVerdict::Equal | DigestVerdict::StillDiffers => return,
+            DigestVerdict::EqualAgain { differed } => Finding::DigestsEqualAgain { zxid, differed },
+            DigestVerdict::Differs => Finding::DigestDiffers { zxid, expected, found },
+            DigestVerdict::Foreign { differed } => {
+                let Some(member) = self.desk.member() else { return };
+                if !member.peer.give_up_state(now.monotonic_ms, &mut member.wanted) {
+                    return;
+                }
+                Finding::StateGivenUp { zxid, differed }
+            }
+        };
+        self.order(Order::Report(finding));
     }
 }

@@ -5,6 +5,7 @@ use zebu_proto::{ErrorCode, Zxid};
 use zebu_tree::Credentials;
 use zebu_zab::PingNumber;
 
+use super::DigestCheck;
 use super::batch::BatchBuilder;
 use crate::agreement::{Agreement, Member, Origin};
 use crate::clock::Moment;
@@ -29,7 +30,7 @@ pub(crate) struct Desk {
     pub(crate) term: u64,
     /// Requests of clients that were answered or given up since somebody asked.
     pub(crate) answered: usize,
-    pub(crate) digest_mismatches: u64,
+    pub(crate) digests: DigestCheck,
     pub(crate) notices: Notices,
 }
 
@@ -47,7 +48,7 @@ impl Desk {
             nobody: Credentials::default(),
             term: 0,
             answered: 0,
-            digest_mismatches: 0,
+            digests: DigestCheck::new(),
             notices: Notices::default(),
             settings,
         }

@@ -7,6 +7,7 @@
 mod batch;
 mod commit;
 mod desk;
+mod digest_check;
 mod error;
 mod reply;
 mod role;
@@ -14,6 +15,7 @@ mod role;
 pub use batch::{AfterAppend, LogBatch};
 pub(crate) use batch::{BatchBuilder, Snapshots};
 pub(crate) use desk::Desk;
+pub(crate) use digest_check::{DigestCheck, DigestVerdict};
 pub use error::CommitError;
 pub(crate) use reply::{answer_sync, answer_write};
 pub(crate) use role::Role;
@@ -249,7 +251,7 @@ impl Node {
 
     /// Transactions of the ensemble whose digest was not that of the tree after they were applied.
     pub fn digest_mismatches(&self) -> u64 {
-        self.desk.digest_mismatches
+        self.desk.digests.mismatches()
     }
 
     /// What an operator should read about since the last call.

@@ -3,7 +3,7 @@
 
 use zebu_proto::quorum::{Notification, Packet};
 use zebu_proto::{ServerId, Zxid};
-use zebu_zab::{CloseReason, Configuration, Door, Entry, IoId, LinkId, LogPurpose, Serving};
+use zebu_zab::{CloseReason, Configuration, Door, Entry, Finding, IoId, LinkId, LogPurpose, Serving};
 
 use crate::core::LogBatch;
 
@@ -82,6 +82,8 @@ pub enum Order {
         /// Which.
         configuration: Box<Configuration>,
     },
+    /// Tell the operator.
+    Report(Finding),
     /// Clients may come.
     Serve(Serving),
     /// Clients may come that are content with reads.

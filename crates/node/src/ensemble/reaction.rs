@@ -49,6 +49,7 @@ impl Node {
                 self.forget_stream(link);
                 self.order(Order::Close { link, reason });
             }
+            Action::Report(finding) => self.order(Order::Report(finding)),
             Action::StreamSnapshot { link, zxid } => {
                 self.in_turn(Decided::StreamSnapshot { link, zxid }, replica, lanes, now);
             }
@@ -68,11 +69,13 @@ impl Node {
             }
             Action::InstallSnapshot { io, link, tail, zxid } => {
                 self.forget_decided(lanes);
+                self.desk.digests.state_received();
                 self.order_disk(DiskOrder::InstallSnapshot { io, link, tail, zxid });
             }
             Action::DiscardSnapshot { link } => self.order(Order::DiscardSnapshot { link }),
             Action::SetAside { io } => {
                 self.forget_decided(lanes);
+                self.desk.digests.state_received();
                 self.order_disk(DiskOrder::SetAside { io });
             }
             Action::MarkTrusted { io } => self.order_disk(DiskOrder::MarkTrusted { io }),

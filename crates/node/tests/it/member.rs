@@ -5,7 +5,7 @@ use zebu_proto::quorum::Packet;
 use zebu_proto::txn::{DIGEST_VERSION, Txn, TxnDigest};
 use zebu_proto::{ServerId, SessionId, Zxid};
 use zebu_tree::{Policy, Tree};
-use zebu_zab::{Action, CloseReason as LinkClose, Entry, IoId, Serving};
+use zebu_zab::{Action, CloseReason as LinkClose, Entry, Finding, IoId, Serving};
 
 use crate::client::{close_session, create, hello, set, sync};
 use crate::learner::{client, created, learner_and_client};
@@ -294,6 +294,28 @@ fn digests_that_differ_are_counted() {
         member.apply();
         assert_eq!(member.world.node.digest_mismatches(), mismatches);
     }
+}
+
+/// The first difference of a row is told, with both digests.
+#[test]
+fn a_digest_that_differs_is_told() {
+    let mut member = Member::learner();
+    let mut told = |tree_digest| {
+        let digest = Some(TxnDigest { version: DIGEST_VERSION, tree_digest });
+        let delivery = member.transaction_with(SESSION, 1, Txn::CreateSession { timeout_ms: 5000 }, digest);
+        member.want([delivery]);
+        member.apply();
+        let report = |order| match order {
+            Order::Report(finding) => Some(finding),
+            _ => None,
+        };
+        member.take_orders().into_iter().filter_map(report).collect::<Vec<_>>()
+    };
+    let found = 1_371_985_504;
+    assert_eq!(told(found), []);
+    assert_eq!(told(5), [Finding::DigestDiffers { zxid: zxid(2), expected: 5, found }]);
+    assert_eq!(told(6), []);
+    assert_eq!(told(found), [Finding::DigestsEqualAgain { zxid: zxid(4), differed: 2 }]);
 }
 
 /// An observer without a log goes back to its disk: what it has not applied yet comes again, and must not be applied to

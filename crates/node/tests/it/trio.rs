@@ -446,7 +446,7 @@ impl Trio {
                 let server = self.server(id);
                 assert!(server.serving.is_none() && !std::mem::replace(&mut server.reads_alone, true));
             }
-            Order::Remember { .. } | Order::Locate { .. } | Order::Activate { .. } => {}
+            Order::Remember { .. } | Order::Locate { .. } | Order::Activate { .. } | Order::Report(_) => {}
             Order::StopServing => {
                 let server = self.server(id);
                 let reads_alone = std::mem::take(&mut server.reads_alone);

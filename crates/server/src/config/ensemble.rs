@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use zebu_proto::ServerId;
-use zebu_zab::membership::{Addresses, Groups, parse_member, parse_role};
+use zebu_zab::membership::{Addresses, Groups, NO_ID, parse_member, parse_role};
 
 use super::duplicates;
 use super::findings::Origin;
@@ -377,6 +377,10 @@ fn check_ensemble(
     match membership.my_id {
         None => {
             let text = "myid file is missing; it must hold the number N of this server's server.N line";
+            reader.findings.error(&Origin::File(path), text);
+        }
+        Some(NO_ID) => {
+            let text = "serverid -1 means that there is none, in ZooKeeper too; use 1 to 255";
             reader.findings.error(&Origin::File(path), text);
         }
         // Its line may be one of those that cannot be read.

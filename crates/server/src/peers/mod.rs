@@ -142,6 +142,7 @@ impl Peers {
             | Order::Remember { .. }
             | Order::Locate { .. }
             | Order::Activate { .. }
+            | Order::Report(_)
             | Order::Serve(_)
             | Order::ServeReadOnly
             | Order::StopServing => return Some(order),

@@ -143,6 +143,8 @@ pub struct Decision {
     pub leader: ServerId,
     /// What this server does now: leads, follows or observes.
     pub state: PeerState,
+    /// The epoch in which a quorum had the leader already, by their votes; `None` if this server has elected it.
+    pub joined: Option<i64>,
 }
 
 /// What the elector wants done.
@@ -225,7 +227,7 @@ impl Elector {
     /// Takes a leader who was named by the one before him, without an election.
     pub fn designate(&mut self, leader: ServerId, standing: Standing, out: &mut Vec<Action>) {
         let vote = Candidate { leader, zxid: standing.last_zxid, epoch: standing.current_epoch };
-        self.settle(vote, out);
+        self.settle(vote, None, out);
     }
 
     /// Whether a server may be elected.
@@ -303,7 +305,7 @@ impl Elector {
         let decided =
             self.with_looking(|looking, settings, round| looking.timeout(settings, *round, now_ms, out));
         if let Some(leader) = decided.flatten() {
-            self.settle(leader, out);
+            self.settle(leader, None, out);
         }
     }
 
@@ -325,13 +327,13 @@ impl Elector {
             let misled = self
                 .with_looking(|looking, settings, _| looking.others_looking(settings.me))
                 .unwrap_or_default();
-            self.settle(vote, out);
+            self.settle(vote, Some(vote.epoch), out);
             // They have this server's vote for somebody else, and might wait for it as his follower.
             out.extend(misled.into_iter().map(|server| self.answer(server)));
         }
     }
 
-    fn settle(&mut self, vote: Candidate, out: &mut Vec<Action>) {
+    fn settle(&mut self, vote: Candidate, joined: Option<i64>, out: &mut Vec<Action>) {
         let state = match self.settings.role {
             _ if vote.leader == self.settings.me => PeerState::Leading,
             Role::Voter => PeerState::Following,
@@ -339,7 +341,7 @@ impl Elector {
         };
         self.state = State::Settled(Settled { state, vote });
         self.last = LastElection::Open;
-        out.push(Action::Decided(Decision { leader: vote.leader, state }));
+        out.push(Action::Decided(Decision { leader: vote.leader, state, joined }));
     }
 
     /// Whether a server without a vote is told of the own vote again and again anyway.

@@ -334,7 +334,7 @@ fn who_finds_a_leader_tells_those_who_have_its_vote() {
     assert_eq!(
         out,
         [
-            Action::Decided(Decision { leader: ServerId(5), state: PeerState::Following }),
+            Action::Decided(Decision { leader: ServerId(5), state: PeerState::Following, joined: Some(1) }),
             Action::Send { to: ServerId(2), notification: told },
         ]
     );

@@ -10,9 +10,14 @@ use zebu_proto::{ServerId, Zxid};
 use super::{Leader, Step, Synchronising, limit_ms};
 use crate::action::{Action, CloseReason};
 use crate::event::LinkId;
+use crate::finding::Finding;
 use crate::member::Member;
 use crate::role_end::{Pause, RoleEnd};
 use crate::teaching::{Identity, Kind, LearnerStep, Position, admit, is_listed};
+
+/// The last epoch. They have 31 bits on the wire, and a file that names the largest number is taken for a damaged one. A
+/// promise of this epoch or a later one is not counted: otherwise one wrong file would keep all others from leading.
+const EPOCH_MAX: i64 = i32::MAX as i64 - 1;
 
 /// What a learner says instead of its epoch when it must not be counted.
 const NOT_COUNTED: i32 = -1;
@@ -32,6 +37,7 @@ impl Leader {
         admit(server, kind, self.learners.values(), member)?;
         // A server that is not on a list that never changes has no say, also about the epoch.
         let has_say = member.configuration().is_some() || is_listed(server, kind, member);
+        let promised_epoch = accepted.0 >> 32;
         let Some(learner) = self.learners.get_mut(&link) else { return Ok(()) };
         if info.config_version > member.settings.config_version {
             return Err(CloseReason::NewerConfig(info.config_version));
@@ -43,10 +49,15 @@ impl Leader {
         self.replace_older(link, server, out);
         if let Step::Gathering { promised, .. } = &mut self.step
             && has_say
+            && promised_epoch < EPOCH_MAX
         {
-            promised.insert(server, accepted.0 >> 32);
+            promised.insert(server, promised_epoch);
         }
         if let Some(epoch) = self.epoch() {
+            if kind == Kind::Follower && promised_epoch > i64::from(epoch) {
+                let accepted = promised_epoch;
+                out.push(Action::Report(Finding::PromisedLater { server, accepted, epoch }));
+            }
             self.tell_epoch(link, epoch, out);
         }
         Ok(())
@@ -93,11 +104,11 @@ impl Leader {
         let highest = promised.values().copied().max().unwrap_or(0).max(member.accepted_epoch);
         // A log may hold what was promised nowhere, if somebody else's word was believed.
         let highest = highest.max(i64::from(member.history.last().epoch()));
-        let Some(epoch) = highest.checked_add(1).and_then(|epoch| i32::try_from(epoch).ok()) else {
-            // Epochs have 31 bits on the wire; nobody gets there honestly.
+        let next = highest.checked_add(1).filter(|epoch| *epoch <= EPOCH_MAX);
+        let Some(epoch) = next.and_then(|epoch| u32::try_from(epoch).ok()) else {
+            out.push(Action::Report(Finding::NoEpochLeft { highest }));
             return Err(RoleEnd { reason: CloseReason::RoleEnded, pause: Pause::Retry });
         };
-        let epoch = epoch as u32;
         let until_ms = *until_ms;
         let io = member.save_accepted_epoch(epoch, now_ms, out);
         self.step = Step::Promising { io, epoch, until_ms };

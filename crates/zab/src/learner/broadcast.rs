@@ -140,7 +140,7 @@ impl Learner {
         if let Some(announced) = self.announced.take() {
             member.activate_announced(*announced, progress.committed, out);
         }
-        if self.role != member.settings.role {
+        if self.role != self.role_for_leader(member) {
             member.next_leader = Some(self.leader);
             return Err(RoleEnd::LINK_LOST);
         }

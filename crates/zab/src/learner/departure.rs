@@ -30,7 +30,7 @@ impl Learner {
         out: &mut Vec<Action>,
     ) {
         if member.activate_through(decided, out).is_some()
-            && (leader != self.leader || self.role != member.settings.role)
+            && (leader != self.leader || self.role != self.role_for_leader(member))
         {
             member.next_leader = Some(leader);
             self.departure = Some(Departure { decided, at_ms: now_ms + FAREWELL_MS });

@@ -6,9 +6,10 @@ use zebu_proto::quorum::Packet;
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
 
 use super::targets::Time;
-use super::{Dialing, Learner, Promising, QUICK_TRIES, Step};
+use super::{Dialing, Learner, Promising, QUICK_TRIES, Step, Voice};
 use crate::action::{Action, CloseReason};
 use crate::election::Role;
+use crate::finding::Finding;
 use crate::member::Member;
 use crate::membership::Refused;
 use crate::role_end::RoleEnd;
@@ -69,7 +70,7 @@ impl Learner {
             protocol: LEARNER_PROTOCOL,
             config_version: member.settings.config_version,
         };
-        self.role = member.settings.role;
+        self.role = self.role_for_leader(member);
         let packet = match self.role {
             Role::Voter => Packet::FollowerInfo { accepted, info },
             Role::Observer => Packet::ObserverInfo { accepted, info },
@@ -87,12 +88,29 @@ impl Learner {
     ) -> Result<(), RoleEnd> {
         let Packet::LeaderInfo { zxid, .. } = packet else { return Err(self.out_of_place(&packet)) };
         let epoch = zxid.epoch();
+        let accepted = member.accepted_epoch;
+        let refusal = CloseReason::OldEpoch { proposed: epoch, accepted };
+        // Nothing is left of a history that cannot be trusted.
+        let current = match member.trust {
+            Trust::Trusted => member.current_epoch,
+            Trust::Untrusted => 0,
+        };
+        if i64::from(epoch) < current || zxid.0 < 0 {
+            let (leader, current) = (self.leader, member.current_epoch);
+            out.push(Action::Report(Finding::StaysOut { leader, epoch, accepted, current }));
+            return Err(RoleEnd::because(refusal));
+        }
         // An observer's promise is counted by nobody: it only must not go back behind a history that it has.
-        let observes = self.role == Role::Observer;
-        let lowest = if observes { member.current_epoch } else { member.accepted_epoch };
-        if i64::from(epoch) < lowest || zxid.0 < 0 {
-            let accepted = member.accepted_epoch;
-            return Err(RoleEnd::because(CloseReason::OldEpoch { proposed: epoch, accepted }));
+        if i64::from(epoch) < accepted && self.role == Role::Voter {
+            out.push(Action::Report(Finding::FollowsUncounted { leader: self.leader, epoch, accepted }));
+            self.voice = Voice::Withheld;
+            self.come_again(refusal, now_ms, out);
+            return Ok(());
+        }
+        if i64::from(epoch) >= accepted && self.voice == Voice::Withheld {
+            self.voice = Voice::Counted;
+            self.come_again(CloseReason::RoleEnded, now_ms, out);
+            return Ok(());
         }
         member.wanted = member.wanted.of_leader_of(epoch);
         if i64::from(epoch) <= member.accepted_epoch {

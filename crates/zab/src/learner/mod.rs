@@ -15,7 +15,7 @@ use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
 
 use crate::action::{Action, CloseReason, Serving};
-use crate::election::Role;
+use crate::election::{Decision, Role};
 use crate::event::{Event, IoId, LinkId};
 use crate::member::Member;
 use crate::membership::Configuration;
@@ -38,6 +38,9 @@ pub(crate) struct Learner {
     /// What it has said that it is. The leader speaks to it accordingly, also when a new configuration has another
     /// place for it: until it comes again.
     role: Role,
+    voice: Voice,
+    /// The epoch in which a quorum had this leader already when it was found, by their votes.
+    joined: Option<i64>,
     step: Step,
     tries_left: u32,
     /// When it began to connect.
@@ -53,6 +56,15 @@ pub(crate) struct Learner {
     departure: Option<Departure>,
     /// Observers that it serves while it serves itself, if it is to have any.
     observers: Option<Box<ObserverMaster>>,
+}
+
+/// Whether a learner that has a vote may be counted by its leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Voice {
+    /// Yes.
+    Counted,
+    /// It has promised a later epoch than this leader's, so it learns as an observer does.
+    Withheld,
 }
 
 /// When a learner begins.
@@ -163,12 +175,13 @@ impl Step {
 impl Learner {
     /// Turns to a leader.
     pub(crate) fn new(
-        leader: ServerId,
+        decision: Decision,
         targets: Targets,
         link: LinkId,
         start: Start,
         out: &mut Vec<Action>,
     ) -> Learner {
+        let Decision { leader, joined, .. } = decision;
         let Start { now_ms, pause_ms } = start;
         let step = if pause_ms > 0 {
             Step::Dialing(Dialing::Pausing { until_ms: now_ms + pause_ms })
@@ -184,6 +197,8 @@ impl Learner {
             targets,
             link,
             role: Role::Voter,
+            voice: Voice::Counted,
+            joined,
             step,
             heard_ms: now_ms + pause_ms,
             backlog: VecDeque::new(),
@@ -357,6 +372,14 @@ impl Learner {
         match (&self.step, member.disk.busy_since_ms()) {
             (Step::Serving { .. }, Some(since_ms)) => since_ms + settings.sync_limit * settings.tick_ms,
             _ => i64::MAX,
+        }
+    }
+
+    /// What it is to be for its leader.
+    fn role_for_leader(&self, member: &Member) -> Role {
+        match self.voice {
+            Voice::Counted => member.settings.role,
+            Voice::Withheld => Role::Observer,
         }
     }
 

@@ -61,6 +61,23 @@ impl Learner {
         Ok(())
     }
 
+    /// Sets the own data aside, which is not the ensemble's, if the leader had his quorum without this server.
+    pub(crate) fn give_up_state(&mut self, member: &mut Member, now_ms: i64, out: &mut Vec<Action>) -> bool {
+        let Step::Serving { epoch, .. } = self.step else { return false };
+        if self.joined != Some(i64::from(epoch)) || member.is_volatile() {
+            return false;
+        }
+        out.push(Action::StopServing);
+        for link in self.observers.take().iter().flat_map(|observers| observers.links()) {
+            out.push(Action::Close { link, reason: CloseReason::RoleEnded });
+        }
+        member.forget_answers();
+        let io = member.disk.order(now_ms);
+        out.push(Action::SetAside { io });
+        self.step = Step::SettingAside { io };
+        true
+    }
+
     pub(super) fn truncated(&mut self, member: &mut Member) {
         if let Step::Truncating { epoch, to, .. } = self.step {
             member.truncated(to);

@@ -9,6 +9,9 @@ use super::member_line::{Addresses, parse_member};
 use super::text::ConfigurationError;
 use super::{Configuration, HostPort, Member, MemberRole};
 
+/// What ZooKeeper takes for no id at all.
+pub const NO_ID: ServerId = ServerId(-1);
+
 /// A change, as it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
@@ -142,6 +145,9 @@ fn check_member(id: ServerId, member: &Member, addresses: Addresses) -> Result<(
     if member.secure_client.is_some() && member.client.is_none() {
         return bad("its only client port is a TLS port, which this version cannot open");
     }
+    if id == NO_ID {
+        return bad("-1 means that there is no id; use 1 to 255");
+    }
     let clients = member.client.iter().chain(&member.secure_client);
     let hosts =
         member.addresses.iter().map(|address| &address.host).chain(clients.map(|client| &client.host));
@@ -261,6 +267,7 @@ mod tests {
             (incremental("", "1,2"), 2),
             (incremental("server.4=d:1:2", ""), 2),
             (incremental("server.4", ""), 2),
+            (incremental("server.-1=d:1:2;5", ""), 2),
             (incremental("server.4=d:1:2;5=6", ""), 2),
             (incremental("server.4=a:1:9;5", ""), 2),
             (incremental("server.4=d:1:2;c:2", ""), 2),

@@ -16,7 +16,7 @@ use crate::election::Role;
 use crate::quorum::{Hierarchy, HierarchyError, QuorumRule};
 
 pub(crate) use activation::{Activation, Refused};
-pub use change::{Change, ChangeError, ChangeRules};
+pub use change::{Change, ChangeError, ChangeRules, NO_ID};
 pub use hearsay::vote_text;
 pub use member_line::{Addresses, parse_member, parse_role};
 pub use text::ConfigurationError;

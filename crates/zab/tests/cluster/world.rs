@@ -479,7 +479,8 @@ impl World {
             Action::FromLearner { .. }
             | Action::LearnerLost { .. }
             | Action::Remember { .. }
-            | Action::Locate { .. } => {}
+            | Action::Locate { .. }
+            | Action::Report(_) => {}
             Action::Activate { configuration } => {
                 let logs = self.servers.values().flat_map(|server| server.disk.log.iter().cloned());
                 changes::check(&configuration, &self.decided, logs);

@@ -4,14 +4,14 @@
 use zebu_proto::quorum::Packet;
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
 use zebu_proto::{ServerId, SessionId, Zxid};
-use zebu_zab::{Action, CloseReason, Event, LinkId, LogRead, Role};
+use zebu_zab::{Action, CloseReason, Event, Finding, LinkId, LogRead, Role};
 
 use crate::desk::{Desk, Disk, entry, follower_info, proposal, recovered};
 
 const LAST: Zxid = Zxid::new(5, 7);
 
 /// The last epoch that fits into the 31 bits of the protocol.
-const LAST_EPOCH: u32 = i32::MAX as u32;
+const LAST_EPOCH: u32 = i32::MAX as u32 - 1;
 
 fn leader_info(epoch: u32) -> Packet {
     Packet::LeaderInfo { zxid: Zxid::new(epoch, 0), protocol: LEARNER_PROTOCOL }
@@ -224,14 +224,23 @@ fn a_log_that_is_gone_in_the_middle_ends_the_connection() {
     assert_eq!(desk.closed(link), None, "it concerns nobody else");
 }
 
-/// A member that claims the last epoch there can be: no later one can be chosen, and nothing overflows.
+/// A member that claims the last epoch there can be is not counted, and nothing overflows.
 #[test]
 fn behind_the_last_epoch_there_is_no_other() {
     let mut desk = Desk::elected(recovered(LAST, 5));
     let link = accept(&mut desk, 1);
     desk.packet(link, follower_info(1, LAST_EPOCH));
+    assert_eq!((desk.closed(link), desk.peer.status().accepted_epoch), (None, 5));
+    let other = accept(&mut desk, 2);
+    desk.packet(other, follower_info(3, 5));
+    assert_eq!(desk.peer.status().accepted_epoch, 6, "the others are a quorum");
+
+    let mut desk = Desk::elected(recovered(LAST, i64::from(LAST_EPOCH)));
+    let link = accept(&mut desk, 1);
+    desk.packet(link, follower_info(1, 5));
     assert_eq!(desk.closed(link), Some(CloseReason::RoleEnded));
-    assert_eq!((desk.peer.status().leader, desk.peer.status().accepted_epoch), (None, 5));
+    let finding = Finding::NoEpochLeft { highest: i64::from(LAST_EPOCH) };
+    assert!(desk.actions.contains(&Action::Report(finding)));
     assert!(desk.peer.next_deadline() > desk.now, "it does not try again at once");
     desk.wait(1000);
     assert!(desk.actions.iter().any(|action| matches!(action, Action::Notify { .. })), "it goes on");

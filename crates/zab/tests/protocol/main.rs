@@ -6,6 +6,7 @@
 mod broken;
 mod confirming;
 mod desk;
+mod later_epochs;
 mod leading;
 mod learning;
 mod membership;

@@ -86,6 +86,7 @@ impl Process {
             }
             Order::Serve(serving) => self.serve(serving, core),
             Order::Remember { configuration } => self.remember(configuration, core),
+            Order::Report(finding) => core.tell(format_args!("s{} reports: {finding}", self.server)),
             Order::Locate { configuration } => self.locate(&configuration, core),
             Order::Activate { configuration } => self.activate(configuration, core),
             // Nobody is served without a leader in these worlds.

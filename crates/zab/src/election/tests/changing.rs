@@ -122,7 +122,7 @@ fn unanimity_is_not_trusted_again_when_its_leader_did_not_lead() {
     assert_eq!(says(&mut elector, 3, 6, 120), Some(120 + own.finalize_ms), "it votes for somebody better");
     out.clear();
     elector.timeout(120 + own.finalize_ms, &mut out);
-    let decided = Decision { leader: ServerId(3), state: PeerState::Following };
+    let decided = Decision { leader: ServerId(3), state: PeerState::Following, joined: None };
     assert_eq!(out, [Action::Decided(decided)]);
     elector.established(2);
     elector.look(standing(6, 1), None, 1000, &mut out);
