@@ -257,10 +257,11 @@ fn options_in_front_of_the_command() {
     let nobody = shell.raw(&nobody);
     assert!(nobody.status == 1 && nobody.error.contains("ConnectionLoss"), "{}", nobody.error);
     let unreachable = shell.raw(&["-server", "127.0.0.1:1", "-timeout", "300", "get", "/a"]);
-    assert_eq!(
-        (unreachable.status, unreachable.error.as_str()),
-        (1, "KeeperErrorCode = ConnectionLoss for /a\n")
+    let refused = "127.0.0.1:1: Connection refused (os error 111)";
+    let told = format!(
+        "{refused}; waiting for a server\nKeeperErrorCode = ConnectionLoss for /a\nno server can be reached: {refused}\n"
     );
+    assert_eq!((unreachable.status, unreachable.error), (1, told));
     let quiet = shell.raw(&["-q", "-server", &shell.address(), "ls", "/apps"]);
     assert_eq!(quiet.raw_out, b"[shop]\n");
     let file = shell.file("client.cfg", "zookeeper.client.secure=true\n");

@@ -73,17 +73,20 @@ fn assert_unreachable(suite: &str, broken: &[String]) {
 #[test]
 fn maven() {
     if is_installed("mvn") {
-        // All Java suites fetch by the same function; one with a server and one without stand for them.
-        for suite in ["java-client", "kafka"] {
+        // All scripts fetch by the same function; one with a server and one without stand for them.
+        for suite in ["java-client", "kafka", "curator-suite", "c-suite"] {
             assert_unreachable(suite, &what_breaks(suite, program_of(suite)));
         }
     }
 }
 
 #[test]
-fn every_java_suite_fetches_by_the_same_function() {
+fn every_script_fetches_jars_by_the_same_function() {
     for suite in suites::read().unwrap() {
         let Runner::Program(path) = &suite.runs else { continue };
+        if !path.ends_with(".sh") {
+            continue;
+        }
         let text = std::fs::read_to_string(project_root().join(path)).unwrap();
         assert!(!text.contains("mvn "), "{path} calls Maven itself");
         assert_eq!(text.contains("java -"), text.contains("fetch_jars"), "{path}");
@@ -102,7 +105,9 @@ fn the_python_package_index() {
 #[test]
 fn go_modules() {
     if is_installed("go") {
-        assert_unreachable("go", &what_breaks("go", program_of("go")));
+        for suite in ["go", "go-suite"] {
+            assert_unreachable(suite, &what_breaks(suite, program_of(suite)));
+        }
     }
 }
 

@@ -379,10 +379,8 @@ fn check_ensemble(
             let text = "myid file is missing; it must hold the number N of this server's server.N line";
             reader.findings.error(&Origin::File(path), text);
         }
-        Some(NO_ID) => {
-            let text = "serverid -1 means that there is none, in ZooKeeper too; use 1 to 255";
-            reader.findings.error(&Origin::File(path), text);
-        }
+        // Refused where the file was read.
+        Some(NO_ID) => {}
         // Its line may be one of those that cannot be read.
         Some(_) if !unreadable.is_empty() => {}
         Some(id) if !membership.members.contains_key(&id) => {

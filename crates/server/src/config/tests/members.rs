@@ -17,9 +17,6 @@ fn an_ensemble_is_checked() {
     with_base(THREE)
         .other_file("/data/myid", "7")
         .errors(&["/data/myid: My id 7 not in the peer list; listed: 1, 2, 3"]);
-    with_base(&format!("{THREE}server.-1=d:1:2\n"))
-        .other_file("/data/myid", "-1")
-        .errors(&["/data/myid: serverid -1 means that there is none, in ZooKeeper too; use 1 to 255"]);
     with_base("server.1=a:1:2\nserver.2=b:1:2\n").other_file("/data/myid", "1").errors(&[
         "zoo.cfg: initLimit is not set; an ensemble needs it",
         "zoo.cfg: syncLimit is not set; an ensemble needs it",
