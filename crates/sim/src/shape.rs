@@ -179,16 +179,15 @@ pub(crate) enum Endurance {
     SlowDisk,
 }
 
-/// Runs with a small limit for transactions, of a thousand. None while the checkers of answers do not know that a multi
-/// may be refused as a whole for its length.
-const SHORT_TRANSACTIONS_PERMILLE: u64 = 0;
+/// Runs with a small limit for transactions, of a thousand.
+const SHORT_TRANSACTIONS_PERMILLE: u64 = 60;
 
-/// Long runs, of a thousand. None while a DIFF has no bound in bytes: `learner_memory` finds that in them.
-const LONG_RUNS_PERMILLE: u64 = 0;
+/// Long runs, of a thousand. `learner_memory` finds a DIFF without a bound in bytes in them.
+const LONG_RUNS_PERMILLE: u64 = 20;
 
-/// Long runs with a disk that cannot keep up, of a thousand. None while a leader keeps a learner whose oldest proposal has
-/// waited for longer than syncLimit: `served_age` and `learner_memory` find that in most of them.
-const SLOW_DISK_PERMILLE: u64 = 0;
+/// Long runs with a disk that cannot keep up, of a thousand long ones. `served_age` and `learner_memory` find a leader in
+/// them that keeps a learner whose oldest proposal has waited for longer than syncLimit.
+const SLOW_DISK_PERMILLE: u64 = 500;
 
 /// Everything that is fixed for a run.
 #[derive(Clone, Debug)]

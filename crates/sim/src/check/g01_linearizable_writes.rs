@@ -63,6 +63,10 @@ enum Said {
 
 fn expected_answer(operation: &Operation, effects: &[Effect]) -> Said {
     match operation {
+        // Refused as a whole: it would have been too long, or does not decode.
+        Operation::Multi(_) if matches!(effects, [Effect::Error(ErrorCode::MarshallingError)]) => {
+            Said::Error(ErrorCode::MarshallingError.wire())
+        }
         Operation::Multi(writes) => {
             let failed = effects.iter().position(|effect| matches!(effect, Effect::Error(_)));
             let each = |index: usize| match (failed, effects.get(index)) {
