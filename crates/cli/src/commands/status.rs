@@ -34,7 +34,8 @@ Followers and observers are those that are up to date; the leader tells them wit
 4lw.commands.whitelist. Both Zebu and Apache ZooKeeper servers can be asked.
 Exit status: 0 all serve and one of several leads, 1 not so, 2 wrong arguments.")]
 pub(crate) struct Status {
-    /// zoo.cfg (a bare name is looked for in the configuration directory), or host[:port],host[:port]...
+    /// zoo.cfg (a bare name is looked for in the configuration directory), or servers: host:port,host:port,...
+    /// (2181 if no port is given)
     #[arg(value_name = "CONFIG|SERVERS")]
     subject: Option<String>,
     /// Print one JSON object instead of text
