@@ -1,14 +1,14 @@
-//! A configuration centre: one place to change settings, and every process has them a moment later.
+//! A configuration centre: one node holds the settings, and every process sees a change at once.
 //!
-//! `cargo run --example configuration_centre`, or `… -- 127.0.0.1:2181` with a server that runs already.
+//! `cargo run --example configuration_centre`, or `… -- 127.0.0.1:2181` with a running server.
 #![allow(clippy::print_stdout, reason = "it shows what happens")]
 
-mod place;
+mod example_server;
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use zebu_client::Client;
-use zebu_recipes::Config;
+use zebu_recipes::JsonConfig;
 
 const PATH: &str = "/examples/configuration/shop";
 
@@ -20,20 +20,20 @@ struct Shop {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let place = place::Place::find().await?;
-    run(&place.servers).await
+    let server = example_server::ExampleServer::connect_or_start().await?;
+    run(&server.servers).await
 }
 
-/// One process of the shop: works with the newest settings until it is told to have no workers.
+/// One process of the shop: it uses the newest settings until they demand no workers.
 async fn process(servers: String, name: &'static str) -> anyhow::Result<u32> {
     let client = Client::connect(&servers).await?;
     let default = Shop { workers: 1, greeting: "hello".into() };
-    let config = Config::start(&client, PATH, &default).await?;
-    let mut readings = config.readings();
+    let config = JsonConfig::start(&client, PATH, &default).await?;
+    let mut readings = config.states();
     let mut changes = 0;
     loop {
         let reading = readings.borrow_and_update().clone();
-        match &reading.problem {
+        match &reading.error {
             None => println!("{name}: works with {:?}", reading.value.value),
             Some(problem) => println!("{name}: stays with the last good settings: {problem}"),
         }
@@ -49,7 +49,7 @@ async fn process(servers: String, name: &'static str) -> anyhow::Result<u32> {
 pub(crate) async fn run(servers: &str) -> anyhow::Result<()> {
     let client = Client::connect(servers).await?;
     let default = Shop { workers: 1, greeting: "hello".into() };
-    let centre = Config::start(&client, PATH, &default).await?;
+    let centre = JsonConfig::start(&client, PATH, &default).await?;
     centre.update(|shop| *shop = default.clone()).await?;
     let processes =
         ["till", "storehouse", "bakery"].map(|name| tokio::spawn(process(servers.to_owned(), name)));

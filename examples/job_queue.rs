@@ -1,30 +1,30 @@
-//! A job queue: producers push, workers take, and what a worker does not finish is done by another one.
+//! A job queue: producers push, workers lease, and another worker takes over an unfinished job.
 //!
-//! `cargo run --example job_queue`, or `… -- 127.0.0.1:2181` with a server that runs already.
+//! `cargo run --example job_queue`, or `… -- 127.0.0.1:2181` with a running server.
 #![allow(clippy::print_stdout, reason = "it shows what happens")]
 
-mod place;
+mod example_server;
 
 use std::collections::BTreeSet;
 
 use tokio::sync::mpsc;
 use zebu_client::Client;
-use zebu_recipes::{Queue, QueueOrder};
+use zebu_recipes::{DistributedQueue, QueueOrder};
 
 const JOBS: &str = "/examples/jobs/urgent-first";
 const COUNT: usize = 12;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let place = place::Place::find().await?;
-    run(&place.servers).await
+    let server = example_server::ExampleServer::connect_or_start().await?;
+    run(&server.servers).await
 }
 
-/// How reliable a worker is.
+/// The reliability of a worker.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Worker {
     Steady,
-    /// Leaves its first job half done.
+    /// The worker leaves its first job unfinished.
     Clumsy,
 }
 
@@ -35,17 +35,17 @@ async fn work(
     done: mpsc::UnboundedSender<(&'static str, String)>,
 ) -> anyhow::Result<()> {
     let client = Client::connect(&servers).await?;
-    let queue = Queue::new(&client, JOBS, QueueOrder::Priority);
+    let queue = DistributedQueue::new(&client, JOBS, QueueOrder::Priority);
     let mut clumsy = kind == Worker::Clumsy;
     loop {
         let delivery = queue.lease().await?;
-        let job = String::from_utf8_lossy(&delivery.entry().data()).into_owned();
+        let job = String::from_utf8_lossy(&delivery.item().data()).into_owned();
         if std::mem::take(&mut clumsy) {
             println!("{name}: drops {job}; it comes back");
-            delivery.give_back().await?;
+            delivery.release().await?;
             continue;
         }
-        // The job and its lock go in one transaction; it fails if the lock was lost.
+        // One transaction deletes the job and its lock; it fails if the lock was lost.
         match delivery.finish().await {
             Ok(()) => done.send((name, job))?,
             Err(error) => println!("{name}: {job} is somebody else's now: {error}"),
@@ -55,13 +55,13 @@ async fn work(
 
 pub(crate) async fn run(servers: &str) -> anyhow::Result<()> {
     let client = Client::connect(servers).await?;
-    let queue = Queue::new(&client, JOBS, QueueOrder::Priority).bounded(8);
+    let queue = DistributedQueue::new(&client, JOBS, QueueOrder::Priority).bounded(8);
     let (done, mut results) = mpsc::unbounded_channel();
     let workers = [("anna", Worker::Steady), ("bert", Worker::Clumsy), ("cora", Worker::Steady)]
         .map(|(name, kind)| tokio::spawn(work(servers.to_owned(), name, kind, done.clone())));
     let produce = async {
         for number in 0..COUNT {
-            // The smallest number leaves first; the producer waits while there are too many.
+            // The smallest number is delivered first; the producer waits while the queue is full.
             let priority = if number % 4 == 0 { 1 } else { 5 };
             queue.push_with_priority(format!("job {number}"), priority).await?;
         }

@@ -1,27 +1,27 @@
-//! Master election: of several processes one works, the others wait to take over.
+//! Master election: one of several processes works, the others wait to take over.
 //!
-//! `cargo run --example master_election`, or `… -- 127.0.0.1:2181` with a server that runs already.
+//! `cargo run --example master_election`, or `… -- 127.0.0.1:2181` with a running server.
 #![allow(clippy::print_stdout, reason = "it shows what happens")]
 
-mod place;
+mod example_server;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
 use zebu_client::{Client, Version};
-use zebu_recipes::{Fenced, Held, LeaderLatch, run_while_held};
+use zebu_recipes::{Fenced, LeaderLatch, Ownership, run_while_held};
 
 const ELECTION: &str = "/examples/master/election";
 const LEDGER: &str = "/examples/master/ledger";
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let place = place::Place::find().await?;
-    run(&place.servers).await
+    let server = example_server::ExampleServer::connect_or_start().await?;
+    run(&server.servers).await
 }
 
-/// Takes part until it has been the master once.
+/// Participates until it has been the master once.
 async fn candidate(
     servers: String,
     name: &'static str,
@@ -34,7 +34,7 @@ async fn candidate(
         let work = async {
             leadership.acknowledge().await?;
             println!("{name}: is the master, term {}", leadership.token());
-            // Written only if it still is when the ensemble gets to it.
+            // Commits only if it is still the master.
             let mut transaction = leadership.transaction();
             transaction.set(LEDGER, name, Version::Any);
             transaction.await?;

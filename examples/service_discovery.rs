@@ -1,10 +1,10 @@
-//! Service discovery with load balancing: instances register themselves, a client spreads its requests over them and
-//! leaves alone those that fail.
+//! Service discovery with load balancing: instances register, and a client spreads its requests over them and
+//! skips failed ones.
 //!
-//! `cargo run --example service_discovery`, or `… -- 127.0.0.1:2181` with a server that runs already.
+//! `cargo run --example service_discovery`, or `… -- 127.0.0.1:2181` with a running server.
 #![allow(clippy::print_stdout, reason = "it shows what happens")]
 
-mod place;
+mod example_server;
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use zebu_client::Client;
-use zebu_recipes::{Discovery, Instance, Provider, Registration, Selection};
+use zebu_recipes::{
+    ProviderStrategy, ServiceDiscovery, ServiceInstance, ServiceProvider, ServiceRegistration,
+};
 
 const SERVICES: &str = "/examples/services";
 
-/// What an instance says about itself.
+/// The payload of an instance.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct About {
     zone: String,
@@ -25,30 +27,30 @@ struct About {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let place = place::Place::find().await?;
-    run(&place.servers).await
+    let server = example_server::ExampleServer::connect_or_start().await?;
+    run(&server.servers).await
 }
 
 /// An instance that answers every connection with its name.
 async fn instance(
-    services: &Discovery<About>,
+    services: &ServiceDiscovery<About>,
     name: &'static str,
-) -> anyhow::Result<(Registration<About>, JoinHandle<()>)> {
+) -> anyhow::Result<(ServiceRegistration<About>, JoinHandle<()>)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let port = listener.local_addr()?.port();
     let serving = tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
-            // A client that went away is none of its business.
+            // A client may disconnect at any time.
             let _ = stream.write_all(name.as_bytes()).await;
         }
     });
-    let described = Instance::new("greeter").id(name).at("127.0.0.1", port);
+    let described = ServiceInstance::new("greeter").id(name).at("127.0.0.1", port);
     let registration = services.register(described.payload(About { zone: "here".into() })).await?;
     Ok((registration, serving))
 }
 
-/// One request to whoever's turn it is; an instance that does not answer is reported and another one is asked.
-async fn request(greeters: &Provider<About>) -> anyhow::Result<String> {
+/// Sends one request to the next instance; reports an instance that does not answer, and tries another one.
+async fn request(greeters: &ServiceProvider<About>) -> anyhow::Result<String> {
     for _ in 0..10 {
         let Some(greeter) = greeters.pick() else { break };
         let address = (greeter.address.clone().unwrap_or_default(), greeter.port.unwrap_or_default());
@@ -68,7 +70,10 @@ async fn request(greeters: &Provider<About>) -> anyhow::Result<String> {
     anyhow::bail!("nobody answers")
 }
 
-async fn requests(greeters: &Provider<About>, count: usize) -> anyhow::Result<BTreeMap<String, usize>> {
+async fn requests(
+    greeters: &ServiceProvider<About>,
+    count: usize,
+) -> anyhow::Result<BTreeMap<String, usize>> {
     let mut answers = BTreeMap::new();
     for _ in 0..count {
         *answers.entry(request(greeters).await?).or_default() += 1;
@@ -79,10 +84,10 @@ async fn requests(greeters: &Provider<About>, count: usize) -> anyhow::Result<BT
 
 pub(crate) async fn run(servers: &str) -> anyhow::Result<()> {
     let client = Client::connect(servers).await?;
-    let services = Discovery::<About>::new(&client, SERVICES);
+    let services = ServiceDiscovery::<About>::new(&client, SERVICES);
     let (anna, anna_serves) = instance(&services, "anna").await?;
     let (bert, bert_serves) = instance(&services, "bert").await?;
-    let greeters = services.provider("greeter", Selection::RoundRobin).await?;
+    let greeters = services.provider("greeter", ProviderStrategy::RoundRobin).await?;
     let answers = requests(&greeters, 10).await?;
     anyhow::ensure!(answers.values().eq([&5, &5]), "in turn");
 

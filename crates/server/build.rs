@@ -1,7 +1,7 @@
 //! Tells the server which date and commit it was built from, so that the same sources give the same binary.
 //!
-//! `SOURCE_DATE_EPOCH` counts first. Release builds take the date of the commit from git. Without git, and in other
-//! builds, which must not be repeated for every commit, the date of the version is used.
+//! `SOURCE_DATE_EPOCH` counts first. Release builds take the date of the commit from git. Without git, and in
+//! other builds, which must not be repeated for every commit, the date of the version is used.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Every example comes to its end, with a server that has seen the others.
+//! Every example runs to its end, on a server that other examples have used.
 #![allow(dead_code, reason = "a test has no use for the main of an example")]
 #![allow(clippy::duplicate_mod, reason = "each example is whole by itself")]
 

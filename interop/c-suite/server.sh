@@ -1,7 +1,7 @@
 #!/bin/bash
 # The server of the C client's tests, called as the script tests/zkServer.sh that comes with them:
 #   server.sh {start|startClean|startCleanReadOnly|stop}
-# C_SUITE_WORK is a directory for its files; INTEROP_PEER, ZEBU and C_SUITE_JARS say what is started.
+# C_SUITE_WORK is a directory for its files; INTEROP_PEER, ZEBU, C_SUITE_JARS and C_SUITE_LOGGING say what is started.
 # The tests set ZKMAXCNXNS and EXTRA_JVM_ARGS. Status 0: it serves, or it is gone.
 set -u
 work=${C_SUITE_WORK:?is not set}
@@ -19,9 +19,10 @@ stop_server() {
     rm -f "$work/pid"
 }
 
+# A server that is about to start may take the connection and never answer.
 serves() {
     local answer
-    answer=$( { exec 3<>"/dev/tcp/127.0.0.1/$port" && printf srvr >&3 && cat <&3; } 2>/dev/null)
+    answer=$(timeout 2 bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$0" && printf srvr >&3 && cat <&3' "$port" 2>/dev/null)
     [[ $answer == *"Mode: $1"* ]]
 }
 
@@ -45,14 +46,14 @@ mkdir -p "$work/data"
     printf 'tickTime=500\ninitLimit=10\nsyncLimit=5\nlocalSessionsEnabled=true\nadmin.enableServer=false\n4lw.commands.whitelist=*\n'
     printf 'dataDir=%s\nclientPort=%s\nmaxClientCnxns=%s\n' "$work/data" "$port" "${ZKMAXCNXNS:-100}"
     # One server of three is without a leader for ever.
-    [ "$mode" = standalone ] || printf 'server.%s\n' 1=localhost:22881:33881 2=localhost:22882:33882 3=localhost:22883:33883
+    [ "$mode" = standalone ] || printf 'server.%s\n' 1=localhost:22881:23881 2=localhost:22882:23882 3=localhost:22883:23883
 } >"$work/zoo.cfg"
 [ "$mode" = standalone ] || echo 1 >"$work/data/myid"
 
 # shellcheck disable=SC2206 # Several words in one variable, as the tests write them.
 properties=(-Dzookeeper.extendedTypesEnabled=true -Dznode.container.checkIntervalMs=100 "${extra[@]}" ${EXTRA_JVM_ARGS:-})
 if [ "${INTEROP_PEER:-zebu}" = apache ]; then
-    java -cp "$C_SUITE_JARS" "${properties[@]}" org.apache.zookeeper.server.quorum.QuorumPeerMain "$work/zoo.cfg" >>"$work/server.log" 2>&1 &
+    java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$C_SUITE_JARS" "-Dlogback.configurationFile=$C_SUITE_LOGGING" "${properties[@]}" org.apache.zookeeper.server.quorum.QuorumPeerMain "$work/zoo.cfg" >>"$work/server.log" 2>&1 &
 else
     "$ZEBU" serve "${properties[@]}" "$work/zoo.cfg" >>"$work/server.log" 2>&1 &
 fi

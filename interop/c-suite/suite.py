@@ -3,7 +3,8 @@
 
 The tests start their servers with two scripts, tests/zkServer.sh and $ZKROOT/bin/zkServer.sh; here the first is server.sh
 beside this file and the second is ours, or one that starts Apache ZooKeeper. Each fixture has a process of its own, so
-that an abort ends only its own tests. TLS and SASL are left out of the build.
+that an abort ends only its own tests. A fixture with a failed test is repeated up to twice. TLS and SASL are left out of
+the build.
 
     suite.py [FIXTURE…]    names replace the selection: suite.py Zookeeper_multi
 """
@@ -16,86 +17,63 @@ import signal
 import subprocess
 import sys
 import tempfile
-import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from source_release import SourceRelease  # noqa: E402
+from suite_program import fail, hold_ports, required, run_or_fail  # noqa: E402
+
 PROJECT = HERE.parent.parent
 QUICK = ["Zookeeper_multi", "Zookeeper_readOnly", "Zookeeper_clientretry"]
 FIXTURE_LIMIT_SECONDS = 600
-# The scripts of the tests name this port.
-PORT = 22181
+# An ensemble has ten seconds to start. The watcher of testHangingClient does not expect ZINVALIDSTATE, which the client returns
+# if the handle is closed at that moment: 3 of 25 runs with Apache, 2 of 25 with Zebu, on a busy machine.
+REPEATS = 2
+# Its testcycleNextServer fails in four of ten runs, without a server: it expects that a server chosen among ten hosts at random
+# is none of four of them.
+REPEATS_BY_CHANCE = {"Zookeeper_reconfig": 12}
+# The ports in server.sh; the tests name the first one.
+PORTS = [22181, 22881, 22882, 22883, 23881, 23882, 23883]
 # A test may print between its name and its result.
 RESULT = re.compile(r"^(\w+)::(\w+)(.*?) : (OK|assertion|error)", re.MULTILINE | re.DOTALL)
 APACHE = """#!/bin/bash
-# start|stop|status FILE, for Apache ZooKeeper.
+# start|stop|status FILE, for Apache ZooKeeper, which moves the client's port out of the file.
 config=$2
 pid=$config.pid
 port=$(sed -n 's/^clientPort=//p' "$config")
+[ -z "$port" ] || echo "$port" >"$config.port"
+port=$(cat "$config.port")
 case $1 in
-    start) java -cp "$C_SUITE_JARS" ${SERVER_JVMFLAGS:-} org.apache.zookeeper.server.quorum.QuorumPeerMain "$config" >>"$config.log" 2>&1 & echo $! >"$pid" ;;
+    start) java -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -cp "$C_SUITE_JARS" "-Dlogback.configurationFile=$C_SUITE_LOGGING" ${SERVER_JVMFLAGS:-} org.apache.zookeeper.server.quorum.QuorumPeerMain "$config" >>"$config.log" 2>&1 & echo $! >"$pid" ;;
     stop) kill -9 "$(cat "$pid")"; rm -f "$pid"; sleep 0.2 ;;
-    status) (exec 3<>"/dev/tcp/127.0.0.1/$port" && printf srvr >&3 && cat <&3) 2>/dev/null || true ;;
+    status) timeout 2 bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$0" && printf srvr >&3 && cat <&3' "$port" 2>/dev/null || true ;;
 esac
 """
 
 
-def fail(line):
-    print(line, flush=True)
-    sys.exit(1)
-
-
-def required(name):
-    value = os.environ.get(name)
-    if not value:
-        fail(f"not ok start: {name} is not set; cargo xtask interop sets it")
-    return value
-
-
-def run_or_fail(command, what, **how):
-    done = subprocess.run(command, capture_output=True, text=True, **how)
-    if done.returncode != 0:
-        print(done.stdout, done.stderr, file=sys.stderr)
-        lines = [line for line in (done.stdout + done.stderr).splitlines() if "rror" in line]
-        fail(f"{what}: {lines[0] if lines else 'no reason was given'}")
-
-
-class Build:
-    """The jars, the source and zktest, below INTEROP_CACHE; made again when the pom changes."""
+class Build(SourceRelease):
+    """ZooKeeper's source release and the program zktest."""
 
     def __init__(self):
-        self.root = pathlib.Path(required("INTEROP_CACHE")) / "c-suite"
-        self.jars = self.root / "jars"
-        stamp = self.root / "made-from.txt"
-        made_from = (HERE / "pom.xml").read_text()
-        if not stamp.exists() or stamp.read_text() != made_from:
-            self.make()
-            stamp.write_text(made_from)
-        self.client = self.find_client()
+        super().__init__("c-suite", HERE / "pom.xml", "parent")
         # A script of the release's name that calls ours, wherever the project is.
         script = self.client / "tests/zkServer.sh"
         script.write_text(f'#!/bin/sh\nexec "{HERE}/server.sh" "$@"\n')
         script.chmod(0o755)
 
-    def find_client(self):
-        return next(self.root.glob("parent-*")) / "zookeeper-client/zookeeper-client-c"
+    @property
+    def client(self):
+        return self.source / "zookeeper-client/zookeeper-client-c"
 
-    def make(self):
-        print(f"makes {self.root}", flush=True)
-        shutil.rmtree(self.root, ignore_errors=True)
-        self.root.mkdir(parents=True)
-        run_or_fail(["mvn", "--quiet", "--batch-mode", "--file", HERE / "pom.xml", "dependency:copy-dependencies",
-                     f"-DoutputDirectory={self.jars}", "-DincludeScope=runtime"],
-                    "unreachable Maven's repository, or a package in it")
-        with zipfile.ZipFile(next(self.jars.glob("parent-*-source-release.zip"))) as release:
-            release.extractall(self.root)
-        client = self.find_client()
-        (client / "generated").mkdir(exist_ok=True)
-        records = client.parent.parent / "zookeeper-jute/src/main/resources/zookeeper.jute"
+    def build(self):
+        (self.client / "generated").mkdir(exist_ok=True)
+        records = self.source / "zookeeper-jute/src/main/resources/zookeeper.jute"
         run_or_fail(["java", "-cp", f"{self.jars}/*", "org.apache.jute.compiler.generated.Rcc", "-l", "c", records],
-                    "not ok records", cwd=client / "generated")
+                    "not ok records", cwd=self.client / "generated")
         options = ["-DWANT_CPPUNIT=ON", "-DWITH_OPENSSL=OFF", "-DWITH_CYRUS_SASL=OFF", "-DCMAKE_BUILD_TYPE=Debug",
                    "-DCMAKE_C_FLAGS=-w", "-DCMAKE_CXX_FLAGS=-w"]
-        run_or_fail(["cmake", "-S", client, "-B", self.root / "build", *options], "not ok configure")
+        run_or_fail(["cmake", "-S", self.client, "-B", self.root / "build", *options], "not ok configure")
         run_or_fail(["cmake", "--build", self.root / "build", "--target", "zktest"], "not ok compile")
 
     def fixtures(self):
@@ -104,9 +82,6 @@ class Build:
             names.update(re.findall(r"CPPUNIT_TEST_SUITE\((\w+)\)", file.read_text(encoding="utf-8", errors="replace")))
         # Both need a JAAS file and a server with SASL.
         return sorted(names - {"Zookeeper_SASLAuth"})
-
-    def version(self):
-        return next(self.root.glob("parent-*")).name.removeprefix("parent-")
 
 
 class Suite:
@@ -123,9 +98,24 @@ class Suite:
             shutil.copy(PROJECT / "bin/zkServer.sh", script)
             (root / "bin/zebu").symlink_to(required("ZEBU"))
         self.environment = {**os.environ, "C_SUITE_WORK": str(work), "C_SUITE_JARS": f"{build.jars}/*",
-                            "ZKROOT": str(root), "TMPDIR": str(work)}
+                            "C_SUITE_LOGGING": str(HERE.parent / "java/logback.xml"), "ZKROOT": str(root),
+                            "TMPDIR": str(work)}
 
     def run(self, fixture):
+        """Prints the results of a fixture; one with a failure runs again, and the later result of a test counts."""
+        results = self.run_once(fixture)
+        for _ in range(REPEATS_BY_CHANCE.get(fixture, REPEATS)):
+            failed = [name for name, (word, _) in results.items() if word == "not ok"]
+            if not failed:
+                break
+            print(f"repeats {fixture}: {' '.join(failed)}", flush=True)
+            results.pop(f"{fixture}.(process)", None)
+            results.update(self.run_once(fixture))
+        for name, (word, reason) in results.items():
+            print(f"{word} {name}: {reason}" if reason else f"{word} {name}", flush=True)
+
+    def run_once(self, fixture):
+        """Test -> (word, reason)."""
         process = subprocess.Popen([self.build.root / "build/zktest", fixture], cwd=self.build.client,
                                    env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                    errors="replace", start_new_session=True)
@@ -136,19 +126,17 @@ class Suite:
         finally:
             self.end(process)
         print(output, file=sys.stderr, flush=True)
-        results = RESULT.findall(output)
-        for place, test, _, word in results:
+        results = {}
+        for place, test, _, word in RESULT.findall(output):
             name = f"{place}.{test}"
-            if word == "OK":
-                print(f"ok {name}", flush=True)
-            else:
-                found = re.search(rf"{test}\(?\)?.*?\n((?:.*\n){{0,4}})", output[output.rfind(f"Test name: {name}"):])
-                reason = re.sub(r"\s+", " ", found[1] if found else "")[:300]
-                print(f"not ok {name}: {word} {reason}", flush=True)
+            found = re.search(rf"{test}\(?\)?.*?\n((?:.*\n){{0,4}})", output[output.rfind(f"Test name: {name}"):])
+            reason = re.sub(r"\s+", " ", found[1] if found else "")[:300]
+            results[name] = ("ok", "") if word == "OK" else ("not ok", f"{word} {reason}")
         if process.returncode not in (0, 1):
-            print(f"not ok {fixture}.(process): ended with status {process.returncode}", flush=True)
+            results[f"{fixture}.(process)"] = ("not ok", f"ended with status {process.returncode}")
         elif not results:
-            print(f"skip {fixture}: it has no tests in this build", flush=True)
+            results[fixture] = ("skip", "it has no tests in this build")
+        return results
 
     def end(self, process):
         try:
@@ -162,6 +150,9 @@ class Suite:
 def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     build = Build()
+    held = hold_ports(PORTS)
+    if not held:
+        fail(f"not ok start: another test program uses one of the ports {PORTS}")
     print(f"version ZooKeeper {build.version()}'s C client, its own tests", flush=True)
     with tempfile.TemporaryDirectory(prefix="zebu-c-", ignore_cleanup_errors=True) as directory:
         suite = Suite(build, pathlib.Path(directory))

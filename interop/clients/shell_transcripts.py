@@ -20,6 +20,10 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from suite_program import required  # noqa: E402
+
 RELEASE = "3.9.5"
 PATIENCE = 120
 
@@ -192,14 +196,6 @@ ONE_SHOT = [["get", "/zookeeper/none"], ["get", "/zookeeper/config"], ["ls"], ["
 
 def say(line):
     print(line, flush=True)
-
-
-def required(name):
-    value = os.environ.get(name)
-    if not value:
-        say(f"not ok start: {name} is not set; cargo xtask interop sets it")
-        sys.exit(1)
-    return value
 
 
 def class_path():

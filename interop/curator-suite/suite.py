@@ -17,9 +17,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from source_release import SourceRelease  # noqa: E402
+from suite_program import fail, required, run_or_fail  # noqa: E402
+
 JAVA = HERE.parent / "java"
 # In the order in which they are compiled: a module sees those before it.
 MODULES = ["curator-test", "curator-client", "curator-framework", "curator-recipes", "curator-x-discovery", "curator-x-async"]
@@ -33,53 +37,21 @@ OPENED = [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in
 RESULT = re.compile(r"(ok|not ok|skip) (\S+?)(?:: (.*))?$")
 
 
-def fail(line):
-    print(line, flush=True)
-    sys.exit(1)
-
-
-def required(name):
-    value = os.environ.get(name)
-    if not value:
-        fail(f"not ok start: {name} is not set; cargo xtask interop sets it")
-    return value
-
-
-def run_or_fail(command, what):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        print(done.stdout, done.stderr, file=sys.stderr)
-        lines = [line for line in (done.stdout + done.stderr).splitlines() if "rror" in line]
-        fail(f"{what}: {lines[0] if lines else 'no reason was given'}")
-
-
-class Build:
-    """The jars, Curator's source and its classes, below INTEROP_CACHE; made again when a file here changes."""
+class Build(SourceRelease):
+    """Curator's source release, its classes and ours; made again when a file of ours changes."""
 
     def __init__(self):
-        self.root = pathlib.Path(required("INTEROP_CACHE")) / "curator-suite"
-        self.jars = self.root / "jars"
-        self.classes = self.root / "classes"
-        self.ours = self.root / "zebu-classes"
-        self.source = None
-        sources = [HERE / "pom.xml", *sorted((HERE / "java").rglob("*.java"))]
-        made_from = "".join(path.read_text() for path in sources)
-        stamp = self.root / "made-from.txt"
-        if not stamp.exists() or stamp.read_text() != made_from:
-            self.make()
-            stamp.write_text(made_from)
-        self.source = next(self.root.glob("apache-curator-*"))
+        super().__init__("curator-suite", HERE / "pom.xml", "apache-curator", sorted((HERE / "java").rglob("*.java")))
 
-    def make(self):
-        print(f"makes {self.root}", flush=True)
-        shutil.rmtree(self.root, ignore_errors=True)
-        self.root.mkdir(parents=True)
-        run_or_fail(["mvn", "--quiet", "--batch-mode", "--file", HERE / "pom.xml", "dependency:copy-dependencies",
-                     f"-DoutputDirectory={self.jars}", "-DincludeScope=runtime"],
-                    "unreachable Maven's repository, or a package in it")
-        with zipfile.ZipFile(next(self.jars.glob("apache-curator-*-source-release.zip"))) as release:
-            release.extractall(self.root)
-        self.source = next(self.root.glob("apache-curator-*"))
+    @property
+    def classes(self):
+        return self.root / "classes"
+
+    @property
+    def ours(self):
+        return self.root / "zebu-classes"
+
+    def build(self):
         for module in MODULES:
             self.compile(module, "main", [])
         for module in TESTED:
@@ -122,9 +94,6 @@ class Build:
             if re.search(r"^public abstract class", file.read_text(encoding="utf-8"), re.MULTILINE):
                 continue
             yield ".".join(file.relative_to(top).with_suffix("").parts)
-
-    def version(self):
-        return self.source.name.removeprefix("apache-curator-")
 
 
 class Suite:

@@ -19,6 +19,10 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from suite_program import fail, required  # noqa: E402
+
 PROJECT = HERE.parent.parent
 PACKAGE = "github.com/go-zookeeper/zk"
 # The module's own limit is 500 s, for a machine of its own.
@@ -44,11 +48,6 @@ exec java -cp "$ZOOKEEPER_CLASSPATH" $SERVER_JVMFLAGS org.apache.zookeeper.serve
 """
 
 
-def fail(line):
-    print(line, flush=True)
-    sys.exit(1)
-
-
 def server_directory(work):
     """A directory with zkServer.sh for the peer that is asked for."""
     place = work / "bin"
@@ -59,7 +58,7 @@ def server_directory(work):
         script.chmod(0o755)
     else:
         shutil.copy(PROJECT / "bin" / "zkServer.sh", script)
-        (place / "zebu").symlink_to(os.environ.get("ZEBU") or fail("not ok start: ZEBU is not set"))
+        (place / "zebu").symlink_to(required("ZEBU"))
     return place
 
 

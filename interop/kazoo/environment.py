@@ -1,26 +1,16 @@
 """The virtual environment of the kazoo suites: below INTEROP_CACHE, made once per list of requirements."""
 
-import os
 import pathlib
 import subprocess
 import sys
 import venv
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from suite_program import fail, hold_ports, required  # noqa: E402, F401
+
 REQUIREMENTS = HERE / "requirements.txt"
-
-
-def fail(line):
-    print(line, flush=True)
-    sys.exit(1)
-
-
-def required(name):
-    """A value that the caller of a suite must have set."""
-    value = os.environ.get(name)
-    if not value:
-        fail(f"not ok start: {name} is not set; cargo xtask interop sets it")
-    return value
 
 
 def version():

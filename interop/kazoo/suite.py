@@ -27,6 +27,8 @@ ALONE = "test_sasl.py"
 ALONE_LIMIT_SECONDS = 30
 # The ports that one server of the suite uses, counted from its first.
 PORTS_OF_A_SERVER = 5
+# Reservations of the chosen ports, for as long as this process runs.
+HELD = []
 
 
 def is_free(port):
@@ -41,7 +43,10 @@ def is_free(port):
 def first_port(servers):
     """The suite counts up from a fixed port; find a place where it fits, below the ports of outgoing connections."""
     for base in range(20000, 32000, 10):
-        if all(is_free(base + offset) for offset in range(servers * PORTS_OF_A_SERVER)):
+        ports = range(base, base + servers * PORTS_OF_A_SERVER)
+        held = environment.hold_ports(ports)
+        if held and all(is_free(port) for port in ports):
+            HELD.extend(held)
             return base
     environment.fail("not ok start: not enough free ports between 20000 and 32000")
 

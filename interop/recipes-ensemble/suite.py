@@ -15,10 +15,11 @@ import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "recipes-peer"))
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "recipes-peer")]
 
 import driver  # noqa: E402
 from driver import equal  # noqa: E402
+from suite_program import fail, hold_ports  # noqa: E402
 
 FIRST_PORT = int(os.environ.get("RECIPES_ENSEMBLE_PORT", 24800))
 ROUNDS = 1000 if driver.FULL else 300
@@ -132,6 +133,9 @@ def queued(first, second):
 
 def main():
     rust = driver.build()
+    held = hold_ports(range(FIRST_PORT, FIRST_PORT + 30))
+    if not held:
+        fail(f"not ok start: another test program uses one of 30 ports from {FIRST_PORT} on")
     directory = pathlib.Path(tempfile.mkdtemp(prefix="recipes-ensemble-"))
     members = [Member(directory, number) for number in (1, 2, 3)]
     print("version three servers, killed and paused", flush=True)

@@ -65,7 +65,8 @@ enum Command {
     Mixed(mixed::Arguments),
     /// Run ensembles on hosts of their own, in network namespaces, and break links and machines
     Netlab(netlab::Arguments),
-    /// Form ensembles of Apache and Zebu in groups with weights, with observers at followers and without a log
+    /// Form ensembles of Apache and Zebu in groups with weights, with observers at followers and without a
+    /// log
     Observers(observers::Arguments),
     /// Measure Apache and Zebu under the same load, one after the other, and print both
     Bench(bench::Arguments),

@@ -1,4 +1,5 @@
-//! The lines by which `cargo xtask interop` counts tests, and how a command ends. interop/README.md describes them.
+//! The lines by which `cargo xtask interop` counts tests, and how a command ends. interop/README.md describes
+//! them.
 
 use std::process::ExitCode;
 

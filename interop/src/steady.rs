@@ -1,5 +1,6 @@
 //! Writers that never give up: each has a session and a node, writes to it again and again, and after a lost
-//! connection goes on at the next server with the same session. Every acknowledgement is noted with its times.
+//! connection goes on at the next server with the same session. Every acknowledgement is noted with its
+//! times.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

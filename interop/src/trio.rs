@@ -1,5 +1,5 @@
-//! Three servers of one kind with the default limits, as processes with a directory each: what is measured about
-//! ensembles is measured on them. It starts, signals and asks; it judges nothing.
+//! Three servers of one kind with the default limits, as processes with a directory each: what is measured
+//! about ensembles is measured on them. It starts, signals and asks; it judges nothing.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;

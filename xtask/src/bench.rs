@@ -1,5 +1,5 @@
-//! `bench`: builds the servers' release and hands over to zebu-interop, which measures. All files of the measured
-//! servers are below target/, so that both use the disk of the project.
+//! `bench`: builds the servers' release and hands over to zebu-interop, which measures. All files of the
+//! measured servers are below target/, so that both use the disk of the project.
 
 use std::path::Path;
 use std::process::Command;
@@ -24,7 +24,8 @@ pub(crate) struct Arguments {
     /// Times and instructions of single steps: decode, prepare, apply, watches, log, snapshot
     #[arg(long, conflicts_with_all = ["full", "again"])]
     micro: bool,
-    /// Options of `zebu-interop bench` or `micro`, such as --start, --snapshots, --only get,set or --json FILE
+    /// Options of `zebu-interop bench` or `micro`, such as --start, --snapshots, --only get,set or --json
+    /// FILE
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "OPTIONS")]
     rest: Vec<String>,
 }
@@ -32,7 +33,8 @@ pub(crate) struct Arguments {
 /// Builds and measures.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut build = cargo(&["build", "--release", "--package", "zebu", "--package", "zebu-interop"]);
-    // What cargo says about this chore is nothing to the build; some build scripts would run again because of it.
+    // What cargo says about this chore is nothing to the build; some build scripts would run again because of
+    // it.
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
         if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {

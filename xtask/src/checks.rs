@@ -1,5 +1,6 @@
 //! `verify` and `fix`: which checks a change must pass, and which of them can mend the source themselves.
 
+use crate::deny;
 use crate::step::{cargo, run};
 use crate::tidy;
 
@@ -8,6 +9,8 @@ pub(crate) fn verify() -> anyhow::Result<()> {
     run("format", &mut cargo(&["fmt", "--all", "--check"]))?;
     println!("== tidy");
     tidy::run()?;
+    println!("== deny");
+    deny::run()?;
     run("clippy", &mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
     run("docs", cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     run("tests", &mut cargo(&["test", "--workspace"]))?;
@@ -20,5 +23,5 @@ pub(crate) fn fix() -> anyhow::Result<()> {
     let clippy = ["clippy", "--workspace", "--all-targets", "--fix", "--allow-dirty", "--allow-staged"];
     run("clippy --fix", &mut cargo(&clippy))?;
     run("format", &mut cargo(&["fmt", "--all"]))?;
-    tidy::lower_ratchet()
+    tidy::lower_ratchets()
 }

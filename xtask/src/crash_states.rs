@@ -1,5 +1,5 @@
-//! `crash-states`: every way in which a power failure can leave the files, in the number that the ordinary tests
-//! have no time for. The states are made and judged by the tests of zebu-storage.
+//! `crash-states`: every way in which a power failure can leave the files, in the number that the ordinary
+//! tests have no time for. The states are made and judged by the tests of zebu-storage.
 
 use crate::step::{cargo, run};
 

@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 mod bench;
 mod checks;
 mod crash_states;
+mod deny;
 mod error_arms;
 mod interop;
 mod mutants;
@@ -30,6 +31,8 @@ enum Chore {
     Fix,
     /// The rules of the house that no compiler checks
     Tidy,
+    /// Licenses, sources and versions of all dependencies, by deny.toml
+    Deny,
     /// Clients that we did not write, against a running server
     Interop(interop::Arguments),
     /// Power failures at every moment, each state recovered and judged
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Chore::Verify => checks::verify(),
         Chore::Fix => checks::fix(),
         Chore::Tidy => tidy::run(),
+        Chore::Deny => deny::run(),
         Chore::Interop(arguments) => interop::run(&arguments),
         Chore::CrashStates(arguments) => crash_states::look(&arguments),
         Chore::Mutants(arguments) => mutants::run(&arguments),

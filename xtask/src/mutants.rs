@@ -1,5 +1,6 @@
-//! `mutants`: known bugs are put back, one at a time, into a copy of the project, and the simulator has to find
-//! each of them, or the test that the patch names if the simulator cannot get there. The shipped crates hold no switch for any of them; a bug is a patch file beside the simulator.
+//! `mutants`: known bugs are put back, one at a time, into a copy of the project, and the simulator has to
+//! find each of them, or the test that the patch names if the simulator cannot get there. The shipped crates
+//! hold no switch for any of them; a bug is a patch file beside the simulator.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -145,7 +146,7 @@ fn mutants(names: &[String]) -> anyhow::Result<Vec<Mutant>> {
     Ok(mutants)
 }
 
-/// Reads `package target name`.
+/// Reads `package target name`; the target `lib` stands for the tests inside the package.
 fn read_test(field: &str) -> Option<Test> {
     let [package, target, name] = field.split_whitespace().collect::<Vec<_>>()[..] else { return None };
     Some(Test { package: package.to_owned(), target: target.to_owned(), name: name.to_owned() })
@@ -215,8 +216,10 @@ fn build(copy: &Path) -> anyhow::Result<PathBuf> {
 
 /// Runs one test of the copy, which has to fail.
 fn run_test(test: &Test, copy: &Path) -> anyhow::Result<Fate> {
+    let target: &[&str] = if test.target == "lib" { &["--lib"] } else { &["--test", &test.target] };
     let run = |options: &[&str]| {
-        cargo(&["test", "--quiet", "--package", &test.package, "--test", &test.target])
+        cargo(&["test", "--quiet", "--package", &test.package])
+            .args(target)
             .args(options)
             .current_dir(copy)
             .env("CARGO_TARGET_DIR", copy.join("target"))

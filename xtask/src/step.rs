@@ -1,4 +1,5 @@
-//! One command of a chore: says what runs, runs it from the top of the project, turns a failure into an error.
+//! One command of a chore: says what runs, runs it from the top of the project, turns a failure into an
+//! error.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,8 +7,8 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-/// The top directory of the project. Asked at run time: a shared target directory may hold the binary of another
-/// copy of the project.
+/// The top directory of the project. Asked at run time: a shared target directory may hold the binary of
+/// another copy of the project.
 pub(crate) fn project_root() -> PathBuf {
     let manifest =
         std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());

@@ -1,7 +1,7 @@
 //! When bytes have reached this machine, by the notes of its kernel.
 //!
-//! To wake up for each of a thousand messages would take the processor from the server that sends them, if both
-//! share a machine. With the notes everything can be received later.
+//! To wake up for each of a thousand messages would take the processor from the server that sends them, if
+//! both share a machine. With the notes everything can be received later.
 
 use std::io::{self, IoSliceMut};
 use std::net::Ipv4Addr;

@@ -1,5 +1,5 @@
-//! A server that does nothing: every frame is answered at once by one of a fixed size. What it reaches is what
-//! the kernel and the runtime allow on a machine, and no real server can be above it.
+//! A server that does nothing: every frame is answered at once by one of a fixed size. What it reaches is
+//! what the kernel and the runtime allow on a machine, and no real server can be above it.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

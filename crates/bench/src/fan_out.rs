@@ -27,7 +27,8 @@ pub struct FanOutReport {
     pub watchers: usize,
     /// How often it was changed.
     pub rounds: usize,
-    /// From the change until the event had reached the machine of the last watcher, in microseconds, over all rounds.
+    /// From the change until the event had reached the machine of the last watcher, in microseconds, over all
+    /// rounds.
     pub all_told_us: Latencies,
     /// From the change until the event had reached the machine of a watcher.
     pub each_told_us: Latencies,
@@ -114,8 +115,9 @@ async fn arm(sessions: &mut [BenchSession], path: &str) -> Result<(), BenchError
 
 /// When the event has come; nothing else is on its way.
 ///
-/// A thousand real watchers would have machines of their own; here they share one with the server. So this one sleeps
-/// soundly while they are told: one that wakes up for each of them takes a good part of the processor.
+/// A thousand real watchers would have machines of their own; here they share one with the server. So this
+/// one sleeps soundly while they are told: one that wakes up for each of them takes a good part of the
+/// processor.
 fn told(session: &mut BenchSession) -> Result<SystemTime, BenchError> {
     for _ in 0..LOOKS_MAX {
         let Some(at) = session.arrived()? else {

@@ -1,5 +1,5 @@
-//! A tree that grows, and what its clients feel meanwhile: the slowest create and the slowest read of every step.
-//! A map that stops to copy itself stops them all, and that is seen here.
+//! A tree that grows, and what its clients feel meanwhile: the slowest create and the slowest read of every
+//! step. A map that stops to copy itself stops them all, and that is seen here.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};

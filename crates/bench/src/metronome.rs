@@ -1,5 +1,5 @@
-//! The beat of a fixed rate. Timers of the runtime are late by up to a millisecond, which would be in every latency;
-//! a thread that sleeps by itself is late by some fifty microseconds.
+//! The beat of a fixed rate. Timers of the runtime are late by up to a millisecond, which would be in every
+//! latency; a thread that sleeps by itself is late by some fifty microseconds.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 //! variables of the process are read.
 
 use clap::Args;
-use zebu_server::config::{Environment, Inputs};
+use zebu_server::config::{ConfigInputs, Environment};
 
 /// Where the settings come from.
 #[derive(Debug, Clone, Args)]
@@ -18,8 +18,8 @@ pub(crate) struct ConfigArguments {
 
 impl ConfigArguments {
     /// What the configuration is read from.
-    pub(crate) fn inputs(&self) -> Inputs {
-        Inputs {
+    pub(crate) fn inputs(&self) -> ConfigInputs {
+        ConfigInputs {
             arguments: self.arguments.clone(),
             properties: self.properties.clone(),
             environment: environment(),

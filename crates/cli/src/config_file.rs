@@ -55,7 +55,7 @@ impl Peek {
     pub(crate) fn read(path: &Path) -> Result<Peek, String> {
         let bytes =
             std::fs::read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-        let entries = properties::parse(&properties::decode_latin1(&bytes))
+        let entries = properties::parse_properties(&properties::decode_latin1(&bytes))
             .map_err(|error| format!("{}:{}: {error}", path.display(), error.line))?;
         Ok(Peek { values: entries.into_iter().map(|entry| (entry.key, entry.value)).collect() })
     }

@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-/// Text of a server on its way to a terminal: control characters but line ends and tabs are spelled as `\x1b`.
+/// Text of a server on its way to a terminal: control characters but line ends and tabs are spelled as
+/// `\x1b`.
 pub(crate) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,5 +1,5 @@
-//! The file that holds the process id of a background server. It reads, writes and removes that file; whether the
-//! process is a server is decided in `server_process`.
+//! The file that holds the process id of a background server. It reads, writes and removes that file; whether
+//! the process is a server is decided in `server_process`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,8 @@ impl PidFile {
         std::fs::write(&self.path, pid.as_raw_nonzero().to_string())
     }
 
-    /// Removes the file if it still names this process, which has ended. A file that names another process stays.
+    /// Removes the file if it still names this process, which has ended. A file that names another process
+    /// stays.
     pub(crate) fn remove_of(&self, ended: Pid) {
         if self.read() == Some(ended) {
             let _ = std::fs::remove_file(&self.path);

@@ -1,5 +1,6 @@
-//! Decides whether a process is the server of a configuration. The lock on the data directory counts first: its
-//! holder is the server. Without a lock, the command line must say so. It signals no process that it cannot identify.
+//! Decides whether a process is the server of a configuration. The lock on the data directory counts first:
+//! its holder is the server. Without a lock, the command line must say so. It signals no process that it
+//! cannot identify.
 
 use std::fmt;
 use std::fs::File;
@@ -63,8 +64,8 @@ impl fmt::Display for Identity {
 }
 
 impl ServerFiles {
-    /// The process that holds the lock of the data directory. It takes the lock for a moment only to ask; a server
-    /// that starts in that moment tries again.
+    /// The process that holds the lock of the data directory. It takes the lock for a moment only to ask; a
+    /// server that starts in that moment tries again.
     pub(crate) fn lock_holder(&self) -> LockHolder {
         let Ok(file) = File::open(self.data_dir.join(LOCK)) else { return LockHolder::Nobody };
         // Two commands that ask at the same time do not see each other.
@@ -104,7 +105,8 @@ impl ServerFiles {
         if holds_lock {
             return match is_zebu_server(&words) {
                 true => Identity::Server,
-                // The text of the lock may be older than the lock, and its number may belong to another process.
+                // The text of the lock may be older than the lock, and its number may belong to another
+                // process.
                 false => Identity::Unknown(format!("the lock names it, but it is {}", shown(&words))),
             };
         }

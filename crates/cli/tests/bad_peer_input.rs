@@ -1,5 +1,5 @@
-//! Bad input on the ports for peers, by strangers and in the name of servers of the list: the connection that sent it
-//! is closed or ignored. No server ends, memory stays bounded, and the ensemble goes on to serve.
+//! Bad input on the ports for peers, by strangers and in the name of servers of the list: the connection that
+//! sent it is closed or ignored. No server ends, memory stays bounded, and the ensemble goes on to serve.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use ensemble::{Ensemble, PATIENCE, block_on};
 use zebu_client::Client;
 use zebu_proto::quorum::election::NotificationVersion;
-use zebu_proto::quorum::measure::{Measured, measure_packet};
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
-use zebu_proto::quorum::{InitialMessage, Notification, Packet, PeerState};
+use zebu_proto::quorum::packet_length::{PacketLength, packet_length};
+use zebu_proto::quorum::{InitialMessage, Notification, Packet, ServerState};
 use zebu_proto::{Reader, ServerId, Zxid};
 
 /// Numbers at the ends of what a field holds.
@@ -179,7 +179,7 @@ impl FakeLearner {
     /// The next packet; `None` if the leader has closed.
     fn receive(&mut self) -> Option<Packet> {
         loop {
-            if let Measured::Complete { length } = measure_packet(&self.buffer, 64 << 20) {
+            if let PacketLength::Complete { length } = packet_length(&self.buffer, 64 << 20) {
                 let packet = Packet::decode(&mut Reader::new(&self.buffer[..length])).unwrap();
                 self.buffer.drain(..length);
                 return Some(packet);
@@ -318,8 +318,8 @@ fn packets_of_a_learner_that_is_up_to_date() {
     memory_is_bounded(&ensemble);
 }
 
-/// A server that follows a leader that says anything, at every step of the way. The test is the leader and the other
-/// voter; the server must neither end nor stop looking for a leader.
+/// A server that follows a leader that says anything, at every step of the way. The test is the leader and
+/// the other voter; the server must neither end nor stop looking for a leader.
 #[test]
 fn packets_of_a_leader() {
     let line = |_, id, quorum, election| format!("server.{id}=127.0.0.1:{quorum}:{election}");
@@ -343,7 +343,7 @@ fn packets_of_a_leader() {
     let voters: Vec<TcpStream> = [2, 3].map(|id| introduce(&ensemble, 0, id)).into();
     let answering: Vec<_> = voters
         .into_iter()
-        .zip([PeerState::Following, PeerState::Leading])
+        .zip([ServerState::Following, ServerState::Leading])
         .map(|(mut voter, state)| {
             std::thread::spawn(move || {
                 // Answers every vote until the server is gone.
@@ -545,7 +545,8 @@ fn silent_strangers_are_closed_when_there_are_many() {
     assert!(ensemble.logs().contains("too many connections that do not say who they are"));
 }
 
-/// A firewall may forget an election connection: what is sent is swallowed. The test is the other end, and silent.
+/// A firewall may forget an election connection: what is sent is swallowed. The test is the other end, and
+/// silent.
 #[test]
 fn an_election_connection_that_swallows_votes_is_made_anew() {
     let line = |_, id, quorum, election| format!("server.{id}=127.0.0.1:{quorum}:{election}");
@@ -566,8 +567,8 @@ fn an_election_connection_that_swallows_votes_is_made_anew() {
     assert_eq!(first[8..], 1i64.to_be_bytes(), "server 1 asks to be called");
 }
 
-/// A server that looks for a leader believes the votes of a server of the list. Whatever they say, the ensemble finds a
-/// leader afterwards, and another one when that is lost.
+/// A server that looks for a leader believes the votes of a server of the list. Whatever they say, the
+/// ensemble finds a leader afterwards, and another one when that is lost.
 #[test]
 fn votes_for_a_server_that_looks() {
     let line = |_, id, quorum, election| format!("server.{id}=127.0.0.1:{quorum}:{election}");

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use common::*;
@@ -11,8 +12,12 @@ use zebu_testing::ServerProcess;
 /// More than a busy machine needs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Memory that the server may need beyond what it had, in KiB: two answers of the longest kind and room to grow.
+/// Memory that the server may need beyond what it had, in KiB: two answers of the longest kind and room to
+/// grow.
 const GROWTH_KIB: u64 = 256 << 10;
+
+/// The same for four-letter words: all their answers here together are more than 600 MB.
+const WORDS_GROWTH_KIB: u64 = 32 << 10;
 
 /// The most memory that the server has had, in KiB.
 fn peak_kib(server: &ServerProcess) -> u64 {
@@ -79,4 +84,43 @@ fn a_very_long_listing_arrives() {
     }
     let two = refused(&mut client, OpCode::MultiRead, multi_read(OpCode::GetChildren, "/many", 2));
     assert_eq!(two, Some(ErrorCode::MarshallingError));
+}
+
+/// Each path is kept once however many sessions watch it; `wchc` shows it for each of them.
+#[test]
+fn watches_by_session_are_not_built_in_memory() {
+    const SESSIONS: usize = 20;
+    const PATHS: usize = 100;
+    const PATH_BYTES: usize = 100_000;
+    let server = server().start().expect("a server");
+    let mut clients = Vec::new();
+    for _ in 0..SESSIONS {
+        let (mut client, _) = open(&server);
+        client.set_patience(PATIENCE);
+        for number in 0..PATHS {
+            let path = format!("/{}{number}", "p".repeat(PATH_BYTES));
+            assert_eq!(
+                refused(&mut client, OpCode::Exists, path_and_watch(&path, true)),
+                Some(ErrorCode::NoNode)
+            );
+        }
+        clients.push(client);
+    }
+    let before = peak_kib(&server);
+    // Several that do not read, and one that does.
+    let mut silent = Vec::new();
+    for word in ["wchc", "wchp", "dump", "cons"].into_iter().cycle().take(8) {
+        let mut asks = std::net::TcpStream::connect(server.address()).expect("a connection");
+        asks.write_all(word.as_bytes()).expect("the word is sent");
+        silent.push(asks);
+    }
+    let text = zebu_testing::four_letter::ask(server.address(), "wchc", PATIENCE).expect("an answer");
+    let sessions = text.lines().filter(|line| line.starts_with("0x")).count();
+    let paths = text.lines().filter(|line| line.len() > PATH_BYTES).count();
+    assert_eq!((sessions, paths), (SESSIONS, SESSIONS * PATHS));
+    let text = zebu_testing::four_letter::ask(server.address(), "wchp", PATIENCE).expect("an answer");
+    let sessions = text.lines().filter(|line| line.starts_with("\t0x")).count();
+    assert_eq!(sessions, SESSIONS * PATHS);
+    let peak = peak_kib(&server);
+    assert!(peak < before + WORDS_GROWTH_KIB, "from {before} to {peak} KiB");
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use processes::{Ensemble, PATIENCE, block_on};
 use zebu_proto::quorum::election::NotificationVersion;
-use zebu_proto::quorum::{InitialMessage, Notification, PeerState};
+use zebu_proto::quorum::{InitialMessage, Notification, ServerState};
 use zebu_proto::{ServerId, Zxid};
 
 /// A peer on the election port of a server.
@@ -63,7 +63,7 @@ impl Voter {
 
 fn vote(leader: i64, round: i64) -> Notification {
     Notification {
-        state: PeerState::Looking,
+        state: ServerState::Looking,
         leader: ServerId(leader),
         zxid: Zxid(0),
         round,

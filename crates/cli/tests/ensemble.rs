@@ -189,8 +189,8 @@ fn a_member_without_data_takes_the_whole_state() {
     });
 }
 
-/// Those who come too early to a new leader are sent away and come again. Whoever waited for the end of a limit
-/// would wait for an hour here.
+/// Those who come too early to a new leader are sent away and come again. Whoever waited for the end of a
+/// limit would wait for an hour here.
 #[test]
 fn a_killed_leader_is_replaced_soon() {
     let mut ensemble = Ensemble::start_with(3, "initLimit=7200");

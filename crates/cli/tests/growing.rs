@@ -1,5 +1,6 @@
-//! Ensembles of real server processes that get other members by restarts with another list, as it is done where
-//! `reconfig` is not enabled: the new members start with the new list, then the old ones are restarted with it.
+//! Ensembles of real server processes that get other members by restarts with another list, as it is done
+//! where `reconfig` is not enabled: the new members start with the new list, then the old ones are restarted
+//! with it.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
@@ -49,8 +50,8 @@ fn write_and_read(ensemble: &Ensemble, path: &str, writer: usize, reader: usize)
     });
 }
 
-/// Starts the new members, then restarts the old ones that stay; the leader last, when those that go are gone. The
-/// ensemble serves at each step.
+/// Starts the new members, then restarts the old ones that stay; the leader last, when those that go are
+/// gone. The ensemble serves at each step.
 fn change_by_restarts(old: &[usize], new: &[usize]) {
     let mut ensemble = Ensemble::prepare(6, "initLimit=20");
     let leader = starts_with(&mut ensemble, old);

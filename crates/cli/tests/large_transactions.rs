@@ -1,5 +1,5 @@
-//! Requests whose transaction would be longer than other servers read: the request is refused or takes a shorter
-//! form, and the ensemble goes on.
+//! Requests whose transaction would be longer than other servers read: the request is refused or takes a
+//! shorter form, and the ensemble goes on.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
@@ -111,7 +111,8 @@ fn assert_goes_on(ensemble: &Ensemble, name: &str) {
     }
 }
 
-/// A listed close would be two and a half megabytes long. The watched parent's last change must be the same on all.
+/// A listed close would be two and a half megabytes long. The watched parent's last change must be the same
+/// on all.
 #[test]
 fn a_session_with_very_many_ephemerals_closes_and_expires() {
     let (_turn, ensemble) = start();

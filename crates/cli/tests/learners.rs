@@ -1,5 +1,5 @@
-//! Followers and observers as real processes: what their clients may rely on while they follow, and how they come
-//! back after an absence or with a slow disk.
+//! Followers and observers as real processes: what their clients may rely on while they follow, and how they
+//! come back after an absence or with a slow disk.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
@@ -33,8 +33,8 @@ fn make_node(address: SocketAddr, path: &str) {
     client.call(OpCode::Create, create_body(path, b"", Acl::open(), 0)).expect("the node is created");
 }
 
-/// Sends `sync, set` pairs at one server while another client writes at the leader. A connection that the server closes
-/// fails the test.
+/// Sends `sync, set` pairs at one server while another client writes at the leader. A connection that the
+/// server closes fails the test.
 fn pipeline_syncs_and_writes(ensemble: &Ensemble, server: usize, leader: usize) {
     make_node(ensemble.clients[leader], "/paired");
     make_node(ensemble.clients[leader], "/other");
@@ -123,8 +123,8 @@ fn peak_memory_mib(ensemble: &Ensemble, server: usize) -> usize {
     peak.trim().trim_end_matches(" kB").parse::<usize>().unwrap() / 1024
 }
 
-/// The transactions of several epochs, far more than the tree is worth, are not sent: neither does the learner keep them
-/// in memory, nor does an Apache ZooKeeper learner with a small heap.
+/// The transactions of several epochs, far more than the tree is worth, are not sent: neither does the
+/// learner keep them in memory, nor does an Apache ZooKeeper learner with a small heap.
 #[test]
 fn a_follower_that_was_away_for_long_gets_a_snapshot() {
     let mut ensemble = Ensemble::start(3);
@@ -134,7 +134,8 @@ fn a_follower_that_was_away_for_long_gets_a_snapshot() {
     ensemble.kill(away);
     for _ in 0..3 {
         write_much(ensemble.clients[leader], 2500);
-        // Without a quorum the leader steps down. The same process leads the next epoch, because it has the longest log.
+        // Without a quorum the leader steps down. The same process leads the next epoch, because it has the
+        // longest log.
         ensemble.kill(other);
         let deadline = Instant::now() + PATIENCE;
         while ensemble.mode(leader).is_some() {
@@ -171,7 +172,8 @@ fn a_long_diff_does_not_stay_in_the_memory_of_a_follower() {
     assert!(peak < 120, "{peak} MiB");
 }
 
-/// Values of 10,000 bytes at a server until told to stop; a lost connection is replaced, for a leader may change.
+/// Values of 10,000 bytes at a server until told to stop; a lost connection is replaced, for a leader may
+/// change.
 fn write_until(done: &AtomicBool, addresses: &[SocketAddr]) -> usize {
     let data = vec![b'x'; 10_000];
     let mut written = 0;
@@ -200,8 +202,8 @@ fn write_until(done: &AtomicBool, addresses: &[SocketAddr]) -> usize {
     written
 }
 
-/// One server's disk becomes far slower than the ensemble writes. It must not serve ever older data, nor keep in memory
-/// what its disk does not take; when the disk is as before, it follows again.
+/// One server's disk becomes far slower than the ensemble writes. It must not serve ever older data, nor keep
+/// in memory what its disk does not take; when the disk is as before, it follows again.
 fn slow_disk_ends_service(roles: &[&'static str], slow: usize) {
     let mut ensemble = Ensemble::start_as(roles, "initLimit=20");
     ensemble.await_leader(3);

@@ -1,5 +1,5 @@
-//! Local sessions on three servers with real sockets: crowds of them leave no trace in the history, and one that wants
-//! an ephemeral node becomes everybody's.
+//! Local sessions on three servers with real sockets: crowds of them leave no trace in the history, and one
+//! that wants an ephemeral node becomes everybody's.
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
 mod common;

@@ -1,5 +1,5 @@
-//! Observers and groups: real server processes, each with a loopback address of its own, because the port where
-//! followers serve observers has the same number everywhere.
+//! Observers and groups: real server processes, each with a loopback address of its own, because the port
+//! where followers serve observers has the same number everywhere.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 

@@ -1,5 +1,5 @@
-//! A leader on a machine that stands still, its clocks too, as a virtual machine that is stopped and goes on. The other
-//! servers elect a leader meanwhile; the old one must not answer as if no time had passed.
+//! A leader on a machine that stands still, its clocks too, as a virtual machine that is stopped and goes on.
+//! The other servers elect a leader meanwhile; the old one must not answer as if no time had passed.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 

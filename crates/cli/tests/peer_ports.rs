@@ -68,7 +68,8 @@ fn all_interfaces_are_those_of_both_families() {
     listen_at(&ensemble, &[V4, V6]);
 }
 
-/// Each server knows the others by a first address at which nobody listens, so that they meet at the second one.
+/// Each server knows the others by a first address at which nobody listens, so that they meet at the second
+/// one.
 #[test]
 fn several_addresses_are_listened_on_and_dialled() {
     let line = |by: usize, id: usize, quorum: u16, election: u16| {

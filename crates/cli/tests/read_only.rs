@@ -1,5 +1,5 @@
-//! Real servers in read-only mode: two of three are killed, the last one serves reads to those who asked for it,
-//! and everything goes on when one comes back.
+//! Real servers in read-only mode: two of three are killed, the last one serves reads to those who asked for
+//! it, and everything goes on when one comes back.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 

@@ -1,5 +1,5 @@
-//! Members that change while clients go on: real server processes, from the first list in zoo.cfg to the files
-//! that the servers write themselves.
+//! Members that change while clients go on: real server processes, from the first list in zoo.cfg to the
+//! files that the servers write themselves.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 

@@ -1,5 +1,5 @@
-//! What the shell has beyond zkCli, from outside: JSON, files of subtrees, copies, drawings, editing, following,
-//! and the monitor.
+//! What the shell has beyond zkCli, from outside: JSON, files of subtrees, copies, drawings, editing,
+//! following, and the monitor.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 

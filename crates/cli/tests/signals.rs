@@ -144,8 +144,8 @@ fn a_snapshot_that_panics_is_counted_and_the_server_goes_on() {
     assert!(text.contains("writing a snapshot failed unexpectedly"), "{text}");
 }
 
-/// A client that asks for more than the sockets hold, closes its session and reads nothing. The reads wait for the write in
-/// front of them, so that all requests are taken before there is anything to send.
+/// A client that asks for more than the sockets hold, closes its session and reads nothing. The reads wait
+/// for the write in front of them, so that all requests are taken before there is anything to send.
 #[test]
 fn a_client_that_does_not_read_its_last_answers_is_not_kept() {
     let server = server().property("zookeeper.nio.sessionlessCnxnTimeout", "500").start().unwrap();

@@ -1,4 +1,5 @@
-//! Members of real server processes whose files are not theirs: data of another ensemble, epochs that nobody promised.
+//! Members of real server processes whose files are not theirs: data of another ensemble, epochs that nobody
+//! promised.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
@@ -52,7 +53,8 @@ fn set_epoch(ensemble: &Ensemble, index: usize, file: &str, epoch: i64) {
     fs::write(ensemble.data(index).join("version-2").join(file), epoch.to_string()).unwrap();
 }
 
-/// Its last transaction exists in the other ensemble too, so it gets what follows; the digests tell the difference.
+/// Its last transaction exists in the other ensemble too, so it gets what follows; the digests tell the
+/// difference.
 #[test]
 fn a_member_with_data_of_another_ensemble_takes_the_state_of_the_leader() {
     let mut other = Ensemble::start(3);
@@ -85,8 +87,8 @@ fn a_member_with_data_of_another_ensemble_takes_the_state_of_the_leader() {
     assert!(!ensemble.data(wrong).join("version-2").join("zebu.untrusted").exists());
 }
 
-/// Epoch files that do not fit each other make a member untrusted. What they speak of may have been promised, so the
-/// member learns without being counted, and has its vote again after the next election.
+/// Epoch files that do not fit each other make a member untrusted. What they speak of may have been promised,
+/// so the member learns without being counted, and has its vote again after the next election.
 #[test]
 fn an_untrusted_member_with_a_later_epoch_comes_back() {
     let mut ensemble = Ensemble::start(3);
@@ -118,7 +120,8 @@ fn a_member_that_has_promised_a_later_epoch_learns_without_a_vote() {
     set_epoch(&ensemble, late, "acceptedEpoch", 9);
     ensemble.run(late);
     await_mode(&ensemble, late, "observer");
-    // The other follower is needed: without it there is no quorum in this epoch, and the next one is above the promise.
+    // The other follower is needed: without it there is no quorum in this epoch, and the next one is above
+    // the promise.
     let other = 3 - leader - late;
     ensemble.kill(other);
     ensemble.await_leader(2);

@@ -22,14 +22,14 @@
 //!
 //! - [`Client`] is a cheap handle; clones share one session and thousands of calls can be in flight.
 //! - A call is a builder: await it, or [`send`](Get::send) it first and await it later.
-//! - An [`Error`] says whether the call was certainly not carried out or may have been; writes whose
-//!   outcome is unknown are never repeated behind your back. See [`Retry`] and [`Create::protected`].
+//! - An [`Error`] says whether the call was certainly not carried out or may have been. A write with an
+//!   unknown outcome is never repeated silently. See [`Retry`] and [`Create::protected`].
 //! - Watches are futures ([`OneshotWatcher`]) and streams ([`WatchStream`]); dropping them removes them.
-//! - [`Client::states`] tells how the session stands, [`Client::lease_deadline`] how long it is safe.
-//! - [`Client::connection_failures`] tells why no server can be reached, as soon as it is known;
-//!   [`Client::ready_or_unreachable`] gives up when each server has failed.
+//! - [`Client::states`] reports the session state, [`Client::lease_deadline`] until when the session is safe.
+//! - [`Client::connection_failures`] reports each failed connection attempt at once.
+//!   [`Client::ready_or_unreachable`] returns an error when every server has failed.
 //!
-//! The protocol itself lives in [`core`], without sockets, clock or tasks.
+//! The protocol itself is in [`core`], without sockets, clock or tasks.
 
 pub mod api;
 pub mod core;
@@ -42,7 +42,7 @@ pub use zebu_proto::{Acl, ErrorCode, Id, Permissions, SessionId, Stat, Zxid};
 pub use crate::api::*;
 pub use crate::core::{
     Cause, ConnectStringError, EventKind, ReadOnlyServers, ServerAddress, ServerList, SessionCredentials,
-    SessionInfo, SessionPolicy, SessionState, Status, WatchEvent,
+    SessionInfo, SessionPolicy, SessionState, SessionStatus, WatchEvent,
 };
 pub use crate::net::{
     ConnectionFailure, ConnectionFailures, Connector, HostNames, TcpConnector, Tls, TlsConnector, TlsError,

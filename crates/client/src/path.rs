@@ -1,7 +1,7 @@
-//! Paths: what servers accept as one, and the way between a path as the caller knows it and as the server
-//! knows it. Pure text; nothing is looked up.
+//! Paths: the rules that servers apply, and the translation between the caller's paths and the server's
+//! paths. Pure text functions.
 
-/// Why a text is not a path.
+/// The reason why a text is not a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// It is empty.
@@ -48,7 +48,8 @@ pub fn check_path(path: &str) -> Result<(), PathError> {
     }
 }
 
-/// Control characters, the private use area, U+FFF0 and above, everything outside of the basic plane.
+/// Whether servers refuse the character: control characters, the private use area, U+FFF0 and above, and all
+/// outside the basic plane.
 fn is_refused(character: char) -> bool {
     matches!(character, '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..)
 }
@@ -74,7 +75,7 @@ pub fn join(parent: &str, name: &str) -> String {
     if parent == "/" { format!("/{name}") } else { format!("{parent}/{name}") }
 }
 
-/// Puts a root in front of a path. The root is empty or a path without a slash at its end.
+/// Prepends a root to a path. The root is empty or a path without a trailing slash.
 pub(crate) fn under(root: &str, path: &str) -> String {
     match (root, path) {
         ("", _) => path.to_owned(),
@@ -83,8 +84,8 @@ pub(crate) fn under(root: &str, path: &str) -> String {
     }
 }
 
-/// Takes the root off a path of the server. A path outside of the root stays as it is: it cannot be named
-/// from inside, and hiding it would help nobody.
+/// Removes the root from a path of the server. A path outside of the root is returned unchanged, because no
+/// relative path names it.
 pub(crate) fn without_root<'a>(root: &str, path: &'a str) -> &'a str {
     match path.strip_prefix(root) {
         Some("") => "/",

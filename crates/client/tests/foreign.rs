@@ -1,5 +1,6 @@
-//! What needs Apache ZooKeeper, named in `ZOOKEEPER_CLASSPATH`: its server without a quorum, and a secure port, which Zebu
-//! does not have yet. `cargo test` leaves it out; `cargo xtask interop rust-client --apache` runs it.
+//! What needs Apache ZooKeeper, named in `ZOOKEEPER_CLASSPATH`: its server without a quorum, and a secure
+//! port, which Zebu does not have yet. `cargo test` leaves it out; `cargo xtask interop rust-client --apache`
+//! runs it.
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
 mod common;
@@ -41,7 +42,7 @@ async fn a_server_without_a_quorum_serves_reads() {
     let builder = Client::builder(&servers).unwrap().connection_timeout(Duration::from_secs(2));
     builder.connect().await.expect_err("it wants a server that takes writes");
 
-    let builder = Client::builder(&servers).unwrap().connection_timeout(common::PATIENCE);
+    let builder = Client::builder(&servers).unwrap().connection_timeout(common::TIMEOUT);
     let client = builder.read_only(ReadOnlyServers::Accept).connect().await.unwrap();
     assert_eq!(client.state(), SessionState::ReadOnly);
     assert!(client.children("/").await.unwrap().names.contains(&"zookeeper".to_owned()));
@@ -86,8 +87,8 @@ async fn a_session_with_a_secure_port() {
 
     let known = people.issue("somebody");
     let tls = trusting(&authority).identity_pem(known.certificate, known.key).expect("an identity");
-    let patience = Duration::from_secs(30);
-    let builder = Client::builder(&secure.to_string()).expect("an address").connection_timeout(patience);
+    let timeout = Duration::from_secs(30);
+    let builder = Client::builder(&secure.to_string()).expect("an address").connection_timeout(timeout);
     let client = builder.tls(tls.connector().expect("a connector")).connect().await.expect("a session");
     client.create("/large").data(vec![b'x'; 500_000]).await.expect("created");
     let reads: Vec<_> = (0..20).map(|_| client.get("/large").send()).collect();

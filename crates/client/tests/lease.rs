@@ -42,7 +42,7 @@ impl<S: Subscriber> Layer<S> for Witness {
 }
 
 #[tokio::test]
-async fn whoever_hears_of_an_expiry_sees_no_lease() {
+async fn after_an_expiry_event_there_is_no_lease() {
     let witness = Witness::default();
     let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(witness.clone()));
     let server = TestServer::start().await.expect("a server");

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use common::{Server, soon};
 use zebu_client::{
-    Acl, Client, Compression, CreateMode, CreateSpec, ErrorCode, ErrorKind, Parents, Permissions, Proof,
-    QuotaLimits, Retry, Version, digest_id,
+    Acl, Client, Compression, ConfirmedBy, CreateMode, CreateSpec, ErrorCode, ErrorKind, Parents,
+    Permissions, QuotaLimits, Retry, Version, digest_id,
 };
 
 #[tokio::test]
@@ -18,7 +18,7 @@ async fn nodes_of_every_mode() {
     let session = client.session().id.0;
 
     let plain = client.create("/plain").data("x").await.unwrap();
-    assert_eq!((plain.path.as_str(), plain.proof), ("/plain", Proof::Answered));
+    assert_eq!((plain.path.as_str(), plain.confirmed_by), ("/plain", ConfirmedBy::Reply));
     assert_eq!((plain.stat.version, plain.stat.data_length, plain.stat.ephemeral_owner), (0, 1, 0));
     assert!(plain.stat.czxid > 0 && plain.stat.czxid == plain.stat.mzxid);
 
@@ -137,12 +137,12 @@ async fn parents_trees_and_second_thoughts() {
     client.ensure_path("/a/b/e/f").await.unwrap();
 
     let set = client.create("/a/b/c/d").data("y").or_set(Version::Any).await.unwrap();
-    assert_eq!((set.stat.version, set.proof), (1, Proof::Found));
+    assert_eq!((set.stat.version, set.confirmed_by), (1, ConfirmedBy::Search));
     let error = client.create("/a/b/c/d").data("y").idempotent().await.unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::NodeExists), "the version is 1: somebody else's");
     client.create("/same").data("z").await.unwrap();
     let same = client.create("/same").data("z").idempotent().await.unwrap();
-    assert_eq!((same.stat.version, same.proof), (0, Proof::Found));
+    assert_eq!((same.stat.version, same.confirmed_by), (0, ConfirmedBy::Search));
     client.set("/same", "w").version(Version::Exactly(0)).await.unwrap();
     let again = client.set("/same", "w").version(Version::Exactly(0)).idempotent().await.unwrap();
     assert_eq!(again.version, 1);
@@ -370,7 +370,7 @@ async fn thousands_of_calls_in_flight_are_answered_in_order() {
 }
 
 #[tokio::test]
-async fn dropped_futures_harm_nobody() {
+async fn dropped_futures_do_no_harm() {
     let server = Server::start().await;
     let client = server.client().await;
     client.create("/a").data("x").await.unwrap();

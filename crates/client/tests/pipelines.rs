@@ -1,5 +1,5 @@
-//! Calls that are sent before earlier ones are answered: their order at the limits of the client, and what becomes of
-//! them when a connection is lost.
+//! Calls that are sent before earlier ones are answered: their order at the limits of the client, and what
+//! becomes of them when a connection is lost.
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
 mod common;
@@ -27,7 +27,8 @@ fn numbered(number: usize) -> Vec<u8> {
     data
 }
 
-/// 700 calls are more than the default limit of 64 MiB in flight; all are sent while the server does not read.
+/// 700 calls are more than the default limit of 64 MiB in flight; all are sent while the server does not
+/// read.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_never_overtakes_one_that_was_sent_before_it() {
     let server = TestServer::start().await.unwrap();

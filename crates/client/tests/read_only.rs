@@ -1,5 +1,5 @@
-//! A client that is content with reads: what it can do while two of three servers are gone, and that it finds its
-//! session again.
+//! A client that is content with reads: what it can do while two of three servers are gone, and that it finds
+//! its session again.
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
 use std::time::Duration;
@@ -8,10 +8,10 @@ use zebu_client::{Client, ErrorCode, EventKind, ReadOnlyServers, SessionState};
 use zebu_testing::TestEnsemble;
 
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 async fn soon<F: IntoFuture>(future: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, future).await.expect("it should have happened by now")
+    tokio::time::timeout(TIMEOUT, future).await.expect("it should have happened by now")
 }
 
 async fn state(client: &Client, wanted: &[SessionState]) {
@@ -25,7 +25,7 @@ async fn ensemble() -> TestEnsemble {
 
 async fn reader(ensemble: &TestEnsemble) -> Client {
     let builder = Client::builder(&ensemble.connect_string()).unwrap().read_only(ReadOnlyServers::Accept);
-    soon(builder.session_timeout(PATIENCE).connect()).await.unwrap()
+    soon(builder.session_timeout(TIMEOUT).connect()).await.unwrap()
 }
 
 async fn refused<T: std::fmt::Debug>(call: impl IntoFuture<Output = Result<T, zebu_client::Error>>) {
@@ -69,8 +69,8 @@ async fn a_client_that_comes_meanwhile_gets_a_session_later() {
     ensemble.kill(0).await.unwrap();
     ensemble.kill(1).await.unwrap();
     let builder = Client::builder(&ensemble.connect_string()).unwrap();
-    let patience = Duration::from_secs(4);
-    builder.connection_timeout(patience).connect().await.expect_err("it wants a server that takes writes");
+    let timeout = Duration::from_secs(4);
+    builder.connection_timeout(timeout).connect().await.expect_err("it wants a server that takes writes");
     let client = reader(&ensemble).await;
     assert_eq!((client.state(), client.lease_deadline()), (SessionState::ReadOnly, None));
     let (_, watch) = soon(client.exists("/later").watched()).await.unwrap();

@@ -12,7 +12,7 @@ use zebu_client::{Client, EventKind, Retry, SessionState, WatchMode, WatchStream
 /// A client that does not lose its patience with a server that takes long to start.
 async fn patient(server: &Own) -> Client {
     let builder = server.builder().session_timeout(Duration::from_secs(20));
-    builder.connection_timeout(common::PATIENCE).connect().await.unwrap()
+    builder.connection_timeout(common::TIMEOUT).connect().await.unwrap()
 }
 
 async fn next(events: &mut WatchStream) -> EventKind {
@@ -73,7 +73,7 @@ async fn what_was_answered_survives_a_crash_under_load() {
 async fn a_server_may_come_later_than_its_clients() {
     let mut server = Own::start().await;
     server.stop().await;
-    let client = server.builder().connection_timeout(common::PATIENCE).start();
+    let client = server.builder().connection_timeout(common::TIMEOUT).start();
     let early = client.create("/early").ephemeral().send();
     assert_eq!(client.state(), SessionState::Connecting);
     server.start_again().await;
@@ -85,7 +85,7 @@ async fn a_server_may_come_later_than_its_clients() {
 async fn a_server_that_stays_away_costs_the_session() {
     let mut server = Own::start().await;
     let builder = server.builder().session_timeout(Duration::from_secs(1));
-    let client = builder.connection_timeout(common::PATIENCE).connect().await.unwrap();
+    let client = builder.connection_timeout(common::TIMEOUT).connect().await.unwrap();
     client.create("/e").ephemeral().await.unwrap();
     let (_, watch) = client.get("/e").watched().await.unwrap();
     let mut stream = client.watch("/e", WatchMode::Node).await.unwrap();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use common::proxy::{Proxy, Wire};
 use common::{Server, own_root, soon, until};
 use zebu_client::{
-    Cause, Client, ConnectError, ErrorCode, ErrorKind, Proof, Retry, SessionPolicy, SessionState,
+    Cause, Client, ConfirmedBy, ConnectError, ErrorCode, ErrorKind, Retry, SessionPolicy, SessionState,
 };
 
 async fn through(server: &Server) -> (Proxy, Client) {
@@ -43,7 +43,7 @@ async fn a_session_survives_its_connection() {
 }
 
 #[tokio::test]
-async fn an_expired_session_is_told_and_replaced() {
+async fn an_expired_session_is_reported_and_replaced() {
     let server = Server::start().await;
     let (proxy, client) = through(&server).await;
     client.create("/e").ephemeral().await.unwrap();
@@ -121,7 +121,7 @@ async fn a_protected_create_survives_a_lost_answer() {
         other.sync("/").await.unwrap();
         proxy.set(Wire::Whole);
         let created = soon(create).await.unwrap();
-        found += u32::from(created.proof == Proof::Found);
+        found += u32::from(created.confirmed_by == ConfirmedBy::Search);
         assert_eq!(created.stat.ephemeral_owner, client.session().id.0);
         assert!(created.sequence.is_some());
     }
@@ -163,15 +163,19 @@ async fn a_session_that_is_handed_over_lives_on_with_another_client() {
     assert_eq!((twin.state(), twin.lease_deadline()), (SessionState::Closed, None));
     let error = twin.get("/mine").await.unwrap_err();
     assert_eq!(error.kind(), &ErrorKind::NotSent(Cause::Closed));
-    let heir = server.builder().resume(session).connect().await.unwrap().namespaced(&root).unwrap();
-    let mut states = heir.states();
-    assert_eq!((heir.session().id, states.borrow_and_update().state), (session.id, SessionState::Connected));
-    // The former client lets go of the connection for good: neither its clones nor their end touch the session.
+    let waiter = server.builder().resume(session).connect().await.unwrap().namespaced(&root).unwrap();
+    let mut states = waiter.states();
+    assert_eq!(
+        (waiter.session().id, states.borrow_and_update().state),
+        (session.id, SessionState::Connected)
+    );
+    // The former client lets go of the connection for good: neither its clones nor their end touch the
+    // session.
     drop(twin);
-    heir.sync("/").await.unwrap();
-    assert_eq!(heir.get("/mine").await.unwrap().data, "99");
-    assert!(!states.has_changed().unwrap(), "{:?}", heir.state());
-    assert!(heir.close().await.unwrap().confirmed);
+    waiter.sync("/").await.unwrap();
+    assert_eq!(waiter.get("/mine").await.unwrap().data, "99");
+    assert!(!states.has_changed().unwrap(), "{:?}", waiter.state());
+    assert!(waiter.close().await.unwrap().confirmed);
 }
 
 #[tokio::test]
@@ -184,8 +188,8 @@ async fn a_client_without_a_connection_can_hand_its_session_over() {
     let waiting = client.get("/").retry(Retry::Never).send();
     let credentials = client.hand_over().await.unwrap();
     assert!(soon(waiting).await.unwrap_err().is_not_sent());
-    let heir = server.builder().resume(credentials).connect().await.unwrap();
-    assert_eq!(heir.session().id, session);
+    let waiter = server.builder().resume(credentials).connect().await.unwrap();
+    assert_eq!(waiter.session().id, session);
 }
 
 #[tokio::test]
@@ -200,7 +204,7 @@ async fn only_a_session_can_be_handed_over() {
 
 /// The reason is known long before the connection timeout is over.
 #[tokio::test]
-async fn the_reason_why_no_server_can_be_reached_is_told_at_once() {
+async fn the_reason_for_unreachable_servers_is_reported_at_once() {
     let server = Server::start().await;
     let (one, other) = (Proxy::start(server.address()).await, Proxy::start(server.address()).await);
     one.set(Wire::Cut);

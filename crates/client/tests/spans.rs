@@ -18,7 +18,7 @@ use zebu_testing::TestServer;
 
 /// Spans as `name field=value`, and under each what was said in it.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<BTreeMap<String, Vec<String>>>>);
+struct AnsweredMessage(Arc<Mutex<BTreeMap<String, Vec<String>>>>);
 
 struct Text(String);
 
@@ -28,7 +28,7 @@ impl Visit for Text {
     }
 }
 
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Heard {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for AnsweredMessage {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let mut text = Text(attributes.metadata().name().to_owned());
         attributes.record(&mut text);
@@ -46,7 +46,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Heard {
     }
 }
 
-impl Heard {
+impl AnsweredMessage {
     #[track_caller]
     fn expect(&self, span: &str) -> Vec<String> {
         let all = self.0.lock().expect("nobody panics with it");
@@ -56,7 +56,7 @@ impl Heard {
 
 #[tokio::test]
 async fn every_call_has_a_span() {
-    let heard = Heard::default();
+    let heard = AnsweredMessage::default();
     let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(heard.clone()));
     let server = TestServer::start().await.expect("a server");
     let client = Client::connect(&server.connect_string()).await.expect("a session");
@@ -88,7 +88,7 @@ async fn every_call_has_a_span() {
     soon(client.get("/n").retry(Retry::default())).await.expect("read again");
     let told = heard.expect("get path=/n");
     assert!(
-        told.iter().any(|line| line.contains("again") && line.contains("the connection was lost")),
+        told.iter().any(|line| line.contains("retrying") && line.contains("the connection was lost")),
         "{told:?}"
     );
     assert!(told.iter().any(|line| line.contains(&server.connect_string())), "{told:?}");

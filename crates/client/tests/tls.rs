@@ -98,7 +98,7 @@ async fn a_session_over_tls() {
 }
 
 #[tokio::test]
-async fn names_are_verified_unless_told_otherwise() {
+async fn names_are_verified_by_default() {
     let server = TestServer::start().await.expect("a server");
     let authority = Authority::new();
     let local = simple(&server, authority.issue("localhost")).await;
@@ -198,7 +198,7 @@ fn what_cannot_be_used_is_named() {
     let mixed = trusting(&authority).identity_pem(&one.certificate, &other.key).expect("both are PEM");
     let error = mixed.connector().expect_err("they do not belong together").to_string();
     assert!(error.starts_with("the client's certificate: "), "{error}");
-    assert!(matches!(Tls::new().connector(), Err(TlsError::NobodyTrusted)));
+    assert!(matches!(Tls::new().connector(), Err(TlsError::NoTrustedCertificate)));
     let tls = trusting(&authority).connector().expect("a connector");
     assert_eq!(format!("{tls:?}"), "TlsConnector { .. }");
 }

@@ -1,41 +1,46 @@
-//! The whole server's brain: joins tree and storage; owns sessions, the order of requests and replies,
-//! credentials and limits.
+//! The server as a state machine: joins tree, Zab and storage. It owns sessions, the order of requests and
+//! replies, credentials and limits.
 //!
-//! Pure: no sockets, files, clocks, threads or global randomness. Time, randomness and the locks come from
-//! whoever runs it, so that the simulator runs the code that ships.
+//! Pure: no sockets, files, clocks, threads or global randomness. The caller passes time and random seeds and
+//! holds the locks, so that the simulator runs the shipped code.
 
-mod agreement;
 mod clock;
+mod connection;
+mod consensus;
 mod core;
-mod deciding;
 mod ensemble;
-mod lane;
-mod learning;
+mod learner;
 pub mod limits;
+mod listing_cache;
 mod notice;
-mod random;
+mod pending_request;
+mod primary;
 mod read;
-mod reading;
+mod read_only;
 mod receive;
 mod replica;
 mod restore;
 pub mod session;
 mod settings;
 mod shape;
+mod split_mix;
 mod stats;
 mod throttle;
 
-pub use agreement::Membership;
-pub use clock::Moment;
-pub use core::{AfterAppend, CommitError, Event, LogBatch, Node};
-pub use ensemble::{DiskOrder, Order};
-pub use lane::{CloseReason, Lane, LaneId, LaneSession, Lanes, Phase};
-pub use notice::Notice;
-pub use random::Random;
-pub use receive::{Demand, Submission};
+pub use clock::Now;
+pub use connection::{
+    ClientConnection, ConnectionId, ConnectionPhase, ConnectionSession, Connections, DisconnectReason,
+};
+pub use consensus::ConsensusPeer;
+pub use core::{AfterAppend, ClientEvent, CommitError, LogBatch, Node};
+pub use ensemble::{Effect, ServeEffect};
+pub use notice::OperatorNotice;
+pub use pending_request::{AnsweredRequests, UNCHARGED_BYTES_MAX};
+pub use receive::{RequestKind, SubmittedRequest};
 pub use replica::Replica;
 pub use restore::Restore;
-pub use settings::{Enforcement, LeaderClients, LocalSessionSupport, NodeSettings, ReconfigSupport};
+pub use settings::{AuthEnforcement, LeaderClients, LocalSessionSupport, NodeSettings, ReconfigSupport};
 pub use shape::ReplyShape;
-pub use stats::{LaneStats, Latency, ServerStats, Unreported};
-pub use throttle::{Admission, Arrival, ConnectionThrottle, ThrottleSettings};
+pub use split_mix::SplitMix64;
+pub use stats::{ConnectionStats, LatencyStats, ServerStats, StatsDelta};
+pub use throttle::{Admission, ConnectionThrottle, SessionRequest, ThrottleSettings};

@@ -1,41 +1,42 @@
-//! Decisions that an operator should read about. The node has no log; whoever runs it fetches them after a round.
+//! Notices for the operator. The node writes no log; the caller fetches the notices after each round.
 
 use zebu_proto::SessionId;
 
-/// Notices that are kept between two rounds. Later ones are dropped: a client can cause one with every request.
+/// Notices that are kept between two rounds. Later ones are dropped: a client can cause one with each
+/// request.
 const NOTICES_MAX: usize = 16;
 
-/// Something for the server's log.
+/// A line for the server's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// A request was refused because its transaction is longer than servers read.
+pub enum OperatorNotice {
+    /// A request was refused because its transaction exceeds the length limit.
     TransactionTooLong {
-        /// The session that asked.
+        /// The session of the request.
         session: SessionId,
         /// The length of the transaction, as far as it was counted.
         bytes: usize,
-        /// The longest one that is allowed.
+        /// The limit.
         bytes_max: usize,
     },
-    /// The transaction that ends a session does not list its ephemeral nodes, because the list would be too long.
-    UnlistedEnd {
-        /// The session that ends.
+    /// A closeSession transaction does not list the ephemeral nodes because the list would be too long.
+    EphemeralsNotListed {
+        /// The session.
         session: SessionId,
     },
 }
 
 /// Notices since the last round.
 #[derive(Debug, Default)]
-pub(crate) struct Notices(Vec<Notice>);
+pub(crate) struct OperatorNotices(Vec<OperatorNotice>);
 
-impl Notices {
-    pub(crate) fn push(&mut self, notice: Notice) {
+impl OperatorNotices {
+    pub(crate) fn push(&mut self, notice: OperatorNotice) {
         if self.0.len() < NOTICES_MAX {
             self.0.push(notice);
         }
     }
 
-    pub(crate) fn take(&mut self) -> Vec<Notice> {
+    pub(crate) fn take(&mut self) -> Vec<OperatorNotice> {
         std::mem::take(&mut self.0)
     }
 }

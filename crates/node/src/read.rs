@@ -1,4 +1,4 @@
-//! Reads: answered from the tree as it is, with the watch registered in the same step.
+//! Reads: answered from the current tree. The watch is registered under the same lock.
 
 use zebu_proto::client::multi::{MULTI_END, encode_error_result, encode_result_header};
 use zebu_proto::client::read::Watch;
@@ -9,40 +9,40 @@ use zebu_proto::{ErrorCode, Jute, OpCode, Permissions, Text, Xid};
 use zebu_tree::watch::WatchKind;
 use zebu_tree::{Credentials, NodeRef, access};
 
-use crate::lane::{Asked, Lane, LaneId};
+use crate::connection::{ClientConnection, ConnectionId, RequestMeta};
 use crate::limits::MULTI_READ_BYTES_MAX;
-use crate::replica::{Replica, watcher};
+use crate::replica::{Replica, watcher_id};
 
 impl Replica {
     /// Answers a read. The caller holds the replica at least shared.
-    pub(crate) fn answer_read(
+    pub(crate) fn reply_to_read(
         &self,
-        lane: &mut Lane,
-        asked: Asked,
+        connection: &mut ClientConnection,
+        meta: RequestMeta,
         request: &ReadRequest<'_>,
         credentials: &Credentials,
         now_ms: i64,
     ) {
         let caught_up = match request {
-            ReadRequest::SetWatches(watches) => self.catch_up(lane, watches),
+            ReadRequest::SetWatches(watches) => self.set_watches(connection, watches),
             _ => Ok(()),
         };
-        let asked = match request {
-            ReadRequest::Ping => Asked { xid: Xid::PING.0, ..asked },
-            _ => asked,
+        let meta = match request {
+            ReadRequest::Ping => RequestMeta { xid: Xid::PING.0, ..meta },
+            _ => meta,
         };
-        let session = lane.session;
-        let id = lane.id;
-        let reader = Reader { replica: self, credentials, lane: id };
-        lane.push_reply(asked, self.last_zxid().0, now_ms, |out| match request {
-            ReadRequest::Exists(path, watch) => reader.exists(path, *watch, out),
-            ReadRequest::GetData(path, watch) => reader.get_data(path, *watch, out),
-            ReadRequest::GetChildren(path, watch) => reader.get_children(path, *watch, WithStat::No, out),
-            ReadRequest::GetChildren2(path, watch) => reader.get_children(path, *watch, WithStat::Yes, out),
-            ReadRequest::GetAcl(path) => reader.get_acl(path, out),
-            ReadRequest::GetAllChildrenNumber(path) => reader.get_all_children_number(path, out),
+        let session = connection.session;
+        let id = connection.id;
+        let context = ReadContext { replica: self, credentials, connection: id };
+        connection.push_reply(meta, self.last_zxid().0, now_ms, |out| match request {
+            ReadRequest::Exists(path, watch) => context.exists(path, *watch, out),
+            ReadRequest::GetData(path, watch) => context.get_data(path, *watch, out),
+            ReadRequest::GetChildren(path, watch) => context.get_children(path, *watch, WithStat::No, out),
+            ReadRequest::GetChildren2(path, watch) => context.get_children(path, *watch, WithStat::Yes, out),
+            ReadRequest::GetAcl(path) => context.get_acl(path, out),
+            ReadRequest::GetAllChildrenNumber(path) => context.get_all_children_number(path, out),
             ReadRequest::GetEphemerals(prefix) => {
-                reader.get_ephemerals(session.map(|session| session.id), prefix.as_deref(), out)
+                context.get_ephemerals(session.map(|session| session.id), prefix.as_deref(), out)
             }
             ReadRequest::Sync(path) => {
                 encode_text(path.as_deref(), out);
@@ -50,14 +50,16 @@ impl Replica {
             }
             ReadRequest::Ping => Ok(()),
             ReadRequest::SetWatches(_) => caught_up,
-            ReadRequest::WhoAmI => reader.who_am_i(out),
-            ReadRequest::MultiRead(ops) => reader.multi_read(ops, out),
+            ReadRequest::WhoAmI => context.who_am_i(out),
+            ReadRequest::MultiRead(ops) => context.multi_read(ops, out),
             ReadRequest::CheckWatches(path, kind) => {
-                let held = self.watches().check(watched(path.as_deref()), watcher(id), *kind);
+                let held =
+                    self.watches().check(persistent_watch_path(path.as_deref()), watcher_id(id), *kind);
                 if held { Ok(()) } else { Err(ErrorCode::NoWatcher) }
             }
             ReadRequest::RemoveWatches(path, kind) => {
-                let removed = self.watches().remove(watched(path.as_deref()), watcher(id), *kind);
+                let removed =
+                    self.watches().remove(persistent_watch_path(path.as_deref()), watcher_id(id), *kind);
                 if removed { Ok(()) } else { Err(ErrorCode::NoWatcher) }
             }
             ReadRequest::AddWatch(path, mode) => {
@@ -65,26 +67,26 @@ impl Replica {
                     AddWatchMode::Persistent => WatchKind::Persistent,
                     AddWatchMode::PersistentRecursive => WatchKind::PersistentRecursive,
                 };
-                self.watches().add(watched(path.as_deref()), watcher(id), kind);
+                self.watches().add(persistent_watch_path(path.as_deref()), watcher_id(id), kind);
                 0i32.encode(out);
                 Ok(())
             }
         });
     }
 
-    /// setWatches: reports what changed since the client last saw it, registers the rest. A null list or path
-    /// ends it; what stands before is done.
-    fn catch_up(&self, lane: &mut Lane, request: &SetWatches) -> Result<(), ErrorCode> {
+    /// setWatches: sends events for changes that the client has missed, and registers the other watches. A
+    /// null list or path ends the request with an error; earlier paths stay processed.
+    fn set_watches(&self, connection: &mut ClientConnection, request: &SetWatches) -> Result<(), ErrorCode> {
         let seen = request.relative_zxid;
         let mut table = self.watches();
         let mut each =
-            |paths: &Option<Vec<Text>>, kind: WatchKind, missed: Missed| -> Result<(), ErrorCode> {
+            |paths: &Option<Vec<Text>>, kind: WatchKind, missed: MissedEvent| -> Result<(), ErrorCode> {
                 for path in paths.as_ref().ok_or(ErrorCode::MarshallingError)? {
                     let path = path.as_deref().ok_or(ErrorCode::MarshallingError)?;
                     match missed(self.tree.node(path), seen) {
-                        // These events carry no zxid: they stand for any number of changes.
-                        Some(event) => lane.push_event(-1, event, path),
-                        None => table.add(path, watcher(lane.id), kind),
+                        // These events carry no zxid: one event may stand for several changes.
+                        Some(event) => connection.push_event(-1, event, path),
+                        None => table.add(path, watcher_id(connection.id), kind),
                     }
                 }
                 Ok(())
@@ -105,52 +107,52 @@ impl Replica {
             (&request.persistent_recursive, WatchKind::PersistentRecursive),
         ] {
             for path in paths.as_ref().ok_or(ErrorCode::MarshallingError)? {
-                table.add(watched(path.as_deref()), watcher(lane.id), kind);
+                table.add(persistent_watch_path(path.as_deref()), watcher_id(connection.id), kind);
             }
         }
         Ok(())
     }
 }
 
-/// The path under which a persistent watch is kept. ZooKeeper keeps one on null too; nothing ever happens
-/// there, and no node can have the name that stands for it here.
-fn watched(path: Option<&str>) -> &str {
+/// The path under which a persistent watch is registered. ZooKeeper accepts a null path too. Such a watch
+/// never fires: no node can have the substitute name.
+fn persistent_watch_path(path: Option<&str>) -> &str {
     path.unwrap_or("\0")
 }
 
-/// The event that a client has missed, judging by the node and the zxid that it has seen.
-type Missed = fn(Option<NodeRef<'_>>, i64) -> Option<EventType>;
+/// Returns the event that a client has missed, given the node and the last zxid that the client has seen.
+type MissedEvent = fn(Option<NodeRef<'_>>, i64) -> Option<EventType>;
 
-/// Whether a list of children is followed by the stat.
+/// Whether the stat follows a list of children.
 #[derive(Clone, Copy)]
 enum WithStat {
     Yes,
     No,
 }
 
-struct Reader<'a> {
+struct ReadContext<'a> {
     replica: &'a Replica,
     credentials: &'a Credentials,
-    lane: LaneId,
+    connection: ConnectionId,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ReadContext<'a> {
     fn node(&self, path: &str) -> Result<NodeRef<'a>, ErrorCode> {
         self.replica.tree.node(path).ok_or(ErrorCode::NoNode)
     }
 
-    fn may(&self, node: &NodeRef<'_>, permissions: i32) -> bool {
+    fn is_permitted(&self, node: &NodeRef<'_>, permissions: i32) -> bool {
         access::allowed(node.acl(), permissions, self.credentials, &self.replica.policy)
     }
 
-    fn readable(&self, path: &str) -> Result<NodeRef<'a>, ErrorCode> {
+    fn readable_node(&self, path: &str) -> Result<NodeRef<'a>, ErrorCode> {
         let node = self.node(path)?;
-        if self.may(&node, Permissions::READ) { Ok(node) } else { Err(ErrorCode::NoAuth) }
+        if self.is_permitted(&node, Permissions::READ) { Ok(node) } else { Err(ErrorCode::NoAuth) }
     }
 
     fn watch(&self, path: &str, watch: Watch, kind: WatchKind) {
         if watch == Watch::Set {
-            self.replica.watches().add(path, watcher(self.lane), kind);
+            self.replica.watches().add(path, watcher_id(self.connection), kind);
         }
     }
 
@@ -158,7 +160,7 @@ impl<'a> Reader<'a> {
         if path.contains('\0') {
             return Err(ErrorCode::BadArguments);
         }
-        match self.readable(path) {
+        match self.readable_node(path) {
             Ok(node) => {
                 self.watch(path, watch, WatchKind::Data);
                 node.stat().encode(out);
@@ -173,7 +175,7 @@ impl<'a> Reader<'a> {
     }
 
     fn get_data(&self, path: &str, watch: Watch, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
-        let node = self.readable(path)?;
+        let node = self.readable_node(path)?;
         self.watch(path, watch, WatchKind::Data);
         encode_buffer(node.data(), out);
         node.stat().encode(out);
@@ -187,9 +189,9 @@ impl<'a> Reader<'a> {
         with_stat: WithStat,
         out: &mut Vec<u8>,
     ) -> Result<(), ErrorCode> {
-        let node = self.readable(path)?;
+        let node = self.readable_node(path)?;
         self.watch(path, watch, WatchKind::Child);
-        encode_children(&node, out);
+        self.replica.listings.encode(path, &node, out, encode_children);
         match with_stat {
             WithStat::Yes => node.stat().encode(out),
             WithStat::No => {}
@@ -199,10 +201,10 @@ impl<'a> Reader<'a> {
 
     fn get_acl(&self, path: &str, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
         let node = self.node(path)?;
-        if !self.may(&node, Permissions::READ | Permissions::ADMIN) {
+        if !self.is_permitted(&node, Permissions::READ | Permissions::ADMIN) {
             return Err(ErrorCode::NoAuth);
         }
-        if self.may(&node, Permissions::ADMIN) {
+        if self.is_permitted(&node, Permissions::ADMIN) {
             encode_count(node.acl().len(), out);
             node.acl().iter().for_each(|entry| entry.encode(out));
         } else {
@@ -213,7 +215,7 @@ impl<'a> Reader<'a> {
     }
 
     fn get_all_children_number(&self, path: &str, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
-        self.readable(path)?;
+        self.readable_node(path)?;
         let number = self.replica.tree.all_children_number(path).unwrap_or(0);
         i32::try_from(number).unwrap_or(i32::MAX).encode(out);
         Ok(())
@@ -234,7 +236,7 @@ impl<'a> Reader<'a> {
     }
 
     fn who_am_i(&self, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
-        // The newest first; the address, which every connection has, comes last.
+        // The newest identity comes first. The address, which every connection has, comes last.
         let infos: Vec<ClientInfo> = self
             .credentials
             .iter()
@@ -248,13 +250,13 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Every operation stands for itself; a failed one does not fail the others. The request as a whole fails if the
-    /// results are too long together; a single one may have any length.
+    /// A failed operation does not fail the others. The whole request fails if its results together are too
+    /// long; a single result may have any length.
     fn multi_read(&self, ops: &[MultiReadOp], out: &mut Vec<u8>) -> Result<(), ErrorCode> {
         let start = out.len();
         for (index, op) in ops.iter().enumerate() {
             match op {
-                MultiReadOp::GetData(path) => match self.readable(path) {
+                MultiReadOp::GetData(path) => match self.readable_node(path) {
                     Ok(node) => {
                         encode_result_header(OpCode::GetData, out);
                         encode_buffer(node.data(), out);
@@ -262,10 +264,10 @@ impl<'a> Reader<'a> {
                     }
                     Err(error) => encode_error_result(Some(error), out),
                 },
-                MultiReadOp::GetChildren(path) => match self.readable(path) {
+                MultiReadOp::GetChildren(path) => match self.readable_node(path) {
                     Ok(node) => {
                         encode_result_header(OpCode::GetChildren, out);
-                        encode_children(&node, out);
+                        self.replica.listings.encode(path, &node, out, encode_children);
                     }
                     Err(error) => encode_error_result(Some(error), out),
                 },

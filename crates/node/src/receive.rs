@@ -1,4 +1,4 @@
-//! A frame comes in: decoded, answered if it is a read that need not wait, put into a slot otherwise.
+//! Receives one frame: decodes it, answers a read that need not wait, and puts other requests into a slot.
 
 use std::sync::Arc;
 
@@ -7,194 +7,236 @@ use zebu_proto::client::{ReadRequest, Request, RequestError, RequestHeader, Writ
 use zebu_proto::{ErrorCode, Jute, OpCode, Reader, SessionId};
 use zebu_tree::{Credentials, access};
 
-use crate::lane::{
-    Answer, Asked, CloseReason, HeaderZxid, Lane, LaneId, Phase, Service, Slot, Then, Upstream, Work,
+use crate::connection::{
+    AfterReply, ClientConnection, ConnectionId, ConnectionPhase, DisconnectReason, PreparedReply, ReplyZxid,
+    RequestMeta, RequestSlot, ServingMode, ServingTerm, SlotWork,
 };
 use crate::limits::{CREDENTIALS_BYTES_MAX, CREDENTIALS_MAX};
-use crate::reading::is_refused;
+use crate::pending_request::{PendingRequest, charged_bytes};
+use crate::read_only::needs_leader;
 use crate::replica::Replica;
-use crate::settings::Enforcement;
+use crate::settings::AuthEnforcement;
 use crate::shape::ReplyShape;
 
-/// What the core has to do.
+/// The kind of request that the core executes.
 #[derive(Debug)]
-pub enum Demand {
-    /// Make a transaction of this.
+pub enum RequestKind {
+    /// A write, which becomes a transaction.
     Write(WriteRequest),
-    /// Answer when everything is applied that is decided now.
+    /// A sync, answered when all transactions committed now are applied.
     Sync,
 }
 
-/// A request as it came, to be sent on to the leader.
+/// An undecoded request, to be forwarded to the leader.
 #[derive(Debug)]
-pub(crate) struct Forward {
+pub(crate) struct ForwardPayload {
     pub(crate) op: i32,
-    /// What followed the header.
+    /// The bytes after the request header.
     pub(crate) record: Arc<[u8]>,
 }
 
 /// A request on its way to the core.
 #[derive(Debug)]
-pub struct Submission {
-    /// Where the answer goes.
-    pub lane: LaneId,
-    /// Which slot of it waits.
+pub struct SubmittedRequest {
+    /// The connection that receives the reply.
+    pub connection: ConnectionId,
+    /// The slot of the request.
     pub slot: u64,
-    /// Who asks.
+    /// The session of the request.
     pub session: SessionId,
-    /// The client's number of the request.
+    /// The client's xid.
     pub xid: i32,
-    /// What is asked.
-    pub demand: Demand,
+    /// The decoded request.
+    pub kind: RequestKind,
     /// The client's credentials when the request was received.
     pub credentials: Credentials,
     /// Monotonic milliseconds of the receipt.
     pub received_ms: i64,
-    /// What the connection was accepted into.
-    pub(crate) service: Service,
-    /// The bytes, if another server decides.
-    pub(crate) forward: Option<Forward>,
+    /// Bytes that the request takes of the server's limit in bytes.
+    pub charged_bytes: u32,
+    /// The serving term in which the connection was accepted.
+    pub(crate) serving_term: ServingTerm,
+    /// The undecoded request, if this server forwards it to the leader.
+    pub(crate) forward: Option<ForwardPayload>,
+}
+
+impl SubmittedRequest {
+    pub(crate) fn pending(&self) -> PendingRequest {
+        PendingRequest { connection: self.connection, slot: self.slot, charged_bytes: self.charged_bytes }
+    }
 }
 
 impl Replica {
-    /// Takes one frame after the handshake. Returns a request that the core has to carry out; everything else
-    /// is answered or waits in the lane. The caller holds the replica at least shared.
-    pub fn receive(&self, lane: &mut Lane, payload: &[u8], now_ms: i64) -> Option<Submission> {
-        lane.count_received();
-        if lane.phase != Phase::Serving {
+    /// Processes one frame after the handshake. Returns a request that the core must execute; other requests
+    /// are answered or wait in a slot. The caller holds the replica at least shared.
+    pub fn receive(
+        &self,
+        connection: &mut ClientConnection,
+        payload: &[u8],
+        now_ms: i64,
+    ) -> Option<SubmittedRequest> {
+        connection.count_received();
+        if connection.phase != ConnectionPhase::Serving {
             return None;
         }
-        lane.touched_ms = now_ms;
+        connection.touched_ms = now_ms;
         let mut reader = Reader::new(payload);
         let Ok(header) = RequestHeader::decode(&mut reader) else {
-            lane.close(CloseReason::BadFrame);
+            connection.close(DisconnectReason::BadFrame);
             return None;
         };
         let bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-        let asked = Asked { xid: header.xid, op: OpCode::from_wire(header.op), received_ms: now_ms, bytes };
-        let is_auth = matches!(asked.op, Some(OpCode::Auth | OpCode::Sasl));
-        if !is_auth && !self.enforcement.is_met_by(&lane.credentials) {
+        let meta =
+            RequestMeta { xid: header.xid, op: OpCode::from_wire(header.op), received_ms: now_ms, bytes };
+        let is_auth = matches!(meta.op, Some(OpCode::Auth | OpCode::Sasl));
+        if !is_auth && !self.enforcement.is_satisfied_by(&connection.credentials) {
             let error = Some(ErrorCode::SessionClosedRequireSaslAuth);
-            let answer = Answer::Header { zxid: HeaderZxid::Fixed(0), error };
-            self.answer_in_turn(lane, asked, answer, Then::Drain);
+            let reply = PreparedReply::Header { zxid: ReplyZxid::Fixed(0), error };
+            self.reply_in_order(connection, meta, reply, AfterReply::Drain);
             return None;
         }
-        if lane.service.upstream == Upstream::Nobody
-            && let Some(op) = asked.op
-            && is_refused(op, lane.session.map(|session| session.id), &self.tree)
+        if connection.serving_term.mode == ServingMode::ReadOnly
+            && let Some(op) = meta.op
+            && needs_leader(op, connection.session.map(|session| session.id), &self.tree)
         {
-            // Reports know no operation of a write that failed.
-            let asked = Asked { op: None, ..asked };
-            let answer = Answer::Header { zxid: HeaderZxid::Applied, error: Some(ErrorCode::NotReadOnly) };
-            self.answer_in_turn(lane, asked, answer, Then::Continue);
+            // Stats show no operation for a failed write.
+            let meta = RequestMeta { op: None, ..meta };
+            let reply =
+                PreparedReply::Header { zxid: ReplyZxid::Applied, error: Some(ErrorCode::NotReadOnly) };
+            self.reply_in_order(connection, meta, reply, AfterReply::Continue);
             return None;
         }
         match Request::decode(header.op, &mut reader) {
-            Ok(Request::Read(ReadRequest::Sync(path))) if lane.service.upstream != Upstream::Standalone => {
+            Ok(Request::Read(ReadRequest::Sync(path)))
+                if connection.serving_term.mode != ServingMode::Standalone =>
+            {
                 let shape = ReplyShape::Sync(path.map(|path| path.into_owned().into_boxed_str()));
-                submit(lane, asked, Demand::Sync, shape, header.op, payload)
+                queue_request(connection, meta, RequestKind::Sync, shape, header.op, payload)
             }
             Ok(Request::Read(request)) => {
-                self.read_in_turn(lane, asked, request);
+                self.read_in_order(connection, meta, request);
                 None
             }
             Ok(Request::Write(request)) => {
                 let shape = ReplyShape::of(&request);
-                submit(lane, asked, Demand::Write(request), shape, header.op, payload)
+                queue_request(connection, meta, RequestKind::Write(request), shape, header.op, payload)
             }
             Ok(Request::Auth(packet)) => {
-                self.authenticate(lane, asked, &packet);
+                self.authenticate(connection, meta, &packet);
                 None
             }
             Ok(Request::Sasl(_)) => {
-                self.answer_in_turn(lane, asked, Answer::NoSasl, Then::Continue);
+                self.reply_in_order(connection, meta, PreparedReply::NoSasl, AfterReply::Continue);
                 None
             }
             Err(error) => {
-                self.refuse(lane, asked, error);
+                self.reply_to_bad_request(connection, meta, error);
                 None
             }
         }
     }
 
-    /// Answers everything at the front of the lane that needs no transaction.
-    pub(crate) fn drain_ready(&self, lane: &mut Lane, now_ms: i64) {
-        while let Some(Slot { asked, work }) = lane.pop_ready() {
-            if lane.outbox_is_full() {
-                lane.close(CloseReason::OutboxFull);
+    /// Answers all requests at the front of the queue that need no transaction.
+    pub(crate) fn run_ready_requests(&self, connection: &mut ClientConnection, now_ms: i64) {
+        while let Some(RequestSlot { meta, work }) = connection.pop_ready() {
+            if connection.outbox_is_full() {
+                connection.close(DisconnectReason::OutboxFull);
                 return;
             }
             match work {
-                Work::Read(request, credentials) => {
-                    self.answer_read(lane, asked, &request, &credentials, now_ms)
+                SlotWork::Read(request, credentials) => {
+                    self.reply_to_read(connection, meta, &request, &credentials, now_ms)
                 }
-                Work::Answer(answer, then) => lane.push_answer(asked, answer, then, self.last_zxid(), now_ms),
-                Work::Write(_) => unreachable!("pop_ready leaves writes where they are"),
+                SlotWork::Reply(reply, after_reply) => {
+                    connection.push_prepared_reply(meta, reply, after_reply, self.last_zxid(), now_ms)
+                }
+                SlotWork::Write(_) => unreachable!("pop_ready leaves writes where they are"),
             }
         }
     }
 
-    fn read_in_turn(&self, lane: &mut Lane, asked: Asked, request: ReadRequest<'_>) {
-        let credentials = lane.credentials.clone();
-        if lane.is_idle() {
-            self.answer_read(lane, asked, &request, &credentials, asked.received_ms);
+    fn read_in_order(&self, connection: &mut ClientConnection, meta: RequestMeta, request: ReadRequest<'_>) {
+        let credentials = connection.credentials.clone();
+        if connection.is_idle() {
+            self.reply_to_read(connection, meta, &request, &credentials, meta.received_ms);
         } else {
-            lane.push_slot(Slot { asked, work: Work::Read(request.into_owned(), credentials) });
+            connection
+                .push_slot(RequestSlot { meta, work: SlotWork::Read(request.into_owned(), credentials) });
         }
     }
 
-    fn answer_in_turn(&self, lane: &mut Lane, asked: Asked, answer: Answer, then: Then) {
-        if lane.is_idle() {
-            lane.push_answer(asked, answer, then, self.last_zxid(), asked.received_ms);
+    fn reply_in_order(
+        &self,
+        connection: &mut ClientConnection,
+        meta: RequestMeta,
+        reply: PreparedReply,
+        after_reply: AfterReply,
+    ) {
+        if connection.is_idle() {
+            connection.push_prepared_reply(meta, reply, after_reply, self.last_zxid(), meta.received_ms);
         } else {
-            lane.push_slot(Slot { asked, work: Work::Answer(answer, then) });
-            if then == Then::Drain {
-                // No request behind this one may be looked at.
-                lane.drain();
+            connection.push_slot(RequestSlot { meta, work: SlotWork::Reply(reply, after_reply) });
+            if after_reply == AfterReply::Drain {
+                // Requests behind this one are ignored.
+                connection.drain();
             }
         }
     }
 
-    fn refuse(&self, lane: &mut Lane, asked: Asked, error: RequestError) {
-        let asked = Asked { op: None, ..asked };
+    fn reply_to_bad_request(
+        &self,
+        connection: &mut ClientConnection,
+        meta: RequestMeta,
+        error: RequestError,
+    ) {
+        let meta = RequestMeta { op: None, ..meta };
         match error {
             RequestError::UnknownOp => {
-                let answer =
-                    Answer::Header { zxid: HeaderZxid::Fixed(-1), error: Some(ErrorCode::Unimplemented) };
-                self.answer_in_turn(lane, asked, answer, Then::Drain);
+                let reply = PreparedReply::Header {
+                    zxid: ReplyZxid::Fixed(-1),
+                    error: Some(ErrorCode::Unimplemented),
+                };
+                self.reply_in_order(connection, meta, reply, AfterReply::Drain);
             }
             RequestError::Undecodable => {
-                let answer =
-                    Answer::Header { zxid: HeaderZxid::Applied, error: Some(ErrorCode::MarshallingError) };
-                self.answer_in_turn(lane, asked, answer, Then::Continue);
+                let reply = PreparedReply::Header {
+                    zxid: ReplyZxid::Applied,
+                    error: Some(ErrorCode::MarshallingError),
+                };
+                self.reply_in_order(connection, meta, reply, AfterReply::Continue);
             }
-            RequestError::CloseSilently => lane.close(CloseReason::BadFrame),
+            RequestError::CloseSilently => connection.close(DisconnectReason::BadFrame),
         }
     }
 
-    /// Takes effect at once for the requests behind it; the answer keeps its turn.
-    fn authenticate(&self, lane: &mut Lane, asked: Asked, packet: &AuthPacket) {
+    /// The credentials apply at once to later requests; the reply keeps its place in the order.
+    fn authenticate(&self, connection: &mut ClientConnection, meta: RequestMeta, packet: &AuthPacket) {
         let accepted = access::authenticate(packet.scheme.as_deref(), packet.auth.as_deref(), &self.policy);
         let added = accepted.is_ok_and(|ids| {
-            ids.into_iter().for_each(|id| lane.credentials.add(id));
-            lane.credentials.len() <= CREDENTIALS_MAX
-                && lane.credentials.encoded_length() <= CREDENTIALS_BYTES_MAX
+            ids.into_iter().for_each(|id| connection.credentials.add(id));
+            connection.credentials.len() <= CREDENTIALS_MAX
+                && connection.credentials.encoded_length() <= CREDENTIALS_BYTES_MAX
         });
-        let (error, then) = if added {
-            (None, Then::Continue)
+        let (error, after_reply) = if added {
+            (None, AfterReply::Continue)
         } else {
-            lane.count_auth_failure();
-            (Some(ErrorCode::AuthFailed), Then::Drain)
+            connection.count_auth_failure();
+            (Some(ErrorCode::AuthFailed), AfterReply::Drain)
         };
-        self.answer_in_turn(lane, asked, Answer::Header { zxid: HeaderZxid::Fixed(0), error }, then);
+        self.reply_in_order(
+            connection,
+            meta,
+            PreparedReply::Header { zxid: ReplyZxid::Fixed(0), error },
+            after_reply,
+        );
     }
 }
 
-impl Enforcement {
-    fn is_met_by(&self, credentials: &Credentials) -> bool {
+impl AuthEnforcement {
+    fn is_satisfied_by(&self, credentials: &Credentials) -> bool {
         match self {
-            Enforcement::Off => true,
-            Enforcement::Schemes(schemes) => {
+            AuthEnforcement::Off => true,
+            AuthEnforcement::Schemes(schemes) => {
                 credentials.iter().any(|id| schemes.iter().any(|scheme| id.scheme.as_ref() == Some(scheme)))
             }
         }
@@ -204,37 +246,38 @@ impl Enforcement {
 /// Bytes of a request header: xid and operation.
 const REQUEST_HEADER_SIZE: usize = 8;
 
-fn submit(
-    lane: &mut Lane,
-    asked: Asked,
-    demand: Demand,
+fn queue_request(
+    connection: &mut ClientConnection,
+    meta: RequestMeta,
+    kind: RequestKind,
     shape: ReplyShape,
     op: i32,
     payload: &[u8],
-) -> Option<Submission> {
-    let session = lane.session?.id;
+) -> Option<SubmittedRequest> {
+    let session = connection.session?.id;
     let closes = shape == ReplyShape::Close;
-    let slot = lane.push_slot(Slot { asked, work: Work::Write(shape) });
+    let slot = connection.push_slot(RequestSlot { meta, work: SlotWork::Write(shape) });
     if closes {
-        // What a client sends behind its farewell is not looked at.
-        lane.drain();
+        // Requests behind a closeSession are ignored.
+        connection.drain();
     }
-    let forward = match lane.service.upstream {
-        Upstream::Standalone | Upstream::Leading | Upstream::Nobody => None,
-        Upstream::Learning => {
+    let forward = match connection.serving_term.mode {
+        ServingMode::Standalone | ServingMode::Leader | ServingMode::ReadOnly => None,
+        ServingMode::Learner => {
             let record = payload.get(REQUEST_HEADER_SIZE..).unwrap_or_default().into();
-            Some(Forward { op, record })
+            Some(ForwardPayload { op, record })
         }
     };
-    Some(Submission {
-        lane: lane.id,
+    Some(SubmittedRequest {
+        connection: connection.id,
         slot,
         session,
-        xid: asked.xid,
-        demand,
-        credentials: lane.credentials.clone(),
-        received_ms: asked.received_ms,
-        service: lane.service,
+        xid: meta.xid,
+        kind,
+        credentials: connection.credentials.clone(),
+        received_ms: meta.received_ms,
+        charged_bytes: charged_bytes(meta.bytes),
+        serving_term: connection.serving_term,
         forward,
     })
 }

@@ -1,8 +1,8 @@
-//! The replicated state with the watches that clients hold on it. Reads take it shared, on any thread;
-//! transactions take it exclusively, on the core.
+//! The replicated state and the watches of clients. Reads take it shared, on any thread; transactions take it
+//! exclusively, on the core.
 //!
-//! A read registers its watch while it still holds the shared lock, and events enter their connections'
-//! outboxes before the exclusive one is released: no trigger is lost and no read overtakes its event.
+//! A read registers its watch under the shared lock. Watch events enter the outboxes under the exclusive
+//! lock. So no event is lost, and no read reply precedes its event.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,22 +10,26 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use zebu_proto::txn::TxnEntry;
 use zebu_proto::{Buffer, Permissions, Zxid};
 use zebu_tree::watch::{WatchTable, WatcherId};
-use zebu_tree::{Outcome, Policy, Tree, access};
+use zebu_tree::{Policy, Tree, TxnOutcome, access};
 
-use crate::lane::{Lane, LaneId, Lanes};
-use crate::settings::Enforcement;
+use crate::connection::{ClientConnection, ConnectionId, Connections};
+use crate::listing_cache::ListingCache;
+use crate::settings::AuthEnforcement;
 
-/// Tree and watches.
+/// The tree and the watches.
 #[derive(Debug)]
 pub struct Replica {
     pub(crate) tree: Tree,
     pub(crate) policy: Policy,
-    pub(crate) enforcement: Enforcement,
+    pub(crate) enforcement: AuthEnforcement,
     digests: DigestHistory,
+    pub(crate) listings: ListingCache,
+    /// The number of times that the tree was replaced.
+    generation: u64,
     watches: Mutex<WatchTable>,
 }
 
-/// What the tree hashed to at every 128th transaction, for comparison with other members.
+/// The tree digest at every 128th transaction, for comparison with other servers.
 #[derive(Debug, Default)]
 struct DigestHistory {
     entries: VecDeque<(Zxid, i64)>,
@@ -35,7 +39,7 @@ impl DigestHistory {
     const EVERY: i64 = 128;
     const ENTRIES_MAX: usize = 1024;
 
-    fn note(&mut self, tree: &Tree) {
+    fn record(&mut self, tree: &Tree) {
         if tree.last_zxid().0 % DigestHistory::EVERY == 0 {
             if self.entries.len() == DigestHistory::ENTRIES_MAX {
                 self.entries.pop_front();
@@ -46,77 +50,85 @@ impl DigestHistory {
 }
 
 impl Replica {
-    /// A replica around a loaded tree.
-    pub fn new(tree: Tree, policy: Policy, enforcement: Enforcement, hash_seed: u64) -> Replica {
+    /// Creates a replica of a loaded tree.
+    pub fn new(tree: Tree, policy: Policy, enforcement: AuthEnforcement, hash_seed: u64) -> Replica {
         let watches = Mutex::new(WatchTable::new(hash_seed));
-        Replica { tree, policy, enforcement, digests: DigestHistory::default(), watches }
+        let (digests, listings) = (DigestHistory::default(), ListingCache::default());
+        Replica { tree, policy, enforcement, digests, listings, generation: 0, watches }
     }
 
-    /// The tree, to read.
+    /// The tree, for reading.
     pub fn tree(&self) -> &Tree {
         &self.tree
     }
 
-    /// The last transaction that was applied.
+    /// The last applied transaction.
     pub fn last_zxid(&self) -> Zxid {
         self.tree.last_zxid()
     }
 
-    /// Digests of the past, oldest first.
+    /// The number of times that the tree was replaced. A walk over the tree ends when it changes.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Recorded digests, oldest first.
     pub fn digest_history(&self) -> impl Iterator<Item = (Zxid, i64)> {
         self.digests.entries.iter().copied()
     }
 
-    /// Shows the members of the ensemble to clients, outside the history: no transaction brings them.
-    pub fn show_members(&mut self, text: Buffer, version: Zxid, wall_ms: i64) {
+    /// Writes the config into the config node without a transaction.
+    pub fn set_config(&mut self, text: Buffer, version: Zxid, wall_ms: i64) {
         self.tree.write_config(text, version, wall_ms);
     }
 
-    /// Puts another state in place of the present one: one that came from a leader, or was loaded again after the
-    /// log was cut. No client is connected meanwhile.
+    /// Replaces the tree with one that was received from a leader or reloaded after a truncation. No client
+    /// is connected meanwhile.
     pub fn replace_tree(&mut self, tree: Tree) {
         self.tree = tree;
+        self.listings.clear();
+        self.generation += 1;
         self.digests = DigestHistory::default();
     }
 
-    /// The rules of access.
+    /// The access policy.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// The watches. Held for a moment, never while anything is waited for.
+    /// The watches. The lock is held briefly, never while the caller waits.
     pub fn watches(&self) -> MutexGuard<'_, WatchTable> {
-        // A panic while the table was held ends the connection that caused it; every operation on the table
-        // leaves it consistent, so the others go on.
+        // A panic under this lock ends the connection that caused it. Every operation leaves the table
+        // consistent, so other connections continue.
         self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets a connection that is gone: its watches, and what waits in it.
-    pub fn forget_lane(&self, lane: &mut Lane) {
-        lane.close(crate::lane::CloseReason::Peer);
-        self.watches().remove_watcher(watcher(lane.id));
+    /// Removes a closed connection: its watches and its queued requests.
+    pub fn remove_connection(&self, connection: &mut ClientConnection) {
+        connection.close(crate::connection::DisconnectReason::ClientClosed);
+        self.watches().remove_watcher(watcher_id(connection.id));
     }
 
-    /// Applies a committed transaction and tells the watchers.
-    pub(crate) fn apply(&mut self, entry: &TxnEntry, lanes: &mut impl Lanes) -> Outcome {
+    /// Applies a committed transaction and sends its watch events.
+    pub(crate) fn apply(&mut self, entry: &TxnEntry, connections: &mut impl Connections) -> TxnOutcome {
         let Replica { tree, policy, watches, digests, .. } = self;
         let watches = watches.get_mut().unwrap_or_else(PoisonError::into_inner);
         let outcome = tree.apply(&entry.header, &entry.txn, &mut |event| {
             watches.fire(event.kind, event.path, &mut |watcher| {
-                lanes.with(LaneId(watcher.0), |lane| {
-                    // A client is told of a node only if it might read it.
-                    if access::allowed(event.acl, Permissions::READ, &lane.credentials, policy) {
-                        lane.push_event(event.zxid.0, event.kind, event.path);
+                connections.with(ConnectionId(watcher.0), |connection| {
+                    // A client receives an event only for a node that it may read.
+                    if access::allowed(event.acl, Permissions::READ, &connection.credentials, policy) {
+                        connection.push_event(event.zxid.0, event.kind, event.path);
                     }
                 });
             });
         });
-        digests.note(tree);
+        digests.record(tree);
         outcome
     }
 }
 
-/// The watcher of a connection: they share their number.
-pub(crate) fn watcher(lane: LaneId) -> WatcherId {
-    WatcherId(lane.0)
+/// The watcher id of a connection: both share their number.
+pub(crate) fn watcher_id(connection: ConnectionId) -> WatcherId {
+    WatcherId(connection.0)
 }

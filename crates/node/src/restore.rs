@@ -1,4 +1,4 @@
-//! From the files to the tree: what recovery reads becomes the replicated state.
+//! Recovery: builds the tree from the snapshot and the transaction log.
 
 use std::sync::Arc;
 
@@ -8,48 +8,48 @@ use zebu_storage::RecoveryTarget;
 use zebu_storage::format::snapshot::SnapshotVisitor;
 use zebu_tree::{DigestMode, Tree, TreeLoader, TreeOptions};
 
-/// How far a restore has come.
-enum Stage {
+/// The stage of a restore.
+enum RestoreStage {
     /// A snapshot is being read.
     Loading(Box<TreeLoader>),
     /// The log is being replayed.
     Replaying(Box<Tree>),
 }
 
-/// A tree that is being restored.
+/// A tree under recovery.
 pub struct Restore {
     options: TreeOptions,
-    stage: Stage,
+    stage: RestoreStage,
 }
 
 impl Restore {
-    /// Starts with the tree of an empty database, which an attempt to load a snapshot replaces.
+    /// Starts with an empty tree, which a snapshot replaces.
     pub fn new(options: TreeOptions) -> Restore {
-        Restore { options, stage: Stage::Replaying(Box::new(Tree::new(options))) }
+        Restore { options, stage: RestoreStage::Replaying(Box::new(Tree::new(options))) }
     }
 
-    /// The tree, when recovery has succeeded.
+    /// Returns the tree after a successful recovery.
     pub fn finish(self) -> Tree {
         match self.stage {
-            Stage::Replaying(tree) => *tree,
-            // Recovery never ends inside a snapshot; an empty tree is what such a one would amount to.
-            Stage::Loading(_) => Tree::new(self.options),
+            RestoreStage::Replaying(tree) => *tree,
+            // Recovery never ends inside a snapshot. An incomplete snapshot counts as an empty tree.
+            RestoreStage::Loading(_) => Tree::new(self.options),
         }
     }
 
-    /// The loader of the snapshot that is being read; a snapshot begins with whatever comes first.
+    /// The loader of the current snapshot. The first record of a snapshot creates it.
     fn loader(&mut self) -> &mut TreeLoader {
-        if let Stage::Replaying(_) = self.stage {
+        if let RestoreStage::Replaying(_) = self.stage {
             self.reset_to_loading();
         }
         match &mut self.stage {
-            Stage::Loading(loader) => loader,
-            Stage::Replaying(_) => unreachable!("the stage was just set"),
+            RestoreStage::Loading(loader) => loader,
+            RestoreStage::Replaying(_) => unreachable!("the stage was just set"),
         }
     }
 
     fn reset_to_loading(&mut self) {
-        self.stage = Stage::Loading(Box::new(TreeLoader::new(self.options)));
+        self.stage = RestoreStage::Loading(Box::new(TreeLoader::new(self.options)));
     }
 }
 
@@ -75,28 +75,28 @@ impl SnapshotVisitor for Restore {
 
 impl RecoveryTarget for Restore {
     fn reset(&mut self) {
-        self.stage = Stage::Replaying(Box::new(Tree::new(self.options)));
+        self.stage = RestoreStage::Replaying(Box::new(Tree::new(self.options)));
     }
 
     fn snapshot_loaded(&mut self, zxid: Zxid) {
-        let empty = Stage::Replaying(Box::new(Tree::new(self.options)));
+        let empty = RestoreStage::Replaying(Box::new(Tree::new(self.options)));
         self.stage = match std::mem::replace(&mut self.stage, empty) {
-            Stage::Loading(loader) => Stage::Replaying(Box::new(loader.finish(zxid))),
-            // A snapshot without a single node; storage refuses those.
+            RestoreStage::Loading(loader) => RestoreStage::Replaying(Box::new(loader.finish(zxid))),
+            // A snapshot without any node. Storage refuses those.
             stage => stage,
         };
     }
 
     fn apply(&mut self, entry: &TxnEntry) {
-        if let Stage::Replaying(tree) = &mut self.stage {
+        if let RestoreStage::Replaying(tree) = &mut self.stage {
             tree.apply(&entry.header, &entry.txn, &mut |_| ());
         }
     }
 
     fn digest(&self) -> Option<i64> {
         match (&self.stage, self.options.digest) {
-            (Stage::Replaying(tree), DigestMode::On) => Some(tree.digest()),
-            (Stage::Replaying(_) | Stage::Loading(_), _) => None,
+            (RestoreStage::Replaying(tree), DigestMode::On) => Some(tree.digest()),
+            (RestoreStage::Replaying(_) | RestoreStage::Loading(_), _) => None,
         }
     }
 }

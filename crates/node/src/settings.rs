@@ -1,84 +1,84 @@
-//! What the brain is told about the configuration: checked values, no text.
+//! The settings of a node: checked values, no text.
 
-use zebu_zab::membership::ChangeRules;
+use zebu_zab::membership::ConfigChangeRules;
 
 use crate::throttle::ThrottleSettings;
 
 /// Whether requests need an authenticated connection.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub enum Enforcement {
-    /// Anyone may ask; ACLs decide.
+pub enum AuthEnforcement {
+    /// Every connection may send requests; ACLs apply.
     #[default]
     Off,
-    /// Only connections with a credential of one of these schemes.
+    /// A connection needs a credential of one of these schemes.
     Schemes(Vec<Box<str>>),
 }
 
-/// What a request to change the membership is answered with.
+/// Whether reconfig requests are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReconfigSupport {
-    /// It is switched off (`reconfigEnabled`).
+    /// Reconfig is switched off (`reconfigEnabled`).
     Disabled,
-    /// There is no ensemble to change.
+    /// A standalone server has no ensemble to change.
     Standalone,
-    /// The members may change.
-    Ensemble(ChangeRules),
+    /// Reconfig is accepted under these rules.
+    Ensemble(ConfigChangeRules),
 }
 
-/// Whether a leader has clients of its own.
+/// Whether a leader serves clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LeaderClients {
-    /// As every other member.
+    /// The leader serves clients like every other server.
     #[default]
     Served,
-    /// It leads only; clients go to the others (`leaderServes=no`).
+    /// The leader serves no clients (`leaderServes=no`).
     Refused,
 }
 
-/// What a new session of a member is. A standalone server has global ones only.
+/// Whether new sessions of an ensemble member are local. A standalone server has global sessions only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalSessionSupport {
-    /// Known to the whole ensemble.
+    /// New sessions are global.
     Off,
-    /// Local for ever: it cannot have ephemeral nodes (`localSessionsEnabled`).
+    /// Sessions stay local and cannot have ephemeral nodes (`localSessionsEnabled`).
     WithoutUpgrade,
-    /// Local until it asks for an ephemeral node (`localSessionsUpgradingEnabled` too).
+    /// A session is local until it creates an ephemeral node (`localSessionsUpgradingEnabled` too).
     WithUpgrade,
 }
 
-/// Settings of sessions, transactions and their housekeeping.
+/// Settings of sessions, transactions, snapshots and container removal.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
-    /// Goes into the top byte of session ids; 1 for a standalone server.
+    /// The top byte of session ids; 1 for a standalone server.
     pub server_id: u8,
-    /// The unit of session expiry.
+    /// The tick in milliseconds; sessions expire at multiples of it.
     pub tick_ms: i64,
-    /// Least session timeout that a client can get.
+    /// Minimum negotiated session timeout in milliseconds.
     pub session_timeout_ms_min: i32,
-    /// Greatest session timeout that a client can get.
+    /// Maximum negotiated session timeout in milliseconds.
     pub session_timeout_ms_max: i32,
-    /// Whether the ensemble hears of new sessions.
+    /// Whether new sessions are local.
     pub local_sessions: LocalSessionSupport,
-    /// New sessions per time.
+    /// Limits the rate of new sessions.
     pub throttle: ThrottleSettings,
-    /// Requests that waited longer are answered THROTTLEDOP; zero never.
+    /// Requests that waited longer are answered with THROTTLEDOP; zero disables it.
     pub throttled_op_wait_ms: i64,
-    /// How often containers and TTL nodes are looked at.
+    /// Interval between two checks for expired containers and TTL nodes.
     pub container_check_ms: i64,
-    /// How many of them are removed per minute.
+    /// Containers and TTL nodes that are removed per minute.
     pub container_max_per_minute: i64,
-    /// Age at which a container that never had a child goes; zero never.
+    /// Age at which a container that never had a child is removed; zero disables it.
     pub container_never_used_ms: i64,
-    /// For how long a member that finds no leader serves nobody, before it serves reads; `None` for ever.
+    /// Time without a leader after which a server serves reads only; `None` disables read-only mode.
     pub read_only_after_ms: Option<i64>,
-    /// Transactions after which a snapshot is due, half of it at random.
+    /// Transactions after which a snapshot is due. Half of the number is random.
     pub snap_count: u64,
-    /// Log bytes after which a snapshot is due, half of it at random; `None` never.
+    /// Log bytes after which a snapshot is due. Half of the number is random; `None` disables it.
     pub snap_bytes: Option<u64>,
-    /// Whether it takes clients while it leads.
+    /// Whether a leader serves clients.
     pub leader_clients: LeaderClients,
-    /// What reconfig answers.
+    /// Whether reconfig requests are accepted.
     pub reconfig: ReconfigSupport,
-    /// Seed of every random choice that the brain makes.
+    /// Seed of all random choices of the node.
     pub seed: u64,
 }

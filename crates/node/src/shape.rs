@@ -1,28 +1,28 @@
-//! The shape of a write's reply. It is known when the request is received; the transaction alone does not
-//! tell it, because create and create2 make the same one.
+//! The shape of the reply to a write. It comes from the request: the transaction does not tell it, because
+//! create and create2 make the same one.
 
 use zebu_proto::client::create::CreateOp;
 use zebu_proto::client::{MultiOp, WriteRequest};
 use zebu_proto::{OpCode, Text};
 
-/// What the body of a successful reply consists of.
+/// The body of a successful reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplyShape {
-    /// Nothing.
+    /// An empty body.
     Empty,
     /// The path of the new node.
     Path,
     /// Path and stat of the new node.
     PathAndStat,
-    /// The node's new stat.
+    /// The new stat of the node.
     Stat,
-    /// The new configuration and the stat of its node.
+    /// The new config and the stat of its node.
     DataAndStat,
-    /// One result per operation, of these codes.
+    /// One result per operation, with these operation codes.
     Multi(Box<[OpCode]>),
-    /// Nothing, and the connection ends.
+    /// An empty body, after which the connection is closed.
     Close,
-    /// The path that came with a sync.
+    /// The path of a sync request.
     Sync(Text),
 }
 

@@ -1,6 +1,6 @@
-//! What is counted: per connection, and for the whole server since its start or the last reset.
+//! Counters per connection, and for the server since its start or the last reset.
 //!
-//! There may be ten thousand connections that do nothing, so what each of them counts is no wider than it has to be.
+//! A server may have ten thousand idle connections, so the counters of a connection use narrow types.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -8,8 +8,8 @@ use zebu_proto::OpCode;
 
 /// Counters of one connection.
 #[derive(Clone, Debug)]
-pub struct LaneStats {
-    /// Wall clock when the connection was accepted.
+pub struct ConnectionStats {
+    /// Wall clock milliseconds at which the connection was accepted.
     pub established_ms: i64,
     /// Frames received, the connect request and four-letter words included.
     pub packets_received: u64,
@@ -17,22 +17,22 @@ pub struct LaneStats {
     pub packets_sent: u64,
     /// The last operation that was answered; `None` before the first and after a reset.
     pub last_op: Option<OpCode>,
-    /// Its xid, if it was not negative.
+    /// The xid of the last operation, if it was not negative.
     pub last_cxid: i32,
-    /// The zxid of its reply.
+    /// The zxid in the last reply.
     pub last_zxid: i64,
-    /// Monotonic milliseconds of its reply.
+    /// Monotonic milliseconds of the last reply.
     pub last_response_ms: i64,
-    /// Its latency, or as much of it as fits: 49 days.
+    /// The latency of the last operation, at most 49 days.
     pub last_latency_ms: u32,
-    /// All latencies.
-    pub latency: Latency,
+    /// Latencies of all operations.
+    pub latency: LatencyStats,
 }
 
-impl LaneStats {
-    /// Counters of a connection that was just accepted.
-    pub fn new(established_ms: i64) -> LaneStats {
-        LaneStats {
+impl ConnectionStats {
+    /// Counters of a new connection.
+    pub fn new(established_ms: i64) -> ConnectionStats {
+        ConnectionStats {
             established_ms,
             packets_received: 0,
             packets_sent: 0,
@@ -41,30 +41,30 @@ impl LaneStats {
             last_zxid: -1,
             last_response_ms: 0,
             last_latency_ms: 0,
-            latency: Latency::default(),
+            latency: LatencyStats::default(),
         }
     }
 
-    /// What the `crst` word does.
+    /// Resets the counters, for the `crst` command.
     pub fn reset(&mut self) {
-        *self = LaneStats::new(self.established_ms);
+        *self = ConnectionStats::new(self.established_ms);
     }
 }
 
 /// Minimum, mean and maximum of latencies in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Latency {
+pub struct LatencyStats {
     /// Number of samples.
     pub count: u64,
-    /// Their sum.
+    /// Sum of the samples.
     pub total_ms: i64,
-    /// The least, zero without samples.
+    /// Minimum; zero without samples.
     pub min_ms: u32,
-    /// The greatest, zero without samples.
+    /// Maximum; zero without samples.
     pub max_ms: u32,
 }
 
-impl Latency {
+impl LatencyStats {
     /// Adds a sample.
     pub fn add(&mut self, latency_ms: u32) {
         self.min_ms = if self.count == 0 { latency_ms } else { self.min_ms.min(latency_ms) };
@@ -79,28 +79,28 @@ impl Latency {
     }
 }
 
-/// What a connection has counted since it last reported. That is not much: the limits of a lane see to it.
+/// Counters of a connection since its last report. The limits of a connection keep them small.
 #[derive(Clone, Debug, Default)]
-pub struct Unreported {
+pub struct StatsDelta {
     /// Frames received.
     pub packets_received: u32,
     /// Frames sent.
     pub packets_sent: u32,
     /// Latencies of all requests.
-    pub latency: Latency,
-    /// Authentications that were refused.
+    pub latency: LatencyStats,
+    /// Refused authentications.
     pub auth_failures: u32,
-    /// Size of the last reply; `None` without one.
+    /// Bytes of the last reply; `None` without one.
     pub last_response_bytes: Option<u32>,
-    /// Largest reply.
+    /// Bytes of the largest reply.
     pub max_response_bytes: u32,
-    /// Smallest reply.
+    /// Bytes of the smallest reply.
     pub min_response_bytes: u32,
 }
 
-impl Unreported {
-    /// Notes the size of a reply.
-    pub fn response(&mut self, bytes: u32) {
+impl StatsDelta {
+    /// Records the length of a reply.
+    pub fn record_response(&mut self, bytes: u32) {
         self.min_response_bytes =
             if self.last_response_bytes.is_none() { bytes } else { self.min_response_bytes.min(bytes) };
         self.max_response_bytes = self.max_response_bytes.max(bytes);
@@ -108,7 +108,7 @@ impl Unreported {
     }
 }
 
-/// Counters of the whole server. Connections add to them once per batch, not per request.
+/// Counters of the server. A connection adds its counters once per batch, not per request.
 #[derive(Debug)]
 pub struct ServerStats {
     packets_received: AtomicU64,
@@ -141,8 +141,8 @@ impl Default for ServerStats {
 }
 
 impl ServerStats {
-    /// Adds what a connection has counted.
-    pub fn add(&self, unreported: &Unreported) {
+    /// Adds the counters of a connection.
+    pub fn add(&self, unreported: &StatsDelta) {
         self.packets_received.fetch_add(u64::from(unreported.packets_received), Relaxed);
         self.packets_sent.fetch_add(u64::from(unreported.packets_sent), Relaxed);
         self.auth_failures.fetch_add(u64::from(unreported.auth_failures), Relaxed);
@@ -156,13 +156,13 @@ impl ServerStats {
         if let Some(last) = unreported.last_response_bytes {
             self.response_last.store(i64::from(last), Relaxed);
             self.response_max.fetch_max(i64::from(unreported.max_response_bytes), Relaxed);
-            // -1 means none yet, and as an unsigned number it is the greatest.
+            // -1 means no reply yet; as an unsigned number it is the greatest.
             let smaller = |now: i64| Some((now as u64).min(u64::from(unreported.min_response_bytes)) as i64);
             let _ = self.response_min.fetch_update(Relaxed, Relaxed, smaller);
         }
     }
 
-    /// What the `srst` word does.
+    /// Resets the counters, for the `srst` command.
     pub fn reset(&self) {
         let fresh = ServerStats::default();
         self.packets_received.store(0, Relaxed);
@@ -181,16 +181,16 @@ impl ServerStats {
         (self.packets_received.load(Relaxed), self.packets_sent.load(Relaxed))
     }
 
-    /// Authentications that were refused.
+    /// Refused authentications.
     pub fn auth_failures(&self) -> u64 {
         self.auth_failures.load(Relaxed)
     }
 
     /// Latencies of all requests.
-    pub fn latency(&self) -> Latency {
+    pub fn latency(&self) -> LatencyStats {
         let count = self.latency_count.load(Relaxed);
         let min_ms = self.latency_min_ms.load(Relaxed);
-        Latency {
+        LatencyStats {
             count,
             total_ms: self.latency_total_ms.load(Relaxed),
             min_ms: if min_ms == u32::MAX { 0 } else { min_ms },
@@ -198,7 +198,7 @@ impl ServerStats {
         }
     }
 
-    /// Last, smallest and largest reply in bytes; -1 before the first.
+    /// Bytes of the last, smallest and largest reply; -1 before the first.
     pub fn response_bytes(&self) -> (i64, i64, i64) {
         (self.response_last.load(Relaxed), self.response_min.load(Relaxed), self.response_max.load(Relaxed))
     }
@@ -212,19 +212,19 @@ mod tests {
     fn reports_add_up_and_reset() {
         let stats = ServerStats::default();
         assert_eq!(stats.response_bytes(), (-1, -1, -1));
-        let mut unreported = Unreported { packets_received: 3, packets_sent: 2, ..Default::default() };
+        let mut unreported = StatsDelta { packets_received: 3, packets_sent: 2, ..Default::default() };
         unreported.latency.add(7);
         unreported.latency.add(3);
-        unreported.response(20);
-        unreported.response(100);
+        unreported.record_response(20);
+        unreported.record_response(100);
         stats.add(&unreported);
-        stats.add(&Unreported { packets_sent: 1, ..Default::default() });
+        stats.add(&StatsDelta { packets_sent: 1, ..Default::default() });
         assert_eq!(stats.packets(), (3, 3));
-        assert_eq!(stats.latency(), Latency { count: 2, total_ms: 10, min_ms: 3, max_ms: 7 });
+        assert_eq!(stats.latency(), LatencyStats { count: 2, total_ms: 10, min_ms: 3, max_ms: 7 });
         assert_eq!(stats.latency().mean_ms(), 5);
         assert_eq!(stats.response_bytes(), (100, 20, 100));
         stats.reset();
         assert_eq!(stats.packets(), (0, 0));
-        assert_eq!(stats.latency(), Latency::default());
+        assert_eq!(stats.latency(), LatencyStats::default());
     }
 }

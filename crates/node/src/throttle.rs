@@ -1,28 +1,28 @@
-//! How many sessions may be opened per time: a token bucket, and a drop probability that grows while the
-//! bucket stays empty. Off unless configured.
+//! Limits the rate of new sessions: a token bucket, and a drop probability that grows while the bucket stays
+//! empty. Off unless configured.
 
 /// The `connection_throttle_*` settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThrottleSettings {
     /// Size of the bucket; zero turns the throttle off.
     pub tokens: i64,
-    /// Milliseconds per filling.
+    /// Milliseconds between two refills.
     pub fill_time_ms: i64,
-    /// Tokens per filling.
+    /// Tokens per refill.
     pub fill_count: i64,
     /// Milliseconds between changes of the drop probability; -1 never drops.
     pub freeze_time_ms: i64,
     /// Added to the drop probability while the bucket is empty.
     pub drop_increase: f64,
-    /// Taken from it while the bucket is full enough.
+    /// Subtracted from the drop probability while the bucket is nearly full.
     pub drop_decrease: f64,
-    /// Share of the bucket that may be missing for the probability to fall.
+    /// Share of the bucket that may be missing when the drop probability falls.
     pub decrease_ratio: f64,
-    /// Tokens that a new session costs.
+    /// Tokens for a new session.
     pub cost_new: i64,
-    /// Tokens that a new local session costs.
+    /// Tokens for a new local session.
     pub cost_new_local: i64,
-    /// Tokens that it costs to take a session up again.
+    /// Tokens for a resumed session.
     pub cost_resume: i64,
 }
 
@@ -43,18 +43,18 @@ impl Default for ThrottleSettings {
     }
 }
 
-/// What a connecting client asks for.
+/// The kind of a connect request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrival {
+pub enum SessionRequest {
     /// A new session.
     New,
-    /// A new session that only this server knows.
+    /// A new local session.
     NewLocal,
-    /// The session that it had.
+    /// A resumed session.
     Resume,
 }
 
-/// Decides about new connections.
+/// Admits or refuses new connections.
 #[derive(Debug)]
 pub struct ConnectionThrottle {
     settings: ThrottleSettings,
@@ -71,17 +71,17 @@ impl ConnectionThrottle {
         ConnectionThrottle { settings, tokens, filled_ms: now_ms, changed_ms: now_ms, drop_probability: 0.0 }
     }
 
-    /// Whether one more client may be served now. `chance` is a random number in `0.0..1.0`.
-    pub fn admit(&mut self, arrival: Arrival, now_ms: i64, chance: f64) -> Admission {
+    /// Admits or refuses one more client. `chance` is a random number in `0.0..1.0`.
+    pub fn admit(&mut self, arrival: SessionRequest, now_ms: i64, chance: f64) -> Admission {
         if self.settings.tokens <= 0 {
             return Admission::Admitted;
         }
         self.fill(now_ms);
         self.adjust(now_ms);
         let cost = match arrival {
-            Arrival::New => self.settings.cost_new,
-            Arrival::NewLocal => self.settings.cost_new_local,
-            Arrival::Resume => self.settings.cost_resume,
+            SessionRequest::New => self.settings.cost_new,
+            SessionRequest::NewLocal => self.settings.cost_new_local,
+            SessionRequest::Resume => self.settings.cost_resume,
         };
         if chance < self.drop_probability || self.tokens < cost {
             return Admission::Refused;
@@ -120,12 +120,12 @@ impl ConnectionThrottle {
     }
 }
 
-/// The answer of the throttle.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// Go on.
+    /// The client may connect.
     Admitted,
-    /// Close the connection without a reply.
+    /// The connection is closed without a reply.
     Refused,
 }
 
@@ -136,14 +136,14 @@ mod tests {
     #[test]
     fn off_by_default() {
         let mut throttle = ConnectionThrottle::new(ThrottleSettings::default(), 0);
-        assert!((0..10_000).all(|_| throttle.admit(Arrival::New, 0, 0.0) == Admission::Admitted));
+        assert!((0..10_000).all(|_| throttle.admit(SessionRequest::New, 0, 0.0) == Admission::Admitted));
     }
 
     #[test]
     fn tokens_run_out_and_come_back() {
         let settings = ThrottleSettings { tokens: 2, fill_time_ms: 10, fill_count: 1, ..Default::default() };
         let mut throttle = ConnectionThrottle::new(settings, 0);
-        let mut admit = |now_ms| throttle.admit(Arrival::New, now_ms, 0.5);
+        let mut admit = |now_ms| throttle.admit(SessionRequest::New, now_ms, 0.5);
         assert_eq!(
             [admit(0), admit(0), admit(0)],
             [Admission::Admitted, Admission::Admitted, Admission::Refused]
@@ -163,10 +163,10 @@ mod tests {
             ..Default::default()
         };
         let mut throttle = ConnectionThrottle::new(settings, 0);
-        assert_eq!(throttle.admit(Arrival::New, 0, 0.5), Admission::Admitted);
-        assert_eq!(throttle.admit(Arrival::New, 0, 0.5), Admission::Refused);
-        assert_eq!(throttle.admit(Arrival::Resume, 0, 0.5), Admission::Admitted);
-        assert_eq!(throttle.admit(Arrival::Resume, 0, 0.5), Admission::Refused);
+        assert_eq!(throttle.admit(SessionRequest::New, 0, 0.5), Admission::Admitted);
+        assert_eq!(throttle.admit(SessionRequest::New, 0, 0.5), Admission::Refused);
+        assert_eq!(throttle.admit(SessionRequest::Resume, 0, 0.5), Admission::Admitted);
+        assert_eq!(throttle.admit(SessionRequest::Resume, 0, 0.5), Admission::Refused);
     }
 
     #[test]
@@ -179,8 +179,8 @@ mod tests {
             ..Default::default()
         };
         let mut throttle = ConnectionThrottle::new(settings, 0);
-        assert_eq!(throttle.admit(Arrival::New, 0, 0.9), Admission::Admitted);
-        assert_eq!(throttle.admit(Arrival::New, 1, 0.9), Admission::Refused);
+        assert_eq!(throttle.admit(SessionRequest::New, 0, 0.9), Admission::Admitted);
+        assert_eq!(throttle.admit(SessionRequest::New, 1, 0.9), Admission::Refused);
         assert!(throttle.drop_probability() > 0.4);
     }
 }

@@ -1,4 +1,4 @@
-//! Access control lists as they travel: a list of (permissions, scheme, id).
+//! ACLs on the wire: a list of (permissions, scheme, id).
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -6,12 +6,12 @@ use std::sync::LazyLock;
 use crate::jute::{DecodeError, Jute, Reader, Text, encode_count};
 use crate::record;
 
-/// A list that comes with a request or a transaction. Most are [`Acl::open`], which is there already.
+/// The ACL of a request or a transaction. Most are [`Acl::open`], which is static.
 pub type AclList = Cow<'static, [Acl]>;
 
 static OPEN: LazyLock<Vec<Acl>> = LazyLock::new(Acl::open);
 
-/// The open list as it travels.
+/// The encoded open ACL.
 const OPEN_ENCODED: &[u8] = b"\0\0\0\x01\0\0\0\x1f\0\0\0\x05world\0\0\0\x06anyone";
 
 /// Permission bits. ZooKeeper stores any bits, so these are masks, not an enumeration.
@@ -33,7 +33,7 @@ impl Permissions {
 }
 
 record! {
-    /// Who: a scheme and what it means by an identity. Either may be null on the wire.
+    /// A scheme and an identity in it. Either may be null on the wire.
     #[derive(Hash, PartialOrd, Ord)]
     pub struct Id {
         /// `world`, `digest`, `ip`, …
@@ -61,7 +61,7 @@ record! {
     pub struct Acl {
         /// Permission bits; see [`Permissions`].
         pub perms: i32,
-        /// To whom they are granted.
+        /// The id that gets them.
         pub id: Id,
     }
 }

@@ -6,7 +6,7 @@ use crate::jute::DecodeError;
 
 macro_rules! error_codes {
     ($($(#[$meta:meta])* $name:ident = $code:literal, $java:literal;)*) => {
-        /// Why a request was not carried out.
+        /// Why a request was refused.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(i32)]
         pub enum ErrorCode { $($(#[$meta])* $name = $code,)* }
@@ -35,7 +35,7 @@ error_codes! {
     DataInconsistency = -3, "DataInconsistency";
     /// Client side: the connection was lost while the request was pending.
     ConnectionLoss = -4, "ConnectionLoss";
-    /// The body does not decode, or the server met something unexpected.
+    /// The body does not decode, or the server had an unexpected error.
     MarshallingError = -5, "MarshallingError";
     /// Unknown opcode, TTL nodes disabled, reconfiguration of a standalone server.
     Unimplemented = -6, "Unimplemented";
@@ -65,11 +65,11 @@ error_codes! {
     SessionExpired = -112, "SessionExpired";
     /// Client side: a bad callback.
     InvalidCallback = -113, "InvalidCallback";
-    /// The ACL list is empty or names a scheme or id that does not exist.
+    /// The ACL is empty or names a scheme or id that does not exist.
     InvalidAcl = -114, "InvalidACL";
     /// Authentication was refused; the connection is closed after it.
     AuthFailed = -115, "AuthFailed";
-    /// The session lives on another server now. Turned into a close, never sent.
+    /// The session has moved to another server. Leads to a close, never sent.
     SessionMoved = -118, "SessionMoved";
     /// A write was sent to a read-only server.
     NotReadOnly = -119, "NotReadOnly";
@@ -85,7 +85,7 @@ error_codes! {
     SessionClosedRequireSaslAuth = -124, "Session closed because client failed to authenticate";
     /// A hard quota would be exceeded.
     QuotaExceeded = -125, "QuotaExceeded";
-    /// The request waited too long in the throttle and was not carried out.
+    /// The request waited too long in the throttle and was not executed.
     ThrottledOp = -127, "ThrottledOp";
 }
 

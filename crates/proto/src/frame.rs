@@ -3,24 +3,24 @@
 /// Bytes in front of every frame.
 pub const LENGTH_SIZE: usize = 4;
 
-/// What stands at the front of a receive buffer.
+/// The front of a receive buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framed {
-    /// A whole frame: the payload is at `4..4 + length`.
+    /// A complete frame: the payload is at `4..4 + length`.
     Complete {
         /// Bytes of payload.
         length: usize,
     },
     /// More bytes are needed.
     Partial,
-    /// The length is negative or above the limit: the peer does not speak this protocol.
+    /// The length is negative or above the limit: the peer uses another protocol.
     Refused {
-        /// What the length field says.
+        /// The value of the length field.
         length: i32,
     },
 }
 
-/// Looks at the front of `buffer` without consuming it.
+/// Parses the front of `buffer` without consuming it.
 pub fn peek(buffer: &[u8], length_max: usize) -> Framed {
     let Some((head, rest)) = buffer.split_first_chunk::<LENGTH_SIZE>() else {
         return Framed::Partial;
@@ -38,7 +38,7 @@ pub fn peek(buffer: &[u8], length_max: usize) -> Framed {
     }
 }
 
-/// Appends a frame: `body` writes the payload, the length is put in front of it afterwards.
+/// Appends a frame: `body` writes the payload, then the length is filled in.
 pub fn write_frame(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
     let start = begin_frame(out);
     body(out);

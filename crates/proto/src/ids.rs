@@ -64,7 +64,7 @@ impl fmt::Debug for SessionId {
     }
 }
 
-/// The number a client gives its request, to match the reply.
+/// The number that a client assigns to its request, to match the reply.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Xid(pub i32);
 
@@ -73,13 +73,13 @@ impl Xid {
     pub const NOTIFICATION: Xid = Xid(-1);
     /// Header of a ping and of its reply, whatever the client sent.
     pub const PING: Xid = Xid(-2);
-    /// What clients use for auth packets.
+    /// The xid of auth packets.
     pub const AUTH: Xid = Xid(-4);
-    /// What some clients use for setWatches.
+    /// The xid of setWatches of some clients.
     pub const SET_WATCHES: Xid = Xid(-8);
 }
 
-/// A member of an ensemble: the number in its `myid` file.
+/// A server of an ensemble: the number in its `myid` file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ServerId(pub i64);
 

@@ -1,7 +1,7 @@
-//! Words and bytes of ZooKeeper's protocols: identifiers, jute encoding, client requests and replies,
+//! The types and encodings of ZooKeeper's protocols: identifiers, jute encoding, client requests and replies,
 //! transaction records, error codes, framing.
 //!
-//! This crate knows layout, not meaning: it never decides whether a request is allowed. It does no IO,
+//! This crate defines layout, not semantics: it never decides whether a request is allowed. It does no IO,
 //! reads no clock and starts no thread.
 
 pub mod acl;

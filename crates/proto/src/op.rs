@@ -2,7 +2,7 @@
 
 macro_rules! op_codes {
     ($($(#[$meta:meta])* $name:ident = $code:literal,)*) => {
-        /// What a request asks for, or what a transaction does.
+        /// The operation of a request or of a transaction.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(i32)]
         pub enum OpCode { $($(#[$meta])* $name = $code,)* }
@@ -24,13 +24,13 @@ op_codes! {
     Error = -1,
     /// Creates a session. Internal.
     CreateSession = -10,
-    /// Ends a session.
+    /// Closes a session.
     CloseSession = -11,
-    /// Creates a node, answers its path.
+    /// Creates a node, returns its path.
     Create = 1,
     /// Deletes a node.
     Delete = 2,
-    /// Asks for a node's stat.
+    /// Reads a node's stat.
     Exists = 3,
     /// Reads a node's data.
     GetData = 4,
@@ -42,7 +42,7 @@ op_codes! {
     SetAcl = 7,
     /// Lists child names.
     GetChildren = 8,
-    /// Waits until this server has applied what the leader has committed.
+    /// Waits until this server has applied all transactions that the leader has committed.
     Sync = 9,
     /// Keeps the session alive.
     Ping = 11,
@@ -52,11 +52,11 @@ op_codes! {
     Check = 13,
     /// Several writes, all or none.
     Multi = 14,
-    /// Creates a node, answers its path and stat.
+    /// Creates a node, returns its path and stat.
     Create2 = 15,
     /// Changes the membership of the ensemble.
     Reconfig = 16,
-    /// Asks whether a watch is registered.
+    /// Checks whether a watch is registered.
     CheckWatches = 17,
     /// Removes watches.
     RemoveWatches = 18,

@@ -1,5 +1,5 @@
-//! Session passwords. They are a checksum of the session id, not a secret; all members of an ensemble,
-//! Apache's included, must compute the same one, or a client could not move between them.
+//! Session passwords. They are a checksum of the session id, not a secret. All servers of an ensemble,
+//! including ZooKeeper's, must compute the same one, so that a client can move between them.
 
 use crate::ids::SessionId;
 

@@ -1,9 +1,9 @@
-//! A node's bookkeeping: as clients see it and as snapshots keep it.
+//! A node's stat: as clients see it and as snapshots store it.
 
 use crate::record;
 
 record! {
-    /// What clients see of a node, 68 bytes.
+    /// The stat that clients see, 68 bytes.
     #[derive(Copy, Default)]
     pub struct Stat {
         /// Transaction that created the node.
@@ -32,7 +32,7 @@ record! {
 }
 
 record! {
-    /// What is kept of a node's bookkeeping, 60 bytes, in the order of snapshots.
+    /// The stat that snapshots store, 60 bytes, in their field order.
     #[derive(Copy, Default)]
     pub struct StatPersisted {
         /// Transaction that created the node.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use zebu_proto::Reader;
-use zebu_proto::quorum::{InitialMessage, Measured, Notification, Packet, measure_packet};
+use zebu_proto::quorum::{InitialMessage, Notification, Packet, PacketLength, packet_length};
 
 #[test]
 fn every_recorded_message_round_trips() {
@@ -60,7 +60,7 @@ fn check_notification(bytes: &[u8], decoded: &Value, place: &str) {
 }
 
 fn check_packet(bytes: &[u8], name: &str, decoded: &Value, place: &str) {
-    assert_eq!(measure_packet(bytes, 1 << 20), Measured::Complete { length: bytes.len() }, "{place}");
+    assert_eq!(packet_length(bytes, 1 << 20), PacketLength::Complete { length: bytes.len() }, "{place}");
     let packet = Packet::decode(&mut Reader::new(bytes)).expect(place);
     let variant = format!("{packet:?}").to_uppercase();
     let variant = variant.trim_end_matches(|character: char| !character.is_alphanumeric());

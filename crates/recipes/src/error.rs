@@ -1,58 +1,59 @@
-//! The one error of this crate. Trouble with the connection is not an error here: recipes go on when a server
-//! can be reached again, and an expired session makes them start over where that is safe.
+//! The error type of this crate. A lost connection is no error: recipes continue when a server is reachable
+//! again. After an expired session they start over where that is safe.
 
 use std::time::Duration;
 
-use crate::hold::LossReason;
+use crate::ownership::LossReason;
 
-/// Why a recipe could not do what it was asked for.
+/// The reason why a recipe failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecipeError {
-    /// A server refused a call, or the client is over.
+    /// A server refused a call, or the client is closed.
     #[error(transparent)]
     Client(#[from] zebu_client::Error),
-    /// Others use the same directory with names that this recipe, or they, would not take into account.
+    /// The directory has nodes of a layout that does not count the nodes of this recipe.
     #[error(
-        "{directory} is used in another layout: it contains {child}, whose owner does not count our nodes or \
-         is not counted by us; use one layout per directory"
+        "{directory} has another layout: its child {child} is of a contender that does not wait for this recipe, \
+         or the reverse; use one layout per directory"
     )]
     LayoutConflict {
         /// The directory.
         directory: String,
-        /// The name that gave it away.
+        /// A child of the other layout.
         child: String,
     },
-    /// What was held is not held any more.
-    #[error("{path} is not held any more: {reason}")]
+    /// Ownership was lost.
+    #[error("lost ownership of {path}: {reason}")]
     Lost {
-        /// The node that stood for it.
+        /// The owner's node.
         path: String,
-        /// Why.
+        /// The reason.
         reason: LossReason,
     },
     /// Arguments that contradict each other or the state of the recipe's nodes.
     #[error("{0}")]
     Invalid(String),
-    /// The data of a node is not what the recipe writes.
+    /// The data of a node has a wrong format.
     #[error("the data of {path} is not {expected}")]
     BadData {
         /// The node.
         path: String,
-        /// What should be there.
+        /// The expected format.
         expected: &'static str,
     },
-    /// Others were faster every time.
-    #[error("{path}: others were faster {attempts} times in a row; use a lock or try again later")]
+    /// Every attempt met a conflict.
+    #[error("{path}: {attempts} attempts in a row met a conflict; use a lock or try again later")]
     Contended {
         /// The node.
         path: String,
-        /// How often it was tried.
+        /// The number of attempts.
         attempts: u32,
     },
-    /// A call that does not wait for other contenders found no server within the client's connection timeout.
+    /// A call that does not wait for other contenders reached no server within the client's connection
+    /// timeout.
     #[error(
-        "no server answered for {path} within {waited:?}; nothing was changed or is held; try again later"
+        "no server answered for {path} within {waited:?}; nothing was changed or acquired; try again later"
     )]
     Unreachable {
         /// The node.
@@ -60,10 +61,10 @@ pub enum RecipeError {
         /// The connection timeout of the client.
         waited: Duration,
     },
-    /// A write was sent, no answer came, and whether it was carried out cannot be found out.
-    #[error("{what} at {path} was sent and may have been carried out; it cannot be found out whether it was")]
+    /// A write was sent without a reply, and its outcome cannot be determined.
+    #[error("{what} at {path} was sent without a reply, and its outcome cannot be determined")]
     Unknown {
-        /// What was attempted.
+        /// The operation.
         what: &'static str,
         /// The node.
         path: String,

@@ -1,9 +1,10 @@
-//! Recipes: locks and what else is built from znodes, on top of [`zebu_client`].
+//! Recipes: locks, elections, queues and the other coordination primitives that are built from znodes, on top
+//! of [`zebu_client`].
 //!
 //! ```
 //! # zebu_testing::with_server(async |server| {
 //! # let client = zebu_client::Client::connect(&server.connect_string()).await?;
-//! use zebu_recipes::{Held, Mutex};
+//! use zebu_recipes::{Mutex, Ownership};
 //!
 //! let guard = Mutex::new(&client, "/locks/report").acquire().await?;
 //! tokio::select! {
@@ -14,31 +15,33 @@
 //! # Ok(()) });
 //! ```
 //!
-//! What holds for all of them:
+//! Rules for all recipes:
 //!
-//! - They are futures; nothing owns a thread, and no code of the caller runs where it could block the client.
-//! - Every future can be dropped at any time; nothing is left behind.
-//! - A lost connection is waited out. What happens to a session and after a crash stands with each recipe.
-//! - A node counts as one's own only if the present session owns it.
-//! - Nodes have the names and contents that Curator or Kazoo give them, so that programs in several
-//!   languages can share them. Contenders of a layout that would not count ours are refused.
-//! - Each failure is passed on; nothing dies silently in the background.
+//! - A recipe is a set of futures. It owns no thread, and it runs no code of the caller where that could
+//!   block the client.
+//! - Every future can be dropped at any time. Its nodes are then removed in the background.
+//! - A lost connection is waited out. Each recipe documents the effect of a lost session and of a crash.
+//! - A recipe uses a node only if the current session owns it.
+//! - Names and contents of nodes are those of Curator or Kazoo, so that programs in several languages can
+//!   share them. A recipe refuses a directory with nodes of an incompatible layout.
+//! - Every failure reaches the caller; no background task fails silently.
 
 mod barrier;
 mod cache;
 mod commit;
-mod connection;
 mod discovery;
 mod election;
 mod error;
-mod hold;
-mod line;
+mod idempotent_txn;
 mod lock;
 mod membership;
-mod once;
+mod ownership;
 mod queue;
+mod retry;
+mod spawn_on_drop;
 mod unique_id;
 mod value;
+mod wait_queue;
 
 pub use barrier::*;
 pub use cache::*;
@@ -46,15 +49,16 @@ pub use commit::*;
 pub use discovery::*;
 pub use election::*;
 pub use error::RecipeError;
-pub use hold::{
-    Fenced, FencingToken, Held, Holding, LossReason, Terms, WhenSuspended, fenced_out, run_while_held,
-};
 pub use lock::*;
 pub use membership::*;
+pub use ownership::{
+    Fenced, FencingToken, LeasePolicy, LossReason, Ownership, OwnershipState, WhenSuspended, is_fenced_out,
+    run_while_held,
+};
 pub use queue::*;
 pub use value::*;
 
-/// The page for users is compiled as a test.
+/// Compiles the user page as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/recipes.md")]
 pub struct RecipesPage;

@@ -1,6 +1,6 @@
-//! 128 random bits as text: what tells the nodes of one caller from those of all others.
+//! Unique ids for nodes: 128 random bits as text.
 
-/// An id in the two forms that are in use.
+/// A UUID in the two forms that layouts use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UniqueId(u128);
 
@@ -13,13 +13,13 @@ impl UniqueId {
         UniqueId((bits & !(0xf << 76) & !(0b11 << 62)) | (0x4 << 76) | (0b10 << 62))
     }
 
-    /// Eight, four, four, four and twelve digits with dashes.
+    /// The form with dashes.
     pub(crate) fn dashed(self) -> String {
         let hex = self.hex();
         format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
     }
 
-    /// Thirty-two digits.
+    /// The form of 32 digits.
     pub(crate) fn hex(self) -> String {
         format!("{:032x}", self.0)
     }

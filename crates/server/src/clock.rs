@@ -1,49 +1,49 @@
-//! The clocks. This is the one place that reads them for the core.
+//! The clocks. Only this module reads them for the core.
 //!
-//! The monotonic time goes on while the machine is suspended, where the system has such a clock: after it, timeouts of
-//! sessions and of other servers are over, as they are for all other machines. A virtual machine that is stopped may
-//! take all its clocks along; nothing that must be right rests on them alone.
+//! Where the system has such a clock, the monotonic time includes suspension. After it, timeouts of
+//! sessions and peers are over, as on all other machines.
+//! A stopped virtual machine may stop all its clocks; no safety property depends on them alone.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use zebu_node::Moment;
+use zebu_node::Now;
 
-/// Reads both clocks; the monotonic one counts from the start of the server.
+/// Reads both clocks. The monotonic time starts at 0 with the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    start: Start,
+    start: ClockStart,
 }
 
-/// When the server started, by the best clock that there is.
+/// The start time of the server, by the best available clock.
 #[derive(Clone, Copy, Debug)]
-enum Start {
-    /// Since the machine was started, the time in suspension included.
-    Boot(Duration),
-    /// Without the time in suspension.
-    Running(Instant),
+enum ClockStart {
+    /// Time since boot, including suspension.
+    SinceBoot(Duration),
+    /// Monotonic time without suspension.
+    Monotonic(Instant),
 }
 
 impl Clock {
     pub(crate) fn start() -> Clock {
-        let start = since_boot().map_or_else(|| Start::Running(Instant::now()), Start::Boot);
+        let start = since_boot().map_or_else(|| ClockStart::Monotonic(Instant::now()), ClockStart::SinceBoot);
         Clock { start }
     }
 
-    pub(crate) fn now(&self) -> Moment {
+    pub(crate) fn now(&self) -> Now {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        Moment { monotonic_ms: self.monotonic_ms(), wall_ms: millis(wall) }
+        Now { monotonic_ms: self.monotonic_ms(), wall_ms: millis(wall) }
     }
 
     pub(crate) fn monotonic_ms(&self) -> i64 {
         millis(match self.start {
-            // A clock that could be read once can be read again.
-            Start::Boot(start) => since_boot().unwrap_or(start).saturating_sub(start),
-            Start::Running(start) => start.elapsed(),
+            // A clock that was read once can be read again.
+            ClockStart::SinceBoot(start) => since_boot().unwrap_or(start).saturating_sub(start),
+            ClockStart::Monotonic(start) => start.elapsed(),
         })
     }
 
-    /// How long until a monotonic time of the core; nothing if it has passed.
-    pub(crate) fn until(&self, monotonic_ms: i64) -> Duration {
+    /// The time until a monotonic time of the core; zero if it has passed.
+    pub(crate) fn duration_until(&self, monotonic_ms: i64) -> Duration {
         let left_ms = monotonic_ms.saturating_sub(self.monotonic_ms());
         Duration::from_millis(u64::try_from(left_ms).unwrap_or(0))
     }
@@ -71,23 +71,23 @@ mod tests {
 
     #[test]
     fn the_monotonic_clock_counts_from_the_start() {
-        for start in [Clock::start().start, Start::Running(Instant::now())] {
+        for start in [Clock::start().start, ClockStart::Monotonic(Instant::now())] {
             let clock = Clock { start };
             let (before, wanted_ms) = (clock.monotonic_ms(), clock.monotonic_ms() + 20);
             assert!((0..10_000).contains(&before), "{before}");
             while clock.monotonic_ms() < wanted_ms {
-                std::thread::sleep(clock.until(wanted_ms));
+                std::thread::sleep(clock.duration_until(wanted_ms));
             }
-            assert_eq!(clock.until(wanted_ms), Duration::ZERO);
+            assert_eq!(clock.duration_until(wanted_ms), Duration::ZERO);
         }
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn time_in_suspension_counts() {
-        assert!(matches!(Clock::start().start, Start::Boot(_)), "the clock that goes on is used");
+        assert!(matches!(Clock::start().start, ClockStart::SinceBoot(_)), "the clock that goes on is used");
         let earlier = since_boot().unwrap().saturating_sub(Duration::from_millis(1500));
-        let clock = Clock { start: Start::Boot(earlier) };
+        let clock = Clock { start: ClockStart::SinceBoot(earlier) };
         assert!(clock.monotonic_ms() >= 1500);
     }
 }

@@ -1,27 +1,32 @@
-//! One round of the core: takes a batch from the inbox, lets the brain decide, hands what is to be logged to the
-//! disk, applies what the disk has. Who does a round, and when, is said by `core_seat.rs`.
+//! One round of the core: takes a batch from the inbox, runs the node, hands transactions to the
+//! disk, applies committed ones. `core_executor.rs` decides which thread runs a round, and when.
 
 use std::sync::Arc;
 
 use tracing::{info, warn};
-use zebu_node::{AfterAppend, CommitError, DiskOrder, Event, Node, Notice, Order};
+use zebu_node::{
+    AfterAppend, AnsweredRequests, CommitError, ConnectionId, Effect, Node, Now, OperatorNotice, ServeEffect,
+};
+use zebu_runtime::{Edge, ExclusiveWork, Round, SharedWork};
 use zebu_storage::Directories;
+use zebu_tree::Tree;
+use zebu_zab::{ConfigEffect, DiskCommand};
 
-use crate::core_seat::{Next, Rounds};
+use crate::context::{ServerContext, ServingState};
+use crate::core_executor::{CoreTask, RoundOutcome};
 use crate::disk::{DiskFailure, DiskHandle};
-use crate::dynamic_config::FileWriter;
-use crate::findings::Findings;
-use crate::inbox::{Delivery, SessionsReport, Urgent};
+use crate::dynamic_config::ConfigFileWriter;
+use crate::inbox::{ControlEvent, CoreStatus, InboxBatch};
+use crate::panic_guard::ComponentFailure;
 use crate::peers::Peers;
-use crate::post::Post;
-use crate::shared::{Shared, Standing};
+use crate::rate_limited_log::RateLimitedLog;
+use crate::reply_sender::ReplySender;
 use crate::snapshotter::SnapshotHandle;
-use crate::vital::PartFailure;
 
-/// How long a member that stops tries to hand over.
-const HAND_OVER_MAX_MS: i64 = 1000;
+/// How long a stopping server tries to hand over its leadership.
+const RESIGN_TIMEOUT_MS: i64 = 1000;
 
-/// What ends the core other than a wish to stop.
+/// Why the core ended without a request to stop.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CoreFailure {
     /// The log cannot be written.
@@ -29,323 +34,304 @@ pub(crate) enum CoreFailure {
     Disk(#[from] DiskFailure),
     /// A thread or task that the server needs has panicked.
     #[error(transparent)]
-    Part(#[from] PartFailure),
-    /// What was decided cannot be applied.
+    Component(#[from] ComponentFailure),
+    /// A committed transaction cannot be applied.
     #[error(transparent)]
     Commit(#[from] CommitError),
 }
 
-/// Whether the core takes new work.
+/// Whether the core accepts new requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+enum CoreMode {
     Serving,
-    /// What is on the way is finished, nothing new is begun.
+    /// Finishes transactions in flight, accepts no new requests.
     Stopping {
-        /// A member that cannot hand over by then just goes.
+        /// A server that could not hand over by then stops anyway.
         until_ms: i64,
     },
-    /// Nothing is finished.
-    Abandoned,
+    /// Finishes nothing.
+    Aborted,
 }
 
-/// The core and what it talks to.
-pub(crate) struct Core {
-    shared: Arc<Shared>,
-    node: Node,
+/// The node with its round, and the server parts that execute its effects.
+pub(crate) struct ServerCore {
+    round: Round,
+    edge: CoreEdge,
+    mode: CoreMode,
+    /// Empty between rounds; kept for its memory.
+    batch: InboxBatch,
+}
+
+/// The server parts that execute the node's effects.
+struct CoreEdge {
+    shared: Arc<ServerContext>,
     disk: DiskHandle,
     snapshots: SnapshotHandle,
-    post: Post,
-    /// The other members, if there are any.
+    reply_sender: ReplySender,
+    /// `None` for a standalone server.
     peers: Option<Peers>,
     directories: Directories,
-    member_files: FileWriter,
-    mode: Mode,
-    /// These are empty between rounds, and keep their room.
-    delivery: Delivery,
-    said: Vec<zebu_zab::Event>,
-    orders: Vec<Order>,
-    findings: Findings,
+    config_files: ConfigFileWriter,
+    peer_warnings: RateLimitedLog,
 }
 
-impl Rounds for Core {
-    type End = Result<(), CoreFailure>;
+impl CoreTask for ServerCore {
+    type Exit = Result<(), CoreFailure>;
 
-    fn round(&mut self) -> Next<Result<(), CoreFailure>> {
-        let mut delivery = std::mem::take(&mut self.delivery);
-        self.shared.inbox.take(&mut delivery);
-        let done = self.attend_to(&mut delivery);
-        self.delivery = delivery;
+    fn run_round(&mut self) -> RoundOutcome<Result<(), CoreFailure>> {
+        let mut batch = std::mem::take(&mut self.batch);
+        self.edge.shared.inbox.drain_into(&mut batch);
+        let done = self.process(&mut batch);
+        self.batch = batch;
+        let node = self.round.node();
         match done {
-            Err(failure) => Next::End(Err(failure)),
-            Ok(()) if self.mode == Mode::Abandoned || self.has_stopped() => Next::End(Ok(())),
-            Ok(()) => Next::Round { at_ms: self.node.next_deadline(), in_flight: self.node.in_flight() },
+            Err(failure) => RoundOutcome::Finished(Err(failure)),
+            Ok(()) if self.mode == CoreMode::Aborted || self.has_stopped() => RoundOutcome::Finished(Ok(())),
+            Ok(()) => {
+                RoundOutcome::Continue { next_at_ms: node.next_deadline(), in_flight: node.in_flight() }
+            }
         }
     }
 }
 
-impl Core {
+impl ServerCore {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<ServerContext>,
         node: Node,
         disk: DiskHandle,
         snapshots: SnapshotHandle,
-        post: Post,
+        reply_sender: ReplySender,
         peers: Option<Peers>,
         directories: Directories,
-        member_files: FileWriter,
-    ) -> Core {
-        let mut core = Core {
+        config_files: ConfigFileWriter,
+    ) -> ServerCore {
+        let peer_warnings = RateLimitedLog::default();
+        let mut edge = CoreEdge {
             shared,
-            node,
             disk,
             snapshots,
-            post,
+            reply_sender,
             peers,
             directories,
-            member_files,
-            mode: Mode::Serving,
-            delivery: Delivery::default(),
-            said: Vec::new(),
-            orders: Vec::new(),
-            findings: Findings::default(),
+            config_files,
+            peer_warnings,
         };
-        core.carry_out();
-        core
+        let mut round = Round::new(node);
+        round.execute_effects(&mut edge);
+        edge.flush();
+        ServerCore { round, edge, mode: CoreMode::Serving, batch: InboxBatch::default() }
     }
 
-    fn attend_to(&mut self, delivery: &mut Delivery) -> Result<(), CoreFailure> {
-        self.handle_all_urgent(delivery)?;
-        if self.mode == Mode::Abandoned {
-            return Ok(());
+    fn process(&mut self, batch: &mut InboxBatch) -> Result<(), CoreFailure> {
+        self.handle_control_events(batch)?;
+        match self.mode {
+            CoreMode::Serving => {}
+            CoreMode::Stopping { .. } => batch.client_events.clear(),
+            CoreMode::Aborted => return Ok(()),
         }
-        self.commit_all()?;
-        self.handle_events(delivery);
-        self.commit_all()?;
-        self.log();
-        self.carry_out();
-        self.report_notices();
+        self.round.serve(&mut batch.client_events, &mut self.edge)?;
+        self.edge.flush();
+        self.log_notices();
         Ok(())
     }
 
-    fn report_notices(&mut self) {
-        for notice in self.node.take_notices() {
+    fn log_notices(&mut self) {
+        for notice in self.round.node_mut().take_notices() {
             match notice {
-                Notice::TransactionTooLong { session, bytes, bytes_max } => {
+                OperatorNotice::TransactionTooLong { session, bytes, bytes_max } => {
                     warn!(%session, bytes, bytes_max, "a request was refused: its transaction would be too long");
                 }
-                Notice::UnlistedEnd { session } => {
+                OperatorNotice::EphemeralsNotListed { session } => {
                     info!(%session, "a session ends without a list of its ephemeral nodes: it would be too long");
                 }
             }
         }
     }
 
-    /// Whether nothing is left to be done by a server that stops. One that cannot hand over is not waited for
-    /// long: to stop at any moment is safe.
+    /// Whether a stopping server has finished. A failed handover is not waited for long, because a
+    /// stop is safe at any moment.
     fn has_stopped(&self) -> bool {
         match self.mode {
-            Mode::Serving | Mode::Abandoned => false,
-            Mode::Stopping { until_ms } => {
-                let finished = self.node.in_flight() == 0 && self.node.has_handed_over();
-                finished || (self.peers.is_some() && self.shared.clock.monotonic_ms() >= until_ms)
+            CoreMode::Serving | CoreMode::Aborted => false,
+            CoreMode::Stopping { until_ms } => {
+                let node = self.round.node();
+                let finished = node.in_flight() == 0 && node.has_resigned();
+                finished || (self.edge.peers.is_some() && self.edge.shared.clock.monotonic_ms() >= until_ms)
             }
         }
     }
 
-    /// In their order; what other members say is taken together.
-    fn handle_all_urgent(&mut self, delivery: &mut Delivery) -> Result<(), CoreFailure> {
-        for urgent in delivery.urgent.drain(..) {
-            match urgent {
-                Urgent::Peer(event) => self.said.push(event),
-                Urgent::Vote { from, notification, permit } => {
-                    self.said.push(zebu_zab::Event::Notification { from, notification });
-                    drop(permit);
-                }
-                other => {
-                    self.hear();
-                    self.handle_urgent(other)?;
-                }
-            }
+    /// Handles control events in order; events of peers and disk are handled together at the end.
+    fn handle_control_events(&mut self, batch: &mut InboxBatch) -> Result<(), CoreFailure> {
+        for control_event in batch.control_events.drain(..) {
+            self.handle_control_event(control_event)?;
         }
-        self.hear();
+        self.round.handle_peers(&mut self.edge);
         Ok(())
     }
 
-    /// Takes what other members have said.
-    fn hear(&mut self) {
-        if self.said.is_empty() {
-            return;
-        }
-        let now = self.shared.clock.now();
-        let mut lanes = self.post.batch(&self.shared.lanes);
-        let replica = self.shared.read();
-        for event in self.said.drain(..) {
-            self.node.handle_peer(event, &replica, &mut lanes, now);
-        }
-        drop(replica);
-        lanes.deliver();
-        self.shared.inbox.release(self.node.take_answered());
-    }
-
-    fn handle_urgent(&mut self, urgent: Urgent) -> Result<(), CoreFailure> {
-        match urgent {
-            Urgent::Persisted(zxid) => self.node.persisted(zxid),
-            Urgent::Peer(event) => {
-                self.said.push(event);
-                self.hear();
+    fn handle_control_event(&mut self, control_event: ControlEvent) -> Result<(), CoreFailure> {
+        match control_event {
+            ControlEvent::Peer(event) => self.round.push_peer(event),
+            ControlEvent::Vote { from, notification, permit } => {
+                self.round.push_peer(zebu_zab::PeerEvent::Notification { from, notification });
+                drop(permit);
             }
-            Urgent::Vote { from, notification, .. } => {
-                self.said.push(zebu_zab::Event::Notification { from, notification });
-                self.hear();
-            }
-            Urgent::Replaced { io, tree } => {
-                self.shared.replace_tree(*tree);
-                self.said.push(zebu_zab::Event::Persisted { io });
-                self.hear();
-            }
-            Urgent::DiskFailed(failure) => return Err(failure.into()),
-            Urgent::PartFailed(failure) => return Err(failure.into()),
-            Urgent::Sessions(reply) => {
-                let status = self.node.status();
-                let report = SessionsReport {
-                    tracker: self.node.session_report(),
-                    local: self.node.local_session_report(),
-                    drop_probability: self.node.drop_probability(),
-                    digest_mismatches: self.node.digest_mismatches(),
-                    master: status.as_ref().and_then(|status| status.master),
+            ControlEvent::Disk(event) => self.round.push_disk(event, &mut self.edge),
+            ControlEvent::DiskFailed(failure) => return Err(failure.into()),
+            ControlEvent::ComponentFailed(failure) => return Err(failure.into()),
+            ControlEvent::GetStatus(reply) => {
+                self.round.handle_peers(&mut self.edge);
+                let node = self.round.node();
+                let status = node.status();
+                let report = CoreStatus {
+                    global_sessions: node.session_report(),
+                    local_sessions: node.local_session_report(),
+                    drop_probability: node.drop_probability(),
+                    digest_mismatches: node.digest_mismatches(),
+                    learner_master: status.as_ref().and_then(|status| status.master),
                     learners: status.map(|status| status.learners).unwrap_or_default(),
                 };
-                // Whoever asked may be gone.
+                // The receiver may be gone.
                 let _ = reply.send(report);
             }
-            Urgent::Stop => self.begin_to_stop(),
-            Urgent::Abandon => self.mode = Mode::Abandoned,
+            ControlEvent::Stop => {
+                self.round.handle_peers(&mut self.edge);
+                self.begin_shutdown();
+            }
+            ControlEvent::Abort => self.mode = CoreMode::Aborted,
         }
         Ok(())
     }
 
-    fn begin_to_stop(&mut self) {
-        let now = self.shared.clock.now();
-        self.mode = Mode::Stopping { until_ms: now.monotonic_ms + HAND_OVER_MAX_MS };
-        let mut lanes = self.post.batch(&self.shared.lanes);
-        let replica = self.shared.read();
-        self.node.hand_over(&replica, &mut lanes, now);
+    fn begin_shutdown(&mut self) {
+        let now_ms = self.edge.shared.clock.monotonic_ms();
+        self.mode = CoreMode::Stopping { until_ms: now_ms + RESIGN_TIMEOUT_MS };
+        self.round.resign(&mut self.edge);
+    }
+}
+
+impl Edge for CoreEdge {
+    fn now(&self) -> Now {
+        self.shared.clock.now()
+    }
+
+    fn with_shared(&mut self, work: impl SharedWork) {
+        let mut connections = self.reply_sender.begin_batch(&self.shared.connections);
+        let replica = self.shared.read_replica();
+        work.run(&replica, &mut connections);
         drop(replica);
-        lanes.deliver();
+        connections.flush();
     }
 
-    fn commit_all(&mut self) -> Result<(), CoreFailure> {
-        while self.node.has_committed() {
-            self.commit()?;
-        }
-        Ok(())
-    }
-
-    /// Does what a member wants: most of it is for others.
-    fn carry_out(&mut self) {
-        let Some(peers) = &self.peers else { return };
-        self.node.take_orders(&mut self.orders);
-        for order in self.orders.drain(..) {
-            match peers.perform(order) {
-                None => {}
-                Some(Order::Disk(order)) => {
-                    let received = match &order {
-                        DiskOrder::InstallSnapshot { link, .. } => peers.take_received(*link),
-                        DiskOrder::Append { batch, .. } => {
-                            if batch.after == AfterAppend::RollAndSnapshot {
-                                self.snapshots.request();
-                            }
-                            None
-                        }
-                        _ => None,
-                    };
-                    self.disk.order(order, received);
-                }
-                Some(Order::ReadLog { link, after, up_to, purpose }) => {
-                    peers.read_log(&self.shared, &self.directories, link, (after, up_to), purpose);
-                }
-                Some(Order::Remember { configuration }) => {
-                    peers.propose(&configuration);
-                    self.member_files.remember(configuration);
-                }
-                Some(Order::Locate { configuration }) => peers.propose(&configuration),
-                Some(Order::Report(finding)) => self.findings.report(&finding),
-                Some(Order::Activate { configuration }) => {
-                    info!(version = format_args!("{:x}", configuration.version), "the members have changed");
-                    peers.reconfigure(&configuration);
-                    self.shared.set_members((*configuration).clone(), self.shared.clock.now().wall_ms);
-                    self.member_files.activate(configuration);
-                }
-                Some(Order::Serve(serving)) => {
-                    info!(?serving, "this member serves");
-                    peers.serves(Some(serving));
-                    self.shared.set_standing(Standing::Serving(serving));
-                }
-                Some(Order::ServeReadOnly) => {
-                    // Tests of other projects wait for the first words.
-                    info!(
-                        "Read-only server started: there is no leader, clients that are content with reads are served"
-                    );
-                    self.shared.set_standing(Standing::ReadOnly);
-                }
-                Some(Order::StopServing) => {
-                    info!("this member serves no more");
-                    peers.serves(None);
-                    self.shared.set_standing(Standing::NotServing);
-                }
-                Some(other) => unreachable!("{other:?} is for the network"),
-            }
-        }
-        peers.flush();
-    }
-
-    /// Applies everything that the disk has under one exclusive lock.
-    fn commit(&mut self) -> Result<(), CoreFailure> {
-        let now = self.shared.clock.now();
-        let mut lanes = self.post.batch(&self.shared.lanes);
-        let mut replica = self.shared.write();
-        let applied = self.node.commit(&mut replica, &mut lanes, now)?;
+    fn with_exclusive<W: ExclusiveWork>(&mut self, work: W) -> W::Output {
+        let mut connections = self.reply_sender.begin_batch(&self.shared.connections);
+        let mut replica = self.shared.write_replica();
+        let output = work.run(&mut replica, &mut connections);
         drop(replica);
-        lanes.deliver();
-        self.shared.metrics.commits.add(applied as u64);
-        self.shared.inbox.release(self.node.take_answered());
-        Ok(())
+        connections.flush();
+        output
     }
 
-    fn handle_events(&mut self, delivery: &mut Delivery) {
-        let now = self.shared.clock.now();
-        let due = self.node.next_deadline() <= now.monotonic_ms;
-        if delivery.events.is_empty() && !due {
-            return;
-        }
-        if let Mode::Stopping { .. } = self.mode {
-            delivery.events.clear();
-        }
-        let mut lanes = self.post.batch(&self.shared.lanes);
-        let replica = self.shared.read();
-        let mut gone = Vec::new();
-        for event in delivery.events.drain(..) {
-            if let Event::Disconnected { lane, .. } = event {
-                gone.push(lane);
-            }
-            self.node.handle(event, &replica, &mut lanes, now);
-        }
-        if due {
-            self.node.tick(&replica, &mut lanes, now);
-        }
-        drop(replica);
-        lanes.deliver();
-        self.shared.lanes.remove(&gone);
-        self.shared.inbox.release(self.node.take_answered());
+    fn replace_tree(&mut self, tree: Tree) {
+        self.shared.replace_tree(tree);
     }
 
-    fn log(&mut self) {
-        if let Some(batch) = self.node.take_batch() {
-            let after = batch.after;
-            self.disk.append(batch);
-            if after == AfterAppend::RollAndSnapshot {
-                self.snapshots.request();
+    fn committed(&mut self, _: &Node, transactions: usize) {
+        self.shared.metrics.commits.add(transactions as u64);
+    }
+
+    fn answered(&mut self, requests: AnsweredRequests) {
+        self.shared.inbox.release_permits(requests);
+    }
+
+    fn disconnected(&mut self, connections: &[ConnectionId]) {
+        self.shared.connections.remove(connections);
+    }
+
+    fn execute(&mut self, effect: Effect) {
+        match effect {
+            Effect::Peer(effect) => {
+                if let Some(peers) = &self.peers {
+                    peers.execute(effect, &self.directories);
+                }
             }
+            Effect::Append { io, batch } => {
+                let after = batch.after;
+                self.disk.append(io, batch);
+                if after == AfterAppend::RollAndSnapshot {
+                    self.snapshots.request();
+                }
+            }
+            Effect::Disk(command) => {
+                let received = match (&command, &self.peers) {
+                    (DiskCommand::InstallSnapshot { link, .. }, Some(peers)) => peers.take_snapshot(*link),
+                    _ => None,
+                };
+                self.disk.command(command, received);
+            }
+            Effect::Config(effect) => {
+                execute_config(effect, &self.shared, self.peers.as_ref(), &self.config_files);
+            }
+            Effect::Serve(effect) => execute_serve(effect, &self.shared, self.peers.as_ref()),
+            Effect::Report(finding) => self.peer_warnings.log(&finding),
+        }
+    }
+}
+
+impl CoreEdge {
+    /// Sends the packets of a round to the peers.
+    fn flush(&self) {
+        if let Some(peers) = &self.peers {
+            peers.flush();
+        }
+    }
+}
+
+fn execute_config(
+    effect: ConfigEffect,
+    shared: &ServerContext,
+    peers: Option<&Peers>,
+    files: &ConfigFileWriter,
+) {
+    let Some(peers) = peers else { return };
+    match effect {
+        ConfigEffect::PersistProposed { configuration } => {
+            peers.set_proposed_config(&configuration);
+            files.save_proposed(configuration);
+        }
+        ConfigEffect::LearnAddresses { configuration } => peers.set_proposed_config(&configuration),
+        ConfigEffect::Activate { configuration } => {
+            info!(version = format_args!("{:x}", configuration.version), "the members have changed");
+            peers.activate_config(&configuration);
+            shared.activate_config((*configuration).clone(), shared.clock.now().wall_ms);
+            files.activate(configuration);
+        }
+    }
+}
+
+fn execute_serve(effect: ServeEffect, shared: &ServerContext, peers: Option<&Peers>) {
+    match effect {
+        ServeEffect::Serve(serving) => {
+            info!(?serving, "this member serves");
+            if let Some(peers) = peers {
+                peers.set_serving(Some(serving));
+            }
+            shared.set_serving_state(ServingState::Serving(serving));
+        }
+        ServeEffect::ServeReadOnly => {
+            // Test suites of other projects wait for the first words.
+            info!(
+                "Read-only server started: there is no leader, clients that are content with reads are served"
+            );
+            shared.set_serving_state(ServingState::ReadOnly);
+        }
+        ServeEffect::Stop => {
+            info!("this member serves no more");
+            if let Some(peers) = peers {
+                peers.set_serving(None);
+            }
+            shared.set_serving_state(ServingState::NotServing);
         }
     }
 }

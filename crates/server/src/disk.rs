@@ -1,8 +1,5 @@
-//! The disk thread: the one owner of the transaction log. It appends everything that waits and makes one
-//! sync for all of it; only then does the core hear of it.
-//!
-//! A write or sync that failed is never tried again: the kernel may have dropped the pages, and a second
-//! sync would succeed without them. The server stops instead, which is always safe.
+//! The disk thread: a loop around the disk worker. It decides which appends share an fsync,
+//! measures the fsync and reports to the core; the worker changes the files.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,130 +8,121 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use tracing::{error, warn};
-use zebu_node::{AfterAppend, DiskOrder, LogBatch};
-use zebu_proto::Zxid;
-use zebu_storage::{FileDisk, LogWriter};
+use tracing::{error, info, warn};
+use zebu_node::LogBatch;
+use zebu_runtime::{DiskError, DiskOutcome, DiskWorker};
+use zebu_storage::FileDisk;
 use zebu_tree::Tree;
-use zebu_zab::{Event, IoId};
+use zebu_zab::{DiskCommand, IoId};
 
-use crate::inbox::Urgent;
-use crate::member_disk::{Done, MemberDisk};
-use crate::shared::Shared;
-use crate::vital::Vital;
+use crate::context::ServerContext;
+use crate::inbox::ControlEvent;
+use crate::panic_guard::PanicGuard;
 
 /// The log cannot be written any more.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the transaction log in {} cannot be written: {reason}. Nothing that was acknowledged is lost; free or repair \
+    "the transaction log in {} cannot be written: {error}. Nothing that was acknowledged is lost; free or repair \
      the disk, then start the server again", directory.display()
 )]
 pub(crate) struct DiskFailure {
     pub(crate) directory: PathBuf,
-    pub(crate) reason: String,
+    #[source]
+    pub(crate) error: DiskError,
 }
 
-/// Batches are joined up to about so many bytes for one write; more writes may go into one sync.
-const WRITE_BYTES: usize = 1 << 20;
-
-/// Work for the disk thread.
+/// A request to the disk thread.
 #[derive(Debug)]
-enum Work {
-    /// A batch; the number is a member's.
+enum DiskRequest {
+    /// A batch of transactions. An ensemble member numbers it.
     Append(LogBatch, Option<IoId>),
-    /// Something else that a member wants, with the state that came for it.
-    Other(DiskOrder, Option<Box<Tree>>),
+    /// A command, with the snapshot that it installs.
+    Command(DiskCommand, Option<Box<Tree>>),
 }
 
-/// The core's end of the disk thread. The queue is bounded by the room in the core's inbox, and by the backlog that
-/// lets links of other members wait.
+/// The core's handle of the disk thread. The permits of the inbox and the disk backlog bound the
+/// queue.
 #[derive(Debug)]
 pub(crate) struct DiskHandle {
-    shared: Arc<Shared>,
-    work: Sender<Work>,
+    shared: Arc<ServerContext>,
+    requests: Sender<DiskRequest>,
 }
 
 impl DiskHandle {
-    /// Hands over a batch; the inbox will say when it is durable.
-    pub(crate) fn append(&self, batch: LogBatch) {
-        self.hand_over(Work::Append(batch, None));
+    /// Queues a batch. An event reports when it is durable.
+    pub(crate) fn append(&self, io: Option<IoId>, batch: LogBatch) {
+        self.send(DiskRequest::Append(batch, io));
     }
 
-    /// Hands over what a member wants; `received` is the state that is to be installed.
-    pub(crate) fn order(&self, order: DiskOrder, received: Option<Tree>) {
-        self.hand_over(match order {
-            DiskOrder::Append { io, batch } => Work::Append(batch, Some(io)),
-            other => Work::Other(other, received.map(Box::new)),
-        });
+    /// Queues a command; `received` is the snapshot to install.
+    pub(crate) fn command(&self, command: DiskCommand, received: Option<Tree>) {
+        self.send(DiskRequest::Command(command, received.map(Box::new)));
     }
 
-    fn hand_over(&self, work: Work) {
-        if let Work::Append(batch, _) = &work {
+    fn send(&self, work: DiskRequest) {
+        if let DiskRequest::Append(batch, _) = &work {
             self.shared.disk_backlog.add(batch.bytes.len());
         }
         // The thread ends early only after it reported a failure or a panic, which ends the core.
-        let _ = self.work.send(work);
+        let _ = self.requests.send(work);
     }
 }
 
-/// Starts the disk thread. It ends when its handle is dropped, after everything handed over is durable.
-pub(crate) fn start(
-    shared: Arc<Shared>,
-    log: Option<LogWriter<FileDisk>>,
-    member: Option<MemberDisk>,
+/// Starts the disk thread. It ends when its handle is dropped, after everything queued is durable.
+pub(crate) fn start_disk_thread(
+    shared: Arc<ServerContext>,
+    worker: DiskWorker<FileDisk>,
 ) -> std::io::Result<(DiskHandle, JoinHandle<()>)> {
     let (work, received) = channel();
-    let handle = DiskHandle { shared: shared.clone(), work };
+    let handle = DiskHandle { shared: shared.clone(), requests: work };
     let thread = std::thread::Builder::new().name("zebu-disk".to_owned()).spawn(move || {
-        let _vital = Vital::new(shared.clone(), "the disk thread");
-        let mut disk = DiskThread { shared, log, member, postponed: None };
+        let _panic_guard = PanicGuard::new(shared.clone(), "the disk thread");
+        let mut disk = DiskThread { shared, worker, deferred: None };
         if let Err(failure) = disk.run(&received) {
             error!(%failure, "the disk failed; the server stops");
-            disk.shared.inbox.push_urgent(Urgent::DiskFailed(failure));
+            disk.shared.inbox.push_control(ControlEvent::DiskFailed(failure));
         }
     })?;
     Ok((handle, thread))
 }
 
-/// The thread's own.
+/// The state of the disk thread.
 struct DiskThread {
-    shared: Arc<Shared>,
-    /// None only while a member has nothing at all.
-    log: Option<LogWriter<FileDisk>>,
-    member: Option<MemberDisk>,
-    /// Work that was taken from the queue and comes next: not part of the batch before it.
-    postponed: Option<Work>,
+    shared: Arc<ServerContext>,
+    worker: DiskWorker<FileDisk>,
+    /// A request that was received but does not belong to the last batch; it comes next.
+    deferred: Option<DiskRequest>,
 }
 
-/// What goes into one sync: everything that waits, and with `flushDelay` what comes within it, up to
-/// `maxBatchSize`. Ends before anything that is no batch.
-struct Gathered<'a> {
-    next: Option<(LogBatch, Option<IoId>)>,
-    work: &'a Receiver<Work>,
-    postponed: &'a mut Option<Work>,
-    until: Option<Instant>,
-    room: u64,
+/// The appends that share one fsync: all queued ones, and with `flushDelay` later ones, up to
+/// `maxBatchSize`. Ends before a command.
+struct GroupCommit<'a> {
+    first: Option<(LogBatch, Option<IoId>)>,
+    requests: &'a Receiver<DiskRequest>,
+    deferred: &'a mut Option<DiskRequest>,
+    deadline: Option<Instant>,
+    transactions_left: u64,
 }
 
-impl Iterator for Gathered<'_> {
+impl Iterator for GroupCommit<'_> {
     type Item = (LogBatch, Option<IoId>);
 
     fn next(&mut self) -> Option<(LogBatch, Option<IoId>)> {
-        let work = match (self.next.take(), self.until) {
-            (Some((batch, io)), _) => Work::Append(batch, io),
-            (None, _) if self.room == 0 || self.postponed.is_some() => return None,
-            (None, None) => self.work.try_recv().ok()?,
+        let work = match (self.first.take(), self.deadline) {
+            (Some((batch, io)), _) => DiskRequest::Append(batch, io),
+            (None, _) if self.transactions_left == 0 || self.deferred.is_some() => return None,
+            (None, None) => self.requests.try_recv().ok()?,
             (None, Some(until)) => {
-                self.work.recv_timeout(until.saturating_duration_since(Instant::now())).ok()?
+                self.requests.recv_timeout(until.saturating_duration_since(Instant::now())).ok()?
             }
         };
         match work {
-            Work::Append(batch, io) => {
-                self.room = self.room.saturating_sub(batch.transactions);
+            DiskRequest::Append(batch, io) => {
+                self.transactions_left = self.transactions_left.saturating_sub(batch.transactions);
                 Some((batch, io))
             }
             other => {
-                *self.postponed = Some(other);
+                *self.deferred = Some(other);
                 None
             }
         }
@@ -142,93 +130,70 @@ impl Iterator for Gathered<'_> {
 }
 
 impl DiskThread {
-    fn run(&mut self, work: &Receiver<Work>) -> Result<(), DiskFailure> {
-        while let Some(next) = self.postponed.take().or_else(|| work.recv().ok()) {
-            if self.shared.abandoned.load(Ordering::Acquire) {
+    fn run(&mut self, work: &Receiver<DiskRequest>) -> Result<(), DiskFailure> {
+        while let Some(next) = self.deferred.take().or_else(|| work.recv().ok()) {
+            if self.shared.aborted.load(Ordering::Acquire) {
                 return Ok(());
             }
             match next {
-                Work::Append(batch, io) => self.append((batch, io), work)?,
-                Work::Other(order, received) => self.perform(order, received.map(|tree| *tree))?,
-            }
-        }
-        if !self.shared.abandoned.load(Ordering::Acquire)
-            && let Some(log) = self.log.take()
-        {
-            let closed = log.close().map(|_| ());
-            closed.map_err(|error| self.failure(error))?;
-        }
-        Ok(())
-    }
-
-    fn append(&mut self, first: (LogBatch, Option<IoId>), work: &Receiver<Work>) -> Result<(), DiskFailure> {
-        let mut log = self.take_log()?;
-        let storage = &self.shared.config.storage;
-        let delay = storage.flush_delay;
-        let gathered = Gathered {
-            next: Some(first),
-            work,
-            postponed: &mut self.postponed,
-            until: if delay.is_zero() { None } else { Some(Instant::now() + delay) },
-            room: u64::from(storage.max_batch_size),
-        };
-        let (mut last, mut transactions, mut bytes, mut last_io) = (Zxid::ZERO, 0, 0, None);
-        // What goes into the same file is one write.
-        let mut joined: Option<LogBatch> = None;
-        let mut written = Ok(());
-        for (batch, io) in gathered {
-            last = batch.last;
-            last_io = io;
-            transactions += batch.transactions;
-            bytes += batch.bytes.len();
-            let rolls = batch.after == AfterAppend::RollAndSnapshot;
-            match &mut joined {
-                None => joined = Some(batch),
-                Some(joined) => {
-                    joined.bytes.extend_from_slice(&batch.bytes);
-                    joined.last = batch.last;
+                DiskRequest::Append(batch, io) => self.append((batch, io), work)?,
+                DiskRequest::Command(command, received) => {
+                    self.execute(command, received.map(|tree| *tree))?
                 }
             }
-            let is_large = joined.as_ref().is_some_and(|joined| joined.bytes.len() >= WRITE_BYTES);
-            if (rolls || is_large)
-                && let Some(joined) = joined.take()
-            {
-                written = log.append(joined.first, joined.last, &joined.bytes);
-            }
-            if rolls && written.is_ok() {
-                written = log.roll();
-            }
-            if written.is_err() {
-                break;
-            }
         }
-        if let Some(joined) = joined
-            && written.is_ok()
-        {
-            written = log.append(joined.first, joined.last, &joined.bytes);
-        }
-        let started = Instant::now();
-        written.and_then(|()| log.sync().map(|_| ())).map_err(|error| self.failure(error))?;
-        self.log = Some(log);
-        self.tell_metrics(started.elapsed(), transactions);
-        let durable = match last_io {
-            Some(io) => Urgent::Peer(Event::Persisted { io }),
-            None => Urgent::Persisted(last),
-        };
-        self.shared.inbox.put(|delivery| delivery.urgent.push(durable));
-        self.shared.disk_backlog.remove(bytes);
-        if self.postponed.is_none() {
-            self.postponed = work.try_recv().ok();
-        }
-        match self.postponed {
-            // The next sync is more important.
-            Some(_) => self.shared.inbox.call(),
-            None => self.shared.core.attend(&self.shared.inbox, transactions as usize),
+        if !self.shared.aborted.load(Ordering::Acquire) {
+            self.worker.close().map_err(|error| self.failure(error))?;
         }
         Ok(())
     }
 
-    fn tell_metrics(&self, took: std::time::Duration, transactions: u64) {
+    fn append(
+        &mut self,
+        first: (LogBatch, Option<IoId>),
+        work: &Receiver<DiskRequest>,
+    ) -> Result<(), DiskFailure> {
+        self.write_waiting(first, work).map_err(|error| self.failure(error))?;
+        let started = Instant::now();
+        let synced = self.worker.sync().map_err(|error| self.failure(error))?;
+        self.record_fsync(started.elapsed(), synced.transactions);
+        self.shared
+            .inbox
+            .push_without_wake(|batch| batch.control_events.push(ControlEvent::Disk(synced.into())));
+        self.shared.disk_backlog.remove(synced.bytes);
+        if self.deferred.is_none() {
+            self.deferred = work.try_recv().ok();
+        }
+        match self.deferred {
+            // The next fsync comes first, so this thread does not run the core.
+            Some(_) => self.shared.inbox.wake(),
+            None => self.shared.core.run_or_wake(&self.shared.inbox, synced.transactions as usize),
+        }
+        Ok(())
+    }
+
+    /// Writes the appends that share the next fsync.
+    fn write_waiting(
+        &mut self,
+        first: (LogBatch, Option<IoId>),
+        work: &Receiver<DiskRequest>,
+    ) -> Result<(), DiskError> {
+        let storage = &self.shared.config.storage;
+        let delay = storage.flush_delay;
+        let gathered = GroupCommit {
+            first: Some(first),
+            requests: work,
+            deferred: &mut self.deferred,
+            deadline: if delay.is_zero() { None } else { Some(Instant::now() + delay) },
+            transactions_left: u64::from(storage.max_batch_size),
+        };
+        for (batch, io) in gathered {
+            self.worker.append(io, batch)?;
+        }
+        self.worker.write_joined()
+    }
+
+    fn record_fsync(&self, took: std::time::Duration, transactions: u64) {
         self.shared.metrics.fsync_ms.add(took.as_millis() as u64);
         self.shared.metrics.sync_batch.add(transactions);
         if took > self.shared.config.storage.fsync_warning_threshold {
@@ -236,29 +201,35 @@ impl DiskThread {
         }
     }
 
-    fn perform(&mut self, order: DiskOrder, received: Option<Tree>) -> Result<(), DiskFailure> {
-        let Some(member) = &mut self.member else { return Ok(()) };
-        let done = member.perform(order, received, &mut self.log, &self.shared);
-        let done = done.map_err(|reason| self.failure(reason))?;
-        self.shared.inbox.push_urgent(match done {
-            Done::Persisted(io) => Urgent::Peer(Event::Persisted { io }),
-            Done::Refused(io) => Urgent::Peer(Event::TruncateRefused { io }),
-            Done::Replaced(io, tree) => Urgent::Replaced { io, tree },
-        });
+    fn execute(&mut self, command: DiskCommand, received: Option<Tree>) -> Result<(), DiskFailure> {
+        let applied = || self.shared.read_replica().last_zxid();
+        let executed = self.worker.execute(command, received, applied);
+        let outcome = executed.map_err(|error| self.failure(error))?;
+        report(&outcome);
+        self.shared.inbox.push_control(ControlEvent::Disk(outcome.into()));
         Ok(())
     }
 
-    fn take_log(&mut self) -> Result<LogWriter<FileDisk>, DiskFailure> {
-        match (self.log.take(), &self.member) {
-            (Some(log), _) => Ok(log),
-            (None, Some(member)) => {
-                member.open_log(Zxid::ZERO, &self.shared).map_err(|reason| self.failure(reason))
-            }
-            (None, None) => unreachable!("a standalone server opens its log before it starts"),
-        }
+    fn failure(&self, error: DiskError) -> DiskFailure {
+        DiskFailure { directory: self.shared.config.storage.log_dir(), error }
     }
+}
 
-    fn failure(&self, reason: impl std::fmt::Display) -> DiskFailure {
-        DiskFailure { directory: self.shared.config.storage.log_dir(), reason: reason.to_string() }
+/// Logs changes of the transaction log and the tree.
+fn report(outcome: &DiskOutcome) {
+    match outcome {
+        DiskOutcome::Saved { .. } | DiskOutcome::TruncateRefused { .. } => {}
+        DiskOutcome::Truncated { to, before, .. } if to < before => {
+            info!(%to, "the log was truncated: the ensemble has decided otherwise");
+        }
+        DiskOutcome::Truncated { to, .. } => {
+            info!(%to, "back to what is on disk: this member was an observer without a log");
+        }
+        DiskOutcome::Installed { zxid, tree, .. } => {
+            info!(%zxid, nodes = tree.node_count(), "the whole state of the leader was taken over");
+        }
+        DiskOutcome::Quarantined { number, .. } => {
+            warn!(number, "the history of this member does not fit the ensemble's; it was set aside");
+        }
     }
 }

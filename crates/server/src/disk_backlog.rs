@@ -1,44 +1,45 @@
-//! Bytes of the transaction log that wait for the disk. While there are too many, nothing is read from other servers:
-//! a follower with a slow disk holds back its leader's proposals, a leader its followers' requests. It refuses nothing
-//! that is here already, and waits for the disk alone, never for the network.
+//! Bytes of the transaction log that wait for the disk. Above a limit, nothing is read from peers:
+//! a follower with a slow disk delays its leader's proposals, a leader its followers' requests.
+//! Nothing already received is refused. The wait depends only on the disk, never on the network.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// Bytes that may wait before the network is read on. Zab's history holds the same transactions once more.
+/// Bytes that may wait before the links stop reading. Zab's history holds the same transactions
+/// once more.
 const BYTES_MAX: usize = 16 << 20;
 
 #[derive(Debug, Default)]
 pub(crate) struct DiskBacklog {
     bytes: AtomicUsize,
-    /// Notified when there is room again.
-    room: Notify,
+    /// Notified when the backlog falls below the limit.
+    room_available: Notify,
 }
 
 impl DiskBacklog {
-    /// The disk was given so much.
+    /// Adds bytes that the disk thread was given.
     pub(crate) fn add(&self, bytes: usize) {
         self.bytes.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    /// So much of it is durable.
+    /// Removes bytes that are durable.
     pub(crate) fn remove(&self, bytes: usize) {
         let before = self.bytes.fetch_sub(bytes, Ordering::AcqRel);
         if before > BYTES_MAX && before - bytes <= BYTES_MAX {
-            self.room.notify_waiters();
+            self.room_available.notify_waiters();
         }
     }
 
-    /// Waits while there is too much.
-    pub(crate) async fn room(&self) {
+    /// Waits while the backlog is above the limit.
+    pub(crate) async fn wait_for_room(&self) {
         if self.bytes.load(Ordering::Acquire) <= BYTES_MAX {
             return;
         }
         loop {
-            let room = self.room.notified();
+            let room = self.room_available.notified();
             tokio::pin!(room);
-            // From here on nothing is missed.
+            // A notification after this line is not missed.
             room.as_mut().enable();
             if self.bytes.load(Ordering::Acquire) <= BYTES_MAX {
                 return;
@@ -50,25 +51,32 @@ impl DiskBacklog {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    /// A bound far above the time of a wakeup.
+    const PATIENCE: Duration = Duration::from_secs(30);
 
     #[tokio::test]
     async fn the_network_is_read_on_when_the_disk_has_caught_up() {
         let backlog = DiskBacklog::default();
         backlog.add(BYTES_MAX);
-        backlog.room().await;
+        backlog.wait_for_room().await;
         backlog.add(2);
         let waits = async {
-            backlog.room().await;
+            backlog.wait_for_room().await;
             backlog.bytes.load(Ordering::Acquire)
         };
         let works = async {
             for _ in 0..2 {
-                // The other one waits by now: both run in turn.
+                // The other future waits by now, because both run on one thread in turn.
                 tokio::task::yield_now().await;
                 backlog.remove(1);
             }
         };
-        assert_eq!(tokio::join!(waits, works).0, BYTES_MAX);
+        let both = async { tokio::join!(waits, works).0 };
+        let left = tokio::time::timeout(PATIENCE, both).await.expect("the network is read on");
+        assert_eq!(left, BYTES_MAX);
     }
 }

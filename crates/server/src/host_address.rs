@@ -1,17 +1,18 @@
-//! Host names and IP literals of the configuration as socket addresses. Knows zones (`fe80::1%eth0`), which the
-//! system's resolver takes only for link-local addresses. Opens no socket that lasts and decides nothing.
+//! Resolves host names and IP literals of the configuration to socket addresses. Supports zones
+//! (`fe80::1%eth0`) for all addresses, where the system's resolver supports only link-local ones.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice, socket_with};
 
-/// All addresses of a host (name or literal, without brackets) at a port. Blocks while names are looked up.
+/// All addresses of a host (name or literal, without brackets) at a port. Blocks during name
+/// lookups.
 ///
 /// # Errors
 /// The name does not resolve, or its zone is no interface of this machine.
 pub fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
-    match zoned(host) {
+    match split_zone(host) {
         Some((address, zone)) => {
             let index = zone_index(zone)?;
             Ok(vec![SocketAddr::V6(SocketAddrV6::new(address, port, 0, index))])
@@ -26,34 +27,35 @@ pub fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     }
 }
 
-/// The address of a literal, if it is one; no name is looked up. `index` says the number of an interface.
+/// The address of a literal, or `None` for a name, which is not looked up. `index` returns the
+/// index of an interface.
 ///
 /// # Errors
 /// The zone is no interface of this machine.
-pub(crate) fn literal(
+pub(crate) fn parse_literal(
     host: &str,
     port: u16,
     index: impl FnOnce(&str) -> io::Result<u32>,
 ) -> Option<io::Result<SocketAddr>> {
-    if let Some((address, zone)) = zoned(host) {
+    if let Some((address, zone)) = split_zone(host) {
         return Some(index(zone).map(|index| SocketAddr::V6(SocketAddrV6::new(address, port, 0, index))));
     }
     host.parse::<IpAddr>().ok().map(|address| Ok(SocketAddr::new(address, port)))
 }
 
-/// The address at which a single listener opens a name: IPv4 if the name has one, as Java does.
-pub(crate) fn preferred(addresses: &[SocketAddr]) -> Option<SocketAddr> {
+/// The address on which a single listener opens a name: IPv4 if there is one, as in Java.
+pub(crate) fn prefer_ipv4(addresses: &[SocketAddr]) -> Option<SocketAddr> {
     addresses.iter().find(|address| address.is_ipv4()).or(addresses.first()).copied()
 }
 
-/// The two parts of an IPv6 literal with a zone.
-fn zoned(host: &str) -> Option<(Ipv6Addr, &str)> {
+/// Splits an IPv6 literal with a zone.
+fn split_zone(host: &str) -> Option<(Ipv6Addr, &str)> {
     let (address, zone) = host.split_once('%')?;
     let address = address.parse().ok()?;
     (!zone.is_empty()).then_some((address, zone))
 }
 
-/// The number of a network interface; a zone may be a number itself.
+/// The index of a network interface; a zone may be the index itself.
 pub(crate) fn zone_index(zone: &str) -> io::Result<u32> {
     if let Ok(index) = zone.parse() {
         return Ok(index);
@@ -67,8 +69,8 @@ pub(crate) fn zone_index(zone: &str) -> io::Result<u32> {
     })
 }
 
-/// A host and a port as one text; IPv6 literals get brackets.
-pub(crate) fn with_port(host: &str, port: u16) -> String {
+/// Formats a host and a port; IPv6 literals get brackets.
+pub(crate) fn format_host_port(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
@@ -95,13 +97,13 @@ mod tests {
         assert_eq!(resolve("::1", 5).unwrap(), ["[::1]:5".parse().unwrap()]);
         assert!(resolve("127.0.0.1%lo", 5).is_err());
         let known = |zone: &str| if zone == "eth9" { Ok(9) } else { Err(io::ErrorKind::NotFound.into()) };
-        let zoned = literal("fe80::2%eth9", 7, known).unwrap().unwrap();
+        let zoned = parse_literal("fe80::2%eth9", 7, known).unwrap().unwrap();
         assert_eq!(zoned.to_string(), "[fe80::2%9]:7");
-        assert!(literal("fe80::2%eth8", 7, known).unwrap().is_err());
-        assert!(literal("a-name", 7, known).is_none());
-        assert_eq!(with_port("fe80::2%eth9", 7), "[fe80::2%eth9]:7");
-        assert_eq!(with_port("zk1", 7), "zk1:7");
+        assert!(parse_literal("fe80::2%eth8", 7, known).unwrap().is_err());
+        assert!(parse_literal("a-name", 7, known).is_none());
+        assert_eq!(format_host_port("fe80::2%eth9", 7), "[fe80::2%eth9]:7");
+        assert_eq!(format_host_port("zk1", 7), "zk1:7");
         let both = ["[::1]:1", "127.0.0.1:1"].map(|address| address.parse().unwrap());
-        assert_eq!((preferred(&both), preferred(&both[..1])), (Some(both[1]), Some(both[0])));
+        assert_eq!((prefer_ipv4(&both), prefer_ipv4(&both[..1])), (Some(both[1]), Some(both[0])));
     }
 }

@@ -1,53 +1,62 @@
-//! The budget for large requests: together they may not take more than a configured number of bytes.
+//! The budget for large requests: bounds the sum of their bytes (`largeRequestMaxBytes`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::config::LimitConfig;
 
-/// The budget. Off unless a threshold is configured.
+/// The budget. It is off unless a threshold is configured.
 #[derive(Debug)]
-pub(crate) struct LargeRequests {
+pub(crate) struct LargeRequestBudget {
     threshold: Option<usize>,
     bytes_max: u64,
-    bytes: Arc<AtomicU64>,
+    reserved_bytes: Arc<AtomicU64>,
 }
 
-/// A share of the budget, given back when dropped.
+/// Reserved bytes of the budget, released when dropped.
 #[derive(Debug)]
-pub(crate) struct LargeShare {
+pub(crate) struct LargeRequestPermit {
     size: u64,
-    bytes: Arc<AtomicU64>,
+    reserved_bytes: Arc<AtomicU64>,
 }
 
-impl Drop for LargeShare {
+impl Drop for LargeRequestPermit {
     fn drop(&mut self) {
-        self.bytes.fetch_sub(self.size, Ordering::AcqRel);
+        self.reserved_bytes.fetch_sub(self.size, Ordering::AcqRel);
     }
 }
 
-/// The budget is used up.
+impl LargeRequestPermit {
+    /// Merges two permits of the same budget.
+    pub(crate) fn and(mut self, mut other: LargeRequestPermit) -> LargeRequestPermit {
+        self.size += std::mem::take(&mut other.size);
+        self
+    }
+}
+
+/// The budget is exhausted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OverBudget;
 
-impl LargeRequests {
-    pub(crate) fn new(limits: &LimitConfig) -> LargeRequests {
-        LargeRequests {
+impl LargeRequestBudget {
+    pub(crate) fn new(limits: &LimitConfig) -> LargeRequestBudget {
+        LargeRequestBudget {
             threshold: limits.large_request_threshold.map(|threshold| threshold as usize),
             bytes_max: u64::from(limits.large_request_max_bytes),
-            bytes: Arc::default(),
+            reserved_bytes: Arc::default(),
         }
     }
 
-    /// A share for a frame of this length; `None` for a frame that is not large.
-    pub(crate) fn admit(&self, length: usize) -> Result<Option<LargeShare>, OverBudget> {
+    /// Reserves bytes for a frame of this length; `None` for a frame that is not large.
+    pub(crate) fn try_reserve(&self, length: usize) -> Result<Option<LargeRequestPermit>, OverBudget> {
         if self.threshold.is_none_or(|threshold| length <= threshold) {
             return Ok(None);
         }
         let size = length as u64;
-        let share = LargeShare { size, bytes: self.bytes.clone() };
-        // The share is taken first and given back by its drop if it was too much.
-        if self.bytes.fetch_add(size, Ordering::AcqRel) + size > self.bytes_max {
+        let share = LargeRequestPermit { size, reserved_bytes: self.reserved_bytes.clone() };
+        // The bytes are reserved first; the drop of the permit releases them if they exceed the
+        // budget.
+        if self.reserved_bytes.fetch_add(size, Ordering::AcqRel) + size > self.bytes_max {
             return Err(OverBudget);
         }
         Ok(Some(share))
@@ -65,12 +74,19 @@ mod tests {
             large_request_max_bytes: 100,
             ..LimitConfig::default()
         };
-        let budget = LargeRequests::new(&limits);
-        assert!(budget.admit(10).unwrap().is_none(), "not large");
-        let first = budget.admit(60).unwrap();
-        assert_eq!(budget.admit(60).unwrap_err(), OverBudget);
+        let budget = LargeRequestBudget::new(&limits);
+        assert!(budget.try_reserve(10).unwrap().is_none(), "not large");
+        let first = budget.try_reserve(60).unwrap();
+        assert_eq!(budget.try_reserve(60).unwrap_err(), OverBudget);
         drop(first);
-        assert!(budget.admit(100).unwrap().is_some());
-        assert!(LargeRequests::new(&LimitConfig::default()).admit(1 << 20).unwrap().is_none(), "off");
+        assert!(budget.try_reserve(100).unwrap().is_some());
+        let both = budget.try_reserve(60).unwrap().unwrap().and(budget.try_reserve(40).unwrap().unwrap());
+        assert_eq!(budget.try_reserve(11).unwrap_err(), OverBudget);
+        drop(both);
+        assert!(budget.try_reserve(100).unwrap().is_some());
+        assert!(
+            LargeRequestBudget::new(&LimitConfig::default()).try_reserve(1 << 20).unwrap().is_none(),
+            "off"
+        );
     }
 }

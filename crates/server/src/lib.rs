@@ -1,43 +1,44 @@
-//! The edge of the server: configuration, listeners, the disk thread and what operators see.
+//! The edge of the server: configuration, listeners, the disk thread and reports for operators.
 //!
-//! Decisions about requests, sessions and transactions are made in the pure crates below this one.
+//! The pure crates below this one decide about requests, sessions and transactions.
 
-mod bell;
-mod brain;
 mod clock;
+mod collect;
+mod collect_member;
 pub mod config;
+mod connections;
+mod context;
 mod core;
-mod core_seat;
+mod core_executor;
 mod disk;
 mod disk_backlog;
 mod dynamic_config;
-mod findings;
 pub mod four_letter;
 pub mod host_address;
 mod inbox;
-mod lanes;
 mod large_requests;
-mod member_disk;
-mod member_words;
+mod long_answers;
 mod metrics;
 mod net;
+mod node_builder;
 mod open_files;
+mod panic_guard;
 pub mod peer_ports;
 mod peers;
 mod port_probe;
-mod post;
 mod purger;
+mod rate_limited_log;
 mod recovery;
+mod reply_sender;
 mod run;
 mod serve_error;
 mod settings;
-mod shared;
-mod shedding;
+mod shed;
 mod snapshotter;
+mod task_waker;
 mod threads;
-mod vital;
-mod words;
+mod unread_answers;
 
-pub use open_files::raise_limit;
-pub use run::{Ready, Stop, run, run_until};
+pub use open_files::raise_open_file_limit;
+pub use run::{ServerReady, ShutdownMode, run, run_until};
 pub use serve_error::ServeError;

@@ -1,9 +1,9 @@
-//! Counters of the edge that are not a connection's: shown by `mntr`.
+//! Server-wide counters for `mntr`; the counters of single connections are elsewhere.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-/// A counter that only grows.
+/// A counter that only grows until it is reset.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -25,18 +25,18 @@ impl Counter {
     }
 }
 
-/// Number, sum and extremes of a measured value.
+/// Count, sum and extremes of a measured value.
 #[derive(Debug)]
-pub(crate) struct Summary {
+pub(crate) struct AvgMinMaxCounter {
     count: AtomicU64,
     sum: AtomicU64,
     min: AtomicU64,
     max: AtomicU64,
 }
 
-impl Default for Summary {
-    fn default() -> Summary {
-        Summary {
+impl Default for AvgMinMaxCounter {
+    fn default() -> AvgMinMaxCounter {
+        AvgMinMaxCounter {
             count: AtomicU64::new(0),
             sum: AtomicU64::new(0),
             min: AtomicU64::new(u64::MAX),
@@ -45,7 +45,7 @@ impl Default for Summary {
     }
 }
 
-impl Summary {
+impl AvgMinMaxCounter {
     pub(crate) fn add(&self, value: u64) {
         self.count.fetch_add(1, Relaxed);
         self.sum.fetch_add(value, Relaxed);
@@ -53,7 +53,7 @@ impl Summary {
         self.max.fetch_max(value, Relaxed);
     }
 
-    /// Count, sum, least and greatest value; zeros without samples.
+    /// Count, sum, minimum and maximum; zeros without samples.
     pub(crate) fn get(&self) -> (u64, u64, u64, u64) {
         let count = self.count.load(Relaxed);
         let min = if count == 0 { 0 } else { self.min.load(Relaxed) };
@@ -68,96 +68,98 @@ impl Summary {
     }
 }
 
-/// Sizes of what a leader has proposed.
+/// Sizes of a leader's proposals.
 #[derive(Debug)]
-pub(crate) struct ProposalSizes(Mutex<Proposals>);
+pub(crate) struct ProposalStats(Mutex<ProposalCounts>);
 
-/// How many proposals there were, and how large they were in bytes; -1 without any.
+/// The count of proposals, and their sizes in bytes; -1 without any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Proposals {
+pub(crate) struct ProposalCounts {
     pub(crate) count: u64,
     pub(crate) last: i64,
     pub(crate) min: i64,
     pub(crate) max: i64,
-    zxid: i64,
+    last_zxid: i64,
 }
 
-const NO_PROPOSALS: Proposals = Proposals { count: 0, last: -1, min: -1, max: -1, zxid: i64::MIN };
+const NO_PROPOSALS: ProposalCounts =
+    ProposalCounts { count: 0, last: -1, min: -1, max: -1, last_zxid: i64::MIN };
 
-impl Default for ProposalSizes {
-    fn default() -> ProposalSizes {
-        ProposalSizes(Mutex::new(NO_PROPOSALS))
+impl Default for ProposalStats {
+    fn default() -> ProposalStats {
+        ProposalStats(Mutex::new(NO_PROPOSALS))
     }
 }
 
-impl ProposalSizes {
-    /// Counts a proposal the first time that it is sent to anyone; old ones are sent again to who lacks them.
-    pub(crate) fn count(&self, zxid: i64, bytes: usize) {
+impl ProposalStats {
+    /// Counts a proposal when it is first sent. Later sends of the same zxid synchronize learners.
+    pub(crate) fn record(&self, zxid: i64, bytes: usize) {
         let mut proposals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if zxid <= proposals.zxid {
+        if zxid <= proposals.last_zxid {
             return;
         }
         let size = bytes as i64;
-        let Proposals { count, min, max, .. } = *proposals;
+        let ProposalCounts { count, min, max, .. } = *proposals;
         let min = if count == 0 { size } else { min.min(size) };
-        *proposals = Proposals { count: count + 1, last: size, min, max: max.max(size), zxid };
+        *proposals =
+            ProposalCounts { count: count + 1, last: size, min, max: max.max(size), last_zxid: zxid };
     }
 
-    pub(crate) fn get(&self) -> Proposals {
+    pub(crate) fn get(&self) -> ProposalCounts {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn reset(&self) {
         let mut proposals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *proposals = Proposals { zxid: proposals.zxid, ..NO_PROPOSALS };
+        *proposals = ProposalCounts { last_zxid: proposals.last_zxid, ..NO_PROPOSALS };
     }
 }
 
-/// What the edge counts.
+/// All server-wide metrics.
 #[derive(Debug, Default)]
-pub(crate) struct Metrics {
-    /// Connections that were accepted.
+pub(crate) struct ServerMetrics {
+    /// Accepted connections.
     pub(crate) connection_requests: Counter,
-    /// Connections that were refused by a limit.
+    /// Connections refused by a limit.
     pub(crate) connections_rejected: Counter,
-    /// Connections that were closed, for whatever reason.
+    /// Closed connections.
     pub(crate) connections_dropped: Counter,
-    /// Connections without a session that took too long.
+    /// Connections closed because they had no session in time.
     pub(crate) sessionless_expired: Counter,
     /// Bytes read from clients.
     pub(crate) bytes_received: Counter,
-    /// Large requests that were refused.
+    /// Refused large requests.
     pub(crate) large_requests_rejected: Counter,
-    /// Frames that were no request.
+    /// Frames that were no valid request.
     pub(crate) bad_frames: Counter,
-    /// Transactions that were committed.
+    /// Committed transactions.
     pub(crate) commits: Counter,
-    /// Milliseconds per sync of the log.
-    pub(crate) fsync_ms: Summary,
-    /// Transactions per sync of the log.
-    pub(crate) sync_batch: Summary,
+    /// Milliseconds per fsync of the log.
+    pub(crate) fsync_ms: AvgMinMaxCounter,
+    /// Transactions per fsync of the log.
+    pub(crate) sync_batch: AvgMinMaxCounter,
     /// Milliseconds per snapshot.
-    pub(crate) snapshot_ms: Summary,
+    pub(crate) snapshot_ms: AvgMinMaxCounter,
     /// Snapshots that could not be written.
     pub(crate) snapshot_errors: Counter,
-    /// Purges that failed.
+    /// Failed purges.
     pub(crate) purge_errors: Counter,
-    /// Digests in the files that were not those of the tree.
+    /// Digests in the files that differed from the tree's.
     pub(crate) digest_mismatches: Counter,
-    /// Members that got the transactions that they lacked.
+    /// Learners synchronized with DIFF.
     pub(crate) diffs_sent: Counter,
-    /// Members that had to cut their log.
+    /// Learners synchronized with TRUNC.
     pub(crate) truncations_sent: Counter,
-    /// Members that got the whole state.
+    /// Learners synchronized with SNAP.
     pub(crate) snapshots_sent: Counter,
-    /// What was proposed to members.
-    pub(crate) proposals: ProposalSizes,
+    /// Proposals sent to learners.
+    pub(crate) proposals: ProposalStats,
 }
 
-impl Metrics {
-    /// What the `srst` word does.
+impl ServerMetrics {
+    /// Resets all metrics, for `srst`.
     pub(crate) fn reset(&self) {
-        let Metrics {
+        let ServerMetrics {
             connection_requests,
             connections_rejected,
             connections_dropped,

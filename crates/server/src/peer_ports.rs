@@ -1,5 +1,5 @@
-//! Where a server listens for its peers: the endpoints of its own `server.N` line, the socket addresses behind them,
-//! and their sockets. Used to serve, to probe and to check; accepts nothing.
+//! The endpoints on which a server listens for peers, their socket addresses and their sockets.
+//! Used to serve, to probe and to check; accepts no connection.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,14 +12,14 @@ use crate::config::ServerConfig;
 use crate::config::membership::PeerAddress;
 use crate::host_address;
 
-/// Which port of a server.
+/// A port of a server for its peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerPort {
-    /// Votes.
+    /// Port for votes.
     Election,
-    /// Links between a leader and its learners.
+    /// Port for links between a leader and its learners.
     Quorum,
-    /// Followers serve observers there; the same number on all servers.
+    /// Port on which followers serve observers; the same number on all servers.
     ObserverMaster,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for PeerPort {
     }
 }
 
-/// Where to listen, as the configuration says it.
+/// An address to listen on, as configured.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Endpoint {
     /// Every interface, IPv6 and IPv4.
@@ -54,41 +54,41 @@ impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Endpoint::AllInterfaces { port } => write!(f, "*:{port}"),
-            Endpoint::Host { host, port } => f.write_str(&host_address::with_port(host, *port)),
+            Endpoint::Host { host, port } => f.write_str(&host_address::format_host_port(host, *port)),
         }
     }
 }
 
-/// Whether the ports of peers are opened on every interface (`quorumListenOnAllIPs`).
+/// Whether peer ports are opened on every interface (`quorumListenOnAllIPs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Interfaces {
+pub(crate) enum ListenInterfaces {
     Own,
     All,
 }
 
-impl Interfaces {
-    pub(crate) fn of(config: &ServerConfig) -> Interfaces {
-        if config.membership.listen_on_all_addresses { Interfaces::All } else { Interfaces::Own }
+impl ListenInterfaces {
+    pub(crate) fn of(config: &ServerConfig) -> ListenInterfaces {
+        if config.membership.listen_on_all_addresses { ListenInterfaces::All } else { ListenInterfaces::Own }
     }
 }
 
-/// The endpoints of a server with these addresses, each once.
+/// The endpoints of a server with these addresses, without duplicates.
 pub(crate) fn endpoints(
     addresses: &[PeerAddress],
-    interfaces: Interfaces,
+    interfaces: ListenInterfaces,
     port: impl Fn(&PeerAddress) -> u16,
 ) -> Vec<Endpoint> {
     let all: BTreeSet<Endpoint> = addresses
         .iter()
         .map(|address| match interfaces {
-            Interfaces::All => Endpoint::AllInterfaces { port: port(address) },
-            Interfaces::Own => Endpoint::Host { host: address.host.clone(), port: port(address) },
+            ListenInterfaces::All => Endpoint::AllInterfaces { port: port(address) },
+            ListenInterfaces::Own => Endpoint::Host { host: address.host.clone(), port: port(address) },
         })
         .collect();
     all.into_iter().collect()
 }
 
-/// The endpoints of the server that a configuration describes; none if it stands alone.
+/// The endpoints of the configured server; none for a standalone server.
 pub fn own_endpoints(config: &ServerConfig, port: PeerPort) -> Vec<Endpoint> {
     let membership = &config.membership;
     let own =
@@ -98,28 +98,28 @@ pub fn own_endpoints(config: &ServerConfig, port: PeerPort) -> Vec<Endpoint> {
         PeerPort::Quorum => address.quorum_port,
         PeerPort::ObserverMaster => membership.observers.master_port.unwrap_or(0),
     };
-    own.map_or_else(Vec::new, |own| endpoints(&own.addresses, Interfaces::of(config), number))
+    own.map_or_else(Vec::new, |own| endpoints(&own.addresses, ListenInterfaces::of(config), number))
 }
 
-/// The addresses behind endpoints, and what could not be resolved.
+/// The socket addresses of endpoints, and the failures.
 #[derive(Debug, Default)]
-pub struct Resolved {
-    /// Each once; none that another one covers.
+pub struct ResolvedEndpoints {
+    /// Without duplicates and without addresses that a wildcard covers.
     pub addresses: Vec<SocketAddr>,
-    /// Endpoints without an address.
+    /// Endpoints that did not resolve.
     pub failures: Vec<(Endpoint, io::Error)>,
 }
 
-/// Looks all addresses of all endpoints up. Blocks while names are looked up.
-pub fn resolve(endpoints: &[Endpoint]) -> Resolved {
+/// Resolves all addresses of all endpoints. Blocks during name lookups.
+pub fn resolve(endpoints: &[Endpoint]) -> ResolvedEndpoints {
     resolve_with(endpoints, host_address::resolve)
 }
 
 fn resolve_with(
     endpoints: &[Endpoint],
     look_up: impl Fn(&str, u16) -> io::Result<Vec<SocketAddr>>,
-) -> Resolved {
-    let mut resolved = Resolved::default();
+) -> ResolvedEndpoints {
+    let mut resolved = ResolvedEndpoints::default();
     for endpoint in endpoints {
         match endpoint {
             Endpoint::AllInterfaces { port } => {
@@ -131,12 +131,13 @@ fn resolve_with(
             },
         }
     }
-    resolved.addresses = without_covered(resolved.addresses);
+    resolved.addresses = remove_covered(resolved.addresses);
     resolved
 }
 
-/// A socket on `::` takes IPv4 too, and one on `0.0.0.0` every IPv4 address: another one beside it cannot be bound.
-fn without_covered(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+/// Drops addresses that a wildcard covers. A socket on `::` takes IPv4 too, and `0.0.0.0` every
+/// IPv4 address; another one cannot be bound beside it.
+fn remove_covered(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let unspecified = |address: &&SocketAddr| address.ip().is_unspecified();
     let wild: Vec<SocketAddr> = addresses.iter().filter(unspecified).copied().collect();
     let covers = |wide: &SocketAddr, address: &SocketAddr| {
@@ -155,19 +156,19 @@ fn without_covered(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
 
 /// Binds without listening. `::` takes IPv4 too; on a machine without IPv6 it becomes `0.0.0.0`.
 pub fn bind(address: SocketAddr) -> io::Result<Socket> {
-    match bind_exactly(address) {
+    match bind_one(address) {
         Err(error)
             if error.kind() != io::ErrorKind::AddrInUse
                 && address.is_ipv6()
                 && address.ip().is_unspecified() =>
         {
-            bind_exactly(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), address.port()))
+            bind_one(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), address.port()))
         }
         result => result,
     }
 }
 
-fn bind_exactly(address: SocketAddr) -> io::Result<Socket> {
+fn bind_one(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
         socket.set_only_v6(!address.ip().is_unspecified())?;
@@ -233,9 +234,9 @@ mod tests {
     fn all_addresses_of_a_server_or_all_interfaces() {
         let address = |host: &str| PeerAddress { host: host.to_owned(), quorum_port: 1, election_port: 2 };
         let two = [address("a"), address("fe80::1%eth0"), address("a")];
-        let own = endpoints(&two, Interfaces::Own, |address| address.quorum_port);
+        let own = endpoints(&two, ListenInterfaces::Own, |address| address.quorum_port);
         assert_eq!(own.iter().map(ToString::to_string).collect::<Vec<_>>(), ["a:1", "[fe80::1%eth0]:1"]);
-        let all = endpoints(&two, Interfaces::All, |address| address.election_port);
+        let all = endpoints(&two, ListenInterfaces::All, |address| address.election_port);
         assert_eq!(all, [Endpoint::AllInterfaces { port: 2 }]);
     }
 }

@@ -1,6 +1,6 @@
-//! Looks whether another process has this server's ports before anything in the data directory is touched. A ZooKeeper
-//! that was not stopped takes no lock on its directory: its ports are the only sign of it, and repairing a log that
-//! it writes to would destroy it.
+//! Checks that no other process uses this server's ports, before anything in the data directory is
+//! touched. A running ZooKeeper takes no lock on its directory, so only its ports show it. A repair
+//! of its log would destroy the log.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,11 +12,11 @@ use crate::config::{BindAddress, ServerConfig};
 use crate::peer_ports::{self, Endpoint, PeerPort};
 use crate::serve_error::ServeError;
 
-/// Wait between attempts to open a port of peers (`electionPortBindRetry`).
+/// Wait between attempts to open a peer port (`electionPortBindRetry`).
 pub(crate) const BIND_RETRY: Duration = Duration::from_secs(1);
 
-/// An error if a port is in use. All other faults of an address are found when it is opened.
-pub(crate) fn probe(config: &ServerConfig) -> Result<(), ServeError> {
+/// Fails if a port is in use. Other errors of an address appear when it is opened.
+pub(crate) fn probe_ports(config: &ServerConfig) -> Result<(), ServeError> {
     let client = config.listen.client;
     let addresses = match client {
         BindAddress::Address(address) => vec![address],
@@ -25,20 +25,24 @@ pub(crate) fn probe(config: &ServerConfig) -> Result<(), ServeError> {
             SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port),
         ],
     };
-    if let Err((_, error)) = find_used(&addresses) {
+    if let Err((_, error)) = check_unused(&addresses) {
         return Err(ServeError::Listen { address: client.to_string(), reason: error.to_string() });
     }
     for port in [PeerPort::Election, PeerPort::Quorum] {
-        probe_peers(port, &peer_ports::own_endpoints(config, port), config.membership.peers.bind_retries)?;
+        probe_peer_port(
+            port,
+            &peer_ports::own_endpoints(config, port),
+            config.membership.peers.bind_retries,
+        )?;
     }
     Ok(())
 }
 
-/// Another process may let a port go in a moment.
-fn probe_peers(port: PeerPort, endpoints: &[Endpoint], retries: Option<u32>) -> Result<(), ServeError> {
+/// Retries, because another process may release the port soon.
+fn probe_peer_port(port: PeerPort, endpoints: &[Endpoint], retries: Option<u32>) -> Result<(), ServeError> {
     let mut attempt = 0;
     loop {
-        let Err((address, error)) = find_used(&peer_ports::resolve(endpoints).addresses) else {
+        let Err((address, error)) = check_unused(&peer_ports::resolve(endpoints).addresses) else {
             return Ok(());
         };
         if retries.is_some_and(|retries| attempt >= retries) {
@@ -51,8 +55,8 @@ fn probe_peers(port: PeerPort, endpoints: &[Endpoint], retries: Option<u32>) -> 
     }
 }
 
-/// Binds each address and lets it go. It does not listen, so no client can connect meanwhile.
-fn find_used(addresses: &[SocketAddr]) -> Result<(), (SocketAddr, io::Error)> {
+/// Binds each address and releases it. It does not listen, so no client can connect meanwhile.
+fn check_unused(addresses: &[SocketAddr]) -> Result<(), (SocketAddr, io::Error)> {
     for address in addresses.iter().filter(|address| address.port() != 0) {
         match peer_ports::bind(*address) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Err((*address, error)),
@@ -73,7 +77,7 @@ mod tests {
         let other = TcpListener::bind("[::1]:0").unwrap();
         let port = other.local_addr().unwrap().port();
         let endpoint = |host: &str| Endpoint::Host { host: host.to_owned(), port };
-        let probed = |endpoints: &[Endpoint]| probe_peers(PeerPort::Quorum, endpoints, Some(0));
+        let probed = |endpoints: &[Endpoint]| probe_peer_port(PeerPort::Quorum, endpoints, Some(0));
         let error = probed(&[endpoint("127.0.0.1"), endpoint("::1")]).unwrap_err();
         assert!(
             error.to_string().starts_with(&format!("unable to open the quorum port [::1]:{port}")),
@@ -93,7 +97,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(100));
             drop(other);
         });
-        assert!(probe_peers(PeerPort::Election, &endpoint, None).is_ok());
+        assert!(probe_peer_port(PeerPort::Election, &endpoint, None).is_ok());
         goes.join().unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! The purge thread: removes old snapshots and logs, soon after the start and then at a fixed rate.
 //!
-//! Where the configuration is silent, a directory that Zebu created is purged once a day; one that was taken
-//! over from ZooKeeper is not, because its files are the way back.
+//! Without a setting, a directory that Zebu created is purged once a day. A directory taken over
+//! from ZooKeeper is not purged, because its files allow the way back.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -15,66 +15,64 @@ use zebu_storage::disk::{Disk, replace_file};
 use zebu_storage::{Directories, FileDisk, purge};
 
 use crate::config::PurgeInterval;
-use crate::metrics::Metrics;
-use crate::shared::Shared;
+use crate::context::ServerContext;
+use crate::metrics::ServerMetrics;
 
-/// How often a directory of Zebu's own is purged if nobody says otherwise.
-const INTERVAL_DEFAULT: Duration = Duration::from_secs(24 * 60 * 60);
+/// Purge interval of a directory that Zebu created, without a setting.
+const PURGE_INTERVAL_DEFAULT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The first purge reads whole snapshots; it waits until the start is over.
-const FIRST_RUN: Duration = Duration::from_secs(30);
+/// Delay of the first purge. It reads whole snapshots, so it waits until the start is over.
+const FIRST_PURGE_DELAY: Duration = Duration::from_secs(30);
 
-/// Marks a directory that Zebu created. ZooKeeper ignores it.
+/// Marks a directory that Zebu created. ZooKeeper ignores the file.
 const ORIGIN_FILE: &str = "zebu.origin";
 
-/// Where the files of a directory come from.
+/// The server that created a data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// Zebu made the first file.
+pub(crate) enum DirectoryOrigin {
     Zebu,
-    /// Another server did.
-    TakenOver,
+    ZooKeeper,
 }
 
-impl Origin {
-    /// Notes that Zebu made this directory.
-    pub(crate) fn mark(directory: &Path) -> std::io::Result<()> {
+impl DirectoryOrigin {
+    /// Marks a directory as created by Zebu.
+    pub(crate) fn write_marker(directory: &Path) -> std::io::Result<()> {
         let text = format!("created by zebu {}\n", env!("CARGO_PKG_VERSION"));
         replace_file(&FileDisk, directory, ORIGIN_FILE, "zebu.origin.tmp", text.as_bytes())
     }
 
-    /// Looks for the note.
-    pub(crate) fn of(directory: &Path) -> Origin {
+    /// Checks the mark.
+    pub(crate) fn detect(directory: &Path) -> DirectoryOrigin {
         match FileDisk.exists(&directory.join(ORIGIN_FILE)) {
-            Ok(true) => Origin::Zebu,
-            Ok(false) | Err(_) => Origin::TakenOver,
+            Ok(true) => DirectoryOrigin::Zebu,
+            Ok(false) | Err(_) => DirectoryOrigin::ZooKeeper,
         }
     }
 }
 
-/// What the configuration and the origin of the directory amount to; `None` is never.
-pub(crate) fn interval(configured: PurgeInterval, origin: Origin) -> Option<Duration> {
+/// The interval that follows from the setting and the origin; `None` disables the purge.
+pub(crate) fn effective_interval(configured: PurgeInterval, origin: DirectoryOrigin) -> Option<Duration> {
     match (configured, origin) {
         (PurgeInterval::Every(interval), _) => Some(interval),
-        (PurgeInterval::Off, _) | (PurgeInterval::Unset, Origin::TakenOver) => None,
-        (PurgeInterval::Unset, Origin::Zebu) => Some(INTERVAL_DEFAULT),
+        (PurgeInterval::Off, _) | (PurgeInterval::Unset, DirectoryOrigin::ZooKeeper) => None,
+        (PurgeInterval::Unset, DirectoryOrigin::Zebu) => Some(PURGE_INTERVAL_DEFAULT),
     }
 }
 
-/// Keeps the thread going; it ends when this is dropped.
+/// Keeps the thread running; it ends when this is dropped.
 pub(crate) struct PurgeHandle {
     _alive: Sender<()>,
 }
 
-/// Says what will happen and starts the thread if anything will.
-pub(crate) fn start(
-    shared: Arc<Shared>,
+/// Logs the purge settings, and starts the thread if the purge is on.
+pub(crate) fn start_purge_thread(
+    shared: Arc<ServerContext>,
     directories: Directories,
-    origin: Origin,
+    origin: DirectoryOrigin,
 ) -> std::io::Result<Option<(PurgeHandle, JoinHandle<()>)>> {
     let storage = &shared.config.storage;
     let retain = storage.snap_retain_count as usize;
-    let Some(every) = interval(storage.purge_interval, origin) else {
+    let Some(every) = effective_interval(storage.purge_interval, origin) else {
         info!(
             "old snapshots and logs are kept (autopurge is off{})",
             if storage.purge_interval == PurgeInterval::Unset {
@@ -89,15 +87,21 @@ pub(crate) fn start(
     let (alive, stopped) = channel();
     let thread = std::thread::Builder::new()
         .name("zebu-purge".to_owned())
-        .spawn(move || run(&shared.metrics, &directories, retain, every, &stopped))?;
+        .spawn(move || run_purge_thread(&shared.metrics, &directories, retain, every, &stopped))?;
     Ok(Some((PurgeHandle { _alive: alive }, thread)))
 }
 
-fn run(metrics: &Metrics, directories: &Directories, retain: usize, every: Duration, stopped: &Receiver<()>) {
-    let mut pause = every.min(FIRST_RUN);
+fn run_purge_thread(
+    metrics: &ServerMetrics,
+    directories: &Directories,
+    retain: usize,
+    every: Duration,
+    stopped: &Receiver<()>,
+) {
+    let mut pause = every.min(FIRST_PURGE_DELAY);
     while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
         pause = every;
-        // A purge has no state but the files; the next one looks at them again.
+        // A purge has no state but the files, so the next one can start after a panic.
         let Ok(purged) = catch_unwind(AssertUnwindSafe(|| purge(&FileDisk, directories, retain))) else {
             metrics.purge_errors.increment();
             error!(
@@ -123,17 +127,20 @@ mod tests {
     #[test]
     fn silence_means_daily_only_in_our_own_directory() {
         let hour = Duration::from_secs(3600);
-        assert_eq!(interval(PurgeInterval::Unset, Origin::Zebu), Some(INTERVAL_DEFAULT));
-        assert_eq!(interval(PurgeInterval::Unset, Origin::TakenOver), None);
-        assert_eq!(interval(PurgeInterval::Off, Origin::Zebu), None);
-        assert_eq!(interval(PurgeInterval::Every(hour), Origin::TakenOver), Some(hour));
+        assert_eq!(
+            effective_interval(PurgeInterval::Unset, DirectoryOrigin::Zebu),
+            Some(PURGE_INTERVAL_DEFAULT)
+        );
+        assert_eq!(effective_interval(PurgeInterval::Unset, DirectoryOrigin::ZooKeeper), None);
+        assert_eq!(effective_interval(PurgeInterval::Off, DirectoryOrigin::Zebu), None);
+        assert_eq!(effective_interval(PurgeInterval::Every(hour), DirectoryOrigin::ZooKeeper), Some(hour));
     }
 
     #[test]
     fn a_directory_remembers_who_made_it() {
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(Origin::of(directory.path()), Origin::TakenOver);
-        Origin::mark(directory.path()).unwrap();
-        assert_eq!(Origin::of(directory.path()), Origin::Zebu);
+        assert_eq!(DirectoryOrigin::detect(directory.path()), DirectoryOrigin::ZooKeeper);
+        DirectoryOrigin::write_marker(directory.path()).unwrap();
+        assert_eq!(DirectoryOrigin::detect(directory.path()), DirectoryOrigin::Zebu);
     }
 }

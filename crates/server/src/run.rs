@@ -1,178 +1,207 @@
-//! The life of a server: recover, start the threads, serve until told to stop, finish.
+//! Runs a server: recovers, starts the threads, serves until a stop request, and shuts down.
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tracing::{info, warn};
 
-use crate::brain::Brain;
 use crate::clock::Clock;
 use crate::config::ServerConfig;
+use crate::context::ServerContext;
 use crate::core::CoreFailure;
-use crate::inbox::Urgent;
-use crate::member_disk::MemberDisk;
-use crate::net::Listener;
+use crate::inbox::ControlEvent;
+use crate::net::ClientListener;
+use crate::node_builder::NodeParts;
+use crate::panic_guard::PanicGuard;
 use crate::port_probe;
-use crate::post::Post;
-use crate::recovery::{self, Opened, OpenedMember};
+use crate::recovery::{self, DirectoryLocks, OpenedDataDir};
+use crate::reply_sender::ReplySender;
 use crate::serve_error::ServeError;
-use crate::shared::Shared;
-use crate::threads::{CoreEnded, OpenFiles, Threads};
-use crate::vital::Vital;
+use crate::threads::{CoreExit, ServerThreads};
 
-/// How long a stopping server waits for clients to take their last replies.
-const GOODBYE_MAX: Duration = Duration::from_secs(1);
+/// How long a stopping server waits for clients to read their last replies.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What is known once the server answers.
+/// The state of a server that accepts clients.
 #[derive(Debug)]
-pub struct Ready {
-    /// Where clients connect.
+pub struct ServerReady {
+    /// The bound client address.
     pub address: SocketAddr,
 }
 
-/// How a server is to end.
+/// How a server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
-    /// What was begun is finished and answered; files are closed.
-    Finish,
-    /// As if the process were killed: connections break, nothing more is answered, and what is not in the log
-    /// yet never gets there.
-    Abandon,
+pub enum ShutdownMode {
+    /// Finishes and answers pending requests, then closes the files.
+    Graceful,
+    /// Ends as if killed: connections break, no more replies are sent, and pending disk writes are
+    /// discarded.
+    Abort,
 }
 
-/// Serves with this configuration until the process receives SIGTERM or SIGINT. `ready` is called when
-/// clients can connect.
+/// Serves until the process receives SIGTERM or SIGINT. `ready` is called when clients can connect.
 ///
 /// # Errors
-/// Says what stopped the server from starting or made it give up; the caller turns it into an exit code.
-pub fn run(config: ServerConfig, ready: impl FnOnce(&Ready)) -> Result<(), ServeError> {
-    serve_until(config, ready, asked_to_stop(), StopWhileRecovering::Leave)
+/// The reason why the server did not start or ended; the caller turns it into an exit code.
+pub fn run(config: ServerConfig, ready: impl FnOnce(&ServerReady)) -> Result<(), ServeError> {
+    serve_until(config, ready, shutdown_signal(), RecoveryAtStop::Detach)
 }
 
-/// Serves with this configuration until `stop` resolves; for a server inside another program, such as a test.
-/// It needs a thread of its own: it returns when everything of the server has ended, so that the next one can
-/// have the directory.
+/// Serves until `stop` resolves, for a server inside another program such as a test. It blocks its
+/// thread. It returns after all parts have ended, so that the next server can open the directory.
 ///
 /// # Errors
 /// See [`run`].
 pub fn run_until(
     config: ServerConfig,
-    ready: impl FnOnce(&Ready),
-    stop: impl Future<Output = Stop>,
+    ready: impl FnOnce(&ServerReady),
+    stop: impl Future<Output = ShutdownMode>,
 ) -> Result<(), ServeError> {
-    serve_until(config, ready, stop, StopWhileRecovering::Wait)
+    serve_until(config, ready, stop, RecoveryAtStop::Join)
 }
 
-/// What becomes of a recovery during which the server is asked to stop. It may be given up at any moment.
+/// How a stop during the recovery ends it. A recovery may be aborted at any moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum StopWhileRecovering {
+enum RecoveryAtStop {
     /// It ends with the process, which ends now.
-    Leave,
-    /// It is waited for: another server of this process may want the directory.
-    Wait,
+    Detach,
+    /// It is joined: another server of this process may open the directory.
+    Join,
 }
 
 fn serve_until(
     config: ServerConfig,
-    ready: impl FnOnce(&Ready),
-    stop: impl Future<Output = Stop>,
-    while_recovering: StopWhileRecovering,
+    ready: impl FnOnce(&ServerReady),
+    stop: impl Future<Output = ShutdownMode>,
+    while_recovering: RecoveryAtStop,
 ) -> Result<(), ServeError> {
     let clock = Clock::start();
     let seed = random_seed()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .thread_name("zebu-net")
-        .build()
-        .map_err(internal("the network threads cannot be started"))?;
+    let runtime = network_threads()?;
     let mut stop = pin!(stop);
-    port_probe::probe(&config)?;
+    port_probe::probe_ports(&config)?;
+    let Some(opened) = recover(&runtime, &config, seed, stop.as_mut(), while_recovering)? else {
+        runtime.shutdown_background();
+        return Ok(());
+    };
+    let Started { shared, listener, address, threads, core_ended, locks } =
+        start(&runtime, config, clock, seed, opened)?;
+    ready(&ServerReady { address });
+    let ended = runtime.block_on(serve(shared, listener, core_ended, stop));
+    runtime.shutdown_background();
+    let finished = threads.join();
+    drop(locks);
+    outcome_result(match ended {
+        ServeOutcome::Stopped if finished.is_err() => ServeOutcome::Panicked,
+        ended => ended,
+    })
+}
+
+fn network_threads() -> Result<Runtime, ServeError> {
+    let threads = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("zebu-net").build();
+    threads.map_err(internal_error("the network threads cannot be started"))
+}
+
+/// Recovers the data directory on its own thread. `None` if a stop is requested meanwhile.
+fn recover(
+    runtime: &Runtime,
+    config: &ServerConfig,
+    seed: u64,
+    stop: Pin<&mut impl Future<Output = ShutdownMode>>,
+    while_recovering: RecoveryAtStop,
+) -> Result<Option<OpenedDataDir>, ServeError> {
     let (recovered, mut recovery_ended) = oneshot::channel();
     let recovery = {
         let config = config.clone();
         std::thread::Builder::new()
             .name("zebu-recovery".to_owned())
             .spawn(move || {
-                // The receiver is gone if the server is to stop.
-                let _ = recovered.send(recovery::open(&config, seed));
+                // The receiver is gone if a stop was requested.
+                let _ = recovered.send(recovery::open_data_dir(&config, seed));
             })
-            .map_err(internal("the recovery thread cannot be started"))?
+            .map_err(internal_error("the recovery thread cannot be started"))?
     };
     let opened = runtime.block_on(async {
         tokio::select! {
-            // Signals are waited for before the recovery is.
+            // The stop signal has priority over the recovery.
             biased;
-            _ = &mut stop => None,
+            _ = stop => None,
             opened = &mut recovery_ended => Some(opened),
         }
     });
     let Some(opened) = opened else {
         info!("stopped while recovering; nothing was changed that the next start does not repeat");
-        if while_recovering == StopWhileRecovering::Wait {
+        if while_recovering == RecoveryAtStop::Join {
             let _ = recovery.join();
         }
-        runtime.shutdown_background();
-        return Ok(());
+        return Ok(None);
     };
     let opened = opened.map_err(|_| {
         ServeError::Internal("the recovery failed unexpectedly. Please report the message above".to_owned())
     })?;
-    let Opened { tree, log, member, snapshots, directories, origin, digest_mismatches, locks } = opened?;
-    let member = member.map(|OpenedMember { epochs, recovered }| {
-        let (directories, snapshots) = (directories.clone(), snapshots.clone());
-        (MemberDisk { directories, epochs, snapshots }, recovered)
-    });
-    let Brain { node, replica, member } = Brain::new(&config, tree, member, &clock, seed);
-    let shared = Arc::new(Shared::new(config, clock, replica, seed));
-    shared.metrics.digest_mismatches.add(digest_mismatches);
+    opened.map(Some)
+}
 
+/// A server whose threads run and whose client port is bound.
+struct Started {
+    shared: Arc<ServerContext>,
+    listener: ClientListener,
+    address: SocketAddr,
+    threads: ServerThreads,
+    core_ended: CoreExit,
+    locks: DirectoryLocks,
+}
+
+/// Binds the ports, builds the parts and starts the threads.
+fn start(
+    runtime: &Runtime,
+    config: ServerConfig,
+    clock: Clock,
+    seed: u64,
+    opened: OpenedDataDir,
+) -> Result<Started, ServeError> {
+    let OpenedDataDir { tree, recovered, files, digest_mismatches, locks } = opened;
+    let NodeParts { node, replica, member } = NodeParts::build(&config, tree, recovered, &clock, seed);
+    let shared = Arc::new(ServerContext::new(config, clock, replica, seed));
+    shared.metrics.digest_mismatches.add(digest_mismatches);
+    let (listener, address) = bind_client_port(runtime, &shared)?;
+    let peers = member.map(|member| runtime.block_on(member.open_peer_ports(&shared))).transpose()?;
+    let reply_sender = ReplySender::new(runtime.handle().clone(), shared.stats.clone());
+    let (threads, core_ended) = ServerThreads::start(shared.clone(), node, peers, reply_sender, files)
+        .map_err(internal_error("a thread cannot be started"))?;
+    Ok(Started { shared, listener, address, threads, core_ended, locks })
+}
+
+fn bind_client_port(
+    runtime: &Runtime,
+    shared: &Arc<ServerContext>,
+) -> Result<(ClientListener, SocketAddr), ServeError> {
     let listener = {
         let _context = runtime.enter();
-        Listener::bind(shared.clone())?
+        ClientListener::bind(shared.clone())?
     };
     let address = listener.local_address().ok_or_else(|| {
         ServeError::Internal("the address of the listener is not known to the system".to_owned())
     })?;
-
     shared.set_client_port(address.port());
-
-    let (peers, member_disk) = match member {
-        None => (None, None),
-        Some(member) => {
-            let (peers, disk) = runtime.block_on(member.join(&shared))?;
-            (Some(peers), Some(disk))
-        }
-    };
-    let files = OpenFiles { log, member: member_disk, snapshots, directories, origin };
-    let post = Post::new(runtime.handle().clone(), shared.stats.clone());
-    let (threads, core_ended) = Threads::start(shared.clone(), node, peers, post, files)
-        .map_err(internal("a thread cannot be started"))?;
-
-    ready(&Ready { address });
-    let ended = runtime.block_on(serve(shared, listener, core_ended, stop));
-    runtime.shutdown_background();
-    let finished = threads.join();
-    drop(locks);
-    verdict(match ended {
-        Ended::Asked if finished.is_err() => Ended::Failed,
-        ended => ended,
-    })
+    Ok((listener, address))
 }
 
-/// Whether everything of the server ended as it was asked to.
-fn verdict(ended: Ended) -> Result<(), ServeError> {
+/// Converts the outcome to the result of `run`.
+fn outcome_result(ended: ServeOutcome) -> Result<(), ServeError> {
     match ended {
-        Ended::Asked => Ok(()),
-        Ended::CoreFailed(CoreFailure::Disk(failure)) => Err(ServeError::Disk(failure.to_string())),
-        Ended::CoreFailed(CoreFailure::Part(failure)) => Err(ServeError::Internal(failure.to_string())),
-        Ended::CoreFailed(CoreFailure::Commit(failure)) => Err(ServeError::Internal(failure.to_string())),
-        Ended::Failed => Err(ServeError::Internal(
+        ServeOutcome::Stopped => Ok(()),
+        ServeOutcome::CoreFailed(CoreFailure::Disk(failure)) => Err(ServeError::Disk(failure.to_string())),
+        ServeOutcome::CoreFailed(CoreFailure::Component(failure)) => Err(ServeError::Internal(failure.to_string())),
+        ServeOutcome::CoreFailed(CoreFailure::Commit(failure)) => Err(ServeError::Internal(failure.to_string())),
+        ServeOutcome::Panicked => Err(ServeError::Internal(
             "a part of the server failed unexpectedly; nothing that was acknowledged is lost. Please report the \
              message above"
                 .to_owned(),
@@ -180,68 +209,68 @@ fn verdict(ended: Ended) -> Result<(), ServeError> {
     }
 }
 
-/// How serving came to an end.
-enum Ended {
-    Asked,
+/// How serving ended.
+enum ServeOutcome {
+    Stopped,
     CoreFailed(CoreFailure),
-    /// The core is gone without a word: it panicked.
-    Failed,
+    /// The core ended without a result: it panicked.
+    Panicked,
 }
 
 async fn serve(
-    shared: Arc<Shared>,
-    listener: Listener,
-    mut core_ended: CoreEnded,
-    stop: impl Future<Output = Stop>,
-) -> Ended {
-    let follow = listener.follow(shared.client_place());
-    let accepting = tokio::spawn(Vital::task(shared.clone(), "the listener for clients", follow));
+    shared: Arc<ServerContext>,
+    listener: ClientListener,
+    mut core_ended: CoreExit,
+    stop: impl Future<Output = ShutdownMode>,
+) -> ServeOutcome {
+    let follow = listener.serve(shared.client_address());
+    let accepting = tokio::spawn(PanicGuard::run_task(shared.clone(), "the listener for clients", follow));
     let stop = tokio::select! {
         stop = stop => stop,
-        result = &mut core_ended => return ended(result),
+        result = &mut core_ended => return serve_outcome(result),
     };
     shared.stopping.store(true, Ordering::Release);
     accepting.abort();
-    if stop == Stop::Abandon {
-        shared.abandoned.store(true, Ordering::Release);
-        shared.inbox.push_urgent(Urgent::Abandon);
-        return ended(core_ended.await);
+    if stop == ShutdownMode::Abort {
+        shared.aborted.store(true, Ordering::Release);
+        shared.inbox.push_control(ControlEvent::Abort);
+        return serve_outcome(core_ended.await);
     }
     info!("stopping: finishing what was begun");
-    shared.inbox.push_urgent(Urgent::Stop);
-    let result = ended(core_ended.await);
-    say_goodbye(&shared).await;
+    shared.inbox.push_control(ControlEvent::Stop);
+    let result = serve_outcome(core_ended.await);
+    drain_connections(&shared).await;
     result
 }
 
-/// Lets every connection send what it has, for a moment.
-async fn say_goodbye(shared: &Shared) {
-    let post = Post::new(tokio::runtime::Handle::current(), shared.stats.clone());
-    // Before the batch, which holds the registry: a writer that waits in between would block a second reader.
-    let cells = shared.lanes.all();
-    let mut lanes = post.batch(&shared.lanes);
-    for cell in cells {
-        let lane = cell.lock().id;
-        zebu_node::Lanes::with(&mut lanes, lane, zebu_node::Lane::drain);
+/// Drains all connections: waits a short time until they have sent their output.
+async fn drain_connections(shared: &ServerContext) {
+    let reply_sender = ReplySender::new(tokio::runtime::Handle::current(), shared.stats.clone());
+    // Taken before the batch, which holds the map shared: a writer waiting in between would block a
+    // second reader.
+    let entries = shared.connections.all();
+    let mut connections = reply_sender.begin_batch(&shared.connections);
+    for entry in entries {
+        let connection = entry.lock().id;
+        zebu_node::Connections::with(&mut connections, connection, zebu_node::ClientConnection::drain);
     }
-    lanes.deliver();
-    let deadline = tokio::time::Instant::now() + GOODBYE_MAX;
-    while shared.connections.load(Ordering::Acquire) > 0 && tokio::time::Instant::now() < deadline {
+    connections.flush();
+    let deadline = tokio::time::Instant::now() + DRAIN_TIMEOUT;
+    while shared.connection_count.load(Ordering::Acquire) > 0 && tokio::time::Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-fn ended(result: Result<Result<(), CoreFailure>, oneshot::error::RecvError>) -> Ended {
+fn serve_outcome(result: Result<Result<(), CoreFailure>, oneshot::error::RecvError>) -> ServeOutcome {
     match result {
-        Ok(Ok(())) => Ended::Asked,
-        Ok(Err(failure)) => Ended::CoreFailed(failure),
-        Err(_) => Ended::Failed,
+        Ok(Ok(())) => ServeOutcome::Stopped,
+        Ok(Err(failure)) => ServeOutcome::CoreFailed(failure),
+        Err(_) => ServeOutcome::Panicked,
     }
 }
 
-/// SIGTERM or SIGINT, whichever comes first. SIGHUP too if there is a terminal; without one, as in the background, it asks
-/// for nothing.
-async fn asked_to_stop() -> Stop {
+/// Waits for SIGTERM or SIGINT. SIGHUP counts only with a terminal; without one it is ignored.
+async fn shutdown_signal() -> ShutdownMode {
     let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hang_up)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()), signal(SignalKind::hangup()))
     else {
@@ -250,11 +279,11 @@ async fn asked_to_stop() -> Stop {
     };
     loop {
         tokio::select! {
-            _ = terminate.recv() => return Stop::Finish,
-            _ = interrupt.recv() => return Stop::Finish,
+            _ = terminate.recv() => return ShutdownMode::Graceful,
+            _ = interrupt.recv() => return ShutdownMode::Graceful,
             _ = hang_up.recv() => {
                 if std::io::stdin().is_terminal() {
-                    return Stop::Finish;
+                    return ShutdownMode::Graceful;
                 }
                 info!("SIGHUP was received and is ignored: the configuration is read at the start only");
             }
@@ -262,11 +291,11 @@ async fn asked_to_stop() -> Stop {
     }
 }
 
-fn internal(what: &'static str) -> impl Fn(std::io::Error) -> ServeError {
+fn internal_error(what: &'static str) -> impl Fn(std::io::Error) -> ServeError {
     move |error| ServeError::Internal(format!("{what}: {error}"))
 }
 
-/// Clients choose names, so they must not know the seed of the hash tables.
+/// Clients choose node names, so the seed of the hash tables must be secret.
 fn random_seed() -> Result<u64, ServeError> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes)

@@ -1,18 +1,19 @@
-//! Why a server did not start or gave up. Knows the exit code of each reason; only `main` exits with it.
+//! Why a server did not start or ended. Defines the exit code of each error; only `main` exits with
+//! it.
 
 use std::path::PathBuf;
 
 use crate::peer_ports::PeerPort;
 
-/// What ended `run` other than a wish to stop.
+/// Why `run` ended without a request to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The data or log directory cannot be used.
     #[error("unable to access the data directory {}: {reason}", path.display())]
     DataDirectory {
-        /// The directory that was tried.
+        /// The directory.
         path: PathBuf,
-        /// What the operating system or the recovery said.
+        /// The error of the system or of the recovery.
         reason: String,
     },
     /// A listener could not be opened.
@@ -20,29 +21,29 @@ pub enum ServeError {
     Listen {
         /// The address from the configuration.
         address: String,
-        /// What the operating system said.
+        /// The error of the system.
         reason: String,
     },
     /// A port for the other servers could not be opened.
     #[error("unable to open the {port} port {address}: {reason}")]
     ListenForPeers {
-        /// Which port.
+        /// The port.
         port: PeerPort,
-        /// The address that was tried.
+        /// The address.
         address: String,
-        /// What the operating system said.
+        /// The error of the system.
         reason: String,
     },
     /// The disk failed while the server was running.
     #[error("{0}")]
     Disk(String),
-    /// Anything else.
+    /// Any other error.
     #[error("{0}")]
     Internal(String),
 }
 
 impl ServeError {
-    /// The status the process ends with, as ZooKeeper's scripts expect it.
+    /// The exit code of the process, as ZooKeeper's scripts expect it.
     pub fn exit_code(&self) -> u8 {
         match self {
             ServeError::DataDirectory { .. } => 3,

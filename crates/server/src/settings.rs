@@ -1,25 +1,34 @@
-//! From the configuration to what the pure crates want to know. No decision is made here.
+//! Converts the configuration to the settings of the pure crates. It takes no decision.
 
 use std::time::Duration;
 
 use zebu_node::{
-    Enforcement, LeaderClients, LocalSessionSupport, NodeSettings, ReconfigSupport, ThrottleSettings,
+    AuthEnforcement, LeaderClients, LocalSessionSupport, NodeSettings, ReconfigSupport, ThrottleSettings,
 };
 use zebu_proto::ServerId;
+use zebu_runtime::{DiskSettings, SnapshotSections, SnapshotStore};
+use zebu_storage::{Compression, Directories, FileDisk, ForceSync, LogOptions};
 use zebu_tree::access::{self, AclChecks, AuthSettings, DigestScheme, QuotaEnforcement};
 use zebu_tree::{DigestMode, Policy, TreeOptions, TtlNodes};
-use zebu_zab::membership::ChangeRules;
-use zebu_zab::{Dynamic, HistoryLimits, ObserverLog, ObserverMasters, Observing, PeerSettings};
+use zebu_zab::membership::ConfigChangeRules;
+use zebu_zab::{DynamicConfig, HistoryLimits, ObserverLog, ObserverMasters, ObserverSettings, PeerSettings};
 
-use crate::config::membership::{Membership, Role};
-use crate::config::{DigestAlgorithm, ServerConfig};
+use crate::config::membership::{MembershipConfig, Role};
+use crate::config::{AuthDigestAlgorithm, ByteCount, ServerConfig, SnapshotCompression, StorageConfig};
 use crate::dynamic_config;
 
-/// A standalone server without a `myid` puts this into its session ids.
+/// The server id in session ids of a standalone server without a `myid`.
 const STANDALONE_SERVER_ID: u8 = 1;
 
-/// A member looks for a leader for a tick before it serves reads without one, but not for less than this.
+/// Least time without a leader before a server serves reads only; otherwise one tick.
 const READ_ONLY_AFTER_MS_MIN: i64 = 2000;
+
+/// Largest preallocation step. Zeros are really written, and a batch waits for them, so it is much
+/// smaller than ZooKeeper's.
+const PREALLOCATE_MAX: u64 = 256 << 10;
+
+/// Batches are joined up to about this many bytes per write; one fsync may cover several writes.
+const WRITE_BYTES: usize = 1 << 20;
 
 pub(crate) fn tree_options(config: &ServerConfig, hash_seed: u64) -> TreeOptions {
     TreeOptions {
@@ -48,10 +57,12 @@ pub(crate) fn policy(config: &ServerConfig) -> Policy {
     }
 }
 
-pub(crate) fn enforcement(config: &ServerConfig) -> Enforcement {
+pub(crate) fn enforcement(config: &ServerConfig) -> AuthEnforcement {
     match &config.auth.required_schemes {
-        None => Enforcement::Off,
-        Some(schemes) => Enforcement::Schemes(schemes.iter().map(|scheme| scheme.as_str().into()).collect()),
+        None => AuthEnforcement::Off,
+        Some(schemes) => {
+            AuthEnforcement::Schemes(schemes.iter().map(|scheme| scheme.as_str().into()).collect())
+        }
     }
 }
 
@@ -60,14 +71,14 @@ pub(crate) fn node_settings(config: &ServerConfig, seed: u64) -> NodeSettings {
     NodeSettings {
         server_id,
         tick_ms: millis(config.sessions.tick_time),
-        session_timeout_ms_min: timeout(config.sessions.min_timeout),
-        session_timeout_ms_max: timeout(config.sessions.max_timeout),
+        session_timeout_ms_min: millis_i32(config.sessions.min_timeout),
+        session_timeout_ms_max: millis_i32(config.sessions.max_timeout),
         local_sessions: match (config.sessions.local_sessions, config.sessions.local_session_upgrade) {
             (false, _) => LocalSessionSupport::Off,
             (true, false) => LocalSessionSupport::WithoutUpgrade,
             (true, true) => LocalSessionSupport::WithUpgrade,
         },
-        throttle: throttle(config),
+        throttle: throttle_settings(config),
         throttled_op_wait_ms: config.request_throttle.throttled_op_wait_time.map_or(0, millis),
         container_check_ms: millis(config.containers.check_interval),
         container_max_per_minute: i64::from(config.containers.max_per_minute),
@@ -84,20 +95,20 @@ pub(crate) fn node_settings(config: &ServerConfig, seed: u64) -> NodeSettings {
         reconfig: match (config.reconfig_enabled, config.membership.is_ensemble()) {
             (false, _) => ReconfigSupport::Disabled,
             (true, false) => ReconfigSupport::Standalone,
-            (true, true) => ReconfigSupport::Ensemble(ChangeRules {
+            (true, true) => ReconfigSupport::Ensemble(ConfigChangeRules {
                 voters_min: if config.membership.standalone_enabled { 2 } else { 1 },
-                addresses: config.membership.peers.addresses,
+                addresses: config.membership.peers.address_support,
             }),
         },
         seed,
     }
 }
 
-/// How many requests may be on their way in this server. All of them meet at the leader of an ensemble, so each voter
-/// has a share.
-pub(crate) fn requests_max(config: &ServerConfig) -> usize {
+/// Most outstanding requests of this server. All requests meet at the leader, so each voter has a
+/// share of the limit.
+pub(crate) fn outstanding_requests_max(config: &ServerConfig) -> usize {
     let limit = config.limits.global_outstanding_limit;
-    let Membership { members, my_id, .. } = &config.membership;
+    let MembershipConfig { members, my_id, .. } = &config.membership;
     let voters = members.values().filter(|member| member.role == Role::Participant).count() as u32;
     let has_vote = my_id.and_then(|me| members.get(&me)).is_some_and(|me| me.role == Role::Participant);
     let share = if has_vote && voters > 2 { limit / (voters - 1) } else { limit };
@@ -105,8 +116,14 @@ pub(crate) fn requests_max(config: &ServerConfig) -> usize {
     share.min(throttled).max(1) as usize
 }
 
-/// With weights the bucket is counted in new global sessions.
-fn throttle(config: &ServerConfig) -> ThrottleSettings {
+/// Most bytes of outstanding requests of this server: `largeRequestMaxBytes`, and at least one
+/// request.
+pub(crate) fn request_bytes_max(config: &ServerConfig) -> u32 {
+    config.limits.large_request_max_bytes.max(config.limits.jute_max_buffer)
+}
+
+/// With weights the bucket counts in new global sessions.
+fn throttle_settings(config: &ServerConfig) -> ThrottleSettings {
     let throttle = &config.connection_throttle;
     let (cost_new, cost_new_local, cost_resume) = match &throttle.weights {
         Some(weights) => (
@@ -130,18 +147,18 @@ fn throttle(config: &ServerConfig) -> ThrottleSettings {
     }
 }
 
-fn digest_algorithm(algorithm: DigestAlgorithm) -> access::DigestAlgorithm {
+fn digest_algorithm(algorithm: AuthDigestAlgorithm) -> access::DigestAlgorithm {
     match algorithm {
-        DigestAlgorithm::Md5 => access::DigestAlgorithm::Md5,
-        DigestAlgorithm::Sha1 => access::DigestAlgorithm::Sha1,
-        DigestAlgorithm::Sha224 => access::DigestAlgorithm::Sha224,
-        DigestAlgorithm::Sha256 => access::DigestAlgorithm::Sha256,
-        DigestAlgorithm::Sha384 => access::DigestAlgorithm::Sha384,
-        DigestAlgorithm::Sha512 => access::DigestAlgorithm::Sha512,
-        DigestAlgorithm::Sha3With224 => access::DigestAlgorithm::Sha3_224,
-        DigestAlgorithm::Sha3With256 => access::DigestAlgorithm::Sha3_256,
-        DigestAlgorithm::Sha3With384 => access::DigestAlgorithm::Sha3_384,
-        DigestAlgorithm::Sha3With512 => access::DigestAlgorithm::Sha3_512,
+        AuthDigestAlgorithm::Md5 => access::DigestAlgorithm::Md5,
+        AuthDigestAlgorithm::Sha1 => access::DigestAlgorithm::Sha1,
+        AuthDigestAlgorithm::Sha224 => access::DigestAlgorithm::Sha224,
+        AuthDigestAlgorithm::Sha256 => access::DigestAlgorithm::Sha256,
+        AuthDigestAlgorithm::Sha384 => access::DigestAlgorithm::Sha384,
+        AuthDigestAlgorithm::Sha512 => access::DigestAlgorithm::Sha512,
+        AuthDigestAlgorithm::Sha3With224 => access::DigestAlgorithm::Sha3_224,
+        AuthDigestAlgorithm::Sha3With256 => access::DigestAlgorithm::Sha3_256,
+        AuthDigestAlgorithm::Sha3With384 => access::DigestAlgorithm::Sha3_384,
+        AuthDigestAlgorithm::Sha3With512 => access::DigestAlgorithm::Sha3_512,
     }
 }
 
@@ -149,16 +166,26 @@ fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-fn timeout(duration: Duration) -> i32 {
+fn millis_i32(duration: Duration) -> i32 {
     i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
 }
 
-/// How a member takes part in its ensemble; `dynamic` if its members may change.
-pub(crate) fn peer_settings(config: &ServerConfig, dynamic: Option<Dynamic>, seed: u64) -> PeerSettings {
+/// The Zab settings of a member; `dynamic` with `reconfigEnabled`.
+pub(crate) fn peer_settings(
+    config: &ServerConfig,
+    dynamic: Option<DynamicConfig>,
+    seed: u64,
+) -> PeerSettings {
     let membership = &config.membership;
     let me = membership.my_id.unwrap_or(ServerId(0));
-    let configuration = dynamic_config::configuration(config);
+    let configuration = dynamic_config::ensemble_config(config);
     let init_limit = membership.init_limit.map_or(10, i64::from);
+    let sync_limit = membership.sync_limit.map_or(5, i64::from);
+    let tick_ms = millis(config.sessions.tick_time);
+    // A running leader accepts a connection at once. A leader elected by votes that only arrive
+    // from it never does. One attempt may use its whole timeout.
+    let attempt_limit = (millis(membership.peers.connect_timeout) - 1).max(0) / tick_ms.max(1) + 1;
+    let connect_limit = init_limit.min(sync_limit.max(attempt_limit));
     PeerSettings {
         me,
         role: configuration.role_of(me),
@@ -166,31 +193,31 @@ pub(crate) fn peer_settings(config: &ServerConfig, dynamic: Option<Dynamic>, see
         observers: configuration.observers(),
         config: configuration.to_string().into(),
         config_version: configuration.version,
-        tick_ms: millis(config.sessions.tick_time),
+        tick_ms,
         init_limit,
-        connect_limit: membership.connect_limit.map_or(init_limit, i64::from),
-        sync_limit: membership.sync_limit.map_or(5, i64::from),
+        connect_limit: membership.connect_limit.map_or(connect_limit, i64::from),
+        sync_limit,
         resend_ms_min: millis(membership.peers.notification_interval_min),
         resend_ms_max: millis(membership.peers.notification_interval_max),
         finalize_ms: 200,
         retry_ms: 100,
         history: HistoryLimits {
             entries: config.storage.commit_log_count as usize,
-            bytes: membership.observers.recent_bytes as usize,
+            bytes: membership.observers.master_history_bytes as usize,
         },
-        window: 1 << 20,
+        send_window: 1 << 20,
         proposal_bytes_max: config.limits.transaction_bytes_max(),
-        observing: observing(config, seed),
+        observer: observer_settings(config, seed),
         last_counter: zebu_zab::LAST_COUNTER,
-        dynamic,
+        dynamic_config: dynamic,
     }
 }
 
-/// How observers are kept, this server among them if it is one.
-fn observing(config: &ServerConfig, seed: u64) -> Observing {
+/// The observer settings, for this server if it is an observer, and for those that it serves.
+fn observer_settings(config: &ServerConfig, seed: u64) -> ObserverSettings {
     let observers = &config.membership.observers;
-    Observing {
-        log: if observers.writes { ObserverLog::Written } else { ObserverLog::InMemory },
+    ObserverSettings {
+        log: if observers.sync_enabled { ObserverLog::OnDisk } else { ObserverLog::InMemory },
         masters: match observers.master_port {
             Some(_) => ObserverMasters::Followers,
             None => ObserverMasters::LeaderOnly,
@@ -201,10 +228,47 @@ fn observing(config: &ServerConfig, seed: u64) -> Observing {
     }
 }
 
+/// The options of the transaction log.
+fn log_options(storage: &StorageConfig, directories: &Directories) -> LogOptions {
+    let mut options = LogOptions::new(directories.logs(), directories.snapshots());
+    options.preallocate = storage.preallocation.0.min(PREALLOCATE_MAX);
+    options.size_max = storage.txn_log_size_limit.map(|ByteCount(bytes)| bytes);
+    options.force_sync = if storage.force_sync { ForceSync::Yes } else { ForceSync::No };
+    options
+}
+
+/// The settings of the disk worker.
+pub(crate) fn disk_settings(
+    config: &ServerConfig,
+    directories: &Directories,
+    hash_seed: u64,
+) -> DiskSettings {
+    DiskSettings {
+        log: log_options(&config.storage, directories),
+        tree: tree_options(config, hash_seed),
+        write_bytes: WRITE_BYTES,
+    }
+}
+
+/// The directory and the format of snapshots.
+pub(crate) fn snapshot_store(storage: &StorageConfig, directories: &Directories) -> SnapshotStore<FileDisk> {
+    let compression = match storage.snapshot_compression {
+        SnapshotCompression::None => Compression::Plain,
+        SnapshotCompression::Gzip => Compression::Gzip,
+        SnapshotCompression::Snappy => Compression::Snappy,
+    };
+    let sections = match (storage.digest_enabled, storage.snapshot_zxid_trailer) {
+        (false, _) => SnapshotSections::None,
+        (true, false) => SnapshotSections::Digest,
+        (true, true) => SnapshotSections::DigestAndLastZxid,
+    };
+    SnapshotStore::new(FileDisk, directories, compression, sections)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::membership::Shape;
+    use crate::config::membership::DeploymentMode;
 
     #[test]
     fn voters_share_the_requests_that_may_be_on_their_way() {
@@ -214,14 +278,17 @@ mod tests {
             for id in 1..=voters + 1 {
                 let role = if id <= voters { "participant" } else { "observer" };
                 let line = format!("host:2888:3888:{role};2181");
-                let member =
-                    zebu_zab::membership::parse_member(&line, zebu_zab::membership::Addresses::One).unwrap();
+                let member = zebu_zab::membership::parse_server_spec(
+                    &line,
+                    zebu_zab::membership::MultiAddress::Disabled,
+                )
+                .unwrap();
                 config.membership.members.insert(ServerId(id), member);
             }
-            requests_max(&config)
+            outstanding_requests_max(&config)
         };
         assert_eq!((with(2, 1), with(3, 1), with(5, 2), with(5, 6)), (1000, 500, 250, 1000));
-        assert_eq!(requests_max(&ServerConfig::built_in()), 1000);
+        assert_eq!(outstanding_requests_max(&ServerConfig::built_in()), 1000);
     }
 
     #[test]
@@ -238,14 +305,21 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_is_to_be_reached_within_the_limit_for_that_or_else_for_the_beginning() {
+    fn a_leader_is_to_be_reached_within_the_limit_for_that_or_else_within_the_smaller_one() {
         let mut config = ServerConfig::built_in();
+        config.sessions.tick_time = Duration::from_millis(500);
+        config.membership.peers.connect_timeout = Duration::from_millis(2600);
         config.membership.init_limit = Some(8);
+        config.membership.sync_limit = Some(9);
         let limits = |config: &ServerConfig| {
             let settings = peer_settings(config, None, 1);
             (settings.init_limit, settings.connect_limit)
         };
-        assert_eq!(limits(&config), (8, 8));
+        assert_eq!(limits(&config), (8, 8), "never longer than for the beginning");
+        config.membership.sync_limit = Some(7);
+        assert_eq!(limits(&config), (8, 7));
+        config.membership.sync_limit = Some(4);
+        assert_eq!(limits(&config), (8, 6), "time for one attempt");
         config.membership.connect_limit = Some(3);
         assert_eq!(limits(&config), (8, 3));
     }
@@ -253,15 +327,15 @@ mod tests {
     #[test]
     fn a_member_reads_alone_after_a_tick_or_two_seconds() {
         let mut config = ServerConfig::built_in();
-        let mut after_ms = |shape, read_only_mode, tick_ms| {
-            config.membership.shape = shape;
+        let mut after_ms = |deployment, read_only_mode, tick_ms| {
+            config.membership.deployment = deployment;
             config.read_only_mode = read_only_mode;
             config.sessions.tick_time = Duration::from_millis(tick_ms);
             node_settings(&config, 1).read_only_after_ms
         };
-        assert_eq!(after_ms(Shape::Ensemble, true, 500), Some(2000));
-        assert_eq!(after_ms(Shape::Ensemble, true, 3000), Some(3000));
-        assert_eq!(after_ms(Shape::Ensemble, false, 3000), None);
-        assert_eq!(after_ms(Shape::Standalone, true, 3000), None);
+        assert_eq!(after_ms(DeploymentMode::Ensemble, true, 500), Some(2000));
+        assert_eq!(after_ms(DeploymentMode::Ensemble, true, 3000), Some(3000));
+        assert_eq!(after_ms(DeploymentMode::Ensemble, false, 3000), None);
+        assert_eq!(after_ms(DeploymentMode::Standalone, true, 3000), None);
     }
 }

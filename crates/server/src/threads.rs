@@ -1,4 +1,4 @@
-//! The threads of a server beside those of the network: they are started together, and waited for at the end.
+//! The threads of a server besides the network threads: started together, and joined at the end.
 
 use std::io;
 use std::sync::Arc;
@@ -6,81 +6,89 @@ use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
 use zebu_node::Node;
-use zebu_storage::{Directories, FileDisk, LogWriter};
+use zebu_runtime::{DiskWorker, SnapshotStore};
+use zebu_storage::{Directories, FileDisk};
 
-use crate::core::{Core, CoreFailure};
+use crate::context::ServerContext;
+use crate::core::{CoreFailure, ServerCore};
 use crate::disk;
-use crate::dynamic_config::{self, FileWriter};
-use crate::member_disk::MemberDisk;
+use crate::dynamic_config::{self, ConfigFileWriter};
 use crate::peers::Peers;
-use crate::post::Post;
-use crate::purger::{self, Origin, PurgeHandle};
-use crate::shared::Shared;
-use crate::snapshotter::{self, SnapshotStore};
+use crate::purger::{self, DirectoryOrigin, PurgeHandle};
+use crate::reply_sender::ReplySender;
+use crate::snapshotter;
 
-/// What the threads write to.
-pub(crate) struct OpenFiles {
-    pub(crate) log: Option<LogWriter<FileDisk>>,
-    pub(crate) member: Option<MemberDisk>,
-    pub(crate) snapshots: SnapshotStore,
+/// The files that the threads write.
+pub(crate) struct StorageFiles {
+    pub(crate) disk: DiskWorker<FileDisk>,
+    pub(crate) snapshots: SnapshotStore<FileDisk>,
     pub(crate) directories: Directories,
-    pub(crate) origin: Origin,
+    pub(crate) origin: DirectoryOrigin,
 }
 
-/// Resolves when the core has ended; an error if it ended by a panic.
-pub(crate) type CoreEnded = oneshot::Receiver<Result<(), CoreFailure>>;
+/// Resolves when the core has ended; an error if it panicked.
+pub(crate) type CoreExit = oneshot::Receiver<Result<(), CoreFailure>>;
 
-/// Threads that run.
-pub(crate) struct Threads {
+/// The running threads.
+pub(crate) struct ServerThreads {
     core: JoinHandle<()>,
-    /// They finish what they have and end when the core is gone, which holds their handles.
-    behind_core: Vec<JoinHandle<()>>,
-    purging: Option<(PurgeHandle, JoinHandle<()>)>,
+    /// They end after the core, which owns their handles, when their queues are empty.
+    workers: Vec<JoinHandle<()>>,
+    purger: Option<(PurgeHandle, JoinHandle<()>)>,
 }
 
 /// A thread has panicked.
 #[derive(Debug)]
-pub(crate) struct Panicked;
+pub(crate) struct ThreadPanicked;
 
-impl Threads {
-    /// Starts all of them.
+impl ServerThreads {
+    /// Starts all threads.
     pub(crate) fn start(
-        shared: Arc<Shared>,
+        shared: Arc<ServerContext>,
         node: Node,
         peers: Option<Peers>,
-        post: Post,
-        files: OpenFiles,
-    ) -> io::Result<(Threads, CoreEnded)> {
-        let OpenFiles { log, member, snapshots, directories, origin } = files;
-        let (disk, disk_thread) = disk::start(shared.clone(), log, member)?;
-        let (snapshots, snapshot_thread) = snapshotter::start(shared.clone(), snapshots)?;
-        let purging = purger::start(shared.clone(), directories.clone(), origin)?;
-        let (member_files, files_thread) =
-            FileWriter::start(shared.clone(), dynamic_config::files(&shared.config))?;
-        let core = Core::new(shared.clone(), node, disk, snapshots, post, peers, directories, member_files);
-        shared.core.place(core);
+        reply_sender: ReplySender,
+        files: StorageFiles,
+    ) -> io::Result<(ServerThreads, CoreExit)> {
+        let StorageFiles { disk, snapshots, directories, origin } = files;
+        let (disk, disk_thread) = disk::start_disk_thread(shared.clone(), disk)?;
+        let (snapshots, snapshot_thread) = snapshotter::start_snapshot_thread(shared.clone(), snapshots)?;
+        let purging = purger::start_purge_thread(shared.clone(), directories.clone(), origin)?;
+        let (config_files, files_thread) =
+            ConfigFileWriter::start(shared.clone(), dynamic_config::dynamic_config_files(&shared.config))?;
+        let core = ServerCore::new(
+            shared.clone(),
+            node,
+            disk,
+            snapshots,
+            reply_sender,
+            peers,
+            directories,
+            config_files,
+        );
+        shared.core.install(core);
         let (core, core_ended) = start_core(shared)?;
         let behind_core = [disk_thread, snapshot_thread].into_iter().chain(files_thread).collect();
-        Ok((Threads { core, behind_core, purging }, core_ended))
+        Ok((ServerThreads { core, workers: behind_core, purger: purging }, core_ended))
     }
 
-    /// Waits until all have ended. The core must have been told to stop.
-    pub(crate) fn join(self) -> Result<(), Panicked> {
+    /// Joins all threads. The core must have received a stop event.
+    pub(crate) fn join(self) -> Result<(), ThreadPanicked> {
         let mut ended = vec![self.core.join()];
-        ended.extend(self.behind_core.into_iter().map(JoinHandle::join));
-        if let Some((handle, thread)) = self.purging {
+        ended.extend(self.workers.into_iter().map(JoinHandle::join));
+        if let Some((handle, thread)) = self.purger {
             drop(handle);
             ended.push(thread.join());
         }
-        if ended.iter().all(Result::is_ok) { Ok(()) } else { Err(Panicked) }
+        if ended.iter().all(Result::is_ok) { Ok(()) } else { Err(ThreadPanicked) }
     }
 }
 
-fn start_core(shared: Arc<Shared>) -> std::io::Result<(JoinHandle<()>, CoreEnded)> {
+fn start_core(shared: Arc<ServerContext>) -> std::io::Result<(JoinHandle<()>, CoreExit)> {
     let (ended, receiver) = oneshot::channel();
     let thread = std::thread::Builder::new().name("zebu-core".to_owned()).spawn(move || {
-        let result = shared.core.run(&shared.inbox, &shared.clock);
-        // Nobody listens any more only when the process is ending anyway.
+        let result = shared.core.run_thread(&shared.inbox, &shared.clock);
+        // The receiver is gone only while the process ends.
         let _ = ended.send(result);
     })?;
     Ok((thread, receiver))

@@ -1,4 +1,5 @@
-//! Many seeds on a few threads: progress, a table of what was injected, and the first failures made short.
+//! Runs many seeds on a few threads: progress, a table of the injected faults, and a short form of the first
+//! failures.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,21 +8,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use zebu_sim::{EnsembleKind, Lines, Report, run_seed};
+use zebu_sim::{EnsembleKind, RunReport, TraceLines, run_seed};
 
 use crate::say;
 
-/// How a batch runs.
-pub(crate) struct Options {
+/// The options of a batch.
+pub(crate) struct BatchOptions {
     pub(crate) jobs: usize,
     pub(crate) twice: bool,
     pub(crate) keep_going: bool,
     pub(crate) brief: bool,
 }
 
-/// What all runs came to.
+/// The sums over all runs.
 #[derive(Default)]
-struct Total {
+struct BatchTotal {
     seeds: u64,
     simulated: u64,
     events: u64,
@@ -42,8 +43,8 @@ struct Total {
     violations: Vec<(u64, &'static str, String)>,
 }
 
-impl Total {
-    fn add(&mut self, report: &Report) {
+impl BatchTotal {
+    fn add(&mut self, report: &RunReport) {
         self.seeds += 1;
         self.simulated += report.simulated;
         self.events += report.counts.events;
@@ -59,7 +60,7 @@ impl Total {
             EnsembleKind::Grouped => self.grouped += 1,
             EnsembleKind::Changing => self.changing += 1,
         }
-        self.lists += report.counts.lists;
+        self.lists += report.counts.configs;
         self.activations += report.counts.activations;
         self.unhealed += report.counts.unhealed;
         for (sum, count) in self.syncs.iter_mut().zip(report.counts.syncs) {
@@ -74,8 +75,8 @@ impl Total {
     }
 }
 
-/// Runs the seeds; false if a promise was broken.
-pub(crate) fn run(seeds: Range<u64>, options: &Options) -> bool {
+/// Runs the seeds; false if a guarantee was violated.
+pub(crate) fn run(seeds: Range<u64>, options: &BatchOptions) -> bool {
     // A panic of the code under test is caught and counted; its message is in the report.
     std::panic::set_hook(Box::new(|_| {}));
     let started = Instant::now();
@@ -86,7 +87,7 @@ pub(crate) fn run(seeds: Range<u64>, options: &Options) -> bool {
     }
     let next = AtomicU64::new(seeds.start);
     let stop = AtomicBool::new(false);
-    let total = Mutex::new(Total::default());
+    let total = Mutex::new(BatchTotal::default());
     std::thread::scope(|scope| {
         for _ in 0..options.jobs {
             scope.spawn(|| {
@@ -123,15 +124,15 @@ pub(crate) fn run(seeds: Range<u64>, options: &Options) -> bool {
 }
 
 /// `caught`, the lowest seed, the checker, how many seeds were run; or `survived` and how many.
-fn brief(total: &Total) {
+fn brief(total: &BatchTotal) {
     match total.violations.iter().min_by_key(|(seed, ..)| *seed) {
         Some((seed, checker, _)) => say(&format!("caught {seed} {checker} {}", total.seeds)),
         None => say(&format!("survived {}", total.seeds)),
     }
 }
 
-/// The same seed twice is the same run.
-fn compare(report: &mut Report) {
+/// Checks that the same seed gives the same run.
+fn compare(report: &mut RunReport) {
     let again = run_seed(report.seed);
     if report.violation.is_none() && again.hash != report.hash {
         report.violation = Some(zebu_sim::Violation {
@@ -141,7 +142,7 @@ fn compare(report: &mut Report) {
     }
 }
 
-fn table(total: &Total, seconds: f64) {
+fn table(total: &BatchTotal, seconds: f64) {
     say(&format!(
         "{} seeds in {seconds:.1} s ({:.1} per second), {:.2} hours simulated ({:.0} times as fast as real)",
         total.seeds,
@@ -174,8 +175,8 @@ fn table(total: &Total, seconds: f64) {
     }
 }
 
-/// Each checker that failed: how often, and its first seed with as few faults as it takes.
-fn explain(total: &Total) {
+/// Prints each checker that failed: how often, and its first seed with a minimal plan of faults.
+fn explain(total: &BatchTotal) {
     let mut by_checker: BTreeMap<&str, Vec<&(u64, &'static str, String)>> = BTreeMap::new();
     for violation in &total.violations {
         by_checker.entry(violation.1).or_default().push(violation);
@@ -187,7 +188,7 @@ fn explain(total: &Total) {
         say(&format!("  seed {seed}: {text}"));
         let run = zebu_sim::shrink(*seed, checker, 150);
         run.describe().iter().for_each(|line| say(&format!("  {line}")));
-        let report = run.run_caught(Lines::Kept);
+        let report = run.run_caught(TraceLines::Kept);
         const SHOWN: usize = 40;
         let skipped = report.trace.len().saturating_sub(SHOWN);
         report.trace.iter().skip(skipped).for_each(|line| say(&format!("    {line}")));

@@ -1,46 +1,48 @@
-//! What clients have asked and heard, with the times at which they did.
+//! The calls and replies of clients, with their times.
 
 use std::rc::Rc;
 
 use zebu_proto::SessionId;
 
 use crate::operation::Operation;
-use crate::queue::Time;
+use crate::queue::VirtualTime;
 
 /// A call of a client.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct ClientCall {
     pub(crate) client: usize,
     pub(crate) operation: Rc<Operation>,
-    pub(crate) at: Time,
-    /// The latest transaction that any client had an answer for when this call was made.
+    pub(crate) at: VirtualTime,
+    /// The latest zxid that any client had a reply for when this call was made.
     pub(crate) acked_before: i64,
+    /// The latest transaction that any client had seen then.
+    pub(crate) seen_before: i64,
     /// Set when the request leaves.
-    pub(crate) sent: Option<Sent>,
-    /// Its transaction, if it has one.
+    pub(crate) sent: Option<SentRequest>,
+    /// The zxid of its transaction, if it has one.
     pub(crate) place: Option<i64>,
-    pub(crate) end: Option<End>,
+    pub(crate) end: Option<CallEnd>,
 }
 
-/// How a request left.
+/// The session of a sent request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sent {
+pub(crate) struct SentRequest {
     pub(crate) session: SessionId,
 }
 
 /// How a call ended.
 #[derive(Clone, Debug)]
-pub(crate) enum End {
+pub(crate) enum CallEnd {
     Answered { zxid: i64, code: i32 },
     Failed,
 }
 
-/// A promise that was broken.
+/// A guarantee that was violated.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// The checker that has seen it, by the name of its file.
+    /// The checker that has found it, by the name of its file.
     pub checker: &'static str,
-    /// What was seen.
+    /// A description of the violation.
     pub text: String,
 }
 
@@ -50,5 +52,5 @@ impl Violation {
     }
 }
 
-/// What a check says.
-pub(crate) type Verdict = Result<(), Violation>;
+/// The result of a check.
+pub(crate) type CheckResult = Result<(), Violation>;

@@ -1,16 +1,17 @@
-//! A deterministic simulator of whole ensembles: the shipped brain, agreement, tree, storage and client
-//! session machine, in one thread, with virtual time, on a network and on disks that fail as real ones do.
+//! A deterministic simulator of complete ensembles: the shipped node, Zab, tree, storage and client session
+//! state machine run in one thread. Time is virtual; the network and the disks fail as real ones do.
 //!
-//! A seed decides everything: how large the ensemble is, what its clients ask for, which faults come. What
-//! members and clients show is compared with one replayed history; a promise that is broken ends the run.
-//! No socket, file, clock or thread of the machine is used.
+//! A seed determines everything: the size of the ensemble, the calls of its clients, the faults. Everything
+//! that servers and clients show is compared with one replayed history; a violated guarantee ends the run.
+//! The simulator uses no socket, file, clock or thread of the machine.
 
 mod check;
 mod client;
 mod clock;
-mod core;
+mod committed_history;
+mod context;
+mod fault_kind;
 mod history;
-mod ledger;
 pub mod live;
 mod members;
 mod model;
@@ -20,13 +21,13 @@ mod plan;
 mod queue;
 mod random;
 mod run;
+mod run_parameters;
 mod script;
 mod server;
-mod shape;
 mod view;
 mod world;
 
-pub use crate::core::Counts;
+pub use crate::context::RunCounts;
 pub use history::Violation;
-pub use run::{EnsembleKind, Lines, Report, Run, run_garbled, run_seed, shrink};
+pub use run::{EnsembleKind, Run, RunReport, TraceLines, run_garbled, run_seed, shrink};
 pub use script::run_script;

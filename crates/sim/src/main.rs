@@ -5,7 +5,7 @@ mod batch;
 use std::ops::Range;
 
 use clap::Parser;
-use zebu_sim::{Lines, Run};
+use zebu_sim::{Run, TraceLines};
 
 /// Runs simulated ensembles. The same seed always does the same.
 #[derive(Debug, Parser)]
@@ -35,7 +35,7 @@ struct Arguments {
     /// One line about the first violation, for programs.
     #[arg(long)]
     brief: bool,
-    /// Goes on behind a violation and counts them.
+    /// Continues after a violation and counts them.
     #[arg(long)]
     keep_going: bool,
 }
@@ -54,7 +54,7 @@ fn main() -> std::process::ExitCode {
         None if arguments.garbled => garbled(arguments.seeds.clone().unwrap_or(0..1000)),
         None => batch::run(
             arguments.seeds.clone().unwrap_or(0..1000),
-            &batch::Options {
+            &batch::BatchOptions {
                 jobs: arguments.jobs.max(1),
                 twice: arguments.twice,
                 keep_going: arguments.keep_going,
@@ -65,7 +65,7 @@ fn main() -> std::process::ExitCode {
     if passed { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE }
 }
 
-/// Prints a line, and does not mind if nobody reads any more.
+/// Prints a line, and ignores a closed output.
 fn say(line: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stdout(), "{line}");
@@ -85,11 +85,11 @@ fn garbled(seeds: Range<u64>) -> bool {
 fn one(seed: u64, arguments: &Arguments) -> bool {
     let mut run = Run::new(seed);
     if arguments.shrink
-        && let Some(violation) = run.run_caught(Lines::Dropped).violation
+        && let Some(violation) = run.run_caught(TraceLines::Dropped).violation
     {
         run = zebu_sim::shrink(seed, violation.checker, 400);
     }
-    let lines = if arguments.quiet { Lines::Dropped } else { Lines::Kept };
+    let lines = if arguments.quiet { TraceLines::Dropped } else { TraceLines::Kept };
     let report = if arguments.quiet { run.run_caught(lines) } else { run.run(lines) };
     run.describe().iter().chain(&report.trace).for_each(|line| say(line));
     say(&format!(

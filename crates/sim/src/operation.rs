@@ -1,5 +1,5 @@
-//! What clients ask for, as the simulator thinks of it: small, complete, and independent of how the server
-//! under test decodes it.
+//! The operations of clients, as the simulator represents them: small, complete, and independent of the
+//! decoder of the server under test.
 
 use std::sync::Arc;
 
@@ -11,70 +11,70 @@ use zebu_proto::client::{
 };
 use zebu_proto::{Acl, Jute, OpCode};
 
-use crate::members::Wish;
+use crate::members::ReconfigChange;
 
 /// A path, shared by call, model and history.
-pub(crate) type Path = Arc<str>;
+pub(crate) type NodePath = Arc<str>;
 
-/// What the workload syncs: not the path that the client's machine names when it renews its lease.
+/// The path that the workload syncs; the session state machine uses another one to renew its lease.
 pub(crate) const SYNCED: &str = "/synced";
 
 /// A write, alone or in a multi.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Write {
-    Create { path: Path, data: Arc<[u8]>, mode: CreateMode, op: CreateOp, permissions: i32 },
-    Delete { path: Path, version: i32 },
-    Set { path: Path, data: Arc<[u8]>, version: i32 },
-    Check { path: Path, version: i32 },
-    SetAcl { path: Path, permissions: i32, version: i32 },
+pub(crate) enum WriteOperation {
+    Create { path: NodePath, data: Arc<[u8]>, mode: CreateMode, op: CreateOp, permissions: i32 },
+    Delete { path: NodePath, version: i32 },
+    Set { path: NodePath, data: Arc<[u8]>, version: i32 },
+    Check { path: NodePath, version: i32 },
+    SetAcl { path: NodePath, permissions: i32, version: i32 },
 }
 
 /// A read.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Read {
-    Get(Path),
-    Exists(Path),
-    Children(Path),
-    ChildrenAndStat(Path),
-    Acl(Path),
-    DescendantCount(Path),
-    Ephemerals(Path),
-    Several(Vec<SeveralRead>),
+pub(crate) enum ReadOperation {
+    Get(NodePath),
+    Exists(NodePath),
+    Children(NodePath),
+    ChildrenAndStat(NodePath),
+    Acl(NodePath),
+    DescendantCount(NodePath),
+    Ephemerals(NodePath),
+    Several(Vec<MultiReadOperation>),
 }
 
 /// A read inside a multiRead.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum SeveralRead {
-    Get(Path),
-    Children(Path),
+pub(crate) enum MultiReadOperation {
+    Get(NodePath),
+    Children(NodePath),
 }
 
 /// A call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Operation {
-    Write(Write),
-    Multi(Vec<Write>),
+    Write(WriteOperation),
+    Multi(Vec<WriteOperation>),
     Read {
-        read: Read,
+        read: ReadOperation,
         watch: bool,
     },
     AddWatch {
-        path: Path,
+        path: NodePath,
         mode: AddWatchMode,
     },
-    Sync(Path),
-    /// Other members, if the present ones have this version; -1 if any.
+    Sync(NodePath),
+    /// A reconfig that requires this version of the current config; -1 accepts any.
     Reconfig {
-        wish: Wish,
+        wish: ReconfigChange,
         version: i64,
     },
 }
 
-impl Write {
+impl WriteOperation {
     fn multi_op(&self) -> MultiOp {
-        let text = |path: &Path| Some(Box::from(&**path));
+        let text = |path: &NodePath| Some(Box::from(&**path));
         match self {
-            Write::Create { path, data, mode, op, permissions } => MultiOp::Create(CreateRequest {
+            WriteOperation::Create { path, data, mode, op, permissions } => MultiOp::Create(CreateRequest {
                 op: *op,
                 path: text(path),
                 data: Some(data.clone()),
@@ -82,23 +82,23 @@ impl Write {
                 flags: mode.flags(),
                 ttl_ms: -1,
             }),
-            Write::Delete { path, version } => {
+            WriteOperation::Delete { path, version } => {
                 MultiOp::Delete(DeleteRequest { path: text(path), version: *version })
             }
-            Write::Set { path, data, version } => MultiOp::SetData(SetDataRequest {
+            WriteOperation::Set { path, data, version } => MultiOp::SetData(SetDataRequest {
                 path: text(path),
                 data: Some(data.clone()),
                 version: *version,
             }),
             // A multi has no setACL; the workload never puts one there.
-            Write::Check { path, version } | Write::SetAcl { path, version, .. } => {
+            WriteOperation::Check { path, version } | WriteOperation::SetAcl { path, version, .. } => {
                 MultiOp::Check(CheckRequest { path: text(path), version: *version })
             }
         }
     }
 }
 
-/// Everybody, with these permissions.
+/// An ACL that grants these permissions to every client.
 pub(crate) fn acl(permissions: i32) -> Vec<Acl> {
     vec![Acl::new(permissions, "world", "anyone")]
 }
@@ -106,18 +106,18 @@ pub(crate) fn acl(permissions: i32) -> Vec<Acl> {
 impl Operation {
     pub(crate) fn op_code(&self) -> OpCode {
         match self {
-            Operation::Write(Write::SetAcl { .. }) => OpCode::SetAcl,
+            Operation::Write(WriteOperation::SetAcl { .. }) => OpCode::SetAcl,
             Operation::Write(write) => write.multi_op().op_code(),
             Operation::Multi(_) => OpCode::Multi,
             Operation::Read { read, .. } => match read {
-                Read::Get(_) => OpCode::GetData,
-                Read::Exists(_) => OpCode::Exists,
-                Read::Children(_) => OpCode::GetChildren,
-                Read::ChildrenAndStat(_) => OpCode::GetChildren2,
-                Read::Acl(_) => OpCode::GetAcl,
-                Read::DescendantCount(_) => OpCode::GetAllChildrenNumber,
-                Read::Ephemerals(_) => OpCode::GetEphemerals,
-                Read::Several(_) => OpCode::MultiRead,
+                ReadOperation::Get(_) => OpCode::GetData,
+                ReadOperation::Exists(_) => OpCode::Exists,
+                ReadOperation::Children(_) => OpCode::GetChildren,
+                ReadOperation::ChildrenAndStat(_) => OpCode::GetChildren2,
+                ReadOperation::Acl(_) => OpCode::GetAcl,
+                ReadOperation::DescendantCount(_) => OpCode::GetAllChildrenNumber,
+                ReadOperation::Ephemerals(_) => OpCode::GetEphemerals,
+                ReadOperation::Several(_) => OpCode::MultiRead,
             },
             Operation::AddWatch { .. } => OpCode::AddWatch,
             Operation::Sync(_) => OpCode::Sync,
@@ -130,14 +130,19 @@ impl Operation {
         matches!(self, Operation::Write(_) | Operation::Multi(_) | Operation::Reconfig { .. })
     }
 
-    /// The watch that it leaves, with its path.
-    pub(crate) fn watch(&self) -> Option<(WatchIntent, &Path)> {
+    /// The watch that it sets, with its path.
+    pub(crate) fn watch(&self) -> Option<(WatchIntent, &NodePath)> {
         match self {
             Operation::Read { read, watch: true } => match read {
-                Read::Get(path) => Some((WatchIntent::Data, path)),
-                Read::Exists(path) => Some((WatchIntent::Exists, path)),
-                Read::Children(path) | Read::ChildrenAndStat(path) => Some((WatchIntent::Children, path)),
-                Read::Acl(_) | Read::DescendantCount(_) | Read::Ephemerals(_) | Read::Several(_) => None,
+                ReadOperation::Get(path) => Some((WatchIntent::Data, path)),
+                ReadOperation::Exists(path) => Some((WatchIntent::Exists, path)),
+                ReadOperation::Children(path) | ReadOperation::ChildrenAndStat(path) => {
+                    Some((WatchIntent::Children, path))
+                }
+                ReadOperation::Acl(_)
+                | ReadOperation::DescendantCount(_)
+                | ReadOperation::Ephemerals(_)
+                | ReadOperation::Several(_) => None,
             },
             Operation::AddWatch { path, mode: AddWatchMode::Persistent } => {
                 Some((WatchIntent::Persistent, path))
@@ -149,10 +154,10 @@ impl Operation {
         }
     }
 
-    /// The record behind the request header.
+    /// The record after the request header.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Operation::Write(Write::SetAcl { path, permissions, version }) => {
+            Operation::Write(WriteOperation::SetAcl { path, permissions, version }) => {
                 let path = Some(Box::from(&**path));
                 SetAclRequest { path, acl: Some(acl(*permissions).into()), version: *version }.encode(out);
             }
@@ -177,19 +182,24 @@ impl Operation {
     }
 }
 
-fn encode_read(read: &Read, watch: bool, out: &mut Vec<u8>) {
-    let text = |path: &Path, out: &mut Vec<u8>| Box::<str>::from(&**path).encode(out);
+fn encode_read(read: &ReadOperation, watch: bool, out: &mut Vec<u8>) {
+    let text = |path: &NodePath, out: &mut Vec<u8>| Box::<str>::from(&**path).encode(out);
     match read {
-        Read::Get(path) | Read::Exists(path) | Read::Children(path) | Read::ChildrenAndStat(path) => {
+        ReadOperation::Get(path)
+        | ReadOperation::Exists(path)
+        | ReadOperation::Children(path)
+        | ReadOperation::ChildrenAndStat(path) => {
             text(path, out);
             watch.encode(out);
         }
-        Read::Acl(path) | Read::DescendantCount(path) | Read::Ephemerals(path) => text(path, out),
-        Read::Several(reads) => {
+        ReadOperation::Acl(path) | ReadOperation::DescendantCount(path) | ReadOperation::Ephemerals(path) => {
+            text(path, out)
+        }
+        ReadOperation::Several(reads) => {
             for read in reads {
                 let (op, path) = match read {
-                    SeveralRead::Get(path) => (OpCode::GetData, path),
-                    SeveralRead::Children(path) => (OpCode::GetChildren, path),
+                    MultiReadOperation::Get(path) => (OpCode::GetData, path),
+                    MultiReadOperation::Children(path) => (OpCode::GetChildren, path),
                 };
                 MultiHeader { op: op.wire(), done: false, err: -1 }.encode(out);
                 text(path, out);

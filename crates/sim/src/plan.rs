@@ -1,5 +1,5 @@
-//! The faults of a run as data: drawn from the seed before the run begins, each with all that it needs, so
-//! that any of them can be left out and the rest stays the same. That is how a failure is made shorter.
+//! The faults of a run as data: drawn from the seed before the run begins. Each is self-contained, so that
+//! any of them can be left out and the others stay the same. This is how a failing plan is shrunk.
 
 mod operators;
 
@@ -8,76 +8,80 @@ use std::fmt;
 
 use zebu_proto::quorum::Packet;
 
-use crate::members::{Asked, Wish};
+use crate::fault_kind::FaultKind;
+use crate::members::{ExpectedVersion, ReconfigChange};
 use crate::network::Host;
-use crate::queue::{MS, Time};
-use crate::random::Random;
-use crate::shape::{Endurance, FaultKind, Shape};
+use crate::queue::{MS, VirtualTime};
+use crate::random::SimRandom;
+use crate::run_parameters::{Endurance, RunParameters};
 
-/// A fault with its moment.
+/// A fault with its time.
 #[derive(Clone, Debug)]
-pub(crate) struct Planned {
-    pub(crate) at: Time,
+pub(crate) struct PlannedFault {
+    pub(crate) at: VirtualTime,
     pub(crate) fault: Fault,
 }
 
-/// What goes wrong.
+/// A fault.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
     /// The process ends; the machine stays.
-    Kill { server: usize, down: Time },
-    /// The machine loses its power: what was not synced is lost in part. `survives` decides what.
-    PowerLoss { servers: Vec<usize>, down: Time, survives: u64 },
+    Kill { server: usize, down: VirtualTime },
+    /// The machine loses its power: unsynced data is lost in part. `survives` seeds the choice.
+    PowerLoss { servers: Vec<usize>, down: VirtualTime, survives: u64 },
     /// The power fails after so many operations of the disk from now on.
     PowerFailsInDiskWork { server: usize, operations: u64 },
     /// The process does nothing for a while; its clock goes on.
-    Pause { server: usize, lasts: Time },
-    /// The machine does nothing for a while, and its CLOCK_MONOTONIC stands still.
-    Suspend { server: usize, lasts: Time },
+    Pause { server: usize, lasts: VirtualTime },
+    /// The machine does nothing for a while, and its CLOCK_MONOTONIC does not advance.
+    Suspend { server: usize, lasts: VirtualTime },
+    /// The machine does nothing for a while, and all its clocks that never go back stand still: a virtual
+    /// machine.
+    Freeze { server: usize, lasts: VirtualTime },
     /// The wall clock is wrong from now on.
     ClockJump { server: usize, by_ms: i64 },
     /// Directed paths that let nothing through.
-    Cut { name: FaultKind, paths: Vec<(Host, Host)>, lasts: Time },
+    Cut { name: FaultKind, paths: Vec<(Host, Host)>, lasts: VirtualTime },
     /// Connections between two hosts break.
     Reset { one: Host, other: Host },
     /// Messages between two hosts take longer.
-    Slow { one: Host, other: Host, extra: Time, lasts: Time },
+    Slow { one: Host, other: Host, extra: VirtualTime, lasts: VirtualTime },
     /// An operation of the disk fails, after so many that succeed.
     DiskError { server: usize, operations: u64 },
-    /// The disk cannot read something, after so many reads that succeed; sometimes of the next process.
-    ReadError { server: usize, operations: u64, down: Option<Time> },
+    /// The disk cannot read a block, after so many reads that succeed; sometimes in the next process.
+    ReadError { server: usize, operations: u64, down: Option<VirtualTime> },
     /// Nothing can be written for a while.
-    DiskFull { server: usize, lasts: Time },
+    DiskFull { server: usize, lasts: VirtualTime },
     /// Each sync takes so much longer.
-    SlowDisk { server: usize, extra: Time, lasts: Time },
+    SlowDisk { server: usize, extra: VirtualTime, lasts: VirtualTime },
     /// Each sync takes so much longer, and no more than so many batches share one: the disk cannot keep up.
-    DiskLags { server: usize, extra: Time, batches: usize, lasts: Time },
+    DiskLags { server: usize, extra: VirtualTime, batches: usize, lasts: VirtualTime },
     /// No sync ends for a while.
-    DiskHangs { server: usize, lasts: Time },
-    /// The process ends, and a bit of a file changes before it comes back.
-    BitRot { server: usize, file: Rotten, place: u64, down: Time },
-    /// A server ends when it next sends or gets a packet of a kind, after so many of them.
-    Trap { on: Step, when: When, skip: u64, down: Time, survives: Option<u64> },
+    DiskHangs { server: usize, lasts: VirtualTime },
+    /// The process ends, and a bit of a file changes before it restarts.
+    BitRot { server: usize, file: RottenFile, place: u64, down: VirtualTime },
+    /// A server stops when it next sends or receives a packet of a kind, after so many of them.
+    EndAtStep { on: ProtocolStep, when: PacketEnd, skip: u64, down: VirtualTime, survives: Option<u64> },
     /// A client reads nothing for a while.
-    ClientStalls { client: usize, lasts: Time },
-    /// The machine of a client does nothing for a while, and its CLOCK_MONOTONIC stands still.
-    ClientSuspends { client: usize, lasts: Time },
-    /// A client's process ends, and another one comes with a new session.
-    ClientVanishes { client: usize, farewell: bool },
-    /// A client breaks its connection, to go to another server.
+    ClientStalls { client: usize, lasts: VirtualTime },
+    /// The machine of a client does nothing for a while, and its CLOCK_MONOTONIC does not advance.
+    ClientSuspends { client: usize, lasts: VirtualTime },
+    /// A client's process ends, and another one starts with a new session.
+    ClientVanishes { client: usize, closes: bool },
+    /// A client drops its connection, to move to another server.
     ClientMoves { client: usize },
-    /// A client asks for other members.
-    Reconfig { client: usize, wish: Wish, asked: Asked },
-    /// The operator says who else may ask.
+    /// A client requests a reconfig.
+    Reconfig { client: usize, change: ReconfigChange, version: ExpectedVersion },
+    /// The operator sets the ACL of the config node.
     ConfigAcl { permissions: i32 },
 }
 
-/// Stands for whoever leads when the fault comes.
+/// Stands for the server that leads when the fault begins.
 pub(crate) const LEADER: usize = usize::MAX;
 
 /// A step of recovery or of broadcast, by the packet that makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum ProtocolStep {
     Info,
     LeaderInfo,
     AckEpoch,
@@ -92,55 +96,55 @@ pub(crate) enum Step {
     Commit,
 }
 
-impl Step {
-    pub(crate) const ALL: [Step; 12] = [
-        Step::Info,
-        Step::LeaderInfo,
-        Step::AckEpoch,
-        Step::Diff,
-        Step::Trunc,
-        Step::Snap,
-        Step::NewLeader,
-        Step::AckNewLeader,
-        Step::UpToDate,
-        Step::Proposal,
-        Step::Ack,
-        Step::Commit,
+impl ProtocolStep {
+    pub(crate) const ALL: [ProtocolStep; 12] = [
+        ProtocolStep::Info,
+        ProtocolStep::LeaderInfo,
+        ProtocolStep::AckEpoch,
+        ProtocolStep::Diff,
+        ProtocolStep::Trunc,
+        ProtocolStep::Snap,
+        ProtocolStep::NewLeader,
+        ProtocolStep::AckNewLeader,
+        ProtocolStep::UpToDate,
+        ProtocolStep::Proposal,
+        ProtocolStep::Ack,
+        ProtocolStep::Commit,
     ];
 
     /// The step that a packet makes.
-    pub(crate) fn of(packet: &Packet) -> Option<Step> {
+    pub(crate) fn of(packet: &Packet) -> Option<ProtocolStep> {
         Some(match packet {
-            Packet::FollowerInfo { .. } | Packet::ObserverInfo { .. } => Step::Info,
-            Packet::LeaderInfo { .. } => Step::LeaderInfo,
-            Packet::AckEpoch { .. } => Step::AckEpoch,
-            Packet::Diff { .. } => Step::Diff,
-            Packet::Trunc { .. } => Step::Trunc,
-            Packet::Snap { .. } => Step::Snap,
-            Packet::NewLeader { .. } => Step::NewLeader,
-            Packet::Ack { zxid } if zxid.counter() == 0 => Step::AckNewLeader,
-            Packet::Ack { .. } => Step::Ack,
-            Packet::UpToDate => Step::UpToDate,
-            Packet::Proposal { .. } | Packet::Inform { .. } => Step::Proposal,
-            Packet::Commit { .. } => Step::Commit,
+            Packet::FollowerInfo { .. } | Packet::ObserverInfo { .. } => ProtocolStep::Info,
+            Packet::LeaderInfo { .. } => ProtocolStep::LeaderInfo,
+            Packet::AckEpoch { .. } => ProtocolStep::AckEpoch,
+            Packet::Diff { .. } => ProtocolStep::Diff,
+            Packet::Trunc { .. } => ProtocolStep::Trunc,
+            Packet::Snap { .. } => ProtocolStep::Snap,
+            Packet::NewLeader { .. } => ProtocolStep::NewLeader,
+            Packet::Ack { zxid } if zxid.counter() == 0 => ProtocolStep::AckNewLeader,
+            Packet::Ack { .. } => ProtocolStep::Ack,
+            Packet::UpToDate => ProtocolStep::UpToDate,
+            Packet::Proposal { .. } | Packet::Inform { .. } => ProtocolStep::Proposal,
+            Packet::Commit { .. } => ProtocolStep::Commit,
             _ => return None,
         })
     }
 }
 
-/// Which end of a packet is meant.
+/// Whether the sender or the receiver of a packet is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum When {
+pub(crate) enum PacketEnd {
     Sends,
     Gets,
 }
 
-/// Where a bit changes.
+/// The kind of file in which a bit changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rotten {
+pub(crate) enum RottenFile {
     Log,
     Snapshot,
-    /// The newest valid snapshot, if an older valid one can take its place.
+    /// The newest valid snapshot, if an older valid one can replace it.
     NewestSnapshot,
     Epoch,
 }
@@ -154,6 +158,7 @@ impl Fault {
             Fault::PowerFailsInDiskWork { .. } => FaultKind::PowerFailsInDiskWork,
             Fault::Pause { .. } => FaultKind::Pause,
             Fault::Suspend { .. } => FaultKind::MachineSuspends,
+            Fault::Freeze { .. } => FaultKind::MachineFreezes,
             Fault::ClockJump { .. } => FaultKind::ClockJump,
             Fault::Cut { name, .. } => *name,
             Fault::Reset { .. } => FaultKind::Reset,
@@ -164,12 +169,12 @@ impl Fault {
             Fault::SlowDisk { .. } => FaultKind::SlowDisk,
             Fault::DiskLags { .. } => FaultKind::DiskLags,
             Fault::DiskHangs { .. } => FaultKind::DiskHangs,
-            Fault::BitRot { file: Rotten::Log, .. } => FaultKind::BitRotInLog,
-            Fault::BitRot { file: Rotten::Snapshot | Rotten::NewestSnapshot, .. } => {
+            Fault::BitRot { file: RottenFile::Log, .. } => FaultKind::BitRotInLog,
+            Fault::BitRot { file: RottenFile::Snapshot | RottenFile::NewestSnapshot, .. } => {
                 FaultKind::BitRotInSnapshot
             }
-            Fault::BitRot { file: Rotten::Epoch, .. } => FaultKind::BitRotInEpochs,
-            Fault::Trap { .. } => FaultKind::EndsAtStep,
+            Fault::BitRot { file: RottenFile::Epoch, .. } => FaultKind::BitRotInEpochs,
+            Fault::EndAtStep { .. } => FaultKind::EndsAtStep,
             Fault::ClientStalls { .. } => FaultKind::ClientStalls,
             Fault::ClientSuspends { .. } => FaultKind::ClientSuspends,
             Fault::ClientVanishes { .. } => FaultKind::ClientVanishes,
@@ -180,20 +185,22 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Planned {
+impl fmt::Display for PlannedFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "at {}.{:03} ms: {:?}", self.at / MS, self.at % MS, self.fault)
     }
 }
 
 /// Draws the faults of a run.
-pub(crate) fn draw(shape: &Shape) -> Vec<Planned> {
-    let mut drawer = Drawer { shape, random: Random::new(shape.seed, 2), rotten: Vec::new() };
+pub(crate) fn draw(shape: &RunParameters) -> Vec<PlannedFault> {
+    let mut drawer = FaultDrawer { shape, random: SimRandom::new(shape.seed, 2), rotten: Vec::new() };
     if let Some(endurance) = shape.endurance {
         return drawer.endurance(endurance);
     }
-    let mut plan = drawer.wishes();
+    let mut plan = drawer.reconfigs();
+    plan.extend(drawer.stalled_leaders());
     if shape.fault_rate == 0 || shape.fault_weights.iter().all(|&weight| weight == 0) {
+        plan.sort_by_key(|planned| planned.at);
         return plan;
     }
     let ticks = shape.safety / shape.tick();
@@ -203,7 +210,7 @@ pub(crate) fn draw(shape: &Shape) -> Vec<Planned> {
         let kind = FaultKind::ALL[drawer.random.weighted(&shape.fault_weights)];
         let at = drawer.random.below(shape.safety);
         if let Some(fault) = drawer.draw(kind) {
-            plan.push(Planned { at, fault });
+            plan.push(PlannedFault { at, fault });
         }
     }
     plan.extend(drawer.later_kinds());
@@ -211,16 +218,16 @@ pub(crate) fn draw(shape: &Shape) -> Vec<Planned> {
     plan
 }
 
-struct Drawer<'a> {
-    shape: &'a Shape,
-    random: Random,
-    /// Servers whose disks rot: never so many that a majority could forget.
+struct FaultDrawer<'a> {
+    shape: &'a RunParameters,
+    random: SimRandom,
+    /// Servers whose disks are damaged: never so many that a majority could lose data.
     rotten: Vec<usize>,
 }
 
-impl Drawer<'_> {
+impl FaultDrawer<'_> {
     /// From much less than a tick to longer than every limit.
-    fn lasts(&mut self) -> Time {
+    fn lasts(&mut self) -> VirtualTime {
         let tick = self.shape.tick();
         self.random.skewed(tick / 10, tick * (self.shape.init_limit + self.shape.sync_limit))
     }
@@ -229,7 +236,7 @@ impl Drawer<'_> {
         self.random.index(self.shape.servers())
     }
 
-    /// Often the one that matters most. Cuts and rot name their servers in the plan.
+    /// Often the leader. Cuts and bit rot name their servers in the plan.
     fn victim(&mut self, kind: FaultKind) -> usize {
         let server = self.server();
         let named = matches!(
@@ -298,19 +305,20 @@ impl Drawer<'_> {
             FaultKind::BitRotInLog | FaultKind::BitRotInSnapshot | FaultKind::BitRotInEpochs => {
                 return self.rot(kind, server, down);
             }
-            FaultKind::EndsAtStep => Fault::Trap {
-                on: self.random.pick(&Step::ALL),
-                when: if self.random.permille(500) { When::Sends } else { When::Gets },
+            FaultKind::EndsAtStep => Fault::EndAtStep {
+                on: self.random.pick(&ProtocolStep::ALL),
+                when: if self.random.permille(500) { PacketEnd::Sends } else { PacketEnd::Gets },
                 skip: if self.random.permille(700) { 0 } else { self.random.below(6) },
                 down,
                 survives: self.random.permille(500).then_some(survives),
             },
             FaultKind::ClientStalls => Fault::ClientStalls { client: self.client(), lasts: down },
             FaultKind::ClientVanishes => {
-                Fault::ClientVanishes { client: self.client(), farewell: self.random.permille(500) }
+                Fault::ClientVanishes { client: self.client(), closes: self.random.permille(500) }
             }
             FaultKind::ClientMoves => Fault::ClientMoves { client: self.client() },
             FaultKind::MachineSuspends => Fault::Suspend { server, lasts: down },
+            FaultKind::MachineFreezes => Fault::Freeze { server, lasts: down },
             FaultKind::ClientSuspends => Fault::ClientSuspends { client: self.client(), lasts: down },
             FaultKind::DiskLags => {
                 let (tick, limit) = (self.shape.tick(), self.shape.tick() * self.shape.sync_limit);
@@ -322,8 +330,8 @@ impl Drawer<'_> {
         })
     }
 
-    /// Faults that came into the simulator later. They have a stream of their own.
-    fn later_kinds(&mut self) -> Vec<Planned> {
+    /// Faults that were added to the simulator later. They have a random stream of their own.
+    fn later_kinds(&mut self) -> Vec<PlannedFault> {
         const PURPOSE: u64 = 10;
         const KINDS: [FaultKind; 4] = [
             FaultKind::MachineSuspends,
@@ -331,7 +339,7 @@ impl Drawer<'_> {
             FaultKind::DiskLags,
             FaultKind::BitRotInSnapshot,
         ];
-        self.random = Random::new(self.shape.seed, PURPOSE);
+        self.random = SimRandom::new(self.shape.seed, PURPOSE);
         if !self.random.permille(300) {
             return Vec::new();
         }
@@ -344,17 +352,35 @@ impl Drawer<'_> {
                 FaultKind::BitRotInSnapshot => {
                     let (server, down) = (self.server(), self.lasts());
                     let place = self.random.draw();
-                    Some(Fault::BitRot { server, file: Rotten::NewestSnapshot, place, down })
+                    Some(Fault::BitRot { server, file: RottenFile::NewestSnapshot, place, down })
                 }
                 kind => self.draw(kind),
             };
-            plan.extend(fault.map(|fault| Planned { at, fault }));
+            plan.extend(fault.map(|fault| PlannedFault { at, fault }));
         }
         plan
     }
 
-    /// The faults of a long run: one server that is away or cannot keep up, and leaders that change meanwhile.
-    fn endurance(&mut self, endurance: Endurance) -> Vec<Planned> {
+    /// Leaders that stand still, with or without their machines. They have a stream of their own.
+    fn stalled_leaders(&self) -> Vec<PlannedFault> {
+        const PURPOSE: u64 = 15;
+        let mut random = SimRandom::new(self.shape.seed, PURPOSE);
+        let mut plan = Vec::new();
+        for _ in 0..self.shape.stalled_leaders {
+            let (at, lasts) = (random.below(self.shape.safety), self.shape.stall(&mut random));
+            let server = LEADER;
+            let fault = match random.below(4) {
+                0 => Fault::Pause { server, lasts },
+                1 => Fault::Suspend { server, lasts },
+                _ => Fault::Freeze { server, lasts },
+            };
+            plan.push(PlannedFault { at, fault });
+        }
+        plan
+    }
+
+    /// The faults of a long run: one server that is away or cannot keep up, and leader changes meanwhile.
+    fn endurance(&mut self, endurance: Endurance) -> Vec<PlannedFault> {
         let (tick, safety) = (self.shape.tick(), self.shape.safety);
         let (server, at) = (self.server(), self.random.between(tick, 10 * tick));
         let lasts = self.random.between(safety / 2, safety * 3 / 4);
@@ -365,31 +391,32 @@ impl Drawer<'_> {
                 Fault::DiskLags { server, extra, batches: self.random.between(1, 4) as usize, lasts }
             }
         };
-        let mut plan = vec![Planned { at, fault }];
+        let mut plan = vec![PlannedFault { at, fault }];
         let kills = match endurance {
             Endurance::Absence => self.random.below(4),
             Endurance::SlowDisk => self.random.below(2),
         };
         for _ in 0..kills {
             let at = self.random.below(safety);
-            plan.push(Planned { at, fault: Fault::Kill { server: LEADER, down: tick } });
+            plan.push(PlannedFault { at, fault: Fault::Kill { server: LEADER, down: tick } });
         }
         plan.sort_by_key(|planned| planned.at);
         plan
     }
 
-    fn rot(&mut self, kind: FaultKind, server: usize, down: Time) -> Option<Fault> {
+    fn rot(&mut self, kind: FaultKind, server: usize, down: VirtualTime) -> Option<Fault> {
         let file = match kind {
-            FaultKind::BitRotInSnapshot => Rotten::Snapshot,
-            FaultKind::BitRotInEpochs => Rotten::Epoch,
-            _ => Rotten::Log,
+            FaultKind::BitRotInSnapshot => RottenFile::Snapshot,
+            FaultKind::BitRotInEpochs => RottenFile::Epoch,
+            _ => RottenFile::Log,
         };
         if !self.rotten.contains(&server) {
-            // Where members change nobody knows who will be needed: then one is enough.
+            // With reconfig, the servers that a quorum will need are unknown: then one damaged disk is
+            // enough.
             if self.shape.members.is_some() && !self.rotten.is_empty() {
                 return None;
             }
-            let list = self.shape.first_list();
+            let list = self.shape.first_config();
             let sound: BTreeSet<usize> =
                 list.voters().filter(|voter| *voter != server && !self.rotten.contains(voter)).collect();
             if list.is_voter(server) && !list.is_quorum(&sound) {
@@ -415,7 +442,7 @@ impl Drawer<'_> {
                 left.iter().flat_map(|&a| right.iter().flat_map(move |&b| both(a, b))).collect()
             }
             FaultKind::Bridge => {
-                // The first of the right half sees everybody.
+                // The first of the right half reaches all servers.
                 let right = right.get(1..).unwrap_or_default();
                 left.iter().flat_map(|&a| right.iter().flat_map(move |&b| both(a, b))).collect()
             }

@@ -1,49 +1,51 @@
-//! What happens next: events in the order of their virtual time, and of their entry for the same time.
+//! The event queue: events in the order of their virtual time, and of their insertion for the same time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::network::{ConnectionId, Side};
+use crate::network::{SocketId, SocketSide};
 
 /// Virtual time in microseconds since the start of a run.
-pub(crate) type Time = u64;
+pub(crate) type VirtualTime = u64;
 
 /// Microseconds of a millisecond.
-pub(crate) const MS: Time = 1000;
+pub(crate) const MS: VirtualTime = 1000;
 
 /// Microseconds of a second.
-pub(crate) const SECOND: Time = 1000 * MS;
+pub(crate) const SECOND: VirtualTime = 1000 * MS;
 
-/// Something that happens at a moment.
+/// An event at a moment.
 #[derive(Debug)]
-pub(crate) enum Event {
+pub(crate) enum SimEvent {
     /// A message, or the end of a connection, reaches a side.
-    Deliver { connection: ConnectionId, to: Side },
+    Deliver { connection: SocketId, to: SocketSide },
     /// A request to connect reaches the listener.
-    Knock { connection: ConnectionId },
+    ConnectRequest { connection: SocketId },
     /// The answer to it reaches the dialer.
-    Answered { connection: ConnectionId, accepted: Accepted },
+    ConnectAnswer { connection: SocketId, accepted: Acceptance },
     /// A dialer that got no answer stops waiting.
-    DialTimeout { connection: ConnectionId },
-    /// A message of the election reaches a server.
+    DialTimeout { connection: SocketId },
+    /// A notification of the election reaches a server.
     Notification { from: usize, to: usize, bytes: Vec<u8> },
-    /// A deadline of a server's brain.
+    /// A deadline of a server's node.
     ServerWake { server: usize, incarnation: u32 },
-    /// A server's brain takes what has come.
+    /// A server's node processes its pending events.
     ServerTurn { server: usize, incarnation: u32 },
-    /// The disk has done what it was doing.
+    /// The disk has completed its work.
     DiskDone { server: usize, incarnation: u32, work: u64 },
     /// The next part of a snapshot.
     SnapshotStep { server: usize, incarnation: u32, snapshot: u64 },
-    /// The next file about the members is written.
+    /// The next slice of a snapshot for a learner.
+    StreamSlice { server: usize, incarnation: u32, connection: SocketId },
+    /// The next config file is written.
     FilesWritten { server: usize, incarnation: u32 },
-    /// A deadline of a client's session machine.
+    /// A deadline of a client's session state machine.
     ClientWake { client: usize },
     /// A client makes its next calls.
     ClientActs { client: usize },
     /// A fault of the plan begins.
     Fault { index: usize },
-    /// It ends.
+    /// A fault ends.
     FaultEnds { index: usize },
     /// A server starts.
     Start { server: usize, incarnation: u32 },
@@ -53,52 +55,52 @@ pub(crate) enum Event {
 
 /// The answer to a request to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Accepted {
+pub(crate) enum Acceptance {
     Yes,
     No,
 }
 
 #[derive(Debug)]
-struct Entry {
-    at: Time,
+struct QueuedEvent {
+    at: VirtualTime,
     number: u64,
-    event: Event,
+    event: SimEvent,
 }
 
-impl PartialEq for Entry {
-    fn eq(&self, other: &Entry) -> bool {
+impl PartialEq for QueuedEvent {
+    fn eq(&self, other: &QueuedEvent) -> bool {
         self.number == other.number
     }
 }
 
-impl Eq for Entry {}
+impl Eq for QueuedEvent {}
 
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Entry) -> Option<std::cmp::Ordering> {
+impl PartialOrd for QueuedEvent {
+    fn partial_cmp(&self, other: &QueuedEvent) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Entry {
-    fn cmp(&self, other: &Entry) -> std::cmp::Ordering {
+impl Ord for QueuedEvent {
+    fn cmp(&self, other: &QueuedEvent) -> std::cmp::Ordering {
         (self.at, self.number).cmp(&(other.at, other.number))
     }
 }
 
 /// The events that are to come.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
-    heap: BinaryHeap<Reverse<Entry>>,
+pub(crate) struct EventQueue {
+    heap: BinaryHeap<Reverse<QueuedEvent>>,
     next: u64,
 }
 
-impl Queue {
-    pub(crate) fn push(&mut self, at: Time, event: Event) {
+impl EventQueue {
+    pub(crate) fn push(&mut self, at: VirtualTime, event: SimEvent) {
         self.next += 1;
-        self.heap.push(Reverse(Entry { at, number: self.next, event }));
+        self.heap.push(Reverse(QueuedEvent { at, number: self.next, event }));
     }
 
-    pub(crate) fn pop(&mut self) -> Option<(Time, Event)> {
+    pub(crate) fn pop(&mut self) -> Option<(VirtualTime, SimEvent)> {
         self.heap.pop().map(|Reverse(entry)| (entry.at, entry.event))
     }
 }

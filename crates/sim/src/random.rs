@@ -1,20 +1,20 @@
-//! Chance, from a seed. Every part of a run has a stream of its own, so that a change in one part (a fault
-//! that is left out, say) disturbs the others as little as possible.
+//! Random numbers from a seed. Every part of a run has a stream of its own. A change in one part (an omitted
+//! fault, for instance) disturbs the others as little as possible.
 
 /// Random numbers from a seed.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(zebu_node::Random);
+pub(crate) struct SimRandom(zebu_node::SplitMix64);
 
-impl Random {
+impl SimRandom {
     /// The stream of a seed for one purpose.
-    pub(crate) fn new(seed: u64, purpose: u64) -> Random {
-        let mut mixer = zebu_node::Random::new(seed);
-        let mixed = mixer.draw() ^ purpose.wrapping_mul(0xd6e8_feb8_6659_fd93);
-        Random(zebu_node::Random::new(mixed))
+    pub(crate) fn new(seed: u64, purpose: u64) -> SimRandom {
+        let mut mixer = zebu_node::SplitMix64::new(seed);
+        let mixed = mixer.next_u64() ^ purpose.wrapping_mul(0xd6e8_feb8_6659_fd93);
+        SimRandom(zebu_node::SplitMix64::new(mixed))
     }
 
     pub(crate) fn draw(&mut self) -> u64 {
-        self.0.draw()
+        self.0.next_u64()
     }
 
     /// A number below `bound`; zero for an empty range.
@@ -27,12 +27,12 @@ impl Random {
         low + self.below(high - low + 1)
     }
 
-    /// An index of something with `count` items.
+    /// An index into `count` items.
     pub(crate) fn index(&mut self, count: usize) -> usize {
         self.below(count as u64) as usize
     }
 
-    /// True in so many of a thousand cases.
+    /// True with a probability of `chance` per mille.
     pub(crate) fn permille(&mut self, chance: u64) -> bool {
         self.below(1000) < chance
     }
@@ -42,7 +42,7 @@ impl Random {
         items[self.index(items.len())]
     }
 
-    /// An index, with the chance that its weight gives it.
+    /// An index, with a probability in proportion to its weight.
     pub(crate) fn weighted(&mut self, weights: &[u64]) -> usize {
         let mut at = self.below(weights.iter().sum());
         for (index, &weight) in weights.iter().enumerate() {
@@ -61,7 +61,7 @@ impl Random {
         (drawn as u64).clamp(low, high)
     }
 
-    /// Puts the items into an order of which all are equally likely.
+    /// Shuffles the items; all orders are equally likely.
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.index(last + 1));

@@ -2,59 +2,59 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::core::{Counts, Trace};
+use crate::context::{RunCounts, Trace};
 use crate::history::Violation;
-use crate::plan::{self, Planned};
-use crate::shape::Shape;
+use crate::plan::{self, PlannedFault};
+use crate::run_parameters::RunParameters;
 use crate::world::World;
 
-/// What to run.
+/// The seed and the plan of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
     seed: u64,
-    plan: Vec<Planned>,
+    plan: Vec<PlannedFault>,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
-pub struct Report {
+pub struct RunReport {
     /// The seed.
     pub seed: u64,
-    /// The promise that was broken, if one was.
+    /// The guarantee that was violated, if one was.
     pub violation: Option<Violation>,
     /// The fingerprint of everything that happened: the same seed has the same one.
     pub hash: u64,
-    /// How the ensemble was made up.
+    /// The kind of the ensemble.
     pub kind: EnsembleKind,
     /// Virtual time, in microseconds.
     pub simulated: u64,
-    /// Faults that came, by name.
+    /// The injected faults, by name.
     pub faults: Vec<&'static str>,
-    /// What else was counted.
-    pub counts: Counts,
+    /// The other counters.
+    pub counts: RunCounts,
     /// Transactions that were committed.
     pub transactions: u64,
     /// Calls that were answered.
     pub answered: u64,
     /// Watch events that reached clients.
     pub watch_events: u64,
-    /// What happened, line by line, if it was asked for.
+    /// The lines of the trace, if requested.
     pub trace: Vec<String>,
 }
 
-/// How an ensemble is made up.
+/// The kind of an ensemble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EnsembleKind {
-    /// Its members are always the same, and each voter counts once.
+    /// The config never changes, and quorums are majorities.
     Fixed,
-    /// Its members are always the same; voters are in groups and have weights.
+    /// The config never changes; voters have groups and weights.
     Grouped,
-    /// Its members change while it runs.
+    /// The config changes during the run.
     Changing,
 }
 
 impl EnsembleKind {
-    fn of(shape: &Shape) -> EnsembleKind {
+    fn of(shape: &RunParameters) -> EnsembleKind {
         match () {
             () if shape.members.is_some() => EnsembleKind::Changing,
             () if !shape.groups.is_empty() => EnsembleKind::Grouped,
@@ -63,24 +63,24 @@ impl EnsembleKind {
     }
 }
 
-/// Whether the lines of a run are kept.
+/// Whether the lines of the trace are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lines {
-    /// They are.
+pub enum TraceLines {
+    /// Kept in memory.
     Kept,
-    /// They cost nothing.
+    /// Never formatted.
     Dropped,
 }
 
 impl Run {
     /// The run of a seed, with all its faults.
     pub fn new(seed: u64) -> Run {
-        Run { seed, plan: plan::draw(&Shape::draw(seed)) }
+        Run { seed, plan: plan::draw(&RunParameters::draw(seed)) }
     }
 
-    /// The shape and the faults, for people.
+    /// The parameters and the faults, for people.
     pub fn describe(&self) -> Vec<String> {
-        let shape = Shape::draw(self.seed);
+        let shape = RunParameters::draw(self.seed);
         let mut lines = vec![format!(
             "seed {}: {} voters, {} observers, {} spares, {} clients, groups {:?}, tick {} ms, {} faults{}",
             self.seed,
@@ -98,16 +98,16 @@ impl Run {
     }
 
     /// Runs it.
-    pub fn run(&self, lines: Lines) -> Report {
+    pub fn run(&self, lines: TraceLines) -> RunReport {
         let trace = match lines {
-            Lines::Kept => Trace::kept(),
-            Lines::Dropped => Trace::default(),
+            TraceLines::Kept => Trace::kept(),
+            TraceLines::Dropped => Trace::default(),
         };
-        let shape = Shape::draw(self.seed);
+        let shape = RunParameters::draw(self.seed);
         let kind = EnsembleKind::of(&shape);
         let world = World::new(shape, self.plan.clone(), trace);
         let outcome = world.run();
-        Report {
+        RunReport {
             seed: self.seed,
             violation: outcome.violation,
             hash: outcome.hash,
@@ -122,22 +122,22 @@ impl Run {
         }
     }
 
-    /// Runs it; a panic of the code under test is a violation like any other.
-    pub fn run_caught(&self, lines: Lines) -> Report {
+    /// Runs it; a panic of the code under test is reported as a violation.
+    pub fn run_caught(&self, lines: TraceLines) -> RunReport {
         catch_unwind(AssertUnwindSafe(|| self.run(lines))).unwrap_or_else(|panic| {
             let text = panic
                 .downcast_ref::<String>()
                 .cloned()
                 .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
                 .unwrap_or_default();
-            Report {
+            RunReport {
                 seed: self.seed,
                 violation: Some(Violation::new("panic", text)),
                 hash: 0,
-                kind: EnsembleKind::of(&Shape::draw(self.seed)),
+                kind: EnsembleKind::of(&RunParameters::draw(self.seed)),
                 simulated: 0,
                 faults: Vec::new(),
-                counts: Counts::default(),
+                counts: RunCounts::default(),
                 transactions: 0,
                 answered: 0,
                 watch_events: 0,
@@ -147,21 +147,21 @@ impl Run {
     }
 }
 
-/// Runs a seed while bytes change on their way between members and from clients. Nothing is promised then, except
-/// that no server panics. Returns how many events it had.
+/// Runs a seed while bytes between servers and from clients are corrupted in transit. The only guarantee then
+/// is that no server panics. Returns how many events it had.
 pub fn run_garbled(seed: u64) -> u64 {
-    let shape = Shape::draw(seed);
+    let shape = RunParameters::draw(seed);
     let mut world = World::new(shape, Vec::new(), Trace::default());
     world.garble();
     world.run().counts.events
 }
 
 /// Runs a seed with all its faults.
-pub fn run_seed(seed: u64) -> Report {
-    Run::new(seed).run_caught(Lines::Dropped)
+pub fn run_seed(seed: u64) -> RunReport {
+    Run::new(seed).run_caught(TraceLines::Dropped)
 }
 
-/// Leaves out faults as long as the same checker fails. At most so many runs are tried.
+/// Leaves out faults as long as the same checker fails, in at most `tries` runs.
 pub fn shrink(seed: u64, checker: &str, tries: usize) -> Run {
     let mut best = Run::new(seed);
     let mut left = tries;
@@ -175,7 +175,7 @@ pub fn shrink(seed: u64, checker: &str, tries: usize) -> Run {
             let candidate = Run { seed, plan };
             left -= 1;
             let fails =
-                candidate.run_caught(Lines::Dropped).violation.is_some_and(|it| it.checker == checker);
+                candidate.run_caught(TraceLines::Dropped).violation.is_some_and(|it| it.checker == checker);
             if fails {
                 best = candidate;
                 shrunk = true;

@@ -1,25 +1,35 @@
-//! Scenarios as text: an ensemble of even pace, faults at chosen moments, and the lines of the trace that matter.
-//! For tests that show what the protocol does rather than that nothing is broken.
+//! Scenarios as text: an ensemble with constant latencies, faults at chosen moments, and the relevant lines
+//! of the trace. For tests that show the course of the protocol rather than the absence of violations.
 //!
 //! ```text
-//! servers 3            voters; also: observers N, clients N, calls N, history N (transactions kept in memory)
-//! members 2            they may change, and so many voters must be left; spares N: servers that are on no list yet
-//! at 2000 reconfig remove leader   also: add N, observer N, port N 2182, all N,N,N, version known, version wrong,
-//!                      client N (else the operator asks, who may); several of them make one request
-//! at 2000 kill leader  also: kill N, power leader, power all, pause N 500, isolate leader 1500, rot N,
-//!                      move CLIENT
-//! trap newleader sends 300   the next server that sends (or gets) it ends, and comes back after 300 ms
-//! show serves UpToDate       which lines are shown: those that contain one of the words
+//! servers 3            voters; also: observers N, clients N, calls N,
+//!                      history N (transactions kept in memory)
+//! members 2            reconfig is enabled, and so many voters must remain;
+//!                      spares N: servers outside the first config
+//! at 2000 reconfig remove leader   also: add N, observer N, port N 2182, all N,N,N, version known,
+//!                      version wrong, client N (default: the operator, which has the permission);
+//!                      several of them make one request
+//! syncs 1              weight of syncs beside creates and sets; pace MS: the pause between calls
+//! syncing 3            number of clients that call nothing but sync
+//! pipeline 4           calls of a client in flight; sessions MS: the session timeout
+//! spread 5             a paused server that goes on takes connections and timers in any order,
+//!                      within so many ms
+//! at 2000 kill leader  also: kill N, kill N 4000 (its downtime), power leader, power all, pause N 500,
+//!                      freeze N 500 (with its clocks), isolate leader 1500, rot N, move CLIENT
+//! trap newleader sends 300   the next server that sends (or gets) it stops, and restarts after 300 ms
+//! show serves UpToDate       selects the lines that contain one of the words
 //! ```
 
 use std::collections::BTreeMap;
 
-use crate::core::Trace;
-use crate::members::{Asked, Seat, Vote, Wish};
+use crate::client::OperationKind;
+use crate::context::Trace;
+use crate::fault_kind::FaultKind;
+use crate::members::{ExpectedVersion, ReconfigChange, ServerSeat, VoteRight};
 use crate::network::{Host, Latency};
-use crate::plan::{Fault, LEADER, Planned, Rotten, Step, When};
-use crate::queue::{MS, Time};
-use crate::shape::{DiskShape, FaultKind, MembersShape, PurgeShape, Shape};
+use crate::plan::{Fault, LEADER, PacketEnd, PlannedFault, ProtocolStep, RottenFile};
+use crate::queue::{MS, VirtualTime};
+use crate::run_parameters::{DiskParameters, PurgeParameters, ReconfigParameters, RunParameters};
 use crate::world::World;
 
 /// Runs a scenario and returns the lines that it wants shown, and how it ended.
@@ -42,8 +52,8 @@ pub fn run_script(text: &str) -> Result<String, String> {
 }
 
 struct Script {
-    shape: Shape,
-    plan: Vec<Planned>,
+    shape: RunParameters,
+    plan: Vec<PlannedFault>,
     show: Vec<String>,
 }
 
@@ -58,10 +68,10 @@ impl Script {
             }
         }
         if script.shape.members.is_some() {
-            // Who may change them is a client of its own.
+            // The operator is a client of its own.
             script.shape.clients += 1;
         }
-        // A trap waits from the start; the rest comes in order.
+        // A breakpoint waits from the start; the other faults come in order.
         script.plan.sort_by_key(|planned| planned.at);
         Ok(script)
     }
@@ -73,27 +83,33 @@ impl Script {
             ["observers", count] => self.shape.observers = number(count)? as usize,
             ["spares", count] => self.shape.spares = number(count)? as usize,
             ["members", voters_min] => {
-                self.shape.members = Some(MembersShape {
+                self.shape.members = Some(ReconfigParameters {
                     voters_min: number(voters_min)? as usize,
-                    wishes: 0,
-                    joins_as: Vote::Lacks,
+                    changes: 0,
+                    joins_as: VoteRight::Lacks,
                     late_permille: 0,
                     curious_permille: 0,
                 });
             }
             ["clients", count] => self.shape.clients = number(count)? as usize,
             ["calls", count] => self.shape.workload.calls_max = number(count)?,
+            ["syncs", weight] => self.shape.workload.weights[OperationKind::Sync as usize] = number(weight)?,
+            ["sessions", ms] => self.shape.workload.session_timeout_ms = number(ms)?,
+            ["pipeline", calls] => self.shape.workload.pipeline = number(calls)? as usize,
+            ["spread", ms] => self.shape.resume_spread = number(ms)? * MS,
+            ["syncing", clients] => self.shape.syncing_clients = number(clients)? as usize,
+            ["pace", ms] => self.shape.workload.pause = number(ms)? * MS,
             ["history", count] => self.shape.history_entries = number(count)? as usize,
             ["snapshots", count] => self.shape.disk.snap_count = number(count)?,
             ["lasts", ms] => self.shape.safety = number(ms)? * MS,
             ["show", words @ ..] => self.show.extend(words.iter().map(|word| word.replace('_', " "))),
             ["at", ms, fault @ ..] => {
                 let fault = self.fault(fault)?;
-                self.plan.push(Planned { at: number(ms)? * MS, fault });
+                self.plan.push(PlannedFault { at: number(ms)? * MS, fault });
             }
             ["trap", ..] => {
                 let fault = self.fault(words)?;
-                self.plan.push(Planned { at: 0, fault });
+                self.plan.push(PlannedFault { at: 0, fault });
             }
             _ => return None,
         }
@@ -102,26 +118,30 @@ impl Script {
 
     fn fault(&self, words: &[&str]) -> Option<Fault> {
         let server = |word: &str| if word == "leader" { Some(LEADER) } else { word.parse().ok() };
-        let time = |word: &str| word.parse::<Time>().ok().map(|ms| ms * MS);
+        let time = |word: &str| word.parse::<VirtualTime>().ok().map(|ms| ms * MS);
         let down = 300 * MS;
         Some(match words {
             ["reconfig", wish @ ..] => self.reconfig(wish)?,
             ["trap", step, when, ms] => {
                 let when = match *when {
-                    "sends" => When::Sends,
-                    "gets" => When::Gets,
+                    "sends" => PacketEnd::Sends,
+                    "gets" => PacketEnd::Gets,
                     _ => return None,
                 };
-                Fault::Trap { on: step_of(step)?, when, skip: 0, down: time(ms)?, survives: None }
+                Fault::EndAtStep { on: step_of(step)?, when, skip: 0, down: time(ms)?, survives: None }
             }
             ["move", client] => Fault::ClientMoves { client: client.parse().ok()? },
             ["kill", it] => Fault::Kill { server: server(it)?, down },
+            ["kill", it, ms] => Fault::Kill { server: server(it)?, down: time(ms)? },
             ["power", "all"] => {
                 Fault::PowerLoss { servers: (0..self.shape.servers()).collect(), down, survives: 0 }
             }
             ["power", it] => Fault::PowerLoss { servers: vec![server(it)?], down, survives: 0 },
             ["pause", it, ms] => Fault::Pause { server: server(it)?, lasts: time(ms)? },
-            ["rot", it] => Fault::BitRot { server: server(it)?, file: Rotten::Log, place: 77 << 16, down },
+            ["freeze", it, ms] => Fault::Freeze { server: server(it)?, lasts: time(ms)? },
+            ["rot", it] => {
+                Fault::BitRot { server: server(it)?, file: RottenFile::Log, place: 77 << 16, down }
+            }
             ["isolate", it, ms] => {
                 let one = Host(server(it)?);
                 let others = (0..self.shape.servers()).map(Host).filter(|other| *other != one);
@@ -132,51 +152,56 @@ impl Script {
         })
     }
 
-    /// A wish for other members.
+    /// A reconfig request.
     fn reconfig(&self, mut words: &[&str]) -> Option<Fault> {
         let server = |word: &str| if word == "leader" { Some(LEADER) } else { word.parse().ok() };
         let mut client = self.shape.clients;
         let (mut join, mut leave) = (Vec::new(), Vec::new());
-        let mut all: Option<BTreeMap<usize, Seat>> = None;
-        let mut asked = Asked::Any;
+        let mut all: Option<BTreeMap<usize, ServerSeat>> = None;
+        let mut asked = ExpectedVersion::Any;
         while let [what, it, rest @ ..] = words {
             words = rest;
             match *what {
-                "add" => join.push((server(it)?, Seat::usual(Vote::Has))),
-                "observer" => join.push((server(it)?, Seat::usual(Vote::Lacks))),
+                "add" => join.push((server(it)?, ServerSeat::usual(VoteRight::Has))),
+                "observer" => join.push((server(it)?, ServerSeat::usual(VoteRight::Lacks))),
                 "remove" => leave.push(server(it)?),
                 "client" => client = it.parse().ok()?,
-                "version" if *it == "known" => asked = Asked::Known,
-                "version" => asked = Asked::Wrong,
+                "version" if *it == "known" => asked = ExpectedVersion::Known,
+                "version" => asked = ExpectedVersion::Wrong,
                 "port" => {
                     let [port, rest @ ..] = words else { return None };
                     words = rest;
                     let client_port = port.parse().ok()?;
-                    join.push((server(it)?, Seat { client_port, ..Seat::usual(Vote::Has) }));
+                    join.push((server(it)?, ServerSeat { client_port, ..ServerSeat::usual(VoteRight::Has) }));
                 }
                 "all" => {
                     let named: Option<Vec<usize>> = it.split(',').map(|word| word.parse().ok()).collect();
-                    all = Some(named?.into_iter().map(|server| (server, Seat::usual(Vote::Has))).collect());
+                    all = Some(
+                        named?
+                            .into_iter()
+                            .map(|server| (server, ServerSeat::usual(VoteRight::Has)))
+                            .collect(),
+                    );
                 }
                 _ => return None,
             }
         }
         let wish = match all {
-            Some(seats) => Wish::All { seats, groups: BTreeMap::new() },
-            None => Wish::Some { join, leave },
+            Some(seats) => ReconfigChange::Full { servers: seats, groups: BTreeMap::new() },
+            None => ReconfigChange::Incremental { join, leave },
         };
-        Some(Fault::Reconfig { client, wish, asked })
+        Some(Fault::Reconfig { client, change: wish, version: asked })
     }
 }
 
-fn step_of(word: &str) -> Option<Step> {
-    let name = |step: &Step| format!("{step:?}").to_lowercase();
-    Step::ALL.into_iter().find(|step| name(step) == word)
+fn step_of(word: &str) -> Option<ProtocolStep> {
+    let name = |step: &ProtocolStep| format!("{step:?}").to_lowercase();
+    ProtocolStep::ALL.into_iter().find(|step| name(step) == word)
 }
 
-/// Everything takes the same time every time.
-fn even_shape() -> Shape {
-    let mut shape = Shape::draw(7);
+/// Parameters with constant times.
+fn even_shape() -> RunParameters {
+    let mut shape = RunParameters::draw(7);
     shape.voters = 3;
     shape.observers = 0;
     shape.spares = 0;
@@ -188,21 +213,24 @@ fn even_shape() -> Shape {
     shape.sync_limit = 5;
     shape.history_entries = 1000;
     shape.latency = Latency { low: MS, high: MS, straggler_permille: 0 };
-    shape.disk = DiskShape {
+    shape.disk = DiskParameters {
         sync_low: MS,
         sync_high: MS,
         preallocate: 0,
         size_max: None,
         snap_count: 1_000_000,
-        purge: PurgeShape::AfterSnapshots,
+        purge: PurgeParameters::AfterSnapshots,
     };
     shape.distant = None;
     shape.turn = 0;
+    shape.stalled_leaders = 0;
+    shape.syncing_clients = 0;
+    shape.resume_spread = 0;
     shape.last_counter = zebu_zab::LAST_COUNTER;
     shape.workload.restless_permille = 0;
     shape.workload.data_max = 40;
     shape.workload.weights = shape.workload.weights.iter().map(|_| 0).collect();
-    // Creates and sets: something to agree upon.
+    // Creates and sets: transactions to commit.
     shape.workload.weights[0] = 1;
     shape.workload.weights[6] = 1;
     shape.workload.pipeline = 1;

@@ -1,14 +1,14 @@
-//! What is known about a member's log from outside: which transactions it was told to write, and how far
-//! its disk has confirmed them.
+//! The checker's view of a server's log: the transactions that it was told to write, and how far its disk has
+//! confirmed them.
 
 use std::sync::Arc;
 
-/// A member's log.
+/// The log and the epochs of a server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerView {
-    /// The last transaction of the state that the log begins behind.
+    /// The zxid of the snapshot that the log begins after.
     pub(crate) base: i64,
-    /// The log behind it, in order.
+    /// The log after it, in order.
     pub(crate) log: Vec<(i64, Arc<[u8]>)>,
     /// The last transaction that the disk has confirmed.
     pub(crate) durable: i64,
@@ -19,32 +19,33 @@ pub(crate) struct ServerView {
     pub(crate) current_epoch: i64,
     /// The last epoch whose history it has ever accepted, even if its disk has lost that since.
     pub(crate) joined_epoch: i64,
-    /// The epoch that a leader has proposed last, and the last one for which this voice was counted.
+    /// The epoch that a leader has proposed last, and the last one for which this server's ack was counted.
     pub(crate) proposed_epoch: i64,
     pub(crate) counted_epoch: i64,
-    /// The last transaction that a leader has sent, and the last one of the history that a new leader named.
+    /// The last zxid that a leader has sent, and the last one of the history that a NEWLEADER named.
     pub(crate) offered: i64,
     pub(crate) initial: i64,
-    /// Something on its disk was changed behind its back: it need not have what it had.
+    /// Whether its disk was damaged by a fault: it may have lost transactions.
     pub(crate) rotten: bool,
-    /// It knows that it may lack something: it has no voice before it was brought up to date.
+    /// Whether it knows that it may lack transactions: it does not vote before it is synchronized.
     pub(crate) untrusted: bool,
-    /// What it had on disk before it was changed behind its back: it counted when it was decided.
+    /// The last zxid on its disk before the damage: it counted towards the quorum.
     pub(crate) forgotten: i64,
-    /// The version of the list of members in effect, and of the one in its files.
+    /// The version of the config in effect, and of the one in its files.
     pub(crate) list_version: i64,
     pub(crate) list_saved: i64,
-    /// The last transaction of the last state that was received as a whole.
+    /// The zxid of the last snapshot that was received.
     pub(crate) installed: i64,
-    /// It leads, and has no vote since this turn of its brain.
+    /// The step of its node since which it leads without a vote.
     pub(crate) deposed: Option<u64>,
-    /// Its whole history is being replaced: a crash leaves the old one or the new one.
+    /// Whether its history is being replaced: a crash leaves the old one or the new one.
     pub(crate) replacing: bool,
 }
 
 impl ServerView {
-    /// Whether it has taken over the state of a leader and ended before it could note his epoch. The next leader may ask
-    /// it to go back behind that state, which it cannot; then it sets everything aside and has no voice for a while.
+    /// Whether it has installed the snapshot of a leader and stopped before it wrote the leader's epoch. The
+    /// next leader may send a TRUNC to before that snapshot, which the server cannot execute. Then it
+    /// quarantines its data and does not vote for a while.
     pub(crate) fn has_unaccepted_state(&self) -> bool {
         self.replacing || self.base >> 32 > self.current_epoch
     }
@@ -66,7 +67,7 @@ impl ServerView {
         self.durable = self.durable.min(to);
     }
 
-    /// A whole state takes the place of everything.
+    /// A snapshot replaces the log.
     pub(crate) fn install(&mut self, zxid: i64) {
         self.replacing = false;
         self.installed = zxid;
@@ -77,7 +78,7 @@ impl ServerView {
         self.durable = zxid;
     }
 
-    /// The transaction at a place, if the log has it.
+    /// The transaction with a zxid, if the log has it.
     pub(crate) fn entry(&self, zxid: i64) -> Option<&Arc<[u8]>> {
         let index = self.log.binary_search_by_key(&zxid, |(zxid, _)| *zxid).ok()?;
         Some(&self.log[index].1)

@@ -1,5 +1,5 @@
-//! Bytes that change on their way: from the election, between leader and learner, from clients. Whatever comes of it,
-//! no server panics. What the servers then agree upon is another matter: they trust each other.
+//! Bytes that change on their way: from the election, between leader and learner, from clients. Whatever
+//! comes of it, no server panics. What the servers then agree upon is another matter: they trust each other.
 
 use zebu_sim::run_garbled;
 

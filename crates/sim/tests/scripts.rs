@@ -1,5 +1,6 @@
-//! Scenarios in `testdata/scripts`: what comes above the line of dashes is run, what comes below is what has to be
-//! shown. With `UPDATE=1` in the environment the files are written anew; look at the difference before you keep it.
+//! Scenarios in `testdata/scripts`: what comes above the line of dashes is run, what comes below is what has
+//! to be shown. With `UPDATE=1` in the environment the files are written anew; look at the difference before
+//! you keep it.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

@@ -1,5 +1,5 @@
-//! The two roots of a server's data, their `version-2` directories, and the locks that keep a second server
-//! out. Apache takes no lock: it cannot be noticed here.
+//! The two roots of a server's data, their `version-2` directories, and the locks that exclude a second
+//! server. ZooKeeper takes no lock, so a running ZooKeeper server is not detected.
 
 use std::path::{Path, PathBuf};
 
@@ -27,24 +27,24 @@ pub enum DirectoryError {
     /// The disk failed.
     #[error(transparent)]
     Io(#[from] IoFailure),
-    /// It is not there and may not be created.
+    /// The directory is missing and may not be created.
     #[error(
         "{} does not exist and datadir.autocreate is false; create it, or correct dataDir and dataLogDir",
         .0.display()
     )]
     Missing(PathBuf),
-    /// Logs among the snapshots or the reverse: one of the roots is wrong.
+    /// Logs are among the snapshots or the reverse: one of the roots is wrong.
     #[error(
         "{} holds {name}, which belongs into {}: dataDir and dataLogDir seem to be exchanged or to have been \
          one before; correct the configuration or move the files",
         directory.display(), belongs.display()
     )]
     Misplaced {
-        /// Where the file is.
+        /// The directory that contains the file.
         directory: PathBuf,
-        /// The file.
+        /// The name of the file.
         name: String,
-        /// Where it should be.
+        /// The directory that should contain it.
         belongs: PathBuf,
     },
     /// Another server uses it.
@@ -53,19 +53,19 @@ pub enum DirectoryError {
     InUse {
         /// The lock file.
         path: PathBuf,
-        /// Who holds it, as far as is known.
+        /// The holder, as far as is known.
         holder: String,
     },
 }
 
-/// Where a server keeps its data.
+/// The data directories of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directories {
     data_root: PathBuf,
     log_root: PathBuf,
 }
 
-/// Keeps other servers out while it lives.
+/// Excludes other servers until it is dropped.
 #[derive(Debug)]
 pub struct Locks<L> {
     _held: Vec<L>,
@@ -87,18 +87,18 @@ impl Directories {
         &self.log_root
     }
 
-    /// Where snapshots and epoch files are.
+    /// The directory of snapshots and epoch files.
     pub fn snapshots(&self) -> PathBuf {
         self.data_root.join(VERSION)
     }
 
-    /// Where logs are.
+    /// The directory of logs.
     pub fn logs(&self) -> PathBuf {
         self.log_root.join(VERSION)
     }
 
-    /// Creates what may be created, refuses exchanged directories, and locks both roots.
-    /// `holder` is what a second server is told.
+    /// Creates missing directories if allowed, refuses exchanged directories, and locks both roots. `holder`
+    /// is the text that a second server reports.
     pub fn open<D: Disk>(
         &self,
         disk: &D,
@@ -148,10 +148,10 @@ impl Directories {
         Ok(())
     }
 
-    /// With separate directories, each may hold its own kind only: Apache refuses anything else.
+    /// With separate directories, each may contain its own kind only: ZooKeeper refuses anything else.
     ///
     /// # Errors
-    /// [`DirectoryError::Misplaced`], or what the disk says.
+    /// [`DirectoryError::Misplaced`], or the error of the disk.
     pub fn check_kinds<D: Disk>(&self, disk: &D) -> Result<(), DirectoryError> {
         let (snapshots, logs) = (self.snapshots(), self.logs());
         if snapshots == logs {

@@ -1,8 +1,8 @@
-//! What storage needs of a disk, and nothing more: named files with positioned reads and writes, and the
-//! two kinds of sync, of a file's bytes and of a directory's names.
+//! The interface of a disk that storage needs: named files with positioned reads and writes, and two kinds of
+//! sync. One syncs a file's bytes, the other a directory's names.
 //!
-//! Nothing here promises durability by itself: a write is durable after the file's sync, a new, renamed or
-//! removed name after the directory's sync. The crash model stands in behind the same trait.
+//! A write is durable after the file's sync; a new, renamed or removed name is durable after the directory's
+//! sync. The crash model implements the same trait.
 
 use std::io;
 use std::path::Path;
@@ -29,16 +29,16 @@ pub trait DiskFile: ReadAt {
     /// Makes the bytes and the length durable.
     fn sync_data(&self) -> io::Result<()>;
 
-    /// Makes the bytes and everything known about the file durable.
+    /// Makes the bytes and all metadata of the file durable.
     fn sync_all(&self) -> io::Result<()>;
 }
 
 /// Why a lock was not taken.
 #[derive(Debug)]
 pub enum LockRefused {
-    /// Someone else has it; what they wrote into the file.
+    /// Another process holds it.
     Held {
-        /// Who holds it, as far as the lock file says.
+        /// The holder, as far as the lock file says.
         holder: String,
     },
     /// The disk failed.
@@ -52,10 +52,10 @@ pub trait Disk: Clone {
     /// An exclusive lock, released when dropped.
     type Lock;
 
-    /// Names in a directory, sorted. Names that are no text cannot be ours and are left out.
+    /// Names in a directory, sorted. Names that are not UTF-8 are no files of a server and are left out.
     fn list(&self, directory: &Path) -> io::Result<Vec<String>>;
 
-    /// Whether the name is there.
+    /// Whether the name exists.
     fn exists(&self, path: &Path) -> io::Result<bool>;
 
     /// Creates a directory and its parents; an existing one is fine.
@@ -67,7 +67,7 @@ pub trait Disk: Clone {
     /// Creates an empty file for writing; an existing one is emptied.
     fn create(&self, path: &Path) -> io::Result<Self::File>;
 
-    /// Gives a file another name in one step, replacing what had it.
+    /// Renames a file atomically, replacing an existing one.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
@@ -76,12 +76,12 @@ pub trait Disk: Clone {
     /// Makes all names of a directory durable.
     fn sync_directory(&self, directory: &Path) -> io::Result<()>;
 
-    /// Takes the exclusive lock that the file at `path` stands for, and writes `holder` into it.
+    /// Takes the exclusive lock of the file at `path`, and writes `holder` into it.
     fn lock(&self, path: &Path, holder: &str) -> Result<Self::Lock, LockRefused>;
 }
 
-/// Writes a small file so that after a crash either the old or the new content is there: temporary name,
-/// sync, rename, directory sync.
+/// Replaces a small file so that a crash leaves either the old or the new content: temporary name, sync,
+/// rename, directory sync.
 pub fn replace_file<D: Disk>(
     disk: &D,
     directory: &Path,
@@ -118,7 +118,7 @@ pub struct FileSink<F> {
     unsynced: usize,
 }
 
-/// A long stream is synced in steps: one sync of all of it at the end would hold up the log's.
+/// A long stream is synced in steps: one sync of all of it at the end would delay the log's syncs.
 const SINK_SYNC_STEP: usize = 8 << 20;
 
 impl<F: DiskFile> FileSink<F> {
@@ -127,7 +127,7 @@ impl<F: DiskFile> FileSink<F> {
         FileSink { file, offset: 0, unsynced: 0 }
     }
 
-    /// The file. What was written since the last step is not synced.
+    /// The file. Bytes since the last step are not synced.
     pub fn into_file(self) -> F {
         self.file
     }
@@ -164,7 +164,7 @@ impl<F: ReadAt> FileSource<F> {
         FileSource { file, offset: 0, failure: None }
     }
 
-    /// The error of the disk, if it had one: whoever unpacks or decodes cannot tell it from damage.
+    /// The error of the disk, if it had one: a decoder cannot tell it from damage.
     pub fn into_failure(self) -> Option<io::Error> {
         self.failure
     }

@@ -1,5 +1,6 @@
-//! The two epochs of an ensemble's member: the highest promised and the highest whose history was accepted.
-//! Both survive every crash, and Apache can start from every state that a crash leaves.
+//! The two epochs of a server in an ensemble. acceptedEpoch is the highest epoch that it has accepted;
+//! currentEpoch is the highest one whose history it has accepted. Both survive every crash, and ZooKeeper can
+//! start from every state that a crash leaves.
 
 use std::path::PathBuf;
 
@@ -15,7 +16,7 @@ const CURRENT_TEMPORARY: &str = "currentEpoch.tmp";
 const ACCEPTED: &str = "acceptedEpoch";
 const ACCEPTED_TEMPORARY: &str = "acceptedEpoch.tmp";
 
-/// Epochs have 31 bits on the wire, and this one has no next one: no leader can have asked for its promise.
+/// Epochs have 31 bits on the wire, and this one has no successor: no leader can have proposed it.
 const EPOCH_MAX: i64 = i32::MAX as i64;
 
 /// Why the epochs cannot be used.
@@ -24,7 +25,7 @@ pub enum EpochError {
     /// A file cannot be read or written.
     #[error(transparent)]
     File(#[from] SmallFileError),
-    /// The log holds transactions of an epoch that was never promised.
+    /// The log contains transactions of an epoch that was never accepted.
     #[error(
         "{}: the last transaction {last} belongs to a later epoch than the accepted one, {accepted}: the \
          epoch files are older than the log; restore them, or empty the data directory so that this \
@@ -32,14 +33,14 @@ pub enum EpochError {
         directory.display()
     )]
     Behind {
-        /// Where the epoch files are.
+        /// The directory of the epoch files.
         directory: PathBuf,
         /// The last transaction.
         last: Zxid,
-        /// What `acceptedEpoch` says.
+        /// The value of `acceptedEpoch`.
         accepted: i64,
     },
-    /// One of the files is gone.
+    /// One of the files is missing.
     #[error(
         "{} is missing although the other epoch file is there: a promise may be forgotten; restore it, or \
          let the others bring this member up to date",
@@ -56,7 +57,7 @@ pub enum EpochError {
     OutOfRange {
         /// The file.
         path: PathBuf,
-        /// What it says.
+        /// Its value.
         epoch: i64,
     },
     /// An epoch is never lowered.
@@ -65,12 +66,12 @@ pub enum EpochError {
     OutOfOrder {
         /// The file.
         path: PathBuf,
-        /// What was to be saved.
+        /// The value that was to be saved.
         epoch: i64,
-        /// What is there.
+        /// The lowest value that is allowed.
         lowest: i64,
     },
-    /// A history was accepted of an epoch that was never promised.
+    /// `currentEpoch` is an epoch that was never accepted.
     #[error(
         "{}: acceptedEpoch {accepted} is below currentEpoch {current}: the files do not belong together; \
          restore them, or empty the data directory so that this member is brought up to date by the \
@@ -78,11 +79,11 @@ pub enum EpochError {
         directory.display()
     )]
     Crossed {
-        /// Where the epoch files are.
+        /// The directory of the epoch files.
         directory: PathBuf,
-        /// What `currentEpoch` says.
+        /// The value of `currentEpoch`.
         current: i64,
-        /// What `acceptedEpoch` says.
+        /// The value of `acceptedEpoch`.
         accepted: i64,
     },
 }
@@ -100,7 +101,7 @@ impl From<IoFailure> for EpochError {
     }
 }
 
-/// The epochs of a member, as they are on disk.
+/// The epochs of a server, as they are on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Epochs {
     directory: PathBuf,
@@ -109,9 +110,9 @@ pub struct Epochs {
 }
 
 impl Epochs {
-    /// Reads both files, creates them from the last transaction if none is there, and repairs what an
-    /// interrupted change of epoch leaves. An error that is not the disk's means that a promise may be
-    /// forgotten: then [`salvage`](Epochs::salvage) is the way to go on, untrusted.
+    /// Reads both files, creates them from the last transaction if there are none, and repairs an interrupted
+    /// change of epoch. An error that is not the disk's means that an accepted epoch may be lost. Then
+    /// [`salvage`](Epochs::salvage) continues with an untrusted server.
     pub fn load<D: Disk>(disk: &D, directory: impl Into<PathBuf>, last: Zxid) -> Result<Epochs, EpochError> {
         let directory = directory.into();
         let epoch = last.0 >> 32;
@@ -127,8 +128,8 @@ impl Epochs {
                 return Err(EpochError::Lost(directory.join(CURRENT)));
             }
             (Some(_), None) => return Err(EpochError::Lost(directory.join(ACCEPTED))),
-            // With the epoch of the last transaction promised, no other can have been accepted: what is
-            // missing was never written.
+            // With the epoch of the last transaction accepted, no other can be current: the missing file was
+            // never written.
             (None, Some(_) | None) | (Some(_), Some(_)) => {}
         }
         let mut current = found_current.unwrap_or(epoch);
@@ -136,7 +137,7 @@ impl Epochs {
             // An interrupted rename: the new value is durable under the temporary name.
             match read_number(disk, &directory.join(CURRENT_TEMPORARY)) {
                 Ok(Some(next)) => current = next,
-                // Cut short while it was written, so nothing depended on it yet.
+                // Interrupted while it was written, so that nothing depended on it yet.
                 Ok(None) | Err(SmallFileError::NotANumber { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -145,7 +146,7 @@ impl Epochs {
         if epoch > accepted {
             return Err(EpochError::Behind { directory, last, accepted });
         }
-        // Whoever holds a transaction of an epoch holds the whole history that it began with.
+        // A server with a transaction of an epoch has the complete initial history of that epoch.
         current = current.max(epoch);
         if accepted < current {
             return Err(EpochError::Crossed { directory, current, accepted });
@@ -155,21 +156,22 @@ impl Epochs {
         Ok(epochs)
     }
 
-    /// Goes on with files that [`load`](Epochs::load) refuses. The member is untrusted first, durably. The
-    /// promise is the highest that anything still speaks of, so it is never lower than one that can be read.
+    /// Continues with files that [`load`](Epochs::load) refuses. The server is marked untrusted first,
+    /// durably. The accepted epoch is the highest in any readable file, so it is never lower than a readable
+    /// one.
     pub fn salvage<D: Disk>(
         disk: &D,
         directory: impl Into<PathBuf>,
         last: Zxid,
     ) -> Result<Epochs, IoFailure> {
         let directory = directory.into();
-        trust::doubt(disk, &directory)?;
+        trust::mark_untrusted(disk, &directory)?;
         let mut accepted = last.0 >> 32;
         let mut found = [None; 4];
         for (found, name) in found.iter_mut().zip([CURRENT, ACCEPTED, CURRENT_TEMPORARY, ACCEPTED_TEMPORARY])
         {
             match read_number(disk, &directory.join(name)) {
-                // A number that no leader has proposed was never promised.
+                // An epoch that no leader has proposed was never accepted.
                 Ok(number) => *found = number.filter(|epoch| *epoch < EPOCH_MAX),
                 Err(SmallFileError::NotANumber { .. }) => {}
                 Err(SmallFileError::Io(failure)) => return Err(failure),
@@ -178,12 +180,12 @@ impl Epochs {
         }
         let current = (last.0 >> 32).max(found[0].unwrap_or(i64::MIN));
         let epochs = Epochs { directory, current, accepted };
-        // Both anew: what cannot be read must not stay.
+        // Both are rewritten: an unreadable file must not stay.
         epochs.settle(disk, None, None)?;
         Ok(epochs)
     }
 
-    /// Writes what differs and removes what an interrupted write has left.
+    /// Writes the files that differ and removes the leftovers of an interrupted write.
     fn settle<D: Disk>(
         &self,
         disk: &D,
@@ -206,17 +208,17 @@ impl Epochs {
         Ok(())
     }
 
-    /// The highest epoch whose history was accepted.
+    /// `currentEpoch`: the highest epoch whose history was accepted.
     pub fn current(&self) -> i64 {
         self.current
     }
 
-    /// The highest epoch that was promised.
+    /// `acceptedEpoch`: the highest epoch that was accepted.
     pub fn accepted(&self) -> i64 {
         self.accepted
     }
 
-    /// Saves a promise. Durable when it returns. A promise is never lowered.
+    /// Saves `acceptedEpoch`. Durable when it returns. It is never lowered.
     pub fn save_accepted<D: Disk>(&mut self, disk: &D, epoch: i64) -> Result<(), EpochError> {
         if epoch < self.accepted {
             let (path, lowest) = (self.directory.join(ACCEPTED), self.accepted);
@@ -227,8 +229,8 @@ impl Epochs {
         Ok(())
     }
 
-    /// Saves that the whole history of an epoch was accepted and is durable. Durable when it returns. With
-    /// it the member is trusted again. Only a member that is not trusted may have less than it had.
+    /// Saves `currentEpoch`: the complete history of that epoch was accepted and is durable. Durable when it
+    /// returns. The server is trusted again. Only an untrusted server may lower it.
     pub fn save_current<D: Disk>(&mut self, disk: &D, epoch: i64) -> Result<(), EpochError> {
         let lowers = epoch < self.current && trust::read(disk, &self.directory)? == trust::Trust::Trusted;
         if lowers || epoch > self.accepted {
@@ -237,7 +239,7 @@ impl Epochs {
         }
         write_number(disk, &self.directory, CURRENT, epoch)?;
         self.current = epoch;
-        trust::settle(disk, &self.directory)?;
+        trust::mark_trusted(disk, &self.directory)?;
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! A disk error with what was being done and to which file. It is the source of every other error here.
+//! A disk error with the operation and the file. It is the source of every other error here.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}: {source}", path.display())]
 pub struct IoFailure {
-    /// What was being done.
+    /// The operation.
     pub action: &'static str,
-    /// To what.
+    /// The file or directory.
     pub path: PathBuf,
-    /// What the system said.
+    /// The error of the system.
     pub source: io::Error,
 }
 
-/// Names the operation and the file of an error.
+/// Adds the operation and the file to an error.
 pub(crate) trait During<T> {
     fn during(self, action: &'static str, path: &Path) -> Result<T, IoFailure>;
 }

@@ -1,14 +1,13 @@
-//! What Zebu keeps on disk, in ZooKeeper's own files: the transaction log, snapshots, epoch files; how they
-//! are recovered after any crash, and how old ones are purged.
+//! Zebu's data on disk, in ZooKeeper's own files: the transaction log, snapshots, epoch files. This crate
+//! recovers them after any crash, and purges old ones.
 //!
-//! Storage never decides what is committed and knows no tree: recovery drives a [`RecoveryTarget`], the
-//! snapshot writer is fed. A write is acknowledged to nobody before [`LogWriter::sync`] has returned; an
+//! Storage does not commit transactions and knows no tree: recovery drives a [`RecoveryTarget`], and the
+//! caller feeds the snapshot writer. No write is acknowledged before [`LogWriter::sync`] has returned; an
 //! error of the disk is never retried.
 
-mod aside;
+pub mod crash_disk;
 pub mod directory;
 pub mod disk;
-pub mod durable;
 pub mod epoch;
 mod failure;
 pub mod file;
@@ -17,16 +16,16 @@ pub mod install;
 mod log_files;
 pub mod log_reader;
 pub mod log_writer;
-pub mod model;
-pub mod pending;
+pub mod pending_operation;
 pub mod purge;
+mod quarantine;
 pub mod recovery;
 pub mod small_file;
 pub mod snapshot_file;
+pub mod sync_watermark;
 pub mod truncate;
 pub mod trust;
 
-pub use aside::set_aside;
 pub use directory::{Directories, DirectoryError, Locks, Missing};
 pub use disk::{Disk, DiskFile, ReadAt};
 pub use epoch::{EpochError, Epochs};
@@ -34,16 +33,17 @@ pub use failure::IoFailure;
 pub use file::FileDisk;
 pub use format::names::Compression;
 pub use format::snapshot::{
-    ContentLimits, Fed, Sections, SnapshotDigest, SnapshotSummary, StreamDecoder, StreamFlaw,
+    ContentLimits, Sections, SnapshotDigest, SnapshotSummary, StreamDecoder, StreamFlaw, StreamProgress,
 };
-pub use install::{InstallError, Received, Receiving};
+pub use install::{InstallError, ReceivedSnapshot, SnapshotInstall};
 pub use log_reader::{DiffLimits, LogEntry, LogReader, read_after};
-pub use log_writer::{DurableNotes, ForceSync, LogError, LogOptions, LogWriter};
+pub use log_writer::{ForceSync, LogError, LogOptions, LogWriter, SyncWatermarks};
 pub use purge::{PurgeReport, purge};
+pub use quarantine::quarantine;
 pub use recovery::{
-    DroppedTail, EmptySnapshots, Progress, Recovered, RecoveryError, RecoveryOptions, RecoveryTarget, Repair,
-    recover,
+    DroppedTail, EmptySnapshots, RecoveredState, RecoveryError, RecoveryOptions, RecoveryProgress,
+    RecoveryRepair, RecoveryTarget, recover,
 };
-pub use snapshot_file::{SnapshotError, SnapshotWriter, Written};
-pub use truncate::{Refusal, TruncateError, Truncated, truncate};
+pub use snapshot_file::{SnapshotError, SnapshotWriter, WrittenSnapshot};
+pub use truncate::{TruncateError, TruncateRefusal, Truncated, truncate};
 pub use trust::Trust;

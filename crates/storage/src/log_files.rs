@@ -1,5 +1,5 @@
-//! The logs of a directory as a row of files: which there are, which of them a position needs, and which
-//! transaction can come directly behind another.
+//! The logs of a directory as a sequence of files: the existing files, the ones that a zxid needs, and the
+//! order of zxids.
 
 use std::path::{Path, PathBuf};
 
@@ -9,14 +9,14 @@ use crate::disk::Disk;
 use crate::failure::{During, IoFailure};
 use crate::format::names::{NumberedName, parse_log};
 
-/// A file that counts as a log by its name.
+/// A file with the name of a log.
 #[derive(Clone, Debug)]
 pub(crate) struct LogFile {
     pub(crate) path: PathBuf,
     pub(crate) name: NumberedName,
 }
 
-/// All files that count as logs by their names, oldest first.
+/// All files with the name of a log, oldest first.
 pub(crate) fn list<D: Disk>(disk: &D, directory: &Path) -> Result<Vec<LogFile>, IoFailure> {
     let names = disk.list(directory).during("list", directory)?;
     let mut files: Vec<_> = names
@@ -27,7 +27,7 @@ pub(crate) fn list<D: Disk>(disk: &D, directory: &Path) -> Result<Vec<LogFile>, 
     Ok(files)
 }
 
-/// The logs that may hold something behind `base`: from the one that begins right behind it, or from the
+/// The logs that may contain transactions after `base`: from the one that begins right after it, or from the
 /// newest that begins earlier.
 pub(crate) fn needed(files: &[LogFile], base: Zxid) -> &[LogFile] {
     let next = base.next();
@@ -39,8 +39,8 @@ pub(crate) fn needed(files: &[LogFile], base: Zxid) -> &[LogFile] {
     &files[first.unwrap_or(0)..]
 }
 
-/// Whether a transaction can come directly behind another: the next one, or the first of a later epoch.
-/// Counter zero is a leader's first moment; some releases log an error under it.
+/// Whether a zxid can directly follow another: the next one, or the first of a later epoch. Counter zero is
+/// the start of an epoch; some releases log an error under it.
 pub(crate) fn follows(last: Zxid, zxid: Zxid) -> bool {
     last.next() == Some(zxid) || (zxid.epoch() > last.epoch() && zxid.counter() <= 1)
 }

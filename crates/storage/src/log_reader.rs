@@ -1,7 +1,7 @@
-//! Reads transactions back from the logs for a learner that is behind, while the log goes on being written.
+//! Reads transactions from the logs for a learner that is behind, while the log is being written.
 //!
-//! What it hands out follows directly on what was asked for, proven by the numbers; a history that cannot be
-//! proven is not handed out at all. It never reads beyond what is durable.
+//! The returned entries directly follow the requested zxid, which their zxids prove. A history that cannot be
+//! proven is not returned at all. The reader never reads beyond the durable end.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,23 +13,23 @@ use crate::directory::Directories;
 use crate::disk::{Access, Disk};
 use crate::failure::{During, IoFailure};
 use crate::format::log::payload_zxid;
-use crate::format::names::Spelling;
-use crate::format::scan::{LogEnd, LogHeader, LogScanner, Scanned};
+use crate::format::names::NameSpelling;
+use crate::format::scan::{LogEnd, LogHeader, LogScanner, ScanItem};
 use crate::log_files::{self, LogFile, needed};
 use crate::snapshot_file;
 
-/// A transaction as it stands in the log, without the log's frame.
+/// A transaction as it is in the log, without the log's frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
-    /// Its place.
+    /// Its zxid.
     pub zxid: Zxid,
     /// Header, body and digest.
     pub bytes: Arc<[u8]>,
 }
 
-/// Entries directly behind `after`, up to `up_to` at most, which must be durable: as many as fit into
-/// `bytes_max` and at least one, unless there is nothing behind `after`. `None` if the logs do not reach
-/// back to `after`, or not without a hole. Whoever reads on uses a [`LogReader`].
+/// Entries directly after `after`, up to `up_to` at most, which must be durable. Returns as many as fit into
+/// `bytes_max` and at least one, unless there is nothing after `after`. `None` if the logs do not reach back
+/// to `after`, or have a gap. A [`LogReader`] reads more than one batch.
 pub fn read_after<D: Disk>(
     disk: &D,
     directories: &Directories,
@@ -40,7 +40,7 @@ pub fn read_after<D: Disk>(
     LogReader::new(disk.clone(), directories, after).next(up_to, bytes_max)
 }
 
-/// How much of the logs may be read for one learner. If it lacks more, a snapshot is cheaper.
+/// The limits for reading the logs for one learner. If it lacks more, a snapshot is cheaper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiffLimits {
     /// Transactions.
@@ -49,51 +49,51 @@ pub struct DiffLimits {
     pub bytes: u64,
 }
 
-/// Reads on from a transaction, piece by piece. Each piece begins where the last one ended.
+/// Reads on from a transaction, batch by batch. Each batch begins after the last one.
 #[derive(Clone, Debug)]
 pub struct LogReader<D> {
     disk: D,
     directories: Directories,
-    /// The last transaction that was handed out, or the one that was asked for.
+    /// The last zxid that was returned, or the requested one.
     last: Zxid,
-    place: Place,
+    place: LogPosition,
 }
 
-/// Where the next entry is looked for.
+/// The position of the next entry.
 #[derive(Clone, Debug)]
-enum Place {
-    /// In the log that may hold `last`; it has not been met.
+enum LogPosition {
+    /// In the log that may contain `last`; it was not found yet.
     Start,
-    /// In this log, behind `last`, which was met.
+    /// In this log, after `last`, which was found.
     Behind { log: PathBuf, at: u64 },
 }
 
-/// What became of one log.
-enum Outcome {
-    /// Enough was read; here it goes on.
+/// The result of reading one log.
+enum ReadOutcome {
+    /// Enough was read; reading continues at this offset.
     Enough(u64),
-    /// The log ends; it goes on in the next one.
+    /// The log ends; reading continues in the next one.
     Ended,
-    /// What was found does not follow.
+    /// The next entry does not follow.
     Broken,
 }
 
-/// What has been gathered.
-struct Gathered {
+/// The entries that were read.
+struct GatheredEntries {
     entries: Vec<LogEntry>,
     bytes: usize,
     last: Zxid,
-    /// Whether `last` is proven to be in the history, directly before what comes next.
+    /// Whether `last` is proven to be in the history, directly before the next entry.
     met: bool,
 }
 
-/// Strict: what a learner gets must be what it would have got at that time.
+/// Strict: a learner must get exactly the transactions of that time.
 fn follows(last: Zxid, zxid: Zxid) -> bool {
     last.next() == Some(zxid) || (zxid.epoch() > last.epoch() && zxid.counter() == 1)
 }
 
 impl DiffLimits {
-    /// Subtracts what was read. Returns whether it was within the limits.
+    /// Subtracts the entries. Returns whether they were within the limits.
     fn take(&mut self, entries: &[LogEntry]) -> bool {
         let bytes: u64 = entries.iter().map(|entry| entry.bytes.len() as u64).sum();
         match (self.entries.checked_sub(entries.len() as u64), self.bytes.checked_sub(bytes)) {
@@ -107,18 +107,18 @@ impl DiffLimits {
 }
 
 impl<D: Disk> LogReader<D> {
-    /// Starts behind `after`. Nothing is read yet.
+    /// Starts after `after`. Nothing is read yet.
     pub fn new(disk: D, directories: &Directories, after: Zxid) -> LogReader<D> {
-        LogReader { disk, directories: directories.clone(), last: after, place: Place::Start }
+        LogReader { disk, directories: directories.clone(), last: after, place: LogPosition::Start }
     }
 
-    /// The last transaction that was handed out, or the one that was asked for.
+    /// The last zxid that was returned, or the requested one.
     pub fn last(&self) -> Zxid {
         self.last
     }
 
-    /// The next entries, if those up to `up_to` are all there and within the limits; otherwise `None`. It reads ahead
-    /// to find that out, up to the limits, and keeps only the entries that it returns.
+    /// The next entries, if those up to `up_to` are complete and within the limits; otherwise `None`. It
+    /// reads ahead up to the limits to check that, and keeps only the entries that it returns.
     pub fn begin(
         &mut self,
         up_to: Zxid,
@@ -136,21 +136,22 @@ impl<D: Disk> LogReader<D> {
         Ok(fits.then_some(first))
     }
 
-    /// The next entries; see [`read_after`]. After `None` it stays at `None` or finds what was written since.
+    /// The next entries; see [`read_after`]. After `None` it returns `None` again or newly written entries.
     pub fn next(&mut self, up_to: Zxid, bytes_max: usize) -> Result<Option<Vec<LogEntry>>, IoFailure> {
         if up_to <= self.last {
             return Ok((up_to == self.last).then(Vec::new));
         }
         let logs = log_files::list(&self.disk, &self.directories.logs())?;
         let (row, mut start) = match &self.place {
-            Place::Start => (needed(&logs, self.last), None),
-            Place::Behind { log, at } => {
+            LogPosition::Start => (needed(&logs, self.last), None),
+            LogPosition::Behind { log, at } => {
                 // It may have been purged.
                 let Some(index) = logs.iter().position(|it| it.path == *log) else { return Ok(None) };
                 (&logs[index..], Some(*at))
             }
         };
-        let mut gathered = Gathered { entries: Vec::new(), bytes: 0, last: self.last, met: start.is_some() };
+        let mut gathered =
+            GatheredEntries { entries: Vec::new(), bytes: 0, last: self.last, met: start.is_some() };
         for log in row {
             let outcome = match self.read_log(log, start.take(), up_to, bytes_max, &mut gathered) {
                 Ok(outcome) => outcome,
@@ -159,16 +160,16 @@ impl<D: Disk> LogReader<D> {
                 Err(failure) => return Err(failure),
             };
             match outcome {
-                Outcome::Ended => {}
-                Outcome::Broken => return Ok(None),
-                Outcome::Enough(at) => {
+                ReadOutcome::Ended => {}
+                ReadOutcome::Broken => return Ok(None),
+                ReadOutcome::Enough(at) => {
                     self.last = gathered.last;
-                    self.place = Place::Behind { log: log.path.clone(), at };
+                    self.place = LogPosition::Behind { log: log.path.clone(), at };
                     return Ok(Some(gathered.entries));
                 }
             }
         }
-        // Durable, and yet not there: damaged since.
+        // Durable but missing: damaged since.
         Ok(None)
     }
 
@@ -178,61 +179,61 @@ impl<D: Disk> LogReader<D> {
         start: Option<u64>,
         up_to: Zxid,
         bytes_max: usize,
-        gathered: &mut Gathered,
-    ) -> Result<Outcome, IoFailure> {
+        gathered: &mut GatheredEntries,
+    ) -> Result<ReadOutcome, IoFailure> {
         let path = &log.path;
         let file = self.disk.open(path, Access::Read).during("open", path)?;
         let (mut scanner, header) = LogScanner::open(&file).during("read", path)?;
         if header != LogHeader::Valid {
-            return Ok(Outcome::Broken);
+            return Ok(ReadOutcome::Broken);
         }
         if let Some(at) = start {
             scanner.continue_at(at);
         }
         loop {
             let entry = match scanner.next_entry().during("read", path)? {
-                Scanned::Entry(entry) => entry,
-                Scanned::End(LogEnd::Clean { .. }) => return Ok(Outcome::Ended),
-                Scanned::End(LogEnd::Torn(_) | LogEnd::Damaged(..)) => return Ok(Outcome::Broken),
+                ScanItem::Entry(entry) => entry,
+                ScanItem::End(LogEnd::Clean { .. }) => return Ok(ReadOutcome::Ended),
+                ScanItem::End(LogEnd::Torn(_) | LogEnd::Damaged(..)) => return Ok(ReadOutcome::Broken),
             };
-            let Some(zxid) = payload_zxid(entry.payload) else { return Ok(Outcome::Broken) };
+            let Some(zxid) = payload_zxid(entry.payload) else { return Ok(ReadOutcome::Broken) };
             if zxid <= gathered.last {
                 gathered.met |= zxid == gathered.last;
                 continue;
             }
             if zxid > up_to || !self.is_next(zxid, gathered)? {
-                return Ok(Outcome::Broken);
+                return Ok(ReadOutcome::Broken);
             }
             let size = entry.payload.len();
             if !gathered.entries.is_empty() && gathered.bytes + size > bytes_max {
-                return Ok(Outcome::Enough(entry.at));
+                return Ok(ReadOutcome::Enough(entry.at));
             }
             gathered.entries.push(LogEntry { zxid, bytes: entry.payload.into() });
             gathered.bytes += size;
             gathered.last = zxid;
             gathered.met = true;
             if zxid == up_to || gathered.bytes >= bytes_max {
-                return Ok(Outcome::Enough(entry.end));
+                return Ok(ReadOutcome::Enough(entry.end));
             }
         }
     }
 
-    /// Whether nothing is missing before `zxid`. The next number of an epoch proves that by itself; the
-    /// first of an epoch only behind a transaction that is known to be the one before.
-    fn is_next(&self, zxid: Zxid, gathered: &Gathered) -> Result<bool, IoFailure> {
+    /// Whether there is no gap before `zxid`. The next zxid of an epoch proves that by itself. The first of
+    /// an epoch needs a transaction that is known to be directly before it.
+    fn is_next(&self, zxid: Zxid, gathered: &GatheredEntries) -> Result<bool, IoFailure> {
         if !follows(gathered.last, zxid) {
             return Ok(false);
         }
-        // Counter zero is no transaction: nobody can say what its owner has of the epochs before.
+        // Counter zero is no transaction: its owner may lack transactions of earlier epochs.
         let counted = gathered.last.counter() != 0 || gathered.last == Zxid::ZERO;
         let neighbour = counted && gathered.last.next() == Some(zxid);
         Ok(neighbour || gathered.met || self.is_base(gathered.last)?)
     }
 
-    /// Whether a snapshot ends with `zxid`: then its logs follow on it. A purge removes snapshots before the
+    /// Whether a snapshot ends with `zxid`: then its logs follow it. A purge removes snapshots before the
     /// logs that they need, and the logs were listed before.
     fn is_base(&self, zxid: Zxid) -> Result<bool, IoFailure> {
         let files = snapshot_file::list(&self.disk, &self.directories.snapshots())?;
-        Ok(files.iter().any(|file| file.name.zxid == zxid && file.name.spelling == Spelling::Canonical))
+        Ok(files.iter().any(|file| file.name.zxid == zxid && file.name.spelling == NameSpelling::Canonical))
     }
 }

@@ -1,19 +1,20 @@
-//! The transaction log's writer, for the one thread that owns the disk: append a whole batch, then sync once.
+//! The transaction log's writer, for the one thread that owns the disk: append a complete batch, then sync
+//! once.
 //!
-//! A log file appears under its name only when its header is durable. What follows the last entry reads as
-//! zero. After an error nothing more is written: the system may have forgotten the failed bytes, so a second
-//! sync that succeeds would prove nothing.
+//! A log file gets its name only when its header is durable. The bytes after the last entry are zero. After
+//! an error nothing more is written: the system may have dropped the failed bytes, so that a later successful
+//! sync would prove nothing.
 
 use std::path::{Path, PathBuf};
 
 use zebu_proto::Zxid;
 
 use crate::disk::{Access, Disk, DiskFile};
-use crate::durable::DurableFile;
 use crate::failure::{During, IoFailure};
 use crate::format::log::{HEADER, HEADER_SIZE};
 use crate::format::names::{log_name, log_temporary_name, parse_snapshot};
-use crate::format::scan::{LogEnd, LogHeader, LogScanner, Scanned};
+use crate::format::scan::{LogEnd, LogHeader, LogScanner, ScanItem};
+use crate::sync_watermark::SyncWatermarkFile;
 
 /// Zeros are written in pieces of this size.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
@@ -21,16 +22,16 @@ static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 /// Whether a sync reaches the disk (`forceSync`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ForceSync {
-    /// It does: what was acknowledged survives a power failure.
+    /// It does: acknowledged writes survive a power failure.
     #[default]
     Yes,
-    /// It does not: a power failure loses what the system had not written yet.
+    /// It does not: a power failure loses the dirty pages of the system.
     No,
 }
 
-/// Whether what was made durable is noted in `zebu.durable`.
+/// Whether the sync watermark in `zebu.durable` is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum DurableNotes {
+pub enum SyncWatermarks {
     /// It is, so that recovery can tell a torn tail from a lost transaction.
     #[default]
     Keep,
@@ -38,12 +39,12 @@ pub enum DurableNotes {
     Off,
 }
 
-/// How the log is written.
+/// The options of the log.
 #[derive(Clone, Debug)]
 pub struct LogOptions {
-    /// Where the logs are.
+    /// The directory of the logs.
     pub logs: PathBuf,
-    /// Where the snapshots are: without one, Apache refuses a directory that has logs.
+    /// The directory of the snapshots: without one, ZooKeeper refuses a directory that has logs.
     pub snapshots: PathBuf,
     /// Bytes of zeros that are written ahead at a time (`preAllocSize`); zero for none.
     pub preallocate: u64,
@@ -51,12 +52,12 @@ pub struct LogOptions {
     pub size_max: Option<u64>,
     /// Whether a sync reaches the disk.
     pub force_sync: ForceSync,
-    /// Whether what is durable is noted.
-    pub notes: DurableNotes,
+    /// Whether the sync watermark is written.
+    pub notes: SyncWatermarks,
 }
 
 impl LogOptions {
-    /// ZooKeeper's defaults, except that zeros are written ahead in steps of 256 KiB: they are really written,
+    /// ZooKeeper's defaults, except that zeros are preallocated in steps of 256 KiB: they are really written,
     /// and a batch waits for them.
     pub fn new(logs: impl Into<PathBuf>, snapshots: impl Into<PathBuf>) -> LogOptions {
         LogOptions {
@@ -65,7 +66,7 @@ impl LogOptions {
             preallocate: 256 * 1024,
             size_max: None,
             force_sync: ForceSync::Yes,
-            notes: DurableNotes::Keep,
+            notes: SyncWatermarks::Keep,
         }
     }
 }
@@ -82,7 +83,7 @@ pub enum LogError {
     /// The disk failed, earlier.
     #[error("the transaction log is not written any more since an earlier error: {0}")]
     Poisoned(String),
-    /// Transactions that do not follow what was written.
+    /// Transactions that do not follow the written ones.
     #[error("transactions {first} to {last} cannot be appended behind {written}: they must be later")]
     OutOfOrder {
         /// First of the batch.
@@ -111,15 +112,15 @@ struct OpenLog<F> {
     file: F,
     path: PathBuf,
     first: Zxid,
-    /// Where the next entry goes.
+    /// The offset of the next entry.
     end: u64,
-    /// Up to here the file has bytes.
+    /// The allocated length of the file.
     allocated: u64,
     durable_end: u64,
 }
 
 #[derive(Debug)]
-enum State<F> {
+enum LogWriterState<F> {
     /// The next batch opens a log.
     Idle,
     Open(OpenLog<F>),
@@ -131,21 +132,28 @@ enum State<F> {
 pub struct LogWriter<D: Disk> {
     disk: D,
     options: LogOptions,
-    state: State<D::File>,
-    notes: Option<DurableFile<D::File>>,
+    state: LogWriterState<D::File>,
+    notes: Option<SyncWatermarkFile<D::File>>,
     written: Zxid,
     durable: Zxid,
 }
 
 impl<D: Disk> LogWriter<D> {
-    /// Starts behind `last`, the last transaction that recovery has found. No log is created before the first
-    /// batch; a snapshot must be there.
+    /// Starts after `last`, the last zxid that recovery has found. No log is created before the first batch;
+    /// a snapshot must exist.
     pub fn open(disk: D, options: LogOptions, last: Zxid) -> Result<LogWriter<D>, LogError> {
         let names = disk.list(&options.snapshots).during("list", &options.snapshots)?;
         if !names.iter().any(|name| parse_snapshot(name).is_some()) {
             return Err(LogError::NoSnapshot(options.snapshots));
         }
-        Ok(LogWriter { disk, options, state: State::Idle, notes: None, written: last, durable: last })
+        Ok(LogWriter {
+            disk,
+            options,
+            state: LogWriterState::Idle,
+            notes: None,
+            written: last,
+            durable: last,
+        })
     }
 
     /// The last transaction that was appended.
@@ -161,12 +169,12 @@ impl<D: Disk> LogWriter<D> {
     /// Bytes of the current log that hold entries, its header included; zero when there is none.
     pub fn size(&self) -> u64 {
         match &self.state {
-            State::Open(log) => log.end,
-            State::Idle | State::Poisoned(_) => 0,
+            LogWriterState::Open(log) => log.end,
+            LogWriterState::Idle | LogWriterState::Poisoned(_) => 0,
         }
     }
 
-    /// Appends entries that are framed already, from `first` to `last`. Nothing is durable yet.
+    /// Appends framed entries, from `first` to `last`. They are not durable yet.
     pub fn append(&mut self, first: Zxid, last: Zxid, entries: &[u8]) -> Result<(), LogError> {
         if entries.is_empty() {
             return Ok(());
@@ -175,23 +183,23 @@ impl<D: Disk> LogWriter<D> {
             if first <= writer.written || last < first {
                 return Err(LogError::OutOfOrder { first, last, written: writer.written });
             }
-            if !matches!(writer.state, State::Open(_)) {
-                writer.state = State::Open(writer.create(first)?);
+            if !matches!(writer.state, LogWriterState::Open(_)) {
+                writer.state = LogWriterState::Open(writer.create(first)?);
             }
             let preallocate = writer.options.preallocate;
-            let State::Open(log) = &mut writer.state else { unreachable!("opened above") };
+            let LogWriterState::Open(log) = &mut writer.state else { unreachable!("opened above") };
             log.append(entries, preallocate)?;
             writer.written = last;
             Ok(())
         })
     }
 
-    /// Makes everything appended durable and returns the last transaction that is. Rolls a log that has grown
-    /// over its limit.
+    /// Makes all appended entries durable and returns the last durable zxid. Rolls a log that is longer than
+    /// its limit.
     pub fn sync(&mut self) -> Result<Zxid, LogError> {
         self.guarded(|writer| {
             writer.sync_log()?;
-            if let (State::Open(log), Some(size_max)) = (&writer.state, writer.options.size_max)
+            if let (LogWriterState::Open(log), Some(size_max)) = (&writer.state, writer.options.size_max)
                 && log.end > size_max
             {
                 writer.finish_log()?;
@@ -214,23 +222,23 @@ impl<D: Disk> LogWriter<D> {
         Ok(self.durable)
     }
 
-    /// Runs an operation; whatever fails, nothing is written afterwards.
+    /// Runs an operation; after any error nothing more is written.
     fn guarded<T>(
         &mut self,
         operation: impl FnOnce(&mut Self) -> Result<T, LogError>,
     ) -> Result<T, LogError> {
-        if let State::Poisoned(reason) = &self.state {
+        if let LogWriterState::Poisoned(reason) = &self.state {
             return Err(LogError::Poisoned(reason.clone()));
         }
         let result = operation(self);
         if let Err(error) = &result {
-            self.state = State::Poisoned(error.to_string());
+            self.state = LogWriterState::Poisoned(error.to_string());
         }
         result
     }
 
     fn sync_log(&mut self) -> Result<(), LogError> {
-        let State::Open(log) = &mut self.state else { return Ok(()) };
+        let LogWriterState::Open(log) = &mut self.state else { return Ok(()) };
         if log.durable_end == log.end {
             return Ok(());
         }
@@ -246,8 +254,8 @@ impl<D: Disk> LogWriter<D> {
     }
 
     fn finish_log(&mut self) -> Result<(), LogError> {
-        if let State::Open(_) = &self.state {
-            self.state = State::Idle;
+        if let LogWriterState::Open(_) = &self.state {
+            self.state = LogWriterState::Idle;
             if let Some(notes) = &self.notes {
                 notes.sync()?;
             }
@@ -269,11 +277,12 @@ impl<D: Disk> LogWriter<D> {
         log.file.sync_all().during("sync", &temporary)?;
         self.disk.rename(&temporary, &log.path).during("rename", &temporary)?;
         self.disk.sync_directory(logs).during("sync", logs)?;
-        if self.options.notes == DurableNotes::Keep && self.options.force_sync == ForceSync::Yes {
-            // Durable before the first entry: recovery trusts a note only about the log that it names.
+        if self.options.notes == SyncWatermarks::Keep && self.options.force_sync == ForceSync::Yes {
+            // Durable before the first entry: recovery trusts a sync watermark only for the log that it
+            // names.
             let mut notes = match self.notes.take() {
                 Some(notes) => notes,
-                None => DurableFile::open(&self.disk, logs, first, header, self.durable)?,
+                None => SyncWatermarkFile::open(&self.disk, logs, first, header, self.durable)?,
             };
             notes.note(first, header, self.durable)?;
             notes.sync()?;
@@ -282,7 +291,7 @@ impl<D: Disk> LogWriter<D> {
         Ok(log)
     }
 
-    /// A log without entries may be replaced; one with entries is someone's history.
+    /// A log without entries may be replaced; one with entries is a history.
     fn refuse_occupied(&self, path: &Path) -> Result<(), LogError> {
         if !self.disk.exists(path).during("look for", path)? {
             return Ok(());
@@ -293,10 +302,10 @@ impl<D: Disk> LogWriter<D> {
             LogHeader::Unfinished | LogHeader::Zero => Ok(()),
             LogHeader::Foreign => Err(LogError::Occupied(path.to_owned())),
             LogHeader::Valid => match scanner.next_entry().during("read", path)? {
-                Scanned::Entry(_) | Scanned::End(LogEnd::Damaged(..)) => {
+                ScanItem::Entry(_) | ScanItem::End(LogEnd::Damaged(..)) => {
                     Err(LogError::Occupied(path.to_owned()))
                 }
-                Scanned::End(LogEnd::Clean { .. } | LogEnd::Torn(_)) => Ok(()),
+                ScanItem::End(LogEnd::Clean { .. } | LogEnd::Torn(_)) => Ok(()),
             },
         }
     }
@@ -311,7 +320,7 @@ impl<F: DiskFile> OpenLog<F> {
         Ok(())
     }
 
-    /// Writes zeros ahead when the next `needed` bytes would reach the end of the file: a sync then has no
+    /// Writes zeros ahead when the next `needed` bytes would reach the end of the file. A sync then has no
     /// new length and no new blocks to record.
     fn preallocate(&mut self, needed: u64, step: u64) -> Result<(), IoFailure> {
         if step == 0 || self.end + needed < self.allocated {

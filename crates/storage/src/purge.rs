@@ -1,6 +1,6 @@
-//! Removes old snapshots and the logs that nothing needs any more. Snapshots that are kept are read to their
-//! last checksum and synced first: a log is only removed when what replaces it is proven to be there. Names
-//! that no server writes are never touched.
+//! Removes old snapshots and the logs that no snapshot needs. Retained snapshots are read to their last
+//! checksum and synced first: a log is removed only when its replacement is proven. Files with foreign names
+//! are never touched.
 
 use std::path::{Path, PathBuf};
 
@@ -9,20 +9,20 @@ use zebu_proto::Zxid;
 use crate::directory::Directories;
 use crate::disk::{Access, Disk, DiskFile};
 use crate::failure::{During, IoFailure};
-use crate::format::names::{Spelling, parse_log};
+use crate::format::names::{NameSpelling, parse_log};
 use crate::snapshot_file::{list, validate};
 
 /// Fewer snapshots than this are never kept.
 pub const RETAIN_MIN: usize = 3;
 
-/// What a purge did.
+/// The result of a purge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PurgeReport {
     /// Snapshots that were found valid and kept, newest first.
     pub kept: Vec<PathBuf>,
     /// Snapshots that are not valid. They stay unless they are older than every kept one.
     pub invalid: Vec<(PathBuf, String)>,
-    /// What was removed.
+    /// Files that were removed.
     pub removed: Vec<PathBuf>,
 }
 
@@ -32,7 +32,7 @@ pub fn purge<D: Disk>(disk: &D, directories: &Directories, retain: usize) -> Res
     let snapshots = directories.snapshots();
     let files = list(disk, &snapshots)?;
     let mut oldest = None;
-    for file in files.iter().filter(|file| file.name.spelling != Spelling::Unfinished) {
+    for file in files.iter().filter(|file| file.name.spelling != NameSpelling::Unfinished) {
         if report.kept.len() == retain.max(RETAIN_MIN) {
             break;
         }
@@ -52,10 +52,10 @@ pub fn purge<D: Disk>(disk: &D, directories: &Directories, retain: usize) -> Res
     disk.sync_directory(&snapshots).during("sync", &snapshots)?;
     let doomed = files
         .into_iter()
-        .filter(|file| file.name.spelling == Spelling::Canonical && file.name.zxid < oldest)
+        .filter(|file| file.name.spelling == NameSpelling::Canonical && file.name.zxid < oldest)
         .map(|file| file.path)
         .collect();
-    // Before the logs: whoever finds a snapshot may rely on the logs that follow it.
+    // Before the logs: a reader that finds a snapshot may rely on the logs that follow it.
     remove(disk, &snapshots, doomed, &mut report)?;
     let doomed = doomed_logs(disk, directories, oldest)?;
     remove(disk, &directories.logs(), doomed, &mut report)?;
@@ -78,8 +78,8 @@ fn remove<D: Disk>(
     disk.sync_directory(directory).during("sync", directory)
 }
 
-/// Logs before the one that may hold the transaction after `oldest`, oldest first: a crash in between leaves
-/// no hole.
+/// Logs before the one that may contain the transaction after `oldest`, oldest first: a crash in between
+/// leaves no gap.
 fn doomed_logs<D: Disk>(
     disk: &D,
     directories: &Directories,
@@ -90,7 +90,7 @@ fn doomed_logs<D: Disk>(
     let mut numbered: Vec<_> = names
         .into_iter()
         .filter_map(|name| Some((parse_log(&name)?, logs.join(name))))
-        .filter(|(name, _)| name.spelling == Spelling::Canonical)
+        .filter(|(name, _)| name.spelling == NameSpelling::Canonical)
         .map(|(name, path)| (name.zxid, path))
         .collect();
     numbered.sort_unstable();

@@ -1,5 +1,5 @@
-//! The small text files of a server: numbers in decimal, replaced as a whole, and the marker that makes an
-//! empty database trustworthy.
+//! The small text files of a server: decimal numbers, replaced as a whole, and the marker that makes an empty
+//! database trusted.
 
 use std::path::{Path, PathBuf};
 
@@ -23,8 +23,7 @@ pub enum SmallFileError {
     },
 }
 
-/// Reads the number in the first line; `None` if there is no file. Spaces are an error, as they are to
-/// Apache.
+/// Reads the number in the first line; `None` if there is no file. Spaces are an error, as in ZooKeeper.
 pub fn read_number<D: Disk>(disk: &D, path: &Path) -> Result<Option<i64>, SmallFileError> {
     if !disk.exists(path).during("look for", path)? {
         return Ok(None);
@@ -41,7 +40,7 @@ pub fn read_number<D: Disk>(disk: &D, path: &Path) -> Result<Option<i64>, SmallF
     }
 }
 
-/// Replaces the number; after a crash either the old or the new one is there.
+/// Replaces the number; a crash leaves either the old or the new one.
 pub fn write_number<D: Disk>(disk: &D, directory: &Path, name: &str, value: i64) -> Result<(), IoFailure> {
     let temporary = format!("{name}.tmp");
     replace_file(disk, directory, name, &temporary, value.to_string().as_bytes())
@@ -53,17 +52,17 @@ pub fn read_my_id<D: Disk>(disk: &D, directories: &Directories) -> Result<Option
     read_number(disk, &directories.data_root().join("myid"))
 }
 
-/// Whether the operator marked an empty database as meant to be empty.
+/// Whether the operator marked an empty database as intended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InitializeMark {
-    /// The marker was there; it is gone now.
+    /// The marker existed; it is removed now.
     Present,
     /// There was none.
     Absent,
 }
 
-/// Consumes the `initialize` marker. Apache looks for it beside the logs while its own script puts it beside
-/// `myid`: both places count.
+/// Consumes the `initialize` marker. ZooKeeper looks for it beside the logs while its own script puts it
+/// beside `myid`: both places count.
 pub fn take_initialize_mark<D: Disk>(
     disk: &D,
     directories: &Directories,

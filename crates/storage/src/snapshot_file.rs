@@ -1,6 +1,6 @@
-//! Snapshots as files: written under a temporary name that Apache does not take for a snapshot, synced,
-//! renamed, directory synced. A valid snapshot is never overwritten, a failed one leaves nothing behind that
-//! anyone would load.
+//! Snapshots as files: written under a temporary name that ZooKeeper does not take for a snapshot, synced,
+//! renamed, directory synced. A valid snapshot is never overwritten; a failed one leaves no file that a
+//! server would load.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::format::names::{
 use crate::format::snappy::{SnappyReader, SnappyWriter};
 use crate::format::snapshot::{self, Encoder, Sections, SnapshotFlaw, SnapshotSummary, SnapshotVisitor};
 
-/// Why a snapshot was not written. The server can go on: the log and the older snapshots are untouched.
+/// Why a snapshot was not written. The server can continue: the log and the older snapshots are untouched.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// The disk failed.
@@ -26,82 +26,83 @@ pub enum SnapshotError {
     Io(#[from] IoFailure),
 }
 
-/// What became of a snapshot.
+/// The result of writing a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Written {
-    /// It is durable under this name.
+pub enum WrittenSnapshot {
+    /// The snapshot is durable under this name.
     New(PathBuf),
-    /// A valid one of the same zxid was there already and was kept.
+    /// A valid one of the same zxid existed already and was kept.
     Kept(PathBuf),
 }
 
-impl Written {
+impl WrittenSnapshot {
     /// The snapshot's path.
     pub fn path(&self) -> &Path {
         match self {
-            Written::New(path) | Written::Kept(path) => path,
+            WrittenSnapshot::New(path) | WrittenSnapshot::Kept(path) => path,
         }
     }
 }
 
-enum Packer<W: Write> {
+enum CompressingWriter<W: Write> {
     Plain(W),
     Gzip(GzEncoder<W>),
     Snappy(Box<SnappyWriter<W>>),
 }
 
-impl<W: Write> Packer<W> {
-    fn new(inner: W, compression: Compression) -> io::Result<Packer<W>> {
+impl<W: Write> CompressingWriter<W> {
+    fn new(inner: W, compression: Compression) -> io::Result<CompressingWriter<W>> {
         Ok(match compression {
-            Compression::Plain => Packer::Plain(inner),
-            Compression::Gzip => Packer::Gzip(GzEncoder::new(inner, flate2::Compression::default())),
-            Compression::Snappy => Packer::Snappy(Box::new(SnappyWriter::new(inner)?)),
+            Compression::Plain => CompressingWriter::Plain(inner),
+            Compression::Gzip => {
+                CompressingWriter::Gzip(GzEncoder::new(inner, flate2::Compression::default()))
+            }
+            Compression::Snappy => CompressingWriter::Snappy(Box::new(SnappyWriter::new(inner)?)),
         })
     }
 
     fn finish(self) -> io::Result<W> {
         match self {
-            Packer::Plain(inner) => Ok(inner),
-            Packer::Gzip(encoder) => encoder.finish(),
-            Packer::Snappy(writer) => writer.finish(),
+            CompressingWriter::Plain(inner) => Ok(inner),
+            CompressingWriter::Gzip(encoder) => encoder.finish(),
+            CompressingWriter::Snappy(writer) => writer.finish(),
         }
     }
 }
 
-impl<W: Write> Write for Packer<W> {
+impl<W: Write> Write for CompressingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Packer::Plain(inner) => inner.write(bytes),
-            Packer::Gzip(encoder) => encoder.write(bytes),
-            Packer::Snappy(writer) => writer.write(bytes),
+            CompressingWriter::Plain(inner) => inner.write(bytes),
+            CompressingWriter::Gzip(encoder) => encoder.write(bytes),
+            CompressingWriter::Snappy(writer) => writer.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Packer::Plain(inner) => inner.flush(),
-            Packer::Gzip(encoder) => encoder.flush(),
-            Packer::Snappy(writer) => writer.flush(),
+            CompressingWriter::Plain(inner) => inner.flush(),
+            CompressingWriter::Gzip(encoder) => encoder.flush(),
+            CompressingWriter::Snappy(writer) => writer.flush(),
         }
     }
 }
 
-/// A snapshot's bytes on their way into a file. Whose file it is, and what it is called in the end, is the
-/// caller's matter.
-pub(crate) struct Body<F: DiskFile> {
-    encoder: Encoder<Packer<FileSink<F>>>,
+/// A snapshot's bytes while they are written to a file. The caller owns the file and its name.
+pub(crate) struct SnapshotBody<F: DiskFile> {
+    encoder: Encoder<CompressingWriter<FileSink<F>>>,
 }
 
-impl<F: DiskFile> Body<F> {
+impl<F: DiskFile> SnapshotBody<F> {
     /// Writes sessions and ACLs into an empty file.
     pub(crate) fn begin<'a>(
         file: F,
         compression: Compression,
         sessions: impl ExactSizeIterator<Item = (SessionId, i32)>,
         acls: impl ExactSizeIterator<Item = (i64, &'a [Acl])>,
-    ) -> io::Result<Body<F>> {
-        let packer = Packer::new(FileSink::new(file), compression)?;
-        Ok(Body { encoder: Encoder::begin(packer, sessions, acls)? })
+    ) -> io::Result<SnapshotBody<F>> {
+        let packer = CompressingWriter::new(FileSink::new(file), compression)?;
+        Ok(SnapshotBody { encoder: Encoder::begin(packer, sessions, acls)? })
     }
 
     /// Writes a node, after its parent.
@@ -117,7 +118,7 @@ impl<F: DiskFile> Body<F> {
 
     /// Writes the sections and makes the bytes durable, not their name.
     pub(crate) fn finish(self, sections: Sections) -> io::Result<()> {
-        self.encoder.finish(sections).and_then(Packer::finish)?.into_file().sync_all()
+        self.encoder.finish(sections).and_then(CompressingWriter::finish)?.into_file().sync_all()
     }
 }
 
@@ -127,12 +128,12 @@ pub struct SnapshotWriter<D: Disk> {
     directory: PathBuf,
     temporary: PathBuf,
     target: PathBuf,
-    /// `None` since a write has failed: then what was written is removed.
-    body: Option<Body<D::File>>,
+    /// `None` since a write has failed: then the file is removed.
+    body: Option<SnapshotBody<D::File>>,
 }
 
 impl<D: Disk> SnapshotWriter<D> {
-    /// Starts the snapshot that holds everything up to `zxid`: its sessions and ACLs come first.
+    /// Starts the snapshot of everything up to `zxid`: its sessions and ACLs come first.
     pub fn begin<'a>(
         disk: D,
         directory: impl Into<PathBuf>,
@@ -145,7 +146,7 @@ impl<D: Disk> SnapshotWriter<D> {
         let temporary = directory.join(snapshot_temporary_name(zxid, compression));
         let target = directory.join(snapshot_name(zxid, compression));
         let file = disk.create(&temporary).during("create", &temporary)?;
-        match Body::begin(file, compression, sessions, acls).during("write", &temporary) {
+        match SnapshotBody::begin(file, compression, sessions, acls).during("write", &temporary) {
             Ok(body) => Ok(SnapshotWriter { disk, directory, temporary, target, body: Some(body) }),
             Err(failure) => {
                 let _ = disk.remove(&temporary);
@@ -154,8 +155,8 @@ impl<D: Disk> SnapshotWriter<D> {
         }
     }
 
-    /// Writes a node, after its parent; the root has the empty path. After an error nothing is left of the snapshot:
-    /// on a full disk every try would leave another piece.
+    /// Writes a node, after its parent; the root has the empty path. After an error the file is removed: on a
+    /// full disk every attempt would leave another one.
     pub fn node(
         &mut self,
         path: &str,
@@ -166,25 +167,25 @@ impl<D: Disk> SnapshotWriter<D> {
         let body = self.body.as_mut().ok_or_else(earlier_error);
         let written = body.and_then(|body| body.node(path, data, acl, stat));
         if written.is_err() && self.body.take().is_some() {
-            // The error that is reported is the first one; a file that stays is removed by recovery.
+            // The first error is reported; recovery removes a file that stays.
             let _ = self.disk.remove(&self.temporary);
         }
         Ok(written.during("write", &self.temporary)?)
     }
 
     /// Writes the sections and makes the snapshot durable under its name.
-    pub fn finish(self, sections: Sections) -> Result<Written, SnapshotError> {
+    pub fn finish(self, sections: Sections) -> Result<WrittenSnapshot, SnapshotError> {
         let SnapshotWriter { disk, directory, temporary, target, body } = self;
         let body = body.ok_or_else(earlier_error).during("write", &temporary)?;
         let finished = finish(&disk, &directory, &temporary, target, body, sections);
         if finished.is_err() {
-            // The error that is reported is the first one; a file that stays is removed by recovery.
+            // The first error is reported; recovery removes a file that stays.
             let _ = disk.remove(&temporary);
         }
         Ok(finished?)
     }
 
-    /// Gives up and removes what was written.
+    /// Removes the file.
     pub fn abandon(self) -> Result<(), SnapshotError> {
         if self.body.is_none() {
             return Ok(());
@@ -202,31 +203,31 @@ fn finish<D: Disk>(
     directory: &Path,
     temporary: &Path,
     target: PathBuf,
-    body: Body<D::File>,
+    body: SnapshotBody<D::File>,
     sections: Sections,
-) -> Result<Written, IoFailure> {
+) -> Result<WrittenSnapshot, IoFailure> {
     body.finish(sections).during("write", temporary)?;
     if disk.exists(&target).during("look for", &target)? && validate(disk, &target)?.is_ok() {
         disk.remove(temporary).during("remove", temporary)?;
-        return Ok(Written::Kept(target));
+        return Ok(WrittenSnapshot::Kept(target));
     }
     disk.rename(temporary, &target).during("rename", temporary)?;
     disk.sync_directory(directory).during("sync", directory)?;
-    Ok(Written::New(target))
+    Ok(WrittenSnapshot::New(target))
 }
 
-/// A file that counts as a snapshot by its name.
+/// A file with the name of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// What its name says.
+    /// Its parsed name.
     pub name: NumberedName,
-    /// How its name says that it is packed.
+    /// The compression according to its name.
     pub compression: Compression,
 }
 
-/// All files that count as snapshots by their names, newest first.
+/// All files with the name of a snapshot, newest first.
 pub fn list<D: Disk>(disk: &D, directory: &Path) -> Result<Vec<SnapshotFile>, IoFailure> {
     let names = disk.list(directory).during("list", directory)?;
     let mut files: Vec<_> = names
@@ -240,8 +241,7 @@ pub fn list<D: Disk>(disk: &D, directory: &Path) -> Result<Vec<SnapshotFile>, Io
     Ok(files)
 }
 
-/// Removes what is being written: the state that it shows is about to be given up. Whoever writes it finds
-/// that it cannot be renamed.
+/// Removes unfinished snapshots: their state is about to be dropped. Their writer then fails to rename them.
 pub(crate) fn discard_unfinished<D: Disk>(disk: &D, directory: &Path) -> Result<(), IoFailure> {
     for name in disk.list(directory).during("list", directory)? {
         if name.starts_with(SNAPSHOT_TEMPORARY_PREFIX) {
@@ -253,8 +253,7 @@ pub(crate) fn discard_unfinished<D: Disk>(disk: &D, directory: &Path) -> Result<
 }
 
 /// Reads a snapshot into `visitor`. The outer error is the disk's; the inner one says why the content is no
-/// snapshot. The two must not be mixed up: damage stays, and is worked around, an error of the disk may be gone
-/// the next time.
+/// snapshot. The distinction matters: damage is permanent, an error of the disk may be temporary.
 pub fn load<D: Disk>(
     disk: &D,
     path: &Path,
@@ -264,7 +263,7 @@ pub fn load<D: Disk>(
     load_as(disk, path, compression_of(name), visitor)
 }
 
-/// Like [`load`], for a file whose name does not tell how it is packed.
+/// Like [`load`], for a file whose name does not tell its compression.
 pub(crate) fn load_as<D: Disk>(
     disk: &D,
     path: &Path,
@@ -280,7 +279,7 @@ pub(crate) fn load_as<D: Disk>(
     }
 }
 
-/// Unpacks and reads a snapshot from a stream.
+/// Decompresses and decodes a snapshot from a stream.
 pub fn decode(
     source: impl Read,
     compression: Compression,
@@ -305,7 +304,7 @@ pub fn validate<D: Disk>(disk: &D, path: &Path) -> Result<Result<SnapshotSummary
     load(disk, path, &mut Ignore)
 }
 
-/// Like [`validate`], for a file whose name does not tell how it is packed.
+/// Like [`validate`], for a file whose name does not tell its compression.
 pub(crate) fn validate_as<D: Disk>(
     disk: &D,
     path: &Path,

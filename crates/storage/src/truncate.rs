@@ -1,9 +1,9 @@
-//! Cuts the log behind a transaction, for a member whose leader does not have what follows it.
+//! Truncates the log after a transaction, for a server whose leader does not have the later ones.
 //!
-//! Everything is looked at before anything is changed: the history must lead from a valid snapshot to that
-//! transaction and on to its end without a hole, and every file that has to go must be ours. Then what lies
-//! behind goes from the newest to the oldest, one durable step at a time, so that a crash leaves a whole
-//! history that ends somewhere between the old end and the new one, for Apache too.
+//! Everything is checked before anything is changed. The history must lead from a valid snapshot to that
+//! transaction and on to its end without a gap. No file to remove may have a foreign name. Then the later
+//! data is removed from the newest to the oldest, one durable step at a time. A crash leaves a complete
+//! history that ends between the old end and the new one, for ZooKeeper too.
 
 use std::path::{Path, PathBuf};
 
@@ -11,63 +11,63 @@ use zebu_proto::Zxid;
 
 use crate::directory::Directories;
 use crate::disk::{Access, Disk, DiskFile};
-use crate::durable;
 use crate::failure::{During, IoFailure};
 use crate::format::log::{HEADER_SIZE, payload_zxid};
-use crate::format::names::Spelling;
-use crate::format::scan::{LogEnd, LogHeader, LogScanner, Scanned};
+use crate::format::names::NameSpelling;
+use crate::format::scan::{LogEnd, LogHeader, LogScanner, ScanItem};
 use crate::log_files::{self, LogFile, follows, needed};
 use crate::snapshot_file::{self, SnapshotFile, validate};
+use crate::sync_watermark;
 
-/// Why the log was not cut.
+/// Why the log was not truncated.
 #[derive(Debug, thiserror::Error)]
 pub enum TruncateError {
-    /// The disk failed. Part of it may be done; the server must stop.
+    /// The disk failed. The truncation may be incomplete; the server must stop.
     #[error("the log cannot be cut: {0}; the server must stop; free or repair the disk, then start it again")]
     Io(#[from] IoFailure),
-    /// There is no such point in this history. Nothing was changed.
+    /// The zxid is not in this history. Nothing was changed.
     #[error("the log was not cut behind {to}, nothing was changed: {reason}")]
     Refused {
         /// The transaction that was to be the last.
         to: Zxid,
-        /// Why.
-        reason: Refusal,
+        /// The reason.
+        reason: TruncateRefusal,
     },
 }
 
-/// Why a history cannot be cut at a transaction.
+/// Why a history cannot be truncated at a transaction.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum TruncateRefusal {
     /// No snapshot is old enough.
     #[error("no usable snapshot is as old as that")]
     NoSnapshot,
     /// It is not in the log.
     #[error("it is neither in the log nor the last transaction of a snapshot")]
     Unknown,
-    /// The log cannot be read in one piece.
+    /// The log cannot be read without a gap.
     #[error("{}: offset {at}: the log is damaged or has a hole", path.display())]
     Broken {
         /// The log.
         path: PathBuf,
-        /// Where.
+        /// The offset.
         at: u64,
     },
-    /// A file would have to go that no server has named.
+    /// A file with a foreign name would have to be removed.
     #[error("{} would have to go, but no server gives such a name; move it away", .0.display())]
     Foreign(PathBuf),
 }
 
-/// What was cut.
+/// The result of a truncation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Truncated {
     /// The last transaction before.
     pub was: Zxid,
-    /// The newest snapshot that is left; `None` if the history is empty now and there is none. A server
-    /// writes `snapshot.0` before its first log then.
+    /// The newest snapshot that is left; `None` if the history is empty now and there is none. A server then
+    /// writes `snapshot.0` before its first log.
     pub base: Option<Zxid>,
     /// Files that were removed.
     pub removed: Vec<PathBuf>,
-    /// Logs that were cut.
+    /// Logs that were truncated.
     pub cut: Vec<PathBuf>,
 }
 
@@ -77,40 +77,40 @@ enum LogChange {
     Cut { path: PathBuf, length: u64 },
 }
 
-/// What has to be done.
-struct Plan {
+/// The steps of a truncation.
+struct TruncatePlan {
     was: Zxid,
     base: Option<Zxid>,
     /// Newest first.
     snapshots: Vec<PathBuf>,
     /// Newest first.
     logs: Vec<LogChange>,
-    /// The log that ends with the new last transaction, and where.
+    /// The log that ends with the new last transaction, and its end there.
     end: Option<(Zxid, u64)>,
 }
 
-/// A log as far as it was read.
-struct Survey {
+/// The part of a log that was read.
+struct LogSurvey {
     last: Zxid,
-    /// Whether the transaction that is to be the last was met.
+    /// Whether the new last transaction was found.
     met: bool,
-    /// The first one behind it.
+    /// The first one after it.
     next: Option<Zxid>,
     /// Oldest first.
     changes: Vec<LogChange>,
     end: Option<(Zxid, u64)>,
 }
 
-/// Makes `to` the last transaction on disk. Durable when it returns; a refusal has changed nothing.
-/// Everything that was appended must have been synced, and a [`LogWriter`](crate::LogWriter) is opened again
-/// behind `to` afterwards; after a refusal the old one can go on.
+/// Makes `to` the last transaction on disk. Durable when it returns; a refusal has changed nothing. All
+/// appended entries must have been synced. Afterwards a [`LogWriter`](crate::LogWriter) is opened again after
+/// `to`; after a refusal the old one can continue.
 pub fn truncate<D: Disk>(disk: &D, directories: &Directories, to: Zxid) -> Result<Truncated, TruncateError> {
     let plan = plan(disk, directories, to)?;
     let mut done = Truncated { was: plan.was, base: plan.base, removed: Vec::new(), cut: Vec::new() };
     if plan.snapshots.is_empty() && plan.logs.is_empty() {
         return Ok(done);
     }
-    durable::lower(disk, &directories.logs(), plan.end, to)?;
+    sync_watermark::lower(disk, &directories.logs(), plan.end, to)?;
     let directory = directories.snapshots();
     snapshot_file::discard_unfinished(disk, &directory)?;
     for path in plan.snapshots {
@@ -137,24 +137,24 @@ pub fn truncate<D: Disk>(disk: &D, directories: &Directories, to: Zxid) -> Resul
 
 fn remove<D: Disk>(disk: &D, directory: &Path, path: &Path) -> Result<(), IoFailure> {
     disk.remove(path).during("remove", path)?;
-    // One at a time: a directory may forget any of several removals, which would leave a hole.
+    // One at a time: a crash may undo any of several unsynced removals, which would leave a gap.
     disk.sync_directory(directory).during("sync", directory)
 }
 
-fn plan<D: Disk>(disk: &D, directories: &Directories, to: Zxid) -> Result<Plan, TruncateError> {
+fn plan<D: Disk>(disk: &D, directories: &Directories, to: Zxid) -> Result<TruncatePlan, TruncateError> {
     let refused = |reason| TruncateError::Refused { to, reason };
     let logs = log_files::list(disk, &directories.logs())?;
     let mut doomed = Vec::new();
-    let mut found: Option<(Zxid, Survey)> = None;
+    let mut found: Option<(Zxid, LogSurvey)> = None;
     for file in snapshot_file::list(disk, &directories.snapshots())? {
-        if file.name.spelling == Spelling::Unfinished {
+        if file.name.spelling == NameSpelling::Unfinished {
             continue;
         }
         if file.name.zxid > to {
             doomed.push(file);
             continue;
         }
-        // A damaged one stays: it claims nothing that will be missing.
+        // A damaged one stays: its zxid is not after `to`.
         let Ok(summary) = validate(disk, &file.path)? else { continue };
         let survey = match found.take() {
             Some((base, survey)) => {
@@ -172,34 +172,34 @@ fn plan<D: Disk>(disk: &D, directories: &Directories, to: Zxid) -> Result<Plan, 
             found = Some((file.name.zxid, survey));
         }
     }
-    let foreign = |path: &PathBuf| refused(Refusal::Foreign(path.clone()));
-    if let Some(file) = doomed.iter().find(|file| file.name.spelling != Spelling::Canonical) {
+    let foreign = |path: &PathBuf| refused(TruncateRefusal::Foreign(path.clone()));
+    if let Some(file) = doomed.iter().find(|file| file.name.spelling != NameSpelling::Canonical) {
         return Err(foreign(&file.path));
     }
     let (base, survey) = match found {
         Some((base, survey)) => (Some(base), survey),
-        None if to == Zxid::ZERO => (None, Survey::of_nothing(&logs, &doomed)),
-        None => return Err(refused(Refusal::NoSnapshot)),
+        None if to == Zxid::ZERO => (None, LogSurvey::of_nothing(&logs, &doomed)),
+        None => return Err(refused(TruncateRefusal::NoSnapshot)),
     };
     if !survey.met {
-        return Err(refused(Refusal::Unknown));
+        return Err(refused(TruncateRefusal::Unknown));
     }
     for change in &survey.changes {
         let (LogChange::Remove(path) | LogChange::Cut { path, .. }) = change;
-        if logs.iter().any(|log| log.path == *path && log.name.spelling != Spelling::Canonical) {
+        if logs.iter().any(|log| log.path == *path && log.name.spelling != NameSpelling::Canonical) {
             return Err(foreign(path));
         }
     }
     let snapshots = doomed.into_iter().map(|file| file.path).collect();
     let logs = survey.changes.into_iter().rev().collect();
-    Ok(Plan { was: survey.last, base, snapshots, logs, end: survey.end })
+    Ok(TruncatePlan { was: survey.last, base, snapshots, logs, end: survey.end })
 }
 
-impl Survey {
-    /// Everything goes: the empty history is the beginning of every other.
-    fn of_nothing(logs: &[LogFile], snapshots: &[SnapshotFile]) -> Survey {
+impl LogSurvey {
+    /// Removes everything: the empty history is a prefix of every other.
+    fn of_nothing(logs: &[LogFile], snapshots: &[SnapshotFile]) -> LogSurvey {
         let names = logs.iter().map(|log| log.name.zxid).chain(snapshots.iter().map(|file| file.name.zxid));
-        Survey {
+        LogSurvey {
             last: names.max().unwrap_or(Zxid::ZERO),
             met: true,
             next: None,
@@ -208,8 +208,8 @@ impl Survey {
         }
     }
 
-    /// Whether a snapshot that was written until `end` may hold parts of what is to go. Counter zero is a
-    /// change of leader, not a transaction.
+    /// Whether a snapshot that was written until `end` may contain parts of removed transactions. Counter
+    /// zero is a change of leader, not a transaction.
     fn is_mixed_in(&self, end: Option<Zxid>) -> bool {
         let Some(end) = end else { return false };
         match self.next {
@@ -219,22 +219,22 @@ impl Survey {
     }
 }
 
-/// Reads the logs from `base` to their end. The inner error says why they cannot be cut.
+/// Reads the logs from `base` to their end. The inner error says why they cannot be truncated.
 fn survey<D: Disk>(
     disk: &D,
     logs: &[LogFile],
     base: Zxid,
     to: Zxid,
-) -> Result<Result<Survey, Refusal>, IoFailure> {
-    let mut survey = Survey { last: base, met: base == to, next: None, changes: Vec::new(), end: None };
+) -> Result<Result<LogSurvey, TruncateRefusal>, IoFailure> {
+    let mut survey = LogSurvey { last: base, met: base == to, next: None, changes: Vec::new(), end: None };
     let logs = needed(logs, base);
     for (index, log) in logs.iter().enumerate() {
         let newest = index + 1 == logs.len();
         if let Err(refusal) = survey_log(disk, log, to, &mut survey)? {
             match refusal {
-                // Its creation was interrupted: it holds nothing.
+                // Its creation was interrupted: it has no entries.
                 None if newest => survey.changes.push(LogChange::Remove(log.path.clone())),
-                None => return Ok(Err(Refusal::Broken { path: log.path.clone(), at: 0 })),
+                None => return Ok(Err(TruncateRefusal::Broken { path: log.path.clone(), at: 0 })),
                 Some(refusal) => return Ok(Err(refusal)),
             }
         }
@@ -247,10 +247,10 @@ fn survey_log<D: Disk>(
     disk: &D,
     log: &LogFile,
     to: Zxid,
-    survey: &mut Survey,
-) -> Result<Result<(), Option<Refusal>>, IoFailure> {
+    survey: &mut LogSurvey,
+) -> Result<Result<(), Option<TruncateRefusal>>, IoFailure> {
     let path = &log.path;
-    let broken = |at| Ok(Err(Some(Refusal::Broken { path: path.clone(), at })));
+    let broken = |at| Ok(Err(Some(TruncateRefusal::Broken { path: path.clone(), at })));
     let file = disk.open(path, Access::Read).during("open", path)?;
     let (mut scanner, header) = LogScanner::open(&file).during("read", path)?;
     match header {
@@ -261,13 +261,13 @@ fn survey_log<D: Disk>(
     let mut cut = None;
     loop {
         let entry = match scanner.next_entry().during("read", path)? {
-            Scanned::Entry(entry) => entry,
-            Scanned::End(LogEnd::Clean { .. }) => break,
-            Scanned::End(LogEnd::Torn(damage)) => {
+            ScanItem::Entry(entry) => entry,
+            ScanItem::End(LogEnd::Clean { .. }) => break,
+            ScanItem::End(LogEnd::Torn(damage)) => {
                 cut = cut.or(Some(damage.at));
                 break;
             }
-            Scanned::End(LogEnd::Damaged(damage, _)) => return broken(damage.at),
+            ScanItem::End(LogEnd::Damaged(damage, _)) => return broken(damage.at),
         };
         let Some(zxid) = payload_zxid(entry.payload) else { return broken(entry.at) };
         if zxid > to {

@@ -1,6 +1,6 @@
-//! The file `zebu.untrusted`: while it is there, this member may lack transactions that it has acknowledged,
-//! so it must not vote. It appears before such a loss can happen and goes when the member has accepted the
-//! whole history of an epoch.
+//! The file `zebu.untrusted`: while it exists, this server may lack transactions that it has acknowledged, so
+//! it must not vote. It is created before such a loss can happen and removed when the server has accepted the
+//! complete history of an epoch.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::disk::{Disk, replace_file};
 use crate::failure::{During, IoFailure};
 pub use crate::format::pending::Trust;
 
-/// Name of the file, beside the snapshots. Apache ignores it.
+/// Name of the file, beside the snapshots. ZooKeeper ignores it.
 pub const NAME: &str = "zebu.untrusted";
 
 pub(crate) const TEMPORARY_NAME: &str = "zebu.untrusted.tmp";
@@ -24,17 +24,17 @@ pub fn read<D: Disk>(disk: &D, snapshots: &Path) -> Result<Trust, IoFailure> {
     Ok(if there { Trust::Untrusted } else { Trust::Trusted })
 }
 
-/// From now on the data is not trusted. Durable when it returns.
-pub fn doubt<D: Disk>(disk: &D, snapshots: &Path) -> Result<(), IoFailure> {
+/// Marks the data as untrusted. Durable when it returns.
+pub fn mark_untrusted<D: Disk>(disk: &D, snapshots: &Path) -> Result<(), IoFailure> {
     if read(disk, snapshots)? == Trust::Untrusted {
-        // It may have been written by a process that died before it was durable.
+        // A process may have written it and ended before it was durable.
         return disk.sync_directory(snapshots).during("sync", snapshots);
     }
     replace_file(disk, snapshots, NAME, TEMPORARY_NAME, TEXT).during("write", &snapshots.join(NAME))
 }
 
-/// The data is trusted again: everything that could be missing has been made good and is durable.
-pub fn settle<D: Disk>(disk: &D, snapshots: &Path) -> Result<(), IoFailure> {
+/// Marks the data as trusted again: all possibly missing transactions have been received and are durable.
+pub fn mark_trusted<D: Disk>(disk: &D, snapshots: &Path) -> Result<(), IoFailure> {
     let path = snapshots.join(NAME);
     if read(disk, snapshots)? == Trust::Untrusted {
         disk.remove(&path).during("remove", &path)?;

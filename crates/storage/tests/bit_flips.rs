@@ -8,12 +8,12 @@ mod support;
 use std::path::{Path, PathBuf};
 
 use support::chain::{Chain, Ledger, Life, Step, directories};
-use zebu_storage::model::ModelDisk;
-use zebu_storage::{Compression, Recovered, RecoveryError, RecoveryOptions, recover};
+use zebu_storage::crash_disk::CrashDisk;
+use zebu_storage::{Compression, RecoveredState, RecoveryError, RecoveryOptions, recover};
 
 /// A small life with a padded log behind a snapshot, about 4 KiB each with the pieces that matter.
 fn base() -> (Vec<(PathBuf, Vec<u8>)>, Ledger) {
-    let disk = ModelDisk::new();
+    let disk = CrashDisk::new();
     let mut ledger = Ledger::default();
     let mut life = Life::start(&disk).unwrap();
     for step in [
@@ -33,8 +33,8 @@ fn base() -> (Vec<(PathBuf, Vec<u8>)>, Ledger) {
 
 fn recover_files<'a>(
     files: impl Iterator<Item = (&'a PathBuf, &'a [u8])>,
-) -> (Result<Recovered, RecoveryError>, Chain, ModelDisk) {
-    let disk = ModelDisk::new();
+) -> (Result<RecoveredState, RecoveryError>, Chain, CrashDisk) {
+    let disk = CrashDisk::new();
     for directory in [directories().snapshots(), directories().logs()] {
         disk.put(&directory.join("unrelated"), b"");
     }

@@ -13,7 +13,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use support::chain::{Ledger, Life, Step, directories};
 use support::handover::assert_apache_can_open;
 use zebu_storage::Compression;
-use zebu_storage::model::{Crash, ModelDisk};
+use zebu_storage::crash_disk::{Crash, CrashDisk};
 
 /// xorshift64: the same seed lives the same life.
 struct Random(u64);
@@ -67,12 +67,12 @@ struct Lived {
     chain: Ledger,
     /// With the number of changes from which on it was known.
     known: Vec<(usize, Ledger)>,
-    disks: Vec<ModelDisk>,
+    disks: Vec<CrashDisk>,
 }
 
 impl Lived {
     fn live(seed: u64) -> Lived {
-        let disk = ModelDisk::new();
+        let disk = CrashDisk::new();
         disk.record();
         let mut ledger = Ledger::default();
         let mut known = vec![(0, ledger.clone())];
@@ -99,7 +99,7 @@ fn states() -> usize {
     std::env::var("ZEBU_CRASH_STATES").ok().and_then(|it| it.parse().ok()).unwrap_or(3_000)
 }
 
-fn fingerprint(disk: &ModelDisk) -> u64 {
+fn fingerprint(disk: &CrashDisk) -> u64 {
     let mut hasher = DefaultHasher::new();
     disk.image().hash(&mut hasher);
     hasher.finish()
@@ -140,7 +140,7 @@ fn every_state_after_a_power_failure_recovers() {
     assert!(seen.len() >= wanted, "only {} distinct states", seen.len());
 }
 
-fn check(disk: &ModelDisk, ledger: &Ledger, what: &str) {
+fn check(disk: &CrashDisk, ledger: &Ledger, what: &str) {
     let mut ledger = ledger.clone();
     let mut life = Life::start(disk).unwrap_or_else(|error| panic!("{what}: {error}"));
     let last = life.recovered.last_zxid;

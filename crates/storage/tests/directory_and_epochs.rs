@@ -9,8 +9,8 @@ use std::path::Path;
 
 use support::copy_tree;
 use zebu_proto::Zxid;
+use zebu_storage::crash_disk::{Crash, CrashDisk};
 use zebu_storage::disk::{Access, LockRefused, read_file};
-use zebu_storage::model::{Crash, ModelDisk};
 use zebu_storage::small_file::{InitializeMark, SmallFileError, read_my_id, take_initialize_mark};
 use zebu_storage::{
     Directories, DirectoryError, Disk, EpochError, Epochs, FileDisk, Missing, RecoveryOptions, recover,
@@ -82,7 +82,7 @@ fn errors_of_the_system_are_passed_on() {
 #[test]
 fn exchanged_directories_are_refused() {
     for (file, root) in [("snapshot.1", "logs"), ("log.5", "data"), ("log.whatever", "data")] {
-        let disk = ModelDisk::new();
+        let disk = CrashDisk::new();
         disk.create_directory(Path::new("/data/version-2")).unwrap();
         disk.create_directory(Path::new("/logs/version-2")).unwrap();
         disk.put(&Path::new("/").join(root).join("version-2").join(file), b"");
@@ -94,8 +94,8 @@ fn exchanged_directories_are_refused() {
     }
 }
 
-fn epochs(files: &[(&str, &str)], last: Zxid) -> (Result<(i64, i64), EpochError>, ModelDisk) {
-    let disk = ModelDisk::new();
+fn epochs(files: &[(&str, &str)], last: Zxid) -> (Result<(i64, i64), EpochError>, CrashDisk) {
+    let disk = CrashDisk::new();
     disk.put(Path::new("/v/unrelated"), b"");
     for (name, content) in files {
         disk.put(&Path::new("/v").join(name), content.as_bytes());
@@ -161,7 +161,7 @@ fn epochs_as_every_crash_leaves_them() {
 #[test]
 fn a_saved_epoch_survives_and_an_interrupted_one_is_old_or_new() {
     for point in 0..8 {
-        let disk = ModelDisk::new();
+        let disk = CrashDisk::new();
         disk.put(Path::new("/v/currentEpoch"), b"1");
         disk.put(Path::new("/v/acceptedEpoch"), b"1");
         let mut epochs = Epochs::load(&disk, "/v", Zxid::new(1, 5)).unwrap();
@@ -227,8 +227,8 @@ fn unreadable_epochs_are_salvaged_without_lowering_a_promise() {
     }
 }
 
-/// What an untrusted member had accepted means nothing: it takes a whole state, perhaps of an earlier epoch. A trusted one
-/// never has less than it had.
+/// What an untrusted member had accepted means nothing: it takes a whole state, perhaps of an earlier epoch.
+/// A trusted one never has less than it had.
 #[test]
 fn only_an_untrusted_member_lowers_its_epoch() {
     let (refused, disk) = epochs(&[("currentEpoch", "50"), ("acceptedEpoch", "3")], Zxid::new(2, 7));
@@ -264,21 +264,21 @@ fn my_id_is_one_number() {
     for (content, expected) in
         [("1", Some(1)), ("254\n", Some(254)), ("3\nrest", Some(3)), (" 1", None), ("", None)]
     {
-        let disk = ModelDisk::new();
+        let disk = CrashDisk::new();
         disk.put(Path::new("/data/myid"), content.as_bytes());
         match read_my_id(&disk, &directories) {
             Ok(found) => assert_eq!(found, expected),
             Err(error) => assert!(matches!(error, SmallFileError::NotANumber { .. }) && expected.is_none()),
         }
     }
-    assert_eq!(read_my_id(&ModelDisk::new(), &directories).unwrap(), None);
+    assert_eq!(read_my_id(&CrashDisk::new(), &directories).unwrap(), None);
 }
 
 #[test]
 fn the_initialize_mark_counts_in_both_roots_and_only_once() {
     let directories = Directories::new("/data", "/logs");
     for places in [&["/data"][..], &["/logs"], &["/data", "/logs"], &[]] {
-        let disk = ModelDisk::new();
+        let disk = CrashDisk::new();
         directories.open(&disk, Missing::Create, "test").unwrap();
         for place in places {
             disk.put(&Path::new(place).join("initialize"), b"");

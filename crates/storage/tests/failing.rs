@@ -1,5 +1,5 @@
-//! A disk whose changes fail, one by one: whoever makes them says so, what was there before stays whole, and the
-//! next try succeeds. Logs, cuts and installations have their own tests; this is everything else.
+//! A disk whose changes fail, one by one: whoever makes them says so, what was there before stays whole, and
+//! the next try succeeds. Logs, cuts and installations have their own tests; this is everything else.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -12,23 +12,23 @@ use std::path::Path;
 use support::chain::{Chain, directories, entry, options, write_snapshot};
 use support::member::{history, last, load, receive, sections};
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
+use zebu_storage::crash_disk::{Crash, CrashDisk};
 use zebu_storage::disk::FileSink;
 use zebu_storage::format::log::append_entry;
-use zebu_storage::model::{Crash, ModelDisk};
 use zebu_storage::small_file::{InitializeMark, take_initialize_mark};
 use zebu_storage::snapshot_file::validate;
 use zebu_storage::{
-    Compression, Disk, Epochs, LogError, LogWriter, Missing, Receiving, SnapshotWriter, Trust, truncate,
-    trust,
+    Compression, Disk, Epochs, LogError, LogWriter, Missing, SnapshotInstall, SnapshotWriter, Trust,
+    truncate, trust,
 };
 
 const ALL: [Compression; 3] = [Compression::Plain, Compression::Gzip, Compression::Snappy];
 
 /// Runs `work` with every one of its changes failing once; `refused` sees what each leaves.
 fn every_change<T, E: Display>(
-    disk: &ModelDisk,
-    mut work: impl FnMut(&ModelDisk) -> Result<T, E>,
-    mut refused: impl FnMut(&E, &ModelDisk),
+    disk: &CrashDisk,
+    mut work: impl FnMut(&CrashDisk) -> Result<T, E>,
+    mut refused: impl FnMut(&E, &CrashDisk),
 ) {
     let whole = disk.after(Crash::KeepAll);
     let before = whole.operations();
@@ -44,18 +44,18 @@ fn every_change<T, E: Display>(
     }
 }
 
-fn empty() -> ModelDisk {
-    let disk = ModelDisk::new();
+fn empty() -> CrashDisk {
+    let disk = CrashDisk::new();
     directories().open(&disk, Missing::Create, "test").unwrap();
     disk
 }
 
-fn names(disk: &ModelDisk) -> Vec<String> {
+fn names(disk: &CrashDisk) -> Vec<String> {
     disk.list(&directories().snapshots()).unwrap()
 }
 
 /// More than is gathered before it is written: sessions, ACLs and data.
-fn write_large(disk: &ModelDisk, compression: Compression) -> Result<(), zebu_storage::SnapshotError> {
+fn write_large(disk: &CrashDisk, compression: Compression) -> Result<(), zebu_storage::SnapshotError> {
     let acl = Acl::open();
     let mut writer = SnapshotWriter::begin(
         disk.clone(),
@@ -169,13 +169,13 @@ fn giving_up_may_fail_too() {
     let (disk, ledger) = history();
     let new = Chain { hash: 5, last: Zxid::new(9, 4) };
     // What stays of them is removed by the next recovery.
-    let removed = |trial: &ModelDisk| {
+    let removed = |trial: &CrashDisk| {
         assert_eq!(load(trial).unwrap().0.last, last(&ledger));
         assert!(!names(trial).iter().any(|name| name.starts_with("zebu.install")), "{:?}", names(trial));
     };
     every_change(
         &disk,
-        |disk| Receiving::begin(disk.clone(), &directories(), new.last, Compression::Plain)?.abandon(),
+        |disk| SnapshotInstall::begin(disk.clone(), &directories(), new.last, Compression::Plain)?.abandon(),
         |_, trial| removed(trial),
     );
     let received = receive(&disk, new, Compression::Plain).finish(sections(new)).unwrap();
@@ -191,8 +191,8 @@ fn a_large_state_is_received_as_a_whole_or_not_at_all() {
     let (disk, ledger) = history();
     let new = Chain { hash: 5, last: Zxid::new(9, 4) };
     for compression in [Compression::Plain, Compression::Snappy] {
-        let receive = |disk: &ModelDisk| {
-            let mut receiving = Receiving::begin(disk.clone(), &directories(), new.last, compression)?;
+        let receive = |disk: &CrashDisk| {
+            let mut receiving = SnapshotInstall::begin(disk.clone(), &directories(), new.last, compression)?;
             for id in 0..5500 {
                 receiving.session(SessionId(id), 4000);
             }
@@ -270,7 +270,7 @@ fn a_writer_that_cannot_close_says_so() {
 
 #[test]
 fn a_mark_that_cannot_be_removed_is_no_mark() {
-    let disk = ModelDisk::new();
+    let disk = CrashDisk::new();
     for root in ["/data", "/logs"] {
         disk.put(&Path::new(root).join("initialize"), b"");
     }
@@ -291,7 +291,7 @@ fn a_mark_that_cannot_be_removed_is_no_mark() {
 fn a_member_is_trusted_again_when_the_disk_has_it() {
     let (disk, ledger) = history();
     let directory = directories().snapshots();
-    trust::doubt(&disk, &directory).unwrap();
+    trust::mark_untrusted(&disk, &directory).unwrap();
     every_change(
         &disk,
         |disk| {

@@ -11,12 +11,12 @@ use std::path::PathBuf;
 use support::chain::{Chain, Ledger, directories, options};
 use support::member::{ApacheView, Done, apache_view, every_failure, history, last, load, receive, sections};
 use zebu_proto::Zxid;
-use zebu_storage::model::{Crash, ModelDisk};
-use zebu_storage::pending::Pending;
-use zebu_storage::recovery::Changes;
+use zebu_storage::crash_disk::{Crash, CrashDisk};
+use zebu_storage::pending_operation::PendingOperation;
+use zebu_storage::recovery::RecoveryChanges;
 use zebu_storage::{
-    Compression, Directories, Disk, Epochs, FileDisk, LogWriter, Missing, Receiving, RecoveryError,
-    RecoveryOptions, Sections, Trust, recover, set_aside, truncate, trust,
+    Compression, Directories, Disk, Epochs, FileDisk, LogWriter, Missing, RecoveryError, RecoveryOptions,
+    Sections, SnapshotInstall, Trust, quarantine, recover, truncate, trust,
 };
 
 /// States that a leader may send: ahead, behind, of the same number as an old snapshot, of another epoch.
@@ -25,7 +25,7 @@ fn sent() -> [Chain; 4] {
         .map(|last| Chain { hash: 0x1234_5678 ^ last.0 as u64, last })
 }
 
-fn names(disk: &ModelDisk) -> BTreeSet<String> {
+fn names(disk: &CrashDisk) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for directory in [directories().snapshots(), directories().logs()] {
         names.extend(disk.list(&directory).unwrap());
@@ -42,7 +42,7 @@ fn every_failure_leaves_the_old_history_or_the_new_state() {
     every_failure_of_an_installation(&disk, &ledger);
 }
 
-fn every_failure_of_an_installation(disk: &ModelDisk, ledger: &Ledger) {
+fn every_failure_of_an_installation(disk: &CrashDisk, ledger: &Ledger) {
     let was = last(ledger);
     let old = Chain { hash: ledger.chain[&was], last: was };
     for (new, compression) in
@@ -81,12 +81,12 @@ fn every_failure_of_an_installation(disk: &ModelDisk, ledger: &Ledger) {
 }
 
 fn receive_and_commit(
-    disk: &ModelDisk,
+    disk: &CrashDisk,
     new: Chain,
     compression: Compression,
 ) -> Result<PathBuf, zebu_storage::InstallError> {
     // Failures begin when everything has been fed: what comes before touches a file of its own only.
-    let mut receiving = Receiving::begin(disk.clone(), &directories(), new.last, compression)?;
+    let mut receiving = SnapshotInstall::begin(disk.clone(), &directories(), new.last, compression)?;
     receiving.session(zebu_proto::SessionId(7), 4000);
     receiving.acl(1, zebu_proto::Acl::open());
     receiving.node("", Some(&new.hash.to_be_bytes()), 1, &Default::default())?;
@@ -94,9 +94,9 @@ fn receive_and_commit(
     receiving.finish(sections(new))?.commit()
 }
 
-fn plan(disk: &ModelDisk) -> Chain {
+fn plan(disk: &CrashDisk) -> Chain {
     let before = (disk.image(), disk.operations());
-    let options = RecoveryOptions { changes: Changes::Plan, ..RecoveryOptions::member() };
+    let options = RecoveryOptions { changes: RecoveryChanges::Plan, ..RecoveryOptions::member() };
     let mut chain = Chain::default();
     recover(disk, &directories(), options, &mut chain, &mut |_| {}).unwrap();
     assert_eq!((disk.image(), disk.operations()), before);
@@ -163,7 +163,7 @@ fn an_installed_state_is_the_only_one_and_goes_on() {
     }
 }
 
-fn load_plan_trust(disk: &ModelDisk) -> Trust {
+fn load_plan_trust(disk: &CrashDisk) -> Trust {
     trust::read(disk, &directories().snapshots()).unwrap()
 }
 
@@ -171,7 +171,7 @@ fn load_plan_trust(disk: &ModelDisk) -> Trust {
 fn an_empty_state_is_a_state() {
     let (disk, _) = history();
     let receiving =
-        Receiving::begin(disk.clone(), &directories(), Zxid::new(9, 1), Compression::Plain).unwrap();
+        SnapshotInstall::begin(disk.clone(), &directories(), Zxid::new(9, 1), Compression::Plain).unwrap();
     receiving.finish(Sections::None).unwrap().commit().unwrap();
     let (chain, recovered) = load(&disk.after(Crash::LoseAll)).unwrap();
     assert_eq!((chain.last, recovered.snapshot.unwrap().summary.nodes), (Zxid::new(9, 1), 0));
@@ -198,13 +198,14 @@ fn a_mark_that_cannot_be_finished_is_an_error_and_setting_aside_the_way_out() {
     let (disk, _) = history();
     for mark in [
         &b"garbage"[..],
-        &Pending::Install { received: "zebu.install.1".into(), snapshot: "snapshot.77".into() }.encode(),
+        &PendingOperation::Install { received: "zebu.install.1".into(), snapshot: "snapshot.77".into() }
+            .encode(),
     ] {
         let disk = disk.after(Crash::KeepAll);
         disk.put(&directories().snapshots().join("zebu.pending"), mark);
         let error = load(&disk).unwrap_err();
         assert!(matches!(error, RecoveryError::Pending(_)), "{error}");
-        assert_eq!(set_aside(&disk, &directories()).unwrap(), 1);
+        assert_eq!(quarantine(&disk, &directories()).unwrap(), 1);
         assert_eq!(load(&disk).unwrap().1.trust, Trust::Untrusted);
     }
 }
@@ -217,7 +218,7 @@ fn setting_aside_leaves_the_old_history_or_nothing_that_is_trusted() {
     let mut seen = BTreeSet::new();
     every_failure(
         &disk,
-        |disk| set_aside(disk, &directories()),
+        |disk| quarantine(disk, &directories()),
         |left, done, what| {
             match apache_view(left) {
                 ApacheView::State(seen) => assert_eq!(seen, old, "{what}"),
@@ -257,8 +258,8 @@ fn an_untrusted_member_is_trusted_when_it_has_accepted_an_epoch() {
     let (disk, ledger) = history();
     let (_, recovered) = load(&disk).unwrap();
     let mut epochs = Epochs::load(&disk, directories().snapshots(), recovered.last_zxid).unwrap();
-    assert_eq!(set_aside(&disk, &directories()).unwrap(), 1);
-    assert_eq!(set_aside(&disk, &directories()).unwrap(), 2);
+    assert_eq!(quarantine(&disk, &directories()).unwrap(), 1);
+    assert_eq!(quarantine(&disk, &directories()).unwrap(), 2);
     // A standalone server does not serve such a directory.
     let refused =
         recover(&disk, &directories(), RecoveryOptions::default(), &mut Chain::default(), &mut |_| {});
@@ -289,12 +290,13 @@ fn on_the_real_disk() {
     let to = Zxid::new(1, 0x10);
     assert_eq!(truncate(&FileDisk, &directories, to).unwrap().was, was);
     assert_eq!(load().last_zxid, to);
-    let mut receiving = Receiving::begin(FileDisk, &directories, Zxid::new(2, 5), Compression::Gzip).unwrap();
+    let mut receiving =
+        SnapshotInstall::begin(FileDisk, &directories, Zxid::new(2, 5), Compression::Gzip).unwrap();
     receiving.node("", None, -1, &Default::default()).unwrap();
     receiving.finish(Sections::None).unwrap().commit().unwrap();
     assert_eq!(load().last_zxid, Zxid::new(2, 5));
-    assert_eq!(set_aside(&FileDisk, &directories).unwrap(), 1);
+    assert_eq!(quarantine(&FileDisk, &directories).unwrap(), 1);
     assert_eq!((load().last_zxid, load().trust), (Zxid::ZERO, Trust::Untrusted));
     assert!(root.path().join("version-2/aside.1/snapshot.200000005.gz").exists());
-    assert_eq!(set_aside(&FileDisk, &directories).unwrap(), 2);
+    assert_eq!(quarantine(&FileDisk, &directories).unwrap(), 2);
 }

@@ -8,11 +8,11 @@ use support::chain::{Life, Step, directories};
 use support::member::{history, last};
 use zebu_proto::Zxid;
 use zebu_proto::txn::TxnEntry;
+use zebu_storage::crash_disk::CrashDisk;
 use zebu_storage::format::log::payload_zxid;
-use zebu_storage::model::ModelDisk;
 use zebu_storage::{DiffLimits, Disk, LogEntry, LogReader, purge, read_after};
 
-fn read(disk: &ModelDisk, after: Zxid, up_to: Zxid, bytes_max: usize) -> Option<Vec<LogEntry>> {
+fn read(disk: &CrashDisk, after: Zxid, up_to: Zxid, bytes_max: usize) -> Option<Vec<LogEntry>> {
     read_after(disk, &directories(), after, up_to, bytes_max).unwrap()
 }
 
@@ -134,7 +134,7 @@ fn damage_and_holes_are_not_sent_to_anyone() {
 
 #[test]
 fn the_log_is_read_while_it_is_written_and_purged() {
-    let disk = ModelDisk::new();
+    let disk = CrashDisk::new();
     let mut ledger = Default::default();
     let mut life = Life::start(&disk).unwrap();
     let mut reader = LogReader::new(disk.clone(), &directories(), Zxid::ZERO);

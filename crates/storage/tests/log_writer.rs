@@ -10,17 +10,17 @@ use std::path::PathBuf;
 use support::chain::{Chain, Ledger, Life, Step, directories, entry, options, write_snapshot};
 use support::handover::assert_apache_can_open;
 use zebu_proto::Zxid;
+use zebu_storage::crash_disk::{Crash, CrashDisk};
 use zebu_storage::disk::read_file;
-use zebu_storage::durable::read_note;
 use zebu_storage::format::durable::NAME;
 use zebu_storage::format::log::{HEADER, append_entry};
-use zebu_storage::model::{Crash, ModelDisk};
+use zebu_storage::sync_watermark::read_note;
 use zebu_storage::{
     Compression, Disk, ForceSync, LogError, LogOptions, LogWriter, Missing, RecoveryOptions, recover,
 };
 
-fn prepared() -> ModelDisk {
-    let disk = ModelDisk::new();
+fn prepared() -> CrashDisk {
+    let disk = CrashDisk::new();
     directories().open(&disk, Missing::Create, "test").unwrap();
     write_snapshot(&disk, Chain::default(), Compression::Plain).unwrap();
     disk
@@ -38,7 +38,7 @@ fn log(name: &str) -> PathBuf {
     directories().logs().join(name)
 }
 
-fn recovered(disk: &ModelDisk) -> Zxid {
+fn recovered(disk: &CrashDisk) -> Zxid {
     let mut chain = Chain::default();
     recover(disk, &directories(), RecoveryOptions::default(), &mut chain, &mut |_| {}).unwrap().last_zxid
 }
@@ -108,7 +108,7 @@ fn without_force_sync_nothing_is_synced_and_nothing_is_claimed() {
 
 #[test]
 fn a_snapshot_comes_before_the_first_log() {
-    let disk = ModelDisk::new();
+    let disk = CrashDisk::new();
     directories().open(&disk, Missing::Create, "test").unwrap();
     let refused = LogWriter::open(disk, options(), Zxid::ZERO).unwrap_err();
     assert!(matches!(refused, LogError::NoSnapshot(_)), "{refused}");
@@ -166,7 +166,7 @@ fn no_error_is_survived() {
     let mut failures = 0;
     for kind in [ErrorKind::StorageFull, ErrorKind::Other] {
         for point in 0.. {
-            let disk = ModelDisk::new();
+            let disk = CrashDisk::new();
             let mut ledger = Ledger::default();
             let mut life = Life::start(&disk).unwrap();
             disk.fail_after(point, kind);

@@ -5,12 +5,12 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use zebu_storage::crash_disk::{Crash, CrashDisk};
 use zebu_storage::disk::read_file;
-use zebu_storage::model::{Crash, ModelDisk};
 use zebu_storage::{Disk, DiskFile};
 
-fn disk() -> ModelDisk {
-    let disk = ModelDisk::new();
+fn disk() -> CrashDisk {
+    let disk = CrashDisk::new();
     disk.create_directory(Path::new("/a/below")).unwrap();
     disk
 }

@@ -10,18 +10,18 @@ use support::chain::{Chain, Ledger, Life, Step, directories, entry, write_snapsh
 use support::target::Recorded;
 use zebu_proto::txn::{Txn, TxnDigest, TxnEntry};
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
+use zebu_storage::crash_disk::{Crash, CrashDisk};
 use zebu_storage::format::durable::NAME;
 use zebu_storage::format::log::{HEADER, append_entry, append_payload};
 use zebu_storage::format::snapshot::{Encoder, SnapshotVisitor};
-use zebu_storage::model::{Crash, ModelDisk};
 use zebu_storage::recovery::{DigestSource, FuzzyEnd};
 use zebu_storage::{
-    Compression, Disk, EmptySnapshots, LogOptions, LogWriter, Missing, Progress, Recovered, RecoveryError,
-    RecoveryOptions, RecoveryTarget, Repair, Sections, recover,
+    Compression, Disk, EmptySnapshots, LogOptions, LogWriter, Missing, RecoveredState, RecoveryError,
+    RecoveryOptions, RecoveryProgress, RecoveryRepair, RecoveryTarget, Sections, recover,
 };
 
-fn empty() -> ModelDisk {
-    let disk = ModelDisk::new();
+fn empty() -> CrashDisk {
+    let disk = CrashDisk::new();
     directories().open(&disk, Missing::Create, "test").unwrap();
     disk
 }
@@ -42,12 +42,12 @@ fn log(zxids: &[i64]) -> Vec<u8> {
     bytes
 }
 
-fn snapshot(disk: &ModelDisk, zxid: i64) {
+fn snapshot(disk: &CrashDisk, zxid: i64) {
     let chain = Chain { hash: zxid as u64, last: Zxid(zxid) };
     write_snapshot(disk, chain, Compression::Plain).unwrap();
 }
 
-fn run(disk: &ModelDisk, options: RecoveryOptions) -> Result<(Recovered, Recorded), RecoveryError> {
+fn run(disk: &CrashDisk, options: RecoveryOptions) -> Result<(RecoveredState, Recorded), RecoveryError> {
     let before = disk.image();
     let mut target = Recorded::default();
     let result = recover(disk, &directories(), options, &mut target, &mut |_| {});
@@ -57,7 +57,7 @@ fn run(disk: &ModelDisk, options: RecoveryOptions) -> Result<(Recovered, Recorde
     Ok((result?, target))
 }
 
-fn last(disk: &ModelDisk) -> Result<i64, RecoveryError> {
+fn last(disk: &CrashDisk) -> Result<i64, RecoveryError> {
     Ok(run(disk, RecoveryOptions::default())?.0.last_zxid.0)
 }
 
@@ -148,7 +148,7 @@ fn a_log_without_header_is_nothing_only_if_it_is_the_newest() {
         disk.put(&log_path("log.3"), bytes);
         let (recovered, _) = run(&disk, RecoveryOptions::default()).unwrap();
         assert_eq!(recovered.last_zxid, Zxid(2));
-        assert_eq!(recovered.repairs, [Repair::Remove { path: log_path("log.3") }]);
+        assert_eq!(recovered.repairs, [RecoveryRepair::Remove { path: log_path("log.3") }]);
         assert!(!disk.exists(&log_path("log.3")).unwrap());
 
         let disk = empty();
@@ -203,7 +203,7 @@ fn a_mixed_snapshot_needs_the_log_up_to_its_end() {
 /// only there.
 #[test]
 fn a_lost_sector_inside_the_last_batch() {
-    let disk = ModelDisk::new();
+    let disk = CrashDisk::new();
     let mut ledger = Ledger::default();
     let mut life = Life::start(&disk).unwrap();
     life.step(&Step::Append(vec![20, 20], b'a'), &mut ledger).unwrap();
@@ -236,7 +236,7 @@ fn a_lost_sector_inside_the_last_batch() {
 
 #[test]
 fn what_was_durable_is_not_dropped() {
-    let disk = ModelDisk::new();
+    let disk = CrashDisk::new();
     let mut ledger = Ledger::default();
     let mut life = Life::start(&disk).unwrap();
     life.step(&Step::Append(vec![20, 20], b'a'), &mut ledger).unwrap();
@@ -361,8 +361,8 @@ fn long_loads_report_progress() {
     disk.put(&log_path("log.1"), &log(&(1..=10_000).collect::<Vec<_>>()));
     let mut seen = Vec::new();
     let mut chain = Chain::default();
-    let mut progress = |progress: Progress<'_>| {
-        if let Progress::Log { zxid, bytes, length, .. } = progress {
+    let mut progress = |progress: RecoveryProgress<'_>| {
+        if let RecoveryProgress::Log { zxid, bytes, length, .. } = progress {
             assert!(bytes <= length);
             seen.push(zxid.0);
         }
@@ -371,7 +371,8 @@ fn long_loads_report_progress() {
     assert_eq!(seen, [4096, 8192]);
 }
 
-/// The last entry of an epoch is damaged after the next epoch has begun in another log: the numbers show no hole.
+/// The last entry of an epoch is damaged after the next epoch has begun in another log: the numbers show no
+/// hole.
 #[test]
 fn a_damaged_end_of_an_older_log_is_not_taken_for_a_torn_one() {
     let disk = empty();
@@ -397,8 +398,8 @@ fn a_damaged_end_of_an_older_log_is_not_taken_for_a_torn_one() {
     assert!(matches!(last(&disk), Err(RecoveryError::DurableLost { .. })));
 }
 
-/// A power failure may lose the last notes. What recovery finds and accepts is noted again, so that damage that
-/// comes later is not taken for a torn end.
+/// A power failure may lose the last notes. What recovery finds and accepts is noted again, so that damage
+/// that comes later is not taken for a torn end.
 #[test]
 fn what_recovery_has_found_is_noted() {
     let disk = empty();

@@ -13,9 +13,9 @@ use support::target::Recorded;
 use support::{json, sample, samples};
 use zebu_proto::txn::TxnEntry;
 use zebu_storage::format::log::{HEADER, append_entry};
-use zebu_storage::format::scan::{LogEnd, LogHeader, LogScanner, Scanned};
+use zebu_storage::format::scan::{LogEnd, LogHeader, LogScanner, ScanItem};
 use zebu_storage::format::snapshot::Encoder;
-use zebu_storage::recovery::Changes;
+use zebu_storage::recovery::RecoveryChanges;
 use zebu_storage::snapshot_file::load;
 use zebu_storage::{FileDisk, RecoveryOptions, Sections, recover};
 
@@ -32,13 +32,13 @@ fn read_log(bytes: &[u8]) -> (Vec<ReadEntry>, LogEnd) {
     let mut entries = Vec::new();
     loop {
         match scanner.next_entry().unwrap() {
-            Scanned::Entry(raw) => entries.push(ReadEntry {
+            ScanItem::Entry(raw) => entries.push(ReadEntry {
                 at: raw.at,
                 end: raw.end,
                 frame: bytes[raw.at as usize..raw.end as usize].to_vec(),
                 entry: TxnEntry::decode(raw.payload).unwrap(),
             }),
-            Scanned::End(end) => return (entries, end),
+            ScanItem::End(end) => return (entries, end),
         }
     }
 }
@@ -181,7 +181,7 @@ fn every_snapshot_is_read_and_written_byte_for_byte() {
 fn every_directory_is_recovered() {
     for sample in samples().iter().filter(|it| it.name != "top-level-check") {
         let mut target = Recorded::default();
-        let options = RecoveryOptions { changes: Changes::Plan, ..Default::default() };
+        let options = RecoveryOptions { changes: RecoveryChanges::Plan, ..Default::default() };
         let recovered = recover(&FileDisk, &sample.directories, options, &mut target, &mut |_| {}).unwrap();
         let restored = &sample.expected["restored"];
         let snapshot = recovered.snapshot.unwrap();
@@ -206,7 +206,7 @@ fn every_directory_is_recovered() {
 fn a_check_outside_a_multi_is_a_transaction_without_effect() {
     let sample = sample("top-level-check");
     let mut target = Recorded::default();
-    let options = RecoveryOptions { changes: Changes::Plan, ..Default::default() };
+    let options = RecoveryOptions { changes: RecoveryChanges::Plan, ..Default::default() };
     let recovered = recover(&FileDisk, &sample.directories, options, &mut target, &mut |_| {}).unwrap();
     let last = sample.expected["fromTheCheckOn"].as_array().unwrap().last().unwrap();
     assert_eq!(json::hex(recovered.last_zxid.0), last["zxid"]);

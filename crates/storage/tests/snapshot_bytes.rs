@@ -1,5 +1,5 @@
-//! A snapshot's bytes where they are not what they should be: sections of older releases, cut or with lengths that
-//! cannot be, and a stream that takes no more.
+//! A snapshot's bytes where they are not what they should be: sections of older releases, cut or with lengths
+//! that cannot be, and a stream that takes no more.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

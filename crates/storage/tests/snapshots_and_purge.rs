@@ -10,17 +10,18 @@ use std::path::PathBuf;
 use support::chain::{Chain, directories, entry, write_snapshot};
 use support::target::Recorded;
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
+use zebu_storage::crash_disk::{Crash, CrashDisk};
 use zebu_storage::format::log::{HEADER, append_entry};
-use zebu_storage::model::{Crash, ModelDisk};
 use zebu_storage::snapshot_file::{load, validate};
 use zebu_storage::{
-    Compression, Disk, FileDisk, Missing, RecoveryOptions, Sections, SnapshotWriter, Written, purge, recover,
+    Compression, Disk, FileDisk, Missing, RecoveryOptions, Sections, SnapshotWriter, WrittenSnapshot, purge,
+    recover,
 };
 
 const ALL: [Compression; 3] = [Compression::Plain, Compression::Gzip, Compression::Snappy];
 
-fn empty() -> ModelDisk {
-    let disk = ModelDisk::new();
+fn empty() -> CrashDisk {
+    let disk = CrashDisk::new();
     directories().open(&disk, Missing::Create, "test").unwrap();
     disk
 }
@@ -29,17 +30,17 @@ fn snapshot_path(name: &str) -> PathBuf {
     directories().snapshots().join(name)
 }
 
-fn names(disk: &ModelDisk) -> Vec<String> {
+fn names(disk: &CrashDisk) -> Vec<String> {
     let mut names = disk.list(&directories().snapshots()).unwrap();
     names.extend(disk.list(&directories().logs()).unwrap());
     names
 }
 
-fn snapshot(disk: &ModelDisk, zxid: i64, compression: Compression) -> PathBuf {
+fn snapshot(disk: &CrashDisk, zxid: i64, compression: Compression) -> PathBuf {
     write_snapshot(disk, Chain { hash: zxid as u64, last: Zxid(zxid) }, compression).unwrap()
 }
 
-fn log(disk: &ModelDisk, zxids: std::ops::RangeInclusive<i64>) {
+fn log(disk: &CrashDisk, zxids: std::ops::RangeInclusive<i64>) {
     let mut bytes = HEADER.to_vec();
     let name = format!("log.{:x}", zxids.start());
     for zxid in zxids {
@@ -73,7 +74,7 @@ fn large_snapshots_round_trip_in_every_compression() {
         let sections = Sections::DigestAndLastZxid { zxid: Zxid(0xac), digest: -5, last_zxid: Zxid(0xad) };
         let written = writer.finish(sections).unwrap();
         let name = format!("snapshot.ab{}", compression.extension());
-        assert_eq!(written, Written::New(directory.path().join(name)));
+        assert_eq!(written, WrittenSnapshot::New(directory.path().join(name)));
         let mut content = Recorded::default();
         let summary = load(&FileDisk, written.path(), &mut content).unwrap().unwrap();
         assert_eq!((summary.sessions, summary.acls, summary.nodes), (500, 2, 201));

@@ -11,7 +11,7 @@ use serde_json::Value;
 use support::target::Recorded;
 use zebu_proto::{Acl, SessionId, StatPersisted};
 use zebu_storage::format::snapshot::{SnapshotVisitor, append_node, begin_stream, end_stream};
-use zebu_storage::{ContentLimits, Fed, StreamDecoder, StreamFlaw};
+use zebu_storage::{ContentLimits, StreamDecoder, StreamFlaw, StreamProgress};
 
 struct Recording {
     name: String,
@@ -49,9 +49,9 @@ fn feed(bytes: &[u8], size: usize, into: &mut impl SnapshotVisitor) -> Result<Op
     for chunk in bytes.chunks(size) {
         fed += chunk.len();
         assert!(decoder.waiting() <= bytes.len());
-        if let Fed::End { left } = decoder.feed(chunk, into)? {
+        if let StreamProgress::End { left } = decoder.feed(chunk, into)? {
             assert_eq!(decoder.summary().size as usize, fed - left);
-            assert_eq!(decoder.feed(b"abc", into)?, Fed::End { left: 3 });
+            assert_eq!(decoder.feed(b"abc", into)?, StreamProgress::End { left: 3 });
             return Ok(Some(bytes.len() - fed + left));
         }
     }
@@ -178,7 +178,7 @@ fn absurd_lengths_are_refused_before_their_bytes_come() {
     // At the limit all is well, and a count that is never met reserves nothing.
     let mut stream = int(i32::MAX);
     let mut decoder = StreamDecoder::new(limits);
-    assert_eq!(decoder.feed(&stream, &mut Recorded::default()).unwrap(), Fed::More);
+    assert_eq!(decoder.feed(&stream, &mut Recorded::default()).unwrap(), StreamProgress::More);
     stream = Vec::new();
     begin_stream(
         std::iter::empty(),
@@ -190,7 +190,7 @@ fn absurd_lengths_are_refused_before_their_bytes_come() {
     end_stream(&mut stream);
     let mut decoder = StreamDecoder::new(limits);
     let mut target = Recorded::default();
-    assert_eq!(decoder.feed(&stream, &mut target).unwrap(), Fed::End { left: 0 });
+    assert_eq!(decoder.feed(&stream, &mut target).unwrap(), StreamProgress::End { left: 0 });
     let summary = decoder.summary();
     assert_eq!((summary.sessions, summary.acls, summary.nodes), (0, 1, 2));
     assert_eq!(target.nodes[1].data, None);

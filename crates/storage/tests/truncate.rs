@@ -8,11 +8,11 @@ use support::chain::{Chain, Life, Step, directories, entry, options, write_snaps
 use support::handover::assert_apache_can_open;
 use support::member::{ApacheView, Done, apache_view, every_failure, history, last, load};
 use zebu_proto::Zxid;
-use zebu_storage::durable::read_note;
+use zebu_storage::crash_disk::{Crash, CrashDisk};
 use zebu_storage::format::log::{HEADER, append_entry};
-use zebu_storage::model::{Crash, ModelDisk};
+use zebu_storage::sync_watermark::read_note;
 use zebu_storage::{
-    Compression, Disk, LogWriter, Refusal, Sections, SnapshotWriter, TruncateError, truncate,
+    Compression, Disk, LogWriter, Sections, SnapshotWriter, TruncateError, TruncateRefusal, truncate,
 };
 
 #[test]
@@ -70,7 +70,7 @@ fn life_goes_on_behind_the_cut() {
     }
 }
 
-fn refusal(disk: &ModelDisk, to: Zxid) -> Refusal {
+fn refusal(disk: &CrashDisk, to: Zxid) -> TruncateRefusal {
     let before = disk.image();
     let operations = disk.operations();
     let Err(TruncateError::Refused { reason, .. }) = truncate(disk, &directories(), to) else {
@@ -86,11 +86,11 @@ fn what_is_not_in_the_history_is_refused() {
     for to in [Zxid(10), Zxid::new(1, 6), Zxid::new(2, 1), Zxid::new(1, 0), Zxid::new(3, 4), Zxid::new(7, 1)]
     {
         assert!(!ledger.chain.contains_key(&to));
-        assert_eq!(refusal(&disk, to), Refusal::Unknown, "{to}");
+        assert_eq!(refusal(&disk, to), TruncateRefusal::Unknown, "{to}");
     }
     let disk = disk.after(Crash::KeepAll);
     disk.remove(&directories().snapshots().join("snapshot.0")).unwrap();
-    assert_eq!(refusal(&disk, Zxid(4)), Refusal::NoSnapshot);
+    assert_eq!(refusal(&disk, Zxid(4)), TruncateRefusal::NoSnapshot);
     assert_eq!(truncate(&disk, &directories(), Zxid::ZERO).unwrap().base, None);
     assert_eq!(load(&disk).unwrap().0, Chain::default());
 }
@@ -105,14 +105,14 @@ fn a_broken_log_is_refused() {
         let mut bytes = bytes.clone();
         bytes[damaged] ^= 4;
         disk.put(&log, &bytes);
-        assert!(matches!(refusal(&disk, Zxid(7)), Refusal::Broken { .. }));
+        assert!(matches!(refusal(&disk, Zxid(7)), TruncateRefusal::Broken { .. }));
     }
     disk.remove(&directories().logs().join("log.1")).unwrap();
-    assert!(matches!(refusal(&disk, Zxid(3)), Refusal::Broken { .. }));
+    assert!(matches!(refusal(&disk, Zxid(3)), TruncateRefusal::Broken { .. }));
 }
 
-/// A power failure may leave a log without its header. The newest one holds nothing; in front of others it has lost
-/// something.
+/// A power failure may leave a log without its header. The newest one holds nothing; in front of others it
+/// has lost something.
 #[test]
 fn a_log_without_a_header_goes_or_is_refused() {
     let (disk, ledger) = history();
@@ -127,7 +127,7 @@ fn a_log_without_a_header_goes_or_is_refused() {
         let older = directories().logs().join("log.6");
         let with_older = disk.after(Crash::KeepAll);
         with_older.put(&older, unfinished);
-        assert_eq!(refusal(&with_older, Zxid(7)), Refusal::Broken { path: older, at: 0 });
+        assert_eq!(refusal(&with_older, Zxid(7)), TruncateRefusal::Broken { path: older, at: 0 });
     }
 }
 
@@ -142,7 +142,7 @@ fn copies_of_others_are_refused_rather_than_deleted() {
         let disk = disk.after(Crash::KeepAll);
         let bytes = disk.image()[&directory.join(from)].clone();
         disk.put(&directory.join(copy), &bytes);
-        assert_eq!(refusal(&disk, Zxid(2)), Refusal::Foreign(directory.join(copy)));
+        assert_eq!(refusal(&disk, Zxid(2)), TruncateRefusal::Foreign(directory.join(copy)));
         truncate(&disk, &directories(), Zxid::new(3, 3)).unwrap();
     }
 }

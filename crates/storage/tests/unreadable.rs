@@ -10,21 +10,21 @@ use std::path::Path;
 use support::chain::{Ledger, Life, Step, directories, entry, options, write_snapshot};
 use support::member::{history, last, load, receive, sections};
 use zebu_proto::Zxid;
+use zebu_storage::crash_disk::{Crash, CrashDisk};
 use zebu_storage::format::log::{HEADER, append_entry};
-use zebu_storage::model::{Crash, ModelDisk};
-use zebu_storage::recovery::Changes;
+use zebu_storage::recovery::RecoveryChanges;
 use zebu_storage::small_file::{InitializeMark, take_initialize_mark};
 use zebu_storage::snapshot_file::validate;
 use zebu_storage::{
     Compression, Epochs, InstallError, IoFailure, LogError, LogWriter, Missing, RecoveryError,
-    RecoveryOptions, TruncateError, purge, read_after, recover, set_aside, truncate,
+    RecoveryOptions, TruncateError, purge, quarantine, read_after, recover, truncate,
 };
 
 /// Runs `work` with every one of its reads failing once; `refused` sees what becomes of each.
 fn every_read<T, E>(
-    disk: &ModelDisk,
-    work: impl Fn(&ModelDisk) -> Result<T, E>,
-    refused: impl Fn(&E, &ModelDisk),
+    disk: &CrashDisk,
+    work: impl Fn(&CrashDisk) -> Result<T, E>,
+    refused: impl Fn(&E, &CrashDisk),
 ) {
     let mut reads = 0;
     loop {
@@ -91,8 +91,12 @@ fn every_other_work_says_so() {
     every_read(
         &disk,
         |disk| {
-            let mut receiving =
-                zebu_storage::Receiving::begin(disk.clone(), &directories(), new.last, Compression::Gzip)?;
+            let mut receiving = zebu_storage::SnapshotInstall::begin(
+                disk.clone(),
+                &directories(),
+                new.last,
+                Compression::Gzip,
+            )?;
             receiving.node("", Some(&new.hash.to_be_bytes()), 1, &Default::default())?;
             receiving.finish(sections(new))?.commit()
         },
@@ -104,7 +108,7 @@ fn every_other_work_says_so() {
     );
     every_read(
         &disk,
-        |disk| set_aside(disk, &directories()),
+        |disk| quarantine(disk, &directories()),
         |_, trial| {
             let (chain, recovered) = load(trial).unwrap();
             assert!(chain.last == last(&ledger) || recovered.trust == zebu_storage::Trust::Untrusted);
@@ -131,7 +135,7 @@ fn every_other_work_says_so() {
 /// Logs that are longer than what is read ahead: they are read in several pieces, and each of them may fail.
 #[test]
 fn long_logs_are_read_piece_by_piece() {
-    let disk = ModelDisk::new();
+    let disk = CrashDisk::new();
     let mut ledger = Ledger::default();
     let mut life = Life::start(&disk).unwrap();
     for step in [
@@ -157,7 +161,7 @@ fn long_logs_are_read_piece_by_piece() {
             assert!(load(trial).unwrap().0.last >= Zxid(2));
         },
     );
-    let read = |disk: &ModelDisk| {
+    let read = |disk: &CrashDisk| {
         let read = read_after(disk, &directories(), Zxid(1), end, usize::MAX)?;
         Ok::<_, IoFailure>(read.unwrap().len())
     };
@@ -190,8 +194,8 @@ fn who_only_plans_says_so_too() {
     let received = receive(&disk, new, Compression::Plain).finish(sections(new)).unwrap();
     disk.record();
     received.commit().unwrap();
-    let options = RecoveryOptions { changes: Changes::Plan, ..RecoveryOptions::member() };
-    let plan = |disk: &ModelDisk| {
+    let options = RecoveryOptions { changes: RecoveryChanges::Plan, ..RecoveryOptions::member() };
+    let plan = |disk: &CrashDisk| {
         let mut chain = support::chain::Chain::default();
         recover(disk, &directories(), options, &mut chain, &mut |_| {}).map(|_| chain)
     };
@@ -208,11 +212,11 @@ fn who_only_plans_says_so_too() {
 /// An epoch whose rename was interrupted is not taken for one that was never written.
 #[test]
 fn an_interrupted_change_of_epoch_waits_for_the_disk() {
-    let disk = ModelDisk::new();
+    let disk = CrashDisk::new();
     for (name, number) in [("currentEpoch", "1"), ("currentEpoch.tmp", "3"), ("acceptedEpoch", "3")] {
         disk.put(&Path::new("/v").join(name), number.as_bytes());
     }
-    let load = |disk: &ModelDisk| Epochs::load(disk, "/v", Zxid::new(2, 5));
+    let load = |disk: &CrashDisk| Epochs::load(disk, "/v", Zxid::new(2, 5));
     every_read(&disk, load, |error, trial| {
         assert!(error.is_io(), "{error}");
         let epochs = load(trial).unwrap();
@@ -228,7 +232,7 @@ fn a_log_that_cannot_be_read_is_not_overwritten() {
     let path = directories().logs().join("log.300000004");
     let mut batch = Vec::new();
     append_entry(&entry(next, 10, b'n'), &mut batch);
-    let write = |disk: &ModelDisk| {
+    let write = |disk: &CrashDisk| {
         let mut writer = LogWriter::open(disk.clone(), options(), last(&ledger))?;
         writer.append(next, next, &batch)?;
         writer.sync()
@@ -250,7 +254,7 @@ fn a_log_that_cannot_be_read_is_not_overwritten() {
 /// A snapshot of the same number is compared with the new one: who cannot read it does not replace it.
 #[test]
 fn a_snapshot_that_cannot_be_read_is_not_replaced() {
-    let disk = ModelDisk::new();
+    let disk = CrashDisk::new();
     directories().open(&disk, Missing::Create, "test").unwrap();
     let chain = |hash| support::chain::Chain { hash, last: Zxid(5) };
     let path = write_snapshot(&disk, chain(1), Compression::Plain).unwrap();
@@ -268,7 +272,7 @@ fn a_snapshot_that_cannot_be_read_is_not_replaced() {
 /// The mark is taken away before anybody relies on it.
 #[test]
 fn a_mark_that_cannot_be_looked_for_is_no_mark() {
-    let disk = ModelDisk::new();
+    let disk = CrashDisk::new();
     for root in ["/data", "/logs"] {
         disk.put(&Path::new(root).join("initialize"), b"");
     }

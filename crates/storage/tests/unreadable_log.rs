@@ -1,5 +1,5 @@
-//! A log that is longer than what is read ahead, and a disk that cannot read a part of it, once: the scanner says
-//! so at every place where it reads, and the next try finds what it would have found.
+//! A log that is longer than what is read ahead, and a disk that cannot read a part of it, once: the scanner
+//! says so at every place where it reads, and the next try finds what it would have found.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -12,7 +12,7 @@ use support::chain::entry;
 use zebu_proto::Zxid;
 use zebu_storage::ReadAt;
 use zebu_storage::format::log::{HEADER, append_entry};
-use zebu_storage::format::scan::{Flaw, LogEnd, LogHeader, LogScanner, Scanned};
+use zebu_storage::format::scan::{LogEnd, LogFlaw, LogHeader, LogScanner, ScanItem};
 
 /// What the scanner reads ahead; the places below lie around its end.
 const WINDOW: usize = 256 * 1024;
@@ -56,7 +56,7 @@ struct Found {
     header: Option<LogHeader>,
     entries: Vec<(u64, u64, usize)>,
     end: Option<LogEnd>,
-    flaw: Option<Flaw>,
+    flaw: Option<LogFlaw>,
 }
 
 /// Repeats what fails, which it may do once.
@@ -87,8 +87,8 @@ fn scan(file: &Flaky<'_>) -> (Found, u32) {
     loop {
         let next = insist(&mut errors, || {
             Ok(match scanner.next_entry()? {
-                Scanned::Entry(entry) => Next::Entry(entry.at, entry.end, entry.payload.len()),
-                Scanned::End(end) => Next::End(end),
+                ScanItem::Entry(entry) => Next::Entry(entry.at, entry.end, entry.payload.len()),
+                ScanItem::End(end) => Next::End(end),
             })
         });
         match next {
@@ -181,9 +181,9 @@ fn damage_and_what_lies_behind_it() {
         torn.extend([0xab; 600]);
         let found = every_read(&torn);
         let Some(LogEnd::Torn(damage)) = found.end else { panic!("{:?}", found.end) };
-        assert_eq!((damage.at, damage.flaw), (at as u64, Flaw::Length(-5)));
+        assert_eq!((damage.at, damage.flaw), (at as u64, LogFlaw::Length(-5)));
         assert_eq!((damage.last, damage.blank_sector.is_some()), (Some(Zxid(2)), blank > 0));
-        assert_eq!(found.flaw, Some(Flaw::Length(-5)));
+        assert_eq!(found.flaw, Some(LogFlaw::Length(-5)));
 
         let mut damaged = torn;
         let behind = damaged.len() as u64;
@@ -201,6 +201,6 @@ fn a_last_entry_that_is_cut_short() {
         bytes.extend(&frame(3, 2 * WINDOW)[..WINDOW]);
         let found = every_read(&bytes);
         let Some(LogEnd::Torn(damage)) = found.end else { panic!("{:?}", found.end) };
-        assert_eq!((damage.flaw, damage.claimed), (Flaw::CutShort, Some(Zxid(3))));
+        assert_eq!((damage.flaw, damage.claimed), (LogFlaw::CutShort, Some(Zxid(3))));
     }
 }

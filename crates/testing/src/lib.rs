@@ -1,6 +1,6 @@
-//! What tests need around a server: one inside the test's own process with faults on demand
-//! ([`TestServer`]), several of them as an ensemble ([`TestEnsemble`]), one as a process ([`ServerProcess`]), a client that can send any bytes, and the runner of
-//! the recorded exchanges with Apache ZooKeeper.
+//! What tests need around a server: one inside the test's own process with faults on demand ([`TestServer`]),
+//! several of them as an ensemble ([`TestEnsemble`]), one as a process ([`ServerProcess`]), a client that can
+//! send any bytes, and the runner of the recorded exchanges with Apache ZooKeeper.
 //!
 //! Nothing here is a client for applications: [`RawClient`] blocks, it never reconnects by itself, and it
 //! hides nothing of the protocol.

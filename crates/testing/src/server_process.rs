@@ -179,7 +179,8 @@ impl ServerProcess {
             .unwrap_or_default()
     }
 
-    /// Starts it again on the same directory and port, after [`ServerProcess::stop`] or [`ServerProcess::kill`].
+    /// Starts it again on the same directory and port, after [`ServerProcess::stop`] or
+    /// [`ServerProcess::kill`].
     pub fn start(&mut self) -> Result<(), ServerError> {
         if self.child.is_some() {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Access control lists, each stored once. Nodes refer to a slot; snapshots know a list by an id that is
-//! never given twice, so that a snapshot taken in slices cannot mix up two lists.
+//! ACLs, each stored once. Nodes refer to a slot; snapshots refer to an ACL by an id that is never reused. A
+//! snapshot that is taken in slices therefore cannot mix up two ACLs.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -8,23 +8,23 @@ use foldhash::quality::FixedState;
 use hashbrown::HashTable;
 use zebu_proto::Acl;
 
-/// The id of the open list, which is in no snapshot's table.
+/// The id of the open ACL, which is in no snapshot's table.
 const OPEN_ID: i64 = -1;
 
-/// Where a node's list is.
+/// The slot of a node's ACL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AclSlot(u32);
 
-struct Slot {
+struct AclRecord {
     id: i64,
     list: Arc<[Acl]>,
     uses: u64,
 }
 
-/// All lists that nodes use.
+/// All ACLs that nodes use.
 pub(crate) struct AclTable {
-    /// The first is the open list; it is never released.
-    slots: Vec<Slot>,
+    /// The first is the open ACL; it is never released.
+    slots: Vec<AclRecord>,
     free: Vec<u32>,
     by_list: HashTable<u32>,
     next_id: i64,
@@ -32,12 +32,12 @@ pub(crate) struct AclTable {
 }
 
 impl AclTable {
-    /// The open list, for a null one and for the nodes that exist from the start.
+    /// The open ACL, for a null one and for the nodes that exist from the start.
     pub(crate) const OPEN: AclSlot = AclSlot(0);
 
     pub(crate) fn new(hash_seed: u64) -> AclTable {
         AclTable {
-            slots: vec![Slot { id: OPEN_ID, list: Acl::open().into(), uses: 1 }],
+            slots: vec![AclRecord { id: OPEN_ID, list: Acl::open().into(), uses: 1 }],
             free: Vec::new(),
             by_list: HashTable::new(),
             next_id: 1,
@@ -49,19 +49,19 @@ impl AclTable {
         &self.slots[slot.0 as usize].list
     }
 
-    /// The id by which snapshots know the list.
+    /// The id of the ACL in snapshots.
     pub(crate) fn id(&self, slot: AclSlot) -> i64 {
         self.slots[slot.0 as usize].id
     }
 
-    /// A list that is in use already, to share it.
+    /// An ACL that is in use already, to share it.
     pub(crate) fn find(&self, list: &[Acl]) -> Option<&Arc<[Acl]>> {
         let found =
             self.by_list.find(self.hash.hash_one(list), |&slot| *self.slots[slot as usize].list == *list);
         found.map(|&slot| &self.slots[slot as usize].list)
     }
 
-    /// The slot of a list, with one use more. Null is the open list.
+    /// The slot of an ACL, with its use count incremented. Null is the open ACL.
     pub(crate) fn intern(&mut self, list: Option<&[Acl]>) -> AclSlot {
         let Some(list) = list else {
             return AclTable::OPEN;
@@ -80,7 +80,7 @@ impl AclTable {
         AclSlot(slot)
     }
 
-    /// One use less; the last one releases the list.
+    /// Decrements the use count; the last use releases the ACL.
     pub(crate) fn release(&mut self, slot: AclSlot) {
         if slot == AclTable::OPEN {
             return;
@@ -92,20 +92,20 @@ impl AclTable {
         }
     }
 
-    /// A list from a snapshot, not used yet. A second list under the same id is not taken.
+    /// An ACL from a snapshot, not used yet. A second ACL under the same id is ignored.
     pub(crate) fn load(&mut self, id: i64, list: Vec<Acl>) -> AclSlot {
         self.next_id = self.next_id.max(id.saturating_add(1));
         AclSlot(self.add(id, list.into()))
     }
 
-    /// One use more of a loaded list.
+    /// Increments the use count of a loaded ACL.
     pub(crate) fn retain(&mut self, slot: AclSlot) {
         if slot != AclTable::OPEN {
             self.slots[slot.0 as usize].uses += 1;
         }
     }
 
-    /// Drops what a snapshot listed but no node uses.
+    /// Drops the ACLs of a snapshot that no node uses.
     pub(crate) fn drop_unused(&mut self) {
         for slot in 1..self.slots.len() as u32 {
             if self.slots[slot as usize].uses == 0 {
@@ -114,14 +114,14 @@ impl AclTable {
         }
     }
 
-    /// Every list in use but the open one, with its id.
+    /// Every ACL in use but the open one, with its id.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (i64, &Arc<[Acl]>)> {
         self.slots.iter().skip(1).filter(|slot| slot.uses > 0).map(|slot| (slot.id, &slot.list))
     }
 
     fn add(&mut self, id: i64, list: Arc<[Acl]>) -> u32 {
         let hash = self.hash.hash_one(&*list);
-        let new = Slot { id, list, uses: 0 };
+        let new = AclRecord { id, list, uses: 0 };
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = new;
@@ -139,7 +139,7 @@ impl AclTable {
 
     fn drop_slot(&mut self, slot: u32) {
         let hash = self.hash.hash_one(&*self.slots[slot as usize].list);
-        // A slot that is free already is not in the table.
+        // A free slot is not in the table.
         if let Ok(entry) = self.by_list.find_entry(hash, |&other| other == slot) {
             entry.remove();
             self.slots[slot as usize].list = Arc::from([]);

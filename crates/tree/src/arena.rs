@@ -1,19 +1,19 @@
-//! Where nodes live, together with what only some of them have: a stat is put together here and taken apart
-//! again. The arena links nothing; who is whose child is the tree's business.
+//! The storage of nodes and of their optional parts: a stat is composed here and split again. The arena does
+//! not link nodes; the tree links parents and children.
 
 use zebu_proto::{Buffer, StatPersisted};
 
-use crate::node::{Birth, Branch, BranchId, Node, NodeId};
+use crate::data_store::DataStore;
+use crate::node::{BranchId, CreationOrder, NodeBranch, NodeId, ZNode};
 use crate::owner_table::OwnerTable;
 use crate::slots::Slots;
-use crate::values::Values;
 
 /// All nodes.
 pub(crate) struct Arena {
-    nodes: Slots<Node>,
-    branches: Slots<Branch>,
+    nodes: Slots<ZNode>,
+    branches: Slots<NodeBranch>,
     owners: OwnerTable,
-    values: Values,
+    values: DataStore,
 }
 
 impl Arena {
@@ -22,11 +22,11 @@ impl Arena {
             nodes: Slots::new(),
             branches: Slots::new(),
             owners: OwnerTable::new(),
-            values: Values::new(),
+            values: DataStore::new(),
         }
     }
 
-    /// How many nodes live.
+    /// How many nodes exist.
     pub(crate) fn len(&self) -> usize {
         self.nodes.live()
     }
@@ -37,11 +37,11 @@ impl Arena {
     }
 
     /// Adds a node that was made with this stat.
-    pub(crate) fn insert(&mut self, mut node: Node, data: &Buffer, stat: &StatPersisted) -> NodeId {
+    pub(crate) fn insert(&mut self, mut node: ZNode, data: &Buffer, stat: &StatPersisted) -> NodeId {
         node.data = self.values.insert(data);
         node.owner = self.owners.intern(stat.ephemeral_owner);
         let id = NodeId(self.nodes.insert(node));
-        if Branch::is_needed_for(stat) {
+        if NodeBranch::is_needed_for(stat) {
             self.branch_mut(id).set_stat(stat);
         }
         id
@@ -59,26 +59,26 @@ impl Arena {
         self.nodes.remove(id.0);
     }
 
-    pub(crate) fn get(&self, id: NodeId) -> &Node {
+    pub(crate) fn get(&self, id: NodeId) -> &ZNode {
         self.nodes.get(id.0)
     }
 
-    pub(crate) fn get_mut(&mut self, id: NodeId) -> &mut Node {
+    pub(crate) fn get_mut(&mut self, id: NodeId) -> &mut ZNode {
         self.nodes.get_mut(id.0)
     }
 
     /// The node in a slot, if the slot exists and is not empty.
-    pub(crate) fn at_slot(&self, slot: usize) -> Option<(NodeId, &Node)> {
+    pub(crate) fn at_slot(&self, slot: usize) -> Option<(NodeId, &ZNode)> {
         if slot >= self.slots() {
             return None;
         }
         let id = NodeId(u32::try_from(slot).ok()?);
         let node = self.get(id);
-        if node.birth == Birth::DEAD { None } else { Some((id, node)) }
+        if node.birth == CreationOrder::DEAD { None } else { Some((id, node)) }
     }
 
     /// Null is not the empty data.
-    pub(crate) fn data(&self, node: &Node) -> Option<&[u8]> {
+    pub(crate) fn data(&self, node: &ZNode) -> Option<&[u8]> {
         self.values.get(node.data)
     }
 
@@ -88,29 +88,29 @@ impl Arena {
         node.data = self.values.replace(node.data, data);
     }
 
-    /// The node's own, or what it stands for not to have one.
-    pub(crate) fn branch(&self, node: &Node) -> Branch {
+    /// The node's branch, or the default of a leaf.
+    pub(crate) fn branch(&self, node: &ZNode) -> NodeBranch {
         match node.branch {
-            BranchId::NONE => Branch::of_leaf(node.czxid),
+            BranchId::NONE => NodeBranch::of_leaf(node.czxid),
             BranchId(slot) => *self.branches.get(slot),
         }
     }
 
-    /// The node's own; made if it has none.
-    pub(crate) fn branch_mut(&mut self, id: NodeId) -> &mut Branch {
+    /// The node's branch; created if it has none.
+    pub(crate) fn branch_mut(&mut self, id: NodeId) -> &mut NodeBranch {
         let node = self.nodes.get_mut(id.0);
         if node.branch == BranchId::NONE {
-            node.branch = BranchId(self.branches.insert(Branch::of_leaf(node.czxid)));
+            node.branch = BranchId(self.branches.insert(NodeBranch::of_leaf(node.czxid)));
         }
         self.branches.get_mut(node.branch.0)
     }
 
     /// The stored owner.
-    pub(crate) fn owner(&self, node: &Node) -> i64 {
+    pub(crate) fn owner(&self, node: &ZNode) -> i64 {
         self.owners.get(node.owner)
     }
 
-    pub(crate) fn stat(&self, node: &Node) -> StatPersisted {
+    pub(crate) fn stat(&self, node: &ZNode) -> StatPersisted {
         let branch = self.branch(node);
         StatPersisted {
             czxid: node.czxid,
@@ -125,7 +125,7 @@ impl Arena {
         }
     }
 
-    /// What the node adds to the tree digest, now that its data and its stat are there. A leaf has no place for it.
+    /// Stores the node's part of the tree digest, after its data and its stat. A leaf has no field for it.
     pub(crate) fn note_digest(&mut self, id: NodeId, digest: i64) {
         let branch = self.get(id).branch;
         if branch != BranchId::NONE {
@@ -144,7 +144,7 @@ impl Arena {
         node.ctime = stat.ctime;
         node.mtime = stat.mtime;
         node.version = stat.version;
-        if node.branch != BranchId::NONE || Branch::is_needed_for(stat) {
+        if node.branch != BranchId::NONE || NodeBranch::is_needed_for(stat) {
             self.branch_mut(id).set_stat(stat);
         }
     }
@@ -156,7 +156,7 @@ mod tests {
     use crate::acl_table::AclTable;
 
     fn insert(arena: &mut Arena, stat: &StatPersisted) -> NodeId {
-        let node = Node::new(NodeId::NONE, "name", 0, AclTable::OPEN, Birth::new(1, true), stat);
+        let node = ZNode::new(NodeId::NONE, "name", 0, AclTable::OPEN, CreationOrder::new(1, true), stat);
         arena.insert(node, &None, stat)
     }
 

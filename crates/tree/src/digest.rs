@@ -6,17 +6,17 @@ use zebu_proto::StatPersisted;
 
 use crate::path;
 
-/// Whether a node at `path` is part of the tree digest: what the server rewrites by itself is not.
+/// Whether a node at `path` is part of the tree digest: nodes that the server rewrites by itself are not.
 pub(crate) fn is_counted(path: &str) -> bool {
     !path.starts_with("/zookeeper/")
 }
 
-/// What a node adds to the digest of the tree: for those who check a tree that they do not hold.
+/// A node's part of the tree digest: for callers that check a tree without keeping it.
 pub fn digest_of_node(path: &str, data: Option<&[u8]>, stat: &StatPersisted) -> i64 {
     if is_counted(path) { node_digest(content_checksum(path, data), stat) } else { 0 }
 }
 
-/// Checksum of path and data: where the checksum of the stat continues.
+/// Checksum of path and data: the checksum of the stat continues from it.
 pub(crate) fn content_checksum(path: &str, data: Option<&[u8]>) -> u32 {
     let mut hasher = Hasher::new();
     hasher.update(path::canonical(path).as_bytes());
@@ -26,9 +26,9 @@ pub(crate) fn content_checksum(path: &str, data: Option<&[u8]>) -> u32 {
     hasher.finalize()
 }
 
-/// The digest of a node whose path and data have the checksum `content`. The stat has 60 bytes. A CRC that begins with
-/// nothing does not see zeros in front, and one that begins with something has it in its first four bytes: four zeros
-/// more, and all goes through the processor's own CRC steps of 16 bytes.
+/// The digest of a node whose path and data have the checksum `content`. The stat has 60 bytes. A CRC with an
+/// empty register ignores leading zeros, and an initial value is equivalent to the first four bytes. Four
+/// more zeros make 64 bytes, so that all of it uses the processor's CRC steps of 16 bytes.
 pub(crate) fn node_digest(content: u32, stat: &StatPersisted) -> i64 {
     let mut block = [0; 64];
     let longs = [stat.czxid, stat.mzxid, stat.pzxid, stat.ctime, stat.mtime];
@@ -48,7 +48,7 @@ pub(crate) fn node_digest(content: u32, stat: &StatPersisted) -> i64 {
     i64::from(hasher.finalize())
 }
 
-/// The checksum with which a CRC begins that has nothing in its register.
+/// The initial checksum of a CRC with an empty register.
 const NOTHING: u32 = u32::MAX;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What happened to a node: what watches wait for.
+//! The events of applied transactions, which fire watches.
 
 use std::sync::Arc;
 
@@ -6,15 +6,15 @@ use zebu_proto::client::EventType;
 use zebu_proto::{Acl, Zxid};
 
 /// One event of an applied transaction, in the order in which watches fire. A deletion is one event; the
-/// watch table knows that it concerns data and child watches. It borrows, so it costs nothing unwatched.
+/// watch table applies it to data and child watches. It borrows, so it costs nothing without watches.
 #[derive(Clone, Copy, Debug)]
 pub struct TreeEvent<'a> {
     /// The transaction.
     pub zxid: Zxid,
-    /// What happened.
+    /// The type of the event.
     pub kind: EventType,
     /// The node; "/" for the root.
     pub path: &'a str,
-    /// Who may read the node, and so learn of the event.
+    /// The ACL that decides which clients may get the event.
     pub acl: &'a Arc<[Acl]>,
 }

@@ -1,4 +1,4 @@
-//! Which nodes the server removes by itself: used containers that are empty, TTL nodes whose time is up,
+//! The nodes that the server removes by itself: used containers that are empty, expired TTL nodes, and
 //! ephemerals whose session is unknown after a restart.
 
 use zebu_proto::{SessionId, StatPersisted};
@@ -9,7 +9,7 @@ use crate::tree::Tree;
 
 impl Tree {
     /// Paths of empty containers and expired TTL nodes, sorted. `never_used_ms` is how long a container may
-    /// wait for its first child; zero is for ever.
+    /// wait for its first child; zero means forever.
     pub fn removable(&self, now_ms: i64, never_used_ms: i64) -> Vec<Box<str>> {
         let candidates = self.containers.iter().chain(&self.ttl_nodes);
         let mut paths: Vec<Box<str>> = candidates
@@ -25,13 +25,13 @@ impl Tree {
         paths
     }
 
-    /// Puts the owners of ephemerals that are not in the table of sessions into it, and says which. For a
-    /// standalone server or a new leader, right after loading: as sessions that nobody uses they expire, and
-    /// their nodes go by a transaction. Without one, a node that is made later under the same name would
-    /// meet the old one when the log is replayed, and be lost with it.
+    /// Adds the owners of ephemerals that are missing in the session table, and returns them. For a
+    /// standalone server or a new leader, right after loading. As unused sessions they expire, and a
+    /// transaction deletes their nodes. Without that transaction a replay would lose a node that was created
+    /// later under the same name.
     ///
-    /// TTL nodes that look like ephemerals, because TTL nodes are switched off, are kept: a setting must not
-    /// cost data.
+    /// TTL nodes that look like ephemerals, because TTL nodes are disabled, are kept: a setting must not cost
+    /// data.
     pub fn adopt_orphaned_ephemerals(&mut self, timeout_ms: i32) -> Vec<SessionId> {
         let is_orphaned = |session: &SessionId| {
             let is_ttl = matches!(Lifetime::of_owner(session.0, TtlNodes::Enabled), Lifetime::Ttl(_));

@@ -1,19 +1,21 @@
-//! What a znode tree means.
+//! The semantics of the znode tree.
 //!
 //! [`Tree`] is the replicated state. [`Tree::prepare`] turns a request into a transaction, against the tree
-//! and the [`Overlay`] of changes that are decided but not applied; [`Tree::apply`] turns a transaction into
-//! new state, an [`Outcome`] and [`TreeEvent`]s. [`watch::WatchTable`] knows who waits for which event.
+//! and the [`Overlay`] of prepared changes. [`Tree::apply`] turns a transaction into new state, an
+//! [`TxnOutcome`] and [`TreeEvent`]s. [`watch::WatchTable`] maps events to watchers.
 //!
-//! The crate is pure: no files, no clock, no threads. It never fails on a transaction, whoever wrote it.
+//! The crate is pure: no files, no clock, no threads. It never fails on a transaction, even on an invalid
+//! one.
 
 mod acl_table;
 mod apply;
 mod arena;
+mod data_store;
 mod digest;
-mod edit;
 mod event;
 mod expiry;
 mod loader;
+mod mutate;
 mod name;
 mod name_index;
 mod node;
@@ -27,7 +29,6 @@ mod prep;
 mod quota;
 mod slots;
 mod tree;
-mod values;
 mod walker;
 
 pub mod access;
@@ -40,7 +41,7 @@ pub use event::TreeEvent;
 pub use loader::{LoadError, TreeLoader};
 pub use node_ref::{Children, NodeRef};
 pub use options::{DigestMode, TreeOptions, TtlNodes};
-pub use outcome::Outcome;
+pub use outcome::TxnOutcome;
 pub use overlay::Overlay;
 pub use owner::{CONTAINER_OWNER, Lifetime, TTL_MAX_MS};
 pub use prep::{PrepareContext, Prepared, Reconfig};

@@ -1,4 +1,5 @@
-//! Builds a tree from what a snapshot holds. Refuses what cannot be a tree; repairs what ZooKeeper repairs.
+//! Builds a tree from the content of a snapshot. Refuses an invalid tree; repairs the cases that ZooKeeper
+//! repairs.
 
 use std::collections::BTreeMap;
 
@@ -28,28 +29,28 @@ pub enum LoadError {
     /// Not a path of a node.
     #[error("{path:?} is not the path of a node; the file is damaged, an older snapshot is needed")]
     BadPath {
-        /// What stands there.
+        /// The text of the path.
         path: Box<str>,
     },
 }
 
-/// A tree that is being loaded. A failed load is thrown away with it.
+/// A tree that is being loaded. It is dropped after a failed load.
 pub struct TreeLoader {
     tree: Tree,
     acls: BTreeMap<i64, AclSlot>,
-    has_root: HasRoot,
+    has_root: RootLoaded,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum HasRoot {
+enum RootLoaded {
     Yes,
     No,
 }
 
 impl TreeLoader {
-    /// Nothing loaded yet.
+    /// An empty loader.
     pub fn new(options: TreeOptions) -> TreeLoader {
-        TreeLoader { tree: Tree::bare(options), acls: BTreeMap::new(), has_root: HasRoot::No }
+        TreeLoader { tree: Tree::bare(options), acls: BTreeMap::new(), has_root: RootLoaded::No }
     }
 
     /// A session of the table.
@@ -57,14 +58,14 @@ impl TreeLoader {
         self.tree.sessions.insert(id, timeout_ms);
     }
 
-    /// A list of the ACL table. Comes before the nodes that use it.
+    /// An ACL of the ACL table. It comes before the nodes that use it.
     pub fn acl(&mut self, id: i64, list: Vec<Acl>) {
         let tree = &mut self.tree;
         self.acls.entry(id).or_insert_with(|| tree.acls.load(id, list));
     }
 
-    /// A node, after its parent; "" is the root. One whose owner has a type that is not known stays until somebody
-    /// deletes it: a transaction can make such a node, and what a tree can hold it must be able to load.
+    /// A node, after its parent; "" is the root. A node whose owner has an unknown type stays until a client
+    /// deletes it. A transaction can create such a node, and every tree must be loadable.
     pub fn node(
         &mut self,
         path: &str,
@@ -97,17 +98,17 @@ impl TreeLoader {
     }
 
     fn root(&mut self, data: Buffer, acl: AclSlot, stat: &StatPersisted) -> Result<(), LoadError> {
-        if self.has_root == HasRoot::Yes {
+        if self.has_root == RootLoaded::Yes {
             return Err(LoadError::Duplicate { path: "".into() });
         }
-        self.has_root = HasRoot::Yes;
+        self.has_root = RootLoaded::Yes;
         self.tree.replace_data(NodeId::ROOT, "", &data, |root| *root = *stat);
         self.tree.replace_acl(NodeId::ROOT, acl);
         Ok(())
     }
 
-    /// The list under an id, with one use more. A list that the snapshot missed, because it was made while
-    /// the snapshot was written, comes back with the replay; until then nobody has any permission.
+    /// The ACL with an id, with its use count incremented. The snapshot may lack an ACL that was added while
+    /// it was written; the replay restores it. Until then the node grants no permission.
     fn acl_slot(&mut self, id: i64) -> AclSlot {
         if id == self.tree.acls.id(AclTable::OPEN) {
             return AclTable::OPEN;

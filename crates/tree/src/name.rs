@@ -1,5 +1,5 @@
-//! The last component of a path, as a node keeps it. Short ones, which most are, take no allocation: that
-//! saves memory, and a lookup one cache miss.
+//! The last component of a path, as a node stores it. Short ones, which are the most frequent, take no
+//! allocation: that saves memory, and a cache miss per lookup.
 
 /// The longest name without an allocation.
 const INLINE: usize = 22;
@@ -22,7 +22,7 @@ impl Name {
         }
     }
 
-    /// For comparing and hashing, where it does not matter that the bytes are text.
+    /// For comparing and hashing as bytes.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         match self {
             Name::Inline { length, bytes } => &bytes[..usize::from(*length)],

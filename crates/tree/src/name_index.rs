@@ -1,4 +1,4 @@
-//! Finds a node by its parent and its name. The index is many small hash tables: each grows on its own, so
+//! Finds a node by its parent and its name. The index is many small hash tables. Each grows on its own, so
 //! that one create never moves more than a small part of all entries.
 
 use std::hash::BuildHasher;
@@ -56,9 +56,9 @@ impl NameIndex {
     }
 }
 
-/// Which table an entry is in. Bits are taken that the table itself does not look at, or its entries would
-/// look alike. The first tables get half as many entries as the last: tables double when they are full, and
-/// if all did so at the same size of the tree, half of the memory would be unused right afterwards.
+/// The table of an entry. It is chosen by bits that the table itself does not use, or the entries of a table
+/// would collide. The first tables get half as many entries as the last. Tables double when they are full; if
+/// all did so at the same tree size, half of the memory would be unused afterwards.
 fn shard_of(hash: u64) -> usize {
     const BITS: u32 = 24;
     let uniform = (hash >> 32) & ((1 << BITS) - 1);

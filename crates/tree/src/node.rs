@@ -1,16 +1,16 @@
-//! One node as it is stored. What every node has is in [`Node`]; what a leaf does not have before anything
-//! happens to it is in a [`Branch`], which comes with the first need. Both are as small as they can be: a
-//! tree has millions of them.
+//! One node as it is stored. The fields of every node are in [`ZNode`]; fields that a new leaf does not need
+//! are in a [`NodeBranch`], which is added on demand. Both are as small as possible: a tree has millions of
+//! them.
 
 use zebu_proto::StatPersisted;
 
 use crate::acl_table::AclSlot;
+use crate::data_store::DataRef;
 use crate::name::Name;
 use crate::owner_table::{OwnerSlot, OwnerTable};
-use crate::slots::{NO_SLOT, Slot};
-use crate::values::Value;
+use crate::slots::{NO_SLOT, SlotEntry};
 
-/// Address of a node while it lives; the slot is reused afterwards.
+/// The slot of a node while it exists; the slot is reused afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeId(pub(crate) u32);
 
@@ -20,7 +20,7 @@ impl NodeId {
     /// The end of a list, the parent of the root.
     pub(crate) const NONE: NodeId = NodeId(NO_SLOT);
 
-    /// Whether there is a node.
+    /// The id, or `None` for [`NodeId::NONE`].
     pub(crate) fn some(self) -> Option<NodeId> {
         if self == NodeId::NONE { None } else { Some(self) }
     }
@@ -30,7 +30,7 @@ impl NodeId {
     }
 }
 
-/// Address of a [`Branch`].
+/// The slot of a [`NodeBranch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BranchId(pub(crate) u32);
 
@@ -39,17 +39,17 @@ impl BranchId {
     pub(crate) const NONE: BranchId = BranchId(NO_SLOT);
 }
 
-/// Which node a slot holds. Numbers are given in the order of creation and never again, so a child's
-/// is larger than its parent's. The lowest bit says whether the node is part of the tree digest.
+/// Identifies the node in a slot. Numbers are assigned in the order of creation and never reused, so a
+/// child's is larger than its parent's. The lowest bit says whether the node is part of the tree digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Birth(u64);
+pub(crate) struct CreationOrder(u64);
 
-impl Birth {
+impl CreationOrder {
     /// An empty slot.
-    pub(crate) const DEAD: Birth = Birth(0);
+    pub(crate) const DEAD: CreationOrder = CreationOrder(0);
 
-    pub(crate) fn new(number: u64, counted: bool) -> Birth {
-        Birth(number << 1 | u64::from(counted))
+    pub(crate) fn new(number: u64, counted: bool) -> CreationOrder {
+        CreationOrder(number << 1 | u64::from(counted))
     }
 
     /// Position in the order of creation.
@@ -63,12 +63,12 @@ impl Birth {
     }
 }
 
-/// What every node has. 104 bytes; the fields of the stat are spread out because a nested record would be
+/// The fields of every node. 104 bytes; the fields of the stat are flattened because a nested record would be
 /// padded.
-pub(crate) struct Node {
+pub(crate) struct ZNode {
     pub(crate) name: Name,
-    pub(crate) data: Value,
-    pub(crate) birth: Birth,
+    pub(crate) data: DataRef,
+    pub(crate) birth: CreationOrder,
     pub(crate) czxid: i64,
     pub(crate) mzxid: i64,
     pub(crate) ctime: i64,
@@ -81,23 +81,23 @@ pub(crate) struct Node {
     pub(crate) branch: BranchId,
     pub(crate) parent: NodeId,
     pub(crate) next: NodeId,
-    /// The sibling before; for the first child the last one, so that appending is quick.
+    /// The previous sibling; for the first child the last one, so that appending is fast.
     pub(crate) previous: NodeId,
 }
 
-impl Node {
-    /// A node that has no data and is not linked yet, with that part of the stat which every node has.
+impl ZNode {
+    /// A node without data and links, with the stat fields of every node.
     pub(crate) fn new(
         parent: NodeId,
         name: &str,
         content: u32,
         acl: AclSlot,
-        birth: Birth,
+        birth: CreationOrder,
         stat: &StatPersisted,
-    ) -> Node {
-        Node {
+    ) -> ZNode {
+        ZNode {
             name: Name::new(name),
-            data: Value::NULL,
+            data: DataRef::NULL,
             birth,
             czxid: stat.czxid,
             mzxid: stat.mzxid,
@@ -119,11 +119,11 @@ impl Node {
     }
 }
 
-impl Slot for Node {
+impl SlotEntry for ZNode {
     fn vacate(&mut self, next_empty: u32) {
-        self.birth = Birth::DEAD;
+        self.birth = CreationOrder::DEAD;
         self.name = Name::new("");
-        self.data = Value::NULL;
+        self.data = DataRef::NULL;
         self.next = NodeId(next_empty);
     }
 
@@ -132,22 +132,22 @@ impl Slot for Node {
     }
 }
 
-/// Children, the traces that they leave in the stat, and the trace of a changed ACL. 32 bytes.
+/// Children, their counters in the stat, and the version of a changed ACL. 32 bytes.
 #[derive(Clone, Copy)]
-pub(crate) struct Branch {
+pub(crate) struct NodeBranch {
     pub(crate) pzxid: i64,
     pub(crate) cversion: i32,
     pub(crate) aversion: i32,
     pub(crate) child_count: u32,
     pub(crate) first_child: NodeId,
-    /// What the node adds to the tree digest, if that is known: every child that comes or goes takes it out.
+    /// The node's part of the tree digest, if known: every created or deleted child subtracts it.
     pub(crate) digest: Option<u32>,
 }
 
-impl Branch {
-    /// What a node without a branch stands for.
-    pub(crate) const fn of_leaf(czxid: i64) -> Branch {
-        Branch {
+impl NodeBranch {
+    /// The values of a node without a branch.
+    pub(crate) const fn of_leaf(czxid: i64) -> NodeBranch {
+        NodeBranch {
             pzxid: czxid,
             cversion: 0,
             aversion: 0,
@@ -164,13 +164,13 @@ impl Branch {
         self.digest = None;
     }
 
-    /// Whether a node without children needs one.
+    /// Whether a node without children needs a branch.
     pub(crate) fn is_needed_for(stat: &StatPersisted) -> bool {
         stat.pzxid != stat.czxid || stat.cversion != 0 || stat.aversion != 0
     }
 }
 
-impl Slot for Branch {
+impl SlotEntry for NodeBranch {
     fn vacate(&mut self, next_empty: u32) {
         self.first_child = NodeId(next_empty);
     }
@@ -186,6 +186,6 @@ mod tests {
 
     #[test]
     fn a_node_stays_small() {
-        assert_eq!((size_of::<Node>(), size_of::<Branch>()), (104, 32));
+        assert_eq!((size_of::<ZNode>(), size_of::<NodeBranch>()), (104, 32));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use zebu_proto::{Acl, Stat, StatPersisted};
 
-use crate::node::{Node, NodeId};
+use crate::node::{NodeId, ZNode};
 use crate::owner::Lifetime;
 use crate::tree::Tree;
 
@@ -12,7 +12,7 @@ use crate::tree::Tree;
 #[derive(Clone, Copy)]
 pub struct NodeRef<'a> {
     tree: &'a Tree,
-    node: &'a Node,
+    node: &'a ZNode,
     id: NodeId,
 }
 
@@ -37,12 +37,12 @@ impl<'a> NodeRef<'a> {
         self.tree.nodes.stat(self.node)
     }
 
-    /// Who may do what.
+    /// The ACL of the node.
     pub fn acl(&self) -> &'a Arc<[Acl]> {
         self.tree.acls.get(self.node.acl)
     }
 
-    /// How long it stays.
+    /// The lifetime of the node.
     pub fn lifetime(&self) -> Lifetime {
         self.tree.lifetime(self.tree.nodes.owner(self.node))
     }
@@ -58,7 +58,7 @@ impl<'a> NodeRef<'a> {
         self.tree.nodes.branch(self.node).child_count as usize
     }
 
-    /// Its last name; empty for the root.
+    /// The last component of its path; empty for the root.
     pub fn name(&self) -> &'a str {
         self.node.name.as_str()
     }

@@ -1,10 +1,10 @@
-//! Settings that change what a tree holds. They must be equal on all members of an ensemble, except the
+//! Settings that change the content of a tree. They must be equal on all servers of an ensemble, except the
 //! hash seed. Settings that only decide whether a request is granted are in [`crate::access`].
 
-/// Whether nodes may carry a time to live, and how a stored owner is read.
+/// Whether nodes may have a time to live, and how a stored owner is interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum TtlNodes {
-    /// An owner with the extended mark is a session like any other.
+    /// An owner with the extended mark is an ordinary session.
     #[default]
     Disabled,
     /// The top byte `0xff` marks an extended type.
@@ -13,17 +13,17 @@ pub enum TtlNodes {
     Emulate353,
 }
 
-/// Whether the sum over all nodes is kept.
+/// Whether the tree digest is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum DigestMode {
-    /// Kept, and given to every prepared transaction.
+    /// Computed, and added to every prepared transaction.
     #[default]
     On,
     /// Not computed; transactions carry none.
     Off,
 }
 
-/// What a [`Tree`](crate::Tree) is built with.
+/// The options of a [`Tree`](crate::Tree).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct TreeOptions {
     /// Extended node types.

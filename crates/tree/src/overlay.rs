@@ -1,7 +1,7 @@
-//! Changes that are decided but not applied: what the next request must see of its predecessors.
+//! Changes that are prepared but not applied: the next request is checked against them.
 //!
-//! The overlay is keyed by path ("" is the root), knows the latest record per path, and forgets a record
-//! when its transaction is applied.
+//! The overlay is keyed by path ("" is the root), stores the latest record per path, and drops a record when
+//! its transaction is applied.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::EntryRef;
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 
-/// A node as it will be.
+/// A node as it will be after the pending transactions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PendingNode {
     pub(crate) stat: StatPersisted,
@@ -20,15 +20,15 @@ pub(crate) struct PendingNode {
     pub(crate) data_length: usize,
     /// Checksum of path and data.
     pub(crate) content: u32,
-    /// What it adds to the tree digest.
+    /// Its part of the tree digest.
     pub(crate) digest: i64,
     /// The session of an ordinary ephemeral.
     pub(crate) session: Option<SessionId>,
 }
 
-/// The latest decision about a path.
+/// The latest pending change of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct OverlayRecord {
     pub(crate) zxid: Zxid,
     /// `None`: it will be deleted.
     pub(crate) node: Option<PendingNode>,
@@ -37,19 +37,19 @@ pub(crate) struct Record {
 /// Pending changes ahead of the tree.
 #[derive(Debug)]
 pub struct Overlay {
-    records: HashMap<Arc<str>, Record, FixedState>,
-    /// Which paths each transaction touched, oldest first.
+    records: HashMap<Arc<str>, OverlayRecord, FixedState>,
+    /// The paths that each transaction changed, oldest first.
     order: VecDeque<(Zxid, Arc<str>)>,
     /// Pending ephemeral nodes by session.
     ephemerals: BTreeMap<SessionId, BTreeSet<Arc<str>>>,
-    /// The tree digest after everything pending; only meaningful while something is.
+    /// The tree digest after all pending changes; only meaningful while there are any.
     pub(crate) digest: i64,
-    /// Room for the way back of the request that is being decided; empty between requests.
-    pub(crate) undo: Vec<(Arc<str>, Option<Record>)>,
+    /// The undo log of the request that is being prepared; empty between requests.
+    pub(crate) undo: Vec<(Arc<str>, Option<OverlayRecord>)>,
 }
 
 impl Overlay {
-    /// Nothing pending. The seed is that of the tree's options.
+    /// An empty overlay. The seed is that of the tree's options.
     pub fn new(hash_seed: u64) -> Overlay {
         Overlay {
             records: HashMap::with_hasher(FixedState::with_seed(hash_seed)),
@@ -82,19 +82,20 @@ impl Overlay {
         }
     }
 
-    /// Forgets everything: the transactions will never be applied.
+    /// Drops everything: the transactions will never be applied.
     pub fn clear(&mut self) {
         self.records.clear();
         self.order.clear();
         self.ephemerals.clear();
     }
 
-    pub(crate) fn get(&self, path: &str) -> Option<&Record> {
+    pub(crate) fn get(&self, path: &str) -> Option<&OverlayRecord> {
         if self.records.is_empty() { None } else { self.records.get(path) }
     }
 
-    /// Puts the record of a path. Returns the path, which is shared with what was pending there, and the record before.
-    pub(crate) fn put(&mut self, path: &str, record: Record) -> (Arc<str>, Option<Record>) {
+    /// Sets the record of a path. Returns the path, which is shared with an earlier pending change, and the
+    /// previous record.
+    pub(crate) fn put(&mut self, path: &str, record: OverlayRecord) -> (Arc<str>, Option<OverlayRecord>) {
         let session = session_of(Some(&record));
         let (path, before) = match self.records.entry_ref(path) {
             EntryRef::Occupied(mut entry) => (entry.key().clone(), Some(entry.insert(record))),
@@ -107,8 +108,8 @@ impl Overlay {
         (path, before)
     }
 
-    /// Puts back what was there before, or nothing.
-    pub(crate) fn restore(&mut self, path: &str, record: Option<Record>) {
+    /// Restores the previous record, or removes the record.
+    pub(crate) fn restore(&mut self, path: &str, record: Option<OverlayRecord>) {
         match record {
             Some(record) => drop(self.put(path, record)),
             None => {
@@ -129,7 +130,7 @@ impl Overlay {
         }
     }
 
-    /// The transaction stands: its records are forgotten when it is applied.
+    /// The transaction is prepared: its records are dropped when it is applied.
     pub(crate) fn commit(&mut self, zxid: Zxid, paths: impl Iterator<Item = Arc<str>>) {
         self.order.extend(paths.map(|path| (zxid, path)));
     }
@@ -140,6 +141,6 @@ impl Overlay {
     }
 }
 
-fn session_of(record: Option<&Record>) -> Option<SessionId> {
+fn session_of(record: Option<&OverlayRecord>) -> Option<SessionId> {
     record?.node.as_ref()?.session
 }

@@ -1,4 +1,4 @@
-//! What the `ephemeralOwner` of a node means: a session, the container mark or a time to live.
+//! The meaning of a node's `ephemeralOwner`: a session, the container mark or a time to live.
 
 use zebu_proto::SessionId;
 
@@ -15,16 +15,16 @@ const VALUE_MASK: i64 = 0x0000_00ff_ffff_ffff;
 /// The longest time to live.
 pub const TTL_MAX_MS: i64 = VALUE_MASK;
 
-/// How long a node stays.
+/// The lifetime of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
     /// Until it is deleted.
     Persistent,
     /// Until its session ends.
     Session(SessionId),
-    /// Until some time after its last child went.
+    /// Until some time after its last child was deleted.
     Container,
-    /// Until it was not modified for this many milliseconds; zero never ends.
+    /// Until it was not modified for this many milliseconds; zero never expires.
     Ttl(i64),
     /// An extended type that this release does not know.
     Unknown,
@@ -63,14 +63,14 @@ impl Lifetime {
         }
     }
 
-    /// The owner that clients are shown.
+    /// The owner in the stat that clients see.
     pub(crate) fn shown_owner(self) -> i64 {
         self.session().map_or(0, |session| session.0)
     }
 }
 
-/// The stored owner of a TTL node. Bits beyond the value are dropped: the caller has checked the range,
-/// and a transaction of another server may not stop this one.
+/// The stored owner of a TTL node. Bits beyond the value are dropped: the caller has checked the range, and a
+/// transaction of another server must not stop this one.
 pub(crate) fn ttl_owner(ttl_ms: i64) -> i64 {
     EXTENDED_MASK | (ttl_ms & VALUE_MASK)
 }

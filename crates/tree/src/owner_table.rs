@@ -1,21 +1,21 @@
 //! Owners, each stored once: most nodes have none, and a session owns many. Nodes refer to a slot of four
-//! bytes instead of an id of eight. What an owner means is in [`crate::owner`].
+//! bytes instead of an id of eight. [`crate::owner`] defines their meaning.
 
 use std::collections::BTreeMap;
 
-use crate::slots::{Slot, Slots};
+use crate::slots::{SlotEntry, Slots};
 
-/// Where a node's owner is.
+/// The slot of a node's owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OwnerSlot(u32);
 
-struct Owner {
+struct NodeOwner {
     id: i64,
     /// Number of nodes; of an empty slot the next empty one.
     uses: u32,
 }
 
-impl Slot for Owner {
+impl SlotEntry for NodeOwner {
     fn vacate(&mut self, next_empty: u32) {
         self.uses = next_empty;
     }
@@ -27,7 +27,7 @@ impl Slot for Owner {
 
 /// All owners of nodes.
 pub(crate) struct OwnerTable {
-    owners: Slots<Owner>,
+    owners: Slots<NodeOwner>,
     by_id: BTreeMap<i64, u32>,
 }
 
@@ -37,7 +37,7 @@ impl OwnerTable {
 
     pub(crate) fn new() -> OwnerTable {
         let mut owners = Slots::new();
-        owners.insert(Owner { id: 0, uses: 0 });
+        owners.insert(NodeOwner { id: 0, uses: 0 });
         OwnerTable { owners, by_id: BTreeMap::new() }
     }
 
@@ -45,18 +45,18 @@ impl OwnerTable {
         self.owners.get(slot.0).id
     }
 
-    /// The slot of an owner, with one use more.
+    /// The slot of an owner, with its use count incremented.
     pub(crate) fn intern(&mut self, id: i64) -> OwnerSlot {
         if id == 0 {
             return OwnerTable::NOBODY;
         }
         let owners = &mut self.owners;
-        let slot = *self.by_id.entry(id).or_insert_with(|| owners.insert(Owner { id, uses: 0 }));
+        let slot = *self.by_id.entry(id).or_insert_with(|| owners.insert(NodeOwner { id, uses: 0 }));
         owners.get_mut(slot).uses += 1;
         OwnerSlot(slot)
     }
 
-    /// One use less; the last one frees the slot.
+    /// Decrements the use count; the last use frees the slot.
     pub(crate) fn release(&mut self, slot: OwnerSlot) {
         if slot == OwnerTable::NOBODY {
             return;

@@ -2,14 +2,14 @@
 
 use zebu_proto::ErrorCode;
 
-/// The parent of everything that belongs to the server.
+/// The parent of all nodes of the server.
 pub const ZOOKEEPER: &str = "/zookeeper";
-/// Where quotas live.
+/// The parent of quotas.
 pub const QUOTA: &str = "/zookeeper/quota";
 /// The configuration of the ensemble.
 pub const CONFIG: &str = "/zookeeper/config";
 
-/// The root is known as "" (a parent, a snapshot) and as "/" (a target). Internally it is "".
+/// The root is "" as a parent and in snapshots, and "/" as a target. Internally it is "".
 pub(crate) fn canonical(path: &str) -> &str {
     if path == "/" { "" } else { path }
 }
@@ -24,8 +24,8 @@ pub(crate) fn split(path: &str) -> Option<(&str, &str)> {
     path.rsplit_once('/')
 }
 
-/// Parent and name of a path in a transaction. `None` for the root and for a path that cannot be a node's:
-/// "x/y", "/x/", and "//x", whose parent would be the root under its other name.
+/// Parent and name of a path in a transaction. `None` for the root and for a path that no node can have:
+/// "x/y", "/x/", and "//x". The parent of the last one would be the root under its other name.
 pub(crate) fn split_stored(path: &str) -> Option<(&str, &str)> {
     let (parent, name) = split(path)?;
     let parent_is_well_formed = parent.is_empty() || (parent.starts_with('/') && parent.len() > 1);
@@ -52,14 +52,13 @@ pub fn validate(path: &str) -> Result<(), ErrorCode> {
     Ok(())
 }
 
-/// Supplementary characters are two surrogates in ZooKeeper's eyes, and surrogates are forbidden.
+/// Supplementary characters are two surrogates in Java, and surrogates are forbidden.
 fn is_forbidden(character: char) -> bool {
     matches!(u32::from(character),
         0..=0x1f | 0x7f..=0x9f | 0xd800..=0xf8ff | 0xfff0..=0xffff | 0x1_0000..)
 }
 
-/// The check of creates and deletes before anything is looked up: parent and name, if there is a slash
-/// and no U+0000.
+/// The first check of creates and deletes: parent and name, if there is a slash and no U+0000.
 pub(crate) fn split_target(path: &str) -> Result<(&str, &str), ErrorCode> {
     if path.contains('\0') {
         return Err(ErrorCode::BadArguments);

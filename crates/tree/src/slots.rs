@@ -1,18 +1,17 @@
-//! Storage of equal things in chunks, addressed by small numbers, reused after removal. It grows by one chunk
-//! at a time and never copies what it holds, so that no request waits for the growth of a large tree. Knows
-//! nothing of what it stores.
+//! Storage of entries in chunks, addressed by small numbers, reused after removal. It grows by one chunk at a
+//! time and never copies its entries, so that no request waits for the growth of a large tree.
 
-/// Slots per chunk: no more than this is held unused.
+/// Slots per chunk: the limit of unused slots.
 const CHUNK: usize = 4096;
 
-/// The number of no slot.
+/// The number that stands for no slot.
 pub(crate) const NO_SLOT: u32 = u32::MAX;
 
-/// A thing that remembers, while its slot is empty, which slot is empty too.
-pub(crate) trait Slot {
-    /// Lets go of everything and keeps the number.
+/// An entry that stores the next empty slot while its own slot is empty.
+pub(crate) trait SlotEntry {
+    /// Drops the content and stores the number.
     fn vacate(&mut self, next_empty: u32);
-    /// The number kept by [`Slot::vacate`].
+    /// The number stored by [`SlotEntry::vacate`].
     fn next_empty(&self) -> u32;
 }
 
@@ -24,7 +23,7 @@ pub(crate) struct Slots<T> {
     live: usize,
 }
 
-impl<T: Slot> Slots<T> {
+impl<T: SlotEntry> Slots<T> {
     pub(crate) fn new() -> Slots<T> {
         Slots { chunks: Vec::new(), empty: NO_SLOT, live: 0 }
     }
@@ -87,7 +86,7 @@ impl<T: Slot> Slots<T> {
 mod tests {
     use super::*;
 
-    impl Slot for u32 {
+    impl SlotEntry for u32 {
         fn vacate(&mut self, next_empty: u32) {
             *self = next_empty;
         }

@@ -1,4 +1,4 @@
-//! The replicated state and how it is read. Changes are in [`crate::edit`] and [`crate::apply`].
+//! The replicated state and its reads. Changes are in [`crate::mutate`] and [`crate::apply`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use crate::acl_table::AclTable;
 use crate::arena::Arena;
 use crate::digest;
 use crate::name_index::NameIndex;
-use crate::node::{Birth, Node, NodeId};
+use crate::node::{CreationOrder, NodeId, ZNode};
 use crate::node_ref::NodeRef;
 use crate::options::{DigestMode, TreeOptions};
 use crate::owner::Lifetime;
 use crate::path;
 use crate::quota::QuotaRoots;
 
-/// Nodes, ACLs, sessions: everything that is equal on all members after the same transactions.
+/// Nodes, ACLs, sessions: everything that is equal on all servers after the same transactions.
 pub struct Tree {
     pub(crate) options: TreeOptions,
     pub(crate) nodes: Arena,
     pub(crate) names: NameIndex,
-    /// Below which node, at which path, the last one was created: the next one often has the same parent.
+    /// The parent of the last created node, with its path: the next one often has the same parent.
     pub(crate) last_parent: (NodeId, String),
     pub(crate) acls: AclTable,
     pub(crate) ephemerals: BTreeMap<SessionId, BTreeSet<NodeId>>,
@@ -30,25 +30,25 @@ pub struct Tree {
     pub(crate) ttl_nodes: BTreeSet<NodeId>,
     pub(crate) quotas: QuotaRoots,
     pub(crate) sessions: BTreeMap<SessionId, i32>,
-    /// Number of the next node; see [`Birth`].
+    /// Number of the next node; see [`CreationOrder`].
     pub(crate) next_birth: u64,
     pub(crate) digest: i64,
     pub(crate) last_zxid: Zxid,
     /// Bytes of all paths and data.
     pub(crate) data_size: usize,
-    /// Ends of sessions with ephemeral nodes that were applied without a list of their paths.
+    /// Closed sessions with ephemeral nodes that were applied without a list of their paths.
     pub(crate) unlisted_ends: u64,
 }
 
 impl Tree {
-    /// The tree of a server that has seen nothing: the nodes that exist without a transaction.
+    /// The initial tree: the nodes that exist without a transaction.
     pub fn new(options: TreeOptions) -> Tree {
         let mut tree = Tree::bare(options);
         tree.add_system_nodes();
         tree
     }
 
-    /// A root and nothing else.
+    /// A tree with only the root.
     pub(crate) fn bare(options: TreeOptions) -> Tree {
         let mut tree = Tree {
             options,
@@ -69,14 +69,14 @@ impl Tree {
             unlisted_ends: 0,
         };
         let content = digest::content_checksum("", None);
-        let (birth, stat) = (Birth::new(0, true), StatPersisted::default());
-        let root = Node::new(NodeId::NONE, "", content, AclTable::OPEN, birth, &stat);
+        let (birth, stat) = (CreationOrder::new(0, true), StatPersisted::default());
+        let root = ZNode::new(NodeId::NONE, "", content, AclTable::OPEN, birth, &stat);
         tree.nodes.insert(root, &Some(Arc::from([])), &stat);
         tree.digest = tree.digest_of(NodeId::ROOT);
         tree
     }
 
-    /// Adds those of the server's own nodes that are missing.
+    /// Adds the missing system nodes.
     pub(crate) fn add_system_nodes(&mut self) {
         let empty = Some(Arc::from([]));
         let mut add = |parent: &str, name: &str, acl: Option<Vec<Acl>>, stat: StatPersisted| {
@@ -94,7 +94,7 @@ impl Tree {
             add(path::ZOOKEEPER, "config", Some(Acl::read_only()), StatPersisted { aversion: -1, ..stat });
     }
 
-    /// What the tree was built with.
+    /// The options of the tree.
     pub fn options(&self) -> &TreeOptions {
         &self.options
     }
@@ -104,7 +104,7 @@ impl Tree {
         self.last_zxid
     }
 
-    /// The sum over all nodes; zero if it is not kept.
+    /// The tree digest; zero if it is disabled.
     pub fn digest(&self) -> i64 {
         match self.options.digest {
             DigestMode::On => self.digest,
@@ -117,7 +117,7 @@ impl Tree {
         &self.sessions
     }
 
-    /// How many nodes there are. ZooKeeper knows the root under two names and reports one more.
+    /// How many nodes there are. ZooKeeper counts the root under two names and reports one more.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
@@ -155,14 +155,14 @@ impl Tree {
     pub fn all_children_number(&self, path: &str) -> Option<usize> {
         let top = self.find(path)?;
         if top == NodeId::ROOT {
-            // Asked for the empty path, ZooKeeper counts the root among what is below it.
+            // For the empty path, ZooKeeper counts the root as one of its descendants.
             let counted_itself = usize::from(path.is_empty());
             return Some(self.nodes.len() - 1 + counted_itself);
         }
         Some(self.descendants(top).count())
     }
 
-    /// Every list of permissions that is in use, with the id by which snapshots know it.
+    /// Every ACL that is in use, with its id in snapshots.
     pub fn acl_table(&self) -> impl Iterator<Item = (i64, &Arc<[Acl]>)> {
         self.acls.iter()
     }
@@ -171,12 +171,12 @@ impl Tree {
         if path::canonical(path).is_empty() {
             return Some(NodeId::ROOT);
         }
-        // As bytes: this is most of what a read does, and a slash is no part of another character.
+        // As bytes: this dominates the cost of a read, and a slash is no part of another UTF-8 character.
         let mut names = path.strip_prefix('/')?.as_bytes().split(|&byte| byte == b'/');
         names.try_fold(NodeId::ROOT, |parent, name| self.names.find(&self.nodes, parent, name))
     }
 
-    /// The node at a path, for a change: what is changed next is often beside it.
+    /// The node at a path, for a change: the next change is often a sibling.
     pub(crate) fn find_to_change(&mut self, path: &str) -> Option<NodeId> {
         match path::split_stored(path) {
             Some((parent_path, name)) => {
@@ -187,7 +187,7 @@ impl Tree {
         }
     }
 
-    /// The node above one that is to be changed, at the path of the former.
+    /// The parent of a node that is to be changed, by the node's path.
     pub(crate) fn find_parent(&mut self, path: &str) -> Option<NodeId> {
         if self.last_parent.1 != path {
             self.last_parent.0 = self.find(path)?;
@@ -200,7 +200,7 @@ impl Tree {
         self.names.find(&self.nodes, parent, name.as_bytes())
     }
 
-    /// The path of a living node; "" for the root.
+    /// The path of an existing node; "" for the root.
     pub(crate) fn path_of(&self, id: NodeId) -> String {
         let mut names = Vec::new();
         let mut node = self.nodes.get(id);
@@ -239,19 +239,19 @@ impl Tree {
         Lifetime::of_owner(owner, self.options.ttl_nodes)
     }
 
-    /// What a node adds to the tree digest.
+    /// A node's part of the tree digest.
     pub(crate) fn digest_of(&self, id: NodeId) -> i64 {
         let node = self.nodes.get(id);
         self.known_digest(node).unwrap_or_else(|| self.digest_with(node, &self.nodes.stat(node)))
     }
 
-    /// The same if it was found before.
-    pub(crate) fn known_digest(&self, node: &Node) -> Option<i64> {
+    /// The same if it is cached.
+    pub(crate) fn known_digest(&self, node: &ZNode) -> Option<i64> {
         self.nodes.branch(node).digest.map(i64::from)
     }
 
-    /// The same for a node whose stat is at hand.
-    pub(crate) fn digest_with(&self, node: &Node, stat: &StatPersisted) -> i64 {
+    /// The same for a node with this stat.
+    pub(crate) fn digest_with(&self, node: &ZNode, stat: &StatPersisted) -> i64 {
         if self.options.digest == DigestMode::Off || !node.birth.is_counted() {
             return 0;
         }

@@ -1,8 +1,8 @@
-//! Walks the whole tree in slices, for a snapshot, while transactions are applied between the slices.
+//! Walks the complete tree in slices, for a snapshot, while transactions are applied between the slices.
 //!
-//! The result is fuzzy: it holds some effects of what was applied meanwhile. It is exact again once the
-//! history from the first slice on has been replayed over it. Only nodes that existed at the start are
-//! visited, each at most once and after its parent.
+//! The result is fuzzy: it contains some effects of transactions that were applied meanwhile. It is exact
+//! again once the history from the first slice on has been replayed over it. Only nodes that existed at the
+//! start are visited, each at most once and after its parent.
 
 use zebu_proto::StatPersisted;
 
@@ -16,27 +16,27 @@ pub enum WalkProgress {
     More,
     /// Every node was visited.
     Done,
-    /// A session ended without a list of its ephemeral nodes since the start: no replay makes this walk exact. The
-    /// caller begins another one.
+    /// A session was closed without a list of its ephemeral nodes since the start: no replay makes this walk
+    /// exact. The caller starts another one.
     Void,
 }
 
-/// Takes a node: path ("" for the root), data, id of its ACL, stat.
+/// Receives a node: path ("" for the root), data, id of its ACL, stat.
 pub type NodeSink<'a> = &'a mut dyn FnMut(&str, Option<&[u8]>, i64, &StatPersisted);
 
 /// Position of a walk. It borrows nothing.
 #[derive(Debug)]
 pub struct Walker {
-    /// Nodes born later are left to the replay.
+    /// The replay adds nodes that were created later.
     end_birth: u64,
-    /// What [`Tree`] had counted at the start.
+    /// The counter of [`Tree`] at the start.
     unlisted_ends: u64,
-    /// The slots to look at, one after the other.
+    /// The next slot to visit.
     next_slot: usize,
     end_slot: usize,
-    /// Which slots were visited out of turn, because a child came before.
+    /// The slots that were visited early, because a child came before.
     visited: Vec<u64>,
-    /// The path of the parent visited last, with its number: siblings often follow each other.
+    /// The path of the parent visited last, with its number: siblings are often adjacent.
     parent: (u64, String),
 }
 
@@ -56,7 +56,7 @@ impl Tree {
 }
 
 impl Walker {
-    /// Visits about `max_nodes` nodes (a few more if ancestors are due). The tree is that of the start.
+    /// Visits about `max_nodes` nodes (a few more if ancestors are missing). The tree is that of the start.
     pub fn next_slice(&mut self, tree: &Tree, max_nodes: usize, sink: NodeSink<'_>) -> WalkProgress {
         if tree.unlisted_ends != self.unlisted_ends {
             return WalkProgress::Void;

@@ -1,358 +1,441 @@
-//! What a member wants done. The order of actions is the order in which they are to be begun; whatever has
-//! to wait for the disk is not handed out before the disk has reported.
+//! The actions of a peer. The caller starts them in their order. An action that depends on durable data is
+//! emitted only after the disk has reported it.
 
 use std::fmt;
 
 use zebu_proto::quorum::{Notification, Packet};
 use zebu_proto::{ServerId, Zxid};
 
-use crate::entry::Entry;
+use crate::encoded_txn::EncodedTxn;
 use crate::event::{IoId, LinkId};
-use crate::finding::Finding;
 use crate::membership::Configuration;
+use crate::warning::PeerWarning;
 
-/// What a member that takes part does.
+/// The role in which a server serves clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Serving {
-    /// It leads.
+pub enum ServingRole {
+    /// The server is the established leader.
     Leading {
-        /// In this epoch.
+        /// The epoch of this leader.
         epoch: u32,
     },
-    /// It follows.
+    /// The server is a follower that the leader has sent UPTODATE.
     Following {
-        /// Whom.
+        /// The leader of this follower.
         leader: ServerId,
-        /// In this epoch.
+        /// The epoch of the leader.
         epoch: u32,
     },
-    /// It observes.
+    /// The server is an observer that its master has sent UPTODATE.
     Observing {
-        /// Whom.
+        /// The leader of the ensemble.
         leader: ServerId,
-        /// In this epoch.
+        /// The epoch of the leader.
         epoch: u32,
     },
 }
 
-/// A port of a server where learners are served.
+/// The port on which a server accepts learners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
-    /// The quorum port, where the leader serves everybody.
+pub enum LearnerPort {
+    /// The quorum port, where the leader accepts followers and observers.
     Quorum,
-    /// Where followers serve observers.
+    /// The observer master port, where a follower accepts observers.
     ObserverMaster,
 }
 
-/// What old transactions are read for.
+/// The purpose of a read from the transaction log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogPurpose {
-    /// The beginning of a DIFF. The answer is [`crate::LogRead::Unavailable`], and the learner gets a SNAP, unless the
-    /// log holds everything that is wanted without a hole, and it is little enough.
+    /// The start of a DIFF. The reader answers [`crate::LogRead::Unavailable`] if the log has a gap in the
+    /// range or the range is too large. The learner then gets a SNAP.
     BeginDiff {
-        /// A DIFF has at most so many transactions from the log. How many bytes is for the reader of the log to
-        /// decide, by the size of a snapshot.
+        /// The largest number of transactions that a DIFF takes from the log. The reader of the log limits
+        /// the bytes, by the size of a snapshot.
         entries_max: u64,
     },
-    /// More for a learner that is being fed. It goes on where the last read for the connection ended.
+    /// The next part for a learner in replication. It continues where the last read for the connection
+    /// ended.
     Continue,
 }
 
-/// Something to do.
+/// An effect on the network between the servers. The runtime executes it unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Send a message of the election. A newer one to the same server replaces one that has not left yet.
+pub enum PeerEffect {
+    /// Send an election notification. A newer one to the same server replaces one that was not sent yet.
     Notify {
-        /// To whom.
+        /// The recipient.
         to: ServerId,
-        /// What.
+        /// The vote.
         notification: Notification,
     },
     /// Connect to a server.
     Dial {
-        /// The number of the connection.
+        /// The id of the new connection.
         link: LinkId,
-        /// To whom.
+        /// The server.
         to: ServerId,
-        /// At which of its ports.
-        door: Door,
+        /// The port of the server.
+        door: LearnerPort,
     },
     /// Send a packet.
     Send {
-        /// On which connection.
-        link: LinkId,
-        /// What.
-        packet: Packet,
-    },
-    /// Close a connection. No event comes from it any more.
-    Close {
-        /// Which.
-        link: LinkId,
-        /// Why.
-        reason: CloseReason,
-    },
-    /// Tell the operator.
-    Report(Finding),
-    /// Send the whole state, as it is now, behind the SNAP packet that was just sent.
-    StreamSnapshot {
-        /// On which connection.
-        link: LinkId,
-        /// The last transaction of the state.
-        zxid: Zxid,
-    },
-    /// Read old transactions from the log; a [`crate::Event::LogRead`] answers.
-    ReadLog {
-        /// For which connection.
-        link: LinkId,
-        /// The ones behind this.
-        after: Zxid,
-        /// The last one that is wanted.
-        up_to: Zxid,
-        /// What it is read for.
-        purpose: LogPurpose,
-    },
-    /// Append to the log and sync.
-    Append {
-        /// The work.
-        io: IoId,
-        /// What.
-        entry: Entry,
-    },
-    /// Cut the log behind a transaction, and drop snapshots that hold more. If the state holds more too, load
-    /// it again from the disk.
-    Truncate {
-        /// The work.
-        io: IoId,
-        /// The last transaction that stays.
-        to: Zxid,
-    },
-    /// Apply transactions to the state that came on a connection, then make it the only one: durable, in place
-    /// of log and snapshots, and in memory. A crash leaves all of the old history or all of this.
-    InstallSnapshot {
-        /// The work.
-        io: IoId,
         /// The connection.
         link: LinkId,
-        /// What came behind the state, up to `zxid`. The first ones may be in it already.
-        tail: Vec<Entry>,
-        /// The last transaction of the result.
+        /// The packet.
+        packet: Packet,
+    },
+    /// Close a connection. It produces no further events.
+    Close {
+        /// The connection.
+        link: LinkId,
+        /// The reason, for the log.
+        reason: LinkCloseReason,
+    },
+    /// Stream a snapshot of the current state after the SNAP packet. The state may change meanwhile. If the
+    /// connection closes, the stream ends without an error.
+    StreamSnapshot {
+        /// The connection.
+        link: LinkId,
+        /// The last transaction that the state must contain. It does so when the node emits the effect.
         zxid: Zxid,
     },
-    /// What came on a connection behind a SNAP is not needed any more.
+    /// Read transactions from the log. A [`crate::PeerEvent::LogRead`] answers.
+    ReadLog {
+        /// The connection of the learner that lacks the transactions.
+        link: LinkId,
+        /// The last transaction before the range.
+        after: Zxid,
+        /// The last transaction of the range.
+        up_to: Zxid,
+        /// The purpose of the read.
+        purpose: LogPurpose,
+    },
+    /// Apply transactions to the snapshot that was received on a connection, to free their memory. The
+    /// snapshot becomes this server's state only with [`DiskCommand::InstallSnapshot`].
+    LoadReceived {
+        /// The connection.
+        link: LinkId,
+        /// Transactions that followed the snapshot. The snapshot may already contain the first ones.
+        entries: Vec<EncodedTxn>,
+    },
+    /// Discard the snapshot that was received on a connection.
     DiscardSnapshot {
         /// The connection.
         link: LinkId,
     },
-    /// Move log and snapshots out of the way and begin with an empty state. The accepted epoch stays. Leave a
-    /// mark, so that a restart knows that this server may not vote.
-    SetAside {
-        /// The work.
+}
+
+/// A command for the disk other than an append. The disk executes appends and commands in the order of
+/// submission. [`crate::PeerEvent::Persisted`] reports completion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DiskCommand {
+    /// Truncate the log after a transaction, and delete snapshots that contain later ones. If the state
+    /// contains later ones too, reload it from the disk.
+    Truncate {
+        /// The id of the command.
+        io: IoId,
+        /// The last transaction that remains.
+        to: Zxid,
+    },
+    /// Apply `tail` to the snapshot that was received on a connection, then make the result the only state,
+    /// durable and in memory. It replaces log and snapshots. A crash leaves either the old history or the
+    /// new one, complete.
+    InstallSnapshot {
+        /// The id of the command.
+        io: IoId,
+        /// The connection.
+        link: LinkId,
+        /// The transactions that followed the snapshot, up to `zxid`. The snapshot may already contain the
+        /// first ones.
+        tail: Vec<EncodedTxn>,
+        /// The last transaction of the result.
+        zxid: Zxid,
+    },
+    /// Move log and snapshots aside and start with an empty state. The accepted epoch stays. A marker on the
+    /// disk keeps this server from voting after a restart.
+    Quarantine {
+        /// The id of the command.
         io: IoId,
     },
-    /// Remove the mark that [`Action::SetAside`] has left.
+    /// Remove the marker that [`DiskCommand::Quarantine`] wrote.
     MarkTrusted {
-        /// The work.
+        /// The id of the command.
         io: IoId,
     },
-    /// Write the accepted epoch.
+    /// Write `acceptedEpoch`.
     SaveAcceptedEpoch {
-        /// The work.
+        /// The id of the command.
         io: IoId,
-        /// The epoch.
+        /// The accepted epoch.
         epoch: u32,
     },
-    /// Write the current epoch.
+    /// Write `currentEpoch`.
     SaveCurrentEpoch {
-        /// The work.
+        /// The id of the command.
         io: IoId,
-        /// The epoch.
+        /// The current epoch.
         epoch: u32,
     },
-    /// A configuration was proposed. Keep it for a restart; the log has it too.
-    Remember {
-        /// Which.
+}
+
+/// An effect on the config outside the log: files, addresses, ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigEffect {
+    /// A config was proposed. Persist it for a restart; the log contains it too.
+    PersistProposed {
+        /// The proposed config.
         configuration: Box<Configuration>,
     },
-    /// A configuration was proposed elsewhere: where its members are, should one of them be elected. Nothing else
-    /// about it counts here.
-    Locate {
-        /// Which.
+    /// A config was proposed on another server. Learn the addresses of its servers, because one of them may
+    /// be elected.
+    LearnAddresses {
+        /// The proposed config.
         configuration: Box<Configuration>,
     },
-    /// A configuration takes effect: from now on these are the members.
+    /// A config takes effect.
     Activate {
-        /// Which.
+        /// The new config.
         configuration: Box<Configuration>,
     },
-    /// A transaction is committed and in the own log: apply it. They come in order, each once.
-    Deliver(Entry),
-    /// A transaction is in the own log and part of the history that the leader gives, which is not accepted yet: apply
-    /// it now, so that it need not stay in memory. A server that restarted here would have it in its state too. It
-    /// does not serve, and [`Action::Truncate`] may take the transaction back.
-    Load(Entry),
-    /// Begin to serve clients.
-    Serve(Serving),
-    /// Close all clients and forget what was asked. Comes when serving ends.
+}
+
+/// An action of a peer. The node passes the first four groups on and handles the others itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// An effect on the network.
+    Peer(PeerEffect),
+    /// A command for the disk.
+    Disk(DiskCommand),
+    /// An effect on the config.
+    Config(ConfigEffect),
+    /// Log a warning for the operator.
+    Report(PeerWarning),
+    /// Append to the transaction log and sync it.
+    Append {
+        /// The id of the append.
+        io: IoId,
+        /// The transaction.
+        entry: EncodedTxn,
+    },
+    /// Apply a transaction that is committed and durable in the own log. Each transaction comes once, in
+    /// zxid order.
+    Deliver(EncodedTxn),
+    /// Apply a durable transaction of a history that this learner has not accepted yet, to free its memory.
+    /// A restart would apply it too. The server does not serve yet, and [`DiskCommand::Truncate`] may remove
+    /// the transaction again.
+    Load(EncodedTxn),
+    /// Start to serve clients.
+    Serve(ServingRole),
+    /// Stop serving: close all client connections and drop their requests.
     StopServing,
-    /// A learner said something that is not agreement's business: a request, a question about a session,
-    /// sessions that were touched.
+    /// A packet of a learner that the node handles: a request, a session revalidation or touched sessions.
     FromLearner {
-        /// On which connection.
+        /// The connection of the learner.
         link: LinkId,
-        /// Who it is.
+        /// The learner.
         server: ServerId,
-        /// What.
+        /// The packet.
         packet: Packet,
     },
-    /// A learner is gone.
+    /// The connection to a serving learner ended.
     LearnerLost {
-        /// Its connection.
+        /// The connection of the learner.
         link: LinkId,
     },
-    /// The leader said something that is not agreement's business: a ping, an answer about a session, the end
-    /// of a sync. It stands directly behind the [`Action::Deliver`] of `after`.
+    /// A packet of the leader that the node handles: a ping, a revalidation result or the end of a sync. It
+    /// follows directly after the [`Action::Deliver`] of `after`.
     FromLeader {
-        /// What.
+        /// The packet.
         packet: Packet,
-        /// The last transaction that the leader committed before it.
+        /// The last transaction that the leader committed before it sent the packet.
         after: Zxid,
     },
 }
 
-/// Why a connection was closed.
+/// The reason for closing a connection between servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CloseReason {
-    /// This server's role has ended.
+pub enum LinkCloseReason {
+    /// This server left its role.
     RoleEnded,
-    /// Nobody leads here.
+    /// This server resigned: it is stopping, or the epoch of this leader has no zxid left.
+    Resigned,
+    /// An activated config changes the role or the leader of this server.
+    ConfigChanged,
+    /// This leader has no quorum, or its disk is blocked.
+    NoQuorum,
+    /// A voter that this leader needs for a quorum started a later election or follows another leader.
+    OtherLeader,
+    /// The leader could not be reached within the connect limit.
+    LeaderUnreachable,
+    /// The connection to the leader was lost.
+    ConnectionLost,
+    /// A learner connected to a server that is not the leader.
     NotLeading,
-    /// This server does not serve observers now.
+    /// An observer connected to a server that is not an observer master.
     NotFollowing,
-    /// The other side is silent.
-    Silent,
-    /// A learner lacks what it should have had for long: its disk or the way to it is too slow.
+    /// The other server sent nothing within the limit.
+    TimedOut,
+    /// A learner has lacked a transaction for longer than syncLimit: its disk or its network is too slow.
     TooFarBehind {
         /// The learner.
         server: ServerId,
-        /// The last transaction that it has acknowledged; if it is an observer, that it was sent.
+        /// The last transaction that it has acknowledged; for an observer, the last one that was sent to it.
         has: Zxid,
-        /// The last transaction that it should have sooner or later.
+        /// The last transaction that it is expected to have.
         last: Zxid,
-        /// For how long at least it has lacked something.
+        /// Milliseconds for which it has lagged, at least.
         behind_ms: i64,
     },
-    /// The own disk has not finished a write of the log for too long.
+    /// The own disk has not finished a write within syncLimit.
     SlowDisk {
-        /// For how long.
+        /// Milliseconds since the write was submitted.
         ms: i64,
     },
-    /// The other side has a newer connection.
+    /// The other server opened a newer connection.
     Replaced,
-    /// The other side says that it is this server.
+    /// The other server uses the id of this server.
     OwnId(ServerId),
-    /// The other side is not in the configuration, and as many as may learn from one server do already.
+    /// The other server is not in the config, and the limit of such learners is reached.
     TooManyUnlisted {
-        /// Who it is.
+        /// The learner.
         server: ServerId,
-        /// How many may be there.
+        /// The largest number of learners that are not in the config.
         limit: usize,
     },
-    /// The other side knows a later history than this leader.
+    /// The learner has a later history than this leader.
     AheadOfLeader {
-        /// Its last transaction.
+        /// The last transaction of the learner.
         last: Zxid,
-        /// Its epoch.
+        /// The current epoch of the learner.
         current_epoch: i64,
     },
-    /// The leader's epoch is older than one that was promised.
+    /// The epoch of the leader is older than the accepted epoch of this server.
     OldEpoch {
-        /// The leader's.
+        /// The epoch of the leader.
         proposed: u32,
-        /// The promised one.
+        /// The accepted epoch of this server.
         accepted: i64,
     },
-    /// Transactions are missing.
+    /// A transaction does not follow the last one of the history.
     Gap {
-        /// The last that is here.
+        /// The last transaction of the history.
         after: Zxid,
-        /// The one that came.
+        /// The transaction that was received.
         found: Zxid,
     },
-    /// A committed transaction would be cut off.
+    /// A TRUNC would remove a committed transaction.
     TruncatesCommitted {
-        /// The last that would stay.
+        /// The target of the TRUNC.
         to: Zxid,
-        /// The last that is committed.
+        /// The last committed transaction.
         committed: Zxid,
     },
-    /// The history here cannot be cut at this transaction.
+    /// The log of this server does not contain the target of a TRUNC.
     CannotTruncate(Zxid),
-    /// A packet that has no place here.
-    OutOfPlace {
-        /// What is going on.
+    /// A packet that the protocol does not allow in the current step.
+    UnexpectedPacket {
+        /// The current step.
         step: &'static str,
-        /// What came.
+        /// The name of the packet.
         packet: &'static str,
     },
-    /// Something about a transaction that was never sent.
+    /// A packet names a transaction that the protocol does not allow here.
     UnknownZxid(Zxid),
-    /// It has fallen behind what memory and log still hold.
-    HistoryGone,
-    /// What came cannot be a configuration that this server may follow.
+    /// The learner lacks transactions that neither memory nor log can provide.
+    NeedsSnapshot,
+    /// A learner has reached a limit of the packets that this server keeps for it.
+    RelayFull {
+        /// The learner.
+        server: ServerId,
+        /// The limit.
+        limit: usize,
+        /// The kind of packets that are limited.
+        what: &'static str,
+    },
+    /// The learner has a newer config than this server.
     NewerConfig(i64),
 }
 
-impl fmt::Display for CloseReason {
+impl fmt::Display for LinkCloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CloseReason::RoleEnded => write!(f, "this server has changed its role"),
-            CloseReason::NotLeading => write!(f, "this server does not lead"),
-            CloseReason::NotFollowing => write!(f, "this server serves no observers: it follows nobody"),
-            CloseReason::Silent => write!(f, "nothing was heard for too long"),
-            CloseReason::TooFarBehind { server, has, last, behind_ms } => write!(
+            LinkCloseReason::RoleEnded => write!(f, "this server left its role"),
+            LinkCloseReason::Resigned => {
+                write!(f, "this server resigned: it is stopping, or its epoch has no zxid left")
+            }
+            LinkCloseReason::ConfigChanged => {
+                write!(f, "the activated config changes the role or the leader of this server")
+            }
+            LinkCloseReason::NoQuorum => write!(f, "this leader has no quorum, or its disk is blocked"),
+            LinkCloseReason::OtherLeader => {
+                write!(f, "a voter that this leader needs started a later election or follows another leader")
+            }
+            LinkCloseReason::LeaderUnreachable => {
+                write!(f, "the leader is not reachable; check the network and the leader's log")
+            }
+            LinkCloseReason::ConnectionLost => write!(f, "the connection to the leader was lost"),
+            LinkCloseReason::NotLeading => write!(f, "this server is not the leader"),
+            LinkCloseReason::NotFollowing => {
+                write!(f, "this server is not a follower and serves no observers")
+            }
+            LinkCloseReason::TimedOut => {
+                write!(f, "the other server sent nothing within the limit; check it and the network")
+            }
+            LinkCloseReason::TooFarBehind { server, has, last, behind_ms } => write!(
                 f,
-                "server {} has {has} of {last}, and lacks something for {behind_ms} ms, longer than syncLimit allows; \
-                 it is synchronized again when it comes back. Look at its disk and the network",
+                "server {} has lagged for {behind_ms} ms, longer than syncLimit: it has {has} of {last}; \
+                 it is synchronized when it reconnects; check its disk and the network",
                 server.0
             ),
-            CloseReason::SlowDisk { ms } => write!(
+            LinkCloseReason::SlowDisk { ms } => write!(
                 f,
-                "the own disk has not finished a write of the transaction log for {ms} ms, longer than syncLimit \
-                 allows; this server follows again when it has. Look at the disk"
+                "the disk of this server has not finished a write for {ms} ms, longer than syncLimit; \
+                 it follows again when the write is done; check the disk"
             ),
-            CloseReason::Replaced => write!(f, "the same server has connected again"),
-            CloseReason::OwnId(server) => {
-                write!(f, "it has the id of this server, {}; each server needs its own in myid", server.0)
-            }
-            CloseReason::TooManyUnlisted { server, limit } => {
+            LinkCloseReason::Replaced => write!(f, "the same server opened a newer connection"),
+            LinkCloseReason::OwnId(server) => {
                 write!(
                     f,
-                    "server {} is not in the configuration, and {limit} such servers are served already",
+                    "the learner has the id of this server, {}; each server needs its own myid",
                     server.0
                 )
             }
-            CloseReason::AheadOfLeader { last, current_epoch } => {
-                write!(f, "it has a later history (epoch {current_epoch}, {last}) than this leader")
+            LinkCloseReason::TooManyUnlisted { server, limit } => write!(
+                f,
+                "server {} is not in the config, and {limit} such servers are connected; add it to the config",
+                server.0
+            ),
+            LinkCloseReason::AheadOfLeader { last, current_epoch } => {
+                write!(f, "the learner has a later history (epoch {current_epoch}, {last}) than this leader")
             }
-            CloseReason::OldEpoch { proposed, accepted } => {
-                write!(f, "epoch {proposed} is older than {accepted}, which was promised before")
+            LinkCloseReason::OldEpoch { proposed, accepted } => {
+                write!(f, "epoch {proposed} of the leader is older than the accepted epoch {accepted}")
             }
-            CloseReason::Gap { after, found } => {
+            LinkCloseReason::Gap { after, found } => {
                 write!(f, "transactions between {after} and {found} are missing")
             }
-            CloseReason::TruncatesCommitted { to, committed } => {
-                write!(f, "it would truncate to {to}, but {committed} is committed")
+            LinkCloseReason::TruncatesCommitted { to, committed } => {
+                write!(f, "a TRUNC to {to} would remove the committed transaction {committed}")
             }
-            CloseReason::CannotTruncate(to) => {
-                write!(f, "the history here cannot be truncated to {to}; it comes again for a whole state")
+            LinkCloseReason::CannotTruncate(to) => {
+                write!(
+                    f,
+                    "the log does not contain {to}, the target of a TRUNC; this server reconnects for a SNAP"
+                )
             }
-            CloseReason::OutOfPlace { step, packet } => write!(f, "{packet} came during {step}"),
-            CloseReason::UnknownZxid(zxid) => write!(f, "transaction {zxid} was never sent to it"),
-            CloseReason::HistoryGone => {
-                write!(f, "it is so far behind that only a whole state helps; it gets one when it comes back")
+            LinkCloseReason::UnexpectedPacket { step, packet } => {
+                write!(f, "unexpected packet {packet} (step: {step})")
             }
-            CloseReason::NewerConfig(version) => {
-                write!(f, "it has configuration {version:#x}, which this leader does not know")
+            LinkCloseReason::UnknownZxid(zxid) => write!(f, "unexpected transaction {zxid}"),
+            LinkCloseReason::NeedsSnapshot => {
+                write!(f, "the log cannot bring the learner up to date; it gets a SNAP when it reconnects")
+            }
+            LinkCloseReason::RelayFull { server, limit, what } => {
+                write!(f, "server {} exceeds a limit: {limit} {what}", server.0)
+            }
+            LinkCloseReason::NewerConfig(version) => {
+                write!(f, "the learner has config version {version:#x}, newer than the one of this server")
             }
         }
     }

@@ -1,4 +1,5 @@
-//! The work that the disk was given and has not finished. It is done in order, so one number says it all.
+//! The appends and commands that the disk has not finished. The disk works in order, so one id tells how far
+//! it is.
 
 use std::collections::VecDeque;
 
@@ -6,48 +7,48 @@ use zebu_proto::Zxid;
 
 use crate::event::IoId;
 
-/// Orders to the disk.
+/// The queue of the disk.
 #[derive(Debug)]
 pub(crate) struct DiskQueue {
     last: IoId,
     done: IoId,
-    /// When each unfinished order was given.
-    given: VecDeque<(IoId, i64)>,
+    /// Unfinished appends and commands, each with its submission time in milliseconds.
+    pending: VecDeque<(IoId, i64)>,
     /// Unfinished appends.
     appends: VecDeque<(IoId, Zxid)>,
-    /// The last transaction that the log was given.
-    end: Zxid,
-    /// The last transaction of the log that is durable.
+    /// The last transaction that was submitted to the log.
+    log_end: Zxid,
+    /// The last durable transaction of the log.
     durable: Zxid,
 }
 
 impl DiskQueue {
     pub(crate) fn new(durable: Zxid) -> DiskQueue {
-        let (given, appends) = (VecDeque::new(), VecDeque::new());
-        DiskQueue { last: IoId(0), done: IoId(0), given, appends, end: durable, durable }
+        let (pending, appends) = (VecDeque::new(), VecDeque::new());
+        DiskQueue { last: IoId(0), done: IoId(0), pending, appends, log_end: durable, durable }
     }
 
-    /// The number of an order that is given now.
-    pub(crate) fn order(&mut self, now_ms: i64) -> IoId {
+    /// Submits a command; returns its id.
+    pub(crate) fn submit(&mut self, now_ms: i64) -> IoId {
         self.last = IoId(self.last.0 + 1);
-        self.given.push_back((self.last, now_ms));
+        self.pending.push_back((self.last, now_ms));
         self.last
     }
 
-    /// The number of an append that is given now.
+    /// Submits an append; returns its id.
     pub(crate) fn append(&mut self, zxid: Zxid, now_ms: i64) -> IoId {
-        let io = self.order(now_ms);
+        let io = self.submit(now_ms);
         self.appends.push_back((io, zxid));
-        self.end = zxid;
+        self.log_end = zxid;
         io
     }
 
-    /// The disk has done this and all before it.
-    pub(crate) fn persisted(&mut self, io: IoId) {
-        assert!(io <= self.last, "the disk did {io:?}, which nobody asked for");
+    /// The disk has finished this append or command and all earlier ones.
+    pub(crate) fn mark_persisted(&mut self, io: IoId) {
+        assert!(io <= self.last, "the disk finished {io:?}, which was never submitted");
         self.done = self.done.max(io);
-        while self.given.front().is_some_and(|(given, _)| *given <= io) {
-            self.given.pop_front();
+        while self.pending.front().is_some_and(|(submitted, _)| *submitted <= io) {
+            self.pending.pop_front();
         }
         while let Some(&(append, zxid)) = self.appends.front()
             && append <= io
@@ -57,20 +58,20 @@ impl DiskQueue {
         }
     }
 
-    /// The log was cut or replaced; it ends here now.
-    pub(crate) fn log_ends_at(&mut self, zxid: Zxid) {
-        assert!(self.appends.is_empty(), "a log is cut only when nothing is being appended");
+    /// The log was truncated or replaced, and ends here now.
+    pub(crate) fn reset_log_end(&mut self, zxid: Zxid) {
+        assert!(self.appends.is_empty(), "the log changes only while no append is pending");
         self.durable = zxid;
-        self.end = zxid;
+        self.log_end = zxid;
     }
 
-    /// The last transaction that the log was given, durable or not.
-    pub(crate) fn end(&self) -> Zxid {
-        self.end
+    /// The last transaction that was submitted to the log, durable or not.
+    pub(crate) fn log_end(&self) -> Zxid {
+        self.log_end
     }
 
-    /// The last order that was given.
-    pub(crate) fn last_order(&self) -> IoId {
+    /// The id of the last append or command.
+    pub(crate) fn last_submitted(&self) -> IoId {
         self.last
     }
 
@@ -86,9 +87,9 @@ impl DiskQueue {
         self.done == self.last
     }
 
-    /// Since when the disk has not finished its oldest order.
+    /// When the oldest unfinished append or command was submitted.
     pub(crate) fn busy_since_ms(&self) -> Option<i64> {
-        self.given.front().map(|(_, since_ms)| *since_ms)
+        self.pending.front().map(|(_, since_ms)| *since_ms)
     }
 }
 
@@ -100,20 +101,20 @@ mod tests {
     fn durable_follows_the_appends() {
         let mut queue = DiskQueue::new(Zxid(5));
         let first = queue.append(Zxid(6), 10);
-        let epoch = queue.order(11);
+        let epoch = queue.submit(11);
         let second = queue.append(Zxid(7), 12);
         assert_eq!((queue.durable(), queue.busy_since_ms()), (Zxid(5), Some(10)));
-        queue.persisted(epoch);
+        queue.mark_persisted(epoch);
         assert!(queue.has_done(first) && !queue.is_idle());
         assert_eq!((queue.durable(), queue.busy_since_ms()), (Zxid(6), Some(12)));
-        queue.persisted(second);
+        queue.mark_persisted(second);
         assert!(queue.is_idle());
         assert_eq!((queue.durable(), queue.busy_since_ms()), (Zxid(7), None));
     }
 
     #[test]
-    #[should_panic(expected = "nobody asked for")]
+    #[should_panic(expected = "was never submitted")]
     fn work_that_was_never_ordered_is_a_broken_executor() {
-        DiskQueue::new(Zxid(5)).persisted(IoId(1));
+        DiskQueue::new(Zxid(5)).mark_persisted(IoId(1));
     }
 }

@@ -1,130 +1,129 @@
-//! What happened to a member: messages, connections, the disk. Time comes beside it.
+//! The events of a peer: notifications, packets, connections, disk. The time is passed separately.
 
 use zebu_proto::ServerId;
 use zebu_proto::quorum::{Notification, Packet};
 
-use crate::entry::Entry;
+use crate::encoded_txn::EncodedTxn;
 
-/// A connection between a leader and a learner, on either side. The edge numbers those that it accepts, the
-/// peer those that it dials; a number is used once in the life of a process.
+/// A connection between a leader and a learner, on either side. The network layer numbers accepted
+/// connections, the peer numbers dialed ones. A process never reuses an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u64);
 
 impl LinkId {
-    /// Links that are accepted have even numbers, dialled ones odd.
+    /// The id of an accepted connection. Accepted connections have even ids, dialed ones odd ids.
     pub const fn accepted(count: u64) -> LinkId {
         LinkId(count * 2)
     }
 
-    /// Links that are accepted have even numbers, dialled ones odd.
+    /// The id of a dialed connection. Accepted connections have even ids, dialed ones odd ids.
     pub const fn dialed(count: u64) -> LinkId {
         LinkId(count * 2 + 1)
     }
 
-    /// Whether the other side has connected.
+    /// Whether the other server opened the connection.
     pub const fn is_accepted(self) -> bool {
         self.0.is_multiple_of(2)
     }
 }
 
-/// Work of the disk. Numbers grow, and the work is done in their order.
+/// The id of an append or a command. Ids ascend, and the disk works in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IoId(pub u64);
 
-/// The place of a ping among those of a leader.
+/// The number of a ping of a leader, ascending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PingNumber(pub u64);
 
-/// What was found when the log was asked for old transactions.
+/// The result of a read from the transaction log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogRead {
-    /// Without a hole, the first directly behind the transaction that was asked for. Not all that was asked
-    /// for need be in it, but at least one is.
-    Entries(Vec<Entry>),
-    /// The log does not reach back so far, or not without a hole, or there is too much of it.
+    /// At least one transaction, without gaps, starting directly after the requested position. The range may
+    /// be incomplete.
+    Entries(Vec<EncodedTxn>),
+    /// The log does not reach back far enough, has a gap, or the range is too large.
     Unavailable,
 }
 
-/// Something happened.
+/// An event of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A message of the election.
+pub enum PeerEvent {
+    /// An election notification was received.
     Notification {
-        /// Who sent it.
+        /// The sender.
         from: ServerId,
-        /// What it says.
+        /// The vote of the sender.
         notification: Notification,
     },
-    /// The connection to the leader that was asked for is there.
+    /// A dialed connection is established.
     Dialed {
-        /// Which.
+        /// The connection.
         link: LinkId,
     },
-    /// The connection to the leader that was asked for cannot be made.
+    /// A connection could not be established.
     DialFailed {
-        /// Which.
+        /// The connection.
         link: LinkId,
     },
-    /// A learner has connected.
+    /// A learner connected to the quorum port.
     Accepted {
         /// Its connection.
         link: LinkId,
     },
-    /// An observer has connected at the port where followers serve observers.
+    /// An observer connected to the observer master port.
     ObserverAccepted {
         /// Its connection.
         link: LinkId,
     },
-    /// A packet came.
+    /// A packet was received.
     Packet {
-        /// On which connection.
+        /// The connection.
         link: LinkId,
-        /// What.
+        /// The packet.
         packet: Packet,
     },
-    /// What follows a SNAP packet is here as a whole, and it is a state.
+    /// The snapshot after a SNAP packet was received completely and is valid.
     SnapshotReceived {
-        /// On which connection.
+        /// The connection.
         link: LinkId,
     },
-    /// A part of a whole state has come, or has left, and more follows. Whoever waits for it has no reason to lose
-    /// patience.
-    SnapshotMoves {
-        /// On which connection.
+    /// A part of a snapshot was received or sent, and more follows. Both sides restart their timeouts.
+    SnapshotProgress {
+        /// The connection.
         link: LinkId,
     },
-    /// A connection is gone. Nothing comes from it any more.
+    /// A connection is closed. It produces no further events.
     LinkDown {
-        /// Which.
+        /// The connection.
         link: LinkId,
     },
-    /// Packets left for the network: there is room for more.
+    /// Packets left the send queue of a connection.
     Sent {
-        /// On which connection.
+        /// The connection.
         link: LinkId,
-        /// The sum of their [`crate::weight`]s.
+        /// The sum of their [`crate::packet_weight`]s.
         weight: usize,
     },
-    /// The state that was to be streamed is on its way as a whole.
+    /// A snapshot stream was sent completely.
     SnapshotSent {
-        /// On which connection.
+        /// The connection.
         link: LinkId,
     },
-    /// The disk has done this work and everything before it.
+    /// The disk finished an append or a command, and all earlier ones.
     Persisted {
-        /// The last.
+        /// The id of the last finished one.
         io: IoId,
     },
-    /// The log has no transaction to truncate to. Nothing was changed.
+    /// The log does not contain the target of a truncation. The log was not changed.
     TruncateRefused {
-        /// The work that was refused.
+        /// The refused command.
         io: IoId,
     },
-    /// The answer to [`crate::Action::ReadLog`].
+    /// The result of a [`crate::PeerEffect::ReadLog`].
     LogRead {
-        /// For which connection.
+        /// The connection of the learner.
         link: LinkId,
-        /// What was found.
+        /// The result.
         read: LogRead,
     },
 }

@@ -1,15 +1,15 @@
-//! The recent history in memory: transactions without a hole, once for all learners. What is older is read
-//! back from the log; what is not delivered yet always stays.
+//! The recent history in memory: transactions without gaps, shared by all learner handlers. Older
+//! transactions are read from the log. Transactions that are not delivered yet always stay in memory.
 
 use std::collections::VecDeque;
 
 use zebu_proto::Zxid;
 
-use crate::entry::Entry;
+use crate::encoded_txn::EncodedTxn;
 use crate::settings::HistoryLimits;
 
-/// Whether `next` can come directly behind `last`: the next of the epoch, or the first of a later one.
-pub(crate) fn follows(last: Zxid, next: Zxid) -> bool {
+/// Whether `next` can directly follow `last`: the next counter of the epoch, or the first of a later epoch.
+pub(crate) fn is_next_zxid(last: Zxid, next: Zxid) -> bool {
     if next.epoch() == last.epoch() {
         next.0.checked_sub(last.0) == Some(1)
     } else {
@@ -17,27 +17,28 @@ pub(crate) fn follows(last: Zxid, next: Zxid) -> bool {
     }
 }
 
-/// Epochs whose last transaction is remembered. A learner that is further behind lacks at least as much.
+/// The number of epochs whose last transaction is kept. A learner that is further behind lacks at least as
+/// much.
 const EPOCH_ENDS_MAX: usize = 1000;
 
-/// Transactions from a floor on.
+/// The transactions after a floor.
 #[derive(Debug)]
 pub(crate) struct History {
     limits: HistoryLimits,
-    /// The transaction before the first one here.
+    /// The transaction before the first one in memory.
     floor: Zxid,
-    /// The log has no hole from here on.
-    proven: Zxid,
-    entries: VecDeque<Entry>,
+    /// The log has no gap after this transaction.
+    contiguous_from: Zxid,
+    entries: VecDeque<EncodedTxn>,
     bytes: usize,
-    /// The last transaction of each epoch that has ended since the history began, oldest first.
+    /// The last transaction of each epoch that ended since the history began, oldest first.
     epoch_ends: VecDeque<Zxid>,
 }
 
 impl History {
     pub(crate) fn new(limits: HistoryLimits, last: Zxid, proven: Zxid) -> History {
         let (entries, epoch_ends) = (VecDeque::new(), VecDeque::new());
-        History { limits, floor: last, proven, entries, bytes: 0, epoch_ends }
+        History { limits, floor: last, contiguous_from: proven, entries, bytes: 0, epoch_ends }
     }
 
     /// The last transaction of the log.
@@ -55,17 +56,17 @@ impl History {
         self.floor
     }
 
-    /// From here on the log has no hole.
-    pub(crate) fn proven(&self) -> Zxid {
-        self.proven
+    /// The log has no gap after this transaction.
+    pub(crate) fn contiguous_from(&self) -> Zxid {
+        self.contiguous_from
     }
 
-    /// Whether a transaction is in the part of the history that is in memory, its floor included.
+    /// Whether a transaction is in memory or is the floor.
     pub(crate) fn contains(&self, zxid: Zxid) -> bool {
         zxid == self.floor || self.entries.binary_search_by_key(&zxid, |entry| entry.zxid).is_ok()
     }
 
-    /// The last transaction that is not behind `zxid`; `None` if that is older than the memory.
+    /// The last transaction at or before `zxid`; `None` if it is older than the floor.
     pub(crate) fn at_or_before(&self, zxid: Zxid) -> Option<Zxid> {
         let count = self.entries.partition_point(|entry| entry.zxid <= zxid);
         match count.checked_sub(1) {
@@ -74,20 +75,20 @@ impl History {
         }
     }
 
-    /// The transaction behind `zxid`, which must not be before the floor.
-    pub(crate) fn after(&self, zxid: Zxid) -> Option<&Entry> {
+    /// The transaction after `zxid`, which must not be before the floor.
+    pub(crate) fn after(&self, zxid: Zxid) -> Option<&EncodedTxn> {
         debug_assert!(zxid >= self.floor, "{zxid} is before {}", self.floor);
-        // In the epoch of the last one there is no hole: its place can be counted.
+        // The last epoch has no gap, so the index follows from the counter.
         let behind =
             usize::try_from(self.last().0.saturating_sub(zxid.0)).ok().filter(|behind| *behind > 0)?;
         match self.entries.len().checked_sub(behind).and_then(|index| self.entries.get(index)) {
-            Some(entry) if follows(zxid, entry.zxid) => Some(entry),
+            Some(entry) if is_next_zxid(zxid, entry.zxid) => Some(entry),
             _ => self.entries.get(self.entries.partition_point(|entry| entry.zxid <= zxid)),
         }
     }
 
-    /// How many transactions lie behind `after` up to the floor, at least: an epoch that ended before this history
-    /// began may have had any number.
+    /// A lower bound for the number of transactions after `after` up to the floor. Epochs that ended before
+    /// this history began have an unknown length.
     pub(crate) fn missing_at_least(&self, after: Zxid) -> u64 {
         let floor = self.floor;
         let counted_from = |epoch| if epoch == after.epoch() { after.counter() } else { 0 };
@@ -96,14 +97,14 @@ impl History {
         ended.map(|end| in_epoch(*end)).sum::<u64>() + in_epoch(floor)
     }
 
-    /// Whether there is more in memory than the limits allow.
+    /// Whether memory holds more than the limits allow.
     pub(crate) fn is_over_limits(&self) -> bool {
         self.entries.len() > self.limits.entries || self.bytes > self.limits.bytes
     }
 
-    pub(crate) fn append(&mut self, entry: Entry) {
+    pub(crate) fn append(&mut self, entry: EncodedTxn) {
         let last = self.last();
-        assert!(follows(last, entry.zxid), "{} does not follow {last}", entry.zxid);
+        assert!(is_next_zxid(last, entry.zxid), "{} does not follow {last}", entry.zxid);
         if entry.zxid.epoch() != last.epoch() {
             if self.epoch_ends.len() == EPOCH_ENDS_MAX {
                 self.epoch_ends.pop_front();
@@ -114,7 +115,7 @@ impl History {
         self.entries.push_back(entry);
     }
 
-    /// Forgets everything behind a transaction.
+    /// Removes all transactions after `to`.
     pub(crate) fn truncate(&mut self, to: Zxid) {
         let stay = self.entries.partition_point(|entry| entry.zxid <= to);
         for entry in self.entries.drain(stay..) {
@@ -125,16 +126,16 @@ impl History {
         }
         if self.entries.is_empty() && self.floor > to {
             self.floor = to;
-            self.proven = self.proven.min(to);
+            self.contiguous_from = self.contiguous_from.min(to);
         }
     }
 
-    /// Begins anew behind a state that ends here.
-    pub(crate) fn restart(&mut self, at: Zxid) {
+    /// Restarts the history after a snapshot that ends at `at`.
+    pub(crate) fn reset_to(&mut self, at: Zxid) {
         *self = History::new(self.limits, at, at);
     }
 
-    /// Drops the oldest transactions beyond the limits, of those that are delivered.
+    /// Removes the oldest delivered transactions while the limits are exceeded.
     pub(crate) fn trim(&mut self, delivered: Zxid) {
         while self.is_over_limits() {
             if self.entries.front().is_none_or(|entry| entry.zxid > delivered) {
@@ -152,8 +153,8 @@ impl History {
 mod tests {
     use super::*;
 
-    fn entry(zxid: Zxid) -> Entry {
-        Entry { zxid, bytes: [0; 10].into() }
+    fn entry(zxid: Zxid) -> EncodedTxn {
+        EncodedTxn { zxid, bytes: [0; 10].into() }
     }
 
     fn history(zxids: &[Zxid]) -> History {
@@ -165,15 +166,18 @@ mod tests {
 
     #[test]
     fn what_follows_what() {
-        assert!(follows(Zxid::ZERO, Zxid::new(1, 1)));
-        assert!(follows(Zxid::new(1, 1), Zxid::new(1, 2)));
-        assert!(follows(Zxid::new(1, 9), Zxid::new(3, 1)));
-        assert!(follows(Zxid::new(3, 0), Zxid::new(3, 1)), "a state of a leader without a transaction yet");
-        assert!(!follows(Zxid::new(1, 1), Zxid::new(1, 3)));
-        assert!(!follows(Zxid::new(1, 1), Zxid::new(2, 2)));
-        assert!(!follows(Zxid::new(2, 1), Zxid::new(1, 1)));
-        assert!(!follows(Zxid::new(1, 1), Zxid::new(1, 1)));
-        assert!(!follows(Zxid(i64::MAX), Zxid(i64::MIN)));
+        assert!(is_next_zxid(Zxid::ZERO, Zxid::new(1, 1)));
+        assert!(is_next_zxid(Zxid::new(1, 1), Zxid::new(1, 2)));
+        assert!(is_next_zxid(Zxid::new(1, 9), Zxid::new(3, 1)));
+        assert!(
+            is_next_zxid(Zxid::new(3, 0), Zxid::new(3, 1)),
+            "a state of a leader without a transaction yet"
+        );
+        assert!(!is_next_zxid(Zxid::new(1, 1), Zxid::new(1, 3)));
+        assert!(!is_next_zxid(Zxid::new(1, 1), Zxid::new(2, 2)));
+        assert!(!is_next_zxid(Zxid::new(2, 1), Zxid::new(1, 1)));
+        assert!(!is_next_zxid(Zxid::new(1, 1), Zxid::new(1, 1)));
+        assert!(!is_next_zxid(Zxid(i64::MAX), Zxid(i64::MIN)));
     }
 
     #[test]
@@ -189,7 +193,7 @@ mod tests {
         assert_eq!(history.after(Zxid::new(3, 1)), None);
     }
 
-    /// Behind every transaction stands the next one, whether its place was counted or searched.
+    /// `after` returns the next transaction for every position, by index and by search.
     #[test]
     fn goes_from_one_to_the_next() {
         let zxids: Vec<_> =
@@ -205,7 +209,7 @@ mod tests {
         assert_eq!(history.after(Zxid::new(4, 1)).map(|entry| entry.zxid), Some(Zxid::new(4, 2)));
     }
 
-    /// Epoch 1 ends with 1/9, epoch 3 with 3/4. Nothing is known of the epochs before 1/4 but their order.
+    /// Epoch 1 ends with 1/9, epoch 3 with 3/4. The lengths of the epochs before 1/4 are unknown.
     #[test]
     fn counts_what_is_missing_across_epochs() {
         let zxid = Zxid::new;

@@ -1,51 +1,59 @@
-//! The agreement protocol: who leads, what is decided. Pure: events and the time come in, actions go out;
-//! no sockets, files, clocks, threads or global randomness.
+//! Leader election and atomic broadcast (Zab). The crate is pure: events and the time come in, actions go
+//! out. It has no sockets, files, clocks, threads or global randomness.
 
 mod action;
 mod disk_queue;
 pub mod election;
-mod entry;
+mod encoded_txn;
 mod event;
-mod finding;
 mod history;
 mod leader;
 mod learner;
-mod member;
+mod learner_handler;
 pub mod membership;
+mod memory_only;
 mod observer_master;
-mod observing;
+mod observer_settings;
 mod packet_name;
 mod peer;
 pub mod quorum;
-mod role_end;
 mod settings;
 mod status;
-mod teaching;
-mod volatile;
-mod wanted;
+mod step_down;
+mod sync_need;
+mod warning;
+mod zab_state;
 
-pub use action::{Action, CloseReason, Door, LogPurpose, Serving};
+pub use action::{
+    Action, ConfigEffect, DiskCommand, LearnerPort, LinkCloseReason, LogPurpose, PeerEffect, ServingRole,
+};
 pub use election::Role;
-pub use entry::Entry;
-pub use event::{Event, IoId, LinkId, LogRead, PingNumber};
-pub use finding::Finding;
+pub use encoded_txn::EncodedTxn;
+pub use event::{IoId, LinkId, LogRead, PeerEvent, PingNumber};
 pub use membership::Configuration;
-pub use observing::{ObserverLog, ObserverMasters, Observing};
+pub use observer_settings::{ObserverLog, ObserverMasters, ObserverSettings};
 pub use peer::Peer;
 pub use quorum::{HierarchyError, QuorumRule};
-pub use settings::{Dynamic, HistoryLimits, LAST_COUNTER, PeerSettings, Recovered, Trust};
-pub use status::{LearnerStatus, Status};
+pub use settings::{DiskTrust, DynamicConfig, HistoryLimits, LAST_COUNTER, PeerSettings, RecoveredHistory};
+pub use status::{LearnerStatus, PeerStatus};
+pub use warning::PeerWarning;
 
 use zebu_proto::quorum::Packet;
 
-/// How much a packet counts towards what may wait on a connection: about its bytes.
-pub fn weight(packet: &Packet) -> usize {
+/// The weight of a packet in a send queue: about its bytes.
+pub fn packet_weight(packet: &Packet) -> usize {
     const OVERHEAD: usize = 64;
+    const TOUCH: usize = 12;
     match packet {
         Packet::Proposal { entry, .. }
         | Packet::Inform { entry, .. }
         | Packet::InformAndActivate { entry, .. } => OVERHEAD + entry.len(),
-        Packet::Request { payload, .. } => OVERHEAD + payload.len(),
+        Packet::Request { payload, auth, .. } => {
+            let ids = auth.iter().flat_map(|ids| ids.iter());
+            let texts = ids.flat_map(|id| [&id.scheme, &id.id]).flatten();
+            OVERHEAD + payload.len() + texts.map(|text| text.len()).sum::<usize>()
+        }
+        Packet::PingReply { touched, .. } => OVERHEAD + TOUCH * touched.len(),
         _ => OVERHEAD,
     }
 }

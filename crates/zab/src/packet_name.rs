@@ -1,8 +1,8 @@
-//! The names of packets, for messages to people.
+//! The ZooKeeper names of packets, for logs and errors.
 
 use zebu_proto::quorum::Packet;
 
-/// The name that ZooKeeper gives a packet.
+/// The name of a packet type in ZooKeeper.
 pub(crate) fn packet_name(packet: &Packet) -> &'static str {
     match packet {
         Packet::Request { .. } => "REQUEST",

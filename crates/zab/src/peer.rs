@@ -1,482 +1,353 @@
-//! A member of an ensemble: looks for a leader, leads, follows or observes. The elector lives as long as the
-//! member; a role ends with the connections that it had, and the next election begins only when the disk has
-//! finished, so that a vote names exactly what a restart would find.
+//! A server of an ensemble: it looks for a leader, leads, follows or observes. The elector lives as long as
+//! the peer. A role ends with its connections. The next election starts when the disk is idle, so a vote
+//! names exactly what a restart would recover.
 
-use zebu_proto::quorum::{Notification, Packet, PeerState};
+mod role_changes;
+
+use zebu_proto::quorum::{Notification, Packet, ServerState};
 use zebu_proto::{ServerId, Zxid};
 
-use crate::action::{Action, CloseReason, Serving};
-use crate::election::{self, Decision, Elector};
-use crate::entry::Entry;
-use crate::event::{Event, LinkId, LogRead, PingNumber};
+use crate::action::{Action, LinkCloseReason, PeerEffect, ServingRole};
+use crate::election::Elector;
+use crate::encoded_txn::EncodedTxn;
+use crate::event::{LinkId, LogRead, PeerEvent, PingNumber};
 use crate::leader::Leader;
-use crate::learner::{Learner, Start, Targets, mixed};
-use crate::member::Member;
+use crate::learner::Learner;
 use crate::membership::Configuration;
 use crate::observer_master::ObserverMaster;
-use crate::role_end::{Pause, RoleEnd};
-use crate::settings::{PeerSettings, Recovered, Trust};
-use crate::status::Status;
+use crate::settings::{DiskTrust, PeerSettings, RecoveredHistory};
+use crate::status::PeerStatus;
+use crate::step_down::StepDown;
+use crate::zab_state::ZabState;
+use role_changes::next_link;
 
-/// A long pause is so many times the wait between attempts to join a leader.
-const LONG_PAUSE_RETRIES: i64 = 8;
-
-/// A member of an ensemble.
+/// A server of an ensemble.
 #[derive(Debug)]
 pub struct Peer {
-    member: Member,
+    state: ZabState,
     elector: Elector,
-    role: Role,
-    /// How many connections it has dialled.
-    dialed: u64,
-    /// How often it has looked for somebody to observe.
-    turn: u64,
+    role: ActiveRole,
+    /// The number of connections that were dialed.
+    links_dialed: u64,
+    /// The number of times this server became an observer.
+    observe_attempts: u64,
     stopping: Stopping,
 }
 
-/// What the member is doing.
+/// The activity of the peer.
 #[derive(Debug)]
-enum Role {
-    /// Waits for the disk, or for a moment, before it looks for a leader.
-    Settling {
+enum ActiveRole {
+    /// Waits for the disk, or for a delay, before the next election.
+    AwaitingDisk {
         until_ms: i64,
-        /// The leader whose connection broke.
-        lost: Option<ServerId>,
+        /// The leader whose connection was lost.
+        lost_leader: Option<ServerId>,
     },
-    /// Looks for a leader.
+    /// In an election.
     Looking,
-    /// Was elected.
+    /// Elected as leader.
     Leading(Box<Leader>),
-    /// Follows or observes.
+    /// Follower or observer.
     Learning(Box<Learner>),
-    /// Takes no part any more.
-    Retired,
+    /// Stopped after [`Peer::resign`].
+    Stopped,
 }
 
-/// Whether the server is about to stop.
+/// Whether the server is stopping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stopping {
     No,
-    Asked,
+    Requested,
 }
 
 impl Peer {
-    /// Starts to look for a leader.
-    pub fn new(settings: PeerSettings, recovered: Recovered, now_ms: i64, out: &mut Vec<Action>) -> Peer {
-        let member = Member::new(settings, recovered);
-        let mut ballots = Vec::new();
-        let elector = Elector::new(member.elector(), member.standing(), now_ms, &mut ballots);
-        let mut peer =
-            Peer { member, elector, role: Role::Looking, dialed: 0, turn: 0, stopping: Stopping::No };
-        peer.election(ballots, now_ms, out);
+    /// Starts the first election.
+    pub fn new(
+        settings: PeerSettings,
+        recovered: RecoveredHistory,
+        now_ms: i64,
+        out: &mut Vec<Action>,
+    ) -> Peer {
+        let state = ZabState::new(settings, recovered);
+        let mut effects = Vec::new();
+        let elector = Elector::new(state.elector_settings(), state.logged_state(), now_ms, &mut effects);
+        let mut peer = Peer {
+            state,
+            elector,
+            role: ActiveRole::Looking,
+            links_dialed: 0,
+            observe_attempts: 0,
+            stopping: Stopping::No,
+        };
+        peer.apply_election_effects(effects, now_ms, out);
         peer
     }
 
-    /// Takes an event.
-    pub fn handle(&mut self, event: Event, now_ms: i64, out: &mut Vec<Action>) {
-        if let Event::Persisted { io } = event {
-            self.member.persisted(io, out);
+    /// Handles an event.
+    pub fn handle(&mut self, event: PeerEvent, now_ms: i64, out: &mut Vec<Action>) {
+        if let PeerEvent::Persisted { io } = event {
+            self.state.persisted(io, out);
         }
-        if let Event::LogRead { read: LogRead::Entries(entries), .. } = &event {
-            entries.iter().for_each(|entry| self.member.note_length(entry));
+        if let PeerEvent::LogRead { read: LogRead::Entries(entries), .. } = &event {
+            entries.iter().for_each(|entry| self.state.record_oversize(entry));
         }
-        if let Event::TruncateRefused { io } = event {
-            self.member.disk.persisted(io);
-            self.member.rewind_refused(io, now_ms, out);
+        if let PeerEvent::TruncateRefused { io } = event {
+            self.state.disk.mark_persisted(io);
+            self.state.handle_rewind_refused(io, now_ms, out);
         }
         let result = match (&mut self.role, event) {
-            (Role::Retired, Event::Notification { .. }) => Ok(()),
-            (Role::Learning(learner), Event::ObserverAccepted { link }) => {
+            (ActiveRole::Stopped, PeerEvent::Notification { .. }) => Ok(()),
+            (ActiveRole::Learning(learner), PeerEvent::ObserverAccepted { link }) => {
                 learner.accept_observer(link, now_ms, out);
                 Ok(())
             }
-            (_, Event::ObserverAccepted { link }) => {
-                out.push(Action::Close { link, reason: CloseReason::NotFollowing });
+            (_, PeerEvent::ObserverAccepted { link }) => {
+                out.push(Action::Peer(PeerEffect::Close { link, reason: LinkCloseReason::NotFollowing }));
                 Ok(())
             }
-            (Role::Looking, Event::Notification { notification, .. })
-                if self.member.adopts(&notification, out) =>
+            (ActiveRole::Looking, PeerEvent::Notification { notification, .. })
+                if self.state.adopt_newer(&notification, out) =>
             {
-                // Who counts has changed: the search begins anew, and this vote with it.
-                self.look(None, now_ms, out);
+                // The voters have changed: the election restarts with a new vote.
+                self.look_for_leader(None, now_ms, out);
                 Ok(())
             }
-            (_, Event::Notification { from, notification }) => {
-                self.member.locate(from, &notification, out);
-                let mut ballots = Vec::new();
-                self.elector.handle(from, &notification, now_ms, &mut ballots);
-                let deserted = self.is_deserted_by(from, &notification);
-                self.election(ballots, now_ms, out);
-                if deserted { Err(RoleEnd::LINK_LOST) } else { Ok(()) }
+            (_, PeerEvent::Notification { from, notification }) => {
+                self.state.learn_addresses(from, &notification, out);
+                let mut effects = Vec::new();
+                self.elector.handle_notification(from, &notification, now_ms, &mut effects);
+                let abandoned = self.is_abandoned_by(from, &notification);
+                self.apply_election_effects(effects, now_ms, out);
+                if abandoned { Err(StepDown::for_reason(LinkCloseReason::OtherLeader)) } else { Ok(()) }
             }
-            (Role::Leading(leader), event) => leader.handle(event, &mut self.member, now_ms, out),
-            (_, Event::Accepted { link }) => {
-                out.push(Action::Close { link, reason: CloseReason::NotLeading });
+            (ActiveRole::Leading(leader), event) => leader.handle(event, &mut self.state, now_ms, out),
+            (_, PeerEvent::Accepted { link }) => {
+                out.push(Action::Peer(PeerEffect::Close { link, reason: LinkCloseReason::NotLeading }));
                 Ok(())
             }
-            (Role::Learning(learner), event) => learner.handle(event, &mut self.member, now_ms, out),
-            (Role::Settling { .. } | Role::Looking | Role::Retired, _) => Ok(()),
+            (ActiveRole::Learning(learner), event) => learner.handle(event, &mut self.state, now_ms, out),
+            (ActiveRole::AwaitingDisk { .. } | ActiveRole::Looking | ActiveRole::Stopped, _) => Ok(()),
         };
-        self.conclude(result, now_ms, out);
+        self.after_event(result, now_ms, out);
     }
 
-    /// Does what time asks for.
+    /// Does the work that is due now.
     pub fn timeout(&mut self, now_ms: i64, out: &mut Vec<Action>) {
         let result = match &mut self.role {
-            Role::Settling { .. } | Role::Retired => Ok(()),
-            Role::Looking => {
-                let mut ballots = Vec::new();
-                self.elector.timeout(now_ms, &mut ballots);
-                self.election(ballots, now_ms, out);
+            ActiveRole::AwaitingDisk { .. } | ActiveRole::Stopped => Ok(()),
+            ActiveRole::Looking => {
+                let mut effects = Vec::new();
+                self.elector.timeout(now_ms, &mut effects);
+                self.apply_election_effects(effects, now_ms, out);
                 Ok(())
             }
-            Role::Leading(leader) => leader.timeout(&self.member, now_ms, out),
-            Role::Learning(learner) => {
-                let dialed = &mut self.dialed;
-                learner.timeout(&self.member, || next_link(dialed), now_ms, out)
+            ActiveRole::Leading(leader) => leader.timeout(&self.state, now_ms, out),
+            ActiveRole::Learning(learner) => {
+                let links_dialed = &mut self.links_dialed;
+                learner.timeout(&self.state, || next_link(links_dialed), now_ms, out)
             }
         };
-        self.conclude(result, now_ms, out);
+        self.after_event(result, now_ms, out);
     }
 
-    /// When [`Peer::timeout`] has something to do.
+    /// The next time at which [`Peer::timeout`] has work to do.
     pub fn next_deadline(&self) -> i64 {
         match &self.role {
-            Role::Settling { until_ms, .. } if self.member.disk.is_idle() => *until_ms,
-            Role::Settling { .. } | Role::Retired => i64::MAX,
-            Role::Looking => self.elector.next_deadline().unwrap_or(i64::MAX),
-            Role::Leading(leader) => leader.deadline(),
-            Role::Learning(learner) => learner.deadline(&self.member),
+            ActiveRole::AwaitingDisk { until_ms, .. } if self.state.disk.is_idle() => *until_ms,
+            ActiveRole::AwaitingDisk { .. } | ActiveRole::Stopped => i64::MAX,
+            ActiveRole::Looking => self.elector.next_deadline().unwrap_or(i64::MAX),
+            ActiveRole::Leading(leader) => leader.deadline(),
+            ActiveRole::Learning(learner) => learner.deadline(&self.state),
         }
     }
 
-    /// The place of the next transaction; `None` if this server does not lead, or if the epoch has no place
-    /// left (then it has begun to hand over).
+    /// The zxid for the next proposal. `None` if this server does not lead, or if the epoch has no counter
+    /// left and the leader resigns.
     pub fn next_zxid(&self) -> Option<Zxid> {
         match &self.role {
-            Role::Leading(leader) => leader.next_zxid(&self.member),
+            ActiveRole::Leading(leader) => leader.next_zxid(&self.state),
             _ => None,
         }
     }
 
-    /// Proposes a transaction, which has the place that [`Peer::next_zxid`] just named.
-    pub fn propose(&mut self, entry: Entry, now_ms: i64, out: &mut Vec<Action>) {
+    /// Proposes a transaction with the zxid that [`Peer::next_zxid`] returned.
+    pub fn propose(&mut self, entry: EncodedTxn, now_ms: i64, out: &mut Vec<Action>) {
         match &mut self.role {
-            Role::Leading(leader) => leader.propose(entry, &mut self.member, now_ms, out),
-            _ => panic!("only a leader proposes, and only a leader was told a place"),
+            ActiveRole::Leading(leader) => leader.propose(entry, &mut self.state, now_ms, out),
+            _ => panic!("only a leader proposes"),
         }
     }
 
-    /// The last transaction that was proposed by this leader, or the last of the history it began with.
+    /// The last proposal of this leader, or the last transaction of its initial history.
     pub fn last_proposed(&self) -> Zxid {
-        self.member.history.last()
+        self.state.history.last()
     }
 
-    /// Sends a packet to a learner behind the commit of `after`.
-    pub fn answer_learner(&mut self, link: LinkId, after: Zxid, packet: Packet, out: &mut Vec<Action>) {
-        if let Role::Leading(leader) = &mut self.role {
-            leader.answer(link, after, packet, &self.member, out);
+    /// Sends a packet to a learner after the commit of `after`.
+    pub fn reply_to_learner(&mut self, link: LinkId, after: Zxid, packet: Packet, out: &mut Vec<Action>) {
+        if let ActiveRole::Leading(leader) = &mut self.role {
+            leader.send_after_commit(link, after, packet, &self.state, out);
         }
     }
 
-    /// Whether a quorum has answered a ping that this leader sent then or later: until then, nobody else led.
+    /// Whether a quorum has answered a ping sent at `since_ms` or later. Until then no other leader was
+    /// established.
     pub fn has_quorum_since(&self, since_ms: i64) -> bool {
-        matches!(&self.role, Role::Leading(leader) if leader.has_quorum_since(since_ms))
+        matches!(&self.role, ActiveRole::Leading(leader) if leader.has_quorum_since(since_ms))
     }
 
-    /// Asks whether a quorum is still there. Once [`Peer::has_answered`] knows the ping, it is certain that nobody else
-    /// led at the moment of this call.
-    pub fn ask_quorum(&mut self, now_ms: i64, out: &mut Vec<Action>) -> PingNumber {
+    /// Starts a quorum check. Once [`Peer::quorum_has_answered`] is true, no other leader was established at
+    /// the time of this call.
+    pub fn start_quorum_check(&mut self, now_ms: i64, out: &mut Vec<Action>) -> PingNumber {
         match &mut self.role {
-            Role::Leading(leader) => leader.ask_quorum(&self.member, now_ms, out),
-            Role::Settling { .. } | Role::Looking | Role::Learning(_) | Role::Retired => PingNumber(u64::MAX),
+            ActiveRole::Leading(leader) => leader.start_quorum_check(&self.state, now_ms, out),
+            ActiveRole::AwaitingDisk { .. }
+            | ActiveRole::Looking
+            | ActiveRole::Learning(_)
+            | ActiveRole::Stopped => PingNumber(u64::MAX),
         }
     }
 
     /// Whether a quorum has answered this ping, or a later one.
-    pub fn has_answered(&self, ping: PingNumber) -> bool {
-        matches!(&self.role, Role::Leading(leader) if leader.has_answered(ping))
+    pub fn quorum_has_answered(&self, ping: PingNumber) -> bool {
+        matches!(&self.role, ActiveRole::Leading(leader) if leader.quorum_has_answered(ping))
     }
 
-    /// Sends a packet to the leader that this server serves under.
-    pub fn tell_leader(&mut self, packet: Packet, out: &mut Vec<Action>) {
-        if let Role::Learning(learner) = &mut self.role {
-            learner.tell_leader(packet, out);
+    /// Sends a packet to the leader of this serving learner.
+    pub fn send_to_leader(&mut self, packet: Packet, out: &mut Vec<Action>) {
+        if let ActiveRole::Learning(learner) = &mut self.role {
+            learner.send_to_leader(packet, out);
         }
     }
 
-    /// The state that this member started with is not the leader's. If it serves a leader who had his quorum without it,
-    /// it sets its data aside, and comes again for a whole state. Otherwise nothing is done: the leader's own state may
-    /// be the wrong one, and a quorum must not give up its data for it. Returns whether it does.
-    pub fn give_up_state(&mut self, now_ms: i64, out: &mut Vec<Action>) -> bool {
+    /// Moves the data of this server aside because its state differs from the leader's, and requests a
+    /// snapshot. This needs a leader that had its quorum without this server. Otherwise the leader's state
+    /// may be the wrong one, and a quorum must not lose its data. Returns whether the data is moved aside.
+    pub fn quarantine_data(&mut self, now_ms: i64, out: &mut Vec<Action>) -> bool {
         match &mut self.role {
-            Role::Learning(learner) => learner.give_up_state(&mut self.member, now_ms, out),
-            Role::Settling { .. } | Role::Looking | Role::Leading(_) | Role::Retired => false,
+            ActiveRole::Learning(learner) => learner.quarantine_data(&mut self.state, now_ms, out),
+            ActiveRole::AwaitingDisk { .. }
+            | ActiveRole::Looking
+            | ActiveRole::Leading(_)
+            | ActiveRole::Stopped => false,
         }
     }
 
-    /// Leads no longer: what is proposed is finished, then the others choose again. For a server that stops.
-    /// A server that does not lead just ends its role.
-    pub fn hand_over(&mut self, now_ms: i64, out: &mut Vec<Action>) {
-        self.stopping = Stopping::Asked;
+    /// Ends the role before the server stops. A leader first commits its proposals, then the other servers
+    /// elect a new one.
+    pub fn resign(&mut self, now_ms: i64, out: &mut Vec<Action>) {
+        self.stopping = Stopping::Requested;
         let result = match &mut self.role {
-            Role::Leading(leader) => leader.hand_over(&self.member),
-            Role::Settling { .. } | Role::Looking | Role::Learning(_) | Role::Retired => {
-                Err(RoleEnd::LINK_LOST)
-            }
+            ActiveRole::Leading(leader) => leader.resign(&self.state),
+            ActiveRole::AwaitingDisk { .. }
+            | ActiveRole::Looking
+            | ActiveRole::Learning(_)
+            | ActiveRole::Stopped => Err(StepDown::for_reason(LinkCloseReason::Resigned)),
         };
-        self.conclude(result, now_ms, out);
+        self.after_event(result, now_ms, out);
     }
 
-    /// Whether [`Peer::hand_over`] has nothing left to wait for.
-    pub fn has_handed_over(&self) -> bool {
-        matches!(self.role, Role::Retired)
+    /// Whether [`Peer::resign`] is complete.
+    pub fn has_resigned(&self) -> bool {
+        matches!(self.role, ActiveRole::Stopped)
     }
 
-    /// Whether it looks for a leader, and what is on its disk can be shown meanwhile: all of it is there, and none
-    /// of it is known to be lost.
-    pub fn is_cut_off(&self) -> bool {
-        matches!(self.role, Role::Looking) && self.member.trust == Trust::Trusted
+    /// Whether this server is in an election and its recovered data is complete, so that it may serve reads.
+    pub fn can_serve_read_only(&self) -> bool {
+        matches!(self.role, ActiveRole::Looking) && self.state.trust == DiskTrust::Trusted
     }
 
-    /// The members, if they may change.
+    /// The committed config, if dynamic reconfiguration is enabled.
     pub fn configuration(&self) -> Option<&Configuration> {
-        self.member.configuration()
+        self.state.configuration()
     }
 
-    /// New members that were proposed, and about which nothing is decided.
+    /// The proposed config that is not committed.
     pub fn pending_configuration(&self) -> Option<&Configuration> {
-        self.member.pending()
+        self.state.pending_configuration()
     }
 
-    /// Whether those who follow this leader now could decide in a configuration.
+    /// Whether the synced followers of this leader are a quorum of a config.
     pub fn has_quorum_of(&self, configuration: &Configuration) -> bool {
         match &self.role {
-            Role::Leading(leader) => leader.has_quorum_of(configuration, &self.member),
-            Role::Settling { .. } | Role::Looking | Role::Learning(_) | Role::Retired => false,
+            ActiveRole::Leading(leader) => leader.has_quorum_of(configuration, &self.state),
+            ActiveRole::AwaitingDisk { .. }
+            | ActiveRole::Looking
+            | ActiveRole::Learning(_)
+            | ActiveRole::Stopped => false,
         }
     }
 
-    /// What is going on.
-    pub fn status(&self) -> Status {
+    /// The status of the peer.
+    pub fn status(&self) -> PeerStatus {
         let (leader, learners) = match &self.role {
-            Role::Leading(leader) => (Some(self.member.settings.me), leader.status()),
-            Role::Learning(learner) => {
-                let observers = learner.observers().map(ObserverMaster::status);
+            ActiveRole::Leading(leader) => (Some(self.state.settings.me), leader.status()),
+            ActiveRole::Learning(learner) => {
+                let observers = learner.observer_master().map(ObserverMaster::status);
                 (Some(learner.leader()), observers.unwrap_or_default())
             }
-            Role::Settling { .. } | Role::Looking | Role::Retired => (None, Vec::new()),
+            ActiveRole::AwaitingDisk { .. } | ActiveRole::Looking | ActiveRole::Stopped => (None, Vec::new()),
         };
-        Status {
+        PeerStatus {
             state: match &self.role {
-                Role::Settling { .. } | Role::Looking | Role::Retired => PeerState::Looking,
-                Role::Leading(_) | Role::Learning(_) => self.elector.state(),
+                ActiveRole::AwaitingDisk { .. } | ActiveRole::Looking | ActiveRole::Stopped => {
+                    ServerState::Looking
+                }
+                ActiveRole::Leading(_) | ActiveRole::Learning(_) => self.elector.state(),
             },
             leader,
             master: match &self.role {
-                Role::Learning(learner) => Some(learner.master()),
-                Role::Settling { .. } | Role::Looking | Role::Leading(_) | Role::Retired => None,
+                ActiveRole::Learning(learner) => Some(learner.master()),
+                ActiveRole::AwaitingDisk { .. }
+                | ActiveRole::Looking
+                | ActiveRole::Leading(_)
+                | ActiveRole::Stopped => None,
             },
-            accepted_epoch: self.member.accepted_epoch,
-            current_epoch: self.member.current_epoch,
-            logged: self.member.history.last(),
-            durable: self.member.disk.durable(),
-            history_bytes: self.member.history.bytes(),
-            committed: self.member.committed(),
+            accepted_epoch: self.state.accepted_epoch,
+            current_epoch: self.state.current_epoch,
+            logged: self.state.history.last(),
+            durable: self.state.disk.durable(),
+            history_bytes: self.state.history.bytes(),
+            collected_bytes: match &self.role {
+                ActiveRole::Learning(learner) => learner.collected_bytes(),
+                ActiveRole::AwaitingDisk { .. }
+                | ActiveRole::Looking
+                | ActiveRole::Leading(_)
+                | ActiveRole::Stopped => 0,
+            },
+            committed: self.state.committed(),
             learners,
         }
     }
 
-    /// What it does for clients now.
-    pub fn serving(&self) -> Option<Serving> {
+    /// The role in which it serves clients.
+    pub fn serving(&self) -> Option<ServingRole> {
         match &self.role {
-            Role::Leading(leader) => leader.serving(),
-            Role::Learning(learner) => learner.serving(),
-            Role::Settling { .. } | Role::Looking | Role::Retired => None,
+            ActiveRole::Leading(leader) => leader.serving(),
+            ActiveRole::Learning(learner) => learner.serving(),
+            ActiveRole::AwaitingDisk { .. } | ActiveRole::Looking | ActiveRole::Stopped => None,
         }
     }
 
-    /// Whether this leader waits for somebody who has begun a later election or has another leader, and will not
-    /// come: without him there is no quorum, and waiting for the end of the limit would help nobody.
-    fn is_deserted_by(&mut self, from: ServerId, notification: &Notification) -> bool {
-        let Peer { role, member, elector, .. } = self;
+    /// Whether a server that this leader needs for its quorum started a later election or follows another
+    /// leader. It will not connect, so the leader need not wait for the time limit.
+    fn is_abandoned_by(&mut self, from: ServerId, notification: &Notification) -> bool {
+        let Peer { role, state, elector, .. } = self;
         match role {
-            Role::Leading(leader) if member.settings.quorum.is_voter(from) => match notification.state {
-                PeerState::Looking => notification.round > elector.round() && leader.misses(from, member),
-                PeerState::Following if notification.leader != member.settings.me => {
-                    leader.loses([from, notification.leader], member)
+            ActiveRole::Leading(leader) if state.settings.quorum.is_voter(from) => match notification.state {
+                ServerState::Looking => {
+                    notification.round > elector.round() && leader.lacks_quorum_without(from, state)
                 }
-                PeerState::Following | PeerState::Leading | PeerState::Observing => false,
+                ServerState::Following if notification.leader != state.settings.me => {
+                    leader.lost_to_other_leader([from, notification.leader], state)
+                }
+                ServerState::Following | ServerState::Leading | ServerState::Observing => false,
             },
-            Role::Leading(_) => false,
-            Role::Settling { .. } | Role::Looking | Role::Learning(_) | Role::Retired => false,
+            ActiveRole::Leading(_) => false,
+            ActiveRole::AwaitingDisk { .. }
+            | ActiveRole::Looking
+            | ActiveRole::Learning(_)
+            | ActiveRole::Stopped => false,
         }
     }
-
-    /// Does what the elector wants.
-    fn election(&mut self, ballots: Vec<election::Action>, now_ms: i64, out: &mut Vec<Action>) {
-        let mut decision = None;
-        for ballot in ballots {
-            match ballot {
-                election::Action::Send { to, notification } => out.push(Action::Notify { to, notification }),
-                election::Action::Decided(decided) => decision = Some(decided),
-            }
-        }
-        if let Some(decision) = decision {
-            let result = self.take_role(decision, now_ms, out);
-            self.conclude(result, now_ms, out);
-        }
-    }
-
-    fn take_role(&mut self, decision: Decision, now_ms: i64, out: &mut Vec<Action>) -> Result<(), RoleEnd> {
-        match decision.state {
-            PeerState::Leading => {
-                let leader = Leader::new(&mut self.member, now_ms, out)?;
-                self.role = Role::Leading(Box::new(leader));
-            }
-            PeerState::Following => {
-                self.learn(decision, Targets::leader(decision.leader), 0, now_ms, out);
-            }
-            PeerState::Observing => {
-                self.turn += 1;
-                let targets = Targets::of_observer(decision.leader, self.turn, &self.member);
-                let pause_ms = self.random_wait(self.member.settings.observing.reconnect_delay_ms);
-                self.learn(decision, targets, pause_ms, now_ms, out);
-            }
-            PeerState::Looking => {}
-        }
-        Ok(())
-    }
-
-    fn learn(
-        &mut self,
-        decision: Decision,
-        targets: Targets,
-        pause_ms: i64,
-        now_ms: i64,
-        out: &mut Vec<Action>,
-    ) {
-        let link = next_link(&mut self.dialed);
-        let start = Start { now_ms, pause_ms };
-        self.role = Role::Learning(Box::new(Learner::new(decision, targets, link, start, out)));
-    }
-
-    /// A wait below this, another one each time.
-    fn random_wait(&self, below_ms: i64) -> i64 {
-        let PeerSettings { me, observing, .. } = &self.member.settings;
-        let number = mixed(observing.seed, me.0 as u64, self.turn.wrapping_add(self.dialed << 32));
-        if below_ms > 0 { (number % below_ms as u64) as i64 } else { 0 }
-    }
-
-    /// After every event: the role may have ended, or its epoch may have been established; a settled server
-    /// may look again.
-    fn conclude(&mut self, result: Result<(), RoleEnd>, now_ms: i64, out: &mut Vec<Action>) {
-        if let Err(end) = result {
-            self.end_role(&end, now_ms, out);
-        }
-        if let Some(
-            Serving::Leading { epoch } | Serving::Following { epoch, .. } | Serving::Observing { epoch, .. },
-        ) = self.serving()
-        {
-            self.elector.established(i64::from(epoch));
-        }
-        if let Some(settings) = self.member.news_for_elector() {
-            self.elector.reconfigure(settings);
-        }
-        self.member.trim();
-        if let Role::Settling { until_ms, lost } = self.role
-            && until_ms <= now_ms
-            && self.member.disk.is_idle()
-            && !self.member.rewinds(now_ms, out)
-        {
-            self.role = Role::Looking;
-            match self.member.next_leader.take() {
-                Some(leader) if self.may_follow(leader) => {
-                    let mut ballots = Vec::new();
-                    self.elector.designate(leader, self.member.standing(), &mut ballots);
-                    self.election(ballots, now_ms, out);
-                }
-                _ => self.look(lost, now_ms, out),
-            }
-        }
-    }
-
-    /// Looks for a leader. `lost` is the one whose connection broke.
-    fn look(&mut self, lost: Option<ServerId>, now_ms: i64, out: &mut Vec<Action>) {
-        if self.member.rewinds(now_ms, out) {
-            self.role = Role::Settling { until_ms: now_ms, lost };
-            return;
-        }
-        if let Some(settings) = self.member.news_for_elector() {
-            self.elector.reconfigure(settings);
-        }
-        let mut ballots = Vec::new();
-        self.elector.look(self.member.standing(), lost, now_ms, &mut ballots);
-        self.election(ballots, now_ms, out);
-    }
-
-    /// Whether a leader who was named may be taken: this server only if it may lead.
-    fn may_follow(&self, leader: ServerId) -> bool {
-        let me = self.member.settings.me;
-        leader != me || (self.elector.may_lead(me) && self.member.trust == Trust::Trusted)
-    }
-
-    fn end_role(&mut self, end: &RoleEnd, now_ms: i64, out: &mut Vec<Action>) {
-        if self.serving().is_some() {
-            out.push(Action::StopServing);
-        }
-        match &self.role {
-            Role::Leading(leader) => {
-                for link in leader.links() {
-                    out.push(Action::Close { link, reason: CloseReason::RoleEnded });
-                }
-            }
-            Role::Learning(learner) => {
-                let link = learner.link();
-                out.push(Action::Close { link, reason: end.reason.clone() });
-                out.push(Action::DiscardSnapshot { link });
-                for link in learner.observers().into_iter().flat_map(ObserverMaster::links) {
-                    out.push(Action::Close { link, reason: CloseReason::RoleEnded });
-                }
-            }
-            Role::Settling { .. } | Role::Looking | Role::Retired => {}
-        }
-        let lost = match &self.role {
-            // A follower that served this observer is no reason to doubt the leader.
-            Role::Learning(learner) => Some(learner.leader()).filter(|leader| *leader == learner.master()),
-            Role::Settling { .. } | Role::Looking | Role::Leading(_) | Role::Retired => None,
-        };
-        let wait_ms = self.wait_before_election();
-        // What a leader has only spoken of, and what is not in the log, a restart would not know either.
-        self.member.forget_pending_behind(self.member.history.last());
-        self.member.forget_announced();
-        self.member.forget_answers();
-        self.role = match (self.stopping, end.pause) {
-            (Stopping::Asked, _) => Role::Retired,
-            (Stopping::No, Pause::None) => Role::Settling { until_ms: now_ms + wait_ms, lost },
-            // The leader is there; the two did not get on.
-            (Stopping::No, Pause::Retry) => {
-                Role::Settling { until_ms: now_ms + self.member.settings.retry_ms, lost: None }
-            }
-            (Stopping::No, Pause::Long) => {
-                let until_ms = now_ms + LONG_PAUSE_RETRIES * self.member.settings.retry_ms;
-                Role::Settling { until_ms, lost: None }
-            }
-        };
-    }
-
-    /// Many observers may lose one master at once; they do not come all at once. Who was told where to go goes.
-    fn wait_before_election(&self) -> i64 {
-        match self.serving() {
-            Some(Serving::Observing { .. }) if self.member.next_leader.is_none() => {
-                self.random_wait(self.member.settings.observing.election_delay_ms)
-            }
-            Some(_) | None => 0,
-        }
-    }
-}
-
-fn next_link(dialed: &mut u64) -> LinkId {
-    *dialed += 1;
-    LinkId::dialed(*dialed)
 }

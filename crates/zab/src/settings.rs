@@ -1,80 +1,81 @@
-//! What a member is told once: who it is, who the others are, how patient it is; and what its disk holds.
+//! The settings of a peer, and the history that it recovered from disk.
 
 use std::collections::BTreeSet;
 
 use zebu_proto::{ServerId, Zxid};
 
-use crate::election::{ElectorSettings, Members, Role};
+use crate::election::{ElectorSettings, MembershipMode, Role};
 use crate::membership::Configuration;
-use crate::observing::Observing;
+use crate::observer_settings::ObserverSettings;
 use crate::quorum::QuorumRule;
 
-/// Settings of a member.
+/// The settings of a peer.
 #[derive(Clone, Debug)]
 pub struct PeerSettings {
-    /// This server.
+    /// The id of this server.
     pub me: ServerId,
-    /// What it is in the configuration.
+    /// The role of this server in the config.
     pub role: Role,
-    /// Who votes, and which sets of them decide.
+    /// The voters and their quorum rule.
     pub quorum: QuorumRule,
-    /// Who observes.
+    /// The observers of the config.
     pub observers: BTreeSet<ServerId>,
-    /// The configuration as text.
+    /// The config as text.
     pub config: Box<str>,
-    /// Its version.
+    /// The version of the config.
     pub config_version: i64,
-    /// The unit of all limits.
+    /// The length of a tick in milliseconds; the limits count ticks.
     pub tick_ms: i64,
-    /// Ticks until a new leader has its quorum, and until a learner is synchronised.
+    /// The limit in ticks for discovery and for synchronization (`initLimit`).
     pub init_limit: i64,
-    /// Ticks until a learner has reached its leader.
+    /// The limit in ticks for connecting to the leader (`connectToLearnerMasterLimit`).
     pub connect_limit: i64,
-    /// Ticks of silence after which the other side is gone.
+    /// The limit in ticks for silence and for lag (`syncLimit`).
     pub sync_limit: i64,
-    /// First wait before votes are sent again.
+    /// The first delay before a vote is sent again, in milliseconds.
     pub resend_ms_min: i64,
-    /// The wait doubles up to this.
+    /// The largest delay before a vote is sent again, in milliseconds. The delay doubles up to this.
     pub resend_ms_max: i64,
-    /// Silence that ends an election.
+    /// The time without a better vote after which an election ends, in milliseconds.
     pub finalize_ms: i64,
-    /// Wait between attempts to join a leader.
+    /// The delay between attempts to connect to a leader, in milliseconds.
     pub retry_ms: i64,
-    /// Recent transactions that stay in memory for learners that come back.
+    /// The limits of the recent history in memory.
     pub history: HistoryLimits,
-    /// How much may wait on one connection, as a sum of weights, before the learner has to take some.
-    pub window: usize,
-    /// The longest transaction that every learner reads. A learner that lacks a longer one gets a snapshot.
+    /// The weight of the packets in one send queue above which the learner handler stops sending.
+    pub send_window: usize,
+    /// The size of the largest transaction that every learner can read, in bytes. A learner that lacks a
+    /// larger one gets a snapshot.
     pub proposal_bytes_max: usize,
-    /// How observers are kept.
-    pub observing: Observing,
-    /// The last counter that is used in an epoch; [`LAST_COUNTER`] outside of tests.
+    /// The settings of observers.
+    pub observer: ObserverSettings,
+    /// The last counter of an epoch; [`LAST_COUNTER`] except in tests.
     pub last_counter: u32,
-    /// The configurations of an ensemble whose members may change while it runs. Role, quorum, observers and
-    /// the text above are then taken from the one in effect.
-    pub dynamic: Option<Dynamic>,
+    /// The configs of an ensemble with dynamic reconfiguration. If set, role, quorum, observers and config
+    /// text come from the committed one.
+    pub dynamic_config: Option<DynamicConfig>,
 }
 
-/// What a member knew of the membership when it started.
+/// The configs that a server knew when it started.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dynamic {
-    /// The configuration in effect.
+pub struct DynamicConfig {
+    /// The committed config.
     pub committed: Configuration,
-    /// One that was proposed and may have been decided, if it is newer.
+    /// The last proposed config, if it is newer. It may be committed.
     pub last_seen: Option<Configuration>,
 }
 
-/// The last counter of an epoch: behind it a leader hands over, and the next one begins a new epoch.
+/// The last counter of an epoch. After it the leader resigns, and the next leader starts a new epoch.
 pub const LAST_COUNTER: u32 = 0xffff_fffe;
 
 impl PeerSettings {
-    pub(crate) fn elector(&self) -> ElectorSettings {
+    pub(crate) fn elector_settings(&self) -> ElectorSettings {
         ElectorSettings {
             me: self.me,
             role: self.role,
             quorum: self.quorum.clone(),
-            pending: None,
-            members: Members::Fixed,
+            pending_quorum: None,
+            membership_mode: MembershipMode::Static,
             observers: self.observers.clone(),
             config: self.config.clone(),
             resend_ms_min: self.resend_ms_min,
@@ -84,35 +85,35 @@ impl PeerSettings {
     }
 }
 
-/// How much of the history stays in memory. Transactions that are not delivered yet always do.
+/// The limits of the history in memory. Transactions that are not delivered yet always stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryLimits {
-    /// Transactions.
+    /// The number of transactions.
     pub entries: usize,
-    /// Their bytes.
+    /// The bytes of the transactions.
     pub bytes: usize,
 }
 
-/// Whether a server may rely on what its disk says.
+/// Whether the recovered data is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trust {
-    /// It is what this server had promised.
+pub enum DiskTrust {
+    /// The data contains everything that this server has acknowledged.
     Trusted,
-    /// Something was lost. Until it was synchronised, this server does not vote.
+    /// Data was lost. The server does not vote until it is synchronized.
     Untrusted,
 }
 
-/// What a server found on its disk when it started.
+/// The data that a server recovered from its disk at start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recovered {
-    /// The last transaction of the log; the state holds everything up to it.
+pub struct RecoveredHistory {
+    /// The last transaction of the log. The state contains everything up to it.
     pub last: Zxid,
-    /// From here on the log is known to have no hole, so that it may be sent to others.
-    pub proven: Zxid,
-    /// The highest epoch that was promised to a leader.
+    /// The log is known to have no gap after this transaction, so it can be sent to learners.
+    pub contiguous_from: Zxid,
+    /// The content of `acceptedEpoch`.
     pub accepted_epoch: i64,
-    /// The highest epoch whose history was accepted.
+    /// The content of `currentEpoch`.
     pub current_epoch: i64,
-    /// Whether all that is so.
-    pub trust: Trust,
+    /// Whether the recovered data is complete.
+    pub trust: DiskTrust,
 }

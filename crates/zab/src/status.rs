@@ -1,44 +1,46 @@
-//! What a member and its learners are doing, for reports. It holds no state of its own.
+//! Status reports about a peer and its learners. The types hold no protocol state.
 
-use zebu_proto::quorum::PeerState;
+use zebu_proto::quorum::ServerState;
 use zebu_proto::{ServerId, Zxid};
 
 use crate::event::LinkId;
 
-/// What a member is doing, for reports.
+/// The status of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
-    /// What it tells others in elections.
-    pub state: PeerState,
-    /// Whom it follows; itself if it leads.
+pub struct PeerStatus {
+    /// The state in election notifications.
+    pub state: ServerState,
+    /// The leader; this server itself if it leads.
     pub leader: Option<ServerId>,
-    /// The epoch that it has promised.
+    /// The accepted epoch.
     pub accepted_epoch: i64,
-    /// The epoch whose history it has accepted.
+    /// The current epoch.
     pub current_epoch: i64,
-    /// The last transaction of its log.
+    /// The last transaction of the log.
     pub logged: Zxid,
-    /// The last transaction of its log that is durable.
+    /// The last durable transaction of the log.
     pub durable: Zxid,
-    /// Bytes of transactions in memory, for learners or not delivered yet.
+    /// The bytes of the transactions in memory.
     pub history_bytes: usize,
+    /// The bytes of the transactions that were received after a snapshot and wait for its installation.
+    pub collected_bytes: usize,
     /// The last transaction that is known to be committed.
     pub committed: Zxid,
-    /// Whom it learns from: its leader, or a follower that serves observers.
+    /// The server that this learner is connected to: the leader or an observer master.
     pub master: Option<ServerId>,
-    /// Who learns from it: if it leads, its learners; if it follows, the observers that it serves.
+    /// The learners of a leader, or the observers of an observer master.
     pub learners: Vec<LearnerStatus>,
 }
 
-/// A learner, as its leader sees it.
+/// The status of a learner, as seen by its learner handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LearnerStatus {
-    /// Its connection.
+    /// The connection of the learner.
     pub link: LinkId,
-    /// Who it is.
+    /// The id of the learner.
     pub server: ServerId,
-    /// Whether it has all that it needs to serve.
+    /// Whether the learner was sent UPTODATE.
     pub synced: bool,
-    /// The last transaction that it has acknowledged.
+    /// The last transaction that the learner has acknowledged.
     pub acked: Zxid,
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use zebu_client::core::{Action, Request, ServerList, Session, Settings};
+use zebu_client::core::{ServerList, SessionAction, SessionMachine, SessionRequest, SessionSettings};
 use zebu_proto::OpCode;
 
 use crate::bits::Bits;
@@ -15,23 +15,24 @@ pub(super) fn run(data: &[u8]) {
         Err(_) => return,
     };
     let mut now = Instant::now();
-    let mut session: Session<u32> = Session::new(Settings::default(), servers.servers(), 1, now);
+    let mut session: SessionMachine<u32> =
+        SessionMachine::new(SessionSettings::default(), servers.servers(), 1, now);
     let mut bits = Bits::new(data);
     let (mut link, mut calls, mut ended, mut out) = (None, 0, 0, Vec::new());
     for _ in 0..400 {
         while let Some(action) = session.poll_action() {
             match action {
-                Action::Open { link: opened, .. } => {
+                SessionAction::Open { link: opened, .. } => {
                     session.opened(now, opened);
                     link = Some(opened);
                 }
-                Action::Drop { .. } => link = None,
-                Action::Complete { .. } => ended += 1,
-                Action::Notify { .. }
-                | Action::Status(_)
-                | Action::Probe { .. }
-                | Action::Note(_)
-                | Action::End => {}
+                SessionAction::Drop { .. } => link = None,
+                SessionAction::Complete { .. } => ended += 1,
+                SessionAction::Notify { .. }
+                | SessionAction::Status(_)
+                | SessionAction::Probe { .. }
+                | SessionAction::Log(_)
+                | SessionAction::End => {}
             }
         }
         out.clear();
@@ -65,8 +66,13 @@ pub(super) fn run(data: &[u8]) {
     assert!(ended <= calls, "a call ends once");
 }
 
-fn request() -> Request {
-    Request { op: OpCode::GetData, body: Bytes::from_static(b"\0\0\0\x02/a\0"), watch: None, losses_seen: 0 }
+fn request() -> SessionRequest {
+    SessionRequest {
+        op: OpCode::GetData,
+        body: Bytes::from_static(b"\0\0\0\x02/a\0"),
+        watch: None,
+        disconnects_seen: 0,
+    }
 }
 
 /// Recorded answers behind a recorded handshake, each with its length.

@@ -4,11 +4,11 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
-use zebu_server::config::{Inputs, Surroundings, load};
+use zebu_server::config::{ConfigInputs, SystemAccess, load};
 
 struct OneFile<'a>(&'a [u8]);
 
-impl Surroundings for OneFile<'_> {
+impl SystemAccess for OneFile<'_> {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         if path.ends_with("myid") { Ok(b"1\n".to_vec()) } else { Ok(self.0.to_vec()) }
     }
@@ -27,7 +27,7 @@ impl Surroundings for OneFile<'_> {
 }
 
 pub(super) fn run(data: &[u8]) {
-    let inputs = Inputs {
+    let inputs = ConfigInputs {
         arguments: vec!["zoo.cfg".to_owned()],
         properties: Vec::new(),
         environment: Default::default(),
@@ -35,7 +35,7 @@ pub(super) fn run(data: &[u8]) {
     let loaded = load(&inputs, &OneFile(data));
     assert_eq!(
         loaded.config.is_none(),
-        !loaded.findings.errors.is_empty(),
+        !loaded.diagnostics.errors.is_empty(),
         "refused exactly when something is wrong"
     );
 }

@@ -4,24 +4,24 @@
 use std::collections::BTreeMap;
 
 use zebu_node::{
-    Enforcement, Event, Lane, LaneId, Lanes, LeaderClients, LocalSessionSupport, LogBatch, Moment, Node,
-    NodeSettings, ReconfigSupport, Replica, ThrottleSettings,
+    AuthEnforcement, ClientConnection, ClientEvent, ConnectionId, Connections, Effect, LeaderClients,
+    LocalSessionSupport, LogBatch, Node, NodeSettings, Now, ReconfigSupport, Replica, ThrottleSettings,
 };
 use zebu_proto::Reader;
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::txn::TxnEntry;
 use zebu_storage::format::log::HEADER;
-use zebu_storage::format::scan::{LogScanner, Scanned};
+use zebu_storage::format::scan::{LogScanner, ScanItem};
 use zebu_tree::{Credentials, DigestMode, Policy, Tree, TreeOptions, TtlNodes};
 
 use crate::bits::Bits;
 use crate::corpus::{self, Side};
 
 #[derive(Default)]
-struct LaneMap(BTreeMap<LaneId, Lane>);
+struct LaneMap(BTreeMap<ConnectionId, ClientConnection>);
 
-impl Lanes for LaneMap {
-    fn with<R>(&mut self, lane: LaneId, action: impl FnOnce(&mut Lane) -> R) -> Option<R> {
+impl Connections for LaneMap {
+    fn with<R>(&mut self, lane: ConnectionId, action: impl FnOnce(&mut ClientConnection) -> R) -> Option<R> {
         self.0.get_mut(&lane).map(action)
     }
 }
@@ -54,39 +54,48 @@ struct Server {
     replica: Replica,
     node: Node,
     lanes: LaneMap,
-    now: Moment,
+    now: Now,
     log: Vec<LogBatch>,
 }
 
 impl Server {
     fn new() -> Server {
-        let replica = Replica::new(Tree::new(OPTIONS), Policy::default(), Enforcement::Off, 3);
-        let now = Moment { monotonic_ms: 1000, wall_ms: 1_700_000_000_000 };
+        let replica = Replica::new(Tree::new(OPTIONS), Policy::default(), AuthEnforcement::Off, 3);
+        let now = Now { monotonic_ms: 1000, wall_ms: 1_700_000_000_000 };
         let node = Node::new(settings(), &replica, now);
         Server { replica, node, lanes: LaneMap::default(), now, log: Vec::new() }
     }
 
-    fn connect(&mut self, lane: LaneId) {
+    fn connect(&mut self, lane: ConnectionId) {
         let now_ms = self.now.monotonic_ms;
-        self.lanes.0.insert(lane, Lane::new(lane, Credentials::none(), now_ms, now_ms));
+        self.lanes.0.insert(lane, ClientConnection::new(lane, Credentials::none(), now_ms, now_ms));
         let hello = [0; 44];
         if let Ok(request) = ConnectRequest::decode(&mut Reader::new(&hello)) {
-            self.node.handle(Event::Connect { lane, request }, &self.replica, &mut self.lanes, self.now);
+            self.node.handle(
+                ClientEvent::Connect { connection: lane, request },
+                &self.replica,
+                &mut self.lanes,
+                self.now,
+            );
         }
         self.flush();
     }
 
-    fn frame(&mut self, lane: LaneId, payload: &[u8]) {
+    fn frame(&mut self, lane: ConnectionId, payload: &[u8]) {
         let Some(at) = self.lanes.0.get_mut(&lane) else { return };
         if let Some(submission) = self.replica.receive(at, payload, self.now.monotonic_ms) {
-            self.node.handle(Event::Write(submission), &self.replica, &mut self.lanes, self.now);
+            self.node.handle(ClientEvent::Request(submission), &self.replica, &mut self.lanes, self.now);
         }
     }
 
     fn flush(&mut self) {
-        if let Some(batch) = self.node.take_batch() {
-            self.node.persisted(batch.last);
-            self.log.push(batch);
+        let mut effects = Vec::new();
+        self.node.take_effects(&mut effects);
+        for effect in effects {
+            if let Effect::Append { batch, .. } = effect {
+                self.node.log_persisted(batch.last);
+                self.log.push(batch);
+            }
         }
         while self.node.has_committed() {
             if self.node.commit(&mut self.replica, &mut self.lanes, self.now).is_err() {
@@ -106,7 +115,7 @@ impl Server {
         self.log.iter().for_each(|batch| bytes.extend_from_slice(&batch.bytes));
         let (mut scanner, _) = LogScanner::open(&bytes[..]).expect("memory can be read");
         let mut tree = Tree::new(OPTIONS);
-        while let Ok(Scanned::Entry(raw)) = scanner.next_entry() {
+        while let Ok(ScanItem::Entry(raw)) = scanner.next_entry() {
             let entry = TxnEntry::decode(raw.payload).expect("what was logged can be read");
             tree.apply(&entry.header, &entry.txn, &mut |_| ());
         }
@@ -118,7 +127,7 @@ impl Server {
 
 pub(super) fn run(data: &[u8]) {
     let mut server = Server::new();
-    let lanes = [LaneId(1), LaneId(2)];
+    let lanes = [ConnectionId(1), ConnectionId(2)];
     lanes.into_iter().for_each(|lane| server.connect(lane));
     let mut bits = Bits::new(data);
     while !bits.is_empty() {

@@ -1,4 +1,5 @@
-//! Anything on the election port: read, or refused; and what was read means the same when it is written again.
+//! Anything on the election port: read, or refused; and what was read means the same when it is written
+//! again.
 
 use zebu_proto::Reader;
 use zebu_proto::quorum::election::NotificationVersion;

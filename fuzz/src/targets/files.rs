@@ -3,8 +3,8 @@
 use zebu_proto::txn::TxnEntry;
 use zebu_proto::{Acl, SessionId, StatPersisted};
 use zebu_storage::Compression;
-use zebu_storage::format::scan::{LogHeader, LogScanner, Scanned};
-use zebu_storage::format::snapshot::{ContentLimits, Fed, SnapshotVisitor, StreamDecoder};
+use zebu_storage::format::scan::{LogHeader, LogScanner, ScanItem};
+use zebu_storage::format::snapshot::{ContentLimits, SnapshotVisitor, StreamDecoder, StreamProgress};
 use zebu_storage::snapshot_file::decode;
 
 use crate::bits::Bits;
@@ -17,7 +17,7 @@ pub(super) fn log(data: &[u8]) {
         return;
     }
     let mut end = 0;
-    while let Ok(Scanned::Entry(raw)) = scanner.next_entry() {
+    while let Ok(ScanItem::Entry(raw)) = scanner.next_entry() {
         assert!(raw.at >= end && raw.end > raw.at, "entries follow each other");
         end = raw.end;
         let _ = TxnEntry::decode(raw.payload);
@@ -68,8 +68,8 @@ pub(super) fn stream(data: &[u8]) {
         let (mut counted, mut decoder, mut end) = (Counted::default(), StreamDecoder::new(limits), None);
         for chunk in bits.rest().chunks(step) {
             match decoder.feed(chunk, &mut counted) {
-                Ok(Fed::More) => {}
-                Ok(Fed::End { .. }) => {
+                Ok(StreamProgress::More) => {}
+                Ok(StreamProgress::End { .. }) => {
                     end = Some(Ok(()));
                     break;
                 }

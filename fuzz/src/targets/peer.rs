@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use zebu_proto::quorum::measure::{Measured, measure_packet};
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
+use zebu_proto::quorum::packet_length::{PacketLength, packet_length};
 use zebu_proto::quorum::{Notification, Packet};
 use zebu_proto::{Reader, ServerId, Zxid};
 use zebu_zab::{
-    Action, Entry, Event, HistoryLimits, IoId, LinkId, LogRead, ObserverLog, ObserverMasters, Observing,
-    Peer, PeerSettings, QuorumRule, Recovered, Role, Trust, weight,
+    Action, ConfigEffect, DiskCommand, DiskTrust, EncodedTxn, HistoryLimits, IoId, LinkId, LogRead,
+    ObserverLog, ObserverMasters, ObserverSettings, Peer, PeerEffect, PeerEvent, PeerSettings, QuorumRule,
+    RecoveredHistory, Role, packet_weight,
 };
 
 use crate::bits::Bits;
@@ -18,11 +19,11 @@ use crate::corpus;
 /// Bytes as packets: measured, read, written and read again.
 pub(super) fn packets(data: &[u8]) {
     let mut rest = data;
-    while let Measured::Complete { length } = measure_packet(rest, 1 << 20) {
+    while let PacketLength::Complete { length } = packet_length(rest, 1 << 20) {
         if let Ok(packet) = Packet::decode(&mut Reader::new(&rest[..length])) {
             let mut bytes = Vec::new();
             packet.encode(&mut bytes);
-            assert_eq!(measure_packet(&bytes, 1 << 20), Measured::Complete { length: bytes.len() });
+            assert_eq!(packet_length(&bytes, 1 << 20), PacketLength::Complete { length: bytes.len() });
             assert_eq!(Packet::decode(&mut Reader::new(&bytes)).as_ref(), Ok(&packet));
         }
         rest = &rest[length..];
@@ -43,13 +44,15 @@ pub(super) struct Rig {
 
 pub(super) fn settings(role: Role, log: ObserverLog) -> PeerSettings {
     let observers = match role {
-        Role::Voter => BTreeSet::from([ServerId(9)]),
+        Role::Participant => BTreeSet::from([ServerId(9)]),
         Role::Observer => BTreeSet::from([ServerId(2), ServerId(9)]),
     };
     PeerSettings {
         me: ServerId(2),
         role,
-        quorum: QuorumRule::majority(if role == Role::Voter { [1, 2, 3] } else { [1, 3, 4] }.map(ServerId)),
+        quorum: QuorumRule::majority(
+            if role == Role::Participant { [1, 2, 3] } else { [1, 3, 4] }.map(ServerId),
+        ),
         observers,
         config: "version=0".into(),
         config_version: 0,
@@ -62,11 +65,15 @@ pub(super) fn settings(role: Role, log: ObserverLog) -> PeerSettings {
         finalize_ms: 20,
         retry_ms: 30,
         history: HistoryLimits { entries: 3, bytes: 1000 },
-        window: 500,
+        send_window: 500,
         proposal_bytes_max: 1 << 20,
-        observing: Observing { log, masters: ObserverMasters::Followers, ..Observing::default() },
+        observer: ObserverSettings {
+            log,
+            masters: ObserverMasters::Followers,
+            ..ObserverSettings::default()
+        },
         last_counter: zebu_zab::LAST_COUNTER,
-        dynamic: None,
+        dynamic_config: None,
     }
 }
 
@@ -77,12 +84,12 @@ impl Rig {
 
     pub(super) fn with(settings: PeerSettings, log: ObserverLog) -> Rig {
         let last = Zxid::new(1, 3);
-        let recovered = Recovered {
+        let recovered = RecoveredHistory {
             last,
-            proven: Zxid::ZERO,
+            contiguous_from: Zxid::ZERO,
             accepted_epoch: 1,
             current_epoch: 1,
-            trust: Trust::Trusted,
+            trust: DiskTrust::Trusted,
         };
         let mut out = Vec::new();
         let peer = Peer::new(settings, recovered, 0, &mut out);
@@ -101,7 +108,7 @@ impl Rig {
         rig
     }
 
-    pub(super) fn handle(&mut self, event: Event) {
+    pub(super) fn handle(&mut self, event: PeerEvent) {
         let mut out = Vec::new();
         self.peer.handle(event, self.now_ms, &mut out);
         self.perform(out);
@@ -110,56 +117,60 @@ impl Rig {
     fn perform(&mut self, actions: Vec<Action>) {
         for action in actions {
             match action {
-                Action::Dial { link, .. } => self.dialed = Some(link),
-                Action::Send { link, packet } => self.handle(Event::Sent { link, weight: weight(&packet) }),
-                Action::StreamSnapshot { link, .. } => self.handle(Event::SnapshotSent { link }),
-                Action::ReadLog { link, .. } => {
-                    self.handle(Event::LogRead { link, read: LogRead::Unavailable })
+                Action::Peer(PeerEffect::Dial { link, .. }) => self.dialed = Some(link),
+                Action::Peer(PeerEffect::Send { link, packet }) => {
+                    self.handle(PeerEvent::Sent { link, weight: packet_weight(&packet) })
+                }
+                Action::Peer(PeerEffect::StreamSnapshot { link, .. }) => {
+                    self.handle(PeerEvent::SnapshotSent { link })
+                }
+                Action::Peer(PeerEffect::ReadLog { link, .. }) => {
+                    self.handle(PeerEvent::LogRead { link, read: LogRead::Unavailable })
                 }
                 Action::Append { io, entry } => {
                     assert!(entry.zxid > self.last, "the log grows");
                     self.last = entry.zxid;
                     self.io = Some(io);
                 }
-                Action::Truncate { io, to } => {
+                Action::Disk(DiskCommand::Truncate { io, to }) => {
                     let stays = to >= self.peer.status().committed || self.log == ObserverLog::InMemory;
                     assert!(stays, "what is committed stays, unless it was never on disk");
                     if to > self.last {
-                        self.handle(Event::TruncateRefused { io });
+                        self.handle(PeerEvent::TruncateRefused { io });
                     } else {
                         self.last = to;
                         self.delivered = self.delivered.min(to);
                         self.io = Some(io);
                     }
                 }
-                Action::InstallSnapshot { io, zxid, .. } => {
+                Action::Disk(DiskCommand::InstallSnapshot { io, zxid, .. }) => {
                     (self.last, self.delivered) = (zxid, zxid);
                     self.io = Some(io);
                 }
-                Action::SetAside { io } => {
+                Action::Disk(DiskCommand::Quarantine { io }) => {
                     (self.last, self.delivered) = (Zxid::ZERO, Zxid::ZERO);
                     self.io = Some(io);
                 }
-                Action::SaveAcceptedEpoch { io, epoch } => {
+                Action::Disk(DiskCommand::SaveAcceptedEpoch { io, epoch }) => {
                     assert!(i64::from(epoch) > self.promised, "a promise is never taken back");
                     self.promised = i64::from(epoch);
                     self.io = Some(io);
                 }
-                Action::SaveCurrentEpoch { io, epoch } => {
+                Action::Disk(DiskCommand::SaveCurrentEpoch { io, epoch }) => {
                     assert!(i64::from(epoch) <= self.promised, "an epoch is promised before it is accepted");
                     self.io = Some(io);
                 }
-                Action::MarkTrusted { io } => self.io = Some(io),
+                Action::Disk(DiskCommand::MarkTrusted { io }) => self.io = Some(io),
                 Action::Deliver(entry) | Action::Load(entry) => {
                     assert!(entry.zxid > self.delivered, "transactions are delivered in order");
                     self.delivered = entry.zxid;
                 }
-                Action::Notify { .. }
-                | Action::Remember { .. }
-                | Action::Locate { .. }
-                | Action::Activate { .. }
-                | Action::Close { .. }
-                | Action::DiscardSnapshot { .. }
+                Action::Peer(PeerEffect::Notify { .. })
+                | Action::Config(ConfigEffect::PersistProposed { .. })
+                | Action::Config(ConfigEffect::LearnAddresses { .. })
+                | Action::Config(ConfigEffect::Activate { .. })
+                | Action::Peer(PeerEffect::Close { .. })
+                | Action::Peer(PeerEffect::LoadReceived { .. } | PeerEffect::DiscardSnapshot { .. })
                 | Action::Serve(_)
                 | Action::StopServing
                 | Action::Report(_)
@@ -181,15 +192,15 @@ impl Rig {
         self.accepted += 1;
         let link = LinkId::accepted(self.accepted % 4);
         self.handle(match self.accepted / 4 % 2 {
-            0 => Event::Accepted { link },
-            _ => Event::ObserverAccepted { link },
+            0 => PeerEvent::Accepted { link },
+            _ => PeerEvent::ObserverAccepted { link },
         });
     }
 
     pub(super) fn propose(&mut self) {
         if let Some(zxid) = self.peer.next_zxid() {
             let mut out = Vec::new();
-            self.peer.propose(Entry { zxid, bytes: [1].into() }, self.now_ms, &mut out);
+            self.peer.propose(EncodedTxn { zxid, bytes: [1].into() }, self.now_ms, &mut out);
             self.perform(out);
         }
     }
@@ -205,9 +216,9 @@ impl Rig {
 pub(super) fn run(data: &[u8]) {
     let mut bits = Bits::new(data);
     let (role, log) = match bits.below(8) {
-        0 => (Role::Observer, ObserverLog::Written),
+        0 => (Role::Observer, ObserverLog::OnDisk),
         1 => (Role::Observer, ObserverLog::InMemory),
-        _ => (Role::Voter, ObserverLog::Written),
+        _ => (Role::Participant, ObserverLog::OnDisk),
     };
     let mut rig = Rig::new(role, log);
     while !bits.is_empty() {
@@ -215,41 +226,41 @@ pub(super) fn run(data: &[u8]) {
             0 => rig.wait(i64::from(bits.byte()) * 10),
             1 => {
                 if let Some(io) = rig.io.take() {
-                    rig.handle(Event::Persisted { io });
+                    rig.handle(PeerEvent::Persisted { io });
                 }
             }
             2 => rig.accept(),
             3 => {
                 if let Some(link) = rig.dialed {
-                    rig.handle(Event::Dialed { link });
+                    rig.handle(PeerEvent::Dialed { link });
                 }
             }
             4 => {
                 let link = rig.link(&mut bits);
-                rig.handle(Event::LinkDown { link });
+                rig.handle(PeerEvent::LinkDown { link });
             }
             5 => {
                 let link = rig.link(&mut bits);
-                rig.handle(Event::SnapshotReceived { link });
+                rig.handle(PeerEvent::SnapshotReceived { link });
             }
             6 => {
                 let length = usize::from(bits.byte());
                 if let Ok(notification) = Notification::decode(bits.take(length)) {
                     let from = ServerId(i64::from(bits.below(5)));
-                    rig.handle(Event::Notification { from, notification });
+                    rig.handle(PeerEvent::Notification { from, notification });
                 }
             }
             7 => rig.propose(),
             8 => {
                 let link = rig.link(&mut bits);
                 let packet = small_packet(&mut bits);
-                rig.handle(Event::Packet { link, packet });
+                rig.handle(PeerEvent::Packet { link, packet });
             }
             _ => {
                 let link = rig.link(&mut bits);
                 let length = usize::from(bits.short());
                 if let Ok(packet) = Packet::decode(&mut Reader::new(bits.take(length))) {
-                    rig.handle(Event::Packet { link, packet });
+                    rig.handle(PeerEvent::Packet { link, packet });
                 }
             }
         }

@@ -1,12 +1,12 @@
-//! A running member hears votes and packets with numbers at the ends of what a field holds, from servers of its list
-//! and from strangers, in any order. Its members may change. It closes connections; it neither falls over nor breaks
-//! a promise.
+//! A running member hears votes and packets with numbers at the ends of what a field holds, from servers of
+//! its list and from strangers, in any order. Its members may change. It closes connections; it neither falls
+//! over nor breaks a promise.
 
 use zebu_proto::quorum::election::NotificationVersion;
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo, Touch};
-use zebu_proto::quorum::{Notification, Packet, PeerState};
+use zebu_proto::quorum::{Notification, Packet, ServerState};
 use zebu_proto::{ServerId, SessionId, Zxid};
-use zebu_zab::{Configuration, Dynamic, Event, ObserverLog, Role};
+use zebu_zab::{Configuration, DynamicConfig, ObserverLog, PeerEvent, Role};
 
 use super::peer::{Rig, settings, small_packet};
 use crate::bits::Bits;
@@ -62,29 +62,29 @@ fn text(bits: &mut Bits<'_>) -> &'static str {
 
 fn rig(bits: &mut Bits<'_>) -> Rig {
     let (role, log) = match bits.below(8) {
-        0 => (Role::Observer, ObserverLog::Written),
+        0 => (Role::Observer, ObserverLog::OnDisk),
         1 => (Role::Observer, ObserverLog::InMemory),
-        _ => (Role::Voter, ObserverLog::Written),
+        _ => (Role::Participant, ObserverLog::OnDisk),
     };
     let mut settings = settings(role, log);
-    if role == Role::Voter && bits.below(2) == 0 {
+    if role == Role::Participant && bits.below(2) == 0 {
         let list =
             "server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\nserver.9=d:1:2:observer\nversion=100000000";
         let committed = Configuration::parse(list).expect("a list");
         settings.config = committed.to_string().into();
         settings.config_version = committed.version;
-        settings.dynamic = Some(Dynamic { committed, last_seen: None });
+        settings.dynamic_config = Some(DynamicConfig { committed, last_seen: None });
     }
     Rig::with(settings, log)
 }
 
-fn vote(bits: &mut Bits<'_>) -> Event {
+fn vote(bits: &mut Bits<'_>) -> PeerEvent {
     let states = [
-        PeerState::Looking,
-        PeerState::Looking,
-        PeerState::Following,
-        PeerState::Leading,
-        PeerState::Observing,
+        ServerState::Looking,
+        ServerState::Looking,
+        ServerState::Following,
+        ServerState::Leading,
+        ServerState::Observing,
     ];
     let state = states[usize::from(bits.below(states.len() as u8))];
     let from = server(bits);
@@ -101,7 +101,7 @@ fn vote(bits: &mut Bits<'_>) -> Event {
     };
     let config = (version == NotificationVersion::V2).then(|| text(bits).into());
     let notification = Notification { state, leader, zxid, round, epoch, version, config };
-    Event::Notification { from, notification }
+    PeerEvent::Notification { from, notification }
 }
 
 fn packet(bits: &mut Bits<'_>) -> Packet {
@@ -144,21 +144,21 @@ pub(super) fn run(data: &[u8]) {
             0 => rig.wait(i64::from(bits.byte()) * 10),
             1 | 2 => {
                 if let Some(io) = rig.io.take() {
-                    rig.handle(Event::Persisted { io });
+                    rig.handle(PeerEvent::Persisted { io });
                 }
             }
             3 => rig.accept(),
             4 => {
                 if let Some(link) = rig.dialed {
-                    rig.handle(Event::Dialed { link });
+                    rig.handle(PeerEvent::Dialed { link });
                 }
             }
             5 => {
                 let link = rig.link(&mut bits);
                 rig.handle(match bits.below(3) {
-                    0 => Event::LinkDown { link },
-                    1 => Event::SnapshotReceived { link },
-                    _ => Event::DialFailed { link },
+                    0 => PeerEvent::LinkDown { link },
+                    1 => PeerEvent::SnapshotReceived { link },
+                    _ => PeerEvent::DialFailed { link },
                 });
             }
             6 => rig.propose(),
@@ -169,12 +169,12 @@ pub(super) fn run(data: &[u8]) {
             9 => {
                 let link = rig.link(&mut bits);
                 let packet = small_packet(&mut bits);
-                rig.handle(Event::Packet { link, packet });
+                rig.handle(PeerEvent::Packet { link, packet });
             }
             _ => {
                 let link = rig.link(&mut bits);
                 let packet = packet(&mut bits);
-                rig.handle(Event::Packet { link, packet });
+                rig.handle(PeerEvent::Packet { link, packet });
             }
         }
     }

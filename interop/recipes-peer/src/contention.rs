@@ -1,16 +1,16 @@
-//! The room that only holders enter: who is in it, and whether it was ever too many. Holders of both libraries use
-//! the same nodes, so that one finds out what the other does wrong.
+//! The room that only holders enter: who is in it, and whether it was ever too many. Holders of both
+//! libraries use the same nodes, so that one finds out what the other does wrong.
 
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
 use zebu_client::{ErrorCode, Retry, Version};
-use zebu_recipes::{Fenced, Held, LeaderLatch, fenced_out};
+use zebu_recipes::{Fenced, LeaderLatch, Ownership, is_fenced_out};
 
 use crate::verbs::Peer;
 
-/// Takes and releases something again and again. In between it is in the room: an ephemeral node `NAME-<number>`,
-/// and with a limit of one also a letter in the log beside it, written under the fence.
+/// Takes and releases something again and again. In between it is in the room: an ephemeral node
+/// `NAME-<number>`, and with a limit of one also a letter in the log beside it, written under the fence.
 pub(crate) async fn contend(
     peer: &Peer,
     kind: &str,
@@ -87,8 +87,8 @@ async fn note(guard: &impl Fenced, peer: &Peer, room: &str, name: &str) -> anyho
     Ok(())
 }
 
-/// Takes something so many times and writes a line into the log each time, whatever servers and sessions do: a round
-/// that was lost before its line was written is done again.
+/// Takes something so many times and writes a line into the log each time, whatever servers and sessions do:
+/// a round that was lost before its line was written is done again.
 pub(crate) async fn endure(
     peer: &Peer,
     kind: &str,
@@ -137,8 +137,9 @@ pub(crate) async fn endure(
     Ok(lost.to_string())
 }
 
-/// Writes a line under the fence; `false` if it is certainly not there because what was held is lost. Whoever holds
-/// it is alone: if the log changes between our look at it and our write, and it was not us, that is the end.
+/// Writes a line under the fence; `false` if it is certainly not there because what was held is lost. Whoever
+/// holds it is alone: if the log changes between our look at it and our write, and it was not us, that is the
+/// end.
 async fn append(peer: &Peer, guard: &impl Fenced, log: &str, entry: &str) -> anyhow::Result<bool> {
     let client = &peer.client;
     let mut unknown = false;
@@ -160,7 +161,7 @@ async fn append(peer: &Peer, guard: &impl Fenced, log: &str, entry: &str) -> any
         transaction.set(log, line, Version::Exactly(node.stat.version));
         match transaction.retry(Retry::Never).await {
             Ok(_) => return Ok(true),
-            Err(error) if fenced_out(&error, 0) => {
+            Err(error) if is_fenced_out(&error, 0) => {
                 if !unknown {
                     return Ok(false);
                 }

@@ -8,8 +8,8 @@ use anyhow::Context;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use zebu_recipes::{
-    Entered, LeaderLatch, LeaderSelector, MutexGuard, PartyMember, Permit, ReadGuard, RecipeError,
-    Registration, WriteGuard,
+    EnteredBarrier, LeaderLatch, LeaderSelector, MutexGuard, PartyMember, Permit, ReadGuard, RecipeError,
+    ServiceRegistration, WriteGuard,
 };
 
 /// Something that is held.
@@ -19,8 +19,8 @@ pub(crate) enum Handle {
     Write(WriteGuard),
     Permit(Permit),
     Latch(Arc<LeaderLatch>),
-    Entered(Entered),
-    Registration(Registration<String>),
+    EnteredBarrier(EnteredBarrier),
+    ServiceRegistration(ServiceRegistration<String>),
     Party(PartyMember),
     Term(Term),
 }
@@ -61,8 +61,8 @@ impl Handle {
                 let latch = Arc::into_inner(latch).context("somebody still asks the latch")?;
                 latch.leave().await?;
             }
-            Handle::Entered(entered) => entered.leave().await?,
-            Handle::Registration(registration) => registration.unregister().await?,
+            Handle::EnteredBarrier(entered) => entered.leave().await?,
+            Handle::ServiceRegistration(registration) => registration.unregister().await?,
             Handle::Party(member) => member.leave().await?,
             Handle::Term(term) => {
                 term.stop.notify_one();

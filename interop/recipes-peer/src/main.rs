@@ -1,6 +1,6 @@
 //! The recipes behind lines of text: `zebu-recipes-peer HOST:PORT LAYOUT TIMEOUT_MS`. It reads `NUMBER VERB
-//! ARGUMENT…` from standard input and answers `NUMBER ok VALUE` or `NUMBER error REASON`, each when it is done: a
-//! suite can let it wait for something and go on. The programs for other libraries speak the same.
+//! ARGUMENT…` from standard input and answers `NUMBER ok VALUE` or `NUMBER error REASON`, each when it is
+//! done: a suite can let it wait for something and go on. The programs for other libraries speak the same.
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 
 mod contention;

@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use zebu_client::Client;
 use zebu_recipes::{
-    AtomicLong, Barrier, Discovery, DoubleBarrier, Instance, LeaderLatch, LeaderSelector, LockLayout, Mutex,
-    Party, Queue, QueueOrder, RwLock, RwLockLayout, Selection, Semaphore, SemaphoreLayout, SharedCount,
+    AtomicLong, Barrier, DistributedQueue, DoubleBarrier, LeaderLatch, LeaderSelector, LockLayout, Mutex,
+    Party, ProviderStrategy, QueueOrder, RwLock, RwLockLayout, Semaphore, SemaphoreLayout, ServiceDiscovery,
+    ServiceInstance, SharedCount,
 };
 
 use crate::Layout;
@@ -177,17 +178,17 @@ impl Peer {
             ["enter", handle, path, members] => {
                 let members: NonZeroU32 = members.parse()?;
                 let entered = DoubleBarrier::new(&self.client, path, members).enter().await?;
-                self.handles.put(handle, Handle::Entered(entered));
+                self.handles.put(handle, Handle::EnteredBarrier(entered));
             }
-            ["raise", path] => Barrier::new(&self.client, path).raise().await?,
-            ["lower", path] => Barrier::new(&self.client, path).lower().await?,
+            ["raise", path] => Barrier::new(&self.client, path).set().await?,
+            ["lower", path] => Barrier::new(&self.client, path).remove().await?,
             ["wait", path] => Barrier::new(&self.client, path).wait().await?,
             other => bail!("{other:?}"),
         }
         Ok(String::new())
     }
 
-    fn queue_at(&self, order: &str, path: &str) -> anyhow::Result<Queue> {
+    fn queue_at(&self, order: &str, path: &str) -> anyhow::Result<DistributedQueue> {
         let order = match order {
             "simple" => QueueOrder::Simple,
             "fifo" => QueueOrder::Fifo,
@@ -196,7 +197,7 @@ impl Peer {
             "locking" => QueueOrder::KazooLocking,
             other => bail!("no such queue: {other}"),
         };
-        Ok(Queue::new(&self.client, path, order))
+        Ok(DistributedQueue::new(&self.client, path, order))
     }
 
     async fn queue(&self, words: &[&str]) -> anyhow::Result<String> {
@@ -214,7 +215,7 @@ impl Peer {
             ["pop", order, path] => Ok(text(&self.queue_at(order, path)?.pop().await?.data())),
             ["lease", order, path] => {
                 let delivery = self.queue_at(order, path)?.lease().await?;
-                let item = text(&delivery.entry().data());
+                let item = text(&delivery.item().data());
                 delivery.finish().await?;
                 Ok(item)
             }
@@ -246,23 +247,23 @@ impl Peer {
     async fn membership(&self, words: &[&str]) -> anyhow::Result<String> {
         match words {
             ["register", handle, base, name, id, port, payload] => {
-                let instance = Instance::new(*name).id(*id).at("127.0.0.1", port.parse()?);
+                let instance = ServiceInstance::new(*name).id(*id).at("127.0.0.1", port.parse()?);
                 let instance = instance.payload((*payload).to_owned());
-                let registered = Discovery::new(&self.client, base).register(instance).await?;
-                self.handles.put(handle, Handle::Registration(registered));
+                let registered = ServiceDiscovery::new(&self.client, base).register(instance).await?;
+                self.handles.put(handle, Handle::ServiceRegistration(registered));
                 Ok(String::new())
             }
             ["instances", base, name] => {
-                let found = Discovery::<String>::new(&self.client, base).instances(name).await?;
-                let show = |one: Instance<String>| {
+                let found = ServiceDiscovery::<String>::new(&self.client, base).instances(name).await?;
+                let show = |one: ServiceInstance<String>| {
                     let (port, payload) = (one.port.unwrap_or_default(), one.payload.unwrap_or_default());
                     format!("{}:{port}:{payload}", one.id)
                 };
                 Ok(found.into_iter().map(show).collect::<Vec<_>>().join(","))
             }
             ["pick", base, name, times] => {
-                let discovery = Discovery::<String>::new(&self.client, base);
-                let provider = discovery.provider(name, Selection::RoundRobin).await?;
+                let discovery = ServiceDiscovery::<String>::new(&self.client, base);
+                let provider = discovery.provider(name, ProviderStrategy::RoundRobin).await?;
                 let mut ids = Vec::new();
                 for _ in 0..times.parse::<u32>()? {
                     ids.push(provider.pick().context("nobody is there")?.id.clone());

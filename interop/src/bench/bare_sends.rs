@@ -1,5 +1,6 @@
-//! What the kernel takes for itself to tell many connections something: a small send for each of them, by as many
-//! threads as there are processors. No server that tells its watchers over connections of their own can be much quicker.
+//! What the kernel takes for itself to tell many connections something: a small send for each of them, by as
+//! many threads as there are processors. No server that tells its watchers over connections of their own can
+//! be much quicker.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

@@ -1,5 +1,5 @@
-//! Three servers of each kind under the same load, in turn. Sessions are spread over all three, the leader too;
-//! the CPU time is the sum of the three processes.
+//! Three servers of each kind under the same load, in turn. Sessions are spread over all three, the leader
+//! too; the CPU time is the sum of the three processes.
 
 use anyhow::Result;
 use tokio::runtime::Runtime;

@@ -1,5 +1,5 @@
-//! Latency where both servers have the same to do: half of what Apache can at most, sent whether or not answers
-//! come, and beside it what the disk takes for a write alone.
+//! Latency where both servers have the same to do: half of what Apache can at most, sent whether or not
+//! answers come, and beside it what the disk takes for a write alone.
 
 use std::time::Duration;
 

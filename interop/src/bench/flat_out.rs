@@ -1,5 +1,5 @@
-//! How even a server stays while it writes snapshots of a large tree and has as much to do as it can: the second
-//! with fewest answers beside the average one.
+//! How even a server stays while it writes snapshots of a large tree and has as much to do as it can: the
+//! second with fewest answers beside the average one.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Everything that one call has measured, as it is kept: tables, plots and the document are made from this alone.
+//! Everything that one call has measured, as it is kept: tables, plots and the document are made from this
+//! alone.
 
 use std::fs::File;
 use std::path::Path;

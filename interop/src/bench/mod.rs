@@ -84,7 +84,8 @@ pub(crate) struct Arguments {
     /// Measure everything, about an hour (with --quick about five minutes)
     #[arg(long, conflicts_with_all = ["start", "snapshots", "occasions", "ceiling", "ensembles", "fixed_rate", "scaling"])]
     full: bool,
-    /// With --full: only these parts, such as "one server"; the file of --json keeps the others as it has them
+    /// With --full: only these parts, such as "one server"; the file of --json keeps the others as it has
+    /// them
     #[arg(long = "part", value_delimiter = ',', value_name = "NAMES", requires_all = ["full", "json"])]
     parts: Vec<String>,
     /// Measure three servers of each kind instead of one

@@ -1,5 +1,5 @@
-//! What happens to a server besides steady load: many sessions at once, one change that many wait for, sessions
-//! that do nothing.
+//! What happens to a server besides steady load: many sessions at once, one change that many wait for,
+//! sessions that do nothing.
 
 use std::time::Duration;
 
@@ -61,7 +61,8 @@ impl Outcome {
         median(self.fan_outs.iter().map(|fan_out| fan_out.all_told_us.p50 as f64 / 1000.0))
     }
 
-    /// CPU milliseconds of each second with idle sessions. Less than the system's clock can tell counts as one tick.
+    /// CPU milliseconds of each second with idle sessions. Less than the system's clock can tell counts as
+    /// one tick.
     pub(crate) fn idle_cpu_ms(&self) -> f64 {
         let per_second = |idle: &IdleReport| {
             let cpu_ms = idle.servers.iter().map(|server| server.cpu_seconds * 1000.0).sum::<f64>();

@@ -1,5 +1,5 @@
-//! When the machine itself stands still: a thread per core that only looks at the clock, and is held up all the same.
-//! No server can answer while its cores are elsewhere.
+//! When the machine itself stands still: a thread per core that only looks at the clock, and is held up all
+//! the same. No server can answer while its cores are elsewhere.
 
 use std::thread;
 use std::time::{Duration, Instant};

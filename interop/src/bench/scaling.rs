@@ -1,5 +1,5 @@
-//! The same loads on trees of a thousand, a hundred thousand and five million nodes, and with one, a hundred and
-//! ten thousand sessions: cost must grow gently, and nobody may wait while the tree grows.
+//! The same loads on trees of a thousand, a hundred thousand and five million nodes, and with one, a hundred
+//! and ten thousand sessions: cost must grow gently, and nobody may wait while the tree grows.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What the reference is asked. Zebu follows 3.9; an older Apache has its own answers to some requests, which are
-//! therefore not sent to it. Every one of them is named here, with its reason.
+//! What the reference is asked. Zebu follows 3.9; an older Apache has its own answers to some requests, which
+//! are therefore not sent to it. Every one of them is named here, with its reason.
 
 use zebu_proto::{Acl, OpCode};
 use zebu_testing::vectors::Release;
@@ -25,7 +25,8 @@ impl Dialect {
     }
 
     /// The operation, or another in its place. 3.8 keeps one kind of watch for each path and connection: a
-    /// persistent one takes the place of a standard one. Asked for a watch on a node, it finds one on a parent too.
+    /// persistent one takes the place of a standard one. Asked for a watch on a node, it finds one on a
+    /// parent too.
     pub(crate) fn operation(self, op: OpCode) -> OpCode {
         match (self, op) {
             (Dialect::V3_8, OpCode::AddWatch) => OpCode::Exists,
@@ -34,7 +35,8 @@ impl Dialect {
         }
     }
 
-    /// The operation as a part of a multi. 3.8 tells the outcome of every kind of create as that of a plain one.
+    /// The operation as a part of a multi. 3.8 tells the outcome of every kind of create as that of a plain
+    /// one.
     pub(crate) fn part(self, op: OpCode) -> OpCode {
         match (self, op) {
             (Dialect::V3_8, OpCode::Create2 | OpCode::CreateContainer | OpCode::CreateTtl) => OpCode::Create,
@@ -63,8 +65,8 @@ impl Dialect {
         self == Dialect::V3_9 || request.effect == Effect::Read
     }
 
-    /// Whether a multi may hold parts that fail by an unexpected exception, or have impossible flags. 3.8 refuses
-    /// such a multi as a whole.
+    /// Whether a multi may hold parts that fail by an unexpected exception, or have impossible flags. 3.8
+    /// refuses such a multi as a whole.
     pub(crate) fn has_odd_parts(self) -> bool {
         self == Dialect::V3_9
     }
@@ -77,8 +79,8 @@ impl Dialect {
         }
     }
 
-    /// The list without addresses of IPv6, which are no ids for 3.8, and with a right to read for everybody: 3.8.0
-    /// lets everybody ask whether a node exists.
+    /// The list without addresses of IPv6, which are no ids for 3.8, and with a right to read for everybody:
+    /// 3.8.0 lets everybody ask whether a node exists.
     pub(crate) fn acl(self, mut acl: Option<Vec<Acl>>) -> Option<Vec<Acl>> {
         if self == Dialect::V3_8 {
             let has_colon = |entry: &Acl| entry.id.id.as_ref().is_some_and(|id| id.contains("::"));

@@ -254,8 +254,8 @@ fn remove_acl_races(requests: &mut Vec<Request>) {
     });
 }
 
-/// What such a request leaves behind in Apache for a while is there or not, depending on how far the burst got.
-/// Nothing may follow it.
+/// What such a request leaves behind in Apache for a while is there or not, depending on how far the burst
+/// got. Nothing may follow it.
 fn remove_residues(requests: &mut Vec<Request>) {
     let last = requests.pop();
     requests.retain(|request| request.residue == Residue::None);

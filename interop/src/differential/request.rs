@@ -24,8 +24,8 @@ pub(crate) enum Residue {
     /// a null in an ACL) is answered MARSHALLINGERROR, but what its earlier parts had prepared is not
     /// taken back: writes that follow closely see nodes and counters that do not exist.
     PendingChanges,
-    /// As long as the create is on its way its node is ephemeral and has no children; once applied it is a container or
-    /// has a TTL, and may have some.
+    /// As long as the create is on its way its node is ephemeral and has no children; once applied it is a
+    /// container or has a TTL, and may have some.
     PendingKind,
 }
 

@@ -404,8 +404,8 @@ impl Requests<'_> {
     }
 }
 
-/// Whether usage below a quota is counted no longer once this node is deleted. If it were ephemeral, it would depend on
-/// the order of a hash set whether the other nodes of its session are counted off before.
+/// Whether usage below a quota is counted no longer once this node is deleted. If it were ephemeral, it would
+/// depend on the order of a hash set whether the other nodes of its session are counted off before.
 fn ends_counting(path: &RawText) -> bool {
     path.as_ref().is_some_and(|path| path.starts_with(b"/zookeeper/quota"))
 }

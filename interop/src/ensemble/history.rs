@@ -1,8 +1,9 @@
 //! The one history, from the logs of all members.
 //!
-//! A transaction has one place and one form, whoever holds it. A log may lack some (its member was given a whole
-//! state instead), and may hold some that were never decided (its member was given a whole state over them). What
-//! tells the two apart is a member that holds what comes before and what comes behind, and nothing between.
+//! A transaction has one place and one form, whoever holds it. A log may lack some (its member was given a
+//! whole state instead), and may hold some that were never decided (its member was given a whole state over
+//! them). What tells the two apart is a member that holds what comes before and what comes behind, and
+//! nothing between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,10 +13,10 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use zebu_proto::Zxid;
 use zebu_proto::txn::{Txn, TxnEntry};
-use zebu_sim::live::Transaction;
+use zebu_sim::live::HistoryTxn;
 use zebu_storage::format::log::payload_zxid;
 use zebu_storage::format::names::{parse_log, parse_snapshot};
-use zebu_storage::format::scan::{LogHeader, LogScanner, Scanned};
+use zebu_storage::format::scan::{LogHeader, LogScanner, ScanItem};
 
 /// What one member holds.
 #[derive(Debug, Default)]
@@ -25,7 +26,7 @@ struct Holding {
 }
 
 /// Reads and joins the logs below these data directories.
-pub(super) fn read(directories: &[&Path]) -> Result<Vec<Transaction>> {
+pub(super) fn read(directories: &[&Path]) -> Result<Vec<HistoryTxn>> {
     let holdings: Vec<Holding> = directories
         .iter()
         .map(|directory| hold(&directory.join("version-2")).with_context(|| directory.display().to_string()))
@@ -47,7 +48,7 @@ fn hold(directory: &Path) -> Result<Holding> {
             if header != LogHeader::Valid {
                 continue;
             }
-            while let Scanned::Entry(entry) = scanner.next_entry()? {
+            while let ScanItem::Entry(entry) = scanner.next_entry()? {
                 let zxid = payload_zxid(entry.payload).context("an entry without a header")?;
                 holding.transactions.insert(zxid.0, Arc::from(entry.payload));
             }
@@ -79,7 +80,8 @@ impl Holding {
 }
 
 /// Whether both are the same multi that failed. Apache changes the parts before the one that failed when it
-/// applies it, so that who gets it later has other bytes than who got it at first; they mean the same: nothing.
+/// applies it, so that who gets it later has other bytes than who got it at first; they mean the same:
+/// nothing.
 fn are_one_failure(one: &[u8], other: &[u8]) -> bool {
     let failure = |bytes: &[u8]| {
         let entry = TxnEntry::decode(bytes).ok()?;
@@ -93,7 +95,7 @@ fn are_one_failure(one: &[u8], other: &[u8]) -> bool {
     failure(one).is_some_and(|it| failure(other) == Some(it))
 }
 
-fn join(holdings: &[Holding]) -> Result<Vec<Transaction>> {
+fn join(holdings: &[Holding]) -> Result<Vec<HistoryTxn>> {
     let mut all: BTreeMap<i64, Arc<[u8]>> = BTreeMap::new();
     for (member, holding) in holdings.iter().enumerate() {
         for (&zxid, bytes) in &holding.transactions {
@@ -111,7 +113,7 @@ fn join(holdings: &[Holding]) -> Result<Vec<Transaction>> {
     Ok(all
         .into_iter()
         .filter(|(zxid, _)| is_decided(zxid))
-        .map(|(zxid, bytes)| Transaction { zxid, bytes })
+        .map(|(zxid, bytes)| HistoryTxn { zxid, bytes })
         .collect())
 }
 

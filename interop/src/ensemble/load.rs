@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use zebu_sim::live::{Order, Player, Record};
+use zebu_sim::live::{ClientRecord, Player, PlayerRequest};
 
 use crate::differential::Random;
 
@@ -49,7 +49,7 @@ struct Availability {
 struct Shared {
     servers: Vec<SocketAddr>,
     seed: u64,
-    records: Mutex<Vec<Record>>,
+    records: Mutex<Vec<ClientRecord>>,
     availability: Mutex<Availability>,
     duty: AtomicUsize,
     /// Numbers of clients that were used.
@@ -174,7 +174,7 @@ impl Load {
     }
 
     /// Everything that was said and heard.
-    pub(super) fn take_records(&self) -> Vec<Record> {
+    pub(super) fn take_records(&self) -> Vec<ClientRecord> {
         std::mem::take(&mut lock(&self.shared.records))
     }
 }
@@ -208,8 +208,8 @@ impl Connection {
         self.player.tick(Instant::now());
         while let Some(order) = self.player.next_order() {
             match order {
-                Order::Open { server, patience } => self.open(server, patience)?,
-                Order::Drop => self.stream = None,
+                PlayerRequest::Open { server, patience } => self.open(server, patience)?,
+                PlayerRequest::Drop => self.stream = None,
             }
         }
         let bytes = self.player.to_write(Instant::now());

@@ -1,6 +1,6 @@
-//! Ensembles of real processes under faults: Zebu servers, Apache servers, or both. Clients ask for all kinds of
-//! things all the time, through a network that can be broken; everything that they say and hear is recorded and
-//! judged by the checkers of the simulator against the history in the members' logs.
+//! Ensembles of real processes under faults: Zebu servers, Apache servers, or both. Clients ask for all kinds
+//! of things all the time, through a network that can be broken; everything that they say and hear is
+//! recorded and judged by the checkers of the simulator against the history in the members' logs.
 
 mod disk;
 mod faults;

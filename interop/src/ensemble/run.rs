@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use zebu_sim::live::{Broken, Judgement, judge};
+use zebu_sim::live::{BrokenPromise, CheckSummary, judge};
 use zebu_testing::Launch;
 
 use super::faults::Hand;
@@ -24,7 +24,8 @@ const RECORDS_SHOWN: usize = 5000;
 /// What to run.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The zebu binary; without it Apache ZooKeeper takes its place, and any fault is its own or this program's
+    /// The zebu binary; without it Apache ZooKeeper takes its place, and any fault is its own or this
+    /// program's
     #[arg(long, value_name = "PATH")]
     zebu: Option<PathBuf>,
     /// Who the members are, in order: `zebu`, `latest`, `debian` or a version of Apache ZooKeeper
@@ -149,7 +150,7 @@ fn break_it(
 
 /// Reads everything from every member twice: while all sessions live, and when all of them are over. Then the
 /// members are stopped, and everything that clients have said and heard is compared with their logs.
-fn look_and_judge(home: &Path, members: &mut Members, load: &mut Load) -> Result<Judgement> {
+fn look_and_judge(home: &Path, members: &mut Members, load: &mut Load) -> Result<CheckSummary> {
     for index in 0..members.len() {
         let nodes = load.read_everything(members.address(index))?;
         println!("ok member {} ({}) was read: {nodes} nodes", index + 1, members.name(index));
@@ -173,7 +174,7 @@ fn look_and_judge(home: &Path, members: &mut Members, load: &mut Load) -> Result
     let syncs = Syncs::of(members)?;
     match judge(&records, &history, &digests, TICK_MS, |answer| syncs.are_judged(answer)) {
         Ok(judgement) => Ok(judgement),
-        Err(Broken { violation, at }) => {
+        Err(BrokenPromise { violation, at }) => {
             let shown = &records[at.saturating_sub(RECORDS_SHOWN)..records.len().min(at + 1)];
             let lines: Vec<String> = shown.iter().map(|record| format!("{record:?}\n")).collect();
             std::fs::write(home.join("records"), lines.concat())?;
@@ -227,7 +228,7 @@ fn print_tables(
     tallies: &BTreeMap<Fault, Tally>,
     stubborn: usize,
     took: Duration,
-    judgement: &Judgement,
+    judgement: &CheckSummary,
 ) {
     println!("{:<34} {:>6} {:>10} {:>10}", "fault", "count", "mean", "longest");
     for (fault, tally) in tallies {

@@ -1,11 +1,12 @@
-//! Which syncs are held to their promise. Apache ZooKeeper's leader answers a sync of its own client as it answers a
-//! read: it may not have applied yet what its followers have answered. All others ask their leader, and are judged.
+//! Which syncs are held to their promise. Apache ZooKeeper's leader answers a sync of its own client as it
+//! answers a read: it may not have applied yet what its followers have answered. All others ask their leader,
+//! and are judged.
 
 use std::collections::BTreeSet;
 use std::fs;
 
 use anyhow::{Context, Result};
-use zebu_sim::live::Answer;
+use zebu_sim::live::ServerReply;
 
 use super::members::Members;
 
@@ -36,7 +37,7 @@ impl Syncs {
     }
 
     /// Whether the answer to a sync is certainly not that of an Apache server that leads.
-    pub(super) fn are_judged(&self, answer: &Answer) -> bool {
+    pub(super) fn are_judged(&self, answer: &ServerReply) -> bool {
         !self.apache.contains(&*answer.server) || self.led_by_zebu.contains(&(answer.zxid >> 32))
     }
 }
@@ -50,8 +51,8 @@ fn epochs_led(log: &str) -> impl Iterator<Item = i64> + '_ {
 mod tests {
     use super::*;
 
-    fn answer(server: &str, zxid: i64) -> Answer {
-        Answer { zxid, code: 0, body: Default::default(), server: server.into() }
+    fn answer(server: &str, zxid: i64) -> ServerReply {
+        ServerReply { zxid, code: 0, body: Default::default(), server: server.into() }
     }
 
     #[test]

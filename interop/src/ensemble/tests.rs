@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use zebu_proto::txn::{Txn, TxnEntry};
-use zebu_sim::live::{Record, Transaction, judge};
+use zebu_sim::live::{ClientRecord, HistoryTxn, judge};
 use zebu_testing::TestServer;
 
 use super::history;
@@ -14,7 +14,7 @@ use super::load::Load;
 const TICK_MS: u64 = 100;
 
 /// A second of load on a server, and what it has in its log.
-fn recorded() -> (Vec<Record>, Vec<Transaction>) {
+fn recorded() -> (Vec<ClientRecord>, Vec<HistoryTxn>) {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let server = runtime.block_on(TestServer::start()).expect("a server");
     let mut load = Load::start(vec![server.address()], 5);
@@ -29,12 +29,12 @@ fn recorded() -> (Vec<Record>, Vec<Transaction>) {
     (load.take_records(), history)
 }
 
-fn entry(transaction: &Transaction) -> TxnEntry {
+fn entry(transaction: &HistoryTxn) -> TxnEntry {
     TxnEntry::decode(&transaction.bytes).expect("a transaction")
 }
 
 /// A transaction, and the same with other bytes.
-fn changed(history: &[Transaction], at: usize, entry: &TxnEntry) -> Vec<Transaction> {
+fn changed(history: &[HistoryTxn], at: usize, entry: &TxnEntry) -> Vec<HistoryTxn> {
     let mut bytes = Vec::new();
     entry.encode(&mut bytes);
     let mut history = history.to_vec();
@@ -42,7 +42,7 @@ fn changed(history: &[Transaction], at: usize, entry: &TxnEntry) -> Vec<Transact
     history
 }
 
-fn checker(records: &[Record], history: &[Transaction]) -> Option<&'static str> {
+fn checker(records: &[ClientRecord], history: &[HistoryTxn]) -> Option<&'static str> {
     judge(records, history, &[], TICK_MS, |_| true).err().map(|broken| broken.violation.checker)
 }
 
@@ -53,7 +53,7 @@ fn a_healthy_server_is_not_blamed_and_a_sick_one_is() {
     assert!(judgement.answered > 50, "{judgement:?}");
     assert_eq!((judgement.expired, judgement.sessions), (0, 7), "{judgement:?}");
 
-    let is_set = |it: &Transaction| matches!(entry(it).txn, Txn::SetData { .. });
+    let is_set = |it: &HistoryTxn| matches!(entry(it).txn, Txn::SetData { .. });
     let set = history.iter().rposition(is_set).expect("something was set");
 
     // The log ends before a write that was acknowledged, and before everything behind it.

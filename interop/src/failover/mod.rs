@@ -1,5 +1,5 @@
-//! How long an ensemble takes no writes when its leader goes: Apache ZooKeeper and Zebu in turn, three servers
-//! each with default limits, under load. It reports, and fails if what is promised does not hold.
+//! How long an ensemble takes no writes when its leader goes: Apache ZooKeeper and Zebu in turn, three
+//! servers each with default limits, under load. It reports, and fails if what is promised does not hold.
 
 mod outage;
 

@@ -1,5 +1,5 @@
-//! A flood: many clients send as much as they can to all members. Nobody may lose the leader, a connection or a
-//! session because of it.
+//! A flood: many clients send as much as they can to all members. Nobody may lose the leader, a connection or
+//! a session because of it.
 
 use std::path::Path;
 use std::time::Duration;

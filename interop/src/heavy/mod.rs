@@ -1,5 +1,5 @@
-//! Much at once: a member that needs the whole of a large tree while others write, and a flood of clients. Each
-//! fails if what is promised does not hold.
+//! Much at once: a member that needs the whole of a large tree while others write, and a flood of clients.
+//! Each fails if what is promised does not hold.
 
 mod flood;
 mod snap;

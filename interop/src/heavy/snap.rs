@@ -170,8 +170,8 @@ fn compare(trio: &Trio, arguments: &Arguments) -> Result<()> {
         counts[0].as_deref().unwrap_or(""),
         common(&all[1])
     );
-    // An Apache server that joins under load counts about one for each writer, behind leaders of either kind; the
-    // digests above say that it has the right tree all the same.
+    // An Apache server that joins under load counts about one for each writer, behind leaders of either kind;
+    // the digests above say that it has the right tree all the same.
     let counted = |index: &usize| *index != JOINS || arguments.joins == "zebu";
     let mismatches: Vec<Option<String>> =
         (0..SERVERS).filter(counted).map(|index| trio.mntr(index, "zk_digest_mismatches_count")).collect();

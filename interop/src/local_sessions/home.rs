@@ -1,4 +1,5 @@
-//! The server that a step looks at, among the others: who made it, what it counts, and what clients ask of it.
+//! The server that a step looks at, among the others: who made it, what it counts, and what clients ask of
+//! it.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

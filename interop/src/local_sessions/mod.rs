@@ -1,5 +1,5 @@
-//! Local sessions in ensembles of Zebu, of Apache ZooKeeper and of both: the same steps at every server, and the same
-//! results wanted from all of them.
+//! Local sessions in ensembles of Zebu, of Apache ZooKeeper and of both: the same steps at every server, and
+//! the same results wanted from all of them.
 
 mod home;
 mod loss;
@@ -20,7 +20,8 @@ use home::{Ensemble, Home, Maker, Upgrade};
 /// What to run.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The zebu binary; without it Apache ZooKeeper takes its place, and any fault is its own or this program's
+    /// The zebu binary; without it Apache ZooKeeper takes its place, and any fault is its own or this
+    /// program's
     #[arg(long, value_name = "PATH")]
     zebu: Option<PathBuf>,
     /// Three members, the last of which leads: `zebu`, `latest`, `debian` or a version; once or more
@@ -46,7 +47,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     Ok(ending)
 }
 
-/// The last member and the first begin, so the last one leads: nobody knows anything, and its number is greater.
+/// The last member and the first begin, so the last one leads: nobody knows anything, and its number is
+/// greater.
 fn start(arguments: &Arguments, members: &str, upgrade: Upgrade) -> Result<(Trio, [Maker; SERVERS])> {
     let mut launches = Vec::new();
     let mut makers = Vec::new();

@@ -1,5 +1,5 @@
-//! Instructions of one run of a step: this program runs itself under a counter, with few runs and with many, and the
-//! difference is theirs alone. perf where the processor lets it count, valgrind elsewhere.
+//! Instructions of one run of a step: this program runs itself under a counter, with few runs and with many,
+//! and the difference is theirs alone. perf where the processor lets it count, valgrind elsewhere.
 
 use std::process::Command;
 

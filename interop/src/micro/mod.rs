@@ -1,5 +1,6 @@
 //! Single steps of a server without the server: how long one takes and, where a figure must be the same again
-//! tomorrow, how many instructions it is. It owns the command; what a step does is in `steps` and `disk_steps`.
+//! tomorrow, how many instructions it is. It owns the command; what a step does is in `steps` and
+//! `disk_steps`.
 
 mod disk_steps;
 mod instructions;

@@ -1,5 +1,5 @@
-//! The members of a mixed ensemble: seats with a configuration and a directory each, and who sits on them. A seat
-//! can change hands between Apache and Zebu and keeps both.
+//! The members of a mixed ensemble: seats with a configuration and a directory each, and who sits on them. A
+//! seat can change hands between Apache and Zebu and keeps both.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -185,9 +185,9 @@ impl Fleet {
         Ok(())
     }
 
-    /// Apache takes a whole state that changes while it is sent, and compares the digests of transactions whose
-    /// effects are in it already: under load it counts wrong ones, also when Apache leads. What it has counted so far
-    /// is no fault; what it counts from now on is.
+    /// Apache takes a whole state that changes while it is sent, and compares the digests of transactions
+    /// whose effects are in it already: under load it counts wrong ones, also when Apache leads. What it has
+    /// counted so far is no fault; what it counts from now on is.
     pub(super) fn excuse_digests(&mut self, index: usize) -> Result<u64> {
         let count = self.digest_mismatches(index)?;
         let up_to = four_letter::last_zxid(self.address(index), WORD_PATIENCE)?;
@@ -218,8 +218,8 @@ impl Fleet {
         Ok(count.parse()?)
     }
 
-    /// Apache is to say what it does, and never to send old transactions from its log: whoever is far behind gets
-    /// a whole state.
+    /// Apache is to say what it does, and never to send old transactions from its log: whoever is far behind
+    /// gets a whole state.
     fn properties(&self, index: usize) -> Vec<String> {
         match &self.seats[index].server {
             Server::Zebu(_) => Vec::new(),
@@ -279,7 +279,8 @@ impl Fleet {
             .find(|&index| self.mode(index).as_deref() == Some("leader"))
     }
 
-    /// Waits until every member that is up serves, one of them as the leader, and says which and for how long it took.
+    /// Waits until every member that is up serves, one of them as the leader, and says which and for how long
+    /// it took.
     pub(super) fn await_service(&mut self) -> Result<(usize, Duration)> {
         let started = Instant::now();
         loop {

@@ -59,8 +59,8 @@ impl Writer {
         self.acknowledged.load(Ordering::Acquire)
     }
 
-    /// The session is the one that it began with, and its ephemeral nodes are there and belong to it, as one member
-    /// shows it.
+    /// The session is the one that it began with, and its ephemeral nodes are there and belong to it, as one
+    /// member shows it.
     pub(super) async fn check_session(&self, member: &Client) -> Result<()> {
         let now = self.client.session().id;
         ensure!(now == self.session, "{}: session {} became {now}", self.directory, self.session);

@@ -1,5 +1,5 @@
-//! The matrix: with one release of Apache, Zebu follows, observes and leads, and each kind of synchronisation is
-//! brought about in each of these roles and counted as both sides tell it.
+//! The matrix: with one release of Apache, Zebu follows, observes and leads, and each kind of synchronisation
+//! is brought about in each of these roles and counted as both sides tell it.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -200,8 +200,8 @@ impl<'a> Matrix<'a> {
         self.teach(FIRST, Kind::Diff)
     }
 
-    /// Zebu leads, logs what nobody else has, and finds Apache in its place when it comes back. The observer has
-    /// been a participant and shares its fate: from informs alone nobody has more than the leader.
+    /// Zebu leads, logs what nobody else has, and finds Apache in its place when it comes back. The observer
+    /// has been a participant and shares its fate: from informs alone nobody has more than the leader.
     fn take_truncate(&mut self) -> Result<()> {
         ensure!(self.leader()? == TESTED, "Zebu does not lead");
         // Something must follow the last snapshot of those who will lead, or they remember nothing to cut to.

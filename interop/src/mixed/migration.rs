@@ -1,5 +1,5 @@
-//! A rolling migration under load: three Apache servers become Zebu one by one, with their own configuration and
-//! directory, and Apache again. Clients stay connected all the time.
+//! A rolling migration under load: three Apache servers become Zebu one by one, with their own configuration
+//! and directory, and Apache again. Clients stay connected all the time.
 
 use std::path::Path;
 use std::time::Duration;

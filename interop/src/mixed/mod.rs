@@ -1,5 +1,5 @@
-//! Ensembles of Apache ZooKeeper and Zebu: every way in which a member is brought up to date, in every role and with
-//! several releases of Apache; and servers that change hands one by one under load.
+//! Ensembles of Apache ZooKeeper and Zebu: every way in which a member is brought up to date, in every role
+//! and with several releases of Apache; and servers that change hands one by one under load.
 
 mod agree;
 mod fleet;
@@ -26,7 +26,8 @@ use table::Table;
 /// What to run.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The zebu binary; without it Apache ZooKeeper takes its place, and any fault is its own or this program's
+    /// The zebu binary; without it Apache ZooKeeper takes its place, and any fault is its own or this
+    /// program's
     #[arg(long, value_name = "PATH")]
     zebu: Option<PathBuf>,
     /// Releases for the matrix: `latest`, `debian` or a version

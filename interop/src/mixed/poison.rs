@@ -1,5 +1,5 @@
-//! A write that does not decode, sent to a Zebu that follows Apache. Apache 3.9 as a leader stops its whole ensemble
-//! over such a request, so a member that lets it through is a danger.
+//! A write that does not decode, sent to a Zebu that follows Apache. Apache 3.9 as a leader stops its whole
+//! ensemble over such a request, so a member that lets it through is a danger.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -5,7 +5,6 @@ use anyhow::{Result, ensure};
 use super::fleet::{ELECTION_PORT, Fleet, QUORUM_PORT, Shape};
 use super::lab::{Family, address};
 use super::{Bench, HOSTS};
-use crate::apache::Edition;
 use crate::client::Client;
 
 const TIMEOUT_MS: i32 = 10_000;
@@ -67,15 +66,30 @@ pub(super) fn several_addresses(bench: &Bench) -> Result<String> {
     Ok(seen.join(", "))
 }
 
-/// The same names with one Apache server, which dials IPv4 alone.
+/// The same names with one Apache server, which dials IPv4 alone: without IPv6 all serve, without IPv4 the
+/// other two.
 pub(super) fn with_apache(bench: &Bench) -> Result<String> {
-    let mut launches = bench.launches();
-    launches[2] = Edition::parse("latest").launch()?;
-    let mut fleet = Fleet::new(bench.home, launches, &Shape::named(HOSTS, ""))?;
-    fleet.start_all()?;
+    let mut fleet = Fleet::new(bench.home, bench.launches(), &Shape::named(HOSTS, ""))?;
+    bench.start(&mut fleet)?;
     let leader = fleet.leader()?;
     fleet.ensure_equal()?;
-    Ok(format!("three servers serve, server {leader} leads"))
+    drop(fleet);
+    bench.lab.without(Family::V6)?;
+    let mut fleet = Fleet::new(bench.home, bench.launches(), &Shape::named(HOSTS, ""))?;
+    fleet.numbers().try_for_each(|number| fleet.start(number))?;
+    let without_six = fleet.await_all()?;
+    fleet.ensure_equal()?;
+    drop(fleet);
+    bench.lab.heal()?;
+    bench.lab.without(Family::V4)?;
+    let mut fleet = Fleet::new(bench.home, bench.launches(), &Shape::named(HOSTS, ""))?;
+    fleet.numbers().try_for_each(|number| fleet.start(number))?;
+    let tested: Vec<u8> = fleet.numbers().filter(|number| bench.apache != Some(*number)).collect();
+    let without_four = fleet.await_some(&tested)?;
+    Ok(format!(
+        "server {leader} leads; without IPv6 all serve after {without_six:.1?}, \
+         without IPv4 servers {tested:?} after {without_four:.1?}"
+    ))
 }
 
 fn ensure_clients_of_both_kinds(fleet: &Fleet) -> Result<()> {

@@ -8,7 +8,9 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use zebu_testing::{Launch, four_letter};
+use zebu_proto::client::{CreateOp, CreateRequest};
+use zebu_proto::{Acl, OpCode};
+use zebu_testing::{Launch, RawClient, four_letter};
 
 use super::lab::{Family, address, on, run};
 
@@ -157,6 +159,15 @@ impl Fleet {
         self.await_all().map(drop)
     }
 
+    /// Starts these, waits until they serve, and starts the others. Of the first ones that with the largest
+    /// id leads.
+    pub(super) fn start_first(&mut self, first: &[u8]) -> Result<()> {
+        first.iter().try_for_each(|number| self.start(*number))?;
+        self.await_some(first)?;
+        self.numbers().filter(|number| !first.contains(number)).try_for_each(|number| self.start(number))?;
+        self.await_all().map(drop)
+    }
+
     /// The process of a server.
     pub(super) fn process(&self, number: u8) -> Result<u32> {
         let server = &self.servers[usize::from(number) - 1];
@@ -256,8 +267,27 @@ impl Fleet {
             .with_context(|| format!("server {number} still serves"))
     }
 
+    /// Creates a node by a client of this server.
+    pub(super) fn create(&self, number: u8, path: &str, data: &[u8]) -> Result<()> {
+        let (mut client, _) = RawClient::open(self.address(number, Family::V4))?;
+        client.set_patience(PATIENCE);
+        let request = CreateRequest {
+            op: CreateOp::Create,
+            path: Some(path.into()),
+            data: Some(data.into()),
+            acl: Some(Acl::open().into()),
+            flags: 0,
+            ttl_ms: -1,
+        };
+        let (_, header, _) = client.call(OpCode::Create, |out| request.encode(out))?;
+        ensure!(header.err == 0, "create of {path} was answered {}", header.err);
+        Ok(())
+    }
+
     /// All have the same last transaction and the same number of nodes, and none counts a wrong digest.
     pub(super) fn ensure_equal(&self) -> Result<()> {
+        // A follower of Apache shows the zxid of the last epoch until it has applied one of the new epoch.
+        self.create(1, "/equal", b"")?;
         let zxid = |number| four_letter::last_zxid(self.address(number, Family::V4), WORD_PATIENCE).ok();
         await_that(PATIENCE, || {
             let ends: Vec<_> = self.numbers().map(zxid).collect();

@@ -1,6 +1,7 @@
-//! A network of hosts in namespaces of their own: each has an IPv4 and an IPv6 address on one bridge, and names that
-//! resolve to either or both. Links can be cut in one direction, made slow or lossy, and made to forget connections.
-//! It owns no process and refuses to run outside of a namespace that the command made: everything ends with it.
+//! A network of hosts in namespaces of their own: each has an IPv4 and an IPv6 address on one bridge, and
+//! names that resolve to either or both. Links can be cut in one direction, made slow or lossy, and made to
+//! forget connections. It owns no process and refuses to run outside of a namespace that the command made:
+//! everything ends with it.
 
 use std::fmt;
 use std::fs;
@@ -133,8 +134,8 @@ impl Lab {
         run(&[&words[..], &["rate", &rate, "burst", BURST, "latency", QUEUE]].concat())
     }
 
-    /// Drops the packets of every connection from or to this port that exists now, as a firewall does whose table has
-    /// lost them; new connections pass. Returns how many there are.
+    /// Drops the packets of every connection from or to this port that exists now, as a firewall does whose
+    /// table has lost them; new connections pass. Returns how many there are.
     pub(super) fn forget_connections(&self, port: u16) -> Result<usize> {
         let mut forgotten = 0;
         for host in 1..=self.hosts {
@@ -159,6 +160,9 @@ impl Lab {
         for host in 1..=self.hosts {
             nft(host, "flush chain inet lab in")?;
             nft(host, "flush chain inet lab out")?;
+            // An error says that the link was not slow.
+            let _ = run(&["tc", "-n", &space(host), "qdisc", "del", "dev", "eth0", "root"]);
+            let _ = run(&["tc", "qdisc", "del", "dev", &format!("port{host}"), "root"]);
         }
         Ok(())
     }

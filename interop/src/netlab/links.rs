@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use zebu_testing::raw::SESSION_TIMEOUT_MS;
 
 use super::fleet::{ELECTION_PORT, Fleet, PATIENCE, Shape, await_that};
@@ -12,8 +12,8 @@ use crate::steady::{Acknowledged, Pace, Writers};
 const WRITERS: usize = 3;
 const PACE: Pace = Pace::Every(Duration::from_millis(20));
 
-/// A firewall has forgotten the idle election connections; then the leader dies. Its packets vanish, no connection is
-/// refused: only new connections can bring the votes.
+/// A firewall has forgotten the idle election connections; then the leader dies. Its packets vanish, no
+/// connection is refused: only new connections can bring the votes.
 pub(super) fn forgotten_elections(bench: &Bench) -> Result<String> {
     let mut fleet = ensemble(bench)?;
     let forgotten = bench.lab.forget_connections(ELECTION_PORT)?;
@@ -33,7 +33,7 @@ pub(super) fn isolated_follower(bench: &Bench) -> Result<String> {
     let fleet = ensemble(bench)?;
     let leader = fleet.leader()?;
     let follower = if leader == 1 { 2 } else { 1 };
-    let load = Writers::start(&fleet.addresses(), WRITERS, PACE, SESSION_TIMEOUT_MS);
+    let load = start_load(&fleet)?;
     bench.lab.isolate(follower)?;
     let out = fleet.await_out(follower)?;
     let pause = pause_after(&load)?;
@@ -44,7 +44,8 @@ pub(super) fn isolated_follower(bench: &Bench) -> Result<String> {
     Ok(format!("out after {out:.1?}, back after {back:.1?}, longest time without a write {pause:.1?}"))
 }
 
-/// What the followers send to the leader vanishes, what the leader sends arrives: it must give up, and another one lead.
+/// What the followers send to the leader vanishes, what the leader sends arrives: it must give up, and
+/// another one lead.
 pub(super) fn deaf_leader(bench: &Bench) -> Result<String> {
     one_way(bench, |lab, leader, other| lab.silence(other, leader))
 }
@@ -57,7 +58,7 @@ pub(super) fn mute_leader(bench: &Bench) -> Result<String> {
 fn one_way(bench: &Bench, cut: impl Fn(&super::lab::Lab, u8, u8) -> Result<()>) -> Result<String> {
     let fleet = ensemble(bench)?;
     let leader = fleet.leader()?;
-    let load = Writers::start(&fleet.addresses(), WRITERS, PACE, SESSION_TIMEOUT_MS);
+    let load = start_load(&fleet)?;
     let others: Vec<u8> = fleet.numbers().filter(|number| *number != leader).collect();
     others.iter().try_for_each(|other| cut(bench.lab, leader, *other))?;
     let out = fleet.await_out(leader)?;
@@ -75,7 +76,7 @@ fn one_way(bench: &Bench, cut: impl Fn(&super::lab::Lab, u8, u8) -> Result<()>) 
 pub(super) fn lossy(bench: &Bench) -> Result<String> {
     let fleet = ensemble(bench)?;
     fleet.numbers().try_for_each(|number| bench.lab.lossy(number, 5))?;
-    let load = Writers::start(&fleet.addresses(), WRITERS, PACE, SESSION_TIMEOUT_MS);
+    let load = start_load(&fleet)?;
     std::thread::sleep(Duration::from_secs(20));
     let pause = longest_pause(&load.acknowledged());
     let count = load.acknowledged().len();
@@ -86,8 +87,20 @@ pub(super) fn lossy(bench: &Bench) -> Result<String> {
 
 fn ensemble(bench: &Bench) -> Result<Fleet> {
     let mut fleet = Fleet::new(bench.home, bench.launches(), &Shape::named(HOSTS, ""))?;
-    fleet.start_all()?;
+    bench.start(&mut fleet)?;
     Ok(fleet)
+}
+
+/// Clients that write, each with its first write acknowledged: an outage from now on is a pause of the
+/// writes.
+pub(super) fn start_load(fleet: &Fleet) -> Result<Writers> {
+    let load = Writers::start(&fleet.addresses(), WRITERS, PACE, SESSION_TIMEOUT_MS);
+    await_that(PATIENCE, || {
+        let all = load.acknowledged();
+        Ok((0..WRITERS).all(|writer| all.iter().any(|write| write.writer == writer)))
+    })
+    .context("not every client has its first write acknowledged")?;
+    Ok(load)
 }
 
 /// Waits until writes are acknowledged again; the longest time without one so far.

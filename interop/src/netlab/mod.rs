@@ -1,12 +1,16 @@
-//! `netlab`: ensembles on hosts of their own, in network namespaces, with two kinds of addresses, links that fail in the
-//! ways of real networks, and machines that fill up, pause and run out of descriptors. Each scenario is a test.
-//! The command starts itself again in namespaces of its own, so that nothing of it can stay: it needs root.
+//! `netlab`: ensembles on hosts of their own, in network namespaces, with two kinds of addresses, links that
+//! fail in the ways of real networks, and machines that fill up, pause and run out of descriptors. Each
+//! scenario is a test. The command starts itself again in namespaces of its own, so that nothing of it can
+//! stay: it needs root.
 
+mod clocks;
+mod disks;
 mod dual_stack;
 mod fleet;
 mod lab;
 mod links;
 mod machines;
+mod preloaded;
 mod slow_snapshot;
 
 use std::os::unix::process::CommandExt as _;
@@ -18,6 +22,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use zebu_testing::Launch;
 
+use self::fleet::Fleet;
 use self::lab::Lab;
 use crate::apache::Edition;
 use crate::outcome::{self, Ending};
@@ -45,18 +50,32 @@ pub(crate) struct Arguments {
     nodes: usize,
 }
 
-/// What a scenario gets.
+/// The arguments of a scenario.
 struct Bench<'a> {
     lab: &'a Lab,
     home: &'a Path,
-    launch: Launch,
+    /// One for each host, in order.
+    launches: Vec<Launch>,
+    /// The number of the server that is Apache ZooKeeper beside those under test.
+    apache: Option<u8>,
     nodes: usize,
 }
 
 impl Bench<'_> {
-    /// Servers that are all the ones under test.
+    /// How each server is started.
     fn launches(&self) -> Vec<Launch> {
-        vec![self.launch.clone(); usize::from(HOSTS)]
+        self.launches.clone()
+    }
+
+    /// Starts all servers. An Apache server that is to lead is the slowest to start: one other server waits
+    /// for it.
+    fn start(&self, fleet: &mut Fleet) -> Result<()> {
+        if self.apache != Some(HOSTS) {
+            return fleet.start_all();
+        }
+        fleet.start_first(&[1, HOSTS])?;
+        ensure!(fleet.leader()? == HOSTS, "the Apache server does not lead");
+        Ok(())
     }
 }
 
@@ -64,28 +83,74 @@ impl Bench<'_> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum When {
     Always,
-    /// With `--full` only: it takes minutes, or an Apache server.
+    /// With `--full` only: it takes long, or an Apache server.
     Full,
 }
 
-type Scenario = (&'static str, When, fn(&Bench) -> Result<String>);
+/// The servers of an ensemble. Of servers with equal logs the one with the largest id leads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Servers {
+    /// All are those under test.
+    Tested,
+    /// Server 3 is Apache ZooKeeper 3.9 and leads at first.
+    ApacheLeads,
+    /// Server 1 is Apache ZooKeeper 3.9 and follows at first.
+    ApacheFollows,
+}
 
-const SCENARIOS: [Scenario; 14] = [
-    ("names with two kinds of addresses", When::Always, dual_stack::both_kinds),
-    ("IPv6 alone, on all addresses", When::Always, dual_stack::six_on_all),
-    ("several addresses for each server", When::Always, dual_stack::several_addresses),
-    ("names with two kinds of addresses, with Apache", When::Full, dual_stack::with_apache),
-    ("forgotten election connections", When::Always, links::forgotten_elections),
-    ("a follower behind a firewall", When::Always, links::isolated_follower),
-    ("a leader that hears nothing", When::Always, links::deaf_leader),
-    ("a leader that is not heard", When::Full, links::mute_leader),
-    ("a lossy link", When::Full, links::lossy),
-    ("a full disk", When::Always, machines::full_disk),
-    ("a stopped leader", When::Always, machines::stopped_leader),
-    ("few descriptors and silent strangers", When::Always, machines::few_descriptors),
-    ("a machine that vanishes", When::Full, machines::vanished),
-    ("a snapshot over a slow link", When::Full, slow_snapshot::run),
-];
+impl Servers {
+    /// The number of the Apache server among them.
+    fn apache(self) -> Option<u8> {
+        match self {
+            Servers::Tested => None,
+            Servers::ApacheLeads => Some(HOSTS),
+            Servers::ApacheFollows => Some(1),
+        }
+    }
+
+    fn launches(self, tested: &Launch) -> Result<Vec<Launch>> {
+        let mut launches = vec![tested.clone(); usize::from(HOSTS)];
+        if let Some(number) = self.apache() {
+            launches[usize::from(number) - 1] = Edition::parse("latest").launch()?;
+        }
+        Ok(launches)
+    }
+}
+
+type Scenario = (&'static str, When, Servers, fn(&Bench) -> Result<String>);
+
+const SCENARIOS: [Scenario; 26] = {
+    use Servers::{ApacheFollows, ApacheLeads, Tested};
+    use When::{Always, Full};
+    [
+        ("names with two kinds of addresses", Always, Tested, dual_stack::both_kinds),
+        ("IPv6 alone, on all addresses", Full, Tested, dual_stack::six_on_all),
+        ("several addresses for each server", Full, Tested, dual_stack::several_addresses),
+        ("names with two kinds of addresses, Apache leads", Full, ApacheLeads, dual_stack::with_apache),
+        ("names with two kinds of addresses, Apache follows", Full, ApacheFollows, dual_stack::with_apache),
+        ("forgotten election connections", Always, Tested, links::forgotten_elections),
+        ("forgotten election connections, Apache leads", Full, ApacheLeads, links::forgotten_elections),
+        ("forgotten election connections, Apache follows", Full, ApacheFollows, links::forgotten_elections),
+        ("a follower behind a firewall", Always, Tested, links::isolated_follower),
+        ("a follower behind a firewall, Apache leads", Full, ApacheLeads, links::isolated_follower),
+        ("a follower behind a firewall, Apache follows", Full, ApacheFollows, links::isolated_follower),
+        ("a leader that hears nothing", Always, Tested, links::deaf_leader),
+        ("a leader that hears nothing, Apache leads", Full, ApacheLeads, links::deaf_leader),
+        ("a leader that hears nothing, Apache follows", Full, ApacheFollows, links::deaf_leader),
+        ("a leader that is not heard", Full, Tested, links::mute_leader),
+        ("a leader that is not heard, Apache leads", Full, ApacheLeads, links::mute_leader),
+        ("a leader that is not heard, Apache follows", Full, ApacheFollows, links::mute_leader),
+        ("a lossy link", Full, Tested, links::lossy),
+        ("a full disk", Always, Tested, disks::full),
+        ("a slow disk at a follower", Full, Tested, disks::slow_at_follower),
+        ("a slow disk at the leader", Full, Tested, disks::slow_at_leader),
+        ("a stopped leader", Full, Tested, machines::stopped_leader),
+        ("a stopped leader with a stopped clock", Always, Tested, clocks::frozen_leader),
+        ("few descriptors and silent strangers", Always, Tested, machines::few_descriptors),
+        ("a machine that vanishes", Full, Tested, machines::vanished),
+        ("a snapshot over a slow link", Full, Tested, slow_snapshot::run),
+    ]
+};
 
 /// Runs it.
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
@@ -101,7 +166,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let home = tempfile::Builder::new().prefix("zebu-netlab").tempdir()?;
     let lab = Lab::new(HOSTS, home.path())?;
     let mut ending = Ending::Good;
-    for (name, when, scenario) in SCENARIOS {
+    for (name, when, servers, scenario) in SCENARIOS {
         let wanted = arguments
             .only
             .as_ref()
@@ -111,7 +176,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         }
         lab.heal()?;
         let started = Instant::now();
-        let bench = Bench { lab: &lab, home: home.path(), launch: launch.clone(), nodes: arguments.nodes };
+        let launches = servers.launches(&launch)?;
+        let (home, apache) = (home.path(), servers.apache());
+        let bench = Bench { lab: &lab, home, launches, apache, nodes: arguments.nodes };
         match scenario(&bench) {
             Ok(seen) => {
                 println!("{name}: {seen} ({:.1?} in all)", started.elapsed());

@@ -9,8 +9,8 @@ use zebu_client::{Client, ErrorCode};
 use super::Launches;
 use super::seats::{Digests, Kind, Seats, Vote};
 
-/// The numbers show the order of ZooKeeper's lists, as far as they show one: those that differ by 16 come as it
-/// happens. The last voter leads the first epoch.
+/// The numbers show the order of ZooKeeper's lists, as far as they show one: those that differ by 16 come as
+/// it happens. The last voter leads the first epoch.
 const VOTERS: [u8; 6] = [2, 3, 5, 16, 17, 20];
 
 const OBSERVER: u8 = 7;

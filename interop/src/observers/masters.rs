@@ -1,5 +1,5 @@
-//! Observers that are served by followers: what their clients see, what becomes of sessions when the follower goes,
-//! and what observers without a log keep.
+//! Observers that are served by followers: what their clients see, what becomes of sessions when the follower
+//! goes, and what observers without a log keep.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -153,8 +153,8 @@ pub(super) fn without_log(home: &Path, launches: &Launches) -> Result<()> {
     seats.compare(&seats.ids(), Digests::OfAll)
 }
 
-/// Members of all roles and kinds are killed one after the other while clients of observers write; whatever was
-/// acknowledged is there in the end, the same on all.
+/// Members of all roles and kinds are killed one after the other while clients of observers write; whatever
+/// was acknowledged is there in the end, the same on all.
 pub(super) fn under_kills(home: &Path, launches: &Launches) -> Result<()> {
     const ROUNDS: usize = 12;
     let lines = format!("observerMasterPort={}\n", port::free_address()?.port());

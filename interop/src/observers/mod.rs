@@ -1,5 +1,5 @@
-//! Ensembles of Apache ZooKeeper and Zebu in which not all members are alike: groups with weights, observers that are
-//! served by followers, and observers without a log.
+//! Ensembles of Apache ZooKeeper and Zebu in which not all members are alike: groups with weights, observers
+//! that are served by followers, and observers without a log.
 
 mod groups;
 mod masters;
@@ -18,7 +18,8 @@ use seats::Kind;
 /// What to run.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The zebu binary; without it Apache ZooKeeper takes its place, and any fault is its own or this program's
+    /// The zebu binary; without it Apache ZooKeeper takes its place, and any fault is its own or this
+    /// program's
     #[arg(long, value_name = "PATH")]
     zebu: Option<PathBuf>,
     /// The Apache ZooKeeper beside it: `latest`, `debian` or a version

@@ -1,5 +1,5 @@
-//! Servers with a number, a loopback address and a directory each. The addresses differ because the port where
-//! followers serve observers has the same number everywhere.
+//! Servers with a number, a loopback address and a directory each. The addresses differ because the port
+//! where followers serve observers has the same number everywhere.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -30,8 +30,8 @@ pub(super) enum Kind {
     Zebu,
 }
 
-/// Whose digests count. An Apache member that loses its leader while it is behind reads its log while it still applies
-/// what was decided, and counts a wrong digest.
+/// Whose digests count. An Apache member that loses its leader while it is behind reads its log while it
+/// still applies what was decided, and counts a wrong digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Digests {
     OfAll,

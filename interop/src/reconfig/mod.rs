@@ -1,5 +1,5 @@
-//! Ensembles whose members change: Zebu joins Apache servers, takes their places one by one, and gives them back.
-//! A client that knows the members only by its watch writes all the time.
+//! Ensembles whose members change: Zebu joins Apache servers, takes their places one by one, and gives them
+//! back. A client that knows the members only by its watch writes all the time.
 
 mod places;
 mod run;

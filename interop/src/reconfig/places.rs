@@ -115,8 +115,8 @@ impl Places {
         Ok(())
     }
 
-    /// Removes the files of a server that was removed: the list in them does not name it, and nobody starts with
-    /// such a list.
+    /// Removes the files of a server that was removed: the list in them does not name it, and nobody starts
+    /// with such a list.
     pub(super) fn forget(&self, id: usize) -> Result<()> {
         let config = self.home.join(format!("zoo{id}.cfg"));
         if config.exists() {

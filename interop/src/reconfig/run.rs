@@ -20,7 +20,8 @@ const ATTEMPTS: usize = 100;
 /// What to run.
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
-    /// The zebu binary; without it Apache ZooKeeper takes its place, and any fault is its own or this program's
+    /// The zebu binary; without it Apache ZooKeeper takes its place, and any fault is its own or this
+    /// program's
     #[arg(long, value_name = "PATH")]
     zebu: Option<PathBuf>,
     /// The Apache ZooKeeper at the beginning and at the end: `latest`, `debian` or a version

@@ -1,14 +1,14 @@
-//! A vote that also tells of a configuration that was only proposed, sent to a server that looks for a leader: it must
-//! take what is in effect, and must not trip over the rest.
+//! A vote that also tells of a configuration that was only proposed, sent to a server that looks for a
+//! leader: it must take what is in effect, and must not trip over the rest.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use zebu_proto::quorum::election::{InitialMessage, Notification, NotificationVersion, PeerState};
+use zebu_proto::quorum::election::{InitialMessage, Notification, NotificationVersion, ServerState};
 use zebu_proto::{ServerId, Zxid};
-use zebu_zab::membership::vote_text;
+use zebu_zab::membership::vote_config_text;
 
 use super::places::Places;
 
@@ -24,13 +24,13 @@ pub(super) fn is_understood(places: &mut Places) -> Result<()> {
     let in_effect = format!("{}\nversion=100000005", members.join("\n"));
     let proposed = format!("{}\n{}\nversion=100000009", members.join("\n"), places.line(4, "participant"));
     let vote = Notification {
-        state: PeerState::Looking,
+        state: ServerState::Looking,
         leader: ServerId(VOTER as i64),
         zxid: Zxid::new(1, 9),
         round: 7,
         epoch: 1,
         version: NotificationVersion::V2,
-        config: Some(vote_text(&in_effect, &proposed)),
+        config: Some(vote_config_text(&in_effect, &proposed)),
     };
     places.start(1, &[1, 2, 3])?;
     let deadline = Instant::now() + PATIENCE;

@@ -1,5 +1,5 @@
-//! Builds that count what they execute: the simulator and the tests of both crates, run, and the counts read back
-//! with the tools of LLVM.
+//! Builds that count what they execute: the simulator and the tests of both crates, run, and the counts read
+//! back with the tools of LLVM.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
-//! `error-arms`: which error paths of storage and zab no fault has reached. The simulator and the tests of both
-//! crates are built with coverage and run; every `?` and every `Err(` that was never taken needs a reason in
-//! `crates/sim/error-arms.txt`, and every reason an error path that was never taken. Needs rustup's component
-//! `llvm-tools`.
+//! `error-arms`: which error paths of storage and zab no fault has reached. The simulator and the tests of
+//! both crates are built with coverage and run; every `?` and every `Err(` that was never taken needs a
+//! reason in `crates/sim/error-arms.txt`, and every reason an error path that was never taken. Needs rustup's
+//! component `llvm-tools`.
 
 mod coverage;
 mod place;
@@ -30,7 +30,8 @@ pub(crate) struct Arguments {
 const BEGIN: &str = "<!-- error arms: written by `cargo xtask error-arms` -->";
 const END: &str = "<!-- end of error arms -->";
 
-/// Looks at every error path; fails if one was not reached and has no reason, or if a reason has no such path.
+/// Looks at every error path; fails if one was not reached and has no reason, or if a reason has no such
+/// path.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let reasons = Reasons::read()?;
     let target = target_directory().join("error-arms");

@@ -1,5 +1,5 @@
-//! What an error path is, and where it stands: file, function and line of source. Numbers of lines are no part of
-//! a place, so that it stays the same when something is written above it.
+//! What an error path is, and where it stands: file, function and line of source. Numbers of lines are no
+//! part of a place, so that it stays the same when something is written above it.
 
 use std::fmt;
 

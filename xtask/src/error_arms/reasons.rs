@@ -1,5 +1,5 @@
-//! `crates/sim/error-arms.txt`: why an error path is not reached. A paragraph per reason: its sentence behind `#`,
-//! then the places that it is about. A reason for something that is not there is an error.
+//! `crates/sim/error-arms.txt`: why an error path is not reached. A paragraph per reason: its sentence behind
+//! `#`, then the places that it is about. A reason for something that is not there is an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -75,7 +75,8 @@ fn parse(text: &str) -> anyhow::Result<Vec<Deviation>> {
     Ok(list.allowed)
 }
 
-/// Judges what a suite said. In a full run every entry for it must occur; in a quick run only the tests that ran tell.
+/// Judges what a suite said. In a full run every entry for it must occur; in a quick run only the tests that
+/// ran tell.
 pub(crate) fn judge(suite: &str, report: Report, list: &[Deviation], peer: Peer, part: Part) -> Judgement {
     let mut judgement = Judgement::default();
     let applies = |entry: &&Deviation| entry.suite == suite && entry.peers.contains(&peer);

@@ -1,4 +1,5 @@
-//! Apache's classes for the servers and clients of the suites: Debian's package, or what the environment names.
+//! Apache's classes for the servers and clients of the suites: Debian's package, or what the environment
+//! names.
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! `interop`: programs that we did not write, against the release binary. Owns the run: which suites, against which
-//! server, and the verdict at the end. What a suite is stands in interop/suites.toml, what may fail in
+//! `interop`: programs that we did not write, against the release binary. Owns the run: which suites, against
+//! which server, and the verdict at the end. What a suite is stands in interop/suites.toml, what may fail in
 //! interop/allowed.toml.
 
 use std::process::Command;
@@ -13,6 +13,10 @@ mod allowed;
 mod apache;
 mod own_crate;
 mod pattern;
+// The file and not the crate: xtask builds without the server.
+#[allow(unreachable_pub, reason = "public in its own crate")]
+#[path = "../../../crates/testing/src/port.rs"]
+mod port;
 mod program;
 #[cfg(test)]
 mod registries;
@@ -110,7 +114,8 @@ impl Run {
         }
     }
 
-    /// The suite, and once more if its failure has to be seen twice. Full runs are evidence: they are never repeated.
+    /// The suite, and once more if its failure has to be seen twice. Full runs are evidence: they are never
+    /// repeated.
     fn judged(&self, suite: &Suite, deviations: &[Deviation]) -> Outcome {
         let first = self.attempt(suite, deviations);
         if !first.has_failed() || suite.failure == Failure::Counts || self.part == Part::Full {

@@ -1,5 +1,6 @@
-//! The suites of the zebu-interop crate, which compare Zebu with Apache ZooKeeper request by request. This file only
-//! calls its program. A command that prints no lines of the interface is one test, which passes when it ends well.
+//! The suites of the zebu-interop crate, which compare Zebu with Apache ZooKeeper request by request. This
+//! file only calls its program. A command that prints no lines of the interface is one test, which passes
+//! when it ends well.
 
 use std::process::Command;
 

@@ -1,4 +1,5 @@
-//! Patterns in which `*` stands for any characters: lines of the zkCli script, test names of the allowed list.
+//! Patterns in which `*` stands for any characters: lines of the zkCli script, test names of the allowed
+//! list.
 
 /// Whether the text fits the pattern.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {

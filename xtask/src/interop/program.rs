@@ -1,5 +1,5 @@
-//! Runs a suite program and takes down what it says. Owns the process: its environment, its log, its time limit and
-//! its end. The interface is described in interop/README.md.
+//! Runs a suite program and takes down what it says. Owns the process: its environment, its log, its time
+//! limit and its end. The interface is described in interop/README.md.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -126,7 +126,8 @@ fn talk(
     }
 }
 
-/// Some programs put the suite's name before each test's; a name that goes to the first colon would be that alone.
+/// Some programs put the suite's name before each test's; a name that goes to the first colon would be that
+/// alone.
 fn without_suite(line: &str, suite: &str) -> String {
     for word in ["ok ", "not ok ", "skip "] {
         let rest = line.strip_prefix(word).and_then(|rest| rest.strip_prefix(suite));

@@ -1,5 +1,5 @@
-//! Tests only: every program that fetches something, with its registry at a closed port. The suite must fail with the
-//! word `unreachable`: a network that is down must not be taken for a fault, and never for success.
+//! Tests only: every program that fetches something, with its registry at a closed port. The suite must fail
+//! with the word `unreachable`: a network that is down must not be taken for a fault, and never for success.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! The table of the document with some of its rows renewed: what other suites have left there stays as it is. It reads
-//! the form that `table.rs` writes and decides nothing about results.
+//! The table of the document with some of its rows renewed: what other suites have left there stays as it is.
+//! It reads the form that `table.rs` writes and decides nothing about results.
 
 /// Puts the rows of a table over some suites into a table over all. `order` is that of the suites.
 pub(crate) fn renewed(old: &str, new: &str, order: &[&str], suites: &[&str]) -> String {

@@ -1,4 +1,5 @@
-//! What a suite said: its tests by name, each with a verdict. Whether a failure is allowed is not decided here.
+//! What a suite said: its tests by name, each with a verdict. Whether a failure is allowed is not decided
+//! here.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! What came of a suite, and the newest full result of each, kept below target/interop: the table of the documents can
-//! then be made of several runs.
+//! What came of a suite, and the newest full result of each, kept below target/interop: the table of the
+//! documents can then be made of several runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
-//! The server under test: started on a free port with a directory of its own, restarted on request, stopped at the
-//! end whatever happened. A server that somebody else started is used and left alone.
+//! The server under test: started on a free port with a directory of its own, restarted on request, stopped
+//! at the end whatever happened. A server that somebody else started is used and left alone.
 
 use std::fmt;
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -13,8 +13,8 @@ use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use super::apache;
 use super::report::Report;
+use super::{apache, port};
 use crate::step::target_directory;
 
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -86,8 +86,7 @@ impl RunningServer {
             }
         };
         let directory = tempfile::Builder::new().prefix("zebu-interop-").tempdir()?;
-        // The port is free when it is chosen; if somebody takes it in between, the start fails and says so.
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let port = port::free_address()?.port();
         fs::create_dir(directory.path().join("data"))?;
         fs::write(directory.path().join("zoo.cfg"), configuration(&directory, port))?;
         let child = spawn(peer, &directory)?;

@@ -1,6 +1,6 @@
-//! The zkCli suite: feeds Apache's command-line client one command at a time and compares what it prints with the
-//! script, and with what it prints when its server is Apache's.
-//! After each command a read of a missing node is sent; the answer to it marks where the output ends.
+//! The zkCli suite: feeds Apache's command-line client one command at a time and compares what it prints with
+//! the script, and with what it prints when its server is Apache's. After each command a read of a missing
+//! node is sent; the answer to it marks where the output ends.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
@@ -23,8 +23,8 @@ const SCRIPT: &str = "interop/clients/zkcli_smoke.txt";
 /// The Java machine starts slowly on a busy machine; a hanging client must still come to an end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs the script against the target and, unless that is Apache itself, against Apache's server too. A command
-/// passes when it prints what the script says and what it prints with Apache's server.
+/// Runs the script against the target and, unless that is Apache itself, against Apache's server too. A
+/// command passes when it prints what the script says and what it prints with Apache's server.
 pub(crate) fn run(target: &Target, shown: Shown) -> anyhow::Result<Report> {
     let class_path = apache::class_path()?;
     let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_millis();
@@ -131,8 +131,8 @@ fn same(apache: &[String], other: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// A line without what differs between two runs of one server: times, zxids, session ids, the address, and the order
-/// of lists that come from a hash table.
+/// A line without what differs between two runs of one server: times, zxids, session ids, the address, and
+/// the order of lists that come from a hash table.
 fn masked(line: &str, address: &str) -> String {
     let line = line.replace(address, "SERVER");
     let covered = ["cZxid = 0x", "mZxid = 0x", "pZxid = 0x", "ctime = ", "mtime = ", "ephemeralOwner = 0x"];

@@ -3,7 +3,7 @@
 use super::Violation;
 use super::metadata::{Crate, Kind};
 
-const PURE_CRATES: [&str; 4] = ["zebu-proto", "zebu-tree", "zebu-zab", "zebu-node"];
+const PURE_CRATES: [&str; 5] = ["zebu-proto", "zebu-tree", "zebu-zab", "zebu-node", "zebu-runtime"];
 
 /// Crates that compute and do nothing else: no clock, no thread, no file, no socket.
 const ALLOWED: [&str; 15] = [

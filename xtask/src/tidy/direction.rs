@@ -17,11 +17,20 @@ fn allowed(name: &str) -> Option<Sees> {
         "zebu-proto" => Sees::Only(&[]),
         "zebu-tree" | "zebu-zab" | "zebu-storage" | "zebu-client" => Sees::Only(&["zebu-proto"]),
         "zebu-node" => Sees::Only(&["zebu-proto", "zebu-tree", "zebu-zab", "zebu-storage"]),
-        "zebu-server" => Sees::Only(&["zebu-proto", "zebu-tree", "zebu-zab", "zebu-storage", "zebu-node"]),
-        // The simulator drives the shipped brain; the tokio edge would make it dishonest.
-        "zebu-sim" => {
-            Sees::Only(&["zebu-proto", "zebu-tree", "zebu-zab", "zebu-storage", "zebu-node", "zebu-client"])
+        "zebu-runtime" => Sees::Only(&["zebu-proto", "zebu-tree", "zebu-zab", "zebu-storage", "zebu-node"]),
+        "zebu-server" => {
+            Sees::Only(&["zebu-proto", "zebu-tree", "zebu-zab", "zebu-storage", "zebu-node", "zebu-runtime"])
         }
+        // The simulator drives the shipped runtime; the tokio edge would make it dishonest.
+        "zebu-sim" => Sees::Only(&[
+            "zebu-proto",
+            "zebu-tree",
+            "zebu-zab",
+            "zebu-storage",
+            "zebu-node",
+            "zebu-runtime",
+            "zebu-client",
+        ]),
         "zebu-recipes" => Sees::Only(&["zebu-proto", "zebu-client"]),
         // A test server is the server behind a small door.
         "zebu-testing" => {

@@ -11,12 +11,14 @@ use crate::step::project_root;
 
 mod dependencies;
 mod direction;
+mod language;
 mod length;
 mod metadata;
 mod opening;
 mod paths;
 mod purity;
 mod source;
+mod type_names;
 mod words;
 
 use source::{Role, SourceFile};
@@ -60,7 +62,9 @@ pub(crate) fn run() -> anyhow::Result<()> {
 
     let mut violations = direction::check(&crates);
     violations.extend(dependencies::check(&crates));
-    violations.extend(length::check(&sources, &ratchet(&root)?));
+    violations.extend(type_names::check(&sources));
+    violations.extend(length::check(&sources, &ratchet(&root, length::RATCHET_FILE)?));
+    violations.extend(language::check(&texts, &ratchet(&root, language::RATCHET_FILE)?));
     for file in &sources {
         violations.extend(opening::check(file));
         violations.extend(purity::check(file));
@@ -90,21 +94,26 @@ pub(crate) fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Rewrites the length ratchet with lower numbers and fewer lines; never with higher ones.
-pub(crate) fn lower_ratchet() -> anyhow::Result<()> {
+/// Rewrites the ratchets with lower numbers and fewer lines; never with higher ones.
+pub(crate) fn lower_ratchets() -> anyhow::Result<()> {
     let root = project_root();
-    let sources_of = read_texts(&root)?;
-    let old = ratchet(&root)?;
-    let new = length::lowered(&rust_sources(&sources_of), &old);
+    let texts = read_texts(&root)?;
+    let lengths = ratchet(&root, length::RATCHET_FILE)?;
+    lower(&root, length::RATCHET_FILE, &lengths, length::lowered(&rust_sources(&texts), &lengths))?;
+    let language = ratchet(&root, language::RATCHET_FILE)?;
+    lower(&root, language::RATCHET_FILE, &language, language::lowered(&texts, &language))
+}
+
+fn lower(root: &Path, file: &str, old: &str, new: String) -> anyhow::Result<()> {
     if new != old {
-        fs::write(root.join(length::RATCHET_FILE), &new).context("cannot write the length ratchet")?;
-        println!("lowered {}", length::RATCHET_FILE);
+        fs::write(root.join(file), &new).with_context(|| format!("cannot write {file}"))?;
+        println!("lowered {file}");
     }
     Ok(())
 }
 
-fn ratchet(root: &Path) -> anyhow::Result<String> {
-    let path = root.join(length::RATCHET_FILE);
+fn ratchet(root: &Path, file: &str) -> anyhow::Result<String> {
+    let path = root.join(file);
     fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
 }
 

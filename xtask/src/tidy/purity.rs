@@ -1,5 +1,5 @@
-//! Purity of the pure parts: no async, threads, sockets, files, clock, global randomness, printing, and no map
-//! whose order is random. Names of addresses and of moments are values and are welcome.
+//! Purity of the pure parts: no async, threads, sockets, files, clock, global randomness, printing, and no
+//! map whose order is random. Names of addresses and of moments are values and are welcome.
 
 use super::Violation;
 use super::paths::is_pure;

@@ -1,4 +1,5 @@
-//! Words that must not stay: unfinished code, tests switched off, paths of one machine, names that say nothing.
+//! Words that must not stay: unfinished code, tests switched off, paths of one machine, names that say
+//! nothing.
 
 use super::Violation;
 use super::source::SourceFile;
@@ -53,7 +54,8 @@ fn has_machine_path(line: &str) -> bool {
     })
 }
 
-fn declared_type(line: &str) -> Option<&str> {
+/// The name that a line declares a type with, if it does.
+pub(super) fn declared_type(line: &str) -> Option<&str> {
     let mut words = line.split(|character: char| !character.is_alphanumeric() && character != '_');
     words.find(|word| matches!(*word, "struct" | "enum" | "trait" | "type" | "union"))?;
     words.find(|word| !word.is_empty())

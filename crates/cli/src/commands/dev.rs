@@ -1,5 +1,5 @@
-//! `zebu dev`: a whole ensemble on this machine, for trying things out. The servers are processes of this same
-//! binary; they end with it.
+//! `zebu dev`: a whole ensemble on this machine, for trying things out. The servers are processes of this
+//! same binary; they end with it.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};

@@ -1,5 +1,5 @@
-//! `zebu rebalance`: gives every server of an ensemble its share of the clients. A client stays where it is until its
-//! connection ends, so after a rolling restart the last server has none.
+//! `zebu rebalance`: gives every server of an ensemble its share of the clients. A client stays where it is
+//! until its connection ends, so after a rolling restart the last server has none.
 
 use std::process::ExitCode;
 

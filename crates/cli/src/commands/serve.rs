@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::process::ExitCode;
 
 use clap::Args;
-use zebu_server::config::{Inputs, ThisMachine, load};
-use zebu_server::{Ready, ServeError};
+use zebu_server::config::{ConfigInputs, LocalSystem, load};
+use zebu_server::{ServeError, ServerReady};
 
 use crate::config_arguments::ConfigArguments;
 use crate::console::complain;
@@ -52,7 +52,7 @@ impl Serve {
 }
 
 /// One line that says where the server listens and how to connect.
-fn announce(ready: &Ready) {
+fn announce(ready: &ServerReady) {
     let port = ready.address.port();
     let host = match ready.address.ip() {
         ip if ip.is_unspecified() => "127.0.0.1".to_owned(),
@@ -63,26 +63,26 @@ fn announce(ready: &Ready) {
 }
 
 /// Reads the configuration, reports what was noticed and serves.
-pub(crate) fn serve(inputs: &Inputs, format: LogFormat) -> ExitCode {
+pub(crate) fn serve(inputs: &ConfigInputs, format: LogFormat) -> ExitCode {
     if let Err(why) = logging::start(format, &inputs.environment) {
         complain(why);
         return ExitCode::from(BAD_CONFIG);
     }
-    let loaded = load(inputs, &ThisMachine);
-    for note in &loaded.findings.notes {
+    let loaded = load(inputs, &LocalSystem);
+    for note in &loaded.diagnostics.notes {
         tracing::info!("{note}");
     }
-    for warning in &loaded.findings.warnings {
+    for warning in &loaded.diagnostics.warnings {
         tracing::warn!("{warning}");
     }
-    for error in &loaded.findings.errors {
+    for error in &loaded.diagnostics.errors {
         tracing::error!("{error}");
     }
     let Some(config) = loaded.config else {
         complain("Invalid config, exiting abnormally");
         return ExitCode::from(BAD_CONFIG);
     };
-    zebu_server::raise_limit();
+    zebu_server::raise_open_file_limit();
     match zebu_server::run(config, announce) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

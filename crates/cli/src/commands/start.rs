@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use rustix::process::Pid;
-use zebu_server::config::{Environment, Inputs, ThisMachine, load};
+use zebu_server::config::{ConfigInputs, Environment, LocalSystem, load};
 
 use super::serve::serve;
 use crate::config_arguments::environment;
@@ -73,7 +73,7 @@ impl Start {
             say(format!("\"{}\" {}", binary.display(), quoted.join(" ")));
             return ExitCode::SUCCESS;
         }
-        let inputs = Inputs {
+        let inputs = ConfigInputs {
             arguments: vec![config.to_string_lossy().into_owned()],
             properties: self.properties,
             environment,
@@ -102,9 +102,9 @@ impl Start {
     }
 }
 
-fn start(inputs: &Inputs, binary: &Path, words: &[String]) -> Result<(), String> {
-    let loaded = load(inputs, &ThisMachine);
-    for finding in loaded.findings.warnings.iter().chain(&loaded.findings.errors) {
+fn start(inputs: &ConfigInputs, binary: &Path, words: &[String]) -> Result<(), String> {
+    let loaded = load(inputs, &LocalSystem);
+    for finding in loaded.diagnostics.warnings.iter().chain(&loaded.diagnostics.errors) {
         complain(finding.to_string());
     }
     let config = loaded.config.ok_or("FAILED TO START")?;

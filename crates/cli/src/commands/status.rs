@@ -1,5 +1,5 @@
-//! `zebu status`: asks the server of a configuration how it is, in the words of zkServer.sh, or any servers of an
-//! ensemble what they are.
+//! `zebu status`: asks the server of a configuration how it is, in the words of zkServer.sh, or any servers
+//! of an ensemble what they are.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -34,8 +34,8 @@ Followers and observers are those that are up to date; the leader tells them wit
 4lw.commands.whitelist. Both Zebu and Apache ZooKeeper servers can be asked.
 Exit status: 0 all serve and one of several leads, 1 not so, 2 wrong arguments.")]
 pub(crate) struct Status {
-    /// zoo.cfg (a bare name is looked for in the configuration directory), or servers: host:port,host:port,...
-    /// (2181 if no port is given)
+    /// zoo.cfg (a bare name is looked for in the configuration directory), or servers:
+    /// host:port,host:port,... (2181 if no port is given)
     #[arg(value_name = "CONFIG|SERVERS")]
     subject: Option<String>,
     /// Print one JSON object instead of text
@@ -46,8 +46,8 @@ pub(crate) struct Status {
 /// Endings by which a name is known as that of a file.
 const FILE_ENDINGS: [&str; 4] = ["cfg", "conf", "config", "properties"];
 
-/// Whether this is a connection string: it names no file, neither by itself nor in the configuration directory, and does
-/// not look like the name of one.
+/// Whether this is a connection string: it names no file, neither by itself nor in the configuration
+/// directory, and does not look like the name of one.
 fn names_servers(subject: &str, config: &Path) -> bool {
     if Path::new(subject).exists() || config.exists() {
         return false;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use zebu_client::{
-    Client, ConnectStringError, ConnectionFailures, ReadOnlyServers, Retry, ServerList, SessionState, Status,
+    Client, ConnectStringError, ConnectionFailures, ReadOnlyServers, Retry, ServerList, SessionState,
+    SessionStatus,
 };
 
 use super::client_configuration::ClientConfiguration;
@@ -25,7 +26,7 @@ pub(crate) struct Connection {
     /// Paths start at the server's root.
     pub(crate) outside: Client,
     pub(crate) chroot: String,
-    states: watch::Receiver<Status>,
+    states: watch::Receiver<SessionStatus>,
     failures: watch::Receiver<ConnectionFailures>,
     /// How many servers the connection string names.
     count: usize,

@@ -1,5 +1,5 @@
-//! Lines from a person at a terminal: editing, history across sessions, completion. It runs on a thread of its
-//! own, because reading a key blocks.
+//! Lines from a person at a terminal: editing, history across sessions, completion. It runs on a thread of
+//! its own, because reading a key blocks.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -54,8 +54,8 @@ pub(crate) fn command_list() -> impl Iterator<Item = (&'static str, &'static str
     table::sorted().map(|entry| (entry.name, entry.about))
 }
 
-/// Whether a command line is for the shell although it does not say so: it begins with an option or a command of the
-/// shell. Commands of the program itself, such as `stat`, have been told apart before.
+/// Whether a command line is for the shell although it does not say so: it begins with an option or a command
+/// of the shell. Commands of the program itself, such as `stat`, have been told apart before.
 pub(crate) fn is_meant(first: &str) -> bool {
     is_shell_option(first) || table::find(first).is_some()
 }

@@ -1,5 +1,5 @@
-//! A session of the shell: runs one command after the other and keeps what lives between them: the connection,
-//! the watches, the history. What a command means is the command's own business.
+//! A session of the shell: runs one command after the other and keeps what lives between them: the
+//! connection, the watches, the history. What a command means is the command's own business.
 
 use zebu_client::{Client, ConnectStringError, ErrorCode};
 

@@ -38,8 +38,8 @@ impl ZooKeeperNode {
     }
 }
 
-/// The number that the next sequential node below a node gets: how many children were ever created there. The stat counts
-/// creates and deletes together.
+/// The number that the next sequential node below a node gets: how many children were ever created there. The
+/// stat counts creates and deletes together.
 pub(super) fn next_sequence(stat: &Stat) -> i32 {
     let sum = i64::from(stat.cversion) + i64::from(stat.num_children);
     i32::try_from(sum / 2).unwrap_or(0)
@@ -97,7 +97,8 @@ pub(crate) async fn read(
     Ok((tree, ephemerals))
 }
 
-/// Keeps the counters of nodes below which a name looks as if a server had given it; the others mean nothing elsewhere.
+/// Keeps the counters of nodes below which a name looks as if a server had given it; the others mean nothing
+/// elsewhere.
 fn forget_unused_counters(tree: &mut SavedTree) {
     let parent = |path: &str| path.rfind('/').map(|at| path[..at].to_owned());
     let names = tree.nodes.iter().filter(|node| sequence_of(&node.path).is_some());

@@ -1,5 +1,5 @@
-//! Writes a saved subtree below a node. ACLs that would keep the writer itself out are set at the end, leaves first, and
-//! the counters for sequential nodes are raised behind the names that were written.
+//! Writes a saved subtree below a node. ACLs that would keep the writer itself out are set at the end, leaves
+//! first, and the counters for sequential nodes are raised behind the names that were written.
 
 use zebu_client::{Acl, Client, CreateSpec, Error, Pending, Permissions, Version, path};
 
@@ -165,8 +165,8 @@ fn half_done(error: &Error, path: &str) -> Failure {
     Failure::text(format!("{}; other nodes may have been written", error_text(error, Some(path))))
 }
 
-/// An ACL for the time of writing: the credentials of this session, else its address. A server that tells neither gets one
-/// with which everyone may write but nobody may read.
+/// An ACL for the time of writing: the credentials of this session, else its address. A server that tells
+/// neither gets one with which everyone may write but nobody may read.
 async fn own_acl(client: &Client) -> Vec<Acl> {
     let identities = client.who_am_i().await.unwrap_or_default();
     if identities.iter().any(|identity| !matches!(identity.scheme.as_str(), "ip" | "world")) {

@@ -12,7 +12,7 @@ use super::reply::Event;
 
 /// What a watch is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WatchKind {
+pub(crate) enum ShellWatchKind {
     Data,
     Exists,
     Children,
@@ -20,13 +20,13 @@ pub(crate) enum WatchKind {
     Tree,
 }
 
-impl WatchKind {
+impl ShellWatchKind {
     /// What the event of its removal is called.
     const fn removal(self) -> &'static str {
         match self {
-            WatchKind::Data | WatchKind::Exists => "DataWatchRemoved",
-            WatchKind::Children => "ChildWatchRemoved",
-            WatchKind::Node | WatchKind::Tree => "PersistentWatchRemoved",
+            ShellWatchKind::Data | ShellWatchKind::Exists => "DataWatchRemoved",
+            ShellWatchKind::Children => "ChildWatchRemoved",
+            ShellWatchKind::Node | ShellWatchKind::Tree => "PersistentWatchRemoved",
         }
     }
 }
@@ -38,7 +38,7 @@ enum Watcher {
 
 struct Held {
     number: u64,
-    kind: WatchKind,
+    kind: ShellWatchKind,
     path: String,
     watcher: Watcher,
 }
@@ -59,16 +59,16 @@ pub(crate) struct Watches {
 
 impl Watches {
     /// Keeps a watch that fires once.
-    pub(crate) fn keep(&mut self, kind: WatchKind, path: &str, watcher: OneshotWatcher) {
+    pub(crate) fn keep(&mut self, kind: ShellWatchKind, path: &str, watcher: OneshotWatcher) {
         self.put(kind, path, Watcher::Once(watcher));
     }
 
     /// Keeps a watch that stays.
-    pub(crate) fn keep_stream(&mut self, kind: WatchKind, path: &str, stream: WatchStream) {
+    pub(crate) fn keep_stream(&mut self, kind: ShellWatchKind, path: &str, stream: WatchStream) {
         self.put(kind, path, Watcher::Stream(stream));
     }
 
-    fn put(&mut self, kind: WatchKind, path: &str, watcher: Watcher) {
+    fn put(&mut self, kind: ShellWatchKind, path: &str, watcher: Watcher) {
         // The new one is in place already: dropping the old one takes nothing from the server.
         self.held.retain(|held| !(held.kind == kind && held.path == path));
         self.next_number += 1;
@@ -76,7 +76,7 @@ impl Watches {
     }
 
     /// Removes the watches of these kinds from a node, with an event for each kind. False if there are none.
-    pub(crate) fn remove(&mut self, path: &str, kinds: &[WatchKind]) -> bool {
+    pub(crate) fn remove(&mut self, path: &str, kinds: &[ShellWatchKind]) -> bool {
         let mut events: Vec<&'static str> = Vec::new();
         self.held.retain(|held| {
             let removed = held.path == path && kinds.contains(&held.kind);
@@ -193,6 +193,6 @@ mod tests {
 
     #[test]
     fn removing_what_is_not_there() {
-        assert!(!Watches::default().remove("/a", &[WatchKind::Data]));
+        assert!(!Watches::default().remove("/a", &[ShellWatchKind::Data]));
     }
 }

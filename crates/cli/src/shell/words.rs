@@ -1,5 +1,5 @@
-//! How a line falls into words: blanks separate, a pair of quotes holds a word together, there are no escapes.
-//! The same lines give the same words as in zkCli, its oddities included.
+//! How a line falls into words: blanks separate, a pair of quotes holds a word together, there are no
+//! escapes. The same lines give the same words as in zkCli, its oddities included.
 
 /// Splits a line. A quote that opens no pair is dropped; a quote inside of a word is part of it.
 pub(crate) fn split(line: &str) -> Vec<String> {

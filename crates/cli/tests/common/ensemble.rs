@@ -63,7 +63,8 @@ impl Ensemble {
         Ensemble::prepare_as(&vec!["participant"; count], line)
     }
 
-    fn prepare_as(roles: &[&'static str], line: &str) -> Ensemble {
+    /// The same with these roles.
+    pub(crate) fn prepare_as(roles: &[&'static str], line: &str) -> Ensemble {
         let count = roles.len();
         let home = TempDir::new().unwrap();
         let mut addresses = Vec::new();

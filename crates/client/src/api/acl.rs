@@ -6,10 +6,10 @@ use tracing::Instrument;
 use zebu_proto::client::reply::GetAclResponse;
 use zebu_proto::{Acl, Jute, OpCode, Stat};
 
-use super::call::{Call, WhenFull, put_path};
+use super::call::{ApiCall, WhenFull, put_path};
 use super::client::Client;
 use super::pending::{Pending, sendable};
-use super::retry::{Repeat, RetryPolicy};
+use super::retry::{RepeatRule, RetryPolicy};
 use super::types::{AclList, Version};
 
 /// A read of a node's ACL; see [`Client::get_acl`].
@@ -78,11 +78,11 @@ impl GetAcl {
             Ok(full) => full,
             Err(error) => return Box::pin(async { Err(error) }),
         };
-        let call = Call::new(OPERATION, &self.path, OpCode::GetAcl).body(|out| put_path(&full, out));
+        let call = ApiCall::new(OPERATION, &self.path, OpCode::GetAcl).body(|out| put_path(&full, out));
         let first = self.client.start(&call, when_full);
         let run = async move {
-            let answer = self.client.run(&call, first, self.retry, Repeat::Always).await?;
-            let response = call.decode(&answer, GetAclResponse::decode)?;
+            let reply = self.client.run(&call, first, self.retry, RepeatRule::Always).await?;
+            let response = call.decode(&reply, GetAclResponse::decode)?;
             Ok(AclList { entries: response.acl, stat: response.stat })
         };
         Box::pin(run.instrument(span))
@@ -103,15 +103,15 @@ impl SetAcl {
             Ok(full) => full,
             Err(error) => return Box::pin(async { Err(error) }),
         };
-        let call = Call::new(OPERATION, &self.path, OpCode::SetAcl).body(|out| {
+        let call = ApiCall::new(OPERATION, &self.path, OpCode::SetAcl).body(|out| {
             put_path(&full, out);
             self.acl.encode(out);
             self.version.wire().encode(out);
         });
         let first = self.client.start(&call, when_full);
         let run = async move {
-            let answer = self.client.run(&call, first, self.retry, Repeat::IfNotSent).await?;
-            call.decode(&answer, Stat::decode)
+            let reply = self.client.run(&call, first, self.retry, RepeatRule::IfNotSent).await?;
+            call.decode(&reply, Stat::decode)
         };
         Box::pin(run.instrument(span))
     }

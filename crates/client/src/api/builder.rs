@@ -1,4 +1,4 @@
-//! What a client can be told before it connects.
+//! The settings of a client.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
@@ -8,31 +8,32 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, mpsc, watch};
 use zebu_proto::Acl;
 
-use super::client::{Client, ConnectError, Shared};
+use super::cleanup::CleanupQueue;
+use super::client::{Client, ClientShared, ConnectError};
 use super::compression::Compression;
-use super::janitor::Janitor;
 use super::retry::{Retry, RetryPolicy};
 use crate::core::{
-    Random, ReadOnlyServers, ServerList, Session, SessionCredentials, SessionPolicy, Settings,
+    Random, ReadOnlyServers, ServerList, SessionCredentials, SessionMachine, SessionPolicy, SessionSettings,
 };
 use crate::net::{
-    Command, Connector, Driver, Lease, Suspension, TcpConnector, Ticket, TlsConnector, Trouble, awake_now,
+    ClientDriver, CompletionSender, Connector, DriverCommand, LastErrors, LeaseDeadline, Suspension,
+    TcpConnector, TlsConnector, awake_now,
 };
 
-/// The largest request that servers accept unless they are configured otherwise.
+/// The largest request that servers accept by default.
 const REQUEST_LIMIT: usize = 0xfffff;
 
-/// Calls that wait in the client, each counting one and one more for every KiB.
+/// The default limit of queued calls, in units.
 const QUEUE_LIMIT: u32 = 1 << 18;
 
-/// The highest limit on calls that can be set.
+/// The largest limit of calls that can be set, in units.
 const UNITS_MAX: u32 = 1 << 24;
 
 /// Settings of a client; see [`Client::builder`].
 #[must_use = "a builder does nothing before connect"]
 pub struct ClientBuilder {
     servers: ServerList,
-    settings: Settings,
+    settings: SessionSettings,
     credentials: Vec<(Box<str>, Bytes)>,
     retry: Arc<dyn RetryPolicy>,
     acl: Arc<[Acl]>,
@@ -47,7 +48,7 @@ impl ClientBuilder {
     pub(crate) fn new(servers: ServerList) -> ClientBuilder {
         ClientBuilder {
             servers,
-            settings: Settings::default(),
+            settings: SessionSettings::default(),
             credentials: Vec::new(),
             retry: Arc::new(Retry::default()),
             acl: Acl::open().into(),
@@ -59,38 +60,38 @@ impl ClientBuilder {
         }
     }
 
-    /// The session timeout to ask for (30 s). Servers clamp it; see [`SessionInfo`](crate::SessionInfo).
+    /// The requested session timeout (30 s). Servers clamp it; see [`SessionInfo`](crate::SessionInfo).
     pub fn session_timeout(mut self, timeout: Duration) -> ClientBuilder {
         self.settings.session_timeout = timeout;
         self
     }
 
-    /// How long an attempt to connect may take, and how long a call waits for a connection before it fails
-    /// as not sent (15 s).
+    /// The limit of one attempt to connect, and of the time that a call waits for a connection before it
+    /// fails as not sent (15 s).
     pub fn connection_timeout(mut self, timeout: Duration) -> ClientBuilder {
         self.settings.connection_timeout = timeout;
         self
     }
 
-    /// Whether a read-only server will do (no).
+    /// Whether the client accepts a read-only server (no).
     pub fn read_only(mut self, servers: ReadOnlyServers) -> ClientBuilder {
         self.settings.read_only = servers;
         self
     }
 
-    /// What follows an expired session (a new one).
+    /// The reaction to an expired session (open a new one).
     pub fn session_policy(mut self, policy: SessionPolicy) -> ClientBuilder {
         self.settings.policy = policy;
         self
     }
 
-    /// Takes over a session of another client; see [`Client::hand_over`].
+    /// Resumes the session of another client; see [`Client::hand_over`].
     pub fn resume(mut self, session: SessionCredentials) -> ClientBuilder {
         self.settings.resume = Some(session);
         self
     }
 
-    /// A credential for every connection.
+    /// Adds a credential for every connection.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -111,19 +112,19 @@ impl ClientBuilder {
         self
     }
 
-    /// The retry policy of all calls that name no other.
+    /// The retry policy of all calls without one of their own.
     pub fn retry(mut self, policy: impl RetryPolicy) -> ClientBuilder {
         self.retry = Arc::new(policy);
         self
     }
 
-    /// The ACL of all nodes that are created without one (open to all).
+    /// The ACL of nodes that are created without one (open to all).
     pub fn default_acl(mut self, acl: impl Into<Arc<[Acl]>>) -> ClientBuilder {
         self.acl = acl.into();
         self
     }
 
-    /// Compression of all data that is written; compressed data is recognised when it is read.
+    /// The compression of written data. Reads recognise compressed data.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -147,21 +148,21 @@ impl ClientBuilder {
         self
     }
 
-    /// The largest answer that is accepted (64 MiB).
+    /// The largest accepted reply (64 MiB).
     pub fn reply_limit(mut self, bytes: usize) -> ClientBuilder {
         self.settings.reply_limit = bytes;
         self
     }
 
-    /// Calls in flight, each counting one and one more for every KiB (65536). Calls beyond it wait in the queue of
-    /// the client, in their order.
+    /// The limit of calls in flight, in units: one per call and one more per KiB (65536). Further calls wait
+    /// in the client's queue, in order.
     pub fn in_flight_limit(mut self, units: u32) -> ClientBuilder {
         self.settings.in_flight_limit = units.clamp(1, UNITS_MAX);
         self
     }
 
-    /// Calls in the queue of the client, counted like those in flight (262144: 256 MiB of data). Beyond it
-    /// `send` fails with [`Cause::QueueFull`](crate::Cause::QueueFull), and a call that is awaited waits for room.
+    /// The limit of queued calls, in the same units (262144: 256 MiB of data). Beyond it, `send` fails with
+    /// [`Cause::QueueFull`](crate::Cause::QueueFull), and an awaited call waits for capacity.
     ///
     /// ```
     /// use zebu_client::{Cause, Client, ErrorKind};
@@ -185,14 +186,14 @@ impl ClientBuilder {
     }
 
     /// Fixes the order of servers, all jitter and the names of protected nodes. For tests: two clients with
-    /// the same seed choose the same names.
+    /// the same seed generate the same names.
     pub fn seed(mut self, seed: u64) -> ClientBuilder {
         self.seed = Some(seed);
         self
     }
 
-    /// Connects over TCP, or over TLS if it was [asked for](ClientBuilder::tls), and waits for the session,
-    /// for at most the connection timeout. [`Client::ready_or_unreachable`] gives up earlier.
+    /// Connects over TCP, or over [TLS](ClientBuilder::tls), and waits for the session until the connection
+    /// timeout. [`Client::ready_or_unreachable`] fails earlier.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -200,14 +201,14 @@ impl ClientBuilder {
     /// # Ok(()) }
     /// ```
     pub async fn connect(self) -> Result<Client, ConnectError> {
-        let (patience, servers) = (self.settings.connection_timeout, self.servers.to_string());
-        within(patience, servers, self.start()).await
+        let (timeout, servers) = (self.settings.connection_timeout, self.servers.to_string());
+        within(timeout, servers, self.start()).await
     }
 
-    /// Connects over streams of another kind.
+    /// Connects over streams of another connector.
     pub async fn connect_with(self, connector: impl Connector) -> Result<Client, ConnectError> {
-        let (patience, servers) = (self.settings.connection_timeout, self.servers.to_string());
-        within(patience, servers, self.start_with(connector)).await
+        let (timeout, servers) = (self.settings.connection_timeout, self.servers.to_string());
+        within(timeout, servers, self.start_with(connector)).await
     }
 
     /// Returns at once and connects over TCP or TLS in the background. Needs a tokio runtime.
@@ -225,48 +226,53 @@ impl ClientBuilder {
         }
     }
 
-    /// Returns at once and connects in the background over streams of another kind.
+    /// Returns at once and connects in the background over streams of another connector.
     pub fn start_with(mut self, connector: impl Connector) -> Client {
         let (now, suspension) = (awake_now(), Suspension::start());
         let units_limit = self.settings.in_flight_limit + self.queue_limit;
-        // The room is the limit; the machine's own is never reached.
+        // The semaphore enforces the limit; the machine's own limit is never reached.
         self.settings.queue_limit = units_limit as usize;
         let mut random = Random::new(self.seed.unwrap_or_else(system_seed));
-        let session = Session::new(self.settings.clone(), self.servers.servers(), random.bits(), now);
+        let session = SessionMachine::new(self.settings.clone(), self.servers.servers(), random.bits(), now);
         let (commands, receiver) = mpsc::unbounded_channel();
         let (status, status_receiver) = watch::channel(session.status());
-        let lease = Arc::new(Lease::new(now, suspension));
-        let losses = Arc::new(AtomicU64::new(0));
-        let trouble = Arc::new(Trouble::new());
+        let lease = Arc::new(LeaseDeadline::new(now, suspension));
+        let disconnects = Arc::new(AtomicU64::new(0));
+        let last_errors = Arc::new(LastErrors::new());
         for (scheme, secret) in self.credentials {
-            // The receiver lives in this function: sending cannot fail.
-            let _ = commands.send(Command::AddAuth { scheme, secret, ticket: Ticket::nobody() });
+            // The receiver is alive in this function: sending cannot fail.
+            let _ = commands.send(DriverCommand::AddAuth {
+                scheme,
+                secret,
+                completion: CompletionSender::none(),
+            });
         }
-        let driver = Driver {
+        let driver = ClientDriver {
             session,
             connector: Arc::new(connector),
             commands: receiver,
             status,
             lease: lease.clone(),
             suspension,
-            losses: losses.clone(),
-            trouble: trouble.clone(),
+            disconnects: disconnects.clone(),
+            last_errors: last_errors.clone(),
             random: Random::new(random.bits()),
         };
         tokio::spawn(driver.run());
-        let shared = Shared {
+        let shared = ClientShared {
             commands,
-            room: Arc::new(Semaphore::new(units_limit as usize)),
+            capacity: Arc::new(Semaphore::new(units_limit as usize)),
             units_limit,
             request_limit: self.request_limit,
             status: status_receiver,
             lease,
-            losses,
-            trouble,
+            disconnects,
+            last_errors,
             servers: AtomicU32::new(u32::try_from(self.servers.servers().len()).unwrap_or(u32::MAX)),
             watcher_ids: AtomicU64::new(1),
             random: Mutex::new(random),
-            janitor: Janitor::default(),
+            has_fixed_seed: self.seed.is_some(),
+            cleanup: CleanupQueue::default(),
             plain_create: AtomicBool::new(false),
             connection_timeout: self.settings.connection_timeout,
             runtime: tokio::runtime::Handle::current(),
@@ -281,20 +287,20 @@ impl ClientBuilder {
     }
 }
 
-/// Waits for the session of a client that was started.
-async fn within(patience: Duration, servers: String, client: Client) -> Result<Client, ConnectError> {
-    match tokio::time::timeout(patience, client.ready()).await {
+/// Waits for the first session of a client.
+async fn within(timeout: Duration, servers: String, client: Client) -> Result<Client, ConnectError> {
+    match tokio::time::timeout(timeout, client.ready()).await {
         Ok(ready) => ready?,
         Err(_) => {
-            let last = client.shared.trouble.last().unwrap_or_else(|| "no answer".into());
-            return Err(ConnectError::Timeout { patience, servers, last });
+            let last = client.shared.last_errors.last().unwrap_or_else(|| "no reply".into());
+            return Err(ConnectError::Timeout { timeout, servers, last });
         }
     };
     Ok(client)
 }
 
-/// A seed from the operating system; from the address of a fresh allocation if it has none to give, which
-/// still differs between processes.
+/// A seed from the operating system. Without one, the address of an allocation still differs between
+/// processes.
 fn system_seed() -> u64 {
     getrandom::u64().unwrap_or_else(|_| &raw const *Box::new(0u8) as usize as u64)
 }

@@ -1,5 +1,4 @@
-//! One request of a typed call: how it is encoded, handed to the driver and its answer judged. Typed calls
-//! are made of these.
+//! One request of a typed call: encoding, submission to the driver and evaluation of the reply.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,50 +9,52 @@ use zebu_proto::{DecodeError, Jute, OpCode, Reader};
 
 use super::client::Client;
 use super::error::{Error, ErrorKind};
-use super::retry::{Attempts, Repeat, RetryPolicy};
+use super::retry::{RepeatRule, RetryLoop, RetryPolicy};
 use crate::core::{
-    Answer, Cause, Delivery, Failure, Outcome, Request, SessionState, WatchRegistration, units,
+    CallFailure, CallOutcome, Cause, Delivery, ServerReply, SessionRequest, SessionState, WatchRegistration,
+    units,
 };
-use crate::net::{Command, Inbox, Ticket};
+use crate::net::{CompletionSender, DriverCommand, WatcherInbox};
 use crate::path::check_path;
 
-/// Header and length in front of a body.
+/// The size of length and header before a body.
 const HEADER_SIZE: usize = 12;
 
-/// A request that can be sent, more than once if need be.
+/// A request that can be sent repeatedly.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
+pub(crate) struct ApiCall {
     pub(crate) operation: &'static str,
-    /// As the caller named it.
+    /// The path of the caller.
     pub(crate) path: Box<str>,
     pub(crate) op: OpCode,
     pub(crate) body: Bytes,
-    pub(crate) watch: Option<(WatchRegistration, Arc<Inbox>)>,
+    pub(crate) watch: Option<(WatchRegistration, Arc<WatcherInbox>)>,
 }
 
-/// An attempt that was made when the call was made, so that calls leave in the order of the program.
-pub(crate) enum Attempt {
-    Sent(oneshot::Receiver<Outcome>),
-    /// The queue is full, and the caller waits for room.
-    Later,
+/// A submitted attempt. It is submitted when the call is made, so that requests leave in program order.
+pub(crate) enum CallAttempt {
+    Sent(oneshot::Receiver<CallOutcome>),
+    /// The queue is full, and the caller waits for capacity.
+    QueueFull,
     Refused(Error),
 }
 
-/// What becomes of a call that finds the queue full.
+/// The behaviour of a call when the queue is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WhenFull {
-    /// The caller polls the future until there is room; it makes no later call meanwhile.
+    /// The caller polls the future until there is capacity; it makes no later call meanwhile.
     Wait,
-    /// It fails: the caller may send other calls before it polls the future, and they would pass this one.
+    /// The call fails: the caller may send other calls before it polls the future, and they would overtake
+    /// this one.
     Refuse,
 }
 
-impl Call {
-    pub(crate) fn new(operation: &'static str, path: &str, op: OpCode) -> Call {
-        Call { operation, path: path.into(), op, body: Bytes::new(), watch: None }
+impl ApiCall {
+    pub(crate) fn new(operation: &'static str, path: &str, op: OpCode) -> ApiCall {
+        ApiCall { operation, path: path.into(), op, body: Bytes::new(), watch: None }
     }
 
-    pub(crate) fn body(mut self, encode: impl FnOnce(&mut Vec<u8>)) -> Call {
+    pub(crate) fn body(mut self, encode: impl FnOnce(&mut Vec<u8>)) -> ApiCall {
         let mut body = Vec::new();
         encode(&mut body);
         self.body = body.into();
@@ -64,14 +65,15 @@ impl Call {
         Error::new(kind, self.operation, &self.path)
     }
 
-    /// Decodes an answer's body.
+    /// Decodes the body of a reply.
     pub(crate) fn decode<R>(
         &self,
-        answer: &Answer,
+        reply: &ServerReply,
         read: impl FnOnce(&mut Reader<'_>) -> Result<R, DecodeError>,
     ) -> Result<R, Error> {
-        read(&mut Reader::new(&answer.body))
-            .map_err(|error| self.error(ErrorKind::BadReply(error.to_string().into())).at(&answer.server))
+        read(&mut Reader::new(&reply.body)).map_err(|error| {
+            self.error(ErrorKind::BadReply(error.to_string().into())).with_server(&reply.server)
+        })
     }
 }
 
@@ -93,46 +95,47 @@ impl Client {
         Ok(self.full_path(path))
     }
 
-    /// What a call takes of the room; the largest one fits into any.
-    fn units(&self, call: &Call) -> u32 {
+    /// The units of a call, at most all that exist.
+    fn units(&self, call: &ApiCall) -> u32 {
         units(&call.body).min(self.shared.units_limit)
     }
 
-    /// Hands a call to the driver's queue now, behind all calls that were made before. Calls leave in its order.
-    pub(crate) fn start(&self, call: &Call, when_full: WhenFull) -> Attempt {
+    /// Submits a call to the driver's queue now, after all earlier calls. Requests leave in this order.
+    pub(crate) fn start(&self, call: &ApiCall, when_full: WhenFull) -> CallAttempt {
         let limit = self.shared.request_limit;
         let size = call.body.len() + HEADER_SIZE;
         if size > limit {
-            return Attempt::Refused(call.error(ErrorKind::TooLarge { size, limit }));
+            return CallAttempt::Refused(call.error(ErrorKind::TooLarge { size, limit }));
         }
-        match (self.shared.room.clone().try_acquire_many_owned(self.units(call)), when_full) {
+        match (self.shared.capacity.clone().try_acquire_many_owned(self.units(call)), when_full) {
             (Ok(permit), _) => self.enqueue(call, Some(permit)),
-            (Err(_), WhenFull::Wait) => Attempt::Later,
+            (Err(_), WhenFull::Wait) => CallAttempt::QueueFull,
             (Err(_), WhenFull::Refuse) => {
-                let failure = Failure { cause: Cause::QueueFull, delivery: Delivery::NotSent, server: None };
-                Attempt::Refused(Error::from_failure(failure, call.operation, &call.path))
+                let failure =
+                    CallFailure { cause: Cause::QueueFull, delivery: Delivery::NotSent, server: None };
+                CallAttempt::Refused(Error::from_failure(failure, call.operation, &call.path))
             }
         }
     }
 
-    /// Makes an attempt at a call whose future is polled already.
-    pub(crate) fn start_awaited(&self, call: &Call) -> Attempt {
+    /// Submits a call whose future is already polled.
+    pub(crate) fn start_awaited(&self, call: &ApiCall) -> CallAttempt {
         self.start(call, WhenFull::Wait)
     }
 
-    fn enqueue(&self, call: &Call, permit: Option<tokio::sync::OwnedSemaphorePermit>) -> Attempt {
-        let (ticket, receiver) = Ticket::new(permit);
+    fn enqueue(&self, call: &ApiCall, permit: Option<tokio::sync::OwnedSemaphorePermit>) -> CallAttempt {
+        let (completion, receiver) = CompletionSender::new(permit);
         let (watch, inbox) = call.watch.clone().unzip();
-        let losses_seen = self.shared.losses.load(Ordering::Acquire);
-        let request = Request { op: call.op, body: call.body.clone(), watch, losses_seen };
-        match self.shared.commands.send(Command::Submit { request, inbox, ticket }) {
-            Ok(()) => Attempt::Sent(receiver),
-            Err(_) => Attempt::Refused(self.over(call)),
+        let disconnects_seen = self.shared.disconnects.load(Ordering::Acquire);
+        let request = SessionRequest { op: call.op, body: call.body.clone(), watch, disconnects_seen };
+        match self.shared.commands.send(DriverCommand::Submit { request, inbox, completion }) {
+            Ok(()) => CallAttempt::Sent(receiver),
+            Err(_) => CallAttempt::Refused(self.closed_error(call)),
         }
     }
 
-    /// The driver has gone: the session's end says why.
-    pub(crate) fn over(&self, call: &Call) -> Error {
+    /// The error of a call after the driver has ended.
+    pub(crate) fn closed_error(&self, call: &ApiCall) -> Error {
         let cause = match self.state() {
             SessionState::Expired => Cause::SessionExpired,
             SessionState::AuthFailed => Cause::AuthFailed,
@@ -143,71 +146,73 @@ impl Client {
             | SessionState::Reconnected
             | SessionState::Closed => Cause::Closed,
         };
-        let failure = Failure { cause, delivery: Delivery::NotSent, server: None };
+        let failure = CallFailure { cause, delivery: Delivery::NotSent, server: None };
         Error::from_failure(failure, call.operation, &call.path)
     }
 
-    /// Waits for the end of an attempt. Server errors are in the answer's code.
-    async fn outcome(&self, call: &Call, attempt: Attempt) -> Result<Answer, Error> {
+    /// Waits for the outcome of an attempt. Server errors are in the reply's code.
+    async fn wait_for_outcome(&self, call: &ApiCall, attempt: CallAttempt) -> Result<ServerReply, Error> {
         let receiver = match attempt {
-            Attempt::Sent(receiver) => receiver,
-            Attempt::Refused(error) => return Err(error),
-            Attempt::Later => {
-                let permit = self.shared.room.clone().acquire_many_owned(self.units(call)).await;
+            CallAttempt::Sent(receiver) => receiver,
+            CallAttempt::Refused(error) => return Err(error),
+            CallAttempt::QueueFull => {
+                let permit = self.shared.capacity.clone().acquire_many_owned(self.units(call)).await;
                 match self.enqueue(call, permit.ok()) {
-                    Attempt::Sent(receiver) => receiver,
-                    Attempt::Refused(error) => return Err(error),
-                    Attempt::Later => return Err(self.over(call)),
+                    CallAttempt::Sent(receiver) => receiver,
+                    CallAttempt::Refused(error) => return Err(error),
+                    CallAttempt::QueueFull => return Err(self.closed_error(call)),
                 }
             }
         };
         match receiver.await {
-            Ok(Ok(answer)) => Ok(answer),
+            Ok(Ok(reply)) => Ok(reply),
             Ok(Err(failure)) => {
-                let trouble = (failure.cause == Cause::NotConnected).then(|| self.shared.trouble.last());
-                Err(Error::from_failure(failure, call.operation, &call.path).because(trouble.flatten()))
+                let last_errors =
+                    (failure.cause == Cause::NotConnected).then(|| self.shared.last_errors.last());
+                Err(Error::from_failure(failure, call.operation, &call.path)
+                    .with_last_error(last_errors.flatten()))
             }
-            // The driver went without an answer: the runtime is shutting down, or it panicked.
+            // The driver ended without a reply: the runtime is shutting down, or it panicked.
             Err(_) => {
-                let failure = Failure { cause: Cause::Closed, delivery: Delivery::Sent, server: None };
+                let failure = CallFailure { cause: Cause::Closed, delivery: Delivery::Sent, server: None };
                 Err(Error::from_failure(failure, call.operation, &call.path))
             }
         }
     }
 
-    /// The end of an attempt, with the server's refusal as an error.
-    pub(crate) async fn finish(&self, call: &Call, attempt: Attempt) -> Result<Answer, Error> {
-        let answer = self.outcome(call, attempt).await?;
-        match answer.code {
-            0 => Ok(answer),
-            code => Err(Error::from_code(code, call.operation, &call.path, &answer.server)),
+    /// The reply to an attempt; a server error becomes an [`Error`].
+    pub(crate) async fn reply_of(&self, call: &ApiCall, attempt: CallAttempt) -> Result<ServerReply, Error> {
+        let reply = self.wait_for_outcome(call, attempt).await?;
+        match reply.code {
+            0 => Ok(reply),
+            code => Err(Error::from_code(code, call.operation, &call.path, &reply.server)),
         }
     }
 
-    /// One attempt, for loops that stand around more than one call.
-    pub(crate) async fn once(&self, call: &Call) -> Result<Answer, Error> {
-        self.finish(call, self.start_awaited(call)).await
+    /// Runs one attempt, for loops over more than one call.
+    pub(crate) async fn call_once(&self, call: &ApiCall) -> Result<ServerReply, Error> {
+        self.reply_of(call, self.start_awaited(call)).await
     }
 
-    /// The loop of one call.
+    /// Runs the retry loop of one call.
     pub(crate) async fn run(
         &self,
-        call: &Call,
-        mut attempt: Attempt,
+        call: &ApiCall,
+        mut attempt: CallAttempt,
         policy: Arc<dyn RetryPolicy>,
-        repeat: Repeat,
-    ) -> Result<Answer, Error> {
-        let mut attempts = self.attempts(policy);
+        repeat: RepeatRule,
+    ) -> Result<ServerReply, Error> {
+        let mut retry = self.retry_loop(policy);
         loop {
-            match self.finish(call, attempt).await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => attempts.after(error, repeat).await?,
+            match self.reply_of(call, attempt).await {
+                Ok(reply) => return Ok(reply),
+                Err(error) => retry.after(error, repeat).await?,
             }
             attempt = self.start_awaited(call);
         }
     }
 
-    pub(crate) fn attempts(&self, policy: Arc<dyn RetryPolicy>) -> Attempts {
-        Attempts::new(policy, self.shared.random())
+    pub(crate) fn retry_loop(&self, policy: Arc<dyn RetryPolicy>) -> RetryLoop {
+        RetryLoop::new(policy, self.shared.random())
     }
 }

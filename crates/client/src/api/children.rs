@@ -6,18 +6,18 @@ use tracing::Instrument;
 use zebu_proto::client::reply::GetChildren2Response;
 use zebu_proto::{Jute, OpCode};
 
-use super::call::{Call, WhenFull, put_path_and_watch};
+use super::call::{ApiCall, WhenFull, put_path_and_watch};
 use super::client::Client;
 use super::error::Error;
 use super::pending::{Pending, sendable};
-use super::retry::{Repeat, RetryPolicy};
+use super::retry::{RepeatRule, RetryPolicy};
 use super::types::ChildList;
-use super::watch::{OneshotWatcher, WatchEnd};
-use crate::core::{Answer, WatchIntent};
+use super::watch::{OneshotWatcher, WatcherHandle};
+use crate::core::{ServerReply, WatchIntent};
 
 const OPERATION: &str = "children";
 
-/// A list of children; see [`Client::children`].
+/// A read of the children of a node; see [`Client::children`].
 #[must_use = "nothing is sent before send or await"]
 pub struct Children {
     client: Client,
@@ -45,18 +45,18 @@ impl Client {
 }
 
 impl Children {
-    /// Leaves a watch that fires when a child is created or deleted, or the node itself is deleted.
+    /// Registers a watch that fires when a child is created or deleted, or the node itself is deleted.
     pub fn watched(self) -> WatchedChildren {
         WatchedChildren { retry: self.retry.clone(), children: self }
     }
 
-    fn call(&self, full: &str, watch: bool) -> Call {
-        Call::new(OPERATION, &self.path, OpCode::GetChildren2)
+    fn call(&self, full: &str, watch: bool) -> ApiCall {
+        ApiCall::new(OPERATION, &self.path, OpCode::GetChildren2)
             .body(|out| put_path_and_watch(full, watch, out))
     }
 
-    fn read(call: &Call, answer: &Answer) -> Result<ChildList, Error> {
-        let response = call.decode(answer, GetChildren2Response::decode)?;
+    fn read(call: &ApiCall, reply: &ServerReply) -> Result<ChildList, Error> {
+        let response = call.decode(reply, GetChildren2Response::decode)?;
         let names = response.children.into_iter().map(String::from).collect();
         Ok(ChildList { names, stat: response.stat })
     }
@@ -70,14 +70,14 @@ impl Children {
         let call = self.call(&full, false);
         let first = self.client.start(&call, when_full);
         let run = async move {
-            let answer = self.client.run(&call, first, self.retry, Repeat::Always).await?;
-            Children::read(&call, &answer)
+            let reply = self.client.run(&call, first, self.retry, RepeatRule::Always).await?;
+            Children::read(&call, &reply)
         };
         Box::pin(run.instrument(span))
     }
 }
 
-/// A list of children that leaves a watch; see [`Children::watched`].
+/// A read of the children with a watch; see [`Children::watched`].
 #[must_use = "nothing is sent before send or await"]
 pub struct WatchedChildren {
     children: Children,
@@ -92,13 +92,13 @@ impl WatchedChildren {
             Ok(full) => full,
             Err(error) => return Box::pin(async { Err(error) }),
         };
-        let (end, registration) = WatchEnd::new(&children.client, WatchIntent::Children, &full);
+        let (end, registration) = WatcherHandle::new(&children.client, WatchIntent::Children, &full);
         let mut call = children.call(&full, true);
         call.watch = Some(registration);
         let first = children.client.start(&call, when_full);
         let run = async move {
-            let answer = children.client.run(&call, first, self.retry, Repeat::Always).await?;
-            Ok((Children::read(&call, &answer)?, OneshotWatcher::new(end)))
+            let reply = children.client.run(&call, first, self.retry, RepeatRule::Always).await?;
+            Ok((Children::read(&call, &reply)?, OneshotWatcher::new(end)))
         };
         Box::pin(run.instrument(span))
     }

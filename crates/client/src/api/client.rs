@@ -1,5 +1,5 @@
-//! The handle: cheap to clone, all clones share one session. It owns nothing but the way to the driver and
-//! the root that its paths start from.
+//! The client handle. Clones share one session. A handle owns the channel to the driver and the root of its
+//! paths.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,45 +9,60 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use zebu_proto::{Acl, OpCode};
 
 use super::builder::ClientBuilder;
-use super::call::{Attempt, Call};
+use super::call::{ApiCall, CallAttempt};
+use super::cleanup::CleanupQueue;
 use super::compression::Compression;
 use super::error::{Error, ErrorKind};
-use super::janitor::Janitor;
 use super::retry::RetryPolicy;
 use crate::core::{
-    ConnectStringError, Random, ServerList, SessionCredentials, SessionInfo, SessionState, Status, WatcherId,
+    ConnectStringError, Random, ServerList, SessionCredentials, SessionInfo, SessionState, SessionStatus,
+    WatcherId,
 };
-use crate::net::{Command, ConnectionFailure, ConnectionFailures, HandedOver, Lease, Ticket, Trouble};
+use crate::net::{
+    CompletionSender, ConnectionFailure, ConnectionFailures, DriverCommand, HandoverResult, LastErrors,
+    LeaseDeadline,
+};
 use crate::path;
 
-/// What all clones share.
+/// The state that all clones share.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) commands: mpsc::UnboundedSender<Command>,
-    /// Taken by calls that wait or are in flight, so that their data does not fill the memory.
-    pub(crate) room: Arc<Semaphore>,
-    /// All the room that there is.
+pub(crate) struct ClientShared {
+    pub(crate) commands: mpsc::UnboundedSender<DriverCommand>,
+    /// Capacity for queued calls and calls in flight, which bounds their memory.
+    pub(crate) capacity: Arc<Semaphore>,
+    /// The total capacity in units.
     pub(crate) units_limit: u32,
     pub(crate) request_limit: usize,
-    pub(crate) status: watch::Receiver<Status>,
-    pub(crate) lease: Arc<Lease>,
-    pub(crate) losses: Arc<AtomicU64>,
-    pub(crate) trouble: Arc<Trouble>,
-    /// How many servers the list has.
+    pub(crate) status: watch::Receiver<SessionStatus>,
+    pub(crate) lease: Arc<LeaseDeadline>,
+    pub(crate) disconnects: Arc<AtomicU64>,
+    pub(crate) last_errors: Arc<LastErrors>,
+    /// The number of servers in the list.
     pub(crate) servers: AtomicU32,
     pub(crate) watcher_ids: AtomicU64,
     pub(crate) random: Mutex<Random>,
-    pub(crate) janitor: Janitor,
-    /// Set once a server has said that it does not know create2 (before 3.5).
+    /// Whether the caller chose the seed, so that names are reproducible.
+    pub(crate) has_fixed_seed: bool,
+    pub(crate) cleanup: CleanupQueue,
+    /// Set once a server has refused create2 (before 3.5).
     pub(crate) plain_create: AtomicBool,
     pub(crate) connection_timeout: Duration,
-    /// Where the janitor works, also when it is called from outside of any task.
+    /// The runtime of the clean-up task, which may be started outside of async code.
     pub(crate) runtime: tokio::runtime::Handle,
 }
 
-impl Shared {
+impl ClientShared {
     pub(crate) fn random(&self) -> u64 {
         self.random.lock().unwrap_or_else(PoisonError::into_inner).bits()
+    }
+
+    /// 128 random bits for a unique name, from the operating system unless the seed is fixed.
+    pub(crate) fn unique_bits(&self) -> u128 {
+        let mut bytes = [0; 16];
+        if !self.has_fixed_seed && getrandom::fill(&mut bytes).is_ok() {
+            return u128::from_be_bytes(bytes);
+        }
+        (u128::from(self.random()) << 64) | u128::from(self.random())
     }
 
     pub(crate) fn watcher_id(&self) -> WatcherId {
@@ -73,7 +88,7 @@ impl Shared {
 /// ```
 #[derive(Clone)]
 pub struct Client {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ClientShared>,
     pub(crate) root: Arc<str>,
     pub(crate) retry: Arc<dyn RetryPolicy>,
     pub(crate) acl: Arc<[Acl]>,
@@ -89,13 +104,12 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// How a client went.
+/// The result of closing a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CloseReport {
-    /// Whether a server has confirmed the end of the session. If not, its ephemeral nodes stay until the
-    /// session times out.
+    /// Whether a server has confirmed the close. If not, the ephemeral nodes stay until the session expires.
     pub confirmed: bool,
-    /// Nodes of guaranteed deletes and abandoned protected creates that could not be removed.
+    /// The number of guaranteed deletes and abandoned protected creates that could not be cleaned up.
     pub left_behind: usize,
 }
 
@@ -115,7 +129,7 @@ impl Client {
         Client::builder(servers)?.connect().await
     }
 
-    /// Begins with a connection string.
+    /// Starts with a connection string.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -134,7 +148,7 @@ impl Client {
         Ok(ClientBuilder::new(servers.parse()?))
     }
 
-    /// The same session, seen from a node: paths start there, as with a chroot in the connection string.
+    /// The same session with another root for paths, as with a chroot in the connection string.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -150,12 +164,12 @@ impl Client {
         Ok(Client { root, ..self.clone() })
     }
 
-    /// The node that paths start from; empty for the server's root.
+    /// The root of all paths; empty for the server's root.
     pub fn root(&self) -> &str {
         &self.root
     }
 
-    /// How long a call waits for a connection before it fails as not sent; see
+    /// The time that a call waits for a connection before it fails as not sent; see
     /// [`ClientBuilder::connection_timeout`].
     pub fn connection_timeout(&self) -> Duration {
         self.shared.connection_timeout
@@ -165,12 +179,12 @@ impl Client {
         path::under(&self.root, path)
     }
 
-    /// How the session stands.
+    /// The session state.
     pub fn state(&self) -> SessionState {
         self.shared.status.borrow().state
     }
 
-    /// The session: its id, its number, the agreed timeout and the server.
+    /// The session: its id, its epoch, the negotiated timeout and the server.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -183,8 +197,8 @@ impl Client {
         self.shared.status.borrow().session.clone()
     }
 
-    /// The state and every change of it. The newest value is never lost; a slow reader may skip older
-    /// ones, and sees from [`SessionInfo::epoch`] whether a session was lost in between.
+    /// The session state and its changes. The newest value is never lost. A slow reader may skip older ones;
+    /// [`SessionInfo::epoch`] shows whether a session was lost in between.
     ///
     /// ```no_run
     /// # async fn example(client: zebu_client::Client) {
@@ -194,11 +208,11 @@ impl Client {
     /// }
     /// # }
     /// ```
-    pub fn states(&self) -> watch::Receiver<Status> {
+    pub fn states(&self) -> watch::Receiver<SessionStatus> {
         self.shared.status.clone()
     }
 
-    /// Waits until calls are answered.
+    /// Waits until a server accepts calls.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -209,17 +223,17 @@ impl Client {
     /// ```
     pub async fn ready(&self) -> Result<SessionInfo, Error> {
         let mut states = self.states();
-        let usable = |status: &Status| status.state.is_connected();
+        let usable = |status: &SessionStatus| status.state.is_connected();
         let over = |state| matches!(state, SessionState::Closed | SessionState::AuthFailed);
         match states.wait_for(|status| usable(status) || over(status.state)).await {
             Ok(status) if usable(&status) => return Ok(status.session.clone()),
             Ok(_) | Err(_) => {}
         }
-        Err(self.over(&Call::new("wait for a connection", "", OpCode::Ping)))
+        Err(self.closed_error(&ApiCall::new("wait for a connection", "", OpCode::Ping)))
     }
 
-    /// Why no server can be reached: the attempts that have failed since the client was connected last, each as soon
-    /// as it has. Empty while it is connected.
+    /// The failed attempts to connect since the last connection, each as soon as it has failed. Empty while
+    /// the client is connected.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -230,11 +244,11 @@ impl Client {
     /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
     pub fn connection_failures(&self) -> watch::Receiver<ConnectionFailures> {
-        self.shared.trouble.subscribe()
+        self.shared.last_errors.subscribe()
     }
 
-    /// Waits until calls are answered, like [`ready`](Client::ready), but gives up with [`ConnectError::Unreachable`]
-    /// when each server of the list has failed. The client goes on to try; this may be called again.
+    /// Waits like [`ready`](Client::ready), but fails with [`ConnectError::Unreachable`] when each server of
+    /// the list has failed. The client keeps trying; this may be called again.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -252,7 +266,7 @@ impl Client {
         let unreachable = async {
             match failures.wait_for(all_failed).await {
                 Ok(failures) => failures.each().to_vec(),
-                // The other future says how the client has ended.
+                // The other future returns the reason.
                 Err(_) => std::future::pending().await,
             }
         };
@@ -262,15 +276,15 @@ impl Client {
         }
     }
 
-    /// Until when no server can have expired this session: the session timeout after the last message that the
-    /// ensemble's leader is known to have heard of. On the monotonic clock; `None` without a session. A suspension of the
-    /// machine brings it nearer (on Linux): ask for it when it is needed, not before.
+    /// The time until which no server can have expired this session: the session timeout after the last
+    /// message that certainly reached the leader. It is on the monotonic clock; `None` without a session. A
+    /// suspension of the machine brings it nearer (on Linux): read it when it is needed, not before.
     ///
-    /// Who holds a lock through an ephemeral node holds it at least until then, whatever the network does, if
-    /// sessions last two ticks or more, as by default, and clocks run equally fast. A server that is cut off from
-    /// its leader still answers pings and reads: they prove nothing and do not move it. Connecting, writes and syncs
-    /// do, and [`keep_lease`](Client::keep_lease) makes it move all the time. Without that it may lie in the past
-    /// while all is well.
+    /// The holder of a lock through an ephemeral node holds it at least until then, whatever the network
+    /// does. This assumes a session timeout of two ticks or more, the default, and clocks of equal speed. A
+    /// server without a leader still answers pings and reads; these do not extend the lease. Connecting,
+    /// writes and syncs do, and [`keep_lease`](Client::keep_lease) extends it continuously. Without that, the
+    /// deadline may be in the past although the session is alive.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -278,7 +292,7 @@ impl Client {
     /// use std::time::Instant;
     ///
     /// if client.lease_deadline().is_some_and(|deadline| Instant::now() < deadline) {
-    ///     println!("nobody else can hold what this session holds");
+    ///     println!("no other client can own the locks of this session");
     /// }
     /// # Ok(()) });
     /// ```
@@ -286,11 +300,11 @@ impl Client {
         self.shared.lease.deadline()
     }
 
-    /// What another process needs to take this session over with
-    /// [`ClientBuilder::resume`](super::ClientBuilder::resume) if this process dies: keep it in a safe place.
+    /// The credentials with which another process can take over this session by
+    /// [`ClientBuilder::resume`](super::ClientBuilder::resume) if this process dies. Keep them secret.
     ///
-    /// Two living clients of one session take the connection from each other, and the first one that closes ends it for
-    /// both. Use [`hand_over`](Client::hand_over) to pass a session on.
+    /// Two live clients of one session take the connection from each other, and the first one that closes
+    /// ends it for both. Use [`hand_over`](Client::hand_over) to pass a session on.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -301,13 +315,14 @@ impl Client {
     /// ```
     pub async fn credentials(&self) -> Option<SessionCredentials> {
         let (sender, receiver) = oneshot::channel();
-        self.shared.commands.send(Command::Credentials(sender)).ok()?;
+        self.shared.commands.send(DriverCommand::Credentials(sender)).ok()?;
         receiver.await.ok().flatten()
     }
 
-    /// Ends this client without ending its session, so that another client can go on with it: its ephemeral nodes stay.
-    /// Calls made before are answered first; then the client is closed, with all its clones. The other client has the
-    /// session timeout to take it over with [`ClientBuilder::resume`](super::ClientBuilder::resume).
+    /// Ends this client without closing its session, so that another client can continue it: its ephemeral
+    /// nodes stay. Earlier calls are answered first; then the client is closed, with all its clones. The
+    /// other client must call [`ClientBuilder::resume`](super::ClientBuilder::resume) within the session
+    /// timeout.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -317,33 +332,34 @@ impl Client {
     ///
     /// client.create("/mine").ephemeral().await?;
     /// let session = client.hand_over().await?;
-    /// let heir = Client::builder(&servers)?.resume(session).connect().await?;
-    /// assert_eq!(heir.session().id, session.id);
-    /// assert!(heir.exists("/mine").await?.is_some());
+    /// let waiter = Client::builder(&servers)?.resume(session).connect().await?;
+    /// assert_eq!(waiter.session().id, session.id);
+    /// assert!(waiter.exists("/mine").await?.is_some());
     /// # Ok(()) });
     /// ```
     ///
     /// # Errors
-    /// There is no session, or only one of a read-only server, or it ended before the client let go of it. In the first
-    /// two cases the client goes on.
+    /// There is no session, or only one of a read-only server, or it ended before the handover. In the first
+    /// two cases the client continues.
     #[tracing::instrument(level = "debug", skip_all)]
     pub async fn hand_over(self) -> Result<SessionCredentials, Error> {
-        let call = Call::new("hand over", "", OpCode::CloseSession);
-        self.shared.janitor.drain(self.shared.connection_timeout).await;
+        let call = ApiCall::new("hand over", "", OpCode::CloseSession);
+        self.shared.cleanup.drain(self.shared.connection_timeout).await;
         let (sender, receiver) = oneshot::channel();
-        if self.shared.commands.send(Command::HandOver(sender)).is_err() {
-            return Err(self.over(&call));
+        if self.shared.commands.send(DriverCommand::HandOver(sender)).is_err() {
+            return Err(self.closed_error(&call));
         }
         match receiver.await {
-            Ok(HandedOver::Session(credentials)) => Ok(credentials),
-            Ok(HandedOver::NoSession) => Err(call
-                .error(ErrorKind::InvalidOptions("there is no session that another client could take over"))),
-            Err(_) => Err(self.over(&call)),
+            Ok(HandoverResult::Session(credentials)) => Ok(credentials),
+            Ok(HandoverResult::NoSession) => {
+                Err(call.error(ErrorKind::InvalidOptions("there is no session to hand over")))
+            }
+            Err(_) => Err(self.closed_error(&call)),
         }
     }
 
-    /// Takes another list of servers. Connections move, with the probability that spreads all clients
-    /// evenly over the new list; calls in flight are answered before. A chroot must not change.
+    /// Replaces the list of servers. Clients move with a probability that spreads them evenly over the new
+    /// list; calls in flight are answered before. The chroot must not change.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -355,13 +371,13 @@ impl Client {
         let list: ServerList = servers.parse()?;
         let count = u32::try_from(list.servers().len()).unwrap_or(u32::MAX);
         self.shared.servers.store(count, Ordering::Relaxed);
-        // A closed client has no use for servers.
-        let _ = self.shared.commands.send(Command::SetServers(list.servers().to_vec()));
+        // A closed client ignores the list.
+        let _ = self.shared.commands.send(DriverCommand::SetServers(list.servers().to_vec()));
         Ok(())
     }
 
-    /// Ends the session: calls made before are answered, ephemeral nodes go at once, what the client still
-    /// had to clean up is cleaned up if a server can be reached.
+    /// Closes the session. Earlier calls are answered, ephemeral nodes are deleted at once, and pending
+    /// clean-up is done if a server is reachable.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -372,16 +388,17 @@ impl Client {
     /// ```
     #[tracing::instrument(level = "debug", skip_all)]
     pub async fn close(self) -> Result<CloseReport, Error> {
-        let left_behind = self.shared.janitor.drain(self.shared.connection_timeout).await;
-        let (ticket, receiver) = Ticket::new(None);
-        if self.shared.commands.send(Command::Close(ticket)).is_err() {
+        let left_behind = self.shared.cleanup.drain(self.shared.connection_timeout).await;
+        let (completion, receiver) = CompletionSender::new(None);
+        if self.shared.commands.send(DriverCommand::Close(completion)).is_err() {
             return Ok(CloseReport { confirmed: self.state() == SessionState::Closed, left_behind });
         }
-        let confirmed = matches!(receiver.await, Ok(Ok(answer)) if answer.code == 0);
+        let confirmed = matches!(receiver.await, Ok(Ok(reply)) if reply.code == 0);
         Ok(CloseReport { confirmed, left_behind })
     }
 
-    /// Adds a credential to this and every later connection of the session. A refused one ends the client.
+    /// Adds a credential to this and every later connection of the session. A refused credential ends the
+    /// client.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -391,14 +408,14 @@ impl Client {
     /// ```
     #[tracing::instrument(level = "debug", skip_all, fields(scheme = %scheme))]
     pub async fn add_auth(&self, scheme: &str, secret: impl Into<bytes::Bytes>) -> Result<(), Error> {
-        let call = Call::new("add auth", scheme, OpCode::Auth);
-        let (ticket, receiver) = Ticket::new(None);
-        let command = Command::AddAuth { scheme: scheme.into(), secret: secret.into(), ticket };
+        let call = ApiCall::new("add auth", scheme, OpCode::Auth);
+        let (completion, receiver) = CompletionSender::new(None);
+        let command = DriverCommand::AddAuth { scheme: scheme.into(), secret: secret.into(), completion };
         let attempt = match self.shared.commands.send(command) {
-            Ok(()) => Attempt::Sent(receiver),
-            Err(_) => Attempt::Refused(self.over(&call)),
+            Ok(()) => CallAttempt::Sent(receiver),
+            Err(_) => CallAttempt::Refused(self.closed_error(&call)),
         };
-        self.finish(&call, attempt).await.map(drop)
+        self.reply_of(&call, attempt).await.map(drop)
     }
 
     pub(crate) fn invalid(&self, operation: &'static str, path: &str, reason: &'static str) -> Error {
@@ -406,29 +423,29 @@ impl Client {
     }
 }
 
-/// Why there is no client.
+/// The reason why a client could not connect.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The connection string is not one.
+    /// The connection string is invalid.
     #[error(transparent)]
     ConnectString(#[from] ConnectStringError),
     /// No server opened a session in time.
-    #[error("no session within {patience:?}; the servers are {servers}; the last failure was {last}")]
+    #[error("no session within {timeout:?}; the servers are {servers}; the last failure was {last}")]
     Timeout {
         /// The connection timeout.
-        patience: Duration,
+        timeout: Duration,
         /// The connection string.
         servers: String,
-        /// The server of the last attempt that failed, and why it did.
+        /// The server of the last failed attempt, and the reason.
         last: Arc<str>,
     },
     /// Each server of the list has failed.
     #[error("no server can be reached: {}", listed(failures))]
     Unreachable {
-        /// Each server's failure, the newest at the end.
+        /// The failure of each server, the newest last.
         failures: Vec<ConnectionFailure>,
     },
-    /// The session ended before it began.
+    /// The session ended before it was established.
     #[error(transparent)]
     Refused(#[from] Error),
 }

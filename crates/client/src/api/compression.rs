@@ -8,17 +8,17 @@ use flate2::write::GzEncoder;
 
 use super::error::ErrorKind;
 
-/// How data is stored.
+/// The compression of stored data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Compression {
-    /// As it is.
+    /// No compression.
     #[default]
     None,
     /// GZIP, readable by Curator's `decompressed()`.
     Gzip,
 }
 
-/// The most that data may grow to when it is read: a few bytes must not fill the memory.
+/// The largest size after decompression: a few bytes must not fill the memory.
 const PLAIN_LIMIT: u64 = 64 << 20;
 
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -35,7 +35,7 @@ impl Compression {
         }
     }
 
-    /// Data that was stored without compression comes back as it is.
+    /// Decompresses data. Uncompressed data is returned unchanged.
     pub(crate) fn unpack(self, data: Bytes) -> Result<Bytes, ErrorKind> {
         if self == Compression::None || !data.starts_with(&MAGIC) {
             return Ok(data);
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn an_empty_value_of_java_is_read() {
-        // What java.util.zip.GZIPOutputStream writes for nothing; the operating system byte is 0.
+        // The output of java.util.zip.GZIPOutputStream for empty data; the operating system byte is 0.
         let empty = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         assert_eq!(Compression::Gzip.unpack(Bytes::copy_from_slice(&empty)).unwrap(), "");
     }

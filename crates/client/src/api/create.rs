@@ -1,4 +1,4 @@
-//! create in all its modes, and what makes it safe: parents on demand, protection, repeating.
+//! create in all its modes, with parents on demand, protection and safe retries.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,23 +9,23 @@ use tracing::Instrument;
 use zebu_proto::client::{CreateMode, CreateOp, CreateRequest};
 use zebu_proto::{Acl, ErrorCode};
 
-use super::call::{Attempt, Call, WhenFull};
+use super::call::{ApiCall, CallAttempt, WhenFull};
+use super::cleanup::{CleanupGuard, CleanupTask};
 use super::client::Client;
 use super::compression::Compression;
-use super::content::Content;
 use super::error::Error;
-use super::janitor::Chore;
+use super::node_content::NodeContent;
 use super::pending::{Pending, sendable};
-use super::protection::{Protection, Sweeper};
-use super::retry::{Repeat, Retry, RetryPolicy};
+use super::protection::{Protection, ProtectionStyle};
+use super::retry::{RepeatRule, Retry, RetryPolicy};
 use super::types::{Created, Version};
 use crate::path;
 
 pub(super) const OPERATION: &str = "create";
 
-/// How long a node lives.
+/// The lifetime of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lifetime {
+pub(crate) enum NodeLifetime {
     Persistent,
     Ephemeral,
     Container,
@@ -34,30 +34,30 @@ pub(crate) enum Lifetime {
 
 /// Whether the server appends a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Naming {
-    Exact,
-    Sequential,
+pub(crate) enum NameSuffix {
+    None,
+    Counter,
 }
 
-/// What to do about missing parents.
+/// The handling of missing parents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Parents {
-    /// They must be there.
+    /// The parents must exist.
     #[default]
     Required,
-    /// They are made, persistent.
+    /// Missing parents are created as persistent nodes.
     Persistent,
-    /// They are made, as containers: they go some time after their last child.
+    /// Missing parents are created as containers, which the server deletes some time after their last child.
     Containers,
 }
 
-/// What a repeated create makes of a node that is there already.
+/// The handling of a node that already exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum IfPresent {
+pub(super) enum IfNodeExists {
     Fail,
-    /// Success if data and version are those of a node that was just created.
+    /// Success if data and version are those of a newly created node.
     Compare,
-    /// Its data is set.
+    /// Sets the data of the node.
     Set(Version),
 }
 
@@ -66,14 +66,14 @@ pub(super) enum IfPresent {
 pub struct Create {
     pub(super) client: Client,
     pub(super) path: String,
-    pub(super) content: Content,
-    pub(super) lifetime: Lifetime,
-    pub(super) naming: Naming,
+    pub(super) content: NodeContent,
+    pub(super) lifetime: NodeLifetime,
+    pub(super) suffix: NameSuffix,
     pub(super) acl: Arc<[Acl]>,
     pub(super) parents_acl: Arc<[Acl]>,
     pub(super) parents: Parents,
     pub(super) protection: Option<Protection>,
-    pub(super) if_present: IfPresent,
+    pub(super) if_exists: IfNodeExists,
     pub(super) compression: Compression,
     pub(super) retry: Arc<dyn RetryPolicy>,
 }
@@ -92,10 +92,10 @@ impl Client {
     ///
     /// client.create("/config").data("v1").await?;
     /// client.create("/members/a").ephemeral().parents(Parents::Containers).await?;
-    /// let ticket = client.create("/queue/item-").sequential().data("job").await?;
-    /// println!("{} is number {:?}", ticket.path, ticket.sequence);
+    /// let item = client.create("/queue/item-").sequential().data("job").await?;
+    /// println!("{} is number {:?}", item.path, item.sequence);
     /// client.create("/cache/x").ttl(Duration::from_secs(60)).await?;
-    /// // Safe to lose the answer of: the node's name carries an id that it is found by.
+    /// // Safe to lose the reply of: the node's name carries an id that it is found by.
     /// let lock = client.create("/locks/lock-").ephemeral().sequential().protected().await?;
     /// # Ok(()) });
     /// ```
@@ -103,20 +103,20 @@ impl Client {
         Create {
             client: self.clone(),
             path: path.to_owned(),
-            content: Content::Empty,
-            lifetime: Lifetime::Persistent,
-            naming: Naming::Exact,
+            content: NodeContent::Empty,
+            lifetime: NodeLifetime::Persistent,
+            suffix: NameSuffix::None,
             acl: self.acl.clone(),
             parents_acl: self.acl.clone(),
             parents: Parents::Required,
             protection: None,
-            if_present: IfPresent::Fail,
+            if_exists: IfNodeExists::Fail,
             compression: self.compression,
             retry: self.retry.clone(),
         }
     }
 
-    /// Makes a node and all that is missing above it, and is content if it is there already.
+    /// Creates a node and its missing parents. An existing node is no error.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -128,17 +128,17 @@ impl Client {
     pub async fn ensure_path(&self, path: &str) -> Result<(), Error> {
         let full = self.resolve("ensure path", path)?;
         let outside = Client { root: "".into(), ..self.clone() };
-        let mut attempts = self.attempts(self.retry.clone());
+        let mut retry = self.retry_loop(self.retry.clone());
         loop {
-            match outside.make_path(&full, Lifetime::Persistent).await {
+            match outside.create_path(&full, NodeLifetime::Persistent).await {
                 Ok(()) => return Ok(()),
-                Err(error) => attempts.after(error, Repeat::Always).await?,
+                Err(error) => retry.after(error, RepeatRule::Always).await?,
             }
         }
     }
 
-    /// One attempt to make a path of the server, from the nearest node that exists downwards.
-    pub(super) async fn make_path(&self, full: &str, lifetime: Lifetime) -> Result<(), Error> {
+    /// Creates a path of the server in one attempt, from its nearest existing ancestor downwards.
+    pub(super) async fn create_path(&self, full: &str, lifetime: NodeLifetime) -> Result<(), Error> {
         let mut missing = Vec::new();
         let mut next = Some(full);
         while let Some(node) = next.filter(|node| *node != "/") {
@@ -164,50 +164,50 @@ impl Client {
 impl Create {
     /// The node's data.
     pub fn data(mut self, data: impl Into<Bytes>) -> Create {
-        self.content = Content::Given(data.into());
+        self.content = NodeContent::Given(data.into());
         self
     }
 
-    /// No data at all, which clients in Java see as null. Without this and [`Create::data`] the node is empty.
+    /// Null data, as Java clients know it. Without this and [`Create::data`] the data is empty.
     pub fn null_data(mut self) -> Create {
-        self.content = Content::Null;
+        self.content = NodeContent::Null;
         self
     }
 
-    /// The node goes with the session.
+    /// Creates an ephemeral node.
     pub fn ephemeral(mut self) -> Create {
-        self.lifetime = Lifetime::Ephemeral;
+        self.lifetime = NodeLifetime::Ephemeral;
         self
     }
 
     /// The server appends a counter of ten digits to the name.
     pub fn sequential(mut self) -> Create {
-        self.naming = Naming::Sequential;
+        self.suffix = NameSuffix::Counter;
         self
     }
 
-    /// The node goes some time after its last child (servers from 3.5.1).
+    /// Creates a container, which the server deletes some time after its last child (servers from 3.5.1).
     pub fn container(mut self) -> Create {
-        self.lifetime = Lifetime::Container;
+        self.lifetime = NodeLifetime::Container;
         self
     }
 
-    /// The node goes when it has no children and was not modified for this long (servers from 3.5.3 with
-    /// `zookeeper.extendedTypesEnabled=true`).
+    /// Creates a TTL node, which the server deletes when it has no children and was not modified for this
+    /// time (servers from 3.5.3 with `zookeeper.extendedTypesEnabled=true`).
     pub fn ttl(mut self, ttl: Duration) -> Create {
-        self.lifetime = Lifetime::Ttl(ttl);
+        self.lifetime = NodeLifetime::Ttl(ttl);
         self
     }
 
-    /// One of the seven modes by name. The two with a TTL take it from [`Create::ttl`].
+    /// Sets the mode by name. The two modes with a TTL take it from [`Create::ttl`].
     pub fn mode(mut self, mode: CreateMode) -> Create {
-        self.naming = if mode.is_sequential() { Naming::Sequential } else { Naming::Exact };
+        self.suffix = if mode.is_sequential() { NameSuffix::Counter } else { NameSuffix::None };
         self.lifetime = match (mode, self.lifetime) {
-            (CreateMode::Container, _) => Lifetime::Container,
-            (mode, _) if mode.is_ephemeral() => Lifetime::Ephemeral,
-            (mode, Lifetime::Ttl(ttl)) if mode.has_ttl() => Lifetime::Ttl(ttl),
-            (mode, _) if mode.has_ttl() => Lifetime::Ttl(Duration::ZERO),
-            _ => Lifetime::Persistent,
+            (CreateMode::Container, _) => NodeLifetime::Container,
+            (mode, _) if mode.is_ephemeral() => NodeLifetime::Ephemeral,
+            (mode, NodeLifetime::Ttl(ttl)) if mode.has_ttl() => NodeLifetime::Ttl(ttl),
+            (mode, _) if mode.has_ttl() => NodeLifetime::Ttl(Duration::ZERO),
+            _ => NodeLifetime::Persistent,
         };
         self
     }
@@ -218,41 +218,57 @@ impl Create {
         self
     }
 
-    /// What to do about missing parents. They are made with the client's
-    /// [default ACL](crate::ClientBuilder::default_acl), whatever ACL the node has.
+    /// The handling of missing parents. They get the client's [default
+    /// ACL](crate::ClientBuilder::default_acl), whatever ACL the node has.
     pub fn parents(mut self, parents: Parents) -> Create {
         self.parents = parents;
         self
     }
 
-    /// The ACL of parents that are made.
+    /// The ACL of created parents.
     pub fn parents_acl(mut self, acl: impl Into<Arc<[Acl]>>) -> Create {
         self.parents_acl = acl.into();
         self
     }
 
-    /// Puts `_c_` and an id in front of the name, as Curator does. If the answer is lost, the node is
-    /// looked for by this id before the create is repeated: it happens once. If the call fails for good or
-    /// its future is dropped, what it may have created is removed in the background.
-    pub fn protected(mut self) -> Create {
-        self.protection = Some(Protection::new(self.client.shared.random(), self.client.shared.random()));
+    /// Adds a prefix of `_c_` and a unique id to the name, as Curator does. After a lost reply the client
+    /// searches for the id before it repeats the create, so that the node is created once. If the call fails
+    /// or its future is dropped, the background removes the node.
+    pub fn protected(self) -> Create {
+        self.protected_as(ProtectionStyle::Curator)
+    }
+
+    /// Like [`protected`](Create::protected), with the prefix of another library.
+    ///
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// use zebu_client::ProtectionStyle;
+    ///
+    /// let create = client.create("/__lock__").ephemeral().sequential();
+    /// let lock = create.protected_as(ProtectionStyle::Kazoo).await?;
+    /// assert!(lock.path.ends_with("__lock__0000000000"));
+    /// # Ok(()) });
+    /// ```
+    pub fn protected_as(mut self, style: ProtectionStyle) -> Create {
+        self.protection = Some(Protection::new(style, self.client.shared.unique_bits()));
         self
     }
 
-    /// Repeats the create when its outcome is unknown, and takes a node with the same data and version 0
-    /// for its own. Another client that does the same cannot be told apart.
+    /// Repeats the create when its outcome is unknown, and accepts an existing node with the same data and
+    /// version 0 as its own. It cannot distinguish another client that does the same.
     pub fn idempotent(mut self) -> Create {
-        self.if_present = IfPresent::Compare;
+        self.if_exists = IfNodeExists::Compare;
         self
     }
 
-    /// Sets the data if the node is there already.
+    /// Sets the data if the node already exists.
     pub fn or_set(mut self, version: Version) -> Create {
-        self.if_present = IfPresent::Set(version);
+        self.if_exists = IfNodeExists::Set(version);
         self
     }
 
-    /// How the data is stored.
+    /// The compression of the data.
     pub fn compression(mut self, compression: Compression) -> Create {
         self.compression = compression;
         self
@@ -264,13 +280,13 @@ impl Create {
         let prepared = self.prepare();
         let first = match &prepared {
             Ok(call) => self.client.start(call, when_full),
-            Err(error) => Attempt::Refused(error.clone()),
+            Err(error) => CallAttempt::Refused(error.clone()),
         };
-        let sweeper = if prepared.is_ok() { self.sweeper() } else { None };
-        Box::pin(async move { self.run(prepared?, first, sweeper).await }.instrument(span))
+        let cleanup_guard = if prepared.is_ok() { self.cleanup_guard() } else { None };
+        Box::pin(async move { self.run(prepared?, first, cleanup_guard).await }.instrument(span))
     }
 
-    /// The path with the id of a protected node.
+    /// The path with the prefix of a protected node.
     pub(super) fn named(&self) -> String {
         match &self.protection {
             Some(protection) => protection.apply(&self.path),
@@ -278,40 +294,44 @@ impl Create {
         }
     }
 
-    /// Cleans up behind a protected create that does not come to its end.
-    pub(super) fn sweeper(&self) -> Option<Sweeper> {
+    /// The guard that removes the node of a protected create with an unknown outcome.
+    pub(super) fn cleanup_guard(&self) -> Option<CleanupGuard> {
         let protection = self.protection.as_ref()?;
-        path::check_path(&self.named()).ok()?;
-        let full = self.client.full_path(&self.path);
+        let named = self.named();
+        path::check_path(&named).ok()?;
+        let full = self.client.full_path(&named);
         let parent = path::parent(&full)?.to_owned();
-        Some(Sweeper::new(&self.client, Chore::Sweep { parent, prefix: protection.prefix() }))
+        Some(CleanupGuard::new(
+            &self.client,
+            CleanupTask::DeleteByPrefix { parent, prefix: protection.prefix() },
+        ))
     }
 
-    pub(super) fn prepare(&self) -> Result<Call, Error> {
+    pub(super) fn prepare(&self) -> Result<ApiCall, Error> {
         let client = &self.client;
         let invalid = |reason| Err(client.invalid(OPERATION, &self.path, reason));
-        let sequential = self.naming == Naming::Sequential;
+        let sequential = self.suffix == NameSuffix::Counter;
         let plain = client.shared.plain_create.load(Ordering::Relaxed);
         let (op, mode, ttl_ms) = match (self.lifetime, sequential) {
-            (Lifetime::Container, true) => return invalid("a container cannot be sequential"),
-            (Lifetime::Container, false) => (CreateOp::Container, CreateMode::Container, -1),
-            (Lifetime::Ttl(ttl), _) => {
-                let mode = match self.naming {
-                    Naming::Exact => CreateMode::PersistentWithTtl,
-                    Naming::Sequential => CreateMode::PersistentSequentialWithTtl,
+            (NodeLifetime::Container, true) => return invalid("a container cannot be sequential"),
+            (NodeLifetime::Container, false) => (CreateOp::Container, CreateMode::Container, -1),
+            (NodeLifetime::Ttl(ttl), _) => {
+                let mode = match self.suffix {
+                    NameSuffix::None => CreateMode::PersistentWithTtl,
+                    NameSuffix::Counter => CreateMode::PersistentSequentialWithTtl,
                 };
                 match i64::try_from(ttl.as_millis()) {
                     Ok(ttl_ms @ 1..=0xff_ffff_ffff) => (CreateOp::Ttl, mode, ttl_ms),
                     Ok(_) | Err(_) => return invalid("a TTL lies between 1 ms and 34 years"),
                 }
             }
-            (Lifetime::Persistent, false) => (plain_or_stat(plain), CreateMode::Persistent, -1),
-            (Lifetime::Persistent, true) => (plain_or_stat(plain), CreateMode::PersistentSequential, -1),
-            (Lifetime::Ephemeral, false) => (plain_or_stat(plain), CreateMode::Ephemeral, -1),
-            (Lifetime::Ephemeral, true) => (plain_or_stat(plain), CreateMode::EphemeralSequential, -1),
+            (NodeLifetime::Persistent, false) => (create_op(plain), CreateMode::Persistent, -1),
+            (NodeLifetime::Persistent, true) => (create_op(plain), CreateMode::PersistentSequential, -1),
+            (NodeLifetime::Ephemeral, false) => (create_op(plain), CreateMode::Ephemeral, -1),
+            (NodeLifetime::Ephemeral, true) => (create_op(plain), CreateMode::EphemeralSequential, -1),
         };
         let named = self.named();
-        // Sequential nodes may have no name but their number.
+        // The name of a sequential node may be its number alone.
         let full = match named.strip_suffix('/') {
             Some(parent) if sequential && !parent.is_empty() => {
                 format!("{}/", client.resolve(OPERATION, parent)?)
@@ -327,11 +347,11 @@ impl Create {
             flags: mode.flags(),
             ttl_ms,
         };
-        Ok(Call::new(OPERATION, &self.path, op.op_code()).body(|out| request.encode(out)))
+        Ok(ApiCall::new(OPERATION, &self.path, op.op_code()).body(|out| request.encode(out)))
     }
 }
 
-const fn plain_or_stat(plain: bool) -> CreateOp {
+const fn create_op(plain: bool) -> CreateOp {
     if plain { CreateOp::Create } else { CreateOp::Create2 }
 }
 

@@ -1,45 +1,44 @@
-//! delete: one node, or a node and all below it.
+//! delete: one node, or a node and its descendants.
 
 use std::sync::Arc;
 
 use tracing::Instrument;
 use zebu_proto::{ErrorCode, Jute, OpCode};
 
-use super::call::{Attempt, Call, WhenFull, put_path};
+use super::call::{ApiCall, CallAttempt, WhenFull, put_path};
+use super::cleanup::{CleanupGuard, CleanupTask, may_succeed_later};
 use super::client::Client;
 use super::error::Error;
-use super::janitor::{Chore, was_not_tried};
 use super::pending::{Pending, sendable};
-use super::protection::Sweeper;
-use super::retry::{Repeat, Retry, RetryPolicy};
+use super::retry::{RepeatRule, Retry, RetryPolicy};
 use super::types::Version;
 use crate::path;
 
 const OPERATION: &str = "delete";
 
-/// Deletes that are in flight at once while a tree is removed.
+/// The limit of concurrent deletes while a tree is deleted.
 const TREE_BATCH: usize = 256;
 
-/// How often a tree is walked again because others add to it.
+/// The limit of walks over a tree to which other clients add nodes.
 const TREE_ROUNDS: u32 = 10;
 
-/// What a missing node means.
+/// The handling of a missing node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Missing {
-    Error,
-    Success,
+enum IfMissing {
+    Fail,
+    Succeed,
 }
 
-/// What happens when the call fails without an answer.
+/// The handling of a failure without a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Promise {
+enum Guarantee {
     None,
-    Guaranteed,
+    UntilDone,
 }
 
-/// How much is deleted.
+/// The scope of a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
+enum DeleteScope {
     Node,
     Tree,
 }
@@ -50,9 +49,9 @@ pub struct Delete {
     client: Client,
     path: String,
     version: Version,
-    missing: Missing,
-    promise: Promise,
-    reach: Reach,
+    if_missing: IfMissing,
+    guarantee: Guarantee,
+    scope: DeleteScope,
     retry: Arc<dyn RetryPolicy>,
 }
 
@@ -76,9 +75,9 @@ impl Client {
             client: self.clone(),
             path: path.to_owned(),
             version: Version::Any,
-            missing: Missing::Error,
-            promise: Promise::None,
-            reach: Reach::Node,
+            if_missing: IfMissing::Fail,
+            guarantee: Guarantee::None,
+            scope: DeleteScope::Node,
             retry: self.retry.clone(),
         }
     }
@@ -91,28 +90,28 @@ impl Delete {
         self
     }
 
-    /// A node that is not there counts as deleted. This also makes the delete safe to repeat.
+    /// A missing node counts as deleted. This also makes the delete idempotent.
     pub fn quiet(mut self) -> Delete {
-        self.missing = Missing::Success;
+        self.if_missing = IfMissing::Succeed;
         self
     }
 
-    /// With all that is below it. Not atomic: others may see a part of it gone.
+    /// Deletes all descendants too. Not atomic: other clients may see a part of the tree.
     pub fn recursive(mut self) -> Delete {
-        self.reach = Reach::Tree;
+        self.scope = DeleteScope::Tree;
         self
     }
 
-    /// If the call fails because of the connection, because the server is throttled or takes no writes, or its future is
-    /// dropped, the node is deleted in the background, whatever its version, as soon as a server answers. With
-    /// [`recursive`](Delete::recursive), all that is below it goes too.
+    /// Deletes the node in the background if the call fails because of the connection, throttling or a
+    /// read-only server, or if its future is dropped. The node is deleted at any version as soon as a server
+    /// answers. With [`recursive`](Delete::recursive), its descendants are deleted too.
     pub fn guaranteed(mut self) -> Delete {
-        self.promise = Promise::Guaranteed;
+        self.guarantee = Guarantee::UntilDone;
         self
     }
 
-    fn call(&self, full: &str) -> Call {
-        Call::new(OPERATION, &self.path, OpCode::Delete).body(|out| {
+    fn call(&self, full: &str) -> ApiCall {
+        ApiCall::new(OPERATION, &self.path, OpCode::Delete).body(|out| {
             put_path(full, out);
             self.version.wire().encode(out);
         })
@@ -126,71 +125,78 @@ impl Delete {
         };
         let call = self.call(&full);
         let first = self.client.start(&call, when_full);
-        let sweeper = match self.promise {
-            Promise::None => None,
-            Promise::Guaranteed => Some(Sweeper::new(
+        let cleanup_guard = match self.guarantee {
+            Guarantee::None => None,
+            Guarantee::UntilDone => Some(CleanupGuard::new(
                 &self.client,
-                match self.reach {
-                    Reach::Node => Chore::Delete(full),
-                    Reach::Tree => Chore::DeleteTree(full),
+                match self.scope {
+                    DeleteScope::Node => CleanupTask::Delete(full),
+                    DeleteScope::Tree => CleanupTask::DeleteTree(full),
                 },
             )),
         };
-        Box::pin(async move { self.run(call, first, sweeper).await }.instrument(span))
+        Box::pin(async move { self.run(call, first, cleanup_guard).await }.instrument(span))
     }
 
-    async fn run(self, call: Call, first: Attempt, sweeper: Option<Sweeper>) -> Result<(), Error> {
-        let result = match self.reach {
-            Reach::Node => self.run_node(&call, first).await,
-            Reach::Tree => self.run_tree(&call, first).await,
+    async fn run(
+        self,
+        call: ApiCall,
+        first: CallAttempt,
+        cleanup_guard: Option<CleanupGuard>,
+    ) -> Result<(), Error> {
+        let result = match self.scope {
+            DeleteScope::Node => self.run_node(&call, first).await,
+            DeleteScope::Tree => self.run_tree(&call, first).await,
         };
         let result = match result {
-            Err(error) if error.code() == Some(ErrorCode::NoNode) && self.missing == Missing::Success => {
+            Err(error)
+                if error.code() == Some(ErrorCode::NoNode) && self.if_missing == IfMissing::Succeed =>
+            {
                 Ok(())
             }
             other => other,
         };
-        let undecided = matches!(&result, Err(error) if was_not_tried(error));
+        let undecided = matches!(&result, Err(error) if may_succeed_later(error));
         if !undecided {
-            sweeper.into_iter().for_each(Sweeper::disarm);
+            cleanup_guard.into_iter().for_each(CleanupGuard::disarm);
         }
         result
     }
 
-    async fn run_node(&self, call: &Call, first: Attempt) -> Result<(), Error> {
-        let repeat = match self.missing {
-            Missing::Error => Repeat::IfNotSent,
-            Missing::Success => Repeat::Always,
+    async fn run_node(&self, call: &ApiCall, first: CallAttempt) -> Result<(), Error> {
+        let repeat = match self.if_missing {
+            IfMissing::Fail => RepeatRule::IfNotSent,
+            IfMissing::Succeed => RepeatRule::Always,
         };
         self.client.run(call, first, self.retry.clone(), repeat).await.map(drop)
     }
 
-    /// Tries the node itself first: most have no children. Then from the leaves upwards.
-    async fn run_tree(&self, call: &Call, mut attempt: Attempt) -> Result<(), Error> {
-        let mut attempts = self.client.attempts(self.retry.clone());
+    /// Tries the node itself first, because most have no children. Then it deletes from the leaves upwards.
+    async fn run_tree(&self, call: &ApiCall, mut attempt: CallAttempt) -> Result<(), Error> {
+        let mut retry = self.client.retry_loop(self.retry.clone());
         let mut rounds = 0;
         let mut maybe_done = false;
         loop {
-            match self.client.finish(call, attempt).await {
+            match self.client.reply_of(call, attempt).await {
                 Ok(_) => return Ok(()),
-                // An earlier attempt was carried out after all.
+                // An earlier attempt was carried out.
                 Err(error) if error.code() == Some(ErrorCode::NoNode) && maybe_done => return Ok(()),
                 Err(error) if error.code() == Some(ErrorCode::NotEmpty) && rounds < TREE_ROUNDS => {
                     rounds += 1;
                     if let Err(error) = self.clear().await {
-                        attempts.after(error, Repeat::Always).await?;
+                        retry.after(error, RepeatRule::Always).await?;
                     }
                 }
                 Err(error) => {
                     maybe_done |= error.is_ambiguous();
-                    attempts.after(error, Repeat::Always).await?;
+                    retry.after(error, RepeatRule::Always).await?;
                 }
             }
             attempt = self.client.start_awaited(call);
         }
     }
 
-    /// Deletes everything below the node.
+    /// Deletes all descendants of the node.
     async fn clear(&self) -> Result<(), Error> {
         let mut nodes = vec![self.path.clone()];
         let mut walked = 0;
@@ -210,7 +216,7 @@ impl Delete {
             walked = end;
             nodes.append(&mut below);
         }
-        // Parents stand before their children; calls are carried out in the order they are sent.
+        // Parents precede their children; requests are carried out in the order of sending.
         let leaves_first: Vec<&String> = nodes[1..].iter().rev().collect();
         for batch in leaves_first.chunks(TREE_BATCH) {
             let delete = |node: &&String| self.client.delete(node).quiet().retry(Retry::Never).send();
@@ -218,7 +224,7 @@ impl Delete {
             for delete in deletes {
                 match delete.await {
                     Ok(()) => {}
-                    // Somebody has added to it: the next round sees it.
+                    // Another client has added a child: the next round deletes it.
                     Err(error) if error.code() == Some(ErrorCode::NotEmpty) => {}
                     Err(error) => return Err(error),
                 }

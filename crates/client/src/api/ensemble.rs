@@ -1,5 +1,5 @@
-//! The ensemble's membership: reading it, watching it, changing it. It lives in one node that no chroot
-//! hides.
+//! The ensemble's configuration: reading, watching and changing it. It is in one node outside of every
+//! chroot.
 
 use std::sync::Arc;
 
@@ -7,32 +7,32 @@ use tracing::Instrument;
 use zebu_proto::client::ReconfigRequest;
 use zebu_proto::{Jute, OpCode};
 
-use super::call::{Call, WhenFull, put_path_and_watch};
+use super::call::{ApiCall, WhenFull, put_path_and_watch};
 use super::client::Client;
 use super::error::{Error, ErrorKind};
 use super::get::read_node;
 use super::pending::{Pending, sendable};
-use super::retry::{Repeat, RetryPolicy};
-use super::watch::{OneshotWatcher, WatchEnd};
-use crate::core::{Answer, WatchIntent};
+use super::retry::{RepeatRule, RetryPolicy};
+use super::watch::{OneshotWatcher, WatcherHandle};
+use crate::core::{ServerReply, WatchIntent};
 
 const CONFIG_PATH: &str = "/zookeeper/config";
 
 /// One member of an ensemble.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
-    /// Its number.
+pub struct ConfigMember {
+    /// The server id.
     pub id: i64,
-    /// What follows `server.N=`: addresses, role and client address.
+    /// The text after `server.N=`: addresses, role and client address.
     pub specification: String,
 }
 
-impl Member {
-    /// `host:port` of the client port, if the specification names one. A wildcard address is replaced by
-    /// the host of the server itself.
+impl ConfigMember {
+    /// `host:port` of the client port, if the specification has one. The server's host replaces a wildcard
+    /// address.
     pub fn client_address(&self) -> Option<String> {
         let (peer, client) = self.specification.split_once(';')?;
-        // Several addresses may follow each other, separated by "|".
+        // "|" separates several addresses.
         let first = peer.split('|').next().unwrap_or(peer);
         let host = match first.strip_prefix('[') {
             Some(rest) => format!("[{}]", rest.split(']').next()?),
@@ -46,14 +46,14 @@ impl Member {
     }
 }
 
-/// The membership of an ensemble.
+/// The configuration of an ensemble.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnsembleConfig {
     /// The members, as the server lists them.
-    pub members: Vec<Member>,
-    /// The version: the zxid of the change that made it, or 0.
+    pub members: Vec<ConfigMember>,
+    /// The version: the zxid of the reconfig, or 0.
     pub version: i64,
-    /// The text as it is stored.
+    /// The stored text.
     pub text: String,
 }
 
@@ -66,22 +66,21 @@ impl EnsembleConfig {
             if key.trim() == "version" {
                 version = i64::from_str_radix(value.trim(), 16).unwrap_or(0);
             } else if let Some(Ok(id)) = key.trim().strip_prefix("server.").map(str::parse) {
-                members.push(Member { id, specification: value.trim().to_owned() });
+                members.push(ConfigMember { id, specification: value.trim().to_owned() });
             }
         }
         EnsembleConfig { members, version, text }
     }
 
-    /// A connection string of all members that name a client address, for
-    /// [`Client::update_servers`].
+    /// A connection string of all members with a client address, for [`Client::update_servers`].
     pub fn connection_string(&self) -> Option<String> {
-        let addresses: Vec<String> = self.members.iter().filter_map(Member::client_address).collect();
+        let addresses: Vec<String> = self.members.iter().filter_map(ConfigMember::client_address).collect();
         (!addresses.is_empty()).then(|| addresses.join(","))
     }
 }
 
 impl Client {
-    /// Reads the membership of the ensemble. A standalone server has none.
+    /// Reads the configuration of the ensemble. A standalone server has none.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -95,11 +94,12 @@ impl Client {
     #[tracing::instrument(level = "debug", skip_all)]
     pub async fn config(&self) -> Result<EnsembleConfig, Error> {
         let call = config_call(false);
-        let answer = self.run(&call, self.start_awaited(&call), self.retry.clone(), Repeat::Always).await?;
-        read_config(&call, &answer)
+        let reply =
+            self.run(&call, self.start_awaited(&call), self.retry.clone(), RepeatRule::Always).await?;
+        read_config(&call, &reply)
     }
 
-    /// Reads the membership and leaves a watch that fires when it changes.
+    /// Reads the configuration and registers a watch that fires when it changes.
     ///
     /// ```no_run
     /// # async fn example(client: zebu_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -113,13 +113,14 @@ impl Client {
     #[tracing::instrument(level = "debug", skip_all)]
     pub async fn watch_config(&self) -> Result<(EnsembleConfig, OneshotWatcher), Error> {
         let mut call = config_call(true);
-        let (end, registration) = WatchEnd::new(self, WatchIntent::Data, CONFIG_PATH);
+        let (end, registration) = WatcherHandle::new(self, WatchIntent::Data, CONFIG_PATH);
         call.watch = Some(registration);
-        let answer = self.run(&call, self.start_awaited(&call), self.retry.clone(), Repeat::Always).await?;
-        Ok((read_config(&call, &answer)?, OneshotWatcher::new(end)))
+        let reply =
+            self.run(&call, self.start_awaited(&call), self.retry.clone(), RepeatRule::Always).await?;
+        Ok((read_config(&call, &reply)?, OneshotWatcher::new(end)))
     }
 
-    /// Changes the membership of the ensemble (servers from 3.5 with `reconfigEnabled=true`).
+    /// Changes the configuration of the ensemble (servers from 3.5 with `reconfigEnabled=true`).
     ///
     /// ```no_run
     /// # async fn example(client: zebu_client::Client) -> Result<(), zebu_client::Error> {
@@ -145,17 +146,17 @@ impl Client {
     }
 }
 
-fn config_call(watch: bool) -> Call {
-    Call::new("get config", CONFIG_PATH, OpCode::GetData)
+fn config_call(watch: bool) -> ApiCall {
+    ApiCall::new("get config", CONFIG_PATH, OpCode::GetData)
         .body(|out| put_path_and_watch(CONFIG_PATH, watch, out))
 }
 
-fn read_config(call: &Call, answer: &Answer) -> Result<EnsembleConfig, Error> {
-    let node = call.decode(answer, |reader| read_node(reader, answer))?;
+fn read_config(call: &ApiCall, reply: &ServerReply) -> Result<EnsembleConfig, Error> {
+    let node = call.decode(reply, |reader| read_node(reader, reply))?;
     Ok(EnsembleConfig::parse(String::from_utf8_lossy(&node.data).into_owned()))
 }
 
-/// A change of the membership; see [`Client::reconfigure`].
+/// A change of the configuration; see [`Client::reconfigure`].
 #[must_use = "nothing is sent before send or await"]
 pub struct Reconfigure {
     client: Client,
@@ -179,7 +180,7 @@ impl Reconfigure {
         self
     }
 
-    /// A member of a membership that is given as a whole; not together with joining and leaving.
+    /// A member of a complete new configuration; it excludes joining and leaving members.
     pub fn member(mut self, member: &str) -> Reconfigure {
         self.members.push(member.to_owned());
         self
@@ -195,7 +196,7 @@ impl Reconfigure {
         const OPERATION: &str = "reconfigure";
         let span = tracing::debug_span!("reconfigure");
         if !(self.members.is_empty() || self.joining.is_empty() && self.leaving.is_empty()) {
-            let reason = "a whole membership excludes joining and leaving members";
+            let reason = "a complete list of members excludes joining and leaving members";
             let error = Error::new(ErrorKind::InvalidOptions(reason), OPERATION, CONFIG_PATH);
             return Box::pin(async { Err(error) });
         }
@@ -206,11 +207,11 @@ impl Reconfigure {
             new_members: list(&self.members),
             current_config_id: self.version,
         };
-        let call = Call::new(OPERATION, CONFIG_PATH, OpCode::Reconfig).body(|out| request.encode(out));
+        let call = ApiCall::new(OPERATION, CONFIG_PATH, OpCode::Reconfig).body(|out| request.encode(out));
         let first = self.client.start(&call, when_full);
         let run = async move {
-            let answer = self.client.run(&call, first, self.retry, Repeat::IfNotSent).await?;
-            read_config(&call, &answer)
+            let reply = self.client.run(&call, first, self.retry, RepeatRule::IfNotSent).await?;
+            read_config(&call, &reply)
         };
         Box::pin(run.instrument(span))
     }

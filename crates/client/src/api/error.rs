@@ -1,47 +1,47 @@
-//! The one error of this crate: which operation, on which path, answered by which server, and why. The
-//! question whether a write may have happened is never hidden.
+//! The error type of this crate: operation, path, server and reason. It always says whether a write may have
+//! been carried out.
 
 use std::fmt;
 use std::sync::Arc;
 
 use zebu_proto::ErrorCode;
 
-use crate::core::{Cause, Delivery, Failure};
+use crate::core::{CallFailure, Cause, Delivery};
 use crate::path::PathError;
 
-/// Why a call failed.
+/// The reason of a failed call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The server refused it.
     Server(ErrorCode),
-    /// The server refused it with a code that this client does not know.
+    /// The server refused it with an unknown code.
     UnknownCode(i32),
-    /// No byte of it left: it was not carried out, and repeating it is safe.
+    /// No byte was sent: it was not carried out, and repeating it is safe.
     NotSent(Cause),
-    /// It was sent and no answer came: it was carried out once or not at all. For a write, look before you
-    /// repeat it.
+    /// It was sent without a reply: it was carried out once or not at all. Before a write is repeated, read
+    /// the state.
     Ambiguous(Cause),
-    /// The path is not one; nothing was sent.
+    /// The path is invalid; nothing was sent.
     InvalidPath(PathError),
     /// The options contradict each other; nothing was sent.
     InvalidOptions(&'static str),
     /// Larger than servers accept; nothing was sent.
     TooLarge {
-        /// Bytes of the request.
+        /// The size of the request in bytes.
         size: usize,
-        /// The limit that the client was built with.
+        /// The limit of the client.
         limit: usize,
     },
-    /// The answer does not decode.
+    /// The reply does not decode.
     BadReply(Arc<str>),
-    /// The data is not what its compression says.
+    /// The data does not decompress.
     BadCompression(Arc<str>),
-    /// An operation of a transaction failed; nothing of the transaction was carried out.
+    /// An operation of a transaction failed; the transaction had no effect.
     Transaction {
-        /// Which operation, from zero.
+        /// The index of the operation, from zero.
         index: usize,
-        /// Why.
+        /// The error code.
         code: ErrorCode,
     },
 }
@@ -52,11 +52,11 @@ struct Context {
     operation: &'static str,
     path: Box<str>,
     server: Option<Arc<str>>,
-    /// The last attempt to connect, where there was no connection.
-    trouble: Option<Arc<str>>,
+    /// The last failed attempt to connect, if there was no connection.
+    last_error: Option<Arc<str>>,
 }
 
-/// A call that failed.
+/// The error of a failed call.
 ///
 /// ```
 /// # zebu_testing::with_server(async |server| {
@@ -76,15 +76,21 @@ pub struct Error(Box<Context>);
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, operation: &'static str, path: &str) -> Error {
-        Error(Box::new(Context { kind, operation, path: path.into(), server: None, trouble: None }))
+        Error(Box::new(Context { kind, operation, path: path.into(), server: None, last_error: None }))
     }
 
-    pub(crate) fn from_failure(failure: Failure, operation: &'static str, path: &str) -> Error {
+    pub(crate) fn from_failure(failure: CallFailure, operation: &'static str, path: &str) -> Error {
         let kind = match failure.delivery {
             Delivery::NotSent => ErrorKind::NotSent(failure.cause),
             Delivery::Sent => ErrorKind::Ambiguous(failure.cause),
         };
-        Error(Box::new(Context { kind, operation, path: path.into(), server: failure.server, trouble: None }))
+        Error(Box::new(Context {
+            kind,
+            operation,
+            path: path.into(),
+            server: failure.server,
+            last_error: None,
+        }))
     }
 
     pub(crate) fn from_code(code: i32, operation: &'static str, path: &str, server: &Arc<str>) -> Error {
@@ -94,26 +100,26 @@ impl Error {
             operation,
             path: path.into(),
             server: Some(server.clone()),
-            trouble: None,
+            last_error: None,
         }))
     }
 
-    pub(crate) fn at(mut self, server: &Arc<str>) -> Error {
+    pub(crate) fn with_server(mut self, server: &Arc<str>) -> Error {
         self.0.server = Some(server.clone());
         self
     }
 
-    pub(crate) fn because(mut self, trouble: Option<Arc<str>>) -> Error {
-        self.0.trouble = trouble;
+    pub(crate) fn with_last_error(mut self, last_error: Option<Arc<str>>) -> Error {
+        self.0.last_error = last_error;
         self
     }
 
-    /// Why it failed.
+    /// The reason.
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }
 
-    /// The server's error code, of a single call or of the failing part of a transaction.
+    /// The server's error code, of a single call or of the failed operation of a transaction.
     pub fn code(&self) -> Option<ErrorCode> {
         match self.0.kind {
             ErrorKind::Server(code) | ErrorKind::Transaction { code, .. } => Some(code),
@@ -121,32 +127,32 @@ impl Error {
         }
     }
 
-    /// What was attempted.
+    /// The operation.
     pub fn operation(&self) -> &'static str {
         self.0.operation
     }
 
-    /// The path that it was attempted on, as the caller named it; empty for calls without one.
+    /// The path of the caller; empty for calls without one.
     pub fn path(&self) -> &str {
         &self.0.path
     }
 
-    /// The server that refused it or that the connection was lost to.
+    /// The server that refused it, or to which the connection was lost.
     pub fn server(&self) -> Option<&str> {
         self.0.server.as_deref()
     }
 
-    /// Whether the server may have carried it out although no answer came.
+    /// Whether the server may have carried it out without a reply.
     pub fn is_ambiguous(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Ambiguous(_))
     }
 
-    /// Whether it was certainly not carried out because it was never sent.
+    /// Whether it was never sent, and thus not carried out.
     pub fn is_not_sent(&self) -> bool {
         matches!(self.0.kind, ErrorKind::NotSent(_))
     }
 
-    /// Whether the session is over: its ephemeral nodes and one-shot watches are gone.
+    /// Whether the session has ended: its ephemeral nodes and one-shot watches are gone.
     pub fn is_session_fatal(&self) -> bool {
         match &self.0.kind {
             ErrorKind::Server(code) => matches!(code, ErrorCode::SessionExpired | ErrorCode::AuthFailed),
@@ -157,7 +163,7 @@ impl Error {
         }
     }
 
-    /// Whether the client can never answer again.
+    /// Whether the client has ended.
     pub(crate) fn is_final(&self) -> bool {
         match &self.0.kind {
             ErrorKind::NotSent(cause) | ErrorKind::Ambiguous(cause) => {
@@ -185,13 +191,13 @@ impl fmt::Display for Error {
             ErrorKind::TooLarge { size, limit } => {
                 write!(f, ": {size} bytes are more than the {limit} that servers accept in one request")?;
             }
-            ErrorKind::BadReply(what) => write!(f, ": the answer does not decode: {what}")?,
+            ErrorKind::BadReply(what) => write!(f, ": the reply does not decode: {what}")?,
             ErrorKind::BadCompression(what) => write!(f, ": the data does not decompress: {what}")?,
             ErrorKind::Transaction { index, code } => write!(f, ": operation {index} failed: {code}")?,
         }
-        match (&context.server, &context.trouble) {
+        match (&context.server, &context.last_error) {
             (Some(server), _) => write!(f, " (server {server})"),
-            (None, Some(trouble)) => write!(f, " (the last failure was {trouble})"),
+            (None, Some(last_error)) => write!(f, " (the last failure was {last_error})"),
             (None, None) => Ok(()),
         }
     }
@@ -215,8 +221,11 @@ mod tests {
         let error = Error::from_code(-101, "set", "/a", &server);
         assert_eq!(error.to_string(), "set /a: NoNode (-101) (server zk1:2181)");
         assert_eq!(error.code(), Some(ErrorCode::NoNode));
-        let failure =
-            Failure { cause: Cause::ConnectionLost, delivery: Delivery::Sent, server: Some(server.clone()) };
+        let failure = CallFailure {
+            cause: Cause::ConnectionLost,
+            delivery: Delivery::Sent,
+            server: Some(server.clone()),
+        };
         let error = Error::from_failure(failure, "create", "/b");
         assert!(error.is_ambiguous() && !error.is_not_sent() && !error.is_session_fatal());
         assert_eq!(

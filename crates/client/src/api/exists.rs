@@ -1,21 +1,21 @@
-//! exists, with and without a watch. A node that is missing is an answer, not an error.
+//! exists, with and without a watch. A missing node is a result, not an error.
 
 use std::sync::Arc;
 
 use tracing::Instrument;
 use zebu_proto::{ErrorCode, Jute, OpCode, Stat};
 
-use super::call::{Attempt, Call, WhenFull, put_path_and_watch};
+use super::call::{ApiCall, CallAttempt, WhenFull, put_path_and_watch};
 use super::client::Client;
 use super::error::Error;
 use super::pending::{Pending, sendable};
-use super::retry::{Repeat, RetryPolicy};
-use super::watch::{OneshotWatcher, WatchEnd};
+use super::retry::{RepeatRule, RetryPolicy};
+use super::watch::{OneshotWatcher, WatcherHandle};
 use crate::core::WatchIntent;
 
 const OPERATION: &str = "exists";
 
-/// A question for a node; see [`Client::exists`].
+/// An existence check; see [`Client::exists`].
 #[must_use = "nothing is sent before send or await"]
 pub struct Exists {
     client: Client,
@@ -24,7 +24,7 @@ pub struct Exists {
 }
 
 impl Client {
-    /// Asks for a node's bookkeeping; `None` if there is no such node.
+    /// Reads a node's stat; `None` if the node is missing.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -47,23 +47,23 @@ impl Client {
 }
 
 impl Exists {
-    /// Leaves a watch that fires when the node is created, deleted or its data changes.
+    /// Registers a watch that fires when the node is created, deleted or its data changes.
     pub fn watched(self) -> WatchedExists {
         WatchedExists { retry: self.retry.clone(), exists: self }
     }
 
-    fn call(&self, full: &str, watch: bool) -> Call {
-        Call::new(OPERATION, &self.path, OpCode::Exists).body(|out| put_path_and_watch(full, watch, out))
+    fn call(&self, full: &str, watch: bool) -> ApiCall {
+        ApiCall::new(OPERATION, &self.path, OpCode::Exists).body(|out| put_path_and_watch(full, watch, out))
     }
 
     async fn run(
         client: Client,
-        call: &Call,
-        first: Attempt,
+        call: &ApiCall,
+        first: CallAttempt,
         retry: Arc<dyn RetryPolicy>,
     ) -> Result<Option<Stat>, Error> {
-        match client.run(call, first, retry, Repeat::Always).await {
-            Ok(answer) => call.decode(&answer, Stat::decode).map(Some),
+        match client.run(call, first, retry, RepeatRule::Always).await {
+            Ok(reply) => call.decode(&reply, Stat::decode).map(Some),
             Err(error) if error.code() == Some(ErrorCode::NoNode) => Ok(None),
             Err(error) => Err(error),
         }
@@ -81,7 +81,7 @@ impl Exists {
     }
 }
 
-/// A question for a node that leaves a watch; see [`Exists::watched`].
+/// An existence check with a watch; see [`Exists::watched`].
 #[must_use = "nothing is sent before send or await"]
 pub struct WatchedExists {
     exists: Exists,
@@ -96,7 +96,7 @@ impl WatchedExists {
             Ok(full) => full,
             Err(error) => return Box::pin(async { Err(error) }),
         };
-        let (end, registration) = WatchEnd::new(&exists.client, WatchIntent::Exists, &full);
+        let (end, registration) = WatcherHandle::new(&exists.client, WatchIntent::Exists, &full);
         let mut call = exists.call(&full, true);
         call.watch = Some(registration);
         let first = exists.client.start(&call, when_full);

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use tracing::Instrument;
 use zebu_proto::{DecodeError, Jute, OpCode, Reader, Stat};
 
-use super::call::{Call, WhenFull, put_path_and_watch};
+use super::call::{ApiCall, WhenFull, put_path_and_watch};
 use super::client::Client;
 use super::compression::Compression;
 use super::error::Error;
 use super::pending::{Pending, sendable};
-use super::retry::{Repeat, RetryPolicy};
+use super::retry::{RepeatRule, RetryPolicy};
 use super::types::NodeData;
-use super::watch::{OneshotWatcher, WatchEnd};
-use crate::core::{Answer, WatchIntent};
+use super::watch::{OneshotWatcher, WatcherHandle};
+use crate::core::{ServerReply, WatchIntent};
 
 const OPERATION: &str = "get";
 
@@ -44,25 +44,25 @@ impl Client {
 }
 
 impl Get {
-    /// How the data is stored. Data that is not compressed is recognised.
+    /// The compression of the data. Uncompressed data is recognised.
     pub fn compression(mut self, compression: Compression) -> Get {
         self.compression = compression;
         self
     }
 
-    /// Leaves a watch that fires when the data changes or the node is deleted.
+    /// Registers a watch that fires when the data changes or the node is deleted.
     pub fn watched(self) -> WatchedGet {
         WatchedGet { retry: self.retry.clone(), get: self }
     }
 
-    fn call(&self, full: &str, watch: bool) -> Call {
-        Call::new(OPERATION, &self.path, OpCode::GetData).body(|out| put_path_and_watch(full, watch, out))
+    fn call(&self, full: &str, watch: bool) -> ApiCall {
+        ApiCall::new(OPERATION, &self.path, OpCode::GetData).body(|out| put_path_and_watch(full, watch, out))
     }
 
-    fn read(&self, call: &Call, answer: &Answer) -> Result<NodeData, Error> {
-        let node = call.decode(answer, |reader| read_node(reader, answer))?;
+    fn read(&self, call: &ApiCall, reply: &ServerReply) -> Result<NodeData, Error> {
+        let node = call.decode(reply, |reader| read_node(reader, reply))?;
         let unpacked = self.compression.unpack(node.data);
-        let data = unpacked.map_err(|kind| call.error(kind).at(&answer.server))?;
+        let data = unpacked.map_err(|kind| call.error(kind).with_server(&reply.server))?;
         Ok(NodeData { data, is_null: node.is_null, stat: node.stat })
     }
 
@@ -75,24 +75,24 @@ impl Get {
         let call = self.call(&full, false);
         let first = self.client.start(&call, when_full);
         let run = async move {
-            let answer = self.client.run(&call, first, self.retry.clone(), Repeat::Always).await?;
-            self.read(&call, &answer)
+            let reply = self.client.run(&call, first, self.retry.clone(), RepeatRule::Always).await?;
+            self.read(&call, &reply)
         };
         Box::pin(run.instrument(span))
     }
 }
 
-/// The data is a part of the frame: it is not copied.
-pub(crate) fn read_node(reader: &mut Reader<'_>, answer: &Answer) -> Result<NodeData, DecodeError> {
+/// Decodes a node. The data is a slice of the frame, not a copy.
+pub(crate) fn read_node(reader: &mut Reader<'_>, reply: &ServerReply) -> Result<NodeData, DecodeError> {
     let (is_null, length) = match reader.buffer()? {
         Some(data) => (false, data.len()),
         None => (true, 0),
     };
     let end = reader.position();
-    Ok(NodeData { data: answer.body.slice(end - length..end), is_null, stat: Stat::decode(reader)? })
+    Ok(NodeData { data: reply.body.slice(end - length..end), is_null, stat: Stat::decode(reader)? })
 }
 
-/// A read of a node's data that leaves a watch; see [`Get::watched`].
+/// A read of a node's data with a watch; see [`Get::watched`].
 #[must_use = "nothing is sent before send or await"]
 pub struct WatchedGet {
     get: Get,
@@ -107,13 +107,13 @@ impl WatchedGet {
             Ok(full) => full,
             Err(error) => return Box::pin(async { Err(error) }),
         };
-        let (end, registration) = WatchEnd::new(&get.client, WatchIntent::Data, &full);
+        let (end, registration) = WatcherHandle::new(&get.client, WatchIntent::Data, &full);
         let mut call = get.call(&full, true);
         call.watch = Some(registration);
         let first = get.client.start(&call, when_full);
         let run = async move {
-            let answer = get.client.run(&call, first, self.retry, Repeat::Always).await?;
-            Ok((get.read(&call, &answer)?, OneshotWatcher::new(end)))
+            let reply = get.client.run(&call, first, self.retry, RepeatRule::Always).await?;
+            Ok((get.read(&call, &reply)?, OneshotWatcher::new(end)))
         };
         Box::pin(run.instrument(span))
     }

@@ -1,12 +1,12 @@
-//! Questions about the session and the tree as a whole: whoAmI, getEphemerals, getAllChildrenNumber.
+//! Reads about the session and the whole tree: whoAmI, getEphemerals, getAllChildrenNumber.
 
 use zebu_proto::client::ClientInfo;
 use zebu_proto::{Jute, OpCode};
 
-use super::call::{Call, put_path};
+use super::call::{ApiCall, put_path};
 use super::client::Client;
 use super::error::Error;
-use super::retry::Repeat;
+use super::retry::RepeatRule;
 use super::types::Identity;
 use crate::path;
 
@@ -23,9 +23,10 @@ impl Client {
     /// ```
     #[tracing::instrument(level = "debug", skip_all)]
     pub async fn who_am_i(&self) -> Result<Vec<Identity>, Error> {
-        let call = Call::new("who am i", "", OpCode::WhoAmI);
-        let answer = self.run(&call, self.start_awaited(&call), self.retry.clone(), Repeat::Always).await?;
-        let infos = call.decode(&answer, Vec::<ClientInfo>::decode)?;
+        let call = ApiCall::new("who am i", "", OpCode::WhoAmI);
+        let reply =
+            self.run(&call, self.start_awaited(&call), self.retry.clone(), RepeatRule::Always).await?;
+        let infos = call.decode(&reply, Vec::<ClientInfo>::decode)?;
         let text = |text: zebu_proto::Text| text.unwrap_or_default().into();
         Ok(infos
             .into_iter()
@@ -45,13 +46,14 @@ impl Client {
     #[tracing::instrument(level = "debug", skip_all, fields(prefix = %prefix))]
     pub async fn ephemerals(&self, prefix: &str) -> Result<Vec<String>, Error> {
         let full = self.resolve("ephemerals", prefix)?;
-        let call = Call::new("ephemerals", prefix, OpCode::GetEphemerals).body(|out| put_path(&full, out));
-        let answer = self.run(&call, self.start_awaited(&call), self.retry.clone(), Repeat::Always).await?;
-        let paths = call.decode(&answer, Vec::<Box<str>>::decode)?;
+        let call = ApiCall::new("ephemerals", prefix, OpCode::GetEphemerals).body(|out| put_path(&full, out));
+        let reply =
+            self.run(&call, self.start_awaited(&call), self.retry.clone(), RepeatRule::Always).await?;
+        let paths = call.decode(&reply, Vec::<Box<str>>::decode)?;
         Ok(paths.iter().map(|path| path::without_root(&self.root, path).to_owned()).collect())
     }
 
-    /// Counts the nodes below a node, at all depths (servers from 3.6).
+    /// Counts the descendants of a node (servers from 3.6).
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -64,9 +66,10 @@ impl Client {
     pub async fn count_descendants(&self, path: &str) -> Result<u32, Error> {
         let full = self.resolve("count descendants", path)?;
         let op = OpCode::GetAllChildrenNumber;
-        let call = Call::new("count descendants", path, op).body(|out| put_path(&full, out));
-        let answer = self.run(&call, self.start_awaited(&call), self.retry.clone(), Repeat::Always).await?;
-        let count = call.decode(&answer, i32::decode)?;
+        let call = ApiCall::new("count descendants", path, op).body(|out| put_path(&full, out));
+        let reply =
+            self.run(&call, self.start_awaited(&call), self.retry.clone(), RepeatRule::Always).await?;
+        let count = call.decode(&reply, i32::decode)?;
         Ok(u32::try_from(count).unwrap_or(0))
     }
 }

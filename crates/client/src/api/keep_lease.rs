@@ -1,25 +1,24 @@
-//! A lease that is renewed for as long as somebody relies on it.
+//! Renewal of the lease on request.
 
 use tokio::sync::mpsc::WeakUnboundedSender;
 
 use super::client::Client;
-use crate::net::Command;
+use crate::net::DriverCommand;
 
-/// The lease is renewed while this lives; see [`Client::keep_lease`]. It does not keep the session open.
+/// Renews the lease until it is dropped; see [`Client::keep_lease`]. It does not keep the session open.
 #[derive(Debug)]
-#[must_use = "the lease is not renewed any more when this is dropped"]
-pub struct KeptLease {
-    commands: WeakUnboundedSender<Command>,
+#[must_use = "dropping it ends the renewal of the lease"]
+pub struct LeaseRenewal {
+    commands: WeakUnboundedSender<DriverCommand>,
 }
 
 impl Client {
-    /// Lets [`lease_deadline`](Client::lease_deadline) move on for as long as what this returns lives: the client
-    /// asks the leader for a sign of life three to five times in a session timeout, by a sync, instead of most pings.
-    /// Reads that are made at such a moment are answered after it. Any number of callers may do so; it costs the same
-    /// as one.
+    /// Extends [`lease_deadline`](Client::lease_deadline) continuously until the returned value is dropped.
+    /// The client sends a sync three to five times per session timeout, instead of most pings. Concurrent
+    /// reads are answered after the sync. Any number of callers costs the same as one.
     ///
-    /// With an ensemble that works about a third of the timeout is left at any time. The recipes do this by
-    /// themselves for what they hold.
+    /// With a healthy ensemble about a third of the timeout is left at any time. The recipes do this for
+    /// everything that they own.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -28,23 +27,23 @@ impl Client {
     ///
     /// let _kept = client.keep_lease();
     /// while client.lease_deadline().is_some_and(|deadline| Instant::now() < deadline) {
-    ///     // What this session holds is nobody else's.
+    ///     // The locks of this session are safe.
     /// #   break;
     /// }
     /// # Ok(()) });
     /// ```
-    pub fn keep_lease(&self) -> KeptLease {
+    pub fn keep_lease(&self) -> LeaseRenewal {
         // A closed client has no lease.
-        let _ = self.shared.commands.send(Command::KeepLease);
-        KeptLease { commands: self.shared.commands.downgrade() }
+        let _ = self.shared.commands.send(DriverCommand::KeepLease);
+        LeaseRenewal { commands: self.shared.commands.downgrade() }
     }
 }
 
-impl Drop for KeptLease {
+impl Drop for LeaseRenewal {
     fn drop(&mut self) {
         if let Some(commands) = self.commands.upgrade() {
-            // A closed client renews nothing.
-            let _ = commands.send(Command::LetLeaseGo);
+            // A closed client has no lease.
+            let _ = commands.send(DriverCommand::ReleaseLease);
         }
     }
 }

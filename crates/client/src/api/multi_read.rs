@@ -9,17 +9,17 @@ use zebu_proto::client::multi::{MULTI_END, MultiHeader};
 use zebu_proto::client::{MultiReply, decode_multi_replies};
 use zebu_proto::{Jute, OpCode};
 
-use super::call::{Call, WhenFull, put_path_and_watch};
+use super::call::{ApiCall, WhenFull, put_path_and_watch};
 use super::client::Client;
 use super::error::{Error, ErrorKind};
 use super::pending::{Pending, sendable};
-use super::retry::{Repeat, RetryPolicy};
+use super::retry::{RepeatRule, RetryPolicy};
 use super::types::NodeData;
-use crate::core::Answer;
+use crate::core::ServerReply;
 
 const OPERATION: &str = "multi read";
 
-/// Names one read, and by its type what it results in.
+/// Identifies one read; its type is that of the result.
 #[derive(Debug)]
 pub struct ReadRef<R> {
     index: usize,
@@ -35,21 +35,21 @@ impl<R> Clone for ReadRef<R> {
 impl<R> Copy for ReadRef<R> {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum ReadKind {
     Data,
     Children,
 }
 
-/// Reads that are being put together; see [`Client::multi_read`].
+/// A multiRead under construction; see [`Client::multi_read`].
 #[must_use = "nothing is sent before send or await"]
 pub struct MultiRead {
     client: Client,
-    reads: Vec<(Kind, String)>,
+    reads: Vec<(ReadKind, String)>,
     retry: Arc<dyn RetryPolicy>,
 }
 
 impl Client {
-    /// Puts several reads into one request (servers from 3.6). Each succeeds or fails by itself.
+    /// Sends several reads in one request (servers from 3.6). Each one succeeds or fails separately.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -70,34 +70,34 @@ impl Client {
 }
 
 impl MultiRead {
-    fn push<R>(&mut self, kind: Kind, path: &str) -> ReadRef<R> {
+    fn push<R>(&mut self, kind: ReadKind, path: &str) -> ReadRef<R> {
         self.reads.push((kind, path.to_owned()));
         ReadRef { index: self.reads.len() - 1, result: PhantomData }
     }
 
     /// Reads a node's data.
     pub fn get(&mut self, path: &str) -> ReadRef<NodeData> {
-        self.push(Kind::Data, path)
+        self.push(ReadKind::Data, path)
     }
 
     /// Lists a node's children.
     pub fn children(&mut self, path: &str) -> ReadRef<Vec<String>> {
-        self.push(Kind::Children, path)
+        self.push(ReadKind::Children, path)
     }
 
-    fn call(&self) -> Result<Call, Error> {
+    fn call(&self) -> Result<ApiCall, Error> {
         let mut body = Vec::new();
         for (kind, path) in &self.reads {
             let op = match kind {
-                Kind::Data => OpCode::GetData,
-                Kind::Children => OpCode::GetChildren,
+                ReadKind::Data => OpCode::GetData,
+                ReadKind::Children => OpCode::GetChildren,
             };
             let full = self.client.resolve(OPERATION, path)?;
             MultiHeader { op: op.wire(), done: false, err: -1 }.encode(&mut body);
             put_path_and_watch(&full, false, &mut body);
         }
         MULTI_END.encode(&mut body);
-        Ok(Call::new(OPERATION, "", OpCode::MultiRead).body(|out| *out = body))
+        Ok(ApiCall::new(OPERATION, "", OpCode::MultiRead).body(|out| *out = body))
     }
 
     fn begin(self, when_full: WhenFull) -> Pending<MultiReadResults> {
@@ -111,33 +111,33 @@ impl MultiRead {
         };
         let first = self.client.start(&call, when_full);
         let run = async move {
-            let answer = self.client.run(&call, first, self.retry.clone(), Repeat::Always).await?;
-            self.read(&call, &answer)
+            let reply = self.client.run(&call, first, self.retry.clone(), RepeatRule::Always).await?;
+            self.read(&call, &reply)
         };
         Box::pin(run.instrument(span))
     }
 
-    fn read(&self, call: &Call, answer: &Answer) -> Result<MultiReadResults, Error> {
-        let replies = call.decode(answer, decode_multi_replies)?;
-        let bad = |what: &str| call.error(ErrorKind::BadReply(what.into())).at(&answer.server);
+    fn read(&self, call: &ApiCall, reply: &ServerReply) -> Result<MultiReadResults, Error> {
+        let replies = call.decode(reply, decode_multi_replies)?;
+        let bad = |what: &str| call.error(ErrorKind::BadReply(what.into())).with_server(&reply.server);
         if replies.len() != self.reads.len() {
-            return Err(bad("not one result for each read"));
+            return Err(bad("the number of results differs from that of the reads"));
         }
         let mut results = Vec::with_capacity(replies.len());
-        for ((kind, path), reply) in self.reads.iter().zip(replies) {
-            results.push(match (kind, reply) {
-                (_, MultiReply::Error(code)) => Err(Error::from_code(code, OPERATION, path, &answer.server)),
-                (Kind::Data, MultiReply::GetData(response)) => {
+        for ((kind, path), result) in self.reads.iter().zip(replies) {
+            results.push(match (kind, result) {
+                (_, MultiReply::Error(code)) => Err(Error::from_code(code, OPERATION, path, &reply.server)),
+                (ReadKind::Data, MultiReply::GetData(response)) => {
                     let is_null = response.data.is_none();
                     let data = response.data.map(|data| Bytes::copy_from_slice(&data)).unwrap_or_default();
                     let unpacked = self.client.compression.unpack(data);
                     let data = unpacked.map_err(|kind| Error::new(kind, OPERATION, path));
-                    data.map(|data| OneRead::Data(NodeData { data, is_null, stat: response.stat }))
+                    data.map(|data| ReadResult::Data(NodeData { data, is_null, stat: response.stat }))
                 }
-                (Kind::Children, MultiReply::GetChildren(names)) => {
-                    Ok(OneRead::Children(names.into_iter().map(String::from).collect()))
+                (ReadKind::Children, MultiReply::GetChildren(names)) => {
+                    Ok(ReadResult::Children(names.into_iter().map(String::from).collect()))
                 }
-                _ => return Err(bad("a result of another operation")),
+                _ => return Err(bad("a result of a wrong type")),
             });
         }
         Ok(MultiReadResults { results })
@@ -145,7 +145,7 @@ impl MultiRead {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum OneRead {
+enum ReadResult {
     Data(NodeData),
     Children(Vec<String>),
 }
@@ -153,35 +153,35 @@ enum OneRead {
 /// The results of several reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MultiReadResults {
-    results: Vec<Result<OneRead, Error>>,
+    results: Vec<Result<ReadResult, Error>>,
 }
 
 impl MultiReadResults {
-    /// The data of one node, or why it could not be read.
+    /// The data of one node, or the error.
     ///
     /// # Panics
     ///
     /// If the read belongs to another request.
     pub fn data(&self, read: ReadRef<NodeData>) -> Result<&NodeData, Error> {
         match self.one(read.index)? {
-            OneRead::Data(data) => Ok(data),
-            OneRead::Children(_) => panic!("the read belongs to another request"),
+            ReadResult::Data(data) => Ok(data),
+            ReadResult::Children(_) => panic!("the read belongs to another request"),
         }
     }
 
-    /// The names of one node's children, or why they could not be listed.
+    /// The names of one node's children, or the error.
     ///
     /// # Panics
     ///
     /// If the read belongs to another request.
     pub fn children(&self, read: ReadRef<Vec<String>>) -> Result<&[String], Error> {
         match self.one(read.index)? {
-            OneRead::Children(names) => Ok(names),
-            OneRead::Data(_) => panic!("the read belongs to another request"),
+            ReadResult::Children(names) => Ok(names),
+            ReadResult::Data(_) => panic!("the read belongs to another request"),
         }
     }
 
-    fn one(&self, index: usize) -> Result<&OneRead, Error> {
+    fn one(&self, index: usize) -> Result<&ReadResult, Error> {
         let result = self.results.get(index).expect("the read belongs to this request");
         result.as_ref().map_err(Clone::clone)
     }

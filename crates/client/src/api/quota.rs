@@ -1,5 +1,4 @@
-//! Quotas: ordinary nodes under `/zookeeper/quota` with a text that servers and ZooKeeper's own tools
-//! agree on.
+//! Quotas: nodes under `/zookeeper/quota` in the text format of ZooKeeper's servers and tools.
 
 use zebu_proto::{Acl, ErrorCode};
 
@@ -11,29 +10,29 @@ use super::types::Version;
 
 const QUOTA_ROOT: &str = "/zookeeper/quota";
 
-/// Limits of a node and all below it. `None` is no limit.
+/// The limits of a subtree. `None` is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct QuotaLimits {
-    /// Nodes beyond which servers warn.
+    /// The number of nodes beyond which servers warn.
     pub count: Option<i64>,
-    /// Bytes of data beyond which servers warn.
+    /// The bytes of data beyond which servers warn.
     pub bytes: Option<i64>,
-    /// Nodes beyond which servers refuse, if they enforce quotas.
+    /// The number of nodes beyond which servers refuse writes, if they enforce quotas.
     pub count_hard: Option<i64>,
-    /// Bytes of data beyond which servers refuse, if they enforce quotas.
+    /// The bytes of data beyond which servers refuse writes, if they enforce quotas.
     pub bytes_hard: Option<i64>,
 }
 
-/// What a node and all below it use.
+/// The usage of a subtree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct QuotaUsage {
-    /// Nodes, the node itself included.
+    /// The number of nodes, including the root of the subtree.
     pub count: i64,
     /// Bytes of data.
     pub bytes: i64,
 }
 
-/// A quota.
+/// A quota and its usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     /// The limits.
@@ -135,7 +134,7 @@ impl Client {
             create.parents(Parents::Persistent).or_set(Version::Any)
         };
         create("zookeeper_limits", limits.text()).await?;
-        // The server replaces it by what it counts.
+        // The server replaces it by its own counts.
         match outside.create(&format!("{node}/zookeeper_stats")).data("count=0,bytes=0").await {
             Ok(_) => Ok(()),
             Err(error) if error.code() == Some(ErrorCode::NodeExists) => Ok(()),
@@ -143,13 +142,13 @@ impl Client {
         }
     }
 
-    /// Removes the quota of a node; a node without one is fine.
+    /// Removes the quota of a node. A node without a quota is no error.
     #[tracing::instrument(level = "debug", skip_all, fields(path = %path))]
     pub async fn delete_quota(&self, path: &str) -> Result<(), Error> {
         let (outside, node) = self.quota_view(path)?;
         outside.delete(&format!("{node}/zookeeper_limits")).quiet().await?;
         outside.delete(&format!("{node}/zookeeper_stats")).quiet().await?;
-        // Quotas of nodes below stay, and with them the way to them.
+        // The parents of quotas of descendants stay.
         match outside.delete(&node).quiet().await {
             Err(error) if error.code() == Some(ErrorCode::NotEmpty) => Ok(()),
             other => other,

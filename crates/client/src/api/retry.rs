@@ -1,5 +1,5 @@
-//! Repeating a call, in one place: which failures may be repeated, after which pause, and when to stop.
-//! Every call runs exactly one of these loops; nothing inside it loops again.
+//! The retry loop of a call: which failures may be repeated, the pauses, and the limit. Every call runs
+//! exactly one such loop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use zebu_proto::ErrorCode;
 use super::error::{Error, ErrorKind};
 use crate::core::{Cause, Random};
 
-/// Decides about the pause before another attempt.
+/// Chooses the pause before another attempt.
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,13 +26,12 @@ use crate::core::{Cause, Random};
 /// }
 /// ```
 pub trait RetryPolicy: Send + Sync + 'static {
-    /// The pause before the next attempt, or `None` to give up. `failures` counts from one, `elapsed` is
-    /// the time since the call began, `random` lies between 0 and 1.
+    /// The pause before the next attempt, or `None` to fail. `failures` counts from one, `elapsed` is the
+    /// time since the call began, `random` lies between 0 and 1.
     fn pause(&self, failures: u32, elapsed: Duration, random: f64) -> Option<Duration>;
 }
 
-/// The policies that come with the client. They differ in pauses only; which failures may be repeated at
-/// all follows from the call.
+/// The predefined policies. They only define pauses; the call defines which failures may be repeated.
 ///
 /// ```
 /// use std::time::Duration;
@@ -44,35 +43,34 @@ pub trait RetryPolicy: Send + Sync + 'static {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Retry {
-    /// The first failure is the answer.
+    /// The first failure is final.
     Never,
     /// One more attempt.
     Once {
-        /// Before it.
+        /// The pause before it.
         pause: Duration,
     },
     /// A number of further attempts with the same pause.
     Times {
-        /// How many.
+        /// The number of further attempts.
         count: u32,
-        /// Before each.
+        /// The pause before each attempt.
         pause: Duration,
     },
-    /// Further attempts until this much time has passed since the call began.
+    /// Further attempts until this time has passed since the call began.
     UntilElapsed {
-        /// The time.
+        /// The time since the call began.
         total: Duration,
-        /// Before each.
+        /// The pause before each attempt.
         pause: Duration,
     },
-    /// Pauses that double and are spread by chance between nothing and the whole, so that clients which
-    /// failed together do not come back together.
+    /// Exponential backoff with full jitter, so that clients that failed together do not retry together.
     Exponential {
-        /// The first pause at its longest.
+        /// The first pause, before jitter.
         base: Duration,
-        /// No pause is longer.
+        /// The longest pause.
         cap: Duration,
-        /// How many further attempts.
+        /// The number of further attempts.
         count: u32,
     },
 }
@@ -99,17 +97,17 @@ impl RetryPolicy for Retry {
     }
 }
 
-/// What may be repeated when the fate of an attempt is unknown.
+/// Whether an attempt with an unknown outcome may be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Repeat {
-    /// Only what was not sent.
+pub(crate) enum RepeatRule {
+    /// Only attempts that were not sent.
     IfNotSent,
-    /// Anything: twice is the same as once.
+    /// All attempts: the call is idempotent.
     Always,
 }
 
-/// The loop of one call.
-pub(crate) struct Attempts {
+/// The retry loop of one call.
+pub(crate) struct RetryLoop {
     policy: Arc<dyn RetryPolicy>,
     random: Random,
     started: Instant,
@@ -118,44 +116,44 @@ pub(crate) struct Attempts {
     unknown: Option<Error>,
 }
 
-impl Attempts {
-    pub(crate) fn new(policy: Arc<dyn RetryPolicy>, seed: u64) -> Attempts {
-        Attempts { policy, random: Random::new(seed), started: Instant::now(), failures: 0, unknown: None }
+impl RetryLoop {
+    pub(crate) fn new(policy: Arc<dyn RetryPolicy>, seed: u64) -> RetryLoop {
+        RetryLoop { policy, random: Random::new(seed), started: Instant::now(), failures: 0, unknown: None }
     }
 
-    /// Waits before the next attempt, or gives the error back.
-    pub(crate) async fn after(&mut self, error: Error, repeat: Repeat) -> Result<(), Error> {
+    /// Waits before the next attempt, or returns the final error.
+    pub(crate) async fn after(&mut self, error: Error, repeat: RepeatRule) -> Result<(), Error> {
         if error.is_ambiguous() && self.unknown.is_none() {
             self.unknown = Some(error.clone());
         }
         if !may_repeat(&error, repeat) {
-            return Err(self.last_word(error));
+            return Err(self.final_error(error));
         }
         self.failures = self.failures.saturating_add(1);
         match self.policy.pause(self.failures, self.started.elapsed(), self.random.fraction()) {
             Some(pause) => {
-                tracing::debug!(failures = self.failures, ?pause, %error, "again");
+                tracing::debug!(failures = self.failures, ?pause, %error, "retrying");
                 tokio::time::sleep(pause).await;
                 Ok(())
             }
-            None => Err(self.last_word(error)),
+            None => Err(self.final_error(error)),
         }
     }
 
-    /// After a failed look for what an attempt with an unknown outcome has done.
+    /// Waits after a failed search for the effect of an attempt with an unknown outcome.
     pub(crate) async fn after_search(&mut self, error: Error) -> Result<(), Error> {
         let unknown = self.unknown.clone();
-        self.after(error, Repeat::Always).await.map_err(|error| unknown.unwrap_or(error))
+        self.after(error, RepeatRule::Always).await.map_err(|error| unknown.unwrap_or(error))
     }
 
-    /// What the attempts before have done is known now.
+    /// The outcome of all earlier attempts is known.
     pub(crate) fn resolved(&mut self) {
         self.unknown = None;
     }
 
-    /// A later attempt that was not sent must not hide that an earlier one may have been carried out. An
-    /// answer of the server is an answer.
-    fn last_word(&mut self, error: Error) -> Error {
+    /// An unsent attempt must not hide that an earlier one may have been carried out. A reply of the server
+    /// is final.
+    fn final_error(&mut self, error: Error) -> Error {
         match self.unknown.take() {
             Some(unknown) if error.is_not_sent() || error.is_ambiguous() => unknown,
             Some(_) | None => error,
@@ -163,14 +161,14 @@ impl Attempts {
     }
 }
 
-fn may_repeat(error: &Error, repeat: Repeat) -> bool {
+fn may_repeat(error: &Error, repeat: RepeatRule) -> bool {
     if error.is_final() {
         return false;
     }
     match error.kind() {
         ErrorKind::NotSent(cause) => *cause != Cause::QueueFull,
-        ErrorKind::Ambiguous(_) => repeat == Repeat::Always,
-        // The server says that it did not look at the request.
+        ErrorKind::Ambiguous(_) => repeat == RepeatRule::Always,
+        // The server did not process the request.
         ErrorKind::Server(ErrorCode::ThrottledOp) => true,
         _ => false,
     }
@@ -179,7 +177,7 @@ fn may_repeat(error: &Error, repeat: Repeat) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::{Delivery, Failure};
+    use crate::core::{CallFailure, Delivery};
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -204,16 +202,16 @@ mod tests {
     #[test]
     fn an_unknown_outcome_is_repeated_only_if_twice_is_once() {
         let error = |cause: Cause, delivery| {
-            Error::from_failure(Failure { cause, delivery, server: None }, "set", "/a")
+            Error::from_failure(CallFailure { cause, delivery, server: None }, "set", "/a")
         };
         let lost = error(Cause::ConnectionLost, Delivery::Sent);
-        assert!(!may_repeat(&lost, Repeat::IfNotSent) && may_repeat(&lost, Repeat::Always));
+        assert!(!may_repeat(&lost, RepeatRule::IfNotSent) && may_repeat(&lost, RepeatRule::Always));
         let unsent = error(Cause::ConnectionLost, Delivery::NotSent);
-        assert!(may_repeat(&unsent, Repeat::IfNotSent));
+        assert!(may_repeat(&unsent, RepeatRule::IfNotSent));
         for cause in [Cause::Closed, Cause::AuthFailed, Cause::QueueFull] {
-            assert!(!may_repeat(&error(cause, Delivery::NotSent), Repeat::Always));
+            assert!(!may_repeat(&error(cause, Delivery::NotSent), RepeatRule::Always));
         }
         let refused = Error::from_code(-101, "set", "/a", &"s".into());
-        assert!(!may_repeat(&refused, Repeat::Always));
+        assert!(!may_repeat(&refused, RepeatRule::Always));
     }
 }

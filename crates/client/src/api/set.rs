@@ -7,12 +7,12 @@ use tracing::Instrument;
 use zebu_proto::jute::encode_bytes;
 use zebu_proto::{ErrorCode, Jute, OpCode, Stat};
 
-use super::call::{Attempt, Call, WhenFull, put_path};
+use super::call::{ApiCall, CallAttempt, WhenFull, put_path};
 use super::client::Client;
 use super::compression::Compression;
 use super::error::Error;
 use super::pending::{Pending, sendable};
-use super::retry::{Attempts, Repeat, Retry, RetryPolicy};
+use super::retry::{RepeatRule, Retry, RetryLoop, RetryPolicy};
 use super::types::Version;
 
 const OPERATION: &str = "set";
@@ -24,7 +24,7 @@ pub struct Set {
     path: String,
     data: Bytes,
     version: Version,
-    repeat: Repeat,
+    repeat: RepeatRule,
     compression: Compression,
     retry: Arc<dyn RetryPolicy>,
 }
@@ -48,7 +48,7 @@ impl Client {
             path: path.to_owned(),
             data: data.into(),
             version: Version::Any,
-            repeat: Repeat::IfNotSent,
+            repeat: RepeatRule::IfNotSent,
             compression: self.compression,
             retry: self.retry.clone(),
         }
@@ -62,15 +62,15 @@ impl Set {
         self
     }
 
-    /// Repeats the write when its outcome is unknown. With an exact version, data that is equal under the
-    /// next version is taken for this call's own; another client that wrote the same cannot be told apart.
-    /// Without one, the version may rise by more than one.
+    /// Repeats the write when its outcome is unknown. With an exact version, equal data at the next version
+    /// counts as the result of this call; it cannot distinguish another client that wrote the same. Without
+    /// one, the version may rise by more than one.
     pub fn idempotent(mut self) -> Set {
-        self.repeat = Repeat::Always;
+        self.repeat = RepeatRule::Always;
         self
     }
 
-    /// How the data is stored.
+    /// The compression of the data.
     pub fn compression(mut self, compression: Compression) -> Set {
         self.compression = compression;
         self
@@ -83,7 +83,7 @@ impl Set {
             Err(error) => return Box::pin(async { Err(error) }),
         };
         self.data = self.compression.pack(std::mem::take(&mut self.data));
-        let call = Call::new(OPERATION, &self.path, OpCode::SetData).body(|out| {
+        let call = ApiCall::new(OPERATION, &self.path, OpCode::SetData).body(|out| {
             put_path(&full, out);
             encode_bytes(&self.data, out);
             self.version.wire().encode(out);
@@ -92,24 +92,24 @@ impl Set {
         Box::pin(async move { self.run(call, first).await }.instrument(span))
     }
 
-    async fn run(self, call: Call, mut attempt: Attempt) -> Result<Stat, Error> {
-        let mut attempts = self.client.attempts(self.retry.clone());
+    async fn run(self, call: ApiCall, mut attempt: CallAttempt) -> Result<Stat, Error> {
+        let mut retry = self.client.retry_loop(self.retry.clone());
         loop {
-            match self.client.finish(&call, attempt).await {
-                Ok(answer) => return call.decode(&answer, Stat::decode),
+            match self.client.reply_of(&call, attempt).await {
+                Ok(reply) => return call.decode(&reply, Stat::decode),
                 Err(error)
-                    if error.code() == Some(ErrorCode::BadVersion) && self.repeat == Repeat::Always =>
+                    if error.code() == Some(ErrorCode::BadVersion) && self.repeat == RepeatRule::Always =>
                 {
-                    return self.compare(error, &mut attempts).await;
+                    return self.compare(error, &mut retry).await;
                 }
-                Err(error) => attempts.after(error, self.repeat).await?,
+                Err(error) => retry.after(error, self.repeat).await?,
             }
             attempt = self.client.start_awaited(&call);
         }
     }
 
-    /// Whether the version is wrong because an earlier attempt of this very call was carried out.
-    async fn compare(&self, refused: Error, attempts: &mut Attempts) -> Result<Stat, Error> {
+    /// Checks whether the version is wrong because an earlier attempt of this call was carried out.
+    async fn compare(&self, refused: Error, retry: &mut RetryLoop) -> Result<Stat, Error> {
         let Version::Exactly(version) = self.version else { return Err(refused) };
         loop {
             let read = self.client.get(&self.path).compression(Compression::None).retry(Retry::Never).await;
@@ -119,7 +119,7 @@ impl Set {
                 }
                 Ok(_) => return Err(refused),
                 Err(error) if error.code().is_some() => return Err(refused),
-                Err(error) => attempts.after(error, Repeat::Always).await?,
+                Err(error) => retry.after(error, RepeatRule::Always).await?,
             }
         }
     }

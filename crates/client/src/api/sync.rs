@@ -1,14 +1,14 @@
-//! sync: wait until the server has caught up with the leader.
+//! sync: waits until the server has caught up with the leader.
 
 use std::sync::Arc;
 
 use tracing::Instrument;
 use zebu_proto::OpCode;
 
-use super::call::{Call, WhenFull, put_path};
+use super::call::{ApiCall, WhenFull, put_path};
 use super::client::Client;
 use super::pending::{Pending, sendable};
-use super::retry::{Repeat, RetryPolicy};
+use super::retry::{RepeatRule, RetryPolicy};
 
 const OPERATION: &str = "sync";
 
@@ -21,8 +21,7 @@ pub struct Sync {
 }
 
 impl Client {
-    /// Lets this client's later reads see everything that was committed before. The path only names the
-    /// call in logs.
+    /// Makes this client's later reads see all earlier commits. The path has no effect.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -47,9 +46,10 @@ impl Sync {
             Ok(full) => full,
             Err(error) => return Box::pin(async { Err(error) }),
         };
-        let call = Call::new(OPERATION, &self.path, OpCode::Sync).body(|out| put_path(&full, out));
+        let call = ApiCall::new(OPERATION, &self.path, OpCode::Sync).body(|out| put_path(&full, out));
         let first = self.client.start(&call, when_full);
-        let run = async move { self.client.run(&call, first, self.retry, Repeat::Always).await.map(drop) };
+        let run =
+            async move { self.client.run(&call, first, self.retry, RepeatRule::Always).await.map(drop) };
         Box::pin(run.instrument(span))
     }
 }

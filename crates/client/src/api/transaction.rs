@@ -14,20 +14,20 @@ use zebu_proto::client::{
 };
 use zebu_proto::{Acl, ErrorCode, Jute, OpCode, Stat};
 
-use super::call::{Call, WhenFull};
+use super::call::{ApiCall, WhenFull};
 use super::client::Client;
 use super::compression::Compression;
-use super::content::Content;
 use super::error::{Error, ErrorKind};
+use super::node_content::NodeContent;
 use super::pending::{Pending, sendable};
-use super::retry::{Repeat, RetryPolicy};
+use super::retry::{RepeatRule, RetryPolicy};
 use super::types::Version;
-use crate::core::Answer;
+use crate::core::ServerReply;
 use crate::path;
 
 const OPERATION: &str = "transaction";
 
-/// Names one operation of a transaction, and by its type what it results in.
+/// Identifies one operation of a transaction; its type is that of the result.
 #[derive(Debug)]
 pub struct OpRef<R> {
     index: usize,
@@ -43,7 +43,7 @@ impl<R> Clone for OpRef<R> {
 impl<R> Copy for OpRef<R> {}
 
 impl<R> OpRef<R> {
-    /// Its place in the transaction, from zero.
+    /// Its index in the transaction, from zero.
     pub fn index(self) -> usize {
         self.index
     }
@@ -52,7 +52,7 @@ impl<R> OpRef<R> {
 /// A node to be created by a transaction.
 #[derive(Clone, Debug)]
 pub struct CreateSpec {
-    content: Content,
+    content: NodeContent,
     mode: CreateMode,
     ttl: Option<Duration>,
     acl: Option<Vec<Acl>>,
@@ -60,7 +60,7 @@ pub struct CreateSpec {
 
 impl Default for CreateSpec {
     fn default() -> CreateSpec {
-        CreateSpec { content: Content::Empty, mode: CreateMode::Persistent, ttl: None, acl: None }
+        CreateSpec { content: NodeContent::Empty, mode: CreateMode::Persistent, ttl: None, acl: None }
     }
 }
 
@@ -72,13 +72,13 @@ impl CreateSpec {
 
     /// The node's data.
     pub fn data(mut self, data: impl Into<Bytes>) -> CreateSpec {
-        self.content = Content::Given(data.into());
+        self.content = NodeContent::Given(data.into());
         self
     }
 
-    /// No data at all, which clients in Java see as null. Without this and [`CreateSpec::data`] the node is empty.
+    /// Null data, as Java clients know it. Without this and [`CreateSpec::data`] the data is empty.
     pub fn null_data(mut self) -> CreateSpec {
-        self.content = Content::Null;
+        self.content = NodeContent::Null;
         self
     }
 
@@ -88,7 +88,7 @@ impl CreateSpec {
         self
     }
 
-    /// The TTL of a mode that has one.
+    /// The TTL of a mode with a TTL.
     pub fn ttl(mut self, ttl: Duration) -> CreateSpec {
         self.ttl = Some(ttl);
         self
@@ -106,11 +106,11 @@ impl CreateSpec {
 pub struct CreatedInTransaction {
     /// Its path.
     pub path: String,
-    /// Its bookkeeping, if the server tells.
+    /// Its stat, if the server returns it.
     pub stat: Option<Stat>,
 }
 
-/// A transaction that is being put together; see [`Client::transaction`].
+/// A transaction under construction; see [`Client::transaction`].
 #[must_use = "nothing is sent before send or await"]
 pub struct Transaction {
     client: Client,
@@ -122,7 +122,7 @@ pub struct Transaction {
 }
 
 impl Client {
-    /// Puts several writes together: all are carried out or none.
+    /// Starts a transaction of several writes: all are carried out or none.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -158,7 +158,7 @@ impl Client {
 }
 
 impl Transaction {
-    /// Another compression than the client's, for the operations that are added afterwards.
+    /// Sets the compression of later operations.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -228,12 +228,12 @@ impl Transaction {
         self.push(path, |path| MultiOp::Delete(DeleteRequest { path: Some(path), version }))
     }
 
-    /// How many operations it has.
+    /// The number of operations.
     pub fn len(&self) -> usize {
         self.ops.len()
     }
 
-    /// Whether it has none.
+    /// Whether there are no operations.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }
@@ -246,20 +246,20 @@ impl Transaction {
         if self.ops.is_empty() {
             return Box::pin(async { Ok(TransactionResults { results: Vec::new() }) });
         }
-        let call = Call::new(OPERATION, "", OpCode::Multi).body(|out| {
+        let call = ApiCall::new(OPERATION, "", OpCode::Multi).body(|out| {
             self.ops.iter().for_each(|op| op.encode(out));
             MULTI_END.encode(out);
         });
         let first = self.client.start(&call, when_full);
         let run = async move {
-            let answer = self.client.run(&call, first, self.retry.clone(), Repeat::IfNotSent).await?;
-            self.read(&call, &answer)
+            let reply = self.client.run(&call, first, self.retry.clone(), RepeatRule::IfNotSent).await?;
+            self.read(&call, &reply)
         };
         Box::pin(run.instrument(span))
     }
 
-    fn read(&self, call: &Call, answer: &Answer) -> Result<TransactionResults, Error> {
-        let replies = call.decode(answer, decode_multi_replies)?;
+    fn read(&self, call: &ApiCall, reply: &ServerReply) -> Result<TransactionResults, Error> {
+        let replies = call.decode(reply, decode_multi_replies)?;
         let failed = |reply: &MultiReply| match reply {
             MultiReply::Error(0) => None,
             MultiReply::Error(code) => Some(*code),
@@ -273,30 +273,30 @@ impl Transaction {
                 Some(code) => ErrorKind::Transaction { index, code },
                 None => ErrorKind::UnknownCode(code),
             };
-            return Err(Error::new(kind, OPERATION, path).at(&answer.server));
+            return Err(Error::new(kind, OPERATION, path).with_server(&reply.server));
         }
-        let bad = |what: &str| call.error(ErrorKind::BadReply(what.into())).at(&answer.server);
+        let bad = |what: &str| call.error(ErrorKind::BadReply(what.into())).with_server(&reply.server);
         if replies.len() != self.ops.len() {
-            return Err(bad("not one result for each operation"));
+            return Err(bad("the number of results differs from that of the operations"));
         }
         let pairs = self.ops.iter().zip(replies);
         let results = pairs.map(|(op, reply)| self.result(op, reply)).collect::<Option<Vec<_>>>();
-        Ok(TransactionResults { results: results.ok_or_else(|| bad("a result of another operation"))? })
+        Ok(TransactionResults { results: results.ok_or_else(|| bad("a result of a wrong type"))? })
     }
 
-    fn result(&self, op: &MultiOp, reply: MultiReply) -> Option<OneResult> {
+    fn result(&self, op: &MultiOp, reply: MultiReply) -> Option<OpResult> {
         let local = |path: &str| path::without_root(&self.client.root, path).to_owned();
         match (op, reply) {
             (MultiOp::Create(_), MultiReply::Create(path)) => {
-                Some(OneResult::Created(CreatedInTransaction { path: local(&path), stat: None }))
+                Some(OpResult::Created(CreatedInTransaction { path: local(&path), stat: None }))
             }
             (MultiOp::Create(_), MultiReply::Create2(response)) => {
                 let path = local(&response.path.unwrap_or_default());
-                Some(OneResult::Created(CreatedInTransaction { path, stat: Some(response.stat) }))
+                Some(OpResult::Created(CreatedInTransaction { path, stat: Some(response.stat) }))
             }
-            (MultiOp::SetData(_), MultiReply::SetData(stat)) => Some(OneResult::Stat(stat)),
+            (MultiOp::SetData(_), MultiReply::SetData(stat)) => Some(OpResult::Stat(stat)),
             (MultiOp::Delete(_), MultiReply::Delete) | (MultiOp::Check(_), MultiReply::Check) => {
-                Some(OneResult::Done(()))
+                Some(OpResult::Done(()))
             }
             _ => None,
         }
@@ -304,7 +304,7 @@ impl Transaction {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum OneResult {
+enum OpResult {
     Created(CreatedInTransaction),
     Stat(Stat),
     Done(()),
@@ -317,7 +317,7 @@ mod sealed {
     impl Sealed for () {}
 }
 
-/// What an operation of a transaction can result in.
+/// The result type of an operation.
 pub trait TransactionResult: sealed::Sealed + Sized {
     #[doc(hidden)]
     fn pick(results: &TransactionResults, index: usize) -> Option<&Self>;
@@ -326,8 +326,8 @@ pub trait TransactionResult: sealed::Sealed + Sized {
 impl TransactionResult for CreatedInTransaction {
     fn pick(results: &TransactionResults, index: usize) -> Option<&Self> {
         match results.results.get(index)? {
-            OneResult::Created(created) => Some(created),
-            OneResult::Stat(_) | OneResult::Done(()) => None,
+            OpResult::Created(created) => Some(created),
+            OpResult::Stat(_) | OpResult::Done(()) => None,
         }
     }
 }
@@ -335,8 +335,8 @@ impl TransactionResult for CreatedInTransaction {
 impl TransactionResult for Stat {
     fn pick(results: &TransactionResults, index: usize) -> Option<&Self> {
         match results.results.get(index)? {
-            OneResult::Stat(stat) => Some(stat),
-            OneResult::Created(_) | OneResult::Done(()) => None,
+            OpResult::Stat(stat) => Some(stat),
+            OpResult::Created(_) | OpResult::Done(()) => None,
         }
     }
 }
@@ -344,16 +344,16 @@ impl TransactionResult for Stat {
 impl TransactionResult for () {
     fn pick(results: &TransactionResults, index: usize) -> Option<&Self> {
         match results.results.get(index)? {
-            OneResult::Done(done) => Some(done),
-            OneResult::Created(_) | OneResult::Stat(_) => None,
+            OpResult::Done(done) => Some(done),
+            OpResult::Created(_) | OpResult::Stat(_) => None,
         }
     }
 }
 
-/// The results of a transaction that was carried out.
+/// The results of a committed transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransactionResults {
-    results: Vec<OneResult>,
+    results: Vec<OpResult>,
 }
 
 impl TransactionResults {
@@ -366,12 +366,12 @@ impl TransactionResults {
         R::pick(self, op.index).expect("the operation belongs to this transaction")
     }
 
-    /// How many operations there were.
+    /// The number of operations.
     pub fn len(&self) -> usize {
         self.results.len()
     }
 
-    /// Whether there were none.
+    /// Whether there are no operations.
     pub fn is_empty(&self) -> bool {
         self.results.is_empty()
     }

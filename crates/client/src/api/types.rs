@@ -1,4 +1,4 @@
-//! The values that calls take and give.
+//! Parameters and results of calls.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,13 +6,13 @@ use bytes::Bytes;
 use sha1::{Digest, Sha1};
 use zebu_proto::{Acl, Stat};
 
-/// Which version of a node a write is meant for.
+/// The version condition of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Version {
-    /// Whatever it is.
+    /// Any version.
     #[default]
     Any,
-    /// Exactly this one; otherwise the write fails with `BadVersion`.
+    /// Exactly this version; otherwise the write fails with `BadVersion`.
     Exactly(i32),
 }
 
@@ -25,23 +25,23 @@ impl Version {
     }
 }
 
-/// A node's data and bookkeeping.
+/// A node's data and stat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeData {
-    /// The data; a node without any has none of length zero.
+    /// The data; empty for null data.
     pub data: Bytes,
-    /// Whether the node has no data at all; servers tell that apart from data of length zero.
+    /// Whether the data is null; servers distinguish that from empty data.
     pub is_null: bool,
-    /// The bookkeeping.
+    /// The stat.
     pub stat: Stat,
 }
 
 /// A node's children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChildList {
-    /// Their names, in no order.
+    /// The names, in no order.
     pub names: Vec<String>,
-    /// The bookkeeping of their parent.
+    /// The stat of the parent.
     pub stat: Stat,
 }
 
@@ -50,7 +50,7 @@ pub struct ChildList {
 pub struct AclList {
     /// The entries.
     pub entries: Vec<Acl>,
-    /// The bookkeeping of the node; `aversion` is the version of the list.
+    /// The stat of the node; `aversion` is the version of the list.
     pub stat: Stat,
 }
 
@@ -59,25 +59,25 @@ pub struct AclList {
 pub struct Created {
     /// Its path, with the counter of a sequential node and the prefix of a protected one.
     pub path: String,
-    /// Its bookkeeping.
+    /// Its stat.
     pub stat: Stat,
     /// The counter of a sequential node; a signed number that may have wrapped.
     pub sequence: Option<i32>,
-    /// How it is known that it exists.
-    pub proof: Proof,
+    /// The evidence for its creation.
+    pub confirmed_by: ConfirmedBy,
 }
 
-/// How it is known that a create was carried out.
+/// The evidence that a create was carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
-    /// The server said so.
-    Answered,
-    /// The answer was lost; the node was found afterwards.
-    Found,
+pub enum ConfirmedBy {
+    /// The reply of the server.
+    Reply,
+    /// A search after a lost reply.
+    Search,
 }
 
-/// The counter that a sequential create has appended to `prefix`. It is a signed number that may have
-/// wrapped, and the prefix may end with what looks like a sign: without the prefix it cannot be told.
+/// The counter that a sequential create appended to `prefix`. The counter is signed and may have wrapped, and
+/// the prefix may end with a minus sign; hence the prefix is needed.
 ///
 /// ```
 /// use zebu_client::sequence_of;
@@ -90,16 +90,16 @@ pub fn sequence_of(path: &str, prefix: &str) -> Option<i32> {
     path.strip_prefix(prefix)?.parse().ok()
 }
 
-/// A credential of the connection, as [`Client::who_am_i`](super::Client::who_am_i) tells it.
+/// A credential of the connection, as returned by [`Client::who_am_i`](super::Client::who_am_i).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// `ip`, `digest`, …
     pub scheme: String,
-    /// The user in it, without secrets.
+    /// The user, without secrets.
     pub user: String,
 }
 
-/// The id of a `digest` entry for `user:password`: what servers compare, without the password.
+/// The id of a `digest` ACL entry for `user:password`: the hash that servers compare.
 ///
 /// ```
 /// use zebu_client::{Acl, Permissions, digest_id};

@@ -1,5 +1,5 @@
-//! Watches as values: a one-shot watcher is a future, a persistent one a stream. Dropping either removes
-//! the watch from the server, unless another one of this client still needs it.
+//! Watchers: a one-shot watcher is a future, a persistent one a stream. Dropping the last watcher of a watch
+//! removes it from the server.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -12,36 +12,36 @@ use tracing::Instrument;
 use zebu_proto::client::AddWatchMode;
 use zebu_proto::{Jute, OpCode};
 
-use super::call::{Attempt, Call, WhenFull, put_path};
+use super::call::{ApiCall, CallAttempt, WhenFull, put_path};
 use super::client::Client;
 use super::error::Error;
 use super::pending::{Pending, sendable};
-use super::retry::{Repeat, RetryPolicy};
+use super::retry::{RepeatRule, RetryPolicy};
 use crate::core::{EventKind, WatchEvent, WatchIntent, WatchRegistration, WatcherId};
-use crate::net::{Command, Inbox};
+use crate::net::{DriverCommand, WatcherInbox};
 use crate::path;
 
-/// The near end of a watch. Weak: a forgotten watcher does not keep a session alive.
+/// The client's side of a watch. The channel is weak: a watcher does not keep a session alive.
 #[derive(Debug)]
-pub(crate) struct WatchEnd {
+pub(crate) struct WatcherHandle {
     id: WatcherId,
-    inbox: Arc<Inbox>,
-    commands: WeakUnboundedSender<Command>,
+    inbox: Arc<WatcherInbox>,
+    commands: WeakUnboundedSender<DriverCommand>,
     root: Arc<str>,
 }
 
-impl WatchEnd {
-    /// A watcher and what the call that registers it has to carry.
+impl WatcherHandle {
+    /// Creates a watcher and the registration for its call.
     pub(crate) fn new(
         client: &Client,
         intent: WatchIntent,
         full: &str,
-    ) -> (WatchEnd, (WatchRegistration, Arc<Inbox>)) {
+    ) -> (WatcherHandle, (WatchRegistration, Arc<WatcherInbox>)) {
         let id = client.shared.watcher_id();
-        let inbox = Arc::new(Inbox::default());
+        let inbox = Arc::new(WatcherInbox::default());
         let commands = client.shared.commands.downgrade();
         let registration = WatchRegistration { watcher: id, intent, path: full.into() };
-        let end = WatchEnd { id, inbox: inbox.clone(), commands, root: client.root.clone() };
+        let end = WatcherHandle { id, inbox: inbox.clone(), commands, root: client.root.clone() };
         (end, (registration, inbox))
     }
 
@@ -55,19 +55,19 @@ impl WatchEnd {
     }
 }
 
-impl Drop for WatchEnd {
+impl Drop for WatcherHandle {
     fn drop(&mut self) {
         if let Some(commands) = self.commands.upgrade() {
-            // A driver that has gone holds no watch.
-            let _ = commands.send(Command::Unwatch(self.id));
+            // A driver that has ended has no watches.
+            let _ = commands.send(DriverCommand::Unwatch(self.id));
         }
     }
 }
 
 /// A watch that fires once: await it for the event.
 ///
-/// It survives lost connections; what happened meanwhile is reported after the reconnect. With the session
-/// it ends in [`EventKind::WatchLost`].
+/// It survives lost connections; a change in between is reported after the reconnect. At the end of the
+/// session it yields [`EventKind::WatchLost`].
 ///
 /// ```
 /// # zebu_testing::with_server(async |server| {
@@ -84,11 +84,11 @@ impl Drop for WatchEnd {
 #[derive(Debug)]
 #[must_use = "dropping it removes the watch"]
 pub struct OneshotWatcher {
-    end: WatchEnd,
+    end: WatcherHandle,
 }
 
 impl OneshotWatcher {
-    pub(crate) fn new(end: WatchEnd) -> OneshotWatcher {
+    pub(crate) fn new(end: WatcherHandle) -> OneshotWatcher {
         OneshotWatcher { end }
     }
 }
@@ -102,20 +102,20 @@ impl Future for OneshotWatcher {
     }
 }
 
-/// How far a persistent watch reaches.
+/// The scope of a persistent watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchMode {
     /// The node: created, deleted, data changed, children changed.
     Node,
-    /// The node and all below it: created, deleted, data changed. No "children changed": the child's own
-    /// event says it.
+    /// The node and all descendants: created, deleted, data changed. There is no "children changed", because
+    /// the child has its own event.
     Tree,
 }
 
 /// The events of a persistent watch, until it is dropped or [`EventKind::WatchLost`] comes.
 ///
-/// After a reconnect, after a new session and when too many events have waited, [`EventKind::Resynced`]
-/// says that events may be missing: read again, then go on.
+/// After a reconnect, after a new session and after an overflow, [`EventKind::Resynced`] reports that events
+/// may be missing: read again.
 ///
 /// ```
 /// # zebu_testing::with_server(async |server| {
@@ -138,11 +138,11 @@ pub enum WatchMode {
 #[derive(Debug)]
 #[must_use = "dropping it removes the watch"]
 pub struct WatchStream {
-    end: WatchEnd,
+    end: WatcherHandle,
 }
 
 impl WatchStream {
-    /// The next event; `None` when nothing will follow. Dropping the future loses no event.
+    /// The next event; `None` at the end. Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<WatchEvent> {
         poll_fn(|context| self.end.poll(context)).await
     }
@@ -156,7 +156,7 @@ impl Stream for WatchStream {
     }
 }
 
-/// A persistent watch on its way; see [`Client::watch`].
+/// A request for a persistent watch; see [`Client::watch`].
 #[must_use = "nothing is sent before send or await"]
 pub struct AddWatch {
     client: Client,
@@ -166,10 +166,10 @@ pub struct AddWatch {
 }
 
 impl Client {
-    /// Watches a node, or it and all below it, until the stream is dropped (servers from 3.6).
+    /// Watches a node, optionally with its descendants, until the stream is dropped (servers from 3.6).
     ///
-    /// Servers from 3.6 to 3.8 keep one watch per node and client: there, a read with a watch on a node
-    /// that is watched persistently turns the persistent watch into a one-shot one.
+    /// Servers from 3.6 to 3.8 keep one watch per node and client. There, a watched read of a persistently
+    /// watched node turns the persistent watch into a one-shot one.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -199,8 +199,8 @@ impl AddWatch {
             Ok(full) => full,
             Err(error) => return Box::pin(async { Err(error) }),
         };
-        let (end, registration) = WatchEnd::new(&self.client, intent, &full);
-        let mut call = Call::new("watch", &self.path, OpCode::AddWatch).body(|out| {
+        let (end, registration) = WatcherHandle::new(&self.client, intent, &full);
+        let mut call = ApiCall::new("watch", &self.path, OpCode::AddWatch).body(|out| {
             put_path(&full, out);
             mode.wire().encode(out);
         });
@@ -209,8 +209,8 @@ impl AddWatch {
         Box::pin(async move { self.run(call, first, end).await }.instrument(span))
     }
 
-    async fn run(self, call: Call, first: Attempt, end: WatchEnd) -> Result<WatchStream, Error> {
-        self.client.run(&call, first, self.retry, Repeat::Always).await?;
+    async fn run(self, call: ApiCall, first: CallAttempt, end: WatcherHandle) -> Result<WatchStream, Error> {
+        self.client.run(&call, first, self.retry, RepeatRule::Always).await?;
         Ok(WatchStream { end })
     }
 }

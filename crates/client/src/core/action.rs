@@ -1,75 +1,77 @@
-//! What the machine asks of its driver.
+//! The actions that the session machine requests from its driver.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::connect_string::ServerAddress;
 use super::phase::LinkId;
-use super::request::Outcome;
-use super::status::Status;
+use super::request::CallOutcome;
+use super::status::SessionStatus;
 use super::watch_table::{WatchEvent, WatcherId};
 
-/// Something to be done. `T` is the caller's ticket: it comes in with a call and goes out with its end.
+/// An action for the driver. `T` is the caller's token: it comes in with a call and goes out with the call's
+/// outcome.
 #[derive(Debug)]
-pub enum Action<T> {
-    /// Open a stream, then report [`opened`](super::Session::opened) or
-    /// [`lost`](super::Session::lost) for this link.
+pub enum SessionAction<T> {
+    /// Open a stream, then report [`opened`](super::SessionMachine::opened) or
+    /// [`lost`](super::SessionMachine::lost) for this link.
     Open {
-        /// Names the stream in later reports.
+        /// Identifies the stream in later reports.
         link: LinkId,
-        /// Whom to call; resolve the name again each time.
+        /// The server to connect to. Its name is resolved again on every attempt.
         server: ServerAddress,
-        /// How long it may take.
-        patience: Duration,
+        /// The limit of the attempt.
+        timeout: Duration,
     },
-    /// Drop the stream. Nothing more is to be reported for this link.
+    /// Drop the stream. The driver reports nothing more for this link.
     Drop {
-        /// The stream.
+        /// Identifies the stream.
         link: LinkId,
     },
-    /// A call has ended.
+    /// A call has an outcome.
     Complete {
-        /// The caller's ticket.
-        ticket: T,
-        /// How it ended.
-        outcome: Outcome,
+        /// The caller's token.
+        token: T,
+        /// The outcome.
+        outcome: CallOutcome,
     },
-    /// Tell a watcher.
+    /// Deliver an event to a watcher.
     Notify {
-        /// Whom.
+        /// The watcher.
         watcher: WatcherId,
-        /// What happened.
+        /// The event.
         event: WatchEvent,
     },
     /// The state of the session has changed.
-    Status(Status),
-    /// Ask this server whether it takes writes (`isro`), then report [`probed`](super::Session::probed).
+    Status(SessionStatus),
+    /// Ask this server whether it takes writes (`isro`), then report
+    /// [`probed`](super::SessionMachine::probed).
     Probe {
-        /// Whom to ask.
+        /// The server to probe.
         server: ServerAddress,
     },
-    /// Worth a line in a log.
-    Note(Note),
-    /// The machine is over; nothing will follow.
+    /// Log an event.
+    Log(LogEvent),
+    /// The machine has ended; no action follows.
     End,
 }
 
-/// Events that only a log wants to know.
+/// Events for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
-    /// A connection or an attempt ended.
-    LinkLost {
+pub enum LogEvent {
+    /// A connection or an attempt to connect failed.
+    ConnectionLost {
         /// The server.
         server: Arc<str>,
-        /// Why.
+        /// The reason.
         reason: Arc<str>,
     },
-    /// An event with a number that this client does not know was left aside.
+    /// The client ignored a watch event of an unknown type.
     UnknownEvent {
-        /// The number.
+        /// The type on the wire.
         kind: i32,
     },
-    /// The server refused to register watches again; their events will not come.
+    /// The server refused to register watches again; no events will come from them.
     WatchesRefused {
         /// The error code.
         code: i32,

@@ -1,5 +1,5 @@
-//! The connection string: `host[:port],host[:port]…[/chroot]`. Names are kept as names; they are resolved
-//! again at each attempt, by the driver.
+//! The connection string: `host[:port],host[:port]…[/chroot]`. Names are kept unresolved; the driver resolves
+//! them on every attempt.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -7,10 +7,10 @@ use std::str::FromStr;
 
 use crate::path::{PathError, check_path};
 
-/// The port of an entry that names none.
+/// The port of an entry without a port.
 pub const DEFAULT_PORT: u16 = 2181;
 
-/// One server, as it was named.
+/// The address of one server, as written in the connection string.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerAddress {
     /// Name, IPv4 address, or IPv6 address without brackets.
@@ -29,7 +29,7 @@ impl fmt::Display for ServerAddress {
     }
 }
 
-/// The servers of an ensemble and the node that paths start from.
+/// The servers of an ensemble and the chroot of all paths.
 ///
 /// ```
 /// use zebu_client::ServerList;
@@ -47,7 +47,7 @@ pub struct ServerList {
 }
 
 impl ServerList {
-    /// The servers, in the order in which they were named.
+    /// The servers, in the order of the connection string.
     pub fn servers(&self) -> &[ServerAddress] {
         &self.servers
     }
@@ -58,10 +58,10 @@ impl ServerList {
     }
 }
 
-/// Why a text is not a connection string.
+/// The reason why a text is not a connection string.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectStringError {
-    /// Nothing before the chroot.
+    /// The string has no server before the chroot.
     #[error("the connection string {text:?} names no server; write host:port,host:port/chroot")]
     NoServer {
         /// The text.
@@ -73,7 +73,7 @@ pub enum ConnectStringError {
         /// The entry.
         entry: String,
     },
-    /// A scheme in front of the servers.
+    /// A URL scheme before the servers.
     #[error("{text:?} begins with a scheme; name the servers as host:port,host:port/chroot")]
     Scheme {
         /// The text.
@@ -84,7 +84,7 @@ pub enum ConnectStringError {
     BadChroot {
         /// The chroot.
         chroot: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: PathError,
     },
 }
@@ -96,17 +96,17 @@ impl FromStr for ServerList {
         if text.contains("://") {
             return Err(ConnectStringError::Scheme { text: text.to_owned() });
         }
-        let (hosts, chroot) = match text.find('/') {
+        let (host_provider, chroot) = match text.find('/') {
             Some(at) => text.split_at(at),
             None => (text, ""),
         };
-        // "host/" is what people write for "no chroot".
+        // A trailing slash means no chroot.
         let chroot = if chroot == "/" { "" } else { chroot };
         if !chroot.is_empty() {
             check_path(chroot)
                 .map_err(|reason| ConnectStringError::BadChroot { chroot: chroot.to_owned(), reason })?;
         }
-        let entries = hosts.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+        let entries = host_provider.split(',').map(str::trim).filter(|entry| !entry.is_empty());
         let servers = entries.map(parse_entry).collect::<Result<Vec<_>, _>>()?;
         if servers.is_empty() {
             return Err(ConnectStringError::NoServer { text: text.to_owned() });
@@ -129,7 +129,7 @@ fn parse_entry(entry: &str) -> Result<ServerAddress, ConnectStringError> {
     let port = |text: &str| text.parse::<u16>().ok().filter(|port| *port != 0).ok_or_else(bad);
     if let Some(bracketed) = entry.strip_prefix('[') {
         let (host, rest) = bracketed.split_once(']').ok_or_else(bad)?;
-        // A zone ("fe80::1%eth0") is the resolver's to understand.
+        // The resolver interprets the zone ("fe80::1%eth0").
         let address = host.split('%').next().unwrap_or_default();
         address.parse::<Ipv6Addr>().map_err(|_| bad())?;
         let port = match rest.strip_prefix(':') {

@@ -1,26 +1,26 @@
-//! Why a call has no answer. The one question that matters to a caller is asked here: can the server have
-//! carried it out?
+//! Failures of calls without a reply. The essential question for a caller is whether the server can have
+//! carried out the call.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Whether the server can have seen the request.
+/// Whether the server can have received the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Delivery {
-    /// No byte of it left. It was not carried out.
+    /// No byte was sent: the server did not carry it out.
     NotSent,
-    /// It was handed to the connection. It may have been carried out, once.
+    /// The request was written to the connection: the server may have carried it out, once.
     Sent,
 }
 
-/// What ended a call.
+/// The cause of a failed call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// No connection could be made in time.
+    /// No server was reachable in time.
     NotConnected,
     /// The connection broke: closed, reset, or silent for too long.
     ConnectionLost,
-    /// The server sent something that is not this protocol.
+    /// The server violated the protocol.
     BadReply(Arc<str>),
     /// The session ended.
     SessionExpired,
@@ -28,7 +28,7 @@ pub enum Cause {
     AuthFailed,
     /// The client was closed.
     Closed,
-    /// Too many calls wait already: await some of them before more are sent.
+    /// The queue is full: await pending calls before sending more.
     QueueFull,
 }
 
@@ -48,10 +48,10 @@ impl fmt::Display for Cause {
     }
 }
 
-/// A call that got no answer.
+/// The failure of a call without a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// What ended it.
+pub struct CallFailure {
+    /// The cause.
     pub cause: Cause,
     /// Whether the server can have carried it out.
     pub delivery: Delivery,

@@ -1,4 +1,4 @@
-//! Frames in both directions: appends requests, cuts replies out of what was received. Knows lengths and
+//! Framing in both directions: encodes requests and splits received bytes into frames. It knows lengths and
 //! headers; bodies are opaque.
 
 use zebu_proto::client::connect::ReadOnlyField;
@@ -28,7 +28,7 @@ pub(crate) fn auth(scheme: &str, secret: &[u8], out: &mut Vec<u8>) {
     });
 }
 
-/// Appends the first frame of a connection.
+/// Appends the connect request.
 pub(crate) fn connect(
     last_zxid_seen: i64,
     timeout_ms: i32,
@@ -48,42 +48,42 @@ pub(crate) fn connect(
     write_frame(out, |out| request.encode(out));
 }
 
-/// What was received and not yet understood.
+/// Received bytes that are not processed yet.
 #[derive(Debug, Default)]
-pub(crate) struct Input {
+pub(crate) struct FrameBuffer {
     bytes: Vec<u8>,
     consumed: usize,
 }
 
-/// The front of the input.
-pub(crate) enum Next {
-    /// A whole frame, at this place.
+/// The state of the next frame.
+pub(crate) enum NextFrame {
+    /// The range of a complete frame.
     Frame(std::ops::Range<usize>),
     /// More bytes are needed.
-    Nothing,
-    /// A length that no server sends.
+    Incomplete,
+    /// An invalid length.
     Refused(i32),
 }
 
-impl Input {
+impl FrameBuffer {
     pub(crate) fn clear(&mut self) {
-        *self = Input::default();
+        *self = FrameBuffer::default();
     }
 
     pub(crate) fn extend(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Steps over the next frame.
-    pub(crate) fn next(&mut self, limit: usize) -> Next {
+    /// Advances over the next frame.
+    pub(crate) fn next(&mut self, limit: usize) -> NextFrame {
         match peek(&self.bytes[self.consumed..], limit) {
             Framed::Complete { length } => {
                 let start = self.consumed + LENGTH_SIZE;
                 self.consumed = start + length;
-                Next::Frame(start..start + length)
+                NextFrame::Frame(start..start + length)
             }
-            Framed::Partial => Next::Nothing,
-            Framed::Refused { length } => Next::Refused(length),
+            Framed::Partial => NextFrame::Incomplete,
+            Framed::Refused { length } => NextFrame::Refused(length),
         }
     }
 
@@ -91,11 +91,11 @@ impl Input {
         &self.bytes[place]
     }
 
-    /// Forgets the frames that were stepped over.
+    /// Discards the processed frames.
     pub(crate) fn compact(&mut self) {
         self.bytes.drain(..self.consumed);
         self.consumed = 0;
-        // One large reply must not pin its memory for the life of the connection.
+        // A large reply must not keep its memory for the lifetime of the connection.
         if self.bytes.is_empty() && self.bytes.capacity() > 1 << 20 {
             self.bytes = Vec::new();
         }

@@ -1,86 +1,92 @@
-//! The lease: until when the leader cannot have expired the session, what proves it, and when the next proof is
-//! due. It sends nothing and knows no bytes.
+//! The lease: the time until which the leader cannot have expired the session, the replies that prove it, and
+//! the time of the next renewal. It sends nothing and knows no bytes.
 //!
-//! The leader alone expires sessions, and it counts from the last touch that it has heard of. A learner touches a
-//! session with every message of its client, but it tells the leader only with its answer to the leader's next
-//! ping. Cut off from its leader, it answers pings and reads for up to syncLimit ticks, and none of these answers
-//! is worth anything. What does prove a touch:
+//! Only the leader expires sessions, and it counts from the last touch that reached it. A learner touches a
+//! session with every message of its client. It reports touches to the leader only in its reply to the
+//! leader's next ping. A learner without a leader answers pings and reads for up to syncLimit ticks; these
+//! replies prove nothing. Two replies do prove a touch:
 //!
-//! - The answer to the connect request of a server that takes writes: the leader itself has created the session
-//!   or found it alive, and counts from then.
-//! - The answer to a sync, or to a write that was carried out: the leader had the request. Learners speak to their
-//!   leader on one stream, in order. A message that was answered at `a` had touched the session at the learner
-//!   by `a`; the leader pings every half tick, so the touch was on that stream half a tick after `a` at the latest.
-//!   A session lasts two ticks or more, so half a tick is at most a quarter of the timeout. Hence whatever reached
-//!   the leader on the same connection and left the client at [`REPORT`] after `a` or later came behind that touch.
-//!   The sending of the message counts, because the touch was not before; the answer of the message counts for the
-//!   wait, because a message can be on its way for any time. A leader that stands still for a while does not ping:
-//!   Zebu's takes the sync itself for a touch; with ZooKeeper's, a lease may outlive a session by as long.
+//! 1. The reply to the connect request by a read-write server. The leader has created the session or found it
+//!    alive, and counts from then.
+//! 2. The reply to a sync or to a committed write. The proof has five steps:
+//! - The leader received the request. A learner talks to its leader on one ordered stream.
+//! - A message that was answered at time `a` had touched the session at the learner by `a`.
+//! - The leader pings every half tick, so the touch was on that stream half a tick after `a` at the latest.
+//! - A session timeout is at least two ticks, so half a tick is at most a quarter of the timeout.
+//! - Hence a request that left the client [`REPORT_DELAY`] after `a` or later, on the same connection,
+//!   reached the leader after that touch.
 //!
-//! A touch that comes too late is not taken for one in time: the end of the session was decided before it, so it is
-//! told to the learner before the answer to the sync, and the learner closes the connection.
+//! The lease counts from the sending of the message, because the touch cannot be earlier. The delay counts
+//! from its reply, because a message can be in flight for any time. A leader that stalls does not ping:
+//! Zebu's leader takes the sync itself as a touch. With ZooKeeper's leader, a lease may outlive a session by
+//! the length of the stall.
 //!
-//! A leader may be deposed and not know it; the new one gives every session a full timeout from its own beginning.
-//! Zebu's answers a connect request or a sync only when a quorum has answered a ping that it sent after the request had
-//! come: nobody else had begun then. No clock of the leader's machine takes part in that.
-//! ZooKeeper's answers until it notices, syncLimit ticks after its last word from a quorum. The others look for a new
-//! leader after as long a silence. The two may miss each other by two ticks, of a ping and of ticks that are counted
-//! whole: [`REPORT`] takes them off where a session lasts seven ticks or more, otherwise the election must last as long.
-//! Not covered are followers that leave a leader of ZooKeeper which does not notice and still has clients: a quorum that
-//! is restarted behind a cut. Only a write that a quorum agrees to could tell, and that is what fencing is for.
+//! A late touch cannot pass for a timely one. The leader ended the session before it, so the learner learns
+//! of the end before the reply to the sync, and closes the connection.
 //!
-//! Behind an observer master a touch takes two reports; there a session must last four ticks.
+//! A deposed leader may not know that it is deposed; the new leader gives every session a full timeout from
+//! its own start. Zebu's leader answers a connect request or a sync only after a quorum has answered a ping
+//! that it sent after the request. No other leader was established by then, and no clock takes part.
+//!
+//! ZooKeeper's leader answers until it notices, syncLimit ticks after its last contact with a quorum. The
+//! followers start an election after a silence of the same length. The two can differ by two ticks.
+//! [`REPORT_DELAY`] covers them where a session timeout is seven ticks or more; otherwise the election must
+//! last as long. One case is not covered: followers that leave a ZooKeeper leader which does not notice, such
+//! as a quorum that is restarted during a partition. Only fencing protects against it.
+//!
+//! Behind an observer master a touch needs two reports; a session timeout must be four ticks there.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use zebu_proto::OpCode;
 
-/// Time for a learner to report a touch, in sixteenths of the session timeout: a quarter is half a tick of the
-/// shortest session, the rest is for timers that are late.
-const REPORT: u32 = 5;
+/// The time for a learner to report a touch, in sixteenths of the session timeout. A quarter is half a tick
+/// of the shortest session; the rest is a margin for late timers.
+const REPORT_DELAY: u32 = 5;
 
-/// What is left of the lease when the next proof is asked for, in sixteenths.
+/// The remaining lease at which a renewal is sent, in sixteenths of the timeout.
 ///
-/// On an idle session every renewal proves the one before it. With R for the time to the leader and back, it is sent
-/// 5/16 + R after that one, and its answer comes when 16/16 - 2 * 5/16 - 3 R = 6/16 - 3 R are left. In front of the
-/// first renewal there are only pings, a third of the timeout apart: 16/16 - 5/16 - 1/3 - 2 R, a bit more than a
-/// third, are left then.
-const LEFT: u32 = 6;
+/// On an idle session every renewal proves the one before it. Let R be the round trip to the leader. A
+/// renewal is sent 5/16 + R after the one before, and its reply arrives when 16/16 - 2 * 5/16 - 3 R = 6/16 -
+/// 3 R are left. Only pings precede the first renewal, a third of the timeout apart: 16/16 - 5/16 - 1/3 - 2
+/// R, a bit more than a third, are left then.
+const RENEW_AT: u32 = 6;
 
-/// Answers that came within this part of the timeout of the last one are not kept apart.
+/// Replies within this fraction of the timeout after the last one are merged with it.
 const GRAIN: u32 = 32;
 
-/// A message of this connection whose answer has come.
+/// A message of this connection with a reply.
 #[derive(Clone, Copy, Debug)]
-struct Heard {
+struct AnsweredMessage {
     sent_at: Instant,
-    answered_at: Instant,
+    replied_at: Instant,
 }
 
-/// The sync that is sent for the lease alone.
+/// The state of the sync for lease renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Renewal {
     None,
-    OnItsWay,
-    /// A server has refused it; another one is not worth while before this moment.
+    InFlight,
+    /// A server refused it; the next attempt is due at this time.
     Refused(Instant),
 }
 
-/// See the module.
+/// The lease of one session; see the module.
 #[derive(Debug)]
-pub(super) struct Lease {
-    /// When the message was sent that the leader knows of.
-    proven: Option<Instant>,
+pub(super) struct SessionLease {
+    /// The send time of the newest message that certainly reached the leader.
+    confirmed: Option<Instant>,
     until: Option<Instant>,
-    /// What a later proof can be for: as much as fits into [`REPORT`], and one more.
-    heard: VecDeque<Heard>,
-    relying: usize,
+    /// The messages that a later reply can confirm: those within [`REPORT_DELAY`], and one more.
+    answered: VecDeque<AnsweredMessage>,
+    users: usize,
     renewal: Renewal,
 }
 
-/// Whether an answer without an error comes from the leader. Errors prove nothing: a learner has some of its own.
-pub(super) fn is_decided_by_leader(op: OpCode) -> bool {
+/// Whether a successful reply to the operation comes from the leader. Errors prove nothing, because a learner
+/// can return them itself.
+pub(super) fn requires_leader(op: OpCode) -> bool {
     matches!(
         op,
         OpCode::Sync
@@ -98,104 +104,110 @@ pub(super) fn is_decided_by_leader(op: OpCode) -> bool {
     )
 }
 
-impl Lease {
-    pub(super) fn new() -> Lease {
-        Lease { proven: None, until: None, heard: VecDeque::new(), relying: 0, renewal: Renewal::None }
+impl SessionLease {
+    pub(super) fn new() -> SessionLease {
+        SessionLease {
+            confirmed: None,
+            until: None,
+            answered: VecDeque::new(),
+            users: 0,
+            renewal: Renewal::None,
+        }
     }
 
     pub(super) fn until(&self) -> Option<Instant> {
         self.until
     }
 
-    /// A server that takes writes has accepted the session. The timeout may be another one than before.
+    /// A read-write server has accepted the session. The timeout may have changed.
     pub(super) fn begin(&mut self, now: Instant, sent_at: Instant, timeout: Duration) {
         self.disconnect();
-        self.proven = Some(sent_at);
+        self.confirmed = Some(sent_at);
         self.until = Some(sent_at + timeout);
-        self.heard.push_back(Heard { sent_at, answered_at: now });
+        self.answered.push_back(AnsweredMessage { sent_at, replied_at: now });
     }
 
-    /// What another learner was told proves nothing on the next connection.
+    /// Forgets the messages of the connection: they prove nothing on the next one.
     pub(super) fn disconnect(&mut self) {
-        self.heard.clear();
+        self.answered.clear();
         self.renewal = Renewal::None;
     }
 
-    /// The session is over.
+    /// Ends the lease with the session.
     pub(super) fn end(&mut self) {
         self.disconnect();
-        self.proven = None;
+        self.confirmed = None;
         self.until = None;
     }
 
-    /// A message was answered: whoever answered knows that the session lives.
-    pub(super) fn heard(&mut self, now: Instant, sent_at: Instant, timeout: Duration) {
-        let last = self.heard.back();
-        if last.is_some_and(|last| now < last.answered_at + timeout / GRAIN) {
+    /// Records a reply: the server has touched the session.
+    pub(super) fn record_reply(&mut self, now: Instant, sent_at: Instant, timeout: Duration) {
+        let last = self.answered.back();
+        if last.is_some_and(|last| now < last.replied_at + timeout / GRAIN) {
             return;
         }
-        // Answers to pings may overtake others.
+        // Replies to pings may overtake others.
         let sent_at = last.map_or(sent_at, |last| last.sent_at.max(sent_at));
-        self.heard.push_back(Heard { sent_at, answered_at: now });
-        while self.heard.get(1).is_some_and(|next| next.answered_at + report(timeout) <= now) {
-            self.heard.pop_front();
+        self.answered.push_back(AnsweredMessage { sent_at, replied_at: now });
+        while self.answered.get(1).is_some_and(|next| next.replied_at + report_delay(timeout) <= now) {
+            self.answered.pop_front();
         }
     }
 
-    /// What the leader's answer to a request will prove that leaves now: that it knows of a message that was sent
-    /// then.
-    pub(super) fn proof(&self, now: Instant, timeout: Duration) -> Option<Instant> {
-        let known = self.heard.iter().rev().find(|heard| heard.answered_at + report(timeout) <= now);
-        known.map(|heard| heard.sent_at)
+    /// The send time that the leader's reply to a request sent now will confirm.
+    pub(super) fn provable_send_time(&self, now: Instant, timeout: Duration) -> Option<Instant> {
+        let known =
+            self.answered.iter().rev().find(|message| message.replied_at + report_delay(timeout) <= now);
+        known.map(|message| message.sent_at)
     }
 
-    /// The leader knows of a message that was sent then.
-    pub(super) fn prove(&mut self, sent_at: Instant, timeout: Duration) {
-        self.proven = self.proven.max(Some(sent_at));
+    /// The leader knows of a message with this send time.
+    pub(super) fn confirm(&mut self, sent_at: Instant, timeout: Duration) {
+        self.confirmed = self.confirmed.max(Some(sent_at));
         self.until = self.until.max(Some(sent_at + timeout));
     }
 
-    /// Somebody relies on the lease from now on.
-    pub(super) fn rely(&mut self) {
-        self.relying += 1;
+    /// Adds a user of lease renewal.
+    pub(super) fn add_user(&mut self) {
+        self.users += 1;
     }
 
-    pub(super) fn is_relied_on(&self) -> bool {
-        self.relying > 0
+    pub(super) fn has_users(&self) -> bool {
+        self.users > 0
     }
 
-    /// Somebody does not any more.
-    pub(super) fn unrely(&mut self) {
-        self.relying = self.relying.saturating_sub(1);
+    /// Removes a user of lease renewal.
+    pub(super) fn remove_user(&mut self) {
+        self.users = self.users.saturating_sub(1);
     }
 
-    /// When a sync is worth while: when the lease gets short, but not before it proves something new.
+    /// When a renewal is due: when the lease gets short, but not before a reply can extend it.
     pub(super) fn renewal_due(&self, timeout: Duration) -> Option<Instant> {
         let not_before = match self.renewal {
-            Renewal::OnItsWay => return None,
+            Renewal::InFlight => return None,
             Renewal::Refused(until) => Some(until),
             Renewal::None => None,
         };
-        if self.relying == 0 {
+        if self.users == 0 {
             return None;
         }
-        let news = self.heard.iter().find(|heard| Some(heard.sent_at) > self.proven)?;
-        let short = self.until.map(|until| until - timeout * LEFT / 16);
-        Some((news.answered_at + report(timeout)).max(short?)).max(not_before)
+        let news = self.answered.iter().find(|message| Some(message.sent_at) > self.confirmed)?;
+        let short = self.until.map(|until| until - timeout * RENEW_AT / 16);
+        Some((news.replied_at + report_delay(timeout)).max(short?)).max(not_before)
     }
 
     pub(super) fn renewal_sent(&mut self) {
-        self.renewal = Renewal::OnItsWay;
+        self.renewal = Renewal::InFlight;
     }
 
     pub(super) fn renewal_answered(&mut self, now: Instant, code: i32, timeout: Duration) {
         self.renewal = match code {
             0 => Renewal::None,
-            _ => Renewal::Refused(now + report(timeout)),
+            _ => Renewal::Refused(now + report_delay(timeout)),
         };
     }
 }
 
-fn report(timeout: Duration) -> Duration {
-    timeout * REPORT / 16
+fn report_delay(timeout: Duration) -> Duration {
+    timeout * REPORT_DELAY / 16
 }

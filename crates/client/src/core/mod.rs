@@ -1,15 +1,15 @@
-//! The session machine: everything that a client of the protocol decides, and nothing that it does.
+//! The session machine: all decisions of a client of the protocol, without I/O.
 //!
-//! It has no socket, clock, task or source of randomness. The moment, the bytes and a seed come in as
-//! arguments; what is to be done goes out as [`Action`]s and as bytes to write. The same machine runs
-//! under tokio, in tests with virtual time and in a simulator.
+//! It has no socket, clock, task or source of randomness. Time, bytes and a seed come in as arguments.
+//! [`SessionAction`]s and bytes to write go out. The same machine runs under tokio, in tests with virtual
+//! time and in a simulator.
 
 mod action;
 mod connect_string;
 mod connecting;
 mod failure;
 mod frames;
-mod hosts;
+mod host_provider;
 mod lease;
 mod phase;
 mod queue;
@@ -22,15 +22,15 @@ mod status;
 mod timers;
 mod watch_table;
 
-pub use action::{Action, Note};
+pub use action::{LogEvent, SessionAction};
 pub use connect_string::{ConnectStringError, DEFAULT_PORT, ServerAddress, ServerList};
-pub use failure::{Cause, Delivery, Failure};
-pub use hosts::{Hosts, Rebalance};
+pub use failure::{CallFailure, Cause, Delivery};
+pub use host_provider::{HostProvider, Rebalance};
 pub use phase::LinkId;
 pub(crate) use queue::units;
 pub use random::Random;
-pub use request::{Answer, Outcome, Request, WatchIntent, WatchRegistration};
-pub use session::Session;
-pub use settings::{ReadOnlyServers, SessionCredentials, SessionPolicy, Settings};
-pub use status::{SessionInfo, SessionState, Status};
+pub use request::{CallOutcome, ServerReply, SessionRequest, WatchIntent, WatchRegistration};
+pub use session::SessionMachine;
+pub use settings::{ReadOnlyServers, SessionCredentials, SessionPolicy, SessionSettings};
+pub use status::{SessionInfo, SessionState, SessionStatus};
 pub use watch_table::{EventKind, WatchEvent, WatcherId};

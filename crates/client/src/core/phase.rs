@@ -1,23 +1,23 @@
-//! Where the machine stands between "no connection" and "over": one variant per step.
+//! The phases of a session machine, from no connection to its end.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::connect_string::ServerAddress;
 
-/// Names one attempt to connect and the stream that comes of it. Reports about another one are stale.
+/// Identifies one attempt to connect and its stream. Reports with another id are stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u64);
 
-/// A stream, opened or on its way.
+/// A stream that is open or being opened.
 #[derive(Clone, Debug)]
-pub(crate) struct Link {
+pub(crate) struct ServerLink {
     pub(crate) id: LinkId,
     pub(crate) address: ServerAddress,
     pub(crate) name: Arc<str>,
 }
 
-/// What the server at the other end is.
+/// The mode of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerMode {
     ReadWrite,
@@ -26,76 +26,78 @@ pub(crate) enum ServerMode {
 
 /// The search for a read-write server while the current one is read-only.
 #[derive(Clone, Debug)]
-pub(crate) struct Search {
+pub(crate) struct ReadWriteSearch {
     pub(crate) next: Instant,
     pub(crate) pause: Duration,
 }
 
-/// What a connection is used for.
+/// The use of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum ConnectionUse {
     Serving,
-    /// Answers are awaited, nothing new is sent; at this moment the connection is given up.
+    /// Pending replies are awaited and nothing is sent; at the deadline the connection is dropped.
     Leaving {
         deadline: Instant,
     },
-    /// closeSession is on its way; at this moment the machine stops waiting for its answer.
+    /// closeSession is queued or in flight; at the deadline the machine ends without its reply.
     Closing {
         deadline: Instant,
     },
-    /// Calls made before are sent and answered, then the machine ends and the session lives on without it. At this
-    /// moment it stops waiting for answers.
+    /// Earlier calls are sent and answered; then the machine ends without closing the session. At the
+    /// deadline it ends without their replies.
     HandingOver {
         deadline: Instant,
     },
 }
 
-impl Use {
-    /// Whether calls that wait are written.
+impl ConnectionUse {
+    /// Whether queued calls are sent.
     pub(crate) fn sends(self) -> bool {
         match self {
-            Use::Serving | Use::Closing { .. } | Use::HandingOver { .. } => true,
-            Use::Leaving { .. } => false,
+            ConnectionUse::Serving | ConnectionUse::Closing { .. } | ConnectionUse::HandingOver { .. } => {
+                true
+            }
+            ConnectionUse::Leaving { .. } => false,
         }
     }
 }
 
-/// Why the machine is over.
+/// The reason why the machine has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum SessionEnding {
     Closed,
     Expired,
     AuthFailed,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Phase {
-    /// Between two attempts.
+pub(crate) enum SessionPhase {
+    /// The pause between two attempts.
     Waiting { until: Instant, address: ServerAddress },
-    /// The driver opens a stream.
-    Opening { link: Link, deadline: Instant },
-    /// The stream is open and the connect request is written; the answer is awaited.
-    Handshake { link: Link, deadline: Instant, asked: Asked, sent_at: Instant },
+    /// The driver is opening a stream.
+    Opening { link: ServerLink, deadline: Instant },
+    /// The connect request is sent; its reply is pending.
+    Handshake { link: ServerLink, deadline: Instant, asked: ConnectKind, sent_at: Instant },
     /// A session on a connection.
-    Connected { link: Link, since: Instant, search: Option<Search>, use_: Use },
-    /// Over.
-    Ended(Ending),
+    Connected { link: ServerLink, since: Instant, search: Option<ReadWriteSearch>, usage: ConnectionUse },
+    /// The machine has ended.
+    Ended(SessionEnding),
 }
 
-/// What the connect request asked for; it decides what a refusal means.
+/// The kind of the connect request, which decides the meaning of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum ConnectKind {
     NewSession,
     Resume,
 }
 
-impl Phase {
-    pub(crate) fn link(&self) -> Option<&Link> {
+impl SessionPhase {
+    pub(crate) fn link(&self) -> Option<&ServerLink> {
         match self {
-            Phase::Opening { link, .. } | Phase::Handshake { link, .. } | Phase::Connected { link, .. } => {
-                Some(link)
-            }
-            Phase::Waiting { .. } | Phase::Ended(_) => None,
+            SessionPhase::Opening { link, .. }
+            | SessionPhase::Handshake { link, .. }
+            | SessionPhase::Connected { link, .. } => Some(link),
+            SessionPhase::Waiting { .. } | SessionPhase::Ended(_) => None,
         }
     }
 }

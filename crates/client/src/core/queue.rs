@@ -1,4 +1,4 @@
-//! Calls before and after they are written: what waits, what is in flight, and what its answer is for.
+//! Queued requests, requests in flight, and the purpose of their replies.
 
 use std::time::Instant;
 
@@ -9,66 +9,69 @@ use zebu_proto::client::WatcherType;
 use super::request::WatchRegistration;
 use super::watch_table::WatchKind;
 
-/// Bytes of a body that count as much as a call without one.
+/// The size of a body that counts as one unit.
 const UNIT: usize = 1024;
 
-/// What a call counts in the limits on calls: one, and one more for every KiB.
+/// The units of a call in the limits: one, and one more per KiB.
 pub(crate) fn units(body: &[u8]) -> u32 {
     1 + u32::try_from(body.len() / UNIT).unwrap_or(u32::MAX / 2)
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Debug)]
-pub(crate) enum Purpose<T> {
+pub(crate) enum RequestPurpose<T> {
     /// A call of the application.
-    Call { ticket: T, watch: Option<WatchRegistration> },
-    /// Watches are registered again; these persistent ones are in place afterwards.
+    Call { token: T, watch: Option<WatchRegistration> },
+    /// Registers watches again; the reply confirms these persistent ones.
     Rewatch { persistent: Vec<(WatchKind, Box<str>)> },
-    /// The last watcher of a watch has gone.
+    /// Removes a watch without watchers.
     Unwatch { watcher_type: WatcherType, path: Box<str> },
-    /// The lease is renewed.
+    /// Renews the lease.
     Renew,
-    /// The session ends.
+    /// Closes the session.
     Close,
 }
 
-impl<T> Purpose<T> {
-    /// Whether the application waits for the answer.
+impl<T> RequestPurpose<T> {
+    /// Whether the application waits for the reply.
     pub(crate) fn is_call(&self) -> bool {
         match self {
-            Purpose::Call { .. } => true,
-            Purpose::Rewatch { .. } | Purpose::Unwatch { .. } | Purpose::Renew | Purpose::Close => false,
+            RequestPurpose::Call { .. } => true,
+            RequestPurpose::Rewatch { .. }
+            | RequestPurpose::Unwatch { .. }
+            | RequestPurpose::Renew
+            | RequestPurpose::Close => false,
         }
     }
 }
 
-/// A request that no byte of has left.
+/// A request that is not sent yet.
 #[derive(Debug)]
-pub(crate) struct Waiting<T> {
+pub(crate) struct QueuedRequest<T> {
     pub(crate) op: OpCode,
     pub(crate) body: Bytes,
-    pub(crate) purpose: Purpose<T>,
-    /// When it fails if there is no connection by then.
+    pub(crate) purpose: RequestPurpose<T>,
+    /// The time of failure without a connection.
     pub(crate) deadline: Instant,
 }
 
-/// A request whose answer is awaited.
+/// A request without a reply.
 #[derive(Debug)]
-pub(crate) struct InFlight<T> {
+pub(crate) struct InFlightRequest<T> {
     pub(crate) xid: i32,
-    pub(crate) purpose: Purpose<T>,
+    pub(crate) purpose: RequestPurpose<T>,
     pub(crate) sent_at: Instant,
-    /// What it counts in the limit on calls in flight; zero for requests of the machine's own.
+    /// The units in the limit of calls in flight; zero for requests of the machine itself.
     pub(crate) units: u32,
-    /// What an answer without an error proves: that the leader knows of a message that was sent then.
+    /// The send time that a successful reply confirms; see the lease.
     pub(crate) proves: Option<Instant>,
 }
 
 /// A credential that is sent again on every connection.
 #[derive(Debug)]
-pub(crate) struct Credential<T> {
+pub(crate) struct AuthCredential<T> {
     pub(crate) scheme: Box<str>,
     pub(crate) secret: Bytes,
-    /// The call that added it, until a server has answered.
-    pub(crate) ticket: Option<T>,
+    /// The token of the call that added it, until a server has answered.
+    pub(crate) token: Option<T>,
 }

@@ -1,16 +1,16 @@
-//! A small generator of numbers that look random. The seed is an argument, so that a run can be repeated.
-//! It is for spreading load, never for secrets.
+//! A small pseudo-random generator with an explicit seed, so that runs are reproducible. It spreads load; it
+//! is not for secrets.
 
 use std::time::Duration;
 
-/// SplitMix64: one word of state, good enough to shuffle and to spread delays.
+/// SplitMix64: one word of state, sufficient for shuffling and jitter.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,
 }
 
 impl Random {
-    /// Starts from a seed.
+    /// Creates a generator from a seed.
     pub fn new(seed: u64) -> Random {
         Random { state: seed }
     }
@@ -26,11 +26,11 @@ impl Random {
 
     /// A number below `limit`; zero if the limit is zero.
     pub fn below(&mut self, limit: u64) -> u64 {
-        // Multiply and shift: the bias is far below what spreading load could notice.
+        // Multiply and shift: the bias is negligible for spreading load.
         ((u128::from(self.bits()) * u128::from(limit)) >> 64) as u64
     }
 
-    /// A number from 0 up to, not including, 1.
+    /// A number in [0, 1).
     pub fn fraction(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -40,7 +40,7 @@ impl Random {
         Duration::from_micros(self.below(u64::try_from(limit.as_micros()).unwrap_or(u64::MAX)))
     }
 
-    /// Puts the items into an order of which all are equally likely.
+    /// Shuffles the items; all orders are equally likely.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             let other = self.below(last as u64 + 1) as usize;

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zebu_proto::OpCode;
 
-use super::failure::Failure;
+use super::failure::CallFailure;
 use super::watch_table::WatcherId;
 
-/// Which watch a successful call leaves behind.
+/// The watch that a successful call registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchIntent {
     /// getData with its watch flag.
     Data,
-    /// exists with its watch flag; a node that is missing is watched too.
+    /// exists with its watch flag; it also watches a missing node.
     Exists,
     /// getChildren with its watch flag.
     Children,
@@ -24,43 +24,43 @@ pub enum WatchIntent {
     Recursive,
 }
 
-/// A watcher that starts when the call succeeds.
+/// A watcher that becomes active when the call succeeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchRegistration {
-    /// Who is told.
+    /// The watcher.
     pub watcher: WatcherId,
-    /// What is watched.
+    /// The kind of watch.
     pub intent: WatchIntent,
-    /// The node, as the server knows it.
+    /// The path at the server.
     pub path: Box<str>,
 }
 
-/// A call.
+/// A call of the application.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct SessionRequest {
     /// Operation code.
     pub op: OpCode,
     /// The encoded record after the header.
     pub body: Bytes,
-    /// The watch that it leaves behind.
+    /// The watch that the call registers.
     pub watch: Option<WatchRegistration>,
-    /// [`Session::losses`](super::Session::losses) when the caller made the call. If calls were lost since,
-    /// the caller could not know: this one was meant to follow them and fails with them.
-    pub losses_seen: u64,
+    /// [`SessionMachine::disconnects`](super::SessionMachine::disconnects) at the time of the call. If the
+    /// number has grown, earlier calls were lost; this one must not overtake them and fails too.
+    pub disconnects_seen: u64,
 }
 
 /// A reply of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// The last transaction that the server had applied.
+pub struct ServerReply {
+    /// The last zxid that the server had applied.
     pub zxid: i64,
     /// Zero or an error code.
     pub code: i32,
-    /// What follows the header.
+    /// The body after the header.
     pub body: Bytes,
-    /// Who answered.
+    /// The server that replied.
     pub server: Arc<str>,
 }
 
-/// How a call ended.
-pub type Outcome = Result<Answer, Failure>;
+/// The outcome of a call.
+pub type CallOutcome = Result<ServerReply, CallFailure>;

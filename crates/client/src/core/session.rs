@@ -1,5 +1,5 @@
-//! The session machine's state and what its driver may ask of it. How it connects, what it makes of
-//! received bytes and what it does when time passes stand in the files of those names.
+//! The state of the session machine and its interface for the driver. connecting.rs, receive.rs and timers.rs
+//! hold the reactions to connections, bytes and time.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -9,98 +9,98 @@ use bytes::Bytes;
 use zebu_proto::client::WatcherType;
 use zebu_proto::{Jute, OpCode};
 
-use super::action::Action;
+use super::action::SessionAction;
 use super::connect_string::ServerAddress;
-use super::failure::{Cause, Delivery, Failure};
-use super::frames::{self, Input};
-use super::hosts::{Hosts, Rebalance};
-use super::lease::{Lease, is_decided_by_leader};
-use super::phase::{Ending, LinkId, Phase, Use};
-use super::queue::{Credential, InFlight, Purpose, Waiting, units};
+use super::failure::{CallFailure, Cause, Delivery};
+use super::frames::{self, FrameBuffer};
+use super::host_provider::{HostProvider, Rebalance};
+use super::lease::{SessionLease, requires_leader};
+use super::phase::{ConnectionUse, LinkId, SessionEnding, SessionPhase};
+use super::queue::{AuthCredential, InFlightRequest, QueuedRequest, RequestPurpose, units};
 use super::random::Random;
-use super::request::{Request, WatchRegistration};
-use super::settings::{SessionCredentials, Settings};
-use super::status::{SessionInfo, SessionState, Status};
+use super::request::{SessionRequest, WatchRegistration};
+use super::settings::{SessionCredentials, SessionSettings};
+use super::status::{SessionInfo, SessionState, SessionStatus};
 use super::watch_table::{EventKind, KeepPersistent, WatchEvent, WatchTable, WatcherId};
 
-/// Where a session was made: one of a read-only server is not valid anywhere else.
+/// The origin of a session: a session of a read-only server is valid only there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum SessionOrigin {
     ReadWrite,
     ReadOnly,
 }
 
-/// The session that this client holds.
+/// The client's current session.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
+pub(super) struct CurrentSession {
     pub(super) credentials: SessionCredentials,
-    pub(super) origin: Origin,
+    pub(super) origin: SessionOrigin,
 }
 
-/// Whether the servers know removeWatches (3.5 and later).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Removal {
-    Known,
-    Unknown,
-}
-
-/// The machine. `T` is whatever the caller wants back with the end of a call.
+/// The session machine. `T` is the caller's token for a call.
 #[derive(Debug)]
-pub struct Session<T> {
-    pub(super) settings: Settings,
+pub struct SessionMachine<T> {
+    pub(super) settings: SessionSettings,
     pub(super) random: Random,
-    pub(super) hosts: Hosts,
-    pub(super) phase: Phase,
+    pub(super) host_provider: HostProvider,
+    pub(super) phase: SessionPhase,
     pub(super) links: u64,
-    pub(super) held: Option<Held>,
+    pub(super) current: Option<CurrentSession>,
     pub(super) epoch: u64,
     pub(super) timeout: Duration,
-    /// The latest state that a reply has shown: watches are registered again from here.
+    /// The newest zxid of any reply; setWatches registers watches relative to it.
     pub(super) last_zxid: i64,
-    /// The latest change that an event has told of. Others of the same change may still be on their way, so it
-    /// counts for the choice of a server only.
-    pub(super) told_zxid: i64,
+    /// The newest zxid of any watch event. Further events of the same transaction may be in flight, so it
+    /// only affects the choice of a server.
+    pub(super) event_zxid: i64,
     pub(super) last_xid: i32,
-    pub(super) credentials: Vec<Credential<T>>,
-    pub(super) queue: VecDeque<Waiting<T>>,
-    pub(super) in_flight: VecDeque<InFlight<T>>,
-    /// The sum of what the calls in flight count.
+    pub(super) credentials: Vec<AuthCredential<T>>,
+    pub(super) queue: VecDeque<QueuedRequest<T>>,
+    pub(super) in_flight: VecDeque<InFlightRequest<T>>,
+    /// The sum of the units of all calls in flight.
     pub(super) in_flight_units: u32,
-    /// Which credential each awaited auth reply is for.
+    /// The credential index of each pending auth reply.
     pub(super) auth_in_flight: VecDeque<usize>,
     pub(super) pings: VecDeque<Instant>,
-    pub(super) close_tickets: Vec<T>,
-    pub(super) input: Input,
+    pub(super) close_tokens: Vec<T>,
+    pub(super) input: FrameBuffer,
     pub(super) output: Vec<u8>,
     pub(super) watches: WatchTable,
-    /// Watchers that went before their registration was answered.
+    /// Watchers that were dropped before the reply to their registration.
     pub(super) abandoned: BTreeSet<WatcherId>,
-    pub(super) removal: Removal,
-    pub(super) actions: VecDeque<Action<T>>,
+    pub(super) supports_remove_watches: bool,
+    pub(super) actions: VecDeque<SessionAction<T>>,
     pub(super) last_received: Option<Instant>,
     pub(super) last_sent: Instant,
-    pub(super) lease: Lease,
-    pub(super) losses: u64,
+    pub(super) lease: SessionLease,
+    pub(super) disconnects: u64,
     pub(super) state: SessionState,
 }
 
-impl<T> Session<T> {
-    /// A machine that begins to connect at once.
-    pub fn new(settings: Settings, servers: &[ServerAddress], seed: u64, now: Instant) -> Session<T> {
+impl<T> SessionMachine<T> {
+    /// A machine that starts to connect at once.
+    pub fn new(
+        settings: SessionSettings,
+        servers: &[ServerAddress],
+        seed: u64,
+        now: Instant,
+    ) -> SessionMachine<T> {
         let mut random = Random::new(seed);
-        let hosts = Hosts::new(servers, &mut random);
-        let held = settings.resume.map(|credentials| Held { credentials, origin: Origin::ReadWrite });
-        let mut session = Session {
+        let host_provider = HostProvider::new(servers, &mut random);
+        let current = settings
+            .resume
+            .map(|credentials| CurrentSession { credentials, origin: SessionOrigin::ReadWrite });
+        let mut session = SessionMachine {
             timeout: settings.session_timeout,
             settings,
             random,
-            hosts,
-            phase: Phase::Ended(Ending::Closed),
+            host_provider,
+            phase: SessionPhase::Ended(SessionEnding::Closed),
             links: 0,
-            held,
+            current,
             epoch: 0,
             last_zxid: 0,
-            told_zxid: 0,
+            event_zxid: 0,
             last_xid: 0,
             credentials: Vec::new(),
             queue: VecDeque::new(),
@@ -108,131 +108,138 @@ impl<T> Session<T> {
             in_flight_units: 0,
             auth_in_flight: VecDeque::new(),
             pings: VecDeque::new(),
-            close_tickets: Vec::new(),
-            input: Input::default(),
+            close_tokens: Vec::new(),
+            input: FrameBuffer::default(),
             output: Vec::new(),
             watches: WatchTable::default(),
             abandoned: BTreeSet::new(),
-            removal: Removal::Known,
+            supports_remove_watches: true,
             actions: VecDeque::new(),
             last_received: None,
             last_sent: now,
-            lease: Lease::new(),
-            losses: 0,
+            lease: SessionLease::new(),
+            disconnects: 0,
             state: SessionState::Connecting,
         };
-        session.plan_attempt(now);
+        session.schedule_connect(now);
         session
     }
 
-    /// The next thing to do; ask until there is none.
-    pub fn poll_action(&mut self) -> Option<Action<T>> {
+    /// The next action; call it until it returns `None`.
+    pub fn poll_action(&mut self) -> Option<SessionAction<T>> {
         self.actions.pop_front()
     }
 
-    /// How the session stands.
-    pub fn status(&self) -> Status {
+    /// The state of the session.
+    pub fn status(&self) -> SessionStatus {
         let session = SessionInfo {
-            id: self.held.map(|held| held.credentials.id).unwrap_or_default(),
+            id: self.current.map(|current| current.credentials.id).unwrap_or_default(),
             epoch: self.epoch,
             timeout: self.timeout,
             server: self.server(),
         };
-        Status { state: self.state, session }
+        SessionStatus { state: self.state, session }
     }
 
-    /// What another client needs to take the session over.
+    /// The credentials with which another client can resume the session.
     pub fn credentials(&self) -> Option<SessionCredentials> {
-        self.held.filter(|held| held.origin == Origin::ReadWrite).map(|held| held.credentials)
+        self.current
+            .filter(|current| current.origin == SessionOrigin::ReadWrite)
+            .map(|current| current.credentials)
     }
 
-    /// Until when no server can have expired the session: the timeout after the last message that the leader is
-    /// known to have heard of. Answers to pings and reads prove nothing; those to the handshake with a server that
-    /// takes writes, to syncs and to writes do. It moves all the time only while somebody relies on it.
+    /// The time until which no server can have expired the session: the timeout after the last message that
+    /// certainly reached the leader. Replies to pings and reads prove nothing. Replies to syncs, writes and
+    /// the handshake with a read-write server do.
     pub fn lease_deadline(&self) -> Option<Instant> {
         match self.phase {
-            // A server may end it at any moment, or has ended it.
-            Phase::Connected { use_: Use::Closing { .. } | Use::HandingOver { .. }, .. }
-            | Phase::Ended(_) => None,
-            Phase::Connected { .. }
-            | Phase::Waiting { .. }
-            | Phase::Opening { .. }
-            | Phase::Handshake { .. } => self.lease.until(),
+            // A server may close the session at any moment, or has closed it.
+            SessionPhase::Connected {
+                usage: ConnectionUse::Closing { .. } | ConnectionUse::HandingOver { .. },
+                ..
+            }
+            | SessionPhase::Ended(_) => None,
+            SessionPhase::Connected { .. }
+            | SessionPhase::Waiting { .. }
+            | SessionPhase::Opening { .. }
+            | SessionPhase::Handshake { .. } => self.lease.until(),
         }
     }
 
-    /// Somebody relies on the lease: from now on it is renewed, by a sync three to five times in a timeout.
+    /// Renews the lease from now on, by a sync three to five times per timeout.
     pub fn keep_lease(&mut self, now: Instant) {
-        self.lease.rely();
-        // At once, so that what the caller does next is behind it.
+        self.lease.add_user();
+        // At once, so that the caller's next request follows the renewal.
         self.renew_if_due(now);
     }
 
-    /// Whether somebody relies on the lease.
+    /// Whether the lease is being renewed.
     pub fn keeps_lease(&self) -> bool {
-        self.lease.is_relied_on()
+        self.lease.has_users()
     }
 
-    /// Somebody who relied on the lease does not any more.
-    pub fn let_lease_go(&mut self) {
-        self.lease.unrely();
+    /// Ends one request for lease renewal.
+    pub fn release_lease(&mut self) {
+        self.lease.remove_user();
     }
 
-    /// Takes a call. Its end comes as [`Action::Complete`], exactly once.
-    pub fn submit(&mut self, now: Instant, request: Request, ticket: T) {
+    /// Accepts a call. Its outcome comes as [`SessionAction::Complete`], exactly once.
+    pub fn submit(&mut self, now: Instant, request: SessionRequest, token: T) {
         let refused = match &self.phase {
-            Phase::Ended(ending) => Some(cause_of(*ending)),
-            Phase::Connected { use_: Use::Closing { .. } | Use::HandingOver { .. }, .. } => {
-                Some(Cause::Closed)
-            }
+            SessionPhase::Ended(ending) => Some(cause_of(*ending)),
+            SessionPhase::Connected {
+                usage: ConnectionUse::Closing { .. } | ConnectionUse::HandingOver { .. },
+                ..
+            } => Some(Cause::Closed),
             _ if self.queue.len() >= self.settings.queue_limit => Some(Cause::QueueFull),
-            _ if request.losses_seen < self.losses => Some(Cause::ConnectionLost),
+            _ if request.disconnects_seen < self.disconnects => Some(Cause::ConnectionLost),
             _ => None,
         };
         if let Some(cause) = refused {
-            return self.fail_call(ticket, cause, Delivery::NotSent);
+            return self.fail_call(token, cause, Delivery::NotSent);
         }
         if let Some(watch) = &request.watch {
-            self.watches.expect(watch.watcher, watch.intent, &watch.path);
+            self.watches.begin_registration(watch.watcher, watch.intent, &watch.path);
         }
-        self.queue.push_back(Waiting {
+        self.queue.push_back(QueuedRequest {
             op: request.op,
             body: request.body,
-            purpose: Purpose::Call { ticket, watch: request.watch },
+            purpose: RequestPurpose::Call { token, watch: request.watch },
             deadline: now + self.settings.connection_timeout,
         });
     }
 
-    /// Adds a credential for this and every later connection. Its end comes once a server has answered.
-    pub fn add_auth(&mut self, now: Instant, scheme: &str, secret: Bytes, ticket: T) {
-        if let Phase::Ended(ending) = &self.phase {
+    /// Adds a credential for this and every later connection. The outcome comes with the reply of a server.
+    pub fn add_auth(&mut self, now: Instant, scheme: &str, secret: Bytes, token: T) {
+        if let SessionPhase::Ended(ending) = &self.phase {
             let cause = cause_of(*ending);
-            return self.fail_call(ticket, cause, Delivery::NotSent);
+            return self.fail_call(token, cause, Delivery::NotSent);
         }
-        let same = |known: &Credential<T>| {
-            known.ticket.is_none() && *known.scheme == *scheme && known.secret == secret
+        let same = |known: &AuthCredential<T>| {
+            known.token.is_none() && *known.scheme == *scheme && known.secret == secret
         };
         let index = match self.credentials.iter().position(same) {
             Some(index) => {
-                self.credentials[index].ticket = Some(ticket);
+                self.credentials[index].token = Some(token);
                 index
             }
             None => {
-                self.credentials.push(Credential { scheme: scheme.into(), secret, ticket: Some(ticket) });
+                self.credentials.push(AuthCredential { scheme: scheme.into(), secret, token: Some(token) });
                 self.credentials.len() - 1
             }
         };
-        if matches!(self.phase, Phase::Connected { .. }) {
+        if matches!(self.phase, SessionPhase::Connected { .. }) {
             self.send_credential(now, index);
         }
     }
 
-    /// A watcher has gone. The server's watch goes with the last one.
+    /// Removes a watcher. The last watcher of a path removes the server's watch.
     pub fn unwatch(&mut self, now: Instant, watcher: WatcherId) {
         match self.watches.remove(watcher) {
             Some((watcher_type, path)) => self.remove_watch(now, watcher_type, path),
             None => {
-                // Not registered: spent, shared with others, or its registration is still on its way.
+                // Not registered: it has fired, other watchers share the watch, or its registration is in
+                // flight.
                 if self.watches.is_registering(watcher) {
                     self.abandoned.insert(watcher);
                 }
@@ -240,65 +247,70 @@ impl<T> Session<T> {
         }
     }
 
-    /// Takes a new list of servers and moves if the load should spread over it.
+    /// Replaces the list of servers, and moves to another one if re-balancing demands it.
     pub fn set_servers(&mut self, now: Instant, servers: &[ServerAddress]) {
         if servers.is_empty() {
             return;
         }
         let current = match &self.phase {
-            Phase::Connected { link, .. } => Some(link.address.clone()),
+            SessionPhase::Connected { link, .. } => Some(link.address.clone()),
             _ => None,
         };
-        match self.hosts.update(servers, current.as_ref(), &mut self.random) {
+        match self.host_provider.update(servers, current.as_ref(), &mut self.random) {
             Rebalance::Stay => {}
-            Rebalance::Move => self.leave(now),
+            Rebalance::Move => self.move_to_other_server(now),
         }
     }
 
-    /// Ends the session. Calls taken before are answered first.
-    pub fn close(&mut self, now: Instant, ticket: T) {
-        self.close_tickets.push(ticket);
+    /// Closes the session. Earlier calls are answered first.
+    pub fn close(&mut self, now: Instant, token: T) {
+        self.close_tokens.push(token);
         let deadline = now + self.timeout / 3;
         match &mut self.phase {
-            Phase::Connected { use_: Use::Closing { .. }, .. } => {}
-            // The session is another client's soon: it is not closed, only this machine ends.
-            Phase::Connected { use_: Use::HandingOver { .. }, .. } => {}
-            Phase::Connected { use_, .. } => {
-                *use_ = Use::Closing { deadline };
+            SessionPhase::Connected { usage: ConnectionUse::Closing { .. }, .. } => {}
+            // Another client takes over the session: only this machine ends.
+            SessionPhase::Connected { usage: ConnectionUse::HandingOver { .. }, .. } => {}
+            SessionPhase::Connected { usage, .. } => {
+                *usage = ConnectionUse::Closing { deadline };
                 let (op, body) = (OpCode::CloseSession, Bytes::new());
-                self.queue.push_back(Waiting { op, body, purpose: Purpose::Close, deadline });
+                self.queue.push_back(QueuedRequest { op, body, purpose: RequestPurpose::Close, deadline });
             }
-            Phase::Waiting { .. } | Phase::Opening { .. } | Phase::Handshake { .. } => {
-                self.end(Ending::Closed);
+            SessionPhase::Waiting { .. } | SessionPhase::Opening { .. } | SessionPhase::Handshake { .. } => {
+                self.end(SessionEnding::Closed);
             }
-            Phase::Ended(ending) => {
+            SessionPhase::Ended(ending) => {
                 let cause = cause_of(*ending);
-                self.answer_closers(cause);
+                self.fail_closers(cause);
             }
         }
     }
 
-    /// Ends the machine and leaves the session to another client, which these credentials are for. Calls taken before are
-    /// answered first. `None` if there is no session that can be handed over; then nothing happens.
+    /// Ends the machine and leaves the session to another client. Earlier calls are answered first. Returns
+    /// `None`, without any effect, if there is no session to hand over.
     pub fn hand_over(&mut self, now: Instant) -> Option<SessionCredentials> {
         let credentials = self.credentials()?;
         let deadline = now + self.timeout / 3;
         match &mut self.phase {
-            Phase::Connected { use_: use_ @ (Use::Serving | Use::Leaving { .. }), .. } => {
-                *use_ = Use::HandingOver { deadline };
+            SessionPhase::Connected {
+                usage: usage @ (ConnectionUse::Serving | ConnectionUse::Leaving { .. }),
+                ..
+            } => {
+                *usage = ConnectionUse::HandingOver { deadline };
                 self.hand_over_if_idle();
             }
-            Phase::Connected { use_: Use::HandingOver { .. }, .. } => {}
-            Phase::Waiting { .. } | Phase::Opening { .. } | Phase::Handshake { .. } => {
-                self.end(Ending::Closed);
+            SessionPhase::Connected { usage: ConnectionUse::HandingOver { .. }, .. } => {}
+            SessionPhase::Waiting { .. } | SessionPhase::Opening { .. } | SessionPhase::Handshake { .. } => {
+                self.end(SessionEnding::Closed);
             }
-            // It is ended on purpose, or gone.
-            Phase::Connected { use_: Use::Closing { .. }, .. } | Phase::Ended(_) => return None,
+            // The session is closing or closed.
+            SessionPhase::Connected { usage: ConnectionUse::Closing { .. }, .. } | SessionPhase::Ended(_) => {
+                return None;
+            }
         }
         Some(credentials)
     }
 
-    /// Appends what is to be written now. Everything that comes out counts as sent.
+    /// Appends the bytes to write. All of them count as sent.
     pub fn poll_write(&mut self, now: Instant, out: &mut Vec<u8>) {
         let before = out.len();
         out.append(&mut self.output);
@@ -313,33 +325,33 @@ impl<T> Session<T> {
         }
     }
 
-    /// Whether [`Session::poll_write`] has something to give.
+    /// Whether [`SessionMachine::poll_write`] has bytes to write.
     pub fn wants_write(&self) -> bool {
         !self.output.is_empty() || self.may_send_next()
     }
 
-    /// Whether there is a call in the queue that may be written now. Only its head is looked at: a smaller call that
-    /// fits must not pass a larger one that does not.
+    /// Whether the first queued call may be sent now. Only the head counts: a smaller call must not overtake
+    /// a larger one.
     fn may_send_next(&self) -> bool {
-        let sends = matches!(&self.phase, Phase::Connected { use_, .. } if use_.sends());
+        let sends = matches!(&self.phase, SessionPhase::Connected { usage, .. } if usage.sends());
         let Some(next) = self.queue.front().filter(|_| sends) else { return false };
         let taken = self.in_flight_units;
         taken == 0 || taken.saturating_add(units(&next.body)) <= self.settings.in_flight_limit
     }
 
-    /// How often calls were lost with a connection. A driver shows the number to callers before it ends the
-    /// calls that were lost, and callers put it into their next [`Request`]: so no call overtakes a lost one
-    /// that it was made after.
-    pub fn losses(&self) -> u64 {
-        self.losses
+    /// The number of disconnects that lost calls. The driver publishes it before it completes the lost calls,
+    /// and callers copy it into their next [`SessionRequest`]. Hence no call overtakes a lost one that was
+    /// made before it.
+    pub fn disconnects(&self) -> u64 {
+        self.disconnects
     }
 
-    /// Calls that were taken and have not ended.
+    /// The number of calls without an outcome.
     pub fn outstanding(&self) -> usize {
         self.queue.len() + self.in_flight.len()
     }
 
-    /// Positive numbers, in a circle.
+    /// The next positive xid; the counter wraps.
     pub(super) fn next_xid(&mut self) -> i32 {
         self.last_xid = if self.last_xid == i32::MAX { 1 } else { self.last_xid + 1 };
         self.last_xid
@@ -357,22 +369,22 @@ impl<T> Session<T> {
         if self.state != state {
             self.state = state;
             let status = self.status();
-            self.actions.push_back(Action::Status(status));
+            self.actions.push_back(SessionAction::Status(status));
         }
     }
 
-    /// Puts a request of the machine's own in front of everything that waits.
-    pub(super) fn send_now(&mut self, now: Instant, op: OpCode, body: &[u8], purpose: Purpose<T>) {
+    /// Sends a request of the machine itself, before all queued calls.
+    pub(super) fn send_now(&mut self, now: Instant, op: OpCode, body: &[u8], purpose: RequestPurpose<T>) {
         let xid = self.next_xid();
         frames::request(xid, op, body, &mut self.output);
         self.sent(now, xid, op, purpose, 0);
     }
 
-    fn sent(&mut self, now: Instant, xid: i32, op: OpCode, purpose: Purpose<T>, units: u32) {
-        let decided = is_decided_by_leader(op);
-        let proves = if decided { self.lease.proof(now, self.timeout) } else { None };
+    fn sent(&mut self, now: Instant, xid: i32, op: OpCode, purpose: RequestPurpose<T>, units: u32) {
+        let proves =
+            if requires_leader(op) { self.lease.provable_send_time(now, self.timeout) } else { None };
         self.in_flight_units = self.in_flight_units.saturating_add(units);
-        self.in_flight.push_back(InFlight { xid, purpose, sent_at: now, units, proves });
+        self.in_flight.push_back(InFlightRequest { xid, purpose, sent_at: now, units, proves });
     }
 
     pub(super) fn send_credential(&mut self, now: Instant, index: usize) {
@@ -383,42 +395,45 @@ impl<T> Session<T> {
     }
 
     pub(super) fn remove_watch(&mut self, now: Instant, watcher_type: WatcherType, path: Box<str>) {
-        // Without a connection there is nothing to remove: a server keeps watches for a connection only.
-        let connected = matches!(self.phase, Phase::Connected { .. });
-        if !connected || self.removal == Removal::Unknown {
+        // Watches belong to a connection: without one there is nothing to remove.
+        let connected = matches!(self.phase, SessionPhase::Connected { .. });
+        if !connected || !self.supports_remove_watches {
             return;
         }
         let mut body = Vec::new();
         path.encode(&mut body);
         watcher_type.wire().encode(&mut body);
-        self.send_now(now, OpCode::RemoveWatches, &body, Purpose::Unwatch { watcher_type, path });
+        self.send_now(now, OpCode::RemoveWatches, &body, RequestPurpose::Unwatch { watcher_type, path });
     }
 
-    pub(super) fn fail_call(&mut self, ticket: T, cause: Cause, delivery: Delivery) {
-        let failure = Failure { cause, delivery, server: self.server() };
-        self.actions.push_back(Action::Complete { ticket, outcome: Err(failure) });
+    pub(super) fn fail_call(&mut self, token: T, cause: Cause, delivery: Delivery) {
+        let failure = CallFailure { cause, delivery, server: self.server() };
+        self.actions.push_back(SessionAction::Complete { token, outcome: Err(failure) });
     }
 
-    /// Ends a request without an answer.
-    pub(super) fn fail(&mut self, purpose: Purpose<T>, cause: Cause, delivery: Delivery) {
+    /// Fails a request without a reply.
+    pub(super) fn fail(&mut self, purpose: RequestPurpose<T>, cause: Cause, delivery: Delivery) {
         match purpose {
-            Purpose::Call { ticket, watch } => {
+            RequestPurpose::Call { token, watch } => {
                 if let Some(watch) = watch {
                     self.forget_registration(&watch);
                 }
-                self.fail_call(ticket, cause, delivery);
+                self.fail_call(token, cause, delivery);
             }
-            Purpose::Rewatch { .. } | Purpose::Unwatch { .. } | Purpose::Renew | Purpose::Close => {}
+            RequestPurpose::Rewatch { .. }
+            | RequestPurpose::Unwatch { .. }
+            | RequestPurpose::Renew
+            | RequestPurpose::Close => {}
         }
     }
 
     pub(super) fn forget_registration(&mut self, watch: &WatchRegistration) {
-        self.watches.settle(watch.watcher, watch.intent, &watch.path);
+        self.watches.end_registration(watch.watcher, watch.intent, &watch.path);
         self.abandoned.remove(&watch.watcher);
     }
 
     pub(super) fn fail_in_flight(&mut self, cause: &Cause) {
-        self.losses += u64::from(!self.in_flight.is_empty());
+        self.disconnects += u64::from(!self.in_flight.is_empty());
         self.in_flight_units = 0;
         for sent in std::mem::take(&mut self.in_flight) {
             self.fail(sent.purpose, cause.clone(), Delivery::Sent);
@@ -426,57 +441,57 @@ impl<T> Session<T> {
     }
 
     pub(super) fn fail_queue(&mut self, cause: &Cause) {
-        self.losses += u64::from(!self.queue.is_empty());
+        self.disconnects += u64::from(!self.queue.is_empty());
         for waiting in std::mem::take(&mut self.queue) {
             self.fail(waiting.purpose, cause.clone(), Delivery::NotSent);
         }
     }
 
     pub(super) fn lose_watches(&mut self, keep: KeepPersistent) {
-        for (watcher, path) in self.watches.take_lost(keep) {
+        for (watcher, path) in self.watches.remove_on_session_end(keep) {
             let event = WatchEvent { kind: EventKind::WatchLost, path: Arc::from(path), zxid: None };
-            self.actions.push_back(Action::Notify { watcher, event });
+            self.actions.push_back(SessionAction::Notify { watcher, event });
         }
     }
 
-    /// Stops for good.
-    pub(super) fn end(&mut self, ending: Ending) {
+    /// Ends the machine.
+    pub(super) fn end(&mut self, ending: SessionEnding) {
         let cause = cause_of(ending);
         if let Some(link) = self.phase.link() {
-            self.actions.push_back(Action::Drop { link: link.id });
+            self.actions.push_back(SessionAction::Drop { link: link.id });
         }
         self.fail_in_flight(&cause);
         self.fail_queue(&cause);
-        self.phase = Phase::Ended(ending);
+        self.phase = SessionPhase::Ended(ending);
         for index in 0..self.credentials.len() {
-            if let Some(ticket) = self.credentials[index].ticket.take() {
-                self.fail_call(ticket, cause.clone(), Delivery::Sent);
+            if let Some(token) = self.credentials[index].token.take() {
+                self.fail_call(token, cause.clone(), Delivery::Sent);
             }
         }
         self.lose_watches(KeepPersistent::No);
         self.output.clear();
         self.input.clear();
         self.set_state(match ending {
-            Ending::Closed => SessionState::Closed,
-            Ending::Expired => SessionState::Expired,
-            Ending::AuthFailed => SessionState::AuthFailed,
+            SessionEnding::Closed => SessionState::Closed,
+            SessionEnding::Expired => SessionState::Expired,
+            SessionEnding::AuthFailed => SessionState::AuthFailed,
         });
-        self.answer_closers(cause);
-        self.actions.push_back(Action::End);
+        self.fail_closers(cause);
+        self.actions.push_back(SessionAction::End);
     }
 
-    /// Whoever asked to close is told how it ended; "closed" here means that no server has confirmed it.
-    fn answer_closers(&mut self, cause: Cause) {
-        for ticket in std::mem::take(&mut self.close_tickets) {
-            self.fail_call(ticket, cause.clone(), Delivery::NotSent);
+    /// Completes all close calls. `Closed` means here that no server has confirmed the close.
+    fn fail_closers(&mut self, cause: Cause) {
+        for token in std::mem::take(&mut self.close_tokens) {
+            self.fail_call(token, cause.clone(), Delivery::NotSent);
         }
     }
 }
 
-pub(super) fn cause_of(ending: Ending) -> Cause {
+pub(super) fn cause_of(ending: SessionEnding) -> Cause {
     match ending {
-        Ending::Closed => Cause::Closed,
-        Ending::Expired => Cause::SessionExpired,
-        Ending::AuthFailed => Cause::AuthFailed,
+        SessionEnding::Closed => Cause::Closed,
+        SessionEnding::Expired => Cause::SessionExpired,
+        SessionEnding::AuthFailed => Cause::AuthFailed,
     }
 }

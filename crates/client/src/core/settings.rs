@@ -1,30 +1,30 @@
-//! What a session is told once, before it starts.
+//! The settings of a session machine.
 
 use std::time::Duration;
 
 use zebu_proto::SessionId;
 
-/// Whether a server without a quorum behind it will do.
+/// Whether the client accepts a read-only server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ReadOnlyServers {
-    /// Only servers that take writes.
+    /// Only servers that accept writes.
     #[default]
     Refuse,
-    /// A read-only server is better than none; a read-write one is looked for all the time.
+    /// Accepts a read-only server, and keeps searching for a read-write one.
     Accept,
 }
 
-/// What follows the end of a session that nobody asked to end.
+/// The reaction to an expired session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SessionPolicy {
     /// A new session is opened; persistent watches move to it.
     #[default]
     Renew,
-    /// The client is over: every later call fails with the session's end.
+    /// The client ends: every later call fails with `SessionExpired`.
     Terminal,
 }
 
-/// What another client needs to take a session over.
+/// The credentials with which another client can resume a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionCredentials {
     /// The session.
@@ -35,31 +35,31 @@ pub struct SessionCredentials {
 
 /// Settings of a session machine.
 #[derive(Clone, Debug)]
-pub struct Settings {
-    /// The session timeout to ask for; servers clamp it.
+pub struct SessionSettings {
+    /// The requested session timeout; servers clamp it.
     pub session_timeout: Duration,
-    /// How long one attempt to connect may take, handshake included, and how long a call waits for a
-    /// connection before it fails as not sent.
+    /// The limit of one attempt to connect, handshake included, and of the time that a call waits for a
+    /// connection.
     pub connection_timeout: Duration,
-    /// Read-only servers.
+    /// Whether read-only servers are accepted.
     pub read_only: ReadOnlyServers,
-    /// What follows an expired session.
+    /// The reaction to an expired session.
     pub policy: SessionPolicy,
-    /// A session to take over.
+    /// The session to resume.
     pub resume: Option<SessionCredentials>,
-    /// The largest frame that is accepted from a server.
+    /// The largest accepted reply, in bytes.
     pub reply_limit: usize,
-    /// Bytes that are handed out for one write.
+    /// The size of one write, in bytes.
     pub batch_limit: usize,
-    /// Calls that are written and not answered, each counting one and one more for every KiB. The others wait.
+    /// The limit of calls in flight, in units: one per call and one more per KiB.
     pub in_flight_limit: u32,
-    /// Calls that wait for their turn to be written; the next one fails as not sent.
+    /// The limit of queued calls; further calls fail as not sent.
     pub queue_limit: usize,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
+impl Default for SessionSettings {
+    fn default() -> SessionSettings {
+        SessionSettings {
             session_timeout: Duration::from_secs(30),
             connection_timeout: Duration::from_secs(15),
             read_only: ReadOnlyServers::Refuse,

@@ -1,61 +1,61 @@
-//! What the outside sees of a session: a state and the session's name.
+//! The public state of a session.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use zebu_proto::SessionId;
 
-/// How a session stands.
+/// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SessionState {
     /// No session yet.
     Connecting,
-    /// A new session, on a server that takes writes.
+    /// A new session, on a read-write server.
     Connected,
-    /// On a read-only server: it has no quorum, what it shows may be old, and writes fail. The session of before
-    /// may be alive, as when suspended; if there was none, this one is known to that server only.
+    /// On a read-only server: it has no quorum, its data may be stale, and writes fail. An earlier session
+    /// may still be alive. Without one, this session is known to that server only.
     ReadOnly,
-    /// No connection. The session may be alive: its ephemeral nodes may still be there.
+    /// No connection. The session may be alive, and its ephemeral nodes may exist.
     Suspended,
-    /// The same session as before, on a connection again.
+    /// The same session, on a new connection.
     Reconnected,
-    /// The session is over; its ephemeral nodes go. With [`Renew`](super::SessionPolicy::Renew) a new one
-    /// follows.
+    /// The session has expired; its ephemeral nodes are deleted. With [`Renew`](super::SessionPolicy::Renew)
+    /// a new one follows.
     Expired,
-    /// A server refused a credential. The client is over.
+    /// A server refused a credential. The client has ended.
     AuthFailed,
-    /// The client was closed, or has handed its session over.
+    /// The client was closed or has handed over its session.
     Closed,
 }
 
 impl SessionState {
-    /// Whether calls are answered now, writes included.
+    /// Whether the server accepts reads and writes.
     pub const fn takes_writes(self) -> bool {
         matches!(self, SessionState::Connected | SessionState::Reconnected)
     }
 
-    /// Whether calls are answered now.
+    /// Whether the server accepts reads.
     pub const fn is_connected(self) -> bool {
         matches!(self, SessionState::Connected | SessionState::Reconnected | SessionState::ReadOnly)
     }
 }
 
-/// The session behind a state.
+/// The session of a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionInfo {
     /// Its id; zero before the first session.
     pub id: SessionId,
-    /// How many sessions this client has had. Two equal numbers mean that no session was lost between.
+    /// The number of sessions of this client. Equal numbers mean that no session was lost in between.
     pub epoch: u64,
-    /// The timeout that the server agreed to.
+    /// The negotiated timeout.
     pub timeout: Duration,
     /// The server of the connection.
     pub server: Option<Arc<str>>,
 }
 
-/// A state and the session that it speaks of.
+/// A state and its session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
+pub struct SessionStatus {
     /// The state.
     pub state: SessionState,
     /// The session.

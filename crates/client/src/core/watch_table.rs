@@ -1,5 +1,5 @@
-//! Who watches what, as this client knows it. Several watchers share one watch of the server; the table
-//! counts them, so that the server's is removed with the last one and never before.
+//! The watchers of this client. Several watchers share one watch of the server. The table removes the
+//! server's watch with its last watcher.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use zebu_proto::client::{EventType, SetWatches, WatcherType};
 
 use super::request::WatchIntent;
 
-/// Names a watcher. The caller chooses; no two live watchers may share one.
+/// Identifies a watcher. The caller assigns it; live watchers have different ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WatcherId(pub u64);
 
-/// What a watcher is told.
+/// The type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventKind {
     /// The node was created.
@@ -23,10 +23,10 @@ pub enum EventKind {
     NodeDataChanged,
     /// A child was created or deleted.
     NodeChildrenChanged,
-    /// The watch is in place again after a loss of the connection or of events. What happened in between
-    /// was not reported: read again.
+    /// The watch is registered again after a lost connection or lost events. Changes in between were not
+    /// reported: read again.
     Resynced,
-    /// The watch is gone, with its session or because the server refused it. Nothing will follow.
+    /// The watch has ended, with its session or because the server refused it. No event follows.
     WatchLost,
 }
 
@@ -41,18 +41,18 @@ impl From<EventType> for EventKind {
     }
 }
 
-/// An event.
+/// A watch event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchEvent {
-    /// What happened.
+    /// The type.
     pub kind: EventKind,
-    /// To which node.
+    /// The path of the node.
     pub path: Arc<str>,
-    /// The transaction that caused it, if the server says so (3.9 and later do).
+    /// The transaction that caused it, if the server reports it (3.9 and later).
     pub zxid: Option<i64>,
 }
 
-/// How a watch is registered again after a reconnect.
+/// The kind of a watch, as setWatches distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum WatchKind {
     Data,
@@ -66,7 +66,7 @@ impl WatchKind {
     const ALL: [WatchKind; 5] =
         [WatchKind::Data, WatchKind::Exist, WatchKind::Child, WatchKind::Persistent, WatchKind::Recursive];
 
-    /// What the server calls it when it is to be removed. A missing node is watched in the data table.
+    /// The type in removeWatches. A missing node is watched in the data table.
     pub(crate) const fn watcher_type(self) -> WatcherType {
         match self {
             WatchKind::Data | WatchKind::Exist => WatcherType::Data,
@@ -92,8 +92,8 @@ impl WatchIntent {
     }
 }
 
-/// One setWatches request, and the persistent watches that are in place once it is answered.
-pub(crate) struct Chunk {
+/// One setWatches request and the persistent watches that it restores.
+pub(crate) struct SetWatchesChunk {
     pub(crate) record: SetWatches,
     pub(crate) persistent: Vec<(WatchKind, Box<str>)>,
 }
@@ -104,10 +104,10 @@ type Watchers = BTreeMap<Box<str>, Vec<WatcherId>>;
 #[derive(Debug, Default)]
 pub(crate) struct WatchTable {
     tables: [Watchers; 5],
-    places: BTreeMap<WatcherId, (WatchKind, Box<str>)>,
-    /// Registrations on their way: they count as watchers of the server's watch.
+    locations: BTreeMap<WatcherId, (WatchKind, Box<str>)>,
+    /// Registrations in flight, which count as watchers of the server's watch.
     pending: BTreeMap<(i32, Box<str>), u32>,
-    /// The watchers of those registrations.
+    /// The watchers of the registrations in flight.
     registering: BTreeSet<WatcherId>,
 }
 
@@ -116,14 +116,14 @@ impl WatchTable {
         &mut self.tables[kind as usize]
     }
 
-    /// A registration is on its way.
-    pub(crate) fn expect(&mut self, watcher: WatcherId, intent: WatchIntent, path: &str) {
+    /// Records that a registration was sent.
+    pub(crate) fn begin_registration(&mut self, watcher: WatcherId, intent: WatchIntent, path: &str) {
         self.registering.insert(watcher);
         *self.pending.entry((intent.watcher_type().wire(), path.into())).or_default() += 1;
     }
 
-    /// A registration has ended, well or not.
-    pub(crate) fn settle(&mut self, watcher: WatcherId, intent: WatchIntent, path: &str) {
+    /// Records the end of a registration, successful or not.
+    pub(crate) fn end_registration(&mut self, watcher: WatcherId, intent: WatchIntent, path: &str) {
         self.registering.remove(&watcher);
         let key = (intent.watcher_type().wire(), path.into());
         if let Some(count) = self.pending.get_mut(&key) {
@@ -140,12 +140,12 @@ impl WatchTable {
 
     pub(crate) fn add(&mut self, watcher: WatcherId, kind: WatchKind, path: &str) {
         self.table(kind).entry(path.into()).or_default().push(watcher);
-        self.places.insert(watcher, (kind, path.into()));
+        self.locations.insert(watcher, (kind, path.into()));
     }
 
-    /// Takes a watcher out. Answers what the server may forget, if this was the last that needed it.
+    /// Removes a watcher. Returns the server's watch if no other watcher needs it.
     pub(crate) fn remove(&mut self, watcher: WatcherId) -> Option<(WatcherType, Box<str>)> {
-        let (kind, path) = self.places.remove(&watcher)?;
+        let (kind, path) = self.locations.remove(&watcher)?;
         let table = self.table(kind);
         if let Some(watchers) = table.get_mut(&path) {
             watchers.retain(|other| *other != watcher);
@@ -156,7 +156,7 @@ impl WatchTable {
         (!self.needs(kind.watcher_type(), &path)).then_some((kind.watcher_type(), path))
     }
 
-    /// Whether anybody needs the server's watch of this type.
+    /// Whether a watcher or a registration needs the server's watch of this type.
     pub(crate) fn needs(&self, watcher_type: WatcherType, path: &str) -> bool {
         let of_type =
             |kind: &&WatchKind| watcher_type == WatcherType::Any || kind.watcher_type() == watcher_type;
@@ -169,30 +169,30 @@ impl WatchTable {
         held || types.into_iter().any(|wire| self.pending.contains_key(&(wire, path.into())))
     }
 
-    /// The watchers of an event; one-shot watchers are spent.
+    /// The watchers of an event. One-shot watchers are removed.
     pub(crate) fn fire(&mut self, event: EventType, path: &str) -> Vec<WatcherId> {
-        let mut told = Vec::new();
+        let mut watchers = Vec::new();
         let one_shot: &[WatchKind] = match event {
             EventType::NodeCreated | EventType::NodeDataChanged => &[WatchKind::Data, WatchKind::Exist],
             EventType::NodeChildrenChanged => &[WatchKind::Child],
             EventType::NodeDeleted => &[WatchKind::Data, WatchKind::Exist, WatchKind::Child],
         };
         for kind in one_shot {
-            told.extend(self.table(*kind).remove(path).unwrap_or_default());
+            watchers.extend(self.table(*kind).remove(path).unwrap_or_default());
         }
-        for watcher in &told {
-            self.places.remove(watcher);
+        for watcher in &watchers {
+            self.locations.remove(watcher);
         }
-        told.extend(self.tables[WatchKind::Persistent as usize].get(path).into_iter().flatten());
+        watchers.extend(self.tables[WatchKind::Persistent as usize].get(path).into_iter().flatten());
         if event != EventType::NodeChildrenChanged {
             let recursive = &self.tables[WatchKind::Recursive as usize];
             let mut next = Some(path);
             while let Some(node) = next {
-                told.extend(recursive.get(node).into_iter().flatten());
+                watchers.extend(recursive.get(node).into_iter().flatten());
                 next = crate::path::parent(node);
             }
         }
-        told
+        watchers
     }
 
     /// The watchers of one persistent watch.
@@ -200,17 +200,20 @@ impl WatchTable {
         self.tables[kind as usize].get(path).cloned().unwrap_or_default()
     }
 
-    /// Takes out one persistent watch that the server refuses.
-    pub(crate) fn take(&mut self, kind: WatchKind, path: &str) -> Vec<WatcherId> {
+    /// Removes all watchers of a persistent watch that the server refused.
+    pub(crate) fn remove_all(&mut self, kind: WatchKind, path: &str) -> Vec<WatcherId> {
         let watchers = self.table(kind).remove(path).unwrap_or_default();
         for watcher in &watchers {
-            self.places.remove(watcher);
+            self.locations.remove(watcher);
         }
         watchers
     }
 
-    /// Takes out the one-shot watchers, or all, when their session is over.
-    pub(crate) fn take_lost(&mut self, keep_persistent: KeepPersistent) -> Vec<(WatcherId, Box<str>)> {
+    /// Removes the one-shot watchers, or all, at the end of their session.
+    pub(crate) fn remove_on_session_end(
+        &mut self,
+        keep_persistent: KeepPersistent,
+    ) -> Vec<(WatcherId, Box<str>)> {
         let mut lost = Vec::new();
         for kind in WatchKind::ALL {
             if keep_persistent == KeepPersistent::Yes && !kind.is_one_shot() {
@@ -218,7 +221,7 @@ impl WatchTable {
             }
             for (path, watchers) in std::mem::take(self.table(kind)) {
                 for watcher in watchers {
-                    self.places.remove(&watcher);
+                    self.locations.remove(&watcher);
                     lost.push((watcher, path.clone()));
                 }
             }
@@ -226,8 +229,8 @@ impl WatchTable {
         lost
     }
 
-    /// What has to be registered again, in requests of about `size` bytes of paths.
-    pub(crate) fn chunks(&self, relative_zxid: i64, size: usize) -> Vec<Chunk> {
+    /// The setWatches requests for all watches, each with about `size` bytes of paths.
+    pub(crate) fn chunks(&self, relative_zxid: i64, size: usize) -> Vec<SetWatchesChunk> {
         let mut chunks = Vec::new();
         let mut chunk = empty_chunk(relative_zxid);
         let mut used = 0;
@@ -260,7 +263,7 @@ impl WatchTable {
 
     #[cfg(test)]
     fn len(&self) -> usize {
-        self.places.len()
+        self.locations.len()
     }
 }
 
@@ -271,7 +274,7 @@ pub(crate) enum KeepPersistent {
     No,
 }
 
-fn empty_chunk(relative_zxid: i64) -> Chunk {
+fn empty_chunk(relative_zxid: i64) -> SetWatchesChunk {
     let none = || Some(Vec::new());
     let record = SetWatches {
         relative_zxid,
@@ -281,7 +284,7 @@ fn empty_chunk(relative_zxid: i64) -> Chunk {
         persistent: none(),
         persistent_recursive: none(),
     };
-    Chunk { record, persistent: Vec::new() }
+    SetWatchesChunk { record, persistent: Vec::new() }
 }
 
 #[cfg(test)]
@@ -323,10 +326,10 @@ mod tests {
         let mut table = WatchTable::default();
         table.add(WatcherId(1), WatchKind::Data, "/a");
         table.add(WatcherId(2), WatchKind::Exist, "/a");
-        table.expect(WatcherId(3), WatchIntent::Data, "/a");
+        table.begin_registration(WatcherId(3), WatchIntent::Data, "/a");
         assert_eq!(table.remove(WatcherId(1)), None);
         assert_eq!(table.remove(WatcherId(2)), None, "a registration is on its way");
-        table.settle(WatcherId(3), WatchIntent::Data, "/a");
+        table.end_registration(WatcherId(3), WatchIntent::Data, "/a");
         table.add(WatcherId(3), WatchKind::Data, "/a");
         assert_eq!(table.remove(WatcherId(3)), Some((WatcherType::Data, "/a".into())));
         assert_eq!(table.remove(WatcherId(3)), None);

@@ -1,20 +1,20 @@
-//! The client's clock: tokio's, and the time that the machine was suspended, which tokio's clock leaves out. A server
-//! counts it when it expires sessions, so a lease must count it too.
+//! The client's clock: tokio's clock plus the time in suspension, which tokio's clock omits. A server counts
+//! that time when it expires sessions, so a lease must count it too.
 
 use std::time::{Duration, Instant};
 
-/// Differences below this are not taken for a suspension: the two clocks are not read at the same moment.
+/// Smaller differences are no suspension, because the two clocks are not read at the same instant.
 const GRAIN: Duration = Duration::from_millis(10);
 
-/// How often the clocks are read to get a pair from one moment.
+/// The limit of reads to get both clocks from about the same instant.
 const READS_MAX: usize = 3;
 
-/// Time in suspension since the client was made.
+/// The time in suspension since the client was built.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Suspension {
-    /// Of the machine, when the client was made.
+    /// The total of the machine when the client was built.
     at_start: Duration,
-    /// Since then, when it was looked at last.
+    /// The time since then, at the last update.
     since: Duration,
 }
 
@@ -23,23 +23,23 @@ impl Suspension {
         Suspension { at_start: machine_suspended(), since: Duration::ZERO }
     }
 
-    /// Reads the clocks. Returns whether the machine was suspended since the last look.
-    pub(crate) fn look(&mut self) -> bool {
-        self.take(machine_suspended())
+    /// Reads the clocks. Returns whether the machine was suspended since the last update.
+    pub(crate) fn update(&mut self) -> bool {
+        self.record(machine_suspended())
     }
 
-    /// All time in suspension since the client was made, as of now.
+    /// The time in suspension since the client was built, read now.
     pub(crate) fn now(mut self) -> Duration {
-        self.look();
+        self.update();
         self.since
     }
 
-    /// All time in suspension at the last look.
-    pub(crate) fn seen(&self) -> Duration {
+    /// The time in suspension at the last update.
+    pub(crate) fn total(&self) -> Duration {
         self.since
     }
 
-    fn take(&mut self, machine: Duration) -> bool {
+    fn record(&mut self, machine: Duration) -> bool {
         let since = machine.saturating_sub(self.at_start);
         let has_grown = since >= self.since + GRAIN;
         if has_grown {
@@ -49,12 +49,12 @@ impl Suspension {
     }
 }
 
-/// The moment by tokio's clock, which tests may stop.
+/// The current time of tokio's clock, which tests may pause.
 pub(crate) fn awake_now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// How long the machine was suspended since it was started.
+/// The time in suspension since the machine was booted.
 #[cfg(target_os = "linux")]
 fn machine_suspended() -> Duration {
     use nix::time::{ClockId, clock_gettime};
@@ -89,11 +89,11 @@ mod tests {
     #[test]
     fn only_a_suspension_counts() {
         let mut suspension = Suspension { at_start: Duration::from_secs(100), since: Duration::ZERO };
-        assert!(!suspension.take(Duration::from_secs(100)));
-        assert!(!suspension.take(Duration::from_millis(100_009)), "read a moment apart");
-        assert!(suspension.take(Duration::from_millis(107_000)));
-        assert!(!suspension.take(Duration::from_millis(107_003)));
-        assert_eq!(suspension.seen(), Duration::from_secs(7));
+        assert!(!suspension.record(Duration::from_secs(100)));
+        assert!(!suspension.record(Duration::from_millis(100_009)), "read a moment apart");
+        assert!(suspension.record(Duration::from_millis(107_000)));
+        assert!(!suspension.record(Duration::from_millis(107_003)));
+        assert_eq!(suspension.total(), Duration::from_secs(7));
         let awake = Suspension::start();
         assert_eq!(awake.now(), Duration::ZERO, "a machine that runs is not suspended");
     }

@@ -1,35 +1,37 @@
-//! What handles ask of the driver.
+//! Commands from the client's handles to the driver.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::inbox::Inbox;
-use crate::core::{Outcome, Request, ServerAddress, SessionCredentials, WatcherId};
+use super::inbox::WatcherInbox;
+use crate::core::{CallOutcome, ServerAddress, SessionCredentials, SessionRequest, WatcherId};
 
-/// Where the end of a call goes. The permit is given back with it, whether anybody still waits or not:
-/// a caller that has gone does not make room for more than the limit.
+/// Receives the outcome of a call. It also holds the permit of the call until then, so that a dropped caller
+/// does not free capacity too early.
 #[derive(Debug)]
-pub(crate) struct Ticket {
-    sender: Option<oneshot::Sender<Outcome>>,
+pub(crate) struct CompletionSender {
+    sender: Option<oneshot::Sender<CallOutcome>>,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Ticket {
-    pub(crate) fn new(permit: Option<OwnedSemaphorePermit>) -> (Ticket, oneshot::Receiver<Outcome>) {
+impl CompletionSender {
+    pub(crate) fn new(
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> (CompletionSender, oneshot::Receiver<CallOutcome>) {
         let (sender, receiver) = oneshot::channel();
-        (Ticket { sender: Some(sender), _permit: permit }, receiver)
+        (CompletionSender { sender: Some(sender), _permit: permit }, receiver)
     }
 
-    /// For a call that nobody waits for.
-    pub(crate) fn nobody() -> Ticket {
-        Ticket { sender: None, _permit: None }
+    /// For a call without a waiting caller.
+    pub(crate) fn none() -> CompletionSender {
+        CompletionSender { sender: None, _permit: None }
     }
 
-    pub(crate) fn complete(self, outcome: Outcome) {
+    pub(crate) fn complete(self, outcome: CallOutcome) {
         if let Some(sender) = self.sender {
-            // The caller may have gone; that is its right.
+            // The caller may have dropped its future.
             let _ = sender.send(outcome);
         }
     }
@@ -37,23 +39,23 @@ impl Ticket {
 
 /// A message to the driver.
 #[derive(Debug)]
-pub(crate) enum Command {
-    Submit { request: Request, inbox: Option<Arc<Inbox>>, ticket: Ticket },
-    AddAuth { scheme: Box<str>, secret: Bytes, ticket: Ticket },
+pub(crate) enum DriverCommand {
+    Submit { request: SessionRequest, inbox: Option<Arc<WatcherInbox>>, completion: CompletionSender },
+    AddAuth { scheme: Box<str>, secret: Bytes, completion: CompletionSender },
     Unwatch(WatcherId),
     SetServers(Vec<ServerAddress>),
     Credentials(oneshot::Sender<Option<SessionCredentials>>),
     KeepLease,
-    LetLeaseGo,
-    HandOver(oneshot::Sender<HandedOver>),
-    Close(Ticket),
+    ReleaseLease,
+    HandOver(oneshot::Sender<HandoverResult>),
+    Close(CompletionSender),
 }
 
-/// How a session was handed over.
+/// The result of a handover.
 #[derive(Debug)]
-pub(crate) enum HandedOver {
-    /// The client has let go of it.
+pub(crate) enum HandoverResult {
+    /// The client has ended and left the session open.
     Session(SessionCredentials),
-    /// There is none that another client could take.
+    /// There is no session to hand over.
     NoSession,
 }

@@ -1,5 +1,4 @@
-//! How a stream to a server is opened. The driver is generic over it: TCP here, TLS or a test's own pipe
-//! elsewhere.
+//! Opens streams to servers. The driver is generic over it: TCP here, TLS in tls.rs, a pipe in tests.
 
 use std::io;
 use std::time::Duration;
@@ -9,9 +8,8 @@ use tokio::net::{TcpStream, lookup_host};
 
 use crate::core::{Random, ServerAddress};
 
-/// The share of an attempt's time that one address of a name gets, so that a dead one leaves time for the
-/// others.
-const ADDRESS_PATIENCE: Duration = Duration::from_secs(2);
+/// The limit for one address of a name, so that a dead address leaves time for the others.
+const ADDRESS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Opens streams to servers.
 ///
@@ -32,11 +30,11 @@ const ADDRESS_PATIENCE: Duration = Duration::from_secs(2);
 /// }
 /// ```
 pub trait Connector: Send + Sync + 'static {
-    /// What it opens.
+    /// The type of its streams.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// Opens a stream. Names are resolved anew on each call; `random` spreads clients over the addresses
-    /// of one name. The future is dropped when it takes too long.
+    /// Opens a stream. Names are resolved on every call; `random` spreads clients over the addresses of one
+    /// name. The future is dropped at its timeout.
     fn connect(
         &self,
         server: &ServerAddress,
@@ -56,7 +54,7 @@ impl Connector for TcpConnector {
         Random::new(random).shuffle(&mut addresses);
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         for address in addresses {
-            match tokio::time::timeout(ADDRESS_PATIENCE, TcpStream::connect(address)).await {
+            match tokio::time::timeout(ADDRESS_TIMEOUT, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => {
                     stream.set_nodelay(true)?;
                     return Ok(stream);

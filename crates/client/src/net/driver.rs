@@ -1,5 +1,5 @@
-//! The task behind a client. It owns the session machine, its stream and the watchers' inboxes, and it
-//! ends when the session has.
+//! The task of a client. It owns the session machine, its stream and the watchers' inboxes. It ends with the
+//! session.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,110 +10,98 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use super::clock::{Suspension, awake_now};
-use super::command::{Command, HandedOver, Ticket};
+use super::command::{CompletionSender, DriverCommand, HandoverResult};
 use super::connector::Connector;
-use super::inbox::Inbox;
-use super::lease::Lease;
+use super::inbox::WatcherInbox;
+use super::last_error::LastErrors;
+use super::lease::LeaseDeadline;
 use super::probe;
-use super::stage::{Happened, Stage};
-use super::trouble::Trouble;
+use super::transport::{Transport, TransportEvent};
 use crate::core::{
-    Action, LinkId, Note, Random, ServerAddress, Session, SessionCredentials, SessionState, Status, WatcherId,
+    LinkId, LogEvent, Random, ServerAddress, SessionAction, SessionCredentials, SessionMachine, SessionState,
+    SessionStatus, WatcherId,
 };
 
-/// Commands that are taken at once; they leave in one write.
+/// The limit of commands per step; they leave in one write.
 const COMMAND_BATCH: usize = 1024;
 
-/// Bytes that are read at once.
+/// The size of the read buffer.
 const READ_SIZE: usize = 64 << 10;
 
-/// The longest time without a look at the clocks while a lease is relied on.
+/// The longest time between two reads of the clocks while the lease is being renewed.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// Later than any deadline of a session.
-const FAR: Duration = Duration::from_secs(1 << 30);
+const NO_DEADLINE: Duration = Duration::from_secs(1 << 30);
 
-/// Whether handles are left.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Handles {
-    Some,
-    None,
-}
-
-/// Whether the machine still runs.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Life {
-    Runs,
-    Over,
-}
-
-/// See the module.
-pub(crate) struct Driver<C: Connector> {
-    pub(crate) session: Session<Ticket>,
+/// The parts from which the client builds its task.
+pub(crate) struct ClientDriver<C: Connector> {
+    pub(crate) session: SessionMachine<CompletionSender>,
     pub(crate) connector: Arc<C>,
-    pub(crate) commands: mpsc::UnboundedReceiver<Command>,
-    pub(crate) status: watch::Sender<Status>,
-    pub(crate) lease: Arc<Lease>,
+    pub(crate) commands: mpsc::UnboundedReceiver<DriverCommand>,
+    pub(crate) status: watch::Sender<SessionStatus>,
+    pub(crate) lease: Arc<LeaseDeadline>,
     pub(crate) suspension: Suspension,
-    /// Shows [`Session::losses`] to callers.
-    pub(crate) losses: Arc<AtomicU64>,
-    pub(crate) trouble: Arc<Trouble>,
+    /// Publishes [`SessionMachine::disconnects`] to callers.
+    pub(crate) disconnects: Arc<AtomicU64>,
+    pub(crate) last_errors: Arc<LastErrors>,
     pub(crate) random: Random,
 }
 
-/// What the task keeps beside the machine.
-struct Running<C: Connector> {
-    driver: Driver<C>,
-    stage: Stage<C::Stream>,
-    inboxes: BTreeMap<WatcherId, Arc<Inbox>>,
+/// The running task: the driver and its I/O state.
+struct DriverTask<C: Connector> {
+    driver: ClientDriver<C>,
+    transport: Transport<C::Stream>,
+    inboxes: BTreeMap<WatcherId, Arc<WatcherInbox>>,
     probes: JoinSet<(ServerAddress, bool)>,
-    handles: Handles,
-    /// Callers that wait until the client has let go of the session.
-    heirs: Vec<(SessionCredentials, oneshot::Sender<HandedOver>)>,
+    has_handles: bool,
+    /// Callers that wait until the client has left the session.
+    handover_waiters: Vec<(SessionCredentials, oneshot::Sender<HandoverResult>)>,
 }
 
-impl<C: Connector> Driver<C> {
-    /// Runs until the session is over.
+impl<C: Connector> ClientDriver<C> {
+    /// Runs until the session has ended.
     pub(crate) async fn run(self) {
-        let mut running = Running {
+        let mut running = DriverTask {
             driver: self,
-            stage: Stage::None,
+            transport: Transport::None,
             inboxes: BTreeMap::new(),
             probes: JoinSet::new(),
-            handles: Handles::Some,
-            heirs: Vec::new(),
+            has_handles: true,
+            handover_waiters: Vec::new(),
         };
         let mut commands = Vec::new();
         let mut buffer = vec![0; READ_SIZE];
-        while running.settle() == Life::Runs {
+        while running.run_actions() {
             running.step(&mut commands, &mut buffer).await;
         }
         running.finish();
     }
 }
 
-impl<C: Connector> Running<C> {
-    /// Waits for one thing to happen and tells the machine.
-    async fn step(&mut self, commands: &mut Vec<Command>, buffer: &mut [u8]) {
-        let suspended = self.driver.suspension.seen();
+impl<C: Connector> DriverTask<C> {
+    /// Waits for one event and passes it to the machine.
+    async fn step(&mut self, commands: &mut Vec<DriverCommand>, buffer: &mut [u8]) {
+        let suspended = self.driver.suspension.total();
         let deadline = self.driver.session.deadline().map(|deadline| deadline - suspended);
-        // Timers of tokio stand still in suspension: where a lease is relied on, the clocks are looked at soon after it.
-        let look_again = awake_now() + if self.driver.session.keeps_lease() { SLEEP_MAX } else { FAR };
+        // Tokio's timers do not advance in suspension: while the lease is renewed, the clocks are read soon
+        // after it.
+        let recheck = awake_now() + if self.driver.session.keeps_lease() { SLEEP_MAX } else { NO_DEADLINE };
         let timer = async {
             match deadline {
-                Some(deadline) => tokio::time::sleep_until(deadline.min(look_again).into()).await,
+                Some(deadline) => tokio::time::sleep_until(deadline.min(recheck).into()).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
-            happened = self.stage.next(buffer) => self.happened(happened, buffer),
+            event = self.transport.next(buffer) => self.transport_event(event, buffer),
             taken = self.driver.commands.recv_many(commands, COMMAND_BATCH),
-                if self.handles == Handles::Some => {
+                if self.has_handles => {
                 if taken == 0 {
-                    // Nobody is left to call: the session ends as if it had been closed.
-                    self.handles = Handles::None;
+                    // No handle is left: the session is closed.
+                    self.has_handles = false;
                     let now = self.now();
-                    self.driver.session.close(now, Ticket::nobody());
+                    self.driver.session.close(now, CompletionSender::none());
                 }
                 commands.drain(..).for_each(|command| self.command(command));
             }
@@ -132,115 +120,118 @@ impl<C: Connector> Running<C> {
         }
     }
 
-    /// The moment by the clock of the session, which counts the time in suspension up to the last look.
+    /// The current time of the session, including the time in suspension up to the last update.
     fn now(&self) -> Instant {
-        awake_now() + self.driver.suspension.seen()
+        awake_now() + self.driver.suspension.total()
     }
 
-    /// Looks whether the machine was suspended. The session hears of all that is due since then, and callers that wait for
-    /// a deadline are woken to look at it again.
-    fn notice_suspension(&mut self) {
-        if self.driver.suspension.look() {
+    /// Checks for a suspension of the machine. If there was one, it runs the timers that are due and wakes
+    /// callers that wait for a deadline.
+    fn check_suspension(&mut self) {
+        if self.driver.suspension.update() {
             let now = self.now();
-            tracing::info!(suspended = ?self.driver.suspension.seen(), "the machine was suspended");
+            tracing::info!(suspended = ?self.driver.suspension.total(), "machine was suspended");
             self.driver.session.tick(now);
             self.driver.status.send_modify(|_| {});
         }
     }
 
-    fn happened(&mut self, happened: Happened, buffer: &[u8]) {
+    fn transport_event(&mut self, event: TransportEvent, buffer: &[u8]) {
         let now = self.now();
         let session = &mut self.driver.session;
-        match happened {
-            Happened::Opened(link) => session.opened(now, link),
-            Happened::Read(link, count) => session.received(now, link, &buffer[..count]),
-            Happened::Wrote => {}
-            Happened::Lost(link, error) => session.lost(now, link, &error.to_string()),
+        match event {
+            TransportEvent::Opened(link) => session.opened(now, link),
+            TransportEvent::Read(link, count) => session.received(now, link, &buffer[..count]),
+            TransportEvent::Wrote => {}
+            TransportEvent::Lost(link, error) => session.lost(now, link, &error.to_string()),
         }
     }
 
-    fn command(&mut self, command: Command) {
+    fn command(&mut self, command: DriverCommand) {
         let now = self.now();
         let session = &mut self.driver.session;
         match command {
-            Command::Submit { request, inbox, ticket } => {
+            DriverCommand::Submit { request, inbox, completion } => {
                 if let (Some(watch), Some(inbox)) = (&request.watch, inbox) {
                     self.inboxes.insert(watch.watcher, inbox);
                 }
-                session.submit(now, request, ticket);
+                session.submit(now, request, completion);
             }
-            Command::AddAuth { scheme, secret, ticket } => session.add_auth(now, &scheme, secret, ticket),
-            Command::Unwatch(watcher) => {
+            DriverCommand::AddAuth { scheme, secret, completion } => {
+                session.add_auth(now, &scheme, secret, completion)
+            }
+            DriverCommand::Unwatch(watcher) => {
                 self.inboxes.remove(&watcher);
                 session.unwatch(now, watcher);
             }
-            Command::SetServers(servers) => session.set_servers(now, &servers),
-            Command::Credentials(sender) => {
-                // The asker may have gone.
+            DriverCommand::SetServers(servers) => session.set_servers(now, &servers),
+            DriverCommand::Credentials(sender) => {
+                // The caller may have dropped its future.
                 let _ = sender.send(session.credentials());
             }
-            Command::HandOver(sender) => match session.hand_over(now) {
-                Some(credentials) => self.heirs.push((credentials, sender)),
+            DriverCommand::HandOver(sender) => match session.hand_over(now) {
+                Some(credentials) => self.handover_waiters.push((credentials, sender)),
                 None => {
-                    let _ = sender.send(HandedOver::NoSession);
+                    let _ = sender.send(HandoverResult::NoSession);
                 }
             },
-            Command::KeepLease => session.keep_lease(now),
-            Command::LetLeaseGo => session.let_lease_go(),
-            Command::Close(ticket) => session.close(now, ticket),
+            DriverCommand::KeepLease => session.keep_lease(now),
+            DriverCommand::ReleaseLease => session.release_lease(),
+            DriverCommand::Close(completion) => session.close(now, completion),
         }
     }
 
-    /// Carries out what the machine asks for and hands its bytes to the stream.
-    fn settle(&mut self) -> Life {
-        let mut life = Life::Runs;
-        self.notice_suspension();
-        // Before the calls that were lost end: whoever knows of their end sees the new number.
-        self.driver.losses.store(self.driver.session.losses(), Ordering::Release);
-        // Before the state is told: whoever hears that the session is over sees no lease any more.
+    /// Executes the actions of the machine and starts the next write. Returns whether the machine is still
+    /// running.
+    fn run_actions(&mut self) -> bool {
+        let mut is_running = true;
+        self.check_suspension();
+        // Before the lost calls complete, so that their callers see the new number.
+        self.driver.disconnects.store(self.driver.session.disconnects(), Ordering::Release);
+        // Before the state is published, so that no caller sees a lease after the end of the session.
         self.driver.lease.set(self.driver.session.lease_deadline());
         while let Some(action) = self.driver.session.poll_action() {
-            if let Action::End = action {
-                life = Life::Over;
+            if let SessionAction::End = action {
+                is_running = false;
             }
-            self.perform(action);
+            self.execute(action);
         }
-        if let Some(out) = self.stage.batch() {
-            let now = awake_now() + self.driver.suspension.seen();
+        if let Some(out) = self.transport.write_buffer() {
+            let now = awake_now() + self.driver.suspension.total();
             self.driver.session.poll_write(now, out);
-            self.stage.start_write();
+            self.transport.start_write();
         }
-        life
+        is_running
     }
 
-    fn perform(&mut self, action: Action<Ticket>) {
+    fn execute(&mut self, action: SessionAction<CompletionSender>) {
         match action {
-            Action::Open { link, server, patience } => {
+            SessionAction::Open { link, server, timeout } => {
                 let connector = self.driver.connector.clone();
                 let random = self.driver.random.bits();
                 let open = async move {
-                    match tokio::time::timeout(patience, connector.connect(&server, random)).await {
+                    match tokio::time::timeout(timeout, connector.connect(&server, random)).await {
                         Ok(result) => result,
                         Err(_) => Err(std::io::ErrorKind::TimedOut.into()),
                     }
                 };
-                self.stage = Stage::Opening { link, future: Box::pin(open) };
+                self.transport = Transport::Opening { link, future: Box::pin(open) };
             }
-            Action::Drop { link } => self.drop_link(link),
-            Action::Complete { ticket, outcome } => ticket.complete(outcome),
-            Action::Notify { watcher, event } => {
+            SessionAction::Drop { link } => self.drop_link(link),
+            SessionAction::Complete { token, outcome } => token.complete(outcome),
+            SessionAction::Notify { watcher, event } => {
                 if let Some(inbox) = self.inboxes.get(&watcher) {
                     inbox.push(event);
                 }
             }
-            Action::Status(status) => {
+            SessionAction::Status(status) => {
                 log_status(&status);
                 if status.state.is_connected() {
-                    self.driver.trouble.clear();
+                    self.driver.last_errors.clear();
                 }
                 self.driver.status.send_replace(status);
             }
-            Action::Probe { server } => {
+            SessionAction::Probe { server } => {
                 let connector = self.driver.connector.clone();
                 let random = self.driver.random.bits();
                 self.probes.spawn(async move {
@@ -248,65 +239,67 @@ impl<C: Connector> Running<C> {
                     (server, takes_writes)
                 });
             }
-            Action::Note(note) => {
-                if let Note::LinkLost { server, reason } = &note {
-                    self.driver.trouble.set(server, reason);
+            SessionAction::Log(event) => {
+                if let LogEvent::ConnectionLost { server, reason } = &event {
+                    self.driver.last_errors.record(server, reason);
                 }
-                log_note(&note);
+                log_event(&event);
             }
-            Action::End => {}
+            SessionAction::End => {}
         }
     }
 
     fn drop_link(&mut self, link: LinkId) {
-        if self.stage.link() == Some(link) {
-            self.stage = Stage::None;
+        if self.transport.link() == Some(link) {
+            self.transport = Transport::None;
         }
     }
 
-    /// Answers what came in while the session ended.
+    /// Completes the commands that arrived while the session ended.
     fn finish(&mut self) {
         self.driver.commands.close();
         while let Ok(command) = self.driver.commands.try_recv() {
             self.command(command);
         }
         while let Some(action) = self.driver.session.poll_action() {
-            self.perform(action);
+            self.execute(action);
         }
         for inbox in self.inboxes.values() {
             inbox.end();
         }
-        // The connection is dropped before another client is told: the server must not see both.
-        self.stage = Stage::None;
-        for (credentials, heir) in self.heirs.drain(..) {
-            // A session that ended meanwhile is no session to hand over.
+        // The connection is dropped first: the server must not see both clients.
+        self.transport = Transport::None;
+        for (credentials, waiter) in self.handover_waiters.drain(..) {
+            // A session that has ended meanwhile cannot be handed over.
             if self.driver.session.credentials() == Some(credentials) {
-                let _ = heir.send(HandedOver::Session(credentials));
+                let _ = waiter.send(HandoverResult::Session(credentials));
             }
         }
     }
 }
 
-fn log_status(status: &Status) {
+fn log_status(status: &SessionStatus) {
     let server = status.session.server.as_deref().unwrap_or("none");
     let session = status.session.id;
     match status.state {
         SessionState::Expired | SessionState::AuthFailed => {
-            tracing::warn!(state = ?status.state, %session, server, "session");
+            tracing::warn!(state = ?status.state, %session, server, "session state changed");
         }
         SessionState::Connecting
         | SessionState::Connected
         | SessionState::ReadOnly
         | SessionState::Suspended
         | SessionState::Reconnected
-        | SessionState::Closed => tracing::info!(state = ?status.state, %session, server, "session"),
+        | SessionState::Closed => {
+            tracing::info!(state = ?status.state, %session, server, "session state changed")
+        }
     }
 }
 
-fn log_note(note: &Note) {
-    match note {
-        Note::LinkLost { server, reason } => tracing::debug!(%server, %reason, "connection ended"),
-        Note::UnknownEvent { kind } => tracing::warn!(kind, "an event of an unknown kind was left aside"),
-        Note::WatchesRefused { code } => tracing::warn!(code, "the server refused to restore watches"),
+fn log_event(event: &LogEvent) {
+    match event {
+        LogEvent::ConnectionLost { server, reason } => tracing::debug!(%server, %reason, "connection lost"),
+        LogEvent::UnknownEvent { kind } => tracing::warn!(kind, "ignored a watch event of an unknown type"),
+        LogEvent::WatchesRefused { code } => tracing::warn!(code, "server refused to restore watches"),
     }
 }

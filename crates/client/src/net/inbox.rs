@@ -1,5 +1,5 @@
-//! Events on their way to one watcher. Bounded: a watcher that does not read loses events and is told so,
-//! it never holds up the connection.
+//! The bounded queue of events for one watcher. A slow watcher loses events and is notified; it never blocks
+//! the connection.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,11 +7,11 @@ use std::task::{Context, Poll, Waker};
 
 use crate::core::{EventKind, WatchEvent};
 
-/// Events that wait for one watcher. One more, and all are replaced by "read again".
+/// The limit of pending events for one watcher. At the limit one `Resynced` event replaces them all.
 const INBOX_LIMIT: usize = 4096;
 
 #[derive(Debug, Default)]
-struct State {
+struct InboxState {
     events: VecDeque<WatchEvent>,
     ended: bool,
     waker: Option<Waker>,
@@ -19,12 +19,12 @@ struct State {
 
 /// The queue between the driver and a watcher.
 #[derive(Debug, Default)]
-pub(crate) struct Inbox {
-    state: Mutex<State>,
+pub(crate) struct WatcherInbox {
+    state: Mutex<InboxState>,
 }
 
-impl Inbox {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl WatcherInbox {
+    fn lock(&self) -> MutexGuard<'_, InboxState> {
         // No code that can panic runs under the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -46,7 +46,7 @@ impl Inbox {
         }
     }
 
-    /// Nothing more will come.
+    /// Ends the queue.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         state.ended = true;
@@ -79,8 +79,8 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_watcher_is_told_to_read_again() {
-        let inbox = Inbox::default();
+    fn a_slow_watcher_gets_a_resync() {
+        let inbox = WatcherInbox::default();
         (0..INBOX_LIMIT + 2).for_each(|_| inbox.push(event(EventKind::NodeDataChanged)));
         inbox.end();
         let mut context = Context::from_waker(Waker::noop());

@@ -1,32 +1,32 @@
-//! The local lease: until when no server can have expired the session. Written by the driver, read by
-//! anybody without waiting.
+//! The lease deadline, shared by the driver, which writes it, and by all handles, which read it without
+//! locking.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::clock::Suspension;
 
-/// Microseconds after `base`, plus one; zero for "no session".
+/// The deadline in microseconds after `base`, plus one; zero without a session.
 #[derive(Debug)]
-pub(crate) struct Lease {
+pub(crate) struct LeaseDeadline {
     base: Instant,
     micros: AtomicU64,
     suspension: Suspension,
 }
 
-impl Lease {
-    pub(crate) fn new(base: Instant, suspension: Suspension) -> Lease {
-        Lease { base, micros: AtomicU64::new(0), suspension }
+impl LeaseDeadline {
+    pub(crate) fn new(base: Instant, suspension: Suspension) -> LeaseDeadline {
+        LeaseDeadline { base, micros: AtomicU64::new(0), suspension }
     }
 
-    /// The deadline by the driver's clock, which counts the time in suspension.
+    /// Sets the deadline by the driver's clock, which includes the time in suspension.
     pub(crate) fn set(&self, deadline: Option<Instant>) {
         let after = deadline.map(|deadline| deadline.saturating_duration_since(self.base).as_micros());
         let micros = after.map_or(0, |after| u64::try_from(after).unwrap_or(u64::MAX - 1) + 1);
         self.micros.store(micros, Ordering::Release);
     }
 
-    /// The deadline by the clock of [`Instant`], which does not: it comes nearer with every suspension.
+    /// The deadline by the clock of [`Instant`], which excludes it: each suspension brings it nearer.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match self.micros.load(Ordering::Acquire) {
             0 => None,
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn time_in_suspension_is_taken_off() {
         let base = Instant::now();
-        let lease = Lease::new(base, Suspension::start());
+        let lease = LeaseDeadline::new(base, Suspension::start());
         assert_eq!(lease.deadline(), None);
         lease.set(Some(base + Duration::from_secs(10)));
         assert_eq!(lease.deadline(), Some(base + Duration::from_secs(10)));

@@ -1,23 +1,23 @@
-//! The tokio side of the session machine: one task that owns the machine and its stream, and carries out
-//! what the machine asks for. It decides nothing about the protocol.
+//! The tokio side of the session machine: one task that owns the machine and its stream, and executes its
+//! actions. It makes no protocol decision.
 
 mod clock;
 mod command;
 mod connector;
 mod driver;
 mod inbox;
+mod last_error;
 mod lease;
 mod probe;
-mod stage;
 mod tls;
-mod trouble;
+mod transport;
 
 pub(crate) use clock::{Suspension, awake_now};
-pub(crate) use command::{Command, HandedOver, Ticket};
+pub(crate) use command::{CompletionSender, DriverCommand, HandoverResult};
 pub use connector::{Connector, TcpConnector};
-pub(crate) use driver::Driver;
-pub(crate) use inbox::Inbox;
-pub(crate) use lease::Lease;
+pub(crate) use driver::ClientDriver;
+pub(crate) use inbox::WatcherInbox;
+pub(crate) use last_error::LastErrors;
+pub use last_error::{ConnectionFailure, ConnectionFailures};
+pub(crate) use lease::LeaseDeadline;
 pub use tls::{HostNames, Tls, TlsConnector, TlsError};
-pub(crate) use trouble::Trouble;
-pub use trouble::{ConnectionFailure, ConnectionFailures};

@@ -1,5 +1,5 @@
-//! TLS around a TCP stream: whom the client trusts, who it is, and whether names must match. It reads PEM
-//! files once, when it is made; it has no store of public authorities, because ensembles use their own.
+//! TLS over a TCP stream: trusted authorities, the client's certificate and host name verification. PEM files
+//! are read once. There is no store of public authorities, because ensembles use their own.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,18 +20,18 @@ use tokio_rustls::client::TlsStream;
 use super::connector::{Connector, TcpConnector};
 use crate::core::ServerAddress;
 
-/// Whether the certificate of a server must name the host that was called.
+/// Whether the certificate of a server must match its host name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HostNames {
-    /// A subject alternative name must be the host name, or the address, of the connection string.
+    /// A subject alternative name must match the host name or address of the connection string.
     #[default]
     Verify,
-    /// Any certificate of a trusted authority will do, whatever it names. Whoever holds one of them can
-    /// then pose as any server.
+    /// Any certificate of a trusted authority is accepted. The owner of any such certificate can then pose as
+    /// any server.
     Ignore,
 }
 
-/// Why TLS cannot be set up. Nothing was sent.
+/// The reason why TLS cannot be set up. Nothing was sent.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
@@ -39,51 +39,51 @@ pub enum TlsError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The text is not PEM.
-    #[error("{place} is not PEM: {reason}")]
+    #[error("{origin} is not PEM: {reason}")]
     Pem {
-        /// Where it came from.
-        place: String,
-        /// What is wrong.
+        /// The file, or a description of the text.
+        origin: String,
+        /// The reason.
         reason: String,
     },
-    /// There is no certificate where there should be one.
-    #[error("{place} holds no certificate (-----BEGIN CERTIFICATE-----)")]
+    /// A certificate is missing.
+    #[error("{origin} holds no certificate (-----BEGIN CERTIFICATE-----)")]
     NoCertificate {
-        /// Where it was looked for.
-        place: String,
+        /// The file, or a description of the text.
+        origin: String,
     },
-    /// There is no private key where there should be one.
-    #[error("{place} holds no private key (-----BEGIN PRIVATE KEY-----)")]
+    /// A private key is missing.
+    #[error("{origin} holds no private key (-----BEGIN PRIVATE KEY-----)")]
     NoKey {
-        /// Where it was looked for.
-        place: String,
+        /// The file, or a description of the text.
+        origin: String,
     },
     /// The key is encrypted.
     #[error(
-        "the private key in {place} is encrypted; write it without a password: openssl pkey -in KEY -out PLAIN"
+        "the private key in {origin} is encrypted; write it without a password: openssl pkey -in KEY -out PLAIN"
     )]
     EncryptedKey {
-        /// Where it is.
-        place: String,
+        /// The file, or a description of the text.
+        origin: String,
     },
-    /// Nobody is trusted, so no server could be.
+    /// There is no trusted authority.
     #[error("no trusted certificate was given; add the authority that signed the servers' certificates")]
-    NobodyTrusted,
-    /// The certificates and the key do not go together, or use something that is not supported.
+    NoTrustedCertificate,
+    /// Certificate and key do not match, or use something unsupported.
     #[error("{what}: {reason}")]
     Unusable {
-        /// What was to be used.
+        /// The subject of the error.
         what: &'static str,
-        /// Why it cannot be.
+        /// The reason.
         reason: String,
     },
 }
 
-/// What TLS needs to know; ends in a [`TlsConnector`].
+/// The settings of TLS; [`Tls::connector`] turns them into a [`TlsConnector`].
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -105,60 +105,59 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Trusts nobody yet, shows no certificate, verifies host names.
+    /// No trusted authority, no client certificate, host names verified.
     pub fn new() -> Tls {
         Tls::default()
     }
 
-    /// Trusts every certificate of this PEM file, and what they have signed.
+    /// Trusts every certificate of this PEM file as an authority.
     pub fn trust_file(self, path: impl AsRef<Path>) -> Result<Tls, TlsError> {
         let path = path.as_ref();
         self.trust(&read(path)?, path.display().to_string())
     }
 
-    /// Trusts every certificate of this PEM text, and what they have signed.
+    /// Trusts every certificate of this PEM text as an authority.
     pub fn trust_pem(self, pem: impl AsRef<[u8]>) -> Result<Tls, TlsError> {
         self.trust(pem.as_ref(), "the text of trusted certificates".to_owned())
     }
 
-    fn trust(mut self, pem: &[u8], place: String) -> Result<Tls, TlsError> {
-        self.trusted.extend(certificates(pem, place)?);
+    fn trust(mut self, pem: &[u8], origin: String) -> Result<Tls, TlsError> {
+        self.trusted.extend(certificates(pem, origin)?);
         Ok(self)
     }
 
-    /// Shows the servers this certificate (and what follows it in the file, its chain). Both may be in one
-    /// file.
+    /// Presents this certificate, followed by its chain, to servers. Certificate and key may be in one file.
     pub fn identity_files(
         self,
         certificate: impl AsRef<Path>,
         key: impl AsRef<Path>,
     ) -> Result<Tls, TlsError> {
         let (certificate, key) = (certificate.as_ref(), key.as_ref());
-        let places = (certificate.display().to_string(), key.display().to_string());
-        self.identity(&read(certificate)?, &read(key)?, places)
+        let origins = (certificate.display().to_string(), key.display().to_string());
+        self.identity(&read(certificate)?, &read(key)?, origins)
     }
 
-    /// Shows the servers this certificate, given as PEM text with its chain behind it.
+    /// Presents this certificate, given as PEM text and followed by its chain, to servers.
     pub fn identity_pem(self, certificate: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Result<Tls, TlsError> {
-        let places = ("the text of the client's certificate".to_owned(), "the text of its key".to_owned());
-        self.identity(certificate.as_ref(), key.as_ref(), places)
+        let origins = ("the text of the client's certificate".to_owned(), "the text of its key".to_owned());
+        self.identity(certificate.as_ref(), key.as_ref(), origins)
     }
 
-    fn identity(mut self, chain: &[u8], key: &[u8], places: (String, String)) -> Result<Tls, TlsError> {
-        self.identity = Some((certificates(chain, places.0)?, private_key(key, places.1)?));
+    fn identity(mut self, chain: &[u8], key: &[u8], origins: (String, String)) -> Result<Tls, TlsError> {
+        self.identity = Some((certificates(chain, origins.0)?, private_key(key, origins.1)?));
         Ok(self)
     }
 
-    /// Whether the certificate of a server must name its host (yes).
+    /// Whether the certificate of a server must match its host name (default: yes).
     pub fn host_names(mut self, names: HostNames) -> Tls {
         self.names = names;
         self
     }
 
-    /// Checks everything and makes the connector.
+    /// Validates the settings and builds the connector.
     pub fn connector(self) -> Result<TlsConnector, TlsError> {
         if self.trusted.is_empty() {
-            return Err(TlsError::NobodyTrusted);
+            return Err(TlsError::NoTrustedCertificate);
         }
         let mut roots = RootCertStore::empty();
         for certificate in self.trusted {
@@ -171,7 +170,7 @@ impl Tls {
             )?;
         let verifier: Arc<dyn ServerCertVerifier> = match self.names {
             HostNames::Verify => verifier,
-            HostNames::Ignore => Arc::new(AnyName { verifier }),
+            HostNames::Ignore => Arc::new(IgnoreHostName { verifier }),
         };
         let builder = with_safe_versions(provider)?.dangerous().with_custom_certificate_verifier(verifier);
         let config = match self.identity {
@@ -184,9 +183,9 @@ impl Tls {
     }
 }
 
-type Versioned = rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>;
+type TlsConfigBuilder = rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>;
 
-fn with_safe_versions(provider: Arc<CryptoProvider>) -> Result<Versioned, TlsError> {
+fn with_safe_versions(provider: Arc<CryptoProvider>) -> Result<TlsConfigBuilder, TlsError> {
     ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(unusable("the versions of TLS"))
@@ -200,25 +199,25 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     std::fs::read(path).map_err(|source| TlsError::File { path: path.to_owned(), source })
 }
 
-fn certificates(pem: &[u8], place: String) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+fn certificates(pem: &[u8], origin: String) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {
-        Ok(found) if found.is_empty() => Err(TlsError::NoCertificate { place }),
+        Ok(found) if found.is_empty() => Err(TlsError::NoCertificate { origin }),
         Ok(found) => Ok(found),
-        Err(error) => Err(TlsError::Pem { place, reason: error.to_string() }),
+        Err(error) => Err(TlsError::Pem { origin, reason: error.to_string() }),
     }
 }
 
-fn private_key(pem: &[u8], place: String) -> Result<PrivateKeyDer<'static>, TlsError> {
+fn private_key(pem: &[u8], origin: String) -> Result<PrivateKeyDer<'static>, TlsError> {
     const ENCRYPTED: [&[u8]; 2] = [b"-----BEGIN ENCRYPTED PRIVATE KEY-----", b"Proc-Type: 4,ENCRYPTED"];
     if ENCRYPTED.iter().any(|mark| pem.windows(mark.len()).any(|window| window == *mark)) {
-        return Err(TlsError::EncryptedKey { place });
+        return Err(TlsError::EncryptedKey { origin });
     }
     let mut sections = <(SectionKind, Vec<u8>)>::pem_slice_iter(pem);
     loop {
         match sections.next() {
-            None => return Err(TlsError::NoKey { place }),
-            Some(Err(error)) => return Err(TlsError::Pem { place, reason: error.to_string() }),
+            None => return Err(TlsError::NoKey { origin }),
+            Some(Err(error)) => return Err(TlsError::Pem { origin, reason: error.to_string() }),
             Some(Ok((kind, der))) => {
                 if let Some(key) = PrivateKeyDer::from_pem(kind, der) {
                     return Ok(key);
@@ -236,7 +235,7 @@ pub struct TlsConnector {
 
 impl std::fmt::Debug for TlsConnector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Keys are not for logs.
+        // Keys must not appear in logs.
         f.debug_struct("TlsConnector").finish_non_exhaustive()
     }
 }
@@ -255,11 +254,11 @@ impl Connector for TlsConnector {
     }
 }
 
-/// Says what a failed handshake means.
+/// Explains a failed handshake.
 fn explain(host: &str, error: &io::Error) -> io::Error {
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<RustlsError>());
     let meaning = match cause {
-        // The signature is bad if a trusted authority has the same name and another key.
+        // The signature does not verify if a trusted authority has the same name and another key.
         Some(RustlsError::InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
         )) => {
@@ -285,13 +284,13 @@ fn ended(error: &io::Error) -> bool {
     matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe)
 }
 
-/// Verifies everything but the name.
+/// Verifies all but the host name.
 #[derive(Debug)]
-struct AnyName {
+struct IgnoreHostName {
     verifier: Arc<WebPkiServerVerifier>,
 }
 
-impl ServerCertVerifier for AnyName {
+impl ServerCertVerifier for IgnoreHostName {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -302,7 +301,7 @@ impl ServerCertVerifier for AnyName {
     ) -> Result<ServerCertVerified, RustlsError> {
         use CertificateError::{NotValidForName, NotValidForNameContext};
         match self.verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
-            // The name is looked at last: the chain, the dates and the purpose are good.
+            // The name is checked last: chain, dates and purpose are valid.
             Err(RustlsError::InvalidCertificate(NotValidForName | NotValidForNameContext { .. })) => {
                 Ok(ServerCertVerified::assertion())
             }

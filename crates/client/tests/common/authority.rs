@@ -55,29 +55,25 @@ pub(crate) fn trusting(authority: &Authority) -> Tls {
 }
 
 pub(crate) async fn connect(address: &str, tls: TlsConnector) -> Result<Client, ConnectError> {
-    connect_within(super::PATIENCE, address, tls).await
+    connect_within(super::TIMEOUT, address, tls).await
 }
 
-async fn connect_within(
-    patience: Duration,
-    address: &str,
-    tls: TlsConnector,
-) -> Result<Client, ConnectError> {
-    let builder = Client::builder(address).expect("an address").connection_timeout(patience);
+async fn connect_within(timeout: Duration, address: &str, tls: TlsConnector) -> Result<Client, ConnectError> {
+    let builder = Client::builder(address).expect("an address").connection_timeout(timeout);
     builder.tls(tls).connect().await
 }
 
 /// The text of an attempt that must fail, and where it must say that it was made.
 pub(crate) async fn refused(address: SocketAddr, tls: Tls) -> String {
     let tls = tls.connector().expect("a connector");
-    let mut patience = Duration::from_millis(500);
+    let mut timeout = Duration::from_millis(500);
     loop {
-        let result = connect_within(patience, &address.to_string(), tls.clone()).await;
+        let result = connect_within(timeout, &address.to_string(), tls.clone()).await;
         let error = result.expect_err("nobody may connect").to_string();
         // A busy machine may not get to the end of a handshake in time.
         let unfinished = error.contains("no answer") || error.contains("timed out");
-        if unfinished && patience < super::PATIENCE {
-            patience *= 4;
+        if unfinished && timeout < super::TIMEOUT {
+            timeout *= 4;
             continue;
         }
         assert!(error.contains(&format!("the last failure was {address}: ")), "{error}");

@@ -16,11 +16,11 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use zebu_client::{Client, ClientBuilder, SessionState, Status};
+use zebu_client::{Client, ClientBuilder, SessionState, SessionStatus};
 use zebu_testing::TestServer;
 
 /// How long anything in a test may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A server that is only used, ours or a foreign one.
 pub(crate) struct Server {
@@ -65,11 +65,11 @@ pub(crate) async fn own_root(client: &Client) -> Client {
 
 /// Fails a test that waits for something that never comes.
 pub(crate) async fn soon<F: IntoFuture>(future: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, future).await.expect("it should have happened by now")
+    tokio::time::timeout(TIMEOUT, future).await.expect("it should have happened by now")
 }
 
 /// Waits for a state of the session.
-pub(crate) async fn until(client: &Client, state: SessionState) -> Status {
+pub(crate) async fn until(client: &Client, state: SessionState) -> SessionStatus {
     let mut states = client.states();
     soon(states.wait_for(|status| status.state == state)).await.expect("the client lives").clone()
 }

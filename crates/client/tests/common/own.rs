@@ -7,7 +7,7 @@ use tokio::task::block_in_place;
 use zebu_client::{Client, ClientBuilder};
 use zebu_testing::{Launch, ServerProcess, ServerProcessBuilder, TestServer, four_letter};
 
-use super::PATIENCE;
+use super::TIMEOUT;
 
 /// In the test or a process; a process blocks, so tests that use it need a runtime with several threads.
 pub(crate) enum Own {
@@ -78,7 +78,7 @@ impl Own {
 
     /// A value of the `mntr` word.
     pub(crate) fn monitored(&self, key: &str) -> i64 {
-        let text = four_letter::ask(self.address(), "mntr", PATIENCE).expect("mntr answers");
+        let text = four_letter::ask(self.address(), "mntr", TIMEOUT).expect("mntr answers");
         let line = text.lines().find_map(|line| line.strip_prefix(&format!("zk_{key}\t")));
         line.unwrap_or_else(|| panic!("mntr has no {key}: {text}")).trim().parse().expect("a number")
     }

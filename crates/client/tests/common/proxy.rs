@@ -73,8 +73,8 @@ async fn forward(
     mut wire: watch::Receiver<Wire>,
     count: watch::Sender<usize>,
 ) {
-    // As it was when this connection last looked: an answer that came while it was deaf stays unheard, even if
-    // the wire is whole again by now.
+    // As it was when this connection last looked: an answer that came while it was deaf stays unheard, even
+    // if the wire is whole again by now.
     let mut seen = *wire.borrow_and_update();
     if seen == Wire::Cut {
         return;

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use zebu_client::core::{Cause, Delivery, Note, Request, SessionState};
+use zebu_client::core::{Cause, Delivery, LogEvent, SessionRequest, SessionState};
 use zebu_proto::OpCode;
 
 use crate::rig::{Rig, TIMEOUT, event, reply};
 
 #[track_caller]
-fn failed(rig: &Rig, ticket: u32, delivery: Delivery, cause: impl FnOnce(&Cause) -> bool) {
-    let failure = rig.ended[&ticket].as_ref().expect_err("it has no answer");
+fn failed(rig: &Rig, token: u32, delivery: Delivery, cause: impl FnOnce(&Cause) -> bool) {
+    let failure = rig.ended[&token].as_ref().expect_err("it has no answer");
     assert_eq!(failure.delivery, delivery, "{failure:?}");
     assert!(cause(&failure.cause), "{failure:?}");
 }
@@ -85,22 +85,27 @@ fn lost_after_sending() {
 #[test]
 fn a_call_made_before_the_loss_was_known_does_not_overtake() {
     let mut rig = Rig::connected();
-    let before = rig.session.losses();
+    let before = rig.session.disconnects();
     rig.call(1, OpCode::SetData, b"x");
     rig.write();
     rig.lose();
-    let request = |losses_seen| Request { op: OpCode::SetData, body: Bytes::new(), watch: None, losses_seen };
+    let request = |disconnects_seen| SessionRequest {
+        op: OpCode::SetData,
+        body: Bytes::new(),
+        watch: None,
+        disconnects_seen,
+    };
     rig.session.submit(rig.now, request(before), 2);
     rig.pump();
     failed(&rig, 2, Delivery::NotSent, lost);
-    rig.session.submit(rig.now, request(rig.session.losses()), 3);
+    rig.session.submit(rig.now, request(rig.session.disconnects()), 3);
     rig.accept();
     assert_eq!(rig.requests().len(), 1);
     // A connection that was lost with nothing on it holds up nobody.
     rig.reply(2, 5, 0, b"");
-    let before = rig.session.losses();
+    let before = rig.session.disconnects();
     rig.lose();
-    assert_eq!(rig.session.losses(), before);
+    assert_eq!(rig.session.disconnects(), before);
 }
 
 #[test]
@@ -127,10 +132,10 @@ fn lost_during_the_reply() {
 fn replies_may_come_in_any_pieces() {
     let mut rig = Rig::connected();
     let mut bytes = Vec::new();
-    for ticket in 1..=50 {
-        rig.call(ticket, OpCode::GetData, b"");
-        bytes.extend(reply(ticket as i32, 5, 0, &ticket.to_be_bytes()));
-        if ticket % 7 == 0 {
+    for token in 1..=50 {
+        rig.call(token, OpCode::GetData, b"");
+        bytes.extend(reply(token as i32, 5, 0, &token.to_be_bytes()));
+        if token % 7 == 0 {
             bytes.extend(event(3, "/a", 4));
         }
     }
@@ -138,8 +143,8 @@ fn replies_may_come_in_any_pieces() {
     for piece in bytes.chunks(3) {
         rig.receive(piece);
     }
-    for ticket in 1..=50u32 {
-        assert_eq!(rig.ended[&ticket].as_ref().unwrap().body[..], ticket.to_be_bytes());
+    for token in 1..=50u32 {
+        assert_eq!(rig.ended[&token].as_ref().unwrap().body[..], token.to_be_bytes());
     }
 }
 
@@ -207,7 +212,7 @@ fn wrong_words_end_the_connection_and_nothing_else() {
 }
 
 #[test]
-fn an_answer_that_nobody_asked_for_ends_the_connection() {
+fn an_unsolicited_reply_ends_the_connection() {
     let mut rig = Rig::connected();
     rig.reply(1, 5, 0, b"");
     assert_eq!(rig.state(), SessionState::Suspended);
@@ -224,7 +229,7 @@ fn an_unknown_event_is_left_aside() {
     for kind in [-1, 0, 5, 99, i32::MIN] {
         rig.receive(&event(kind, "/a", 5));
     }
-    assert_eq!(rig.notes.len(), 5);
+    assert_eq!(rig.log.len(), 5);
     assert_eq!(rig.state(), SessionState::Connected);
 }
 
@@ -250,13 +255,13 @@ fn a_refusal_instead_of_a_handshake_is_named() {
     // Apache's read-only servers without local sessions answer a new session like this.
     rig.receive(&reply(0, 2, -119, b""));
     let reason = "the server refused a new session: NotReadOnly (-119)".into();
-    assert_eq!(rig.notes, [Note::LinkLost { server: "a:1".into(), reason }]);
+    assert_eq!(rig.log, [LogEvent::ConnectionLost { server: "a:1".into(), reason }]);
     rig.pass(Duration::from_secs(2));
     rig.open();
     // A port of TLS answers with an alert.
     rig.receive(&[21, 3, 3, 0, 2, 2, 10]);
     let reason = "the server speaks TLS on this port".into();
-    assert_eq!(rig.notes[1..], [Note::LinkLost { server: "a:1".into(), reason }]);
+    assert_eq!(rig.log[1..], [LogEvent::ConnectionLost { server: "a:1".into(), reason }]);
 }
 
 #[test]

@@ -70,22 +70,22 @@ struct Awaited(std::collections::VecDeque<i32>);
 fn run(steps: Vec<Step>) {
     let mut rig = Rig::new("a:1,b:1", |settings| settings.connection_timeout = Duration::from_secs(2));
     let mut awaited = Awaited::default();
-    let mut tickets = 0;
+    let mut tokens = 0;
     for step in steps {
-        let ticket = tickets;
+        let token = tokens;
         match step {
             Step::Call => {
-                tickets += 1;
-                rig.call(ticket, OpCode::SetData, b"x");
+                tokens += 1;
+                rig.call(token, OpCode::SetData, b"x");
             }
             Step::Watch(number) => {
-                tickets += 1;
-                rig.watch(ticket, intent(number), &format!("/{}", number % 3));
+                tokens += 1;
+                rig.watch(token, intent(number), &format!("/{}", number % 3));
             }
             Step::Unwatch(number) => rig.session.unwatch(rig.now, WatcherId(u64::from(number) % 40)),
             Step::Auth => {
-                tickets += 1;
-                rig.session.add_auth(rig.now, "digest", vec![ticket as u8 % 3].into(), ticket);
+                tokens += 1;
+                rig.session.add_auth(rig.now, "digest", vec![token as u8 % 3].into(), token);
             }
             Step::Write if rig.link.is_some() => {
                 awaited.0.extend(rig.requests().into_iter().filter(|seen| seen.xid > 0).map(|seen| seen.xid))
@@ -96,7 +96,7 @@ fn run(steps: Vec<Step>) {
             }
             Step::Accept(read_only) if rig.opening.is_some() => {
                 awaited.0.clear();
-                rig.accept_as(i64::from(tickets) + 1, read_only);
+                rig.accept_as(i64::from(tokens) + 1, read_only);
             }
             Step::Lose if rig.link.is_some() || rig.opening.is_some() => rig.lose(),
             Step::Bytes(bytes) => rig.receive(&bytes),
@@ -117,8 +117,8 @@ fn run(steps: Vec<Step>) {
                 }
             }
             Step::Close => {
-                tickets += 1;
-                rig.session.close(rig.now, ticket);
+                tokens += 1;
+                rig.session.close(rig.now, token);
             }
             Step::Write | Step::Open | Step::Accept(_) | Step::Lose => {}
         }
@@ -128,8 +128,8 @@ fn run(steps: Vec<Step>) {
     rig.session.close(rig.now, u32::MAX);
     rig.pump();
     rig.pass(Duration::from_secs(60));
-    for ticket in 0..tickets {
-        assert!(rig.ended.contains_key(&ticket), "call {ticket} never ended");
+    for token in 0..tokens {
+        assert!(rig.ended.contains_key(&token), "call {token} never ended");
     }
     assert!(rig.over);
 }

@@ -23,8 +23,8 @@ fn lease(rig: &Rig) -> Instant {
 }
 
 /// Sends a request and answers it after a trip; when it was sent.
-fn exchange(rig: &mut Rig, ticket: u32, op: OpCode, code: i32) -> Instant {
-    rig.call(ticket, op, b"");
+fn exchange(rig: &mut Rig, token: u32, op: OpCode, code: i32) -> Instant {
+    rig.call(token, op, b"");
     let sent_at = rig.now;
     let sent = rig.requests().pop().expect("a request");
     rig.now += TRIP;
@@ -32,17 +32,17 @@ fn exchange(rig: &mut Rig, ticket: u32, op: OpCode, code: i32) -> Instant {
     sent_at
 }
 
-/// A server that answers what is written after a trip, for so long. Gives back what it was asked, and when; and how
-/// short the lease ever was.
+/// A server that answers what is written after a trip, for so long. Gives back what it was asked, and when;
+/// and how short the lease ever was.
 fn serve(rig: &mut Rig, time: Duration, reads: Option<Duration>) -> (Vec<(Instant, Seen)>, Duration) {
     let end = rig.now + time;
     let mut read_at = rig.now;
-    let mut ticket = 1_000_000;
+    let mut token = 1_000_000;
     let (mut seen, mut shortest) = (Vec::new(), TIMEOUT);
     while rig.now < end {
         if reads.is_some() && rig.now >= read_at {
-            rig.call(ticket, OpCode::GetData, b"");
-            ticket += 1;
+            rig.call(token, OpCode::GetData, b"");
+            token += 1;
             read_at = rig.now + reads.unwrap_or_default();
         }
         if rig.session.deadline().is_some_and(|deadline| deadline <= rig.now) {
@@ -92,9 +92,9 @@ fn answers_that_a_learner_gives_alone_do_not_extend_it() {
         OpCode::MultiRead,
         OpCode::AddWatch,
     ];
-    for (ticket, op) in reads.into_iter().enumerate() {
+    for (token, op) in reads.into_iter().enumerate() {
         rig.pass(TIMEOUT / 4);
-        exchange(&mut rig, ticket as u32, op, 0);
+        exchange(&mut rig, token as u32, op, 0);
         rig.reply(-2, 5, 0, b"");
     }
     assert_eq!(lease(&rig), first);
@@ -168,7 +168,7 @@ fn an_answer_proves_nothing_that_was_said_to_another_server() {
 }
 
 #[test]
-fn nothing_is_sent_for_it_if_nobody_relies_on_it() {
+fn without_users_nothing_is_sent_for_the_lease() {
     let mut rig = Rig::connected();
     let first = lease(&rig);
     let (seen, _) = serve(&mut rig, TIMEOUT * 10, None);
@@ -179,16 +179,16 @@ fn nothing_is_sent_for_it_if_nobody_relies_on_it() {
     rig.session.keep_lease(rig.now);
     let (seen, _) = serve(&mut rig, TIMEOUT, None);
     assert!(!syncs(&seen).is_empty());
-    rig.session.let_lease_go();
+    rig.session.release_lease();
     let (seen, _) = serve(&mut rig, TIMEOUT, None);
     assert!(!syncs(&seen).is_empty(), "one of two is left");
-    rig.session.let_lease_go();
+    rig.session.release_lease();
     let (seen, _) = serve(&mut rig, TIMEOUT * 3, None);
-    assert_eq!(syncs(&seen), []);
+    assert_eq!(syncs(&seen), Vec::<Instant>::new());
 }
 
 #[test]
-fn it_is_renewed_long_before_its_end_while_somebody_relies_on_it() {
+fn with_users_it_is_renewed_long_before_its_end() {
     let paces =
         [None, Some(TRIP * 2), Some(TIMEOUT / 50), Some(TIMEOUT / 10), Some(TIMEOUT / 4), Some(TIMEOUT / 2)];
     for reads in paces {
@@ -208,7 +208,7 @@ fn it_is_renewed_long_before_its_end_while_somebody_relies_on_it() {
 }
 
 #[test]
-fn who_begins_late_has_a_lease_at_once() {
+fn a_late_user_has_a_lease_at_once() {
     // Wherever between two pings.
     for offset in 0..48 {
         let mut rig = Rig::connected();
@@ -319,7 +319,7 @@ fn nothing_is_sent_for_it_where_it_cannot_be_had() {
     rig.accept_as(SESSION + 1, true);
     assert_eq!(rig.state(), SessionState::ReadOnly);
     let (seen, _) = serve(&mut rig, TIMEOUT, None);
-    assert_eq!(syncs(&seen), [], "by a server that takes no writes");
+    assert_eq!(syncs(&seen), Vec::<Instant>::new(), "by a server that takes no writes");
 
     let mut rig = Rig::connected();
     rig.session.keep_lease(rig.now);

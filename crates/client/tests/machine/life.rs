@@ -81,8 +81,8 @@ fn a_refused_credential_is_the_end() {
         rig.call(2, OpCode::GetData, b"");
         rig.reply(xid, 0, err, b"");
         assert_eq!((rig.state(), rig.over), (SessionState::AuthFailed, true));
-        for ticket in [1, 2, 100] {
-            assert_eq!(rig.ended[&ticket].as_ref().unwrap_err().cause, Cause::AuthFailed);
+        for token in [1, 2, 100] {
+            assert_eq!(rig.ended[&token].as_ref().unwrap_err().cause, Cause::AuthFailed);
         }
         rig.call(3, OpCode::GetData, b"");
         let failure = rig.ended[&3].as_ref().unwrap_err();
@@ -281,8 +281,8 @@ fn closing_does_not_wait_for_ever() {
 fn thousands_of_calls_leave_in_a_few_writes() {
     let mut rig = Rig::new("a:1", |settings| settings.queue_limit = 10_000);
     rig.accept();
-    for ticket in 0..10_000 {
-        rig.call(ticket, OpCode::GetData, &[7; 40]);
+    for token in 0..10_000 {
+        rig.call(token, OpCode::GetData, &[7; 40]);
     }
     rig.call(10_000, OpCode::GetData, b"");
     assert_eq!(rig.ended[&10_000].as_ref().unwrap_err().cause, Cause::QueueFull);
@@ -345,7 +345,7 @@ fn calls_behind_a_lost_one_fail_also_while_the_client_moves() {
 fn closing_waits_while_answers_come() {
     let mut rig = Rig::new("a:1", |settings| settings.in_flight_limit = 1);
     rig.accept();
-    (0..10).for_each(|ticket| rig.call(ticket, OpCode::SetData, b"x"));
+    (0..10).for_each(|token| rig.call(token, OpCode::SetData, b"x"));
     rig.session.close(rig.now, 50);
     for _ in 0..10 {
         let sent = rig.requests();
@@ -355,7 +355,7 @@ fn closing_waits_while_answers_come() {
     let sent = rig.requests();
     assert_eq!(sent.iter().map(|seen| seen.op).collect::<Vec<_>>(), [-11]);
     rig.pass(TIMEOUT);
-    assert!(rig.over && (0..10).all(|ticket| rig.ended[&ticket].is_ok()));
+    assert!(rig.over && (0..10).all(|token| rig.ended[&token].is_ok()));
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use zebu_client::core::{
-    Action, EventKind, LinkId, Note, Outcome, Request, ServerAddress, ServerList, Session, SessionState,
-    Settings, WatchIntent, WatchRegistration, WatcherId,
+    CallOutcome, EventKind, LinkId, LogEvent, ServerAddress, ServerList, SessionAction, SessionMachine,
+    SessionRequest, SessionSettings, SessionState, WatchIntent, WatchRegistration, WatcherId,
 };
 use zebu_proto::client::connect::ReadOnlyField;
 use zebu_proto::client::{ConnectRequest, ConnectResponse, ReplyHeader, RequestHeader, WatcherEvent};
@@ -26,28 +26,28 @@ pub(crate) struct Seen {
 
 /// See the module.
 pub(crate) struct Rig {
-    pub(crate) session: Session<u32>,
+    pub(crate) session: SessionMachine<u32>,
     pub(crate) now: Instant,
     pub(crate) opening: Option<(LinkId, ServerAddress)>,
     pub(crate) link: Option<LinkId>,
     pub(crate) opened: Vec<ServerAddress>,
     pub(crate) written: Vec<u8>,
-    pub(crate) ended: BTreeMap<u32, Outcome>,
+    pub(crate) ended: BTreeMap<u32, CallOutcome>,
     pub(crate) events: Vec<(u64, EventKind, String)>,
     pub(crate) states: Vec<SessionState>,
     pub(crate) probes: Vec<ServerAddress>,
-    pub(crate) notes: Vec<Note>,
+    pub(crate) log: Vec<LogEvent>,
     pub(crate) over: bool,
 }
 
 impl Rig {
-    pub(crate) fn new(servers: &str, change: impl FnOnce(&mut Settings)) -> Rig {
-        let mut settings = Settings { session_timeout: TIMEOUT, ..Settings::default() };
+    pub(crate) fn new(servers: &str, change: impl FnOnce(&mut SessionSettings)) -> Rig {
+        let mut settings = SessionSettings { session_timeout: TIMEOUT, ..SessionSettings::default() };
         change(&mut settings);
         let list: ServerList = servers.parse().unwrap();
         let now = Instant::now();
         let mut rig = Rig {
-            session: Session::new(settings, list.servers(), 7, now),
+            session: SessionMachine::new(settings, list.servers(), 7, now),
             now,
             opening: None,
             link: None,
@@ -57,7 +57,7 @@ impl Rig {
             events: Vec::new(),
             states: Vec::new(),
             probes: Vec::new(),
-            notes: Vec::new(),
+            log: Vec::new(),
             over: false,
         };
         rig.pump();
@@ -75,24 +75,24 @@ impl Rig {
     pub(crate) fn pump(&mut self) {
         while let Some(action) = self.session.poll_action() {
             match action {
-                Action::Open { link, server, .. } => {
+                SessionAction::Open { link, server, .. } => {
                     self.opened.push(server.clone());
                     self.opening = Some((link, server));
                 }
-                Action::Drop { link } => {
+                SessionAction::Drop { link } => {
                     self.opening.take_if(|(opening, _)| *opening == link);
                     self.link.take_if(|open| *open == link);
                 }
-                Action::Complete { ticket, outcome } => {
-                    assert!(self.ended.insert(ticket, outcome).is_none(), "call {ticket} ended twice");
+                SessionAction::Complete { token, outcome } => {
+                    assert!(self.ended.insert(token, outcome).is_none(), "call {token} ended twice");
                 }
-                Action::Notify { watcher, event } => {
+                SessionAction::Notify { watcher, event } => {
                     self.events.push((watcher.0, event.kind, event.path.to_string()));
                 }
-                Action::Status(status) => self.states.push(status.state),
-                Action::Probe { server } => self.probes.push(server),
-                Action::Note(note) => self.notes.push(note),
-                Action::End => self.over = true,
+                SessionAction::Status(status) => self.states.push(status.state),
+                SessionAction::Probe { server } => self.probes.push(server),
+                SessionAction::Log(event) => self.log.push(event),
+                SessionAction::End => self.over = true,
             }
         }
     }
@@ -184,24 +184,25 @@ impl Rig {
         panic!("the machine is busy without end");
     }
 
-    pub(crate) fn call(&mut self, ticket: u32, op: OpCode, body: &[u8]) {
-        let losses_seen = self.session.losses();
-        let request = Request { op, body: Bytes::copy_from_slice(body), watch: None, losses_seen };
-        self.session.submit(self.now, request, ticket);
+    pub(crate) fn call(&mut self, token: u32, op: OpCode, body: &[u8]) {
+        let disconnects_seen = self.session.disconnects();
+        let request =
+            SessionRequest { op, body: Bytes::copy_from_slice(body), watch: None, disconnects_seen };
+        self.session.submit(self.now, request, token);
         self.pump();
     }
 
-    pub(crate) fn watch(&mut self, ticket: u32, intent: WatchIntent, path: &str) {
-        let watch = WatchRegistration { watcher: WatcherId(ticket.into()), intent, path: path.into() };
+    pub(crate) fn watch(&mut self, token: u32, intent: WatchIntent, path: &str) {
+        let watch = WatchRegistration { watcher: WatcherId(token.into()), intent, path: path.into() };
         let op = match intent {
             WatchIntent::Data => OpCode::GetData,
             WatchIntent::Exists => OpCode::Exists,
             WatchIntent::Children => OpCode::GetChildren2,
             WatchIntent::Persistent | WatchIntent::Recursive => OpCode::AddWatch,
         };
-        let losses_seen = self.session.losses();
-        let request = Request { op, body: Bytes::new(), watch: Some(watch), losses_seen };
-        self.session.submit(self.now, request, ticket);
+        let disconnects_seen = self.session.disconnects();
+        let request = SessionRequest { op, body: Bytes::new(), watch: Some(watch), disconnects_seen };
+        self.session.submit(self.now, request, token);
         self.pump();
     }
 

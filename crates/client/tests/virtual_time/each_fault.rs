@@ -80,15 +80,15 @@ fn a_server_that_is_too_slow_is_left_in_time() {
 fn what_never_left_says_so_and_why() {
     virtually(async {
         let server = Server::new([Fault::Refuse(255)]);
-        let patience = Duration::from_secs(2);
+        let timeout = Duration::from_secs(2);
         let client =
-            builder().connection_timeout(patience).connect_with(server.clone()).await.expect("a session");
+            builder().connection_timeout(timeout).connect_with(server.clone()).await.expect("a session");
         client.set("/", "x").retry(zebu_client::Retry::Never).await.expect_err("it is cut");
         assert_eq!(client.state(), SessionState::Suspended);
         let started = Instant::now();
         let error = client.set("/", "y").retry(zebu_client::Retry::Never).await.expect_err("nobody is there");
         assert_eq!(error.kind(), &ErrorKind::NotSent(Cause::NotConnected));
-        assert_eq!(started.elapsed().as_secs(), patience.as_secs());
+        assert_eq!(started.elapsed().as_secs(), timeout.as_secs());
         let text = error.to_string();
         assert!(text.contains("the last failure was model:1: connection refused"), "{text}");
         assert_eq!(server.model().log.len(), 0);

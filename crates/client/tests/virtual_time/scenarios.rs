@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use zebu_client::{Cause, ErrorCode, ErrorKind, EventKind, Parents, Proof, Retry, SessionState};
+use zebu_client::{Cause, ConfirmedBy, ErrorCode, ErrorKind, EventKind, Parents, Retry, SessionState};
 use zebu_proto::OpCode;
 
 use crate::model::{Fault, Server};
@@ -53,7 +53,7 @@ fn an_idempotent_write_is_repeated_and_recognised() {
         let server = Server::new([Fault::CutAfter]);
         let client = client(&server).await;
         let created = client.create("/a").data("x").idempotent().await.unwrap();
-        assert_eq!((created.path.as_str(), created.proof), ("/a", Proof::Found));
+        assert_eq!((created.path.as_str(), created.confirmed_by), ("/a", ConfirmedBy::Search));
         server.model().plan.push_back(Fault::CutAfter);
         let version = zebu_client::Version::Exactly(0);
         assert_eq!(client.set("/a", "y").version(version).idempotent().await.unwrap().version, 1);
@@ -190,7 +190,7 @@ fn a_watch_ends_with_its_session() {
 }
 
 #[test]
-fn states_are_told_in_order() {
+fn states_are_reported_in_order() {
     virtually(async {
         let server = Server::new([]);
         let client = client(&server).await;

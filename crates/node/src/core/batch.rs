@@ -1,50 +1,51 @@
-//! What goes to the log in one piece: every transaction that was prepared since the last time, framed as
-//! the log wants it. One batch is one write and one sync.
+//! A batch for the log: all transactions prepared since the last batch, framed as log entries. Appends share
+//! one write and one sync.
 
 use zebu_proto::Zxid;
 use zebu_proto::txn::TxnEntry;
 use zebu_storage::format::log::{append_entry, append_payload};
 
-use crate::random::Random;
 use crate::settings::NodeSettings;
+use crate::split_mix::SplitMix64;
 
-/// What the log does after a batch.
+/// The action of the log after a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterAppend {
-    /// Goes on in the same file.
+    /// Continue in the same file.
     Continue,
-    /// Starts a new file; a snapshot is due.
+    /// Start a new file; a snapshot is due.
     RollAndSnapshot,
 }
 
-/// Transactions to be made durable together.
+/// Transactions that become durable together.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LogBatch {
     /// Framed log entries.
     pub bytes: Vec<u8>,
-    /// The first transaction in it.
+    /// The first transaction.
     pub first: Zxid,
-    /// The last transaction in it. When it is durable, all are.
+    /// The last transaction. When it is durable, all are.
     pub last: Zxid,
-    /// How many transactions it holds.
+    /// The number of transactions.
     pub transactions: u64,
-    /// What follows.
+    /// The action after the append.
     pub after: AfterAppend,
 }
 
-/// Whether a snapshot may be asked for: the state of a member that does not serve may hold what was never decided.
+/// Whether a snapshot may be requested: the tree of a member that does not serve may contain uncommitted
+/// transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Snapshots {
+pub(crate) enum SnapshotPermission {
     Allowed,
     Forbidden,
 }
 
-/// Collects entries, and counts towards the next snapshot.
+/// Collects log entries, and counts towards the next snapshot.
 #[derive(Debug)]
 pub(crate) struct BatchBuilder {
     bytes: Vec<u8>,
     span: Option<(Zxid, Zxid)>,
-    /// How many are in `bytes`.
+    /// The number of transactions in `bytes`.
     transactions: u64,
     snap_count: u64,
     snap_bytes: Option<u64>,
@@ -55,7 +56,7 @@ pub(crate) struct BatchBuilder {
 }
 
 impl BatchBuilder {
-    pub(crate) fn new(settings: &NodeSettings, random: &mut Random) -> BatchBuilder {
+    pub(crate) fn new(settings: &NodeSettings, random: &mut SplitMix64) -> BatchBuilder {
         let mut builder = BatchBuilder {
             bytes: Vec::new(),
             span: None,
@@ -77,7 +78,7 @@ impl BatchBuilder {
         self.count(entry.header.zxid, before);
     }
 
-    /// Appends a transaction that is encoded already.
+    /// Appends an encoded transaction.
     pub(crate) fn append_payload(&mut self, zxid: Zxid, payload: &[u8]) {
         let before = self.bytes.len();
         append_payload(payload, &mut self.bytes);
@@ -92,25 +93,29 @@ impl BatchBuilder {
         self.logged_bytes += (self.bytes.len() - bytes_before) as u64;
     }
 
-    pub(crate) fn take(&mut self, random: &mut Random, snapshots: Snapshots) -> Option<LogBatch> {
+    pub(crate) fn take(
+        &mut self,
+        random: &mut SplitMix64,
+        snapshots: SnapshotPermission,
+    ) -> Option<LogBatch> {
         let (first, last) = self.span.take()?;
         let is_due = self.entries > self.entries_max || self.logged_bytes > self.logged_bytes_max;
-        let after = if is_due && snapshots == Snapshots::Allowed {
+        let after = if is_due && snapshots == SnapshotPermission::Allowed {
             self.draw_limits(random);
             AfterAppend::RollAndSnapshot
         } else {
             AfterAppend::Continue
         };
         let transactions = std::mem::take(&mut self.transactions);
-        // The next batch is probably about as large: it need not grow step by step.
+        // The next batch probably has a similar size, so its buffer need not grow step by step.
         let room = Vec::with_capacity(self.bytes.len());
         let bytes = std::mem::replace(&mut self.bytes, room);
         Some(LogBatch { bytes, first, last, transactions, after })
     }
 
-    /// Half fixed, half random, so that the members of an ensemble do not take their snapshots together.
-    fn draw_limits(&mut self, random: &mut Random) {
-        let half_of = |limit: u64, random: &mut Random| limit / 2 + random.below(limit / 2);
+    /// The limits are half fixed and half random, so that servers do not take their snapshots together.
+    fn draw_limits(&mut self, random: &mut SplitMix64) {
+        let half_of = |limit: u64, random: &mut SplitMix64| limit / 2 + random.below(limit / 2);
         self.entries = 0;
         self.logged_bytes = 0;
         self.entries_max = half_of(self.snap_count, random);

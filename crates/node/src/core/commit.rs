@@ -1,72 +1,79 @@
-//! Committed transactions: applied in order, watchers told, the request answered, and the reads that
-//! waited for it run before the next one changes the tree again.
+//! Applies committed transactions in order. Each one fires its watches and sends its reply. Waiting reads run
+//! before the next transaction changes the tree.
 
 use zebu_proto::txn::{DIGEST_VERSION, TxnDigest, TxnEntry};
 use zebu_tree::DigestMode;
-use zebu_zab::Finding;
+use zebu_zab::{PeerEffect, PeerWarning};
 
-use super::{CommitError, DigestVerdict, Node, Role};
-use crate::agreement::{Agreement, Decided, Origin, Proposal};
-use crate::clock::Moment;
-use crate::ensemble::Order;
-use crate::lane::Lanes;
+use super::{CommitError, DigestVerdict, Node, NodeRole};
+use crate::clock::Now;
+use crate::connection::Connections;
+use crate::consensus::{CommitItem, Consensus, Proposal, RequestOrigin};
+use crate::ensemble::Effect;
 use crate::replica::Replica;
 
 impl Node {
-    /// Whether [`Node::commit`] has something to do.
+    /// Whether [`Node::commit`] has transactions or other items to process.
     pub fn has_committed(&self) -> bool {
-        match (&self.desk.agreement, &self.role) {
-            (Agreement::Member(member), _) => !member.decided.is_empty(),
-            (Agreement::Standalone(standalone), Role::Deciding(decider)) => {
-                decider.is_next_up_to(standalone.persisted)
+        match (&self.state.consensus, &self.role) {
+            (Consensus::Member(member), _) => !member.commit_queue.is_empty(),
+            (Consensus::Standalone(standalone), NodeRole::Primary(primary)) => {
+                primary.has_next_up_to(standalone.persisted)
             }
-            (Agreement::Standalone(_), Role::Learning(_) | Role::Reading(_) | Role::Idle) => false,
+            (
+                Consensus::Standalone(_),
+                NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::NotServing,
+            ) => false,
         }
     }
 
-    /// Applies everything that is committed. Returns how many transactions that were.
+    /// Applies all committed transactions. Returns their number.
     ///
     /// # Errors
-    /// A member that cannot apply what the ensemble has decided must stop; a standalone server always can.
+    /// An ensemble member that cannot apply a committed transaction must stop; a standalone server never
+    /// fails.
     pub fn commit(
         &mut self,
         replica: &mut Replica,
-        lanes: &mut impl Lanes,
-        now: Moment,
+        connections: &mut impl Connections,
+        now: Now,
     ) -> Result<usize, CommitError> {
         let mut applied = 0;
-        while let Some(decided) = self.next_decided()? {
-            match decided {
-                Decided::Transaction(proposal) => {
-                    applied += self.apply(&proposal, replica, lanes, now);
+        while let Some(item) = self.next_commit_item()? {
+            match item {
+                CommitItem::Transaction(proposal) => {
+                    applied += self.apply(&proposal, replica, connections, now);
                 }
-                Decided::Broken(_) => unreachable!("it is left where it is"),
-                Decided::Serve(serving) => self.begin_serving(serving, replica, lanes, now),
-                Decided::FromLearner { link, server, packet } => {
-                    self.hear_learner(link, server, packet, replica, lanes, now);
+                CommitItem::Invalid(_) => unreachable!("it is left where it is"),
+                CommitItem::Serve(serving) => self.begin_serving(serving, replica, connections, now),
+                CommitItem::FromLearner { link, server, packet } => {
+                    self.handle_learner_packet(link, server, packet, replica, connections, now);
                 }
-                Decided::StreamSnapshot { link, zxid } => {
-                    self.order(Order::StreamSnapshot { link, zxid });
+                CommitItem::StreamSnapshot { link, zxid } => {
+                    self.effect(Effect::Peer(PeerEffect::StreamSnapshot { link, zxid }));
                 }
             }
         }
-        if let Role::Deciding(decider) = &mut self.role {
-            decider.applied(replica.last_zxid());
+        if let NodeRole::Primary(primary) = &mut self.role {
+            primary.mark_applied(replica.last_zxid());
         }
-        self.settle(replica, lanes, now);
+        self.process_effects(replica, connections, now);
         Ok(applied)
     }
 
-    fn next_decided(&mut self) -> Result<Option<Decided>, CommitError> {
-        match (&mut self.desk.agreement, &mut self.role) {
-            (Agreement::Standalone(standalone), Role::Deciding(decider)) => {
-                Ok(decider.next_up_to(standalone.persisted).map(Decided::Transaction))
+    fn next_commit_item(&mut self) -> Result<Option<CommitItem>, CommitError> {
+        match (&mut self.state.consensus, &mut self.role) {
+            (Consensus::Standalone(standalone), NodeRole::Primary(primary)) => {
+                Ok(primary.pop_next_up_to(standalone.persisted).map(CommitItem::Transaction))
             }
-            (Agreement::Standalone(_), Role::Learning(_) | Role::Reading(_) | Role::Idle) => Ok(None),
-            (Agreement::Member(member), _) => match member.decided.front() {
-                // It stays in front: nothing behind it is ever applied.
-                Some(Decided::Broken(error)) => Err(error.clone()),
-                _ => Ok(member.decided.pop_front()),
+            (
+                Consensus::Standalone(_),
+                NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::NotServing,
+            ) => Ok(None),
+            (Consensus::Member(member), _) => match member.commit_queue.front() {
+                // The item stays in front, so that no later transaction is applied.
+                Some(CommitItem::Invalid(error)) => Err(error.clone()),
+                _ => Ok(member.commit_queue.pop_front()),
             },
         }
     }
@@ -75,35 +82,37 @@ impl Node {
         &mut self,
         proposal: &Proposal,
         replica: &mut Replica,
-        lanes: &mut impl Lanes,
-        now: Moment,
+        connections: &mut impl Connections,
+        now: Now,
     ) -> usize {
         let zxid = proposal.entry.header.zxid;
         if zxid <= replica.last_zxid() {
-            // The state was replaced by one that holds it.
-            self.desk.give_up(proposal.origin, lanes);
+            // The tree was replaced by one that contains this transaction.
+            self.state.abort_request(proposal.origin, connections);
             return 0;
         }
-        let outcome = replica.apply(&proposal.entry, lanes);
-        if let Agreement::Member(_) = self.desk.agreement {
+        let outcome = replica.apply(&proposal.entry, connections);
+        if let Consensus::Member(_) = self.state.consensus {
             self.compare_digest(&proposal.entry, replica, now);
         }
         match &mut self.role {
-            Role::Deciding(decider) => {
-                decider.finish(&mut self.desk, proposal, &outcome, replica, lanes, now);
+            NodeRole::Primary(primary) => {
+                primary.on_applied(&mut self.state, proposal, &outcome, replica, connections, now);
             }
-            Role::Learning(learner) => {
-                debug_assert_eq!(proposal.origin, Origin::Nobody, "a learner finds out who waits");
-                learner.finish(&mut self.desk, &proposal.entry, &outcome, replica, lanes, now);
+            NodeRole::Learner(learner) => {
+                debug_assert_eq!(proposal.origin, RequestOrigin::NoClient, "a learner finds out who waits");
+                learner.on_applied(&mut self.state, &proposal.entry, &outcome, replica, connections, now);
             }
-            Role::Reading(_) | Role::Idle => self.desk.give_up(proposal.origin, lanes),
+            NodeRole::ReadOnly(_) | NodeRole::NotServing => {
+                self.state.abort_request(proposal.origin, connections)
+            }
         }
         1
     }
 
-    /// Never a reason to stop: a difference is counted and told. Data that the member started with and that was never
-    /// the ensemble's is given up if that costs nothing.
-    fn compare_digest(&mut self, entry: &TxnEntry, replica: &Replica, now: Moment) {
+    /// Compares digests. A mismatch never stops the server: it is counted and reported. Recovered data that
+    /// never matched the ensemble is quarantined if the peer allows it.
+    fn compare_digest(&mut self, entry: &TxnEntry, replica: &Replica, now: Now) {
         let tree = replica.tree();
         let comparable = |digest: &TxnDigest| digest.version == DIGEST_VERSION;
         let Some(digest) = entry.digest.filter(comparable) else { return };
@@ -111,18 +120,18 @@ impl Node {
             return;
         }
         let (zxid, expected, found) = (entry.header.zxid, digest.tree_digest, tree.digest());
-        let finding = match self.desk.digests.compare(expected, found) {
+        let finding = match self.state.digest_monitor.compare(expected, found) {
             DigestVerdict::Equal | DigestVerdict::StillDiffers => return,
-            DigestVerdict::EqualAgain { differed } => Finding::DigestsEqualAgain { zxid, differed },
-            DigestVerdict::Differs => Finding::DigestDiffers { zxid, expected, found },
-            DigestVerdict::Foreign { differed } => {
-                let Some(member) = self.desk.member() else { return };
-                if !member.peer.give_up_state(now.monotonic_ms, &mut member.wanted) {
+            DigestVerdict::EqualAgain { differed } => PeerWarning::DigestMatchesAgain { zxid, differed },
+            DigestVerdict::Differs => PeerWarning::DigestMismatch { zxid, expected, found },
+            DigestVerdict::ForeignData { differed } => {
+                let Some(member) = self.state.member_mut() else { return };
+                if !member.peer.quarantine_data(now.monotonic_ms, &mut member.pending_actions) {
                     return;
                 }
-                Finding::StateGivenUp { zxid, differed }
+                PeerWarning::DataQuarantined { zxid, differed }
             }
         };
-        self.order(Order::Report(finding));
+        self.effect(Effect::Report(finding));
     }
 }

@@ -1,33 +1,33 @@
-//! Why a server cannot go on applying what was decided.
+//! Errors that prevent a server from applying a committed transaction.
 
 use zebu_proto::Zxid;
 use zebu_proto::jute::DecodeError;
 
-/// A committed transaction cannot be applied. Going on without it would make this server differ from the others,
-/// so it has to stop.
+/// A committed transaction cannot be applied. The server must stop: without the transaction its state would
+/// differ from the ensemble's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
-    /// Its bytes are no transaction that this server knows.
+    /// The bytes are not a transaction that this server knows.
     #[error(
         "the ensemble has committed transaction {zxid}, which this server cannot read: {reason}. Nothing was applied \
          from there on; run a version that knows this kind of transaction, or remove this server from \
          the ensemble"
     )]
     Undecodable {
-        /// Which.
+        /// The zxid of the transaction.
         zxid: Zxid,
-        /// What is wrong with it.
+        /// The decode error.
         reason: DecodeError,
     },
-    /// Its header names another place than the one that was agreed upon.
+    /// The header contains another zxid than the committed one.
     #[error(
         "the ensemble has committed transaction {zxid}, whose bytes say that it is {found}. Nothing was applied from there \
          on; compare the logs of the members with `zebu log dump`"
     )]
-    Misplaced {
-        /// Where it stands in the history.
+    ZxidMismatch {
+        /// The committed zxid.
         zxid: Zxid,
-        /// What it says.
+        /// The zxid in the header.
         found: Zxid,
     },
 }

@@ -1,351 +1,402 @@
-//! The core: the one owner of what is decided. It prepares writes into transactions or sends them to the leader,
-//! hands transactions to the log, and applies them when they are committed.
+//! The core: prepares writes into transactions or forwards them to the leader, hands transactions to the log,
+//! and applies them when they are committed.
 //!
-//! It never blocks, and fails only when it must not go on. Whoever runs it holds the replica shared for the
-//! functions that prepare, exclusively for [`Node::commit`].
+//! It never blocks, and fails only when the server must stop. The caller holds the replica exclusively for
+//! [`Node::commit`], and shared for all other functions.
 
 mod batch;
 mod commit;
-mod desk;
-mod digest_check;
+mod digest_monitor;
 mod error;
 mod reply;
 mod role;
+mod state;
 
 pub use batch::{AfterAppend, LogBatch};
-pub(crate) use batch::{BatchBuilder, Snapshots};
-pub(crate) use desk::Desk;
-pub(crate) use digest_check::{DigestCheck, DigestVerdict};
+pub(crate) use batch::{BatchBuilder, SnapshotPermission};
+pub(crate) use digest_monitor::{DigestMonitor, DigestVerdict};
 pub use error::CommitError;
-pub(crate) use reply::{answer_sync, answer_write};
-pub(crate) use role::Role;
+pub(crate) use reply::{reply_to_sync, reply_to_write};
+pub(crate) use role::NodeRole;
+pub(crate) use state::NodeState;
 
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::{SessionId, Zxid};
-use zebu_zab::{Peer, PeerSettings, Recovered, Status};
+use zebu_zab::{Peer, PeerSettings, PeerStatus, RecoveredHistory};
 
-use crate::agreement::{Agreement, Member, Membership, Standalone};
-use crate::clock::Moment;
-use crate::deciding::Decider;
-use crate::ensemble::Order;
-use crate::lane::{CloseReason, LaneId, Lanes, Upstream};
-use crate::notice::Notice;
-use crate::receive::Submission;
+use crate::clock::Now;
+use crate::connection::{ConnectionId, Connections, DisconnectReason, ServingMode};
+use crate::consensus::{Consensus, ConsensusPeer, EnsembleMember, Standalone};
+use crate::ensemble::Effect;
+use crate::notice::OperatorNotice;
+use crate::pending_request::AnsweredRequests;
+use crate::primary::Primary;
+use crate::receive::SubmittedRequest;
 use crate::replica::Replica;
 use crate::session::TrackerReport;
 use crate::settings::{LeaderClients, NodeSettings};
 
-/// What happened at the edge.
+/// An event of a client connection.
 #[derive(Debug)]
-pub enum Event {
+pub enum ClientEvent {
     /// A connection sent its connect request.
     Connect {
         /// The connection.
-        lane: LaneId,
-        /// What it asked for.
+        connection: ConnectionId,
+        /// The connect request.
         request: ConnectRequest,
     },
-    /// A connection sent a write, or a sync to a member of an ensemble.
-    Write(Submission),
-    /// A connection is gone. Comes once for each, and until then its session does not expire.
+    /// A connection sent a write, or a sync to an ensemble member.
+    Request(SubmittedRequest),
+    /// A connection is closed. Each connection has one such event; its session does not expire before it.
     Disconnected {
         /// The connection.
-        lane: LaneId,
-        /// Its session, if it had one.
+        connection: ConnectionId,
+        /// The session of the connection, if it had one.
         session: Option<SessionId>,
-        /// When the client was last heard of, monotonic milliseconds.
+        /// Time of the client's last request, in monotonic milliseconds.
         touched_ms: i64,
     },
 }
 
-/// The brain of a server.
+/// The state machine of a server.
 #[derive(Debug)]
 pub struct Node {
-    pub(crate) desk: Desk,
-    pub(crate) role: Role,
+    pub(crate) state: NodeState,
+    pub(crate) role: NodeRole,
 }
 
 impl Node {
-    /// A standalone server takes over a replica that was just loaded: its sessions get a full timeout from now.
-    pub fn new(settings: NodeSettings, replica: &Replica, now: Moment) -> Node {
-        let agreement = Agreement::Standalone(Standalone::new(replica.last_zxid()));
-        let desk = Desk::new(settings, agreement, replica, now);
-        let role = Role::Deciding(Box::new(Decider::new(&desk, Upstream::Standalone, replica, now)));
-        Node { desk, role }
+    /// Creates a standalone server from a loaded replica. Its sessions get a full timeout from now.
+    pub fn new(settings: NodeSettings, replica: &Replica, now: Now) -> Node {
+        let consensus = Consensus::Standalone(Standalone::new(replica.last_zxid()));
+        let state = NodeState::new(settings, consensus, replica, now);
+        let role = NodeRole::Primary(Box::new(Primary::new(&state, ServingMode::Standalone, replica, now)));
+        Node { state, role }
     }
 
-    /// A member of an ensemble, which looks for a leader. The replica holds what the log holds.
-    pub fn member(
+    /// Creates an ensemble member, which looks for a leader. The replica matches the log.
+    pub fn ensemble_member(
         settings: NodeSettings,
         peer: PeerSettings,
-        recovered: Recovered,
+        recovered: RecoveredHistory,
         replica: &Replica,
-        now: Moment,
+        now: Now,
     ) -> Node {
         assert_eq!(replica.last_zxid(), recovered.last, "the state of a member is that of its log");
-        let mut wanted = Vec::new();
-        let peer = Peer::new(peer, recovered, now.monotonic_ms, &mut wanted);
-        let member = Member::new(Box::new(peer), wanted);
-        Node::of_member(settings, member, replica, now)
+        let mut actions = Vec::new();
+        let peer = Peer::new(peer, recovered, now.monotonic_ms, &mut actions);
+        let member = EnsembleMember::new(Box::new(peer), actions);
+        Node::from_member(settings, member, replica, now)
     }
 
-    /// A member whose agreement is made elsewhere: for tests that decide themselves what the ensemble does.
-    pub fn member_with(
+    /// Creates an ensemble member with another peer, for tests that script the ensemble.
+    pub fn with_peer(
         settings: NodeSettings,
-        peer: Box<dyn Membership>,
+        peer: Box<dyn ConsensusPeer>,
         replica: &Replica,
-        now: Moment,
+        now: Now,
     ) -> Node {
-        Node::of_member(settings, Member::new(peer, Vec::new()), replica, now)
+        Node::from_member(settings, EnsembleMember::new(peer, Vec::new()), replica, now)
     }
 
-    fn of_member(settings: NodeSettings, member: Member, replica: &Replica, now: Moment) -> Node {
-        let desk = Desk::new(settings, Agreement::Member(Box::new(member)), replica, now);
-        let mut node = Node { desk, role: Role::Idle };
-        node.settle(replica, &mut NoLanes, now);
+    fn from_member(settings: NodeSettings, member: EnsembleMember, replica: &Replica, now: Now) -> Node {
+        let state = NodeState::new(settings, Consensus::Member(Box::new(member)), replica, now);
+        let mut node = Node { state, role: NodeRole::NotServing };
+        node.process_effects(replica, &mut NoConnections, now);
         node
     }
 
-    /// Takes an event. What has to be logged or sent for it can be fetched afterwards.
-    pub fn handle(&mut self, event: Event, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
+    /// Handles an event. [`Node::take_effects`] returns its effects.
+    pub fn handle(
+        &mut self,
+        event: ClientEvent,
+        replica: &Replica,
+        connections: &mut impl Connections,
+        now: Now,
+    ) {
         match event {
-            Event::Connect { lane, request } => self.connect(lane, &request, replica, lanes, now),
-            Event::Write(submission) => self.write(submission, replica, lanes, now),
-            Event::Disconnected { lane, session, touched_ms } => {
-                if let Some(member) = self.desk.member() {
-                    member.lanes.remove(&lane);
+            ClientEvent::Connect { connection, request } => {
+                self.handle_connect(connection, &request, replica, connections, now)
+            }
+            ClientEvent::Request(submitted) => self.handle_request(submitted, replica, connections, now),
+            ClientEvent::Disconnected { connection, session, touched_ms } => {
+                if let Some(member) = self.state.member_mut() {
+                    member.connections.remove(&connection);
                 }
                 match (&mut self.role, session) {
-                    (Role::Deciding(decider), Some(session)) => decider.detach(session, lane, touched_ms),
-                    (Role::Learning(learner), Some(session)) => learner.detach(session, lane, touched_ms),
-                    (Role::Reading(reader), Some(session)) => reader.detach(session, lane, touched_ms),
-                    (Role::Idle, _) | (_, None) => {}
+                    (NodeRole::Primary(primary), Some(session)) => {
+                        primary.detach(session, connection, touched_ms)
+                    }
+                    (NodeRole::Learner(learner), Some(session)) => {
+                        learner.detach(session, connection, touched_ms)
+                    }
+                    (NodeRole::ReadOnly(read_only), Some(session)) => {
+                        read_only.detach(session, connection, touched_ms)
+                    }
+                    (NodeRole::NotServing, _) | (_, None) => {}
                 }
             }
         }
-        self.settle(replica, lanes, now);
+        self.process_effects(replica, connections, now);
     }
 
-    /// Takes what happened between the members, or on the disk of this one. A standalone server has no others.
+    /// Handles an event of the ensemble or of the disk. A standalone server has none.
     pub fn handle_peer(
         &mut self,
-        event: zebu_zab::Event,
+        event: zebu_zab::PeerEvent,
         replica: &Replica,
-        lanes: &mut impl Lanes,
-        now: Moment,
+        connections: &mut impl Connections,
+        now: Now,
     ) {
-        if let Some(member) = self.desk.member() {
-            member.peer.handle(event, now.monotonic_ms, &mut member.wanted);
-            self.settle(replica, lanes, now);
+        if let Some(member) = self.state.member_mut() {
+            member.peer.handle(event, now.monotonic_ms, &mut member.pending_actions);
+            self.process_effects(replica, connections, now);
         }
     }
 
-    /// The disk of a standalone server has everything up to here.
-    pub fn persisted(&mut self, last: Zxid) {
-        if let Agreement::Standalone(standalone) = &mut self.desk.agreement {
+    /// Records that the log of a standalone server is durable up to this transaction.
+    pub fn log_persisted(&mut self, last: Zxid) {
+        if let Consensus::Standalone(standalone) = &mut self.state.consensus {
             standalone.persisted = last;
         }
     }
 
-    /// Does what time asks for: elections and pings, reads in place of a leader, then the sessions that expire,
-    /// empty containers and expired TTL nodes.
-    pub fn tick(&mut self, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
-        if let Some(member) = self.desk.member()
+    /// Handles deadlines: elections and pings, read-only mode, then session expiry, empty containers and
+    /// expired TTL nodes.
+    pub fn tick(&mut self, replica: &Replica, connections: &mut impl Connections, now: Now) {
+        if let Some(member) = self.state.member_mut()
             && member.peer.next_deadline() <= now.monotonic_ms
         {
-            // First: a leader that lost its learners must not expire the sessions of their clients.
-            member.peer.timeout(now.monotonic_ms, &mut member.wanted);
-            self.settle(replica, lanes, now);
+            // This runs first: a leader that lost its learners must not expire the sessions of their clients.
+            member.peer.timeout(now.monotonic_ms, &mut member.pending_actions);
+            self.process_effects(replica, connections, now);
         }
-        self.read_alone_if_due(now);
+        self.enter_read_only_if_due(now);
         match &mut self.role {
-            Role::Deciding(decider) => decider.tick(&mut self.desk, replica, lanes, now),
-            Role::Learning(learner) => learner.tick(lanes, now),
-            Role::Reading(reader) => reader.tick(lanes, now),
-            Role::Idle => return,
+            NodeRole::Primary(primary) => primary.tick(&mut self.state, replica, connections, now),
+            NodeRole::Learner(learner) => learner.tick(connections, now),
+            NodeRole::ReadOnly(read_only) => read_only.tick(connections, now),
+            NodeRole::NotServing => return,
         }
-        self.settle(replica, lanes, now);
+        self.process_effects(replica, connections, now);
     }
 
-    /// When [`Node::tick`] has something to do, in monotonic milliseconds.
+    /// The next deadline of [`Node::tick`], in monotonic milliseconds.
     pub fn next_deadline(&self) -> i64 {
         let role = match &self.role {
-            Role::Deciding(decider) => decider.next_deadline(),
-            Role::Reading(reader) => reader.next_deadline(),
-            Role::Learning(learner) => learner.next_deadline(),
-            Role::Idle => self.solitude_deadline(),
+            NodeRole::Primary(primary) => primary.next_deadline(),
+            NodeRole::ReadOnly(read_only) => read_only.next_deadline(),
+            NodeRole::Learner(learner) => learner.next_deadline(),
+            NodeRole::NotServing => self.read_only_deadline(),
         };
-        match &self.desk.agreement {
-            Agreement::Standalone(_) => role,
-            Agreement::Member(member) => role.min(member.peer.next_deadline()),
+        match &self.state.consensus {
+            Consensus::Standalone(_) => role,
+            Consensus::Member(member) => role.min(member.peer.next_deadline()),
         }
     }
 
-    /// What a standalone server has to log since the last call.
-    pub fn take_batch(&mut self) -> Option<LogBatch> {
-        match self.desk.agreement {
-            Agreement::Standalone(_) => self.desk.batch.take(&mut self.desk.random, Snapshots::Allowed),
-            Agreement::Member(_) => None,
+    /// Moves the effects since the last call into `effects`, in order.
+    pub fn take_effects(&mut self, effects: &mut Vec<Effect>) {
+        let snapshots = self.snapshot_permission();
+        let NodeState { consensus, batch, random, .. } = &mut self.state;
+        match consensus {
+            Consensus::Standalone(_) => {
+                let batch = batch.take(random, snapshots);
+                effects.extend(batch.map(|batch| Effect::Append { io: None, batch }));
+            }
+            Consensus::Member(member) => {
+                member.effects.flush(batch, random, snapshots);
+                member.effects.take(effects);
+            }
         }
     }
 
-    /// What a member wants done since the last call, in order.
-    pub fn take_orders(&mut self, orders: &mut Vec<Order>) {
-        let snapshots = self.snapshots();
-        let Desk { agreement, batch, random, .. } = &mut self.desk;
-        if let Agreement::Member(member) = agreement {
-            member.orders.flush(batch, random, snapshots);
-            member.orders.take(orders);
-        }
+    /// The client requests that were answered or dropped since the last call.
+    pub fn take_completed(&mut self) -> AnsweredRequests {
+        std::mem::take(&mut self.state.completed_requests)
     }
 
-    /// How many requests of clients were answered, or given up, since the last call: room for new ones.
-    pub fn take_answered(&mut self) -> usize {
-        std::mem::take(&mut self.desk.answered)
-    }
-
-    /// Transactions that were asked for here and are not applied yet.
+    /// Transactions that were requested here and are not applied yet.
     pub fn in_flight(&self) -> usize {
-        let asked = match &self.role {
-            Role::Deciding(decider) => decider.in_flight(),
-            Role::Learning(learner) => learner.in_flight(),
-            Role::Reading(_) | Role::Idle => 0,
+        let requested = match &self.role {
+            NodeRole::Primary(primary) => primary.in_flight(),
+            NodeRole::Learner(learner) => learner.in_flight(),
+            NodeRole::ReadOnly(_) | NodeRole::NotServing => 0,
         };
-        match &self.desk.agreement {
-            Agreement::Standalone(_) => asked,
-            Agreement::Member(member) => asked + member.to_apply(),
+        match &self.state.consensus {
+            Consensus::Standalone(_) => requested,
+            Consensus::Member(member) => requested + member.unapplied_txns(),
         }
     }
 
-    /// Sessions by their deadline, for the `dump` word. Only who decides, or is alone, has deadlines: a learner
-    /// shows the sessions in its tree.
+    /// Sessions by deadline, for the `dump` command. Only a primary or a read-only server has deadlines: a
+    /// learner shows the sessions of its tree.
     pub fn session_report(&self) -> TrackerReport {
         match &self.role {
-            Role::Deciding(decider) => decider.session_report(),
-            Role::Reading(reader) => reader.session_report(),
-            Role::Learning(_) | Role::Idle => TrackerReport::default(),
+            NodeRole::Primary(primary) => primary.session_report(),
+            NodeRole::ReadOnly(read_only) => read_only.session_report(),
+            NodeRole::Learner(_) | NodeRole::NotServing => TrackerReport::default(),
         }
     }
 
-    /// Local sessions by their deadline; `None` if this server has none in its present role.
+    /// Local sessions by deadline; `None` if this server has none in its current role.
     pub fn local_session_report(&self) -> Option<TrackerReport> {
         match &self.role {
-            Role::Deciding(decider) => decider.local_session_report(),
-            Role::Learning(learner) => learner.local_session_report(),
-            Role::Reading(_) | Role::Idle => None,
+            NodeRole::Primary(primary) => primary.local_session_report(),
+            NodeRole::Learner(learner) => learner.local_session_report(),
+            NodeRole::ReadOnly(_) | NodeRole::NotServing => None,
         }
     }
 
     /// Probability with which a new session is dropped, for monitoring.
     pub fn drop_probability(&self) -> f64 {
-        self.desk.throttle.drop_probability()
+        self.state.throttle.drop_probability()
     }
 
-    /// What this member is doing; `None` for a standalone server.
-    pub fn status(&self) -> Option<Status> {
-        match &self.desk.agreement {
-            Agreement::Standalone(_) => None,
-            Agreement::Member(member) => Some(member.peer.status()),
+    /// The status of an ensemble member; `None` for a standalone server.
+    pub fn status(&self) -> Option<PeerStatus> {
+        match &self.state.consensus {
+            Consensus::Standalone(_) => None,
+            Consensus::Member(member) => Some(member.peer.status()),
         }
     }
 
-    /// Transactions of the ensemble whose digest was not that of the tree after they were applied.
+    /// Committed transactions whose digest did not match the tree after they were applied.
     pub fn digest_mismatches(&self) -> u64 {
-        self.desk.digests.mismatches()
+        self.state.digest_monitor.mismatches()
     }
 
-    /// What an operator should read about since the last call.
-    pub fn take_notices(&mut self) -> Vec<Notice> {
-        self.desk.notices.take()
+    /// The notices for the operator since the last call.
+    pub fn take_notices(&mut self) -> Vec<OperatorNotice> {
+        self.state.notices.take()
     }
 
-    /// Leads no longer: what was proposed is finished, then the others choose again. For a server that stops.
-    pub fn hand_over(&mut self, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
-        if let Some(member) = self.desk.member() {
-            member.peer.hand_over(now.monotonic_ms, &mut member.wanted);
-            self.settle(replica, lanes, now);
+    /// Resigns leadership, for a server that stops: outstanding proposals are finished, then the ensemble
+    /// elects another leader.
+    pub fn resign(&mut self, replica: &Replica, connections: &mut impl Connections, now: Now) {
+        if let Some(member) = self.state.member_mut() {
+            member.peer.resign(now.monotonic_ms, &mut member.pending_actions);
+            self.process_effects(replica, connections, now);
         }
     }
 
-    /// Whether this server leads and takes no more writes, because another one is to lead.
-    pub fn is_handing_over(&self) -> bool {
-        matches!(&self.role, Role::Deciding(_)) && !self.desk.can_confirm()
+    /// Whether this leader takes no more writes because it hands over leadership.
+    pub fn is_resigning(&self) -> bool {
+        matches!(&self.role, NodeRole::Primary(_)) && !self.state.can_confirm_sessions()
     }
 
-    /// Whether [`Node::hand_over`] has nothing left to wait for.
-    pub fn has_handed_over(&self) -> bool {
-        match &self.desk.agreement {
-            Agreement::Standalone(_) => true,
-            Agreement::Member(member) => member.peer.has_handed_over(),
+    /// Whether the resignation is complete.
+    pub fn has_resigned(&self) -> bool {
+        match &self.state.consensus {
+            Consensus::Standalone(_) => true,
+            Consensus::Member(member) => member.peer.has_resigned(),
         }
     }
 
-    fn connect(
+    fn handle_connect(
         &mut self,
-        lane: LaneId,
+        connection: ConnectionId,
         request: &ConnectRequest,
         replica: &Replica,
-        lanes: &mut impl Lanes,
-        now: Moment,
+        connections: &mut impl Connections,
+        now: Now,
     ) {
-        if !self.takes_clients() {
-            lanes.with(lane, |lane| lane.close(CloseReason::NotServing));
+        if !self.accepts_clients() {
+            connections.with(connection, |connection| connection.close(DisconnectReason::NotServing));
             return;
         }
-        let timeout_ms = match self.desk.admit(request, replica.last_zxid(), now) {
+        let timeout_ms = match self.state.admit(request, replica.last_zxid(), now) {
             Ok(timeout_ms) => timeout_ms,
             Err(reason) => {
-                lanes.with(lane, |lane| lane.close(reason));
+                connections.with(connection, |connection| connection.close(reason));
                 return;
             }
         };
-        if let Some(member) = self.desk.member() {
-            member.lanes.insert(lane);
+        if let Some(member) = self.state.member_mut() {
+            member.connections.insert(connection);
         }
         match &mut self.role {
-            Role::Deciding(decider) => {
-                decider.connect(&mut self.desk, (lane, timeout_ms), request, replica, lanes, now);
+            NodeRole::Primary(primary) => {
+                primary.handle_connect(
+                    &mut self.state,
+                    (connection, timeout_ms),
+                    request,
+                    replica,
+                    connections,
+                    now,
+                );
             }
-            Role::Learning(learner) => {
-                learner.connect(&mut self.desk, (lane, timeout_ms), request, replica, lanes, now);
+            NodeRole::Learner(learner) => {
+                learner.handle_connect(
+                    &mut self.state,
+                    (connection, timeout_ms),
+                    request,
+                    replica,
+                    connections,
+                    now,
+                );
             }
-            Role::Reading(reader) => {
-                reader.connect(&mut self.desk, (lane, timeout_ms), request, replica, lanes, now);
+            NodeRole::ReadOnly(read_only) => {
+                read_only.handle_connect(
+                    &mut self.state,
+                    (connection, timeout_ms),
+                    request,
+                    replica,
+                    connections,
+                    now,
+                );
             }
-            Role::Idle => {}
+            NodeRole::NotServing => {}
         }
     }
 
-    fn takes_clients(&self) -> bool {
+    fn accepts_clients(&self) -> bool {
         match &self.role {
-            Role::Deciding(decider) => {
-                !decider.leads() || self.desk.settings.leader_clients == LeaderClients::Served
+            NodeRole::Primary(primary) => {
+                !primary.is_leader() || self.state.settings.leader_clients == LeaderClients::Served
             }
-            Role::Learning(_) | Role::Reading(_) => true,
-            Role::Idle => false,
+            NodeRole::Learner(_) | NodeRole::ReadOnly(_) => true,
+            NodeRole::NotServing => false,
         }
     }
 
-    fn write(&mut self, submission: Submission, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
-        if submission.service.term != self.desk.term {
-            // What the connection was accepted into has ended, and so has the connection.
-            self.desk.answered += 1;
+    fn handle_request(
+        &mut self,
+        submitted: SubmittedRequest,
+        replica: &Replica,
+        connections: &mut impl Connections,
+        now: Now,
+    ) {
+        if submitted.serving_term.term != self.state.term {
+            // The serving term of the connection has ended, and the connection is closed.
+            self.state.completed_requests.add(submitted.charged_bytes);
             return;
         }
         match &mut self.role {
-            Role::Deciding(decider) => decider.write(&mut self.desk, submission, replica, lanes, now),
-            Role::Learning(learner) => learner.write(&mut self.desk, submission, replica, lanes, now),
-            Role::Reading(reader) => reader.write(&mut self.desk, submission, replica, lanes, now),
-            Role::Idle => self.desk.answered += 1,
+            NodeRole::Primary(primary) => {
+                primary.handle_request(&mut self.state, submitted, replica, connections, now)
+            }
+            NodeRole::Learner(learner) => {
+                learner.handle_request(&mut self.state, submitted, replica, connections, now)
+            }
+            NodeRole::ReadOnly(read_only) => {
+                read_only.handle_request(&mut self.state, submitted, replica, connections, now)
+            }
+            NodeRole::NotServing => self.state.completed_requests.add(submitted.charged_bytes),
         }
     }
 }
 
-/// Nobody is connected before the start.
-struct NoLanes;
+/// No client is connected before the start.
+struct NoConnections;
 
-impl Lanes for NoLanes {
-    fn with<R>(&mut self, _: LaneId, _: impl FnOnce(&mut crate::lane::Lane) -> R) -> Option<R> {
+impl Connections for NoConnections {
+    fn with<R>(
+        &mut self,
+        _: ConnectionId,
+        _: impl FnOnce(&mut crate::connection::ClientConnection) -> R,
+    ) -> Option<R> {
         None
     }
 }

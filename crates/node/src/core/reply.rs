@@ -1,91 +1,93 @@
-//! From the outcome of a transaction to the reply.
+//! Encodes the reply from the outcome of a transaction.
 
 use zebu_proto::client::multi::{MULTI_END, encode_error_result, encode_result_header};
 use zebu_proto::jute::{encode_buffer, encode_bytes};
 use zebu_proto::txn::{SubTxn, Txn, TxnEntry};
 use zebu_proto::{ErrorCode, Jute, OpCode};
-use zebu_tree::Outcome;
+use zebu_tree::TxnOutcome;
 
-use crate::lane::{Asked, CloseReason, Lane};
+use crate::connection::{ClientConnection, DisconnectReason, RequestMeta};
 use crate::replica::Replica;
 use crate::shape::ReplyShape;
 
-/// The transaction is not what the request in the slot can have become.
-struct Mismatch;
+/// The transaction cannot have come from the request in the slot.
+struct ReplyMismatch;
 
-/// Why a reply has no body.
-enum NoBody {
+/// The reason why a reply has no body.
+enum ReplyBodyError {
     /// The reply is this error.
     Error(ErrorCode),
-    /// There is no reply that fits.
+    /// The outcome does not match the request.
     Mismatch,
 }
 
-impl From<Mismatch> for NoBody {
-    fn from(Mismatch: Mismatch) -> NoBody {
-        NoBody::Mismatch
+impl From<ReplyMismatch> for ReplyBodyError {
+    fn from(ReplyMismatch: ReplyMismatch) -> ReplyBodyError {
+        ReplyBodyError::Mismatch
     }
 }
 
-/// Answers the write in a slot, and the reads behind it. A transaction with the session and the number of the request
-/// may still be that of an older one: some clients count from the beginning on every connection, and ZooKeeper's
-/// leaders let a session move while its writes are on their way. Such a connection is closed.
-pub(crate) fn answer_write(
-    lane: &mut Lane,
+/// Answers the write in a slot, and the reads behind it. A transaction with the session and cxid of the
+/// request may belong to an older request. Some clients restart their xids on every connection, and ZooKeeper
+/// leaders let a session move while its writes are in flight. Such a connection is closed.
+pub(crate) fn reply_to_write(
+    connection: &mut ClientConnection,
     slot: u64,
     entry: &TxnEntry,
-    outcome: &Outcome,
+    outcome: &TxnOutcome,
     replica: &Replica,
     now_ms: i64,
 ) {
-    let Some((asked, shape)) = lane.pop_write(slot) else { return };
-    // Reports know no operation of a write that failed.
-    let op = if matches!(outcome, Outcome::Error(_)) { None } else { asked.op };
-    let asked = Asked { op, ..asked };
+    let Some((meta, shape)) = connection.pop_write(slot) else { return };
+    // Stats show no operation for a failed write.
+    let op = if matches!(outcome, TxnOutcome::Error(_)) { None } else { meta.op };
+    let meta = RequestMeta { op, ..meta };
     let mut mismatch = false;
-    lane.push_reply(asked, replica.last_zxid().0, now_ms, |out| {
+    connection.push_reply(meta, replica.last_zxid().0, now_ms, |out| {
         encode_outcome(&shape, outcome, &entry.txn, replica, out).map_err(|failure| match failure {
-            NoBody::Error(code) => code,
-            NoBody::Mismatch => {
+            ReplyBodyError::Error(code) => code,
+            ReplyBodyError::Mismatch => {
                 mismatch = true;
                 ErrorCode::RuntimeInconsistency
             }
         })
     });
     if mismatch {
-        lane.close(CloseReason::AnswerMismatch);
+        connection.close(DisconnectReason::ReplyMismatch);
         return;
     }
     if shape == ReplyShape::Close {
-        lane.drain();
+        connection.drain();
     }
-    replica.drain_ready(lane, now_ms);
+    replica.run_ready_requests(connection, now_ms);
 }
 
 /// Answers the sync in a slot, and the reads behind it.
-pub(crate) fn answer_sync(lane: &mut Lane, slot: u64, replica: &Replica, now_ms: i64) {
-    let Some((asked, shape)) = lane.pop_write(slot) else { return };
+pub(crate) fn reply_to_sync(connection: &mut ClientConnection, slot: u64, replica: &Replica, now_ms: i64) {
+    let Some((meta, shape)) = connection.pop_write(slot) else { return };
     let ReplyShape::Sync(path) = shape else {
-        lane.close(CloseReason::AnswerMismatch);
+        connection.close(DisconnectReason::ReplyMismatch);
         return;
     };
-    lane.push_reply(asked, replica.last_zxid().0, now_ms, |out| {
+    connection.push_reply(meta, replica.last_zxid().0, now_ms, |out| {
         encode_buffer(path.as_deref().map(str::as_bytes), out);
         Ok(())
     });
-    replica.drain_ready(lane, now_ms);
+    replica.run_ready_requests(connection, now_ms);
 }
 
 fn encode_outcome(
     shape: &ReplyShape,
-    outcome: &Outcome,
+    outcome: &TxnOutcome,
     txn: &Txn,
     replica: &Replica,
     out: &mut Vec<u8>,
-) -> Result<(), NoBody> {
-    if let Outcome::Error(code) = outcome {
-        // Every code in an error transaction that was prepared here is known.
-        return Err(NoBody::Error(ErrorCode::from_wire(*code).unwrap_or(ErrorCode::MarshallingError)));
+) -> Result<(), ReplyBodyError> {
+    if let TxnOutcome::Error(code) = outcome {
+        // Every error code of a transaction that was prepared here is known.
+        return Err(ReplyBodyError::Error(
+            ErrorCode::from_wire(*code).unwrap_or(ErrorCode::MarshallingError),
+        ));
     }
     match shape {
         ReplyShape::Empty | ReplyShape::Close => {}
@@ -93,40 +95,51 @@ fn encode_outcome(
             encode_body(shape, outcome, txn, out)?;
         }
         ReplyShape::DataAndStat => {
-            let node = replica.tree.node("/zookeeper/config").ok_or(NoBody::Error(ErrorCode::NoNode))?;
+            let node =
+                replica.tree.node("/zookeeper/config").ok_or(ReplyBodyError::Error(ErrorCode::NoNode))?;
             encode_buffer(node.data(), out);
             node.stat().encode(out);
         }
         ReplyShape::Multi(ops) => encode_multi(ops, outcome, txn, out)?,
-        ReplyShape::Sync(_) => return Err(NoBody::Mismatch),
+        ReplyShape::Sync(_) => return Err(ReplyBodyError::Mismatch),
     }
     Ok(())
 }
 
-/// Path, stat, or both, as the shape wants them.
-fn encode_body(shape: &ReplyShape, outcome: &Outcome, txn: &Txn, out: &mut Vec<u8>) -> Result<(), Mismatch> {
+/// Encodes path, stat, or both, according to the shape.
+fn encode_body(
+    shape: &ReplyShape,
+    outcome: &TxnOutcome,
+    txn: &Txn,
+    out: &mut Vec<u8>,
+) -> Result<(), ReplyMismatch> {
     if matches!(shape, ReplyShape::Path | ReplyShape::PathAndStat) {
         encode_bytes(created_path(txn)?.as_bytes(), out);
     }
     if matches!(shape, ReplyShape::Stat | ReplyShape::PathAndStat) {
         match outcome {
-            Outcome::Created { stat } | Outcome::DataSet { stat } | Outcome::AclSet { stat } => {
+            TxnOutcome::Created { stat } | TxnOutcome::DataSet { stat } | TxnOutcome::AclSet { stat } => {
                 stat.encode(out);
             }
-            _ => return Err(Mismatch),
+            _ => return Err(ReplyMismatch),
         }
     }
     Ok(())
 }
 
-/// A failed multi has no error in its header: every operation is an error result of its own.
-fn encode_multi(ops: &[OpCode], outcome: &Outcome, txn: &Txn, out: &mut Vec<u8>) -> Result<(), Mismatch> {
-    let (Outcome::Multi(outcomes), Txn::Multi(parts)) = (outcome, txn) else { return Err(Mismatch) };
+/// A failed multi has no error in its header: each operation has its own error result.
+fn encode_multi(
+    ops: &[OpCode],
+    outcome: &TxnOutcome,
+    txn: &Txn,
+    out: &mut Vec<u8>,
+) -> Result<(), ReplyMismatch> {
+    let (TxnOutcome::Multi(outcomes), Txn::Multi(parts)) = (outcome, txn) else { return Err(ReplyMismatch) };
     if ops.len() != parts.len() || ops.len() != outcomes.len() {
-        return Err(Mismatch);
+        return Err(ReplyMismatch);
     }
     for ((&op, outcome), SubTxn(part)) in ops.iter().zip(outcomes).zip(parts) {
-        if let Outcome::Error(code) = outcome {
+        if let TxnOutcome::Error(code) = outcome {
             encode_error_result(ErrorCode::from_wire(*code), out);
             continue;
         }
@@ -142,7 +155,7 @@ fn encode_multi(ops: &[OpCode], outcome: &Outcome, txn: &Txn, out: &mut Vec<u8>)
     Ok(())
 }
 
-fn created_path(txn: &Txn) -> Result<&str, Mismatch> {
+fn created_path(txn: &Txn) -> Result<&str, ReplyMismatch> {
     match txn {
         Txn::Create(create) | Txn::Create2(create) => Ok(&create.path),
         Txn::CreateContainer(create) => Ok(&create.path),
@@ -156,6 +169,6 @@ fn created_path(txn: &Txn) -> Result<&str, Mismatch> {
         | Txn::SetAcl(_)
         | Txn::Check(_)
         | Txn::Multi(_)
-        | Txn::Reconfig(_) => Err(Mismatch),
+        | Txn::Reconfig(_) => Err(ReplyMismatch),
     }
 }

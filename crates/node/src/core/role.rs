@@ -1,17 +1,17 @@
-//! What a server does for its clients now. A role is taken up with the state of the tree and dropped as a whole.
+//! The role in which a server serves clients. A role begins with the current tree and ends as a whole.
 
-use crate::deciding::Decider;
-use crate::learning::Learner;
-use crate::reading::Reader;
+use crate::learner::LearnerRole;
+use crate::primary::Primary;
+use crate::read_only::ReadOnlyRole;
 
 #[derive(Debug)]
-pub(crate) enum Role {
-    /// It makes transactions: a standalone server, or a leader.
-    Deciding(Box<Decider>),
-    /// It has another server make them.
-    Learning(Box<Learner>),
-    /// Nobody makes them: it is cut off, and shows what it has to whom that is enough.
-    Reading(Box<Reader>),
-    /// It serves nobody: its ensemble has no leader, or it has not caught up.
-    Idle,
+pub(crate) enum NodeRole {
+    /// The server orders writes: a standalone server or a leader.
+    Primary(Box<Primary>),
+    /// The server forwards writes to the leader.
+    Learner(Box<LearnerRole>),
+    /// The server is partitioned from its ensemble and serves reads only.
+    ReadOnly(Box<ReadOnlyRole>),
+    /// The server serves no clients: the ensemble has no leader, or the server is not synchronized.
+    NotServing,
 }

@@ -1,10 +1,10 @@
-//! A member of an ensemble: what it asks of whoever runs it, and what it does with what agreement tells it. What
-//! it does for clients is the matter of its roles, [`crate::deciding`], [`crate::learning`] and [`crate::reading`].
+//! An ensemble member: its effects, and its processing of the actions of the Zab peer. The roles serve
+//! clients: [`crate::primary`], [`crate::learner`] and [`crate::read_only`].
 
-mod order_queue;
-mod orders;
+mod effect;
+mod effect_queue;
 mod reaction;
 mod serving;
 
-pub(crate) use order_queue::OrderQueue;
-pub use orders::{DiskOrder, Order};
+pub use effect::{Effect, ServeEffect};
+pub(crate) use effect_queue::EffectQueue;

@@ -1,186 +1,203 @@
-//! What a member does about what its peer wants: most becomes an order for whoever runs it, some is for its role,
-//! and whatever speaks of the state waits until the state is there.
+//! Processes the actions of the Zab peer. Most become effects for the runtime, some go to the role. Actions
+//! that depend on the state wait until all earlier transactions are applied.
 
 use zebu_proto::Zxid;
-use zebu_zab::{Action, Entry, LinkId};
+use zebu_zab::{Action, DiskCommand, EncodedTxn, LinkId, PeerEffect};
 
-use super::orders::{DiskOrder, Order};
-use crate::agreement::{Agreement, Decided, read};
-use crate::clock::Moment;
-use crate::core::{Desk, Node, Role};
-use crate::deciding::TakenUp;
-use crate::lane::Lanes;
+use super::effect::Effect;
+use crate::clock::Now;
+use crate::connection::Connections;
+use crate::consensus::{CommitItem, Consensus, decode_committed};
+use crate::core::{Node, NodeRole, NodeState};
+use crate::primary::DeferredRun;
 use crate::replica::Replica;
 
 impl Node {
-    /// Does what the peer wants until it wants nothing more.
-    pub(crate) fn settle(&mut self, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
-        self.mind_solitude(lanes, now);
+    /// Processes the actions of the peer until none is pending.
+    pub(crate) fn process_effects(
+        &mut self,
+        replica: &Replica,
+        connections: &mut impl Connections,
+        now: Now,
+    ) {
+        self.update_leaderless(connections, now);
         loop {
-            while let Some(member) = self.desk.member()
-                && !member.wanted.is_empty()
+            while let Some(member) = self.state.member_mut()
+                && !member.pending_actions.is_empty()
             {
-                let spare = std::mem::take(&mut member.spare);
-                let mut actions = std::mem::replace(&mut member.wanted, spare);
+                let spare = std::mem::take(&mut member.spare_actions);
+                let mut actions = std::mem::replace(&mut member.pending_actions, spare);
                 for action in actions.drain(..) {
-                    self.react(action, replica, lanes, now);
+                    self.apply_effect(action, replica, connections, now);
                 }
-                if let Some(member) = self.desk.member() {
-                    member.spare = actions;
+                if let Some(member) = self.state.member_mut() {
+                    member.spare_actions = actions;
                 }
             }
-            // What was just heard may be what others wait for.
-            let taken_up = match &mut self.role {
-                Role::Deciding(decider) => decider.take_up(&mut self.desk, replica, lanes, now),
-                Role::Learning(_) | Role::Reading(_) | Role::Idle => TakenUp::Nothing,
+            // A processed action may have confirmed leadership for deferred requests.
+            let deferred_run = match &mut self.role {
+                NodeRole::Primary(primary) => {
+                    primary.run_deferred(&mut self.state, replica, connections, now)
+                }
+                NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::NotServing => DeferredRun::Nothing,
             };
-            if taken_up == TakenUp::Nothing {
+            if deferred_run == DeferredRun::Nothing {
                 return;
             }
         }
     }
 
-    fn react(&mut self, action: Action, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
+    fn apply_effect(
+        &mut self,
+        action: Action,
+        replica: &Replica,
+        connections: &mut impl Connections,
+        now: Now,
+    ) {
         match action {
-            Action::Notify { to, notification } => self.order(Order::Notify { to, notification }),
-            Action::Dial { link, to, door } => self.order(Order::Dial { link, to, door }),
-            Action::Send { link, packet } => self.order(Order::Send { link, packet }),
-            Action::Close { link, reason } => {
-                self.forget_stream(link);
-                self.order(Order::Close { link, reason });
+            Action::Peer(PeerEffect::StreamSnapshot { link, zxid }) => {
+                self.queue_after_commits(
+                    CommitItem::StreamSnapshot { link, zxid },
+                    replica,
+                    connections,
+                    now,
+                );
             }
-            Action::Report(finding) => self.order(Order::Report(finding)),
-            Action::StreamSnapshot { link, zxid } => {
-                self.in_turn(Decided::StreamSnapshot { link, zxid }, replica, lanes, now);
-            }
-            Action::ReadLog { link, after, up_to, purpose } => {
-                self.order(Order::ReadLog { link, after, up_to, purpose });
+            Action::Peer(effect) => {
+                if let PeerEffect::Close { link, .. } = &effect {
+                    self.cancel_snapshot_stream(*link);
+                }
+                self.effect(Effect::Peer(effect));
             }
             Action::Append { io, entry } => {
-                let Desk { agreement, batch, .. } = &mut self.desk;
-                if let Agreement::Member(member) = agreement {
+                let NodeState { consensus, batch, .. } = &mut self.state;
+                if let Consensus::Member(member) = consensus {
                     batch.append_payload(entry.zxid, &entry.bytes);
-                    member.orders.appended(io);
+                    member.effects.appended(io);
                 }
             }
-            Action::Truncate { io, to } => {
-                self.forget_decided_behind(to, lanes);
-                self.order_disk(DiskOrder::Truncate { io, to });
-            }
-            Action::InstallSnapshot { io, link, tail, zxid } => {
-                self.forget_decided(lanes);
-                self.desk.digests.state_received();
-                self.order_disk(DiskOrder::InstallSnapshot { io, link, tail, zxid });
-            }
-            Action::DiscardSnapshot { link } => self.order(Order::DiscardSnapshot { link }),
-            Action::SetAside { io } => {
-                self.forget_decided(lanes);
-                self.desk.digests.state_received();
-                self.order_disk(DiskOrder::SetAside { io });
-            }
-            Action::MarkTrusted { io } => self.order_disk(DiskOrder::MarkTrusted { io }),
-            Action::SaveAcceptedEpoch { io, epoch } => {
-                self.order_disk(DiskOrder::SaveAcceptedEpoch { io, epoch });
-            }
-            Action::SaveCurrentEpoch { io, epoch } => {
-                self.order_disk(DiskOrder::SaveCurrentEpoch { io, epoch });
-            }
-            Action::Remember { configuration } => self.order(Order::Remember { configuration }),
-            Action::Locate { configuration } => self.order(Order::Locate { configuration }),
-            Action::Activate { configuration } => self.order(Order::Activate { configuration }),
+            Action::Disk(command) => self.command_disk(command, connections),
+            Action::Config(effect) => self.effect(Effect::Config(effect)),
+            Action::Report(finding) => self.effect(Effect::Report(finding)),
             Action::Deliver(entry) | Action::Load(entry) => self.deliver(&entry),
-            Action::Serve(serving) => self.in_turn(Decided::Serve(serving), replica, lanes, now),
-            Action::StopServing => self.stop_serving(lanes),
+            Action::Serve(serving) => {
+                self.queue_after_commits(CommitItem::Serve(serving), replica, connections, now)
+            }
+            Action::StopServing => self.stop_serving(connections),
             Action::FromLearner { link, server, packet } => {
-                self.hear_learner(link, server, packet, replica, lanes, now);
+                self.handle_learner_packet(link, server, packet, replica, connections, now);
             }
             Action::LearnerLost { link } => {
-                if let Role::Deciding(decider) = &mut self.role {
-                    decider.lose_learner(link);
+                if let NodeRole::Primary(primary) = &mut self.role {
+                    primary.learner_lost(link);
                 }
             }
-            Action::FromLeader { packet, after } => self.hear_leader(packet, after, replica, lanes, now),
+            Action::FromLeader { packet, after } => {
+                self.handle_leader_packet(packet, after, replica, connections, now)
+            }
         }
     }
 
-    pub(crate) fn order(&mut self, order: Order) {
-        if let Some(member) = self.desk.member() {
-            member.orders.push(order);
+    pub(crate) fn effect(&mut self, effect: Effect) {
+        if let Some(member) = self.state.member_mut() {
+            member.effects.push(effect);
         }
     }
 
-    fn order_disk(&mut self, order: DiskOrder) {
-        let snapshots = self.snapshots();
-        let Desk { agreement, batch, random, .. } = &mut self.desk;
-        if let Agreement::Member(member) = agreement {
-            member.orders.push_disk(order, batch, random, snapshots);
+    /// Queues a disk command. A command that replaces the state drops transactions committed for the old one.
+    fn command_disk(&mut self, command: DiskCommand, connections: &mut impl Connections) {
+        match &command {
+            DiskCommand::Truncate { to, .. } => self.drop_commits_after(*to, connections),
+            DiskCommand::InstallSnapshot { .. } | DiskCommand::Quarantine { .. } => {
+                self.drop_commit_queue(connections);
+                self.state.digest_monitor.state_received();
+            }
+            DiskCommand::MarkTrusted { .. }
+            | DiskCommand::SaveAcceptedEpoch { .. }
+            | DiskCommand::SaveCurrentEpoch { .. } => {}
+        }
+        let snapshots = self.snapshot_permission();
+        let NodeState { consensus, batch, random, .. } = &mut self.state;
+        if let Consensus::Member(member) = consensus {
+            member.effects.push_disk(command, batch, random, snapshots);
         }
     }
 
-    /// A transaction is decided and on disk. Those of this leader are known, with who waits for them.
-    fn deliver(&mut self, entry: &Entry) {
+    /// Queues a transaction that is committed and durable. A leader's own proposals keep the origin of their
+    /// request.
+    fn deliver(&mut self, entry: &EncodedTxn) {
         let own = match &mut self.role {
-            Role::Deciding(decider) => decider.next_up_to(entry.zxid),
-            Role::Learning(_) | Role::Reading(_) | Role::Idle => None,
+            NodeRole::Primary(primary) => primary.pop_next_up_to(entry.zxid),
+            NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::NotServing => None,
         };
-        let decided = match own {
+        let item = match own {
             Some(proposal) => {
                 let zxid = proposal.entry.header.zxid;
                 assert_eq!(zxid, entry.zxid, "what a leader has proposed is decided in order");
-                Decided::Transaction(proposal)
+                CommitItem::Transaction(proposal)
             }
-            None => read(entry),
+            None => decode_committed(entry),
         };
-        if let Some(member) = self.desk.member() {
-            member.decided.push_back(decided);
+        if let Some(member) = self.state.member_mut() {
+            member.commit_queue.push_back(item);
         }
     }
 
-    /// Begins something that needs the state as it is now: at once if nothing is left to apply.
-    fn in_turn(&mut self, decided: Decided, replica: &Replica, lanes: &mut impl Lanes, now: Moment) {
-        let Some(member) = self.desk.member() else { return };
-        if !member.decided.is_empty() {
-            member.decided.push_back(decided);
+    /// Queues an item that depends on the state. It is processed at once if no transaction waits.
+    fn queue_after_commits(
+        &mut self,
+        item: CommitItem,
+        replica: &Replica,
+        connections: &mut impl Connections,
+        now: Now,
+    ) {
+        let Some(member) = self.state.member_mut() else { return };
+        if !member.commit_queue.is_empty() {
+            member.commit_queue.push_back(item);
             return;
         }
-        match decided {
-            Decided::Serve(serving) => self.begin_serving(serving, replica, lanes, now),
-            Decided::StreamSnapshot { link, zxid } => self.order(Order::StreamSnapshot { link, zxid }),
-            Decided::Transaction(_) | Decided::Broken(_) | Decided::FromLearner { .. } => {
-                unreachable!("{decided:?} goes its own way")
+        match item {
+            CommitItem::Serve(serving) => self.begin_serving(serving, replica, connections, now),
+            CommitItem::StreamSnapshot { link, zxid } => {
+                self.effect(Effect::Peer(PeerEffect::StreamSnapshot { link, zxid }))
+            }
+            CommitItem::Transaction(_) | CommitItem::Invalid(_) | CommitItem::FromLearner { .. } => {
+                unreachable!("{item:?} goes its own way")
             }
         }
     }
 
-    /// Another state takes the place of the present one: what was decided before is part of it, or of nothing.
-    fn forget_decided(&mut self, lanes: &mut impl Lanes) {
-        let Some(member) = self.desk.member() else { return };
-        for decided in std::mem::take(&mut member.decided) {
-            if let Decided::Transaction(proposal) = decided {
-                self.desk.give_up(proposal.origin, lanes);
+    /// Drops the commit queue because the state is replaced: the new state contains its transactions, or they
+    /// are void.
+    fn drop_commit_queue(&mut self, connections: &mut impl Connections) {
+        let Some(member) = self.state.member_mut() else { return };
+        for item in std::mem::take(&mut member.commit_queue) {
+            if let CommitItem::Transaction(proposal) = item {
+                self.state.abort_request(proposal.origin, connections);
             }
         }
     }
 
-    /// An observer without a log goes back to what is on disk: what it has not applied yet comes again.
-    fn forget_decided_behind(&mut self, to: Zxid, lanes: &mut impl Lanes) {
-        let Some(member) = self.desk.member() else { return };
-        let is_behind = |decided: &Decided| matches!(decided, Decided::Transaction(proposal) if proposal.entry.header.zxid > to);
+    /// An observer without a log returns to the state on disk. Transactions that it has not applied yet are
+    /// sent again.
+    fn drop_commits_after(&mut self, to: Zxid, connections: &mut impl Connections) {
+        let Some(member) = self.state.member_mut() else { return };
+        let is_behind = |item: &CommitItem| matches!(item, CommitItem::Transaction(proposal) if proposal.entry.header.zxid > to);
         let (behind, rest): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut member.decided).into_iter().partition(is_behind);
-        member.decided = rest.into();
-        for decided in behind {
-            if let Decided::Transaction(proposal) = decided {
-                self.desk.give_up(proposal.origin, lanes);
+            std::mem::take(&mut member.commit_queue).into_iter().partition(is_behind);
+        member.commit_queue = rest.into();
+        for item in behind {
+            if let CommitItem::Transaction(proposal) = item {
+                self.state.abort_request(proposal.origin, connections);
             }
         }
     }
 
-    fn forget_stream(&mut self, closed: LinkId) {
-        if let Some(member) = self.desk.member() {
-            member.decided.retain(
-                |decided| !matches!(decided, Decided::StreamSnapshot { link, .. } if *link == closed),
-            );
+    fn cancel_snapshot_stream(&mut self, closed: LinkId) {
+        if let Some(member) = self.state.member_mut() {
+            member
+                .commit_queue
+                .retain(|item| !matches!(item, CommitItem::StreamSnapshot { link, .. } if *link == closed));
         }
     }
 }

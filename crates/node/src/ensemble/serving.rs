@@ -1,115 +1,116 @@
-//! When a member begins and ends to serve. A role begins with the tree as it is and leaves nothing behind.
+//! Begins and ends the service of an ensemble member. A role begins with the current tree and ends as a
+//! whole.
 
 use zebu_proto::quorum::Packet;
 use zebu_proto::{ServerId, Zxid};
-use zebu_zab::{LinkId, Serving};
+use zebu_zab::{LinkId, ServingRole};
 
-use super::orders::Order;
-use crate::agreement::Decided;
-use crate::clock::Moment;
-use crate::core::{Node, Role, Snapshots};
-use crate::deciding::Decider;
-use crate::lane::{CloseReason, Lanes, Phase, Upstream};
-use crate::learning::Learner;
+use super::effect::{Effect, ServeEffect};
+use crate::clock::Now;
+use crate::connection::{ConnectionPhase, Connections, DisconnectReason, ServingMode};
+use crate::consensus::CommitItem;
+use crate::core::{Node, NodeRole, SnapshotPermission};
+use crate::learner::LearnerRole;
+use crate::primary::Primary;
 use crate::replica::Replica;
 
 impl Node {
-    /// Takes up a role. Everything that was decided before is applied.
+    /// Begins a role. All transactions committed before are applied.
     pub(crate) fn begin_serving(
         &mut self,
-        serving: Serving,
+        serving: ServingRole,
         replica: &Replica,
-        lanes: &mut impl Lanes,
-        now: Moment,
+        connections: &mut impl Connections,
+        now: Now,
     ) {
-        self.desk.term += 1;
-        self.order(Order::Serve(serving));
+        self.state.term += 1;
+        self.effect(Effect::Serve(ServeEffect::Serve(serving)));
         self.role = match serving {
-            Serving::Leading { .. } => {
-                let mut decider = Decider::new(&self.desk, Upstream::Leading, replica, now);
-                decider.close_orphans(&mut self.desk, replica, lanes, now);
-                Role::Deciding(Box::new(decider))
+            ServingRole::Leading { .. } => {
+                let mut primary = Primary::new(&self.state, ServingMode::Leader, replica, now);
+                primary.close_orphans(&mut self.state, replica, connections, now);
+                NodeRole::Primary(Box::new(primary))
             }
-            Serving::Following { .. } | Serving::Observing { .. } => {
-                Role::Learning(Box::new(Learner::new(&self.desk)))
+            ServingRole::Following { .. } | ServingRole::Observing { .. } => {
+                NodeRole::Learner(Box::new(LearnerRole::new(&self.state)))
             }
         };
     }
 
-    /// Gives up the role: every client is closed, and nothing is kept of what was asked for.
-    pub(crate) fn stop_serving(&mut self, lanes: &mut impl Lanes) {
-        let Some(member) = self.desk.member() else { return };
-        member.decided.retain(|decided| match decided {
-            Decided::Serve(_) | Decided::FromLearner { .. } => false,
-            Decided::Transaction(_) | Decided::Broken(_) | Decided::StreamSnapshot { .. } => true,
+    /// Ends the role: closes all client connections and drops their requests.
+    pub(crate) fn stop_serving(&mut self, connections: &mut impl Connections) {
+        let Some(member) = self.state.member_mut() else { return };
+        member.commit_queue.retain(|item| match item {
+            CommitItem::Serve(_) | CommitItem::FromLearner { .. } => false,
+            CommitItem::Transaction(_) | CommitItem::Invalid(_) | CommitItem::StreamSnapshot { .. } => true,
         });
-        for lane in std::mem::take(&mut member.lanes) {
-            lanes.with(lane, |lane| {
-                // Who has said farewell still gets the last answer.
-                if lane.phase != Phase::Draining || lane.waiting() > 0 {
-                    lane.close(CloseReason::NotServing);
+        for connection in std::mem::take(&mut member.connections) {
+            connections.with(connection, |connection| {
+                // A closed session still receives its last reply.
+                if connection.phase != ConnectionPhase::Draining || connection.queued_requests() > 0 {
+                    connection.close(DisconnectReason::NotServing);
                 }
             });
         }
-        match std::mem::replace(&mut self.role, Role::Idle) {
-            Role::Deciding(decider) => decider.give_up(&mut self.desk, lanes),
-            Role::Learning(learner) => learner.give_up(&mut self.desk, lanes),
-            Role::Reading(_) => {}
-            Role::Idle => return,
+        match std::mem::replace(&mut self.role, NodeRole::NotServing) {
+            NodeRole::Primary(primary) => primary.abort(&mut self.state, connections),
+            NodeRole::Learner(learner) => learner.abort(&mut self.state, connections),
+            NodeRole::ReadOnly(_) => {}
+            NodeRole::NotServing => return,
         }
-        self.order(Order::StopServing);
+        self.effect(Effect::Serve(ServeEffect::Stop));
     }
 
-    /// Takes a learner's packet, at once or when this server has come so far.
-    pub(crate) fn hear_learner(
+    /// Handles a learner's packet, or queues it until this server serves.
+    pub(crate) fn handle_learner_packet(
         &mut self,
         link: LinkId,
         server: ServerId,
         packet: Packet,
         replica: &Replica,
-        lanes: &mut impl Lanes,
-        now: Moment,
+        connections: &mut impl Connections,
+        now: Now,
     ) {
-        match (&mut self.role, self.desk.member()) {
-            (Role::Deciding(decider), _) => {
-                decider.hear_learner(&mut self.desk, link, packet, replica, lanes, now);
+        match (&mut self.role, self.state.member_mut()) {
+            (NodeRole::Primary(primary), _) => {
+                primary.handle_learner_packet(&mut self.state, link, packet, replica, connections, now);
             }
-            (Role::Idle, Some(member)) if member.is_about_to_serve() => {
-                member.decided.push_back(Decided::FromLearner { link, server, packet });
+            (NodeRole::NotServing, Some(member)) if member.is_about_to_serve() => {
+                member.commit_queue.push_back(CommitItem::FromLearner { link, server, packet });
             }
-            // It spoke to a leader that is none any more.
-            (Role::Idle | Role::Reading(_) | Role::Learning(_), _) => {}
+            // This server is no longer the leader that the learner followed.
+            (NodeRole::NotServing | NodeRole::ReadOnly(_) | NodeRole::Learner(_), _) => {}
         }
     }
 
-    /// Takes the leader's packet, which stands behind the transaction `after`.
-    pub(crate) fn hear_leader(
+    /// Handles a leader's packet, which follows the transaction `after`.
+    pub(crate) fn handle_leader_packet(
         &mut self,
         packet: Packet,
         after: Zxid,
         replica: &Replica,
-        lanes: &mut impl Lanes,
-        now: Moment,
+        connections: &mut impl Connections,
+        now: Now,
     ) {
         match (&mut self.role, packet) {
-            (Role::Learning(learner), packet) => {
-                learner.hear_leader(&mut self.desk, packet, after, replica, lanes, now);
+            (NodeRole::Learner(learner), packet) => {
+                learner.handle_leader_packet(&mut self.state, packet, after, replica, connections, now);
             }
-            // It is still applying what was decided before it serves.
-            (Role::Idle, Packet::Ping { zxid }) => {
-                if let Some(member) = self.desk.member() {
-                    member.tell_leader(Packet::PingReply { zxid, touched: Vec::new() });
+            // This server is still applying transactions before it serves.
+            (NodeRole::NotServing, Packet::Ping { zxid }) => {
+                if let Some(member) = self.state.member_mut() {
+                    member.send_to_leader(Packet::PingReply { zxid, touched: Vec::new() });
                 }
             }
-            (Role::Idle | Role::Reading(_) | Role::Deciding(_), _) => {}
+            (NodeRole::NotServing | NodeRole::ReadOnly(_) | NodeRole::Primary(_), _) => {}
         }
     }
 
-    /// The tree of a member that does not serve may hold what was never decided.
-    pub(crate) fn snapshots(&self) -> Snapshots {
+    /// Forbids snapshots while a member does not serve: its tree may contain uncommitted transactions.
+    pub(crate) fn snapshot_permission(&self) -> SnapshotPermission {
         match self.role {
-            Role::Deciding(_) | Role::Learning(_) => Snapshots::Allowed,
-            Role::Reading(_) | Role::Idle => Snapshots::Forbidden,
+            NodeRole::Primary(_) | NodeRole::Learner(_) => SnapshotPermission::Allowed,
+            NodeRole::ReadOnly(_) | NodeRole::NotServing => SnapshotPermission::Forbidden,
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Global sessions that ended lately. A learner may still send on what a client asked in the name of one, before it
-//! has heard of the end; nothing else tells such a request from one of a local session.
+//! Global sessions that ended recently. A learner may still forward requests of such a session before it
+//! learns of the end. Only this table distinguishes them from requests of a local session.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -7,29 +7,29 @@ use zebu_proto::SessionId;
 
 use crate::limits::ENDED_SESSIONS_MAX;
 
-/// The last sessions that ended, up to a limit.
+/// The last ended sessions, up to a limit.
 #[derive(Debug, Default)]
 pub(crate) struct EndedSessions {
-    known: BTreeSet<SessionId>,
+    ids: BTreeSet<SessionId>,
     /// Oldest first.
     order: VecDeque<SessionId>,
 }
 
 impl EndedSessions {
-    pub(crate) fn note(&mut self, session: SessionId) {
-        if !self.known.insert(session) {
+    pub(crate) fn insert(&mut self, session: SessionId) {
+        if !self.ids.insert(session) {
             return;
         }
         self.order.push_back(session);
         if self.order.len() > ENDED_SESSIONS_MAX
             && let Some(oldest) = self.order.pop_front()
         {
-            self.known.remove(&oldest);
+            self.ids.remove(&oldest);
         }
     }
 
     pub(crate) fn contains(&self, session: SessionId) -> bool {
-        self.known.contains(&session)
+        self.ids.contains(&session)
     }
 }
 
@@ -42,11 +42,11 @@ mod tests {
         let mut ended = EndedSessions::default();
         let last = ENDED_SESSIONS_MAX as i64;
         for id in 0..=last {
-            ended.note(SessionId(id));
-            ended.note(SessionId(id));
+            ended.insert(SessionId(id));
+            ended.insert(SessionId(id));
         }
         assert!(!ended.contains(SessionId(0)) && ended.contains(SessionId(1)));
         assert!(ended.contains(SessionId(last)));
-        assert_eq!((ended.known.len(), ended.order.len()), (ENDED_SESSIONS_MAX, ENDED_SESSIONS_MAX));
+        assert_eq!((ended.ids.len(), ended.order.len()), (ENDED_SESSIONS_MAX, ENDED_SESSIONS_MAX));
     }
 }

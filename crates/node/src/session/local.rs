@@ -1,30 +1,32 @@
-//! Local sessions: one server knows them, and no transaction speaks of them. They end with the role in which the
-//! server has taken them, and cannot go on elsewhere. A local session that asks for an ephemeral node leaves this
-//! table: whoever runs it makes it a global one first, or refuses.
+//! Local sessions: only one server knows them, and they have no transactions. They end with the role of the
+//! server and cannot move. A local session that creates an ephemeral node leaves this table: the caller makes
+//! it global first, or refuses the request.
 
 use zebu_proto::SessionId;
 use zebu_proto::client::connect::ReadOnlyField;
 use zebu_proto::client::create::{CreateMode, CreateOp};
 use zebu_proto::client::{CreateRequest, MultiOp, WriteRequest};
 
-use super::{Owner, SessionState, SessionTracker, TrackerReport};
-use crate::clock::Moment;
-use crate::lane::{CloseReason, LaneId, LaneSession, Lanes, Phase, Service};
+use super::{SessionOwner, SessionTracker, TrackedState, TrackerReport};
+use crate::clock::Now;
+use crate::connection::{
+    ConnectionId, ConnectionPhase, ConnectionSession, Connections, DisconnectReason, ServingTerm,
+};
 use crate::settings::LocalSessionSupport;
 
-/// What a request means for the session that makes it.
+/// The effect of a request on its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// Nothing: it is global, or stays local.
+pub(crate) enum LocalSessionEffect {
+    /// No effect: the session is global, or stays local.
     None,
-    /// It is local and asks for an ephemeral node, which it cannot have.
-    Refused,
-    /// It was local until now, and has to be made global before the request is carried out.
+    /// The session is local and cannot have the requested ephemeral node.
+    EphemeralRefused,
+    /// The session was local and must become global before the request is executed.
     Upgraded {
-        /// What it was given.
+        /// The negotiated timeout.
         timeout_ms: i32,
     },
-    /// It was local, and has ended.
+    /// The session was local and has ended.
     Ended,
 }
 
@@ -41,110 +43,124 @@ impl LocalSessions {
     }
 
     /// Whether new sessions are local.
-    pub(crate) fn are_new_ones(&self) -> bool {
+    pub(crate) fn enabled(&self) -> bool {
         self.support != LocalSessionSupport::Off
     }
 
-    pub(crate) fn knows(&self, session: SessionId) -> bool {
-        self.tracker.state(session) == Some(SessionState::Open)
+    pub(crate) fn contains(&self, session: SessionId) -> bool {
+        self.tracker.state(session) == Some(TrackedState::Open)
     }
 
     /// Whether the requests of a local session come from this connection.
-    pub(crate) fn is_served_by(&self, session: SessionId, lane: LaneId) -> bool {
-        self.tracker.owner(session) == Some(Owner::Lane(lane))
+    pub(crate) fn is_served_by(&self, session: SessionId, connection: ConnectionId) -> bool {
+        self.tracker.owner(session) == Some(SessionOwner::Connection(connection))
     }
 
-    /// Whether a local session has gone on with another connection than this one.
-    pub(crate) fn has_left(&self, session: SessionId, lane: LaneId) -> bool {
-        self.tracker.has_moved_from(session, Owner::Lane(lane))
+    /// Whether a local session has moved from this connection to another.
+    pub(crate) fn has_moved_from(&self, session: SessionId, connection: ConnectionId) -> bool {
+        self.tracker.has_moved_from(session, SessionOwner::Connection(connection))
     }
 
-    /// A new session. The connection is told by [`LocalSessions::accept`].
-    pub(crate) fn open(&mut self, session: LaneSession, lane: LaneId, now: Moment) {
-        self.tracker.track(session.id, session.timeout_ms, Some(Owner::Lane(lane)), now.monotonic_ms);
+    /// Opens a session. [`LocalSessions::accept`] answers the connection.
+    pub(crate) fn open(&mut self, session: ConnectionSession, connection: ConnectionId, now: Now) {
+        self.tracker.track(
+            session.id,
+            session.timeout_ms,
+            Some(SessionOwner::Connection(connection)),
+            now.monotonic_ms,
+        );
     }
 
-    /// A client comes back to the session that it has here; the connection that it had is closed.
-    pub(crate) fn resume(&mut self, session: LaneSession, lane: LaneId, lanes: &mut impl Lanes, now: Moment) {
-        let owner = Owner::Lane(lane);
+    /// Resumes a session of this server. Its former connection is closed.
+    pub(crate) fn resume(
+        &mut self,
+        session: ConnectionSession,
+        connection: ConnectionId,
+        connections: &mut impl Connections,
+        now: Now,
+    ) {
+        let owner = SessionOwner::Connection(connection);
         let before = self.tracker.attach(session.id, owner, session.timeout_ms, now.monotonic_ms);
-        if let Some(Owner::Lane(before)) = before {
-            lanes.with(before, |lane| lane.close(CloseReason::Replaced));
+        if let Some(SessionOwner::Connection(before)) = before {
+            connections.with(before, |connection| connection.close(DisconnectReason::Replaced));
         }
     }
 
-    /// Hands a session to the connection that waits for it. If that has left meanwhile, nobody else will say so.
+    /// Gives a session to the waiting connection. If that was closed meanwhile, the session is detached here,
+    /// because no disconnect event will name it.
     pub(crate) fn accept(
         &mut self,
-        (lane, session, read_only): (LaneId, LaneSession, ReadOnlyField),
-        service: Service,
-        lanes: &mut impl Lanes,
-        now: Moment,
+        (connection, session, read_only): (ConnectionId, ConnectionSession, ReadOnlyField),
+        serving_term: ServingTerm,
+        connections: &mut impl Connections,
+        now: Now,
     ) {
-        let phase = lanes.with(lane, |lane| {
-            lane.accept(session, read_only, service, now.monotonic_ms);
-            lane.phase
+        let phase = connections.with(connection, |connection| {
+            connection.accept(session, read_only, serving_term, now.monotonic_ms);
+            connection.phase
         });
-        if phase != Some(Phase::Serving) {
-            self.detach(session.id, lane, now.monotonic_ms);
+        if phase != Some(ConnectionPhase::Serving) {
+            self.detach(session.id, connection, now.monotonic_ms);
         }
     }
 
-    /// The connection is gone; the session lives on until its timeout.
-    pub(crate) fn detach(&mut self, session: SessionId, lane: LaneId, touched_ms: i64) {
-        self.tracker.detach(session, lane, touched_ms);
+    /// Detaches a closed connection; the session stays open until its timeout.
+    pub(crate) fn detach(&mut self, session: SessionId, connection: ConnectionId, touched_ms: i64) {
+        self.tracker.detach(session, connection, touched_ms);
     }
 
-    /// A session makes a request.
-    pub(crate) fn turn(&mut self, session: SessionId, request: &WriteRequest) -> Turn {
-        let Some(timeout_ms) = self.tracker.timeout_ms(session) else { return Turn::None };
+    /// Returns the effect of a request on its session.
+    pub(crate) fn effect_of(&mut self, session: SessionId, request: &WriteRequest) -> LocalSessionEffect {
+        let Some(timeout_ms) = self.tracker.timeout_ms(session) else { return LocalSessionEffect::None };
         match (request, self.support) {
             (WriteRequest::CloseSession, _) => {
                 self.tracker.remove(session);
-                Turn::Ended
+                LocalSessionEffect::Ended
             }
             (request, LocalSessionSupport::WithUpgrade) if asks_for_ephemeral(request) => {
                 self.tracker.remove(session);
-                Turn::Upgraded { timeout_ms }
+                LocalSessionEffect::Upgraded { timeout_ms }
             }
-            (request, _) if asks_for_ephemeral(request) => Turn::Refused,
-            _ => Turn::None,
+            (request, _) if asks_for_ephemeral(request) => LocalSessionEffect::EphemeralRefused,
+            _ => LocalSessionEffect::None,
         }
     }
 
-    /// When [`LocalSessions::expire`] has something to look at.
+    /// The next deadline of [`LocalSessions::expire`], in monotonic milliseconds.
     pub(crate) fn next_deadline(&self) -> i64 {
         self.tracker.next_deadline().unwrap_or(i64::MAX)
     }
 
-    /// Sessions that were silent for too long end, and with them their connections.
-    pub(crate) fn expire(&mut self, lanes: &mut impl Lanes, now: Moment) {
+    /// Expires silent sessions and closes their connections.
+    pub(crate) fn expire(&mut self, connections: &mut impl Connections, now: Now) {
         let mut expired = Vec::new();
         self.tracker.expire(
             now.monotonic_ms,
-            |lane| lanes.with(lane, |lane| lane.last_sign_ms(now.monotonic_ms)),
+            |connection| {
+                connections.with(connection, |connection| connection.last_heard_ms(now.monotonic_ms))
+            },
             |session| expired.push(session),
         );
         for session in expired {
-            if let Some(Owner::Lane(lane)) = self.tracker.remove(session) {
-                lanes.with(lane, |lane| lane.close(CloseReason::SessionEnded));
+            if let Some(SessionOwner::Connection(connection)) = self.tracker.remove(session) {
+                connections.with(connection, |connection| connection.close(DisconnectReason::SessionEnded));
             }
         }
     }
 
-    /// Sessions by their deadline; `None` if there are no local sessions here.
+    /// Sessions by deadline; `None` if local sessions are off.
     pub(crate) fn report(&self) -> Option<TrackerReport> {
-        self.are_new_ones().then(|| self.tracker.report())
+        self.enabled().then(|| self.tracker.report())
     }
 }
 
-/// Whether a request can succeed only for a session that every server knows.
+/// Whether a request can succeed only for a global session.
 fn asks_for_ephemeral(request: &WriteRequest) -> bool {
     let is_ephemeral = |create: &CreateRequest| match create.op {
         CreateOp::Create | CreateOp::Create2 | CreateOp::Container => {
             CreateMode::from_flags(create.flags).is_some_and(CreateMode::is_ephemeral)
         }
-        // It cannot succeed for any.
+        // An ephemeral node with a TTL is refused for every session.
         CreateOp::Ttl => false,
     };
     match request {

@@ -1,4 +1,4 @@
-//! Sessions: their ids and when they expire.
+//! Sessions: their ids and their expiry.
 
 mod ended;
 mod id;
@@ -6,6 +6,6 @@ mod local;
 mod tracker;
 
 pub(crate) use ended::EndedSessions;
-pub use id::SessionIds;
-pub(crate) use local::{LocalSessions, Turn};
-pub use tracker::{Owner, SessionState, SessionTracker, TrackerReport};
+pub use id::SessionIdGenerator;
+pub(crate) use local::{LocalSessionEffect, LocalSessions};
+pub use tracker::{SessionOwner, SessionTracker, TrackedState, TrackerReport};

@@ -1,70 +1,70 @@
-//! When sessions expire. Time is cut into ticks; a session lives until the end of the tick in which its
-//! timeout ends, so it expires between one timeout and one timeout plus a tick after its last request.
+//! Session expiry. Time is divided into ticks. A session expires at the end of the tick in which its timeout
+//! ends. That is at most one tick later than one timeout after its last request.
 //!
-//! Requests do not come here: a connection notes its own last touch, and the tracker asks for it when the
-//! session's tick has come. A server full of busy sessions pays once per timeout, not once per request.
+//! Requests do not reach the tracker: a connection records its last touch, and the tracker reads it at the
+//! session's deadline. The cost is one check per timeout, not per request.
 
 use std::collections::BTreeMap;
 
 use zebu_proto::SessionId;
 use zebu_zab::LinkId;
 
-use crate::lane::LaneId;
+use crate::connection::ConnectionId;
 
-/// Where a session's requests come from.
+/// The source of a session's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
-    /// This connection.
-    Lane(LaneId),
-    /// A client of the learner behind this link.
-    Link(LinkId),
+pub enum SessionOwner {
+    /// A connection to this server.
+    Connection(ConnectionId),
+    /// A client of the learner on this link.
+    Learner(LinkId),
 }
 
-/// Whether a session may still do anything.
+/// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SessionState {
-    /// Its requests are served.
+pub enum TrackedState {
+    /// Requests of the session are served.
     Open,
-    /// Its close transaction is on the way; requests are refused.
+    /// The closeSession transaction is in flight; requests are refused.
     Closing,
 }
 
 /// Whether the client has a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hold {
-    /// To the last owner.
+enum Attachment {
+    /// The client is connected to the last owner.
     Attached,
     Detached,
 }
 
 #[derive(Debug)]
-struct Tracked {
+struct TrackedSession {
     timeout_ms: i32,
-    state: SessionState,
-    hold: Hold,
-    /// Where its requests come from, or came from last.
-    last_owner: Option<Owner>,
-    /// When it was heard of last, apart from what its own connection has noted.
+    state: TrackedState,
+    attachment: Attachment,
+    /// The current or last source of requests.
+    last_owner: Option<SessionOwner>,
+    /// The last touch that the session's own connection has not recorded, in monotonic milliseconds.
     touched_ms: i64,
     expires_ms: i64,
 }
 
-impl Tracked {
+impl TrackedSession {
     /// `None` when the client has no connection.
-    fn owner(&self) -> Option<Owner> {
-        match self.hold {
-            Hold::Attached => self.last_owner,
-            Hold::Detached => None,
+    fn owner(&self) -> Option<SessionOwner> {
+        match self.attachment {
+            Attachment::Attached => self.last_owner,
+            Attachment::Detached => None,
         }
     }
 
-    fn attach(&mut self, owner: Owner) {
-        self.hold = Hold::Attached;
+    fn attach(&mut self, owner: SessionOwner) {
+        self.attachment = Attachment::Attached;
         self.last_owner = Some(owner);
     }
 }
 
-/// What the `dump` word shows: sessions by the time at which they are looked at next.
+/// The report of the `dump` command: sessions by their next check.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct TrackerReport {
     /// Monotonic milliseconds and the sessions of that bucket.
@@ -72,12 +72,12 @@ pub struct TrackerReport {
 }
 
 impl TrackerReport {
-    /// Number of sessions in it.
+    /// The number of sessions.
     pub fn len(&self) -> usize {
         self.buckets.iter().map(|(_, sessions)| sessions.len()).sum()
     }
 
-    /// Whether there are none.
+    /// Whether the report has no sessions.
     pub fn is_empty(&self) -> bool {
         self.buckets.is_empty()
     }
@@ -87,25 +87,25 @@ impl TrackerReport {
 #[derive(Debug)]
 pub struct SessionTracker {
     tick_ms: i64,
-    sessions: BTreeMap<SessionId, Tracked>,
-    /// Sessions by the end of their tick. An entry that is not the session's current one is stale.
+    sessions: BTreeMap<SessionId, TrackedSession>,
+    /// Sessions by the end of their tick. An entry that differs from the session's `expires_ms` is stale.
     buckets: BTreeMap<i64, Vec<SessionId>>,
 }
 
 impl SessionTracker {
-    /// A tracker without sessions.
+    /// Creates a tracker without sessions.
     pub fn new(tick_ms: i64) -> SessionTracker {
         assert!(tick_ms > 0, "a tick is longer than nothing, got {tick_ms} ms");
         SessionTracker { tick_ms, sessions: BTreeMap::new(), buckets: BTreeMap::new() }
     }
 
-    /// Starts to track a session, or tracks it anew with a full timeout.
-    pub fn track(&mut self, session: SessionId, timeout_ms: i32, owner: Option<Owner>, now_ms: i64) {
+    /// Tracks a session with a full timeout. A known session is replaced.
+    pub fn track(&mut self, session: SessionId, timeout_ms: i32, owner: Option<SessionOwner>, now_ms: i64) {
         let expires_ms = self.bucket(now_ms, timeout_ms);
-        let tracked = Tracked {
+        let tracked = TrackedSession {
             timeout_ms,
-            state: SessionState::Open,
-            hold: if owner.is_some() { Hold::Attached } else { Hold::Detached },
+            state: TrackedState::Open,
+            attachment: if owner.is_some() { Attachment::Attached } else { Attachment::Detached },
             last_owner: owner,
             touched_ms: now_ms,
             expires_ms,
@@ -114,46 +114,45 @@ impl SessionTracker {
         self.buckets.entry(expires_ms).or_default().push(session);
     }
 
-    /// Number of sessions, closing ones included.
+    /// The number of sessions, including closing ones.
     pub fn len(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no sessions.
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty()
     }
 
     /// The state of a session; `None` if it is not known.
-    pub fn state(&self, session: SessionId) -> Option<SessionState> {
+    pub fn state(&self, session: SessionId) -> Option<TrackedState> {
         self.sessions.get(&session).map(|tracked| tracked.state)
     }
 
-    /// The timeout that a session was given last; `None` if it is not known.
+    /// The last negotiated timeout of a session; `None` if it is not known.
     pub fn timeout_ms(&self, session: SessionId) -> Option<i32> {
         self.sessions.get(&session).map(|tracked| tracked.timeout_ms)
     }
 
-    /// Where a session's requests come from now.
-    pub fn owner(&self, session: SessionId) -> Option<Owner> {
+    /// The current source of a session's requests.
+    pub fn owner(&self, session: SessionId) -> Option<SessionOwner> {
         self.sessions.get(&session)?.owner()
     }
 
-    /// Whether a session has gone on elsewhere than here.
-    pub fn has_moved_from(&self, session: SessionId, owner: Owner) -> bool {
+    /// Whether a session has moved from this owner to another.
+    pub fn has_moved_from(&self, session: SessionId, owner: SessionOwner) -> bool {
         let last_owner = self.sessions.get(&session).and_then(|tracked| tracked.last_owner);
         last_owner.is_some_and(|last_owner| last_owner != owner)
     }
 
-    /// Attaches an open session to a connection, with a freshly negotiated timeout. Returns the one that it had
-    /// before.
+    /// Attaches an open session to an owner, with a newly negotiated timeout. Returns the former owner.
     pub fn attach(
         &mut self,
         session: SessionId,
-        owner: Owner,
+        owner: SessionOwner,
         timeout_ms: i32,
         now_ms: i64,
-    ) -> Option<Owner> {
+    ) -> Option<SessionOwner> {
         let expires_ms = self.bucket(now_ms, timeout_ms);
         let tracked = self.sessions.get_mut(&session)?;
         let before = tracked.owner().filter(|before| *before != owner);
@@ -167,8 +166,9 @@ impl SessionTracker {
         before
     }
 
-    /// A request came from here: a session that nobody has yet belongs to whoever speaks for it first.
-    pub fn claim(&mut self, session: SessionId, owner: Owner, now_ms: i64) {
+    /// Records a request of this owner. A session without an owner is attached to the first one that claims
+    /// it.
+    pub fn claim(&mut self, session: SessionId, owner: SessionOwner, now_ms: i64) {
         if let Some(tracked) = self.sessions.get_mut(&session) {
             if tracked.last_owner.is_none() {
                 tracked.attach(owner);
@@ -179,8 +179,8 @@ impl SessionTracker {
         }
     }
 
-    /// Somebody has heard of the session. Only where it is attached its timeout is known for sure.
-    pub fn touch(&mut self, session: SessionId, from: Owner, timeout_ms: i32, now_ms: i64) {
+    /// Records a touch. The timeout is updated only if the touch comes from the session's owner.
+    pub fn touch(&mut self, session: SessionId, from: SessionOwner, timeout_ms: i32, now_ms: i64) {
         if let Some(tracked) = self.sessions.get_mut(&session) {
             tracked.touched_ms = now_ms;
             if tracked.owner() == Some(from) {
@@ -189,49 +189,49 @@ impl SessionTracker {
         }
     }
 
-    /// The connection is gone; the session lives on until its timeout.
-    pub fn detach(&mut self, session: SessionId, lane: LaneId, touched_ms: i64) {
+    /// Detaches a closed connection; the session stays open until its timeout.
+    pub fn detach(&mut self, session: SessionId, connection: ConnectionId, touched_ms: i64) {
         if let Some(tracked) = self.sessions.get_mut(&session)
-            && tracked.owner() == Some(Owner::Lane(lane))
+            && tracked.owner() == Some(SessionOwner::Connection(connection))
         {
-            tracked.hold = Hold::Detached;
+            tracked.attachment = Attachment::Detached;
             tracked.touched_ms = tracked.touched_ms.max(touched_ms);
         }
     }
 
-    /// A learner is gone; the sessions of its clients live on until their timeouts.
+    /// Detaches a disconnected learner; the sessions of its clients stay open until their timeouts.
     pub fn detach_link(&mut self, link: LinkId) {
         for tracked in self.sessions.values_mut() {
-            if tracked.owner() == Some(Owner::Link(link)) {
-                tracked.hold = Hold::Detached;
+            if tracked.owner() == Some(SessionOwner::Learner(link)) {
+                tracked.attachment = Attachment::Detached;
             }
         }
     }
 
-    /// Marks a session as closing. From now on its requests fail.
+    /// Marks a session as closing. Its later requests fail.
     pub fn close(&mut self, session: SessionId) {
         if let Some(tracked) = self.sessions.get_mut(&session) {
-            tracked.state = SessionState::Closing;
+            tracked.state = TrackedState::Closing;
         }
     }
 
-    /// Forgets a session; returns what it was attached to.
-    pub fn remove(&mut self, session: SessionId) -> Option<Owner> {
+    /// Removes a session. Returns its owner.
+    pub fn remove(&mut self, session: SessionId) -> Option<SessionOwner> {
         self.sessions.remove(&session)?.owner()
     }
 
-    /// When [`SessionTracker::expire`] has something to look at.
+    /// The next deadline of [`SessionTracker::expire`], in monotonic milliseconds.
     pub fn next_deadline(&self) -> Option<i64> {
         self.buckets.keys().next().copied()
     }
 
-    /// Looks at every session whose tick has ended: those that were touched since move on, the others are
-    /// marked closing and handed to `expired`. `touched` answers a connection's last touch; `None` if the
-    /// connection is gone, and then [`SessionTracker::detach`] is about to be called.
+    /// Checks each session whose tick has ended. A touched session gets a new deadline; a silent one is
+    /// marked closing and passed to `expired`. `touched` returns the last touch of a connection, or `None` if
+    /// it is closed; [`SessionTracker::detach`] follows then.
     pub fn expire(
         &mut self,
         now_ms: i64,
-        mut touched: impl FnMut(LaneId) -> Option<i64>,
+        mut touched: impl FnMut(ConnectionId) -> Option<i64>,
         mut expired: impl FnMut(SessionId),
     ) {
         while let Some(entry) = self.buckets.first_entry() {
@@ -242,30 +242,33 @@ impl SessionTracker {
             for session in sessions {
                 let tick_ms = self.tick_ms;
                 let Some(tracked) = self.sessions.get_mut(&session) else { continue };
-                if tracked.expires_ms != bucket_ms || tracked.state == SessionState::Closing {
+                if tracked.expires_ms != bucket_ms || tracked.state == TrackedState::Closing {
                     continue;
                 }
                 let touched_ms = match tracked.owner() {
-                    Some(Owner::Lane(lane)) => touched(lane).map(|noted_ms| noted_ms.max(tracked.touched_ms)),
-                    Some(Owner::Link(_)) | None => Some(tracked.touched_ms),
+                    Some(SessionOwner::Connection(connection)) => {
+                        touched(connection).map(|noted_ms| noted_ms.max(tracked.touched_ms))
+                    }
+                    Some(SessionOwner::Learner(_)) | None => Some(tracked.touched_ms),
                 };
                 let renewed_ms = match touched_ms {
                     Some(touched_ms) => tick_end(touched_ms, tracked.timeout_ms, tick_ms),
-                    // Its last touch comes with its farewell; nothing is decided without it.
+                    // The last touch arrives with the disconnect event; the session does not expire before
+                    // it.
                     None => tick_end(now_ms, 0, tick_ms),
                 };
                 if renewed_ms > bucket_ms {
                     tracked.expires_ms = renewed_ms;
                     self.buckets.entry(renewed_ms).or_default().push(session);
                 } else {
-                    tracked.state = SessionState::Closing;
+                    tracked.state = TrackedState::Closing;
                     expired(session);
                 }
             }
         }
     }
 
-    /// The buckets as the `dump` word shows them.
+    /// The buckets for the `dump` command.
     pub fn report(&self) -> TrackerReport {
         let mut buckets: BTreeMap<i64, Vec<SessionId>> = BTreeMap::new();
         for (&session, tracked) in &self.sessions {
@@ -290,7 +293,7 @@ mod tests {
 
     const A: SessionId = SessionId(1);
     const B: SessionId = SessionId(2);
-    const LANE: LaneId = LaneId(7);
+    const LANE: ConnectionId = ConnectionId(7);
 
     fn expired(tracker: &mut SessionTracker, now_ms: i64, touched_ms: Option<i64>) -> Vec<SessionId> {
         let mut gone = Vec::new();
@@ -305,14 +308,14 @@ mod tests {
         assert_eq!(tracker.next_deadline(), Some(6000));
         assert_eq!(expired(&mut tracker, 5999, None), []);
         assert_eq!(expired(&mut tracker, 6000, None), [A]);
-        assert_eq!(tracker.state(A), Some(SessionState::Closing));
+        assert_eq!(tracker.state(A), Some(TrackedState::Closing));
         assert_eq!(expired(&mut tracker, 60_000, None), [], "only once");
     }
 
     #[test]
     fn a_touch_noted_by_the_connection_keeps_the_session() {
         let mut tracker = SessionTracker::new(2000);
-        tracker.track(A, 5000, Some(Owner::Lane(LANE)), 0);
+        tracker.track(A, 5000, Some(SessionOwner::Connection(LANE)), 0);
         assert_eq!(expired(&mut tracker, 6000, Some(4000)), []);
         assert_eq!(tracker.next_deadline(), Some(10_000));
         assert_eq!(expired(&mut tracker, 10_000, Some(4000)), [A]);
@@ -321,11 +324,18 @@ mod tests {
     #[test]
     fn attaching_renews_and_names_the_older_connection() {
         let mut tracker = SessionTracker::new(1000);
-        tracker.track(A, 5000, Some(Owner::Lane(LANE)), 0);
-        assert_eq!(tracker.attach(A, Owner::Lane(LaneId(8)), 9000, 3000), Some(Owner::Lane(LANE)));
-        assert_eq!(tracker.owner(A), Some(Owner::Lane(LaneId(8))));
+        tracker.track(A, 5000, Some(SessionOwner::Connection(LANE)), 0);
+        assert_eq!(
+            tracker.attach(A, SessionOwner::Connection(ConnectionId(8)), 9000, 3000),
+            Some(SessionOwner::Connection(LANE))
+        );
+        assert_eq!(tracker.owner(A), Some(SessionOwner::Connection(ConnectionId(8))));
         tracker.detach(A, LANE, 0);
-        assert_eq!(tracker.owner(A), Some(Owner::Lane(LaneId(8))), "the older connection cannot detach it");
+        assert_eq!(
+            tracker.owner(A),
+            Some(SessionOwner::Connection(ConnectionId(8))),
+            "the older connection cannot detach it"
+        );
         assert_eq!(expired(&mut tracker, 6000, None), [], "the old bucket is stale");
         assert_eq!(expired(&mut tracker, 13_000, Some(3000)), [A]);
     }
@@ -333,7 +343,7 @@ mod tests {
     #[test]
     fn a_connection_that_is_gone_has_not_told_its_last_touch_yet() {
         let mut tracker = SessionTracker::new(1000);
-        tracker.track(A, 5000, Some(Owner::Lane(LANE)), 0);
+        tracker.track(A, 5000, Some(SessionOwner::Connection(LANE)), 0);
         assert_eq!(expired(&mut tracker, 6500, None), []);
         assert_eq!(tracker.next_deadline(), Some(7000));
         tracker.detach(A, LANE, 3000);
@@ -354,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_learner_tells_what_it_has_heard_of() {
-        let (first, second) = (Owner::Link(LinkId(2)), Owner::Link(LinkId(4)));
+        let (first, second) = (SessionOwner::Learner(LinkId(2)), SessionOwner::Learner(LinkId(4)));
         let mut tracker = SessionTracker::new(1000);
         tracker.track(A, 5000, Some(first), 0);
         tracker.touch(A, first, 5000, 3000);
@@ -372,22 +382,22 @@ mod tests {
         tracker.touch(A, first, 5000, 13_001);
         assert_eq!(
             tracker.state(A),
-            Some(SessionState::Closing),
+            Some(TrackedState::Closing),
             "a closing session is not saved by a touch"
         );
     }
 
     #[test]
     fn a_session_belongs_to_whoever_took_it_last() {
-        let (lane, link) = (Owner::Lane(LANE), Owner::Link(LinkId(2)));
+        let (connection, link) = (SessionOwner::Connection(LANE), SessionOwner::Learner(LinkId(2)));
         let mut tracker = SessionTracker::new(1000);
         tracker.track(A, 5000, None, 0);
-        assert!(!tracker.has_moved_from(A, lane));
+        assert!(!tracker.has_moved_from(A, connection));
         tracker.claim(A, link, 10);
-        assert!(tracker.has_moved_from(A, lane));
-        tracker.claim(A, lane, 20);
+        assert!(tracker.has_moved_from(A, connection));
+        tracker.claim(A, connection, 20);
         assert_eq!(tracker.owner(A), Some(link), "only what nobody has can be claimed");
-        assert_eq!(tracker.attach(A, lane, 5000, 30), Some(link));
+        assert_eq!(tracker.attach(A, connection, 5000, 30), Some(link));
         tracker.detach(A, LANE, 40);
         assert!(tracker.has_moved_from(A, link), "also when it is detached");
         assert!(!tracker.has_moved_from(B, link), "nobody knows a session that is not tracked");

@@ -1,6 +1,6 @@
 //! Credentials: when they count, what a refusal does, and how many a connection may hold.
 
-use zebu_node::{Enforcement, LaneId, Phase};
+use zebu_node::{AuthEnforcement, ConnectionId, ConnectionPhase};
 use zebu_proto::client::ClientInfo;
 use zebu_proto::{Acl, ErrorCode, Jute, Permissions};
 use zebu_tree::access::{DigestAlgorithm, digest_id};
@@ -9,7 +9,7 @@ use zebu_tree::{Policy, Tree};
 use crate::client::{Ask, auth, create, create_with_acl, get, get_acl, ping, set, who_am_i};
 use crate::world::{World, settings, tree_options};
 
-fn users(world: &mut World, lane: LaneId) -> Vec<(String, String)> {
+fn users(world: &mut World, lane: ConnectionId) -> Vec<(String, String)> {
     let infos = world.call(lane, who_am_i()).read(|reader| Vec::<ClientInfo>::decode(reader).unwrap());
     let text = |text: Option<Box<str>>| String::from(text.unwrap());
     infos.into_iter().map(|info| (text(info.scheme), text(info.user))).collect()
@@ -97,7 +97,7 @@ fn a_refused_auth_is_answered_in_turn_and_ends_the_connection() {
     world.send_as(lane, -4, &auth("unknown", "x"));
     world.send_as(lane, 2, &create("/late", "", 0));
     assert_eq!(world.received(lane), []);
-    assert_eq!(world.phase(lane), Phase::Draining);
+    assert_eq!(world.phase(lane), ConnectionPhase::Draining);
     world.persist();
     let replies = world.replies(lane);
     assert_eq!(replies.len(), 2);
@@ -112,7 +112,7 @@ fn an_auth_packet_that_does_not_decode_closes_without_a_word() {
     let mut world = World::new();
     let lane = world.client();
     world.send_as(lane, -4, &Ask::raw(100, &[0, 0]));
-    assert!(matches!(world.phase(lane), Phase::Closed(_)));
+    assert!(matches!(world.phase(lane), ConnectionPhase::Closed(_)));
     assert_eq!(world.lane(lane).outbox_len(), 0);
 }
 
@@ -125,10 +125,10 @@ fn a_connection_holds_a_bounded_number_of_credentials() {
         assert_eq!(world.call(lane, auth("digest", &format!("u{number}:pw"))).error, None);
     }
     assert_eq!(world.call(lane, auth("digest", "u1:pw")).error, None, "one that it holds costs nothing");
-    assert_eq!(world.phase(lane), Phase::Serving);
+    assert_eq!(world.phase(lane), ConnectionPhase::Serving);
     let reply = world.call(lane, auth("digest", "one-too-many:pw"));
     assert_eq!(reply.error, Some(ErrorCode::AuthFailed));
-    assert_eq!(world.phase(lane), Phase::Draining);
+    assert_eq!(world.phase(lane), ConnectionPhase::Draining);
 }
 
 #[test]
@@ -139,12 +139,12 @@ fn a_connection_holds_credentials_of_a_bounded_length() {
     assert_eq!(world.call(lane, auth("digest", &format!("{}:pw", "a".repeat(half)))).error, None);
     let reply = world.call(lane, auth("digest", &format!("{}:pw", "b".repeat(half))));
     assert_eq!(reply.error, Some(ErrorCode::AuthFailed));
-    assert_eq!(world.phase(lane), Phase::Draining);
+    assert_eq!(world.phase(lane), ConnectionPhase::Draining);
 }
 
 #[test]
 fn enforcement_ends_connections_without_the_scheme() {
-    let enforcement = Enforcement::Schemes(vec!["digest".into(), "sasl".into()]);
+    let enforcement = AuthEnforcement::Schemes(vec!["digest".into(), "sasl".into()]);
     let mut world = World::over(Tree::new(tree_options()), settings(), Policy::default(), enforcement);
     for ask in [create("/a", "", 0), get("/"), ping(), Ask::raw(4711, &[])] {
         let lane = world.client();
@@ -154,7 +154,7 @@ fn enforcement_ends_connections_without_the_scheme() {
         let replies = world.replies(lane);
         let error = Some(ErrorCode::SessionClosedRequireSaslAuth);
         assert_eq!((replies.len(), replies[0].xid, replies[0].zxid, replies[0].error), (1, 9, 0, error));
-        assert_eq!(world.phase(lane), Phase::Draining);
+        assert_eq!(world.phase(lane), ConnectionPhase::Draining);
     }
     let lane = world.client();
     world.call(lane, auth("digest", "me:pw"));

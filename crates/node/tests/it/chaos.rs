@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use zebu_node::{LaneId, NodeSettings, Phase, Submission};
+use zebu_node::{ConnectionId, ConnectionPhase, NodeSettings, SubmittedRequest};
 use zebu_proto::SessionId;
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::txn::Txn;
@@ -52,10 +52,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 #[derive(Default)]
 struct Chaos {
-    lanes: Vec<LaneId>,
+    lanes: Vec<ConnectionId>,
     known: BTreeMap<SessionId, ConnectRequest>,
-    undelivered: Vec<Submission>,
-    farewells: Vec<zebu_node::Event>,
+    undelivered: Vec<SubmittedRequest>,
+    farewells: Vec<zebu_node::ClientEvent>,
     /// When the server last heard of the client of a session that it had accepted.
     touched: BTreeMap<SessionId, i64>,
     /// Transactions that were looked at.
@@ -63,7 +63,7 @@ struct Chaos {
 }
 
 impl Chaos {
-    fn pick(&self, number: usize) -> Option<LaneId> {
+    fn pick(&self, number: usize) -> Option<ConnectionId> {
         (!self.lanes.is_empty()).then(|| self.lanes[number % self.lanes.len()])
     }
 
@@ -137,12 +137,12 @@ impl Chaos {
 
     /// What must hold after every step.
     fn check(&mut self, world: &mut World) {
-        let lanes: Vec<LaneId> = world.lanes.0.keys().copied().collect();
+        let lanes: Vec<ConnectionId> = world.lanes.0.keys().copied().collect();
         let mut served = Vec::new();
         for lane in lanes {
             // Whole frames, whatever happened.
             payloads(&world.take_bytes(lane));
-            if let (Phase::Serving, Some(session)) = (world.phase(lane), world.lane(lane).session) {
+            if let (ConnectionPhase::Serving, Some(session)) = (world.phase(lane), world.lane(lane).session) {
                 served.push(session.id);
                 self.touched.insert(session.id, world.lane(lane).touched_ms);
                 self.known.insert(

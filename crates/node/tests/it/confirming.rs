@@ -1,7 +1,7 @@
-//! A leader that may have been left by its followers: nobody is told that a session lives before a quorum has been
-//! heard of.
+//! A leader that may have been left by its followers: nobody is told that a session lives before a quorum has
+//! been heard of.
 
-use zebu_node::{CloseReason, LaneId, Phase};
+use zebu_node::{ConnectionId, ConnectionPhase, DisconnectReason};
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::quorum::Packet;
 use zebu_proto::{Jute, OpCode, SessionId};
@@ -23,7 +23,7 @@ fn hello_of(session: SessionId) -> ConnectRequest {
 }
 
 /// A leader with a client of its own and one at a learner. Its followers answer pings by hand.
-fn leader_with_clients() -> (Member, LaneId) {
+fn leader_with_clients() -> (Member, ConnectionId) {
     let mut leader = Member::leader();
     let mut payload = Vec::new();
     TIMEOUT_MS.encode(&mut payload);
@@ -43,7 +43,7 @@ fn answered(leader: &mut Member, ping: u64) {
     leader.want([]);
 }
 
-fn xids(leader: &mut Member, lane: LaneId) -> Vec<i32> {
+fn xids(leader: &mut Member, lane: ConnectionId) -> Vec<i32> {
     leader.world.replies(lane).iter().map(|reply| reply.xid).collect()
 }
 
@@ -117,7 +117,11 @@ fn that_a_session_lives_is_said_only_if_a_quorum_is_there_now() {
     answered(&mut leader, 3);
     let said = |session, valid| (OTHER_LINK, zxid(2), Packet::Revalidated { session, valid });
     assert_eq!(leader.answers(), [said(AWAY, true), said(gone, false)]);
-    assert_eq!(leader.world.phase(lane), Phase::Closed(CloseReason::Replaced), "it went on elsewhere");
+    assert_eq!(
+        leader.world.phase(lane),
+        ConnectionPhase::Closed(DisconnectReason::Replaced),
+        "it went on elsewhere"
+    );
 }
 
 #[test]
@@ -151,7 +155,7 @@ fn who_waits_when_the_role_ends_is_sent_elsewhere() {
     leader.hear_learner(LINK, request(AWAY, 1, &sync("/")));
     leader.want([Action::LearnerLost { link: LINK }, Action::StopServing]);
     for lane in [lane, comes] {
-        assert_eq!(leader.world.phase(lane), Phase::Closed(CloseReason::NotServing));
+        assert_eq!(leader.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
     }
     assert_eq!(leader.world.submitted, leader.world.answered);
     assert!(leader.answers().is_empty() && leader.proposed().is_empty());
@@ -175,7 +179,7 @@ fn a_leader_that_hands_over_does_not_let_anybody_wait() {
     leader.hear_learner(LINK, request(AWAY, 1, &sync("/")));
     leader.script().is_exhausted = true;
     leader.want([]);
-    assert_eq!(leader.world.phase(lane), Phase::Closed(CloseReason::NotServing));
+    assert_eq!(leader.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
     assert!(leader.answers().is_empty());
     assert_eq!(leader.world.submitted, leader.world.answered);
 }

@@ -1,6 +1,6 @@
 //! Three brains with the agreement that ships.
 
-use zebu_node::{CloseReason, Phase};
+use zebu_node::{ConnectionPhase, DisconnectReason};
 use zebu_proto::client::EventType;
 use zebu_proto::{ErrorCode, ServerId};
 use zebu_zab::HistoryLimits;
@@ -40,7 +40,7 @@ fn every_member_serves_its_clients() {
     trio.assert_equal();
     for &(id, lane) in &lanes {
         trio.call(id, lane, close_session());
-        assert_eq!(trio.server(id).world.phase(lane), Phase::Draining);
+        assert_eq!(trio.server(id).world.phase(lane), ConnectionPhase::Draining);
     }
     trio.assert_equal();
     assert!(trio.server(ids[0]).world.replica.tree().sessions().is_empty());
@@ -71,7 +71,7 @@ fn a_session_goes_from_server_to_server() {
         assert_eq!(trio.call(id, lane, set("/e", &step.to_string())).stat().version, step as i32);
         // The former connection reads on until it wants to write; the leader's own is closed at once.
         let (old_id, old_lane) = before;
-        if trio.server(old_id).world.phase(old_lane) == Phase::Serving {
+        if trio.server(old_id).world.phase(old_lane) == ConnectionPhase::Serving {
             assert_eq!(trio.call(old_id, old_lane, get("/e")).data(), step.to_string());
             trio.send(old_id, old_lane, set("/e", "stale"));
             trio.settle();
@@ -79,7 +79,10 @@ fn a_session_goes_from_server_to_server() {
         } else {
             assert_eq!(old_id, leader);
         }
-        assert_eq!(trio.server(old_id).world.phase(old_lane), Phase::Closed(CloseReason::Replaced));
+        assert_eq!(
+            trio.server(old_id).world.phase(old_lane),
+            ConnectionPhase::Closed(DisconnectReason::Replaced)
+        );
         trio.server(old_id).world.disconnect(old_lane);
         before = (id, lane);
     }
@@ -109,7 +112,10 @@ fn a_client_that_speaks_to_a_learner_keeps_its_session() {
         assert!(trio.call(id, lane, exists(&format!("/{}", id.0))).error.is_none());
         assert_eq!(trio.call(id, lane, exists("/silent")).error, Some(ErrorCode::NoNode));
     }
-    assert_eq!(trio.server(silent_at).world.phase(silent), Phase::Closed(CloseReason::SessionEnded));
+    assert_eq!(
+        trio.server(silent_at).world.phase(silent),
+        ConnectionPhase::Closed(DisconnectReason::SessionEnded)
+    );
     trio.assert_equal();
 }
 
@@ -125,7 +131,10 @@ fn when_the_leader_is_lost_the_others_go_on_with_all_sessions() {
     trio.crash(old_leader);
     trio.send(learner, at_learner, create("/unanswered", "", 0));
     trio.settle();
-    assert_eq!(trio.server(learner).world.phase(at_learner), Phase::Closed(CloseReason::NotServing));
+    assert_eq!(
+        trio.server(learner).world.phase(at_learner),
+        ConnectionPhase::Closed(DisconnectReason::NotServing)
+    );
     trio.run(5000);
     let leader = trio.leader().unwrap();
     assert_ne!(leader, old_leader);
@@ -157,7 +166,10 @@ fn a_leader_without_its_quorum_closes_its_clients_and_forgets_what_they_asked_fo
     trio.send(old_leader, lane, create("/forgotten", "", 0));
     trio.send(old_leader, lane, sync("/"));
     trio.run(20_000);
-    assert_eq!(trio.server(old_leader).world.phase(lane), Phase::Closed(CloseReason::NotServing));
+    assert_eq!(
+        trio.server(old_leader).world.phase(lane),
+        ConnectionPhase::Closed(DisconnectReason::NotServing)
+    );
     let leader = trio.leader().unwrap();
     assert_ne!(leader, old_leader);
     let other = trio.client(leader, 30_000);

@@ -1,9 +1,10 @@
-//! Random clients, crashes and partitions, and what must hold whatever happens: what was acknowledged stays, the
-//! order of a client's requests is kept, nobody sees time go back, and all members end with the same state.
+//! Random clients, crashes and partitions, and what must hold whatever happens: what was acknowledged stays,
+//! the order of a client's requests is kept, nobody sees time go back, and all members end with the same
+//! state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use zebu_node::{LaneId, LocalSessionSupport, Phase, Random};
+use zebu_node::{ConnectionId, ConnectionPhase, LocalSessionSupport, SplitMix64};
 use zebu_proto::txn::Txn;
 use zebu_proto::{ErrorCode, ServerId, SessionId};
 use zebu_zab::HistoryLimits;
@@ -16,7 +17,7 @@ use crate::trio::{Logs, Trio};
 /// A client and what it knows.
 #[derive(Debug, Default)]
 struct Client {
-    at: Option<(ServerId, LaneId)>,
+    at: Option<(ServerId, ConnectionId)>,
     session: Option<SessionId>,
     next_xid: i32,
     /// What it has asked for on this connection: number, and whether it writes.
@@ -33,7 +34,7 @@ enum Does {
 
 struct Run {
     trio: Trio,
-    random: Random,
+    random: SplitMix64,
     clients: Vec<Client>,
     /// Whether a farewell becomes a transaction depends on the session, if sessions are local at first.
     farewell: Does,
@@ -41,7 +42,7 @@ struct Run {
 
 impl Run {
     fn new(seed: u64, local_sessions: LocalSessionSupport) -> Run {
-        let mut random = Random::new(seed);
+        let mut random = SplitMix64::new(seed);
         let entries = [3, 1000][random.below(2) as usize];
         let history = HistoryLimits { entries, bytes: 1 << 20 };
         let mut trio = Trio::with_local_sessions(random.below(2) as i64, history, local_sessions);
@@ -136,9 +137,9 @@ impl Run {
         }
     }
 
-    fn send(&mut self, index: usize, (at, lane): (ServerId, LaneId), ask: &Ask, does: Does) {
+    fn send(&mut self, index: usize, (at, lane): (ServerId, ConnectionId), ask: &Ask, does: Does) {
         let world = &mut self.trio.server(at).world;
-        if world.phase(lane) == Phase::Serving {
+        if world.phase(lane) == ConnectionPhase::Serving {
             let client = &mut self.clients[index];
             client.next_xid += 1;
             client.asked.push((client.next_xid, does));
@@ -192,7 +193,7 @@ impl Run {
                 }
             }
         }
-        if let Phase::Closed(_) = world.phase(lane) {
+        if let ConnectionPhase::Closed(_) = world.phase(lane) {
             world.disconnect(lane);
             client.at = None;
         }

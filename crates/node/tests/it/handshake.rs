@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use zebu_node::{CloseReason, LaneSession, NodeSettings, Phase, ThrottleSettings};
+use zebu_node::{ConnectionPhase, ConnectionSession, DisconnectReason, NodeSettings, ThrottleSettings};
 use zebu_proto::SessionId;
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::client::connect::ReadOnlyField;
@@ -18,7 +18,7 @@ fn a_new_session_is_answered_when_it_is_durable() {
     let lane = world.open();
     world.connect(lane, hello(30_000));
     assert_eq!(world.greeting(lane), None, "the disk does not have it yet");
-    assert_eq!(world.phase(lane), Phase::Handshake);
+    assert_eq!(world.phase(lane), ConnectionPhase::Handshake);
     assert!(world.replica.tree().sessions().is_empty());
 
     world.persist();
@@ -27,8 +27,8 @@ fn a_new_session_is_answered_when_it_is_durable() {
     assert_eq!((greeting.timeout_ms, session.0 >> 56), (30_000, 1));
     assert_eq!(greeting.password, session_password(session));
     assert_eq!(greeting.read_only, ReadOnlyField::Present(false));
-    assert_eq!(world.phase(lane), Phase::Serving);
-    assert_eq!(world.lane(lane).session, Some(LaneSession { id: session, timeout_ms: 30_000 }));
+    assert_eq!(world.phase(lane), ConnectionPhase::Serving);
+    assert_eq!(world.lane(lane).session, Some(ConnectionSession { id: session, timeout_ms: 30_000 }));
     assert_eq!(world.replica.tree().sessions()[&session], 30_000);
     let entry = &world.history[0];
     assert_eq!((entry.header.session, entry.header.cxid), (session, 0));
@@ -73,7 +73,7 @@ fn a_client_without_the_read_only_byte_gets_none() {
         let rejected = world.greeting(stranger).unwrap();
         assert_eq!((rejected.session_id, rejected.timeout_ms, rejected.password), (0, 0, [0; 16]));
         assert_eq!(rejected.read_only, expected);
-        assert_eq!(world.phase(stranger), Phase::Draining, "closed once the rejection is sent");
+        assert_eq!(world.phase(stranger), ConnectionPhase::Draining, "closed once the rejection is sent");
     }
 }
 
@@ -111,8 +111,8 @@ fn a_wrong_password_is_rejected_and_disturbs_nobody() {
         let thief = world.open();
         world.connect(thief, ConnectRequest { password, ..right.clone() });
         assert_eq!(world.greeting(thief).unwrap().session_id, 0);
-        assert_eq!(world.phase(thief), Phase::Draining);
-        assert_eq!(world.phase(owner), Phase::Serving, "the password is looked at first");
+        assert_eq!(world.phase(thief), ConnectionPhase::Draining);
+        assert_eq!(world.phase(owner), ConnectionPhase::Serving, "the password is looked at first");
         world.call(owner, sync("/"));
     }
 }
@@ -123,8 +123,8 @@ fn the_older_connection_is_closed_once_the_newer_is_accepted() {
     let first = world.client();
     let second = world.open();
     world.connect(second, world.hello_again(first));
-    assert_eq!(world.phase(first), Phase::Closed(CloseReason::Replaced));
-    assert_eq!(world.phase(second), Phase::Serving);
+    assert_eq!(world.phase(first), ConnectionPhase::Closed(DisconnectReason::Replaced));
+    assert_eq!(world.phase(second), ConnectionPhase::Serving);
     // The older one says goodbye last; the session stays with the newer one.
     world.disconnect(first);
     let until = world.now.monotonic_ms + 100_000;
@@ -133,7 +133,7 @@ fn the_older_connection_is_closed_once_the_newer_is_accepted() {
         world.send_as(second, -2, &ping());
     }
     assert_eq!(world.now.monotonic_ms, until);
-    assert_eq!(world.phase(second), Phase::Serving);
+    assert_eq!(world.phase(second), ConnectionPhase::Serving);
 }
 
 #[test]
@@ -156,7 +156,9 @@ fn a_client_that_is_ahead_of_the_server_is_closed_without_a_word() {
     let mut world = World::new();
     let lane = world.client();
     world.call(lane, create("/a", "", 0));
-    for (ahead, phase) in [(0, Phase::Handshake), (1, Phase::Closed(CloseReason::AheadOfServer))] {
+    for (ahead, phase) in
+        [(0, ConnectionPhase::Handshake), (1, ConnectionPhase::Closed(DisconnectReason::AheadOfServer))]
+    {
         let seen = world.replica.last_zxid().0 + ahead;
         let other = world.open();
         world.connect(other, ConnectRequest { last_zxid_seen: seen, ..hello(9000) });
@@ -167,8 +169,8 @@ fn a_client_that_is_ahead_of_the_server_is_closed_without_a_word() {
     let resumed = world.open();
     let seen = world.replica.last_zxid().0 + 1;
     world.connect(resumed, ConnectRequest { last_zxid_seen: seen, ..world.hello_again(lane) });
-    assert_eq!(world.phase(resumed), Phase::Closed(CloseReason::AheadOfServer));
-    assert_eq!(world.phase(lane), Phase::Serving, "its session stays where it is");
+    assert_eq!(world.phase(resumed), ConnectionPhase::Closed(DisconnectReason::AheadOfServer));
+    assert_eq!(world.phase(lane), ConnectionPhase::Serving, "its session stays where it is");
 }
 
 #[test]
@@ -179,7 +181,7 @@ fn the_throttle_closes_without_a_word() {
     world.client();
     let third = world.open();
     world.connect(third, hello(9000));
-    assert_eq!(world.phase(third), Phase::Closed(CloseReason::Throttled));
+    assert_eq!(world.phase(third), ConnectionPhase::Closed(DisconnectReason::Throttled));
     assert_eq!((world.lane(third).outbox_len(), world.disk.len()), (0, 0));
     world.pass(1001);
     world.client();
@@ -203,5 +205,5 @@ fn requests_before_the_handshake_are_not_looked_at() {
     let mut world = World::new();
     let lane = world.open();
     assert!(world.receive(lane, &create("/a", "", 0).frame(1)).is_none());
-    assert_eq!((world.phase(lane), world.lane(lane).outbox_len()), (Phase::Handshake, 0));
+    assert_eq!((world.phase(lane), world.lane(lane).outbox_len()), (ConnectionPhase::Handshake, 0));
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use zebu_node::{CloseReason, LaneId, LeaderClients, NodeSettings, Order, Phase};
+use zebu_node::{
+    ConnectionId, ConnectionPhase, DisconnectReason, Effect, LeaderClients, NodeSettings, ServeEffect,
+};
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::quorum::{Packet, Touch};
 use zebu_proto::txn::{Txn, TxnEntry, TxnHeader};
@@ -50,7 +52,7 @@ fn decided(leader: &mut Member, link: LinkId, session: SessionId, ask: &Ask) -> 
     entry.txn
 }
 
-fn own_client(leader: &mut Member, timeout_ms: i32) -> LaneId {
+fn own_client(leader: &mut Member, timeout_ms: i32) -> ConnectionId {
     let lane = leader.world.open();
     leader.world.connect(lane, hello(timeout_ms));
     leader.decide_all();
@@ -70,7 +72,7 @@ fn a_leader_without_clients_of_its_own_refuses_them_and_serves_its_learners() {
     leader.lead();
     let lane = leader.world.open();
     leader.world.connect(lane, hello(TIMEOUT_MS));
-    assert_eq!(leader.world.phase(lane), Phase::Closed(CloseReason::NotServing));
+    assert_eq!(leader.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
     leader.hear_learner(LINK, create_session(AWAY));
     assert_eq!(leader.decide_all()[0].txn, Txn::CreateSession { timeout_ms: TIMEOUT_MS });
 }
@@ -176,7 +178,7 @@ fn only_where_a_session_is_it_may_write() {
     assert_eq!(decided(&mut leader, OTHER_LINK, AWAY, &create("/b", "", 0)), moved);
     let late = leader.world.receive(lane, &create("/c", "", 0).frame(1));
     leader.hear_learner(LINK, Packet::Revalidate { session: AWAY, timeout_ms: TIMEOUT_MS });
-    assert_eq!(leader.world.phase(lane), Phase::Closed(CloseReason::Replaced));
+    assert_eq!(leader.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::Replaced));
     leader.world.submit(late);
     leader.collect();
     assert!(leader.proposed().is_empty());
@@ -247,7 +249,8 @@ fn a_session_lives_as_long_as_its_learner_hears_of_it() {
     assert!(matches!(leader.answers()[..], [(_, _, Packet::Revalidated { valid: false, .. })]));
 }
 
-/// A leader that did not ping for a while has syncs before it that came ahead of the touches that they follow.
+/// A leader that did not ping for a while has syncs before it that came ahead of the touches that they
+/// follow.
 #[test]
 fn a_sync_that_is_answered_is_a_touch() {
     let mut leader = leader_and_session();
@@ -258,7 +261,8 @@ fn a_sync_that_is_answered_is_a_touch() {
     assert!(leader.decide_all().is_empty() && is_there(&leader, AWAY));
 }
 
-/// The next leader may have begun, and gives sessions their timeout from then on: nothing may be said about them here.
+/// The next leader may have begun, and gives sessions their timeout from then on: nothing may be said about
+/// them here.
 #[test]
 fn a_leader_that_hands_over_confirms_nothing() {
     let mut leader = leader_and_session();
@@ -270,7 +274,7 @@ fn a_leader_that_hands_over_confirms_nothing() {
     leader.world.send_as(asks, 1, &sync("/"));
     leader.world.connect(comes, hello_of(AWAY));
     for lane in [asks, comes] {
-        assert_eq!(leader.world.phase(lane), Phase::Closed(CloseReason::NotServing));
+        assert_eq!(leader.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
     }
     assert_eq!(leader.world.submitted, leader.world.answered);
 }
@@ -355,9 +359,9 @@ fn when_no_place_is_left_whoever_asks_is_sent_elsewhere() {
     leader.pass(60_000);
     assert_eq!(leader.decide_all().len(), 1, "what was proposed before is decided");
     for closed in [lane, newcomer] {
-        assert_eq!(leader.world.phase(closed), Phase::Closed(CloseReason::NotServing));
+        assert_eq!(leader.world.phase(closed), ConnectionPhase::Closed(DisconnectReason::NotServing));
     }
-    assert_eq!(leader.world.phase(idle), Phase::Serving);
+    assert_eq!(leader.world.phase(idle), ConnectionPhase::Serving);
     assert_eq!((leader.world.submitted, leader.world.answered), (2, 2));
     assert!(leader.world.replica.tree().node("/a").is_some());
 }
@@ -365,6 +369,6 @@ fn when_no_place_is_left_whoever_asks_is_sent_elsewhere() {
 #[test]
 fn orders_begin_with_the_word_to_serve() {
     let mut leader = Member::leader();
-    let orders = leader.take_orders();
-    assert!(matches!(orders[..], [Order::Serve(_)]), "{orders:?}");
+    let orders = leader.take_effects();
+    assert!(matches!(orders[..], [Effect::Serve(ServeEffect::Serve(_))]), "{orders:?}");
 }

@@ -1,6 +1,6 @@
 //! What a learner does with the requests of its clients.
 
-use zebu_node::{CloseReason, LaneId, NodeSettings, Phase};
+use zebu_node::{ConnectionId, ConnectionPhase, DisconnectReason, NodeSettings};
 use zebu_proto::client::EventType;
 use zebu_proto::client::create::CreateOp;
 use zebu_proto::quorum::Packet;
@@ -34,7 +34,7 @@ fn data_set(path: &str, data: &str, version: i32) -> Txn {
 }
 
 /// A client of a learner, with a session.
-pub(crate) fn client(member: &mut Member) -> LaneId {
+pub(crate) fn client(member: &mut Member) -> ConnectionId {
     let lane = member.world.open();
     member.world.connect(lane, crate::client::hello(30_000));
     let Packet::Request { session, cxid: 0, op, payload, auth: None } = member.said().pop().unwrap() else {
@@ -49,7 +49,7 @@ pub(crate) fn client(member: &mut Member) -> LaneId {
     lane
 }
 
-pub(crate) fn learner_and_client() -> (Member, LaneId, SessionId) {
+pub(crate) fn learner_and_client() -> (Member, ConnectionId, SessionId) {
     let mut member = Member::learner();
     let lane = client(&mut member);
     let session = member.world.session(lane);
@@ -98,8 +98,8 @@ fn writes_are_sent_as_they_came_and_answered_when_they_come_back() {
     assert_eq!((member.world.node.in_flight(), member.world.answered), (0, 3));
 }
 
-/// A client that counts from one on every connection, whose former connection had sent another multi with the number
-/// of this one: ZooKeeper's leader may decide the former after the session has moved here.
+/// A client that counts from one on every connection, whose former connection had sent another multi with the
+/// number of this one: ZooKeeper's leader may decide the former after the session has moved here.
 #[test]
 fn the_answer_to_another_request_closes_the_connection() {
     let deletes = Txn::Multi(vec![SubTxn(Txn::Delete("/a".into()))]);
@@ -115,7 +115,7 @@ fn the_answer_to_another_request_closes_the_connection() {
         let (mut member, lane, session) = learner_and_client();
         member.world.send_as(lane, 1, &multi(&ops));
         member.deliver(session, 1, txn);
-        assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::AnswerMismatch));
+        assert_eq!(member.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::ReplyMismatch));
     }
 }
 
@@ -181,7 +181,7 @@ fn what_does_not_decode_is_not_sent_on() {
     let replies = member.world.replies(lane);
     assert!(replies.iter().all(|reply| reply.error == Some(ErrorCode::MarshallingError)), "{replies:?}");
     assert_eq!(member.world.submitted, member.world.answered);
-    assert_eq!(member.world.phase(lane), Phase::Serving);
+    assert_eq!(member.world.phase(lane), ConnectionPhase::Serving);
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn a_session_that_moved_loses_its_connection_here_without_a_word() {
         member.world.send_as(lane, 1, &ask);
         member.world.send_as(lane, 2, &set("/a", ""));
         member.deliver(session, 1, txn);
-        assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::Replaced));
+        assert_eq!(member.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::Replaced));
         assert!(member.world.take_bytes(lane).is_empty());
         member.deliver(session, 2, moved());
         assert_eq!((member.world.answered, member.world.node.in_flight()), (2, 0));
@@ -283,7 +283,7 @@ fn an_expired_session_is_closed_and_what_it_had_asked_for_is_not_forgotten() {
     let (mut member, lane, session) = learner_and_client();
     member.world.send_as(lane, 0, &set("/a", "late"));
     member.deliver(session, 0, Txn::CloseSession(Some(vec![])));
-    assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::SessionEnded));
+    assert_eq!(member.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::SessionEnded));
     assert_eq!(member.world.answered, 0, "the close has the number of the write, but it is not its answer");
     member.deliver(session, 0, Txn::error(ErrorCode::SessionExpired));
     assert_eq!(member.world.answered, 1);
@@ -297,7 +297,7 @@ fn a_farewell_is_answered_and_then_the_connection_ends() {
     member.deliver(session, 1, data_set("/a", "1", 1));
     member.deliver(session, 2, Txn::CloseSession(Some(vec![])));
     assert_eq!(member.world.xids(lane), [1, 2]);
-    assert_eq!(member.world.phase(lane), Phase::Draining);
+    assert_eq!(member.world.phase(lane), ConnectionPhase::Draining);
     assert!(member.world.lane(lane).is_drained());
 }
 
@@ -308,7 +308,7 @@ fn a_connection_whose_requests_do_not_come_back_is_closed() {
         member.world.send_as(lane, xid, &set("/a", ""));
     }
     member.deliver(session, 2, data_set("/a", "", 1));
-    assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::AnsweredOutOfOrder));
+    assert_eq!(member.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::ReplyOutOfOrder));
     assert_eq!((member.world.answered, member.world.node.in_flight()), (2, 1));
     member.deliver(session, 3, data_set("/a", "", 2));
     assert_eq!(member.world.answered, 3);
@@ -324,7 +324,8 @@ fn a_write_of_a_client_that_left_is_carried_out_and_accounted_for() {
     assert_eq!(member.world.replica.tree().node("/a").unwrap().data(), Some(&b"1"[..]));
 }
 
-/// A request may wait for the core while the role ends in which its connection was accepted and another one begins.
+/// A request may wait for the core while the role ends in which its connection was accepted and another one
+/// begins.
 #[test]
 fn a_request_of_an_earlier_role_is_not_taken_up() {
     let mut member = Member::learner();
@@ -333,7 +334,7 @@ fn a_request_of_an_earlier_role_is_not_taken_up() {
     let [first, second] = late;
     member.said();
     member.want([Action::StopServing]);
-    assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::NotServing));
+    assert_eq!(member.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
     member.follow();
     member.world.submit(first);
     member.collect();

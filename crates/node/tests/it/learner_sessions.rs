@@ -1,6 +1,6 @@
 //! Sessions of a learner's clients: what the leader is asked and told about them.
 
-use zebu_node::{CloseReason, LaneId, Phase};
+use zebu_node::{ConnectionId, ConnectionPhase, DisconnectReason};
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::quorum::{Packet, Touch};
 use zebu_proto::txn::{Txn, TxnHeader};
@@ -19,7 +19,7 @@ fn hello_of(session: SessionId) -> ConnectRequest {
     ConnectRequest { session_id: session.0, password: Some(password.into()), ..hello(30_000) }
 }
 
-fn returns(member: &mut Member, session: SessionId) -> LaneId {
+fn returns(member: &mut Member, session: SessionId) -> ConnectionId {
     let lane = member.world.open();
     member.world.connect(lane, hello_of(session));
     lane
@@ -63,9 +63,9 @@ fn who_does_not_know_the_password_is_refused_here() {
     let guess = ConnectRequest { password: Some([7; 16].into()), ..hello_of(session) };
     member.world.connect(lane, guess);
     assert_eq!(member.world.greeting(lane).unwrap().session_id, 0);
-    assert_eq!(member.world.phase(lane), Phase::Draining);
+    assert_eq!(member.world.phase(lane), ConnectionPhase::Draining);
     assert!(member.said().is_empty());
-    assert_eq!(member.world.phase(first), Phase::Serving);
+    assert_eq!(member.world.phase(first), ConnectionPhase::Serving);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_session_that_the_leader_does_not_know_is_refused() {
     let lane = returns(&mut member, ELSEWHERE);
     member.hear_leader(Packet::Revalidated { session: ELSEWHERE, valid: false });
     assert_eq!(member.world.greeting(lane).unwrap().session_id, 0);
-    assert_eq!(member.world.phase(lane), Phase::Draining);
+    assert_eq!(member.world.phase(lane), ConnectionPhase::Draining);
     member.hear_leader(Packet::Revalidated { session: ELSEWHERE, valid: true });
 }
 
@@ -83,7 +83,7 @@ fn a_client_that_comes_back_waits_until_its_former_writes_are_applied() {
     let (mut member, first, session) = learner_and_client();
     member.world.send_as(first, 1, &set("/a", "1"));
     let second = returns(&mut member, session);
-    assert_eq!(member.world.phase(first), Phase::Closed(CloseReason::Replaced));
+    assert_eq!(member.world.phase(first), ConnectionPhase::Closed(DisconnectReason::Replaced));
     let delivery = member.transaction(session, 1, Txn::Create(created("/late", "")));
     member.script().committed = zxid(3);
     member.hear_leader(Packet::Revalidated { session, valid: true });
@@ -134,8 +134,8 @@ fn two_connections_for_one_session_are_answered_in_the_order_of_their_questions(
     assert!(member.world.greeting(second).is_some());
     member.hear_leader(Packet::Revalidated { session, valid: true });
     assert!(member.world.greeting(third).is_some());
-    assert_eq!(member.world.phase(second), Phase::Closed(CloseReason::Replaced));
-    assert_eq!(member.world.phase(third), Phase::Serving);
+    assert_eq!(member.world.phase(second), ConnectionPhase::Closed(DisconnectReason::Replaced));
+    assert_eq!(member.world.phase(third), ConnectionPhase::Serving);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_client_that_has_seen_more_goes_elsewhere() {
     for request in [hello(30_000), hello_of(session)] {
         let lane = member.world.open();
         member.world.connect(lane, ConnectRequest { last_zxid_seen: zxid(99).0, ..request });
-        assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::AheadOfServer));
+        assert_eq!(member.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::AheadOfServer));
     }
     assert!(member.said().is_empty());
 }
@@ -213,7 +213,7 @@ fn a_session_that_was_refused_closes_its_connection() {
     member.world.connect(lane, hello(30_000));
     let Some(Packet::Request { session, .. }) = member.said().pop() else { panic!("a request") };
     member.deliver(session, 0, Txn::error(ErrorCode::SessionExpired));
-    assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::NotServing));
+    assert_eq!(member.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
 }
 
 #[test]
@@ -240,8 +240,8 @@ fn first_id(member: &mut Member) -> SessionId {
     }
 }
 
-/// The clock went back: a member starts in the same millisecond as before, and even draws the same. What its log knows
-/// of its former life is over when its next client comes.
+/// The clock went back: a member starts in the same millisecond as before, and even draws the same. What its
+/// log knows of its former life is over when its next client comes.
 #[test]
 fn a_new_session_never_gets_the_id_of_one_that_has_ended() {
     let former = first_id(&mut Member::learner());

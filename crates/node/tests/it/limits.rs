@@ -3,7 +3,7 @@
 use zebu_node::limits::{
     OUTBOX_CLOSE_BYTES, OUTBOX_PAUSE_BYTES, SLOTS_BYTES_MAX, SLOTS_MAX, WAITING_READS_MAX,
 };
-use zebu_node::{CloseReason, NodeSettings, Phase};
+use zebu_node::{ConnectionPhase, DisconnectReason, NodeSettings, UNCHARGED_BYTES_MAX};
 use zebu_proto::{ErrorCode, OpCode};
 
 use crate::client::{
@@ -28,6 +28,21 @@ fn writes_that_wait_are_bounded() {
 }
 
 #[test]
+fn only_long_requests_are_charged_by_their_bytes() {
+    let mut world = World::new();
+    let lane = world.client();
+    let empty = create("/a", "", 0).frame(1).len();
+    for (xid, length) in
+        [(1, empty), (2, UNCHARGED_BYTES_MAX as usize), (3, UNCHARGED_BYTES_MAX as usize + 1)]
+    {
+        let frame = create("/a", &"x".repeat(length - empty), 0).frame(xid);
+        let submission = world.receive(lane, &frame).unwrap();
+        let charged_bytes = if xid == 3 { length as u32 } else { 0 };
+        assert_eq!((frame.len(), submission.charged_bytes), (length, charged_bytes));
+    }
+}
+
+#[test]
 fn reads_that_wait_are_bounded() {
     let mut world = World::new();
     let lane = world.client();
@@ -37,7 +52,7 @@ fn reads_that_wait_are_bounded() {
         world.send(lane, get("/a"));
     }
     assert!(!world.lane(lane).has_room());
-    assert_eq!(world.lane(lane).waiting(), WAITING_READS_MAX + 1);
+    assert_eq!(world.lane(lane).queued_requests(), WAITING_READS_MAX + 1);
     world.persist();
     assert!(world.lane(lane).has_room());
     assert_eq!(world.xids(lane).len(), WAITING_READS_MAX + 1);
@@ -90,7 +105,7 @@ fn a_client_that_does_not_read_is_not_served_further() {
         assert!(asked < 100);
     }
     assert!(world.lane(lane).outbox_len() >= OUTBOX_PAUSE_BYTES);
-    assert_eq!(world.phase(lane), Phase::Serving);
+    assert_eq!(world.phase(lane), ConnectionPhase::Serving);
     assert_eq!(world.replies(lane).len(), asked);
     assert!(world.lane(lane).has_room(), "reading makes room");
 }
@@ -103,12 +118,12 @@ fn events_that_nobody_reads_close_the_connection() {
     world.call(writer, create(&long, "", 0));
     world.call(watcher, add_watch("/", 1));
     let mut changes = 0;
-    while world.phase(watcher) == Phase::Serving {
+    while world.phase(watcher) == ConnectionPhase::Serving {
         world.call(writer, set(&long, ""));
         changes += 1;
         assert!(changes < 100);
     }
-    assert_eq!(world.phase(watcher), Phase::Closed(CloseReason::OutboxFull));
+    assert_eq!(world.phase(watcher), ConnectionPhase::Closed(DisconnectReason::OutboxFull));
     assert!(changes * 500_000 >= OUTBOX_CLOSE_BYTES && world.lane(watcher).outbox_len() == 0);
     world.disconnect(watcher);
     assert!(world.replica.watches().is_empty());
@@ -126,8 +141,8 @@ fn reads_behind_a_write_that_answer_too_much_close_the_connection() {
     world.send(lane, set("/a", ""));
     world.send(lane, get("/a"));
     world.persist();
-    assert_eq!(world.phase(lane), Phase::Closed(CloseReason::OutboxFull));
-    assert_eq!((world.lane(lane).outbox_len(), world.lane(lane).waiting()), (0, 0));
+    assert_eq!(world.phase(lane), ConnectionPhase::Closed(DisconnectReason::OutboxFull));
+    assert_eq!((world.lane(lane).outbox_len(), world.lane(lane).queued_requests()), (0, 0));
     assert_eq!(world.replica.tree().node("/a").unwrap().stat().version, 1, "what it wrote is carried out");
 }
 
@@ -138,7 +153,7 @@ fn a_set_watches_that_reports_too_much_closes_the_connection() {
     let long = format!("/{}", "n".repeat(900_000));
     let lists: [&[&str]; 3] = [&[long.as_str(); 30], &[], &[]];
     world.send(lane, set_watches(0, &lists));
-    assert_eq!(world.phase(lane), Phase::Closed(CloseReason::OutboxFull));
+    assert_eq!(world.phase(lane), ConnectionPhase::Closed(DisconnectReason::OutboxFull));
     world.send(lane, ping());
     world.disconnect(lane);
     assert!(world.replica.watches().is_empty());
@@ -221,7 +236,7 @@ fn the_room_of_a_write_comes_back_whatever_became_of_its_connection() {
             }
             match gone {
                 "vanished" => world.disconnect(lane),
-                "closed" => world.lanes.0.get_mut(&lane).unwrap().close(CloseReason::BadFrame),
+                "closed" => world.lanes.0.get_mut(&lane).unwrap().close(DisconnectReason::BadFrame),
                 "replaced" => {
                     let next = world.open();
                     world.connect(next, world.hello_again(lane));
@@ -237,7 +252,7 @@ fn the_room_of_a_write_comes_back_whatever_became_of_its_connection() {
                     let path = "x".repeat(OUTBOX_CLOSE_BYTES);
                     lane.push_event(1, zebu_proto::client::EventType::NodeCreated, &path);
                     lane.push_event(1, zebu_proto::client::EventType::NodeCreated, &path);
-                    assert_eq!(lane.phase, Phase::Closed(CloseReason::OutboxFull));
+                    assert_eq!(lane.phase, ConnectionPhase::Closed(DisconnectReason::OutboxFull));
                 }
             }
             late.into_iter().for_each(|submission| world.submit(submission));
@@ -258,7 +273,7 @@ fn the_servers_own_transactions_take_no_room() {
     world.pass(100_000);
     world.tick();
     world.persist();
-    assert_eq!(world.phase(lane), Phase::Closed(CloseReason::SessionEnded));
+    assert_eq!(world.phase(lane), ConnectionPhase::Closed(DisconnectReason::SessionEnded));
     assert_eq!((world.submitted, world.answered), (0, 0), "its expiry");
 }
 
@@ -269,7 +284,7 @@ fn bytes_that_are_no_request_close_the_connection() {
         let lane = world.client();
         world.send(lane, create("/a", "", 0));
         assert!(world.receive(lane, bytes).is_none());
-        assert_eq!(world.phase(lane), Phase::Closed(CloseReason::BadFrame));
+        assert_eq!(world.phase(lane), ConnectionPhase::Closed(DisconnectReason::BadFrame));
         world.persist();
         assert!(world.replica.tree().node("/a").is_some(), "what came before is carried out");
         assert_eq!(world.lane(lane).outbox_len(), 0);

@@ -1,7 +1,8 @@
-//! Local sessions in an ensemble with the agreement that ships: at the leader, at followers and at an observer.
+//! Local sessions in an ensemble with the agreement that ships: at the leader, at followers and at an
+//! observer.
 
 use zebu_node::LocalSessionSupport::WithUpgrade;
-use zebu_node::{LaneId, Phase};
+use zebu_node::{ConnectionId, ConnectionPhase};
 use zebu_proto::txn::Txn;
 use zebu_proto::{ErrorCode, ServerId, SessionId};
 use zebu_zab::HistoryLimits;
@@ -39,7 +40,7 @@ fn sessions_come_and_go_without_a_transaction() {
     let mut trio = ensemble();
     let before = trio.history(ServerId(1)).len();
     for id in one_of_each(&trio) {
-        let mut lanes: Vec<LaneId> = (0..100).map(|_| trio.client(id, 6000)).collect();
+        let mut lanes: Vec<ConnectionId> = (0..100).map(|_| trio.client(id, 6000)).collect();
         let stays = lanes.pop().unwrap();
         assert_eq!(trio.call(id, stays, get("/")).error, None);
         for lane in lanes.drain(..50) {
@@ -50,7 +51,7 @@ fn sessions_come_and_go_without_a_transaction() {
         trio.ping(id, stays);
         trio.run(5000);
         assert_eq!(local(&mut trio, id), 1, "the silent ones have expired");
-        assert_eq!(trio.server(id).world.phase(stays), Phase::Serving);
+        assert_eq!(trio.server(id).world.phase(stays), ConnectionPhase::Serving);
         assert_eq!(global(&mut trio, id), 0);
     }
     assert_eq!(trio.history(ServerId(1)).len(), before, "nobody else heard of anything");
@@ -104,7 +105,7 @@ fn upgraded_sessions_expire_at_the_leader() {
     assert_eq!(global(&mut trio, ids[0]), 3, "pings of upgraded sessions reach the leader");
     trio.run(10_000);
     for (id, lane) in lanes {
-        assert!(matches!(trio.server(id).world.phase(lane), Phase::Closed(_)));
+        assert!(matches!(trio.server(id).world.phase(lane), ConnectionPhase::Closed(_)));
         assert_eq!((global(&mut trio, id), local(&mut trio, id)), (0, 0));
         assert_eq!(trio.server(id).world.replica.tree().ephemerals_count(), 0);
     }

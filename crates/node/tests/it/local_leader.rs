@@ -1,7 +1,10 @@
-//! Local sessions at a leader: its own, those of its learners, and those of a standalone server, which has none.
+//! Local sessions at a leader: its own, those of its learners, and those of a standalone server, which has
+//! none.
 
 use zebu_node::LocalSessionSupport::{Off, WithUpgrade, WithoutUpgrade};
-use zebu_node::{CloseReason, LaneId, LocalSessionSupport, NodeSettings, Phase, ThrottleSettings};
+use zebu_node::{
+    ConnectionId, ConnectionPhase, DisconnectReason, LocalSessionSupport, NodeSettings, ThrottleSettings,
+};
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::client::create::CreateOp;
 use zebu_proto::quorum::{Packet, Touch};
@@ -28,7 +31,7 @@ fn leader(local_sessions: LocalSessionSupport) -> Member {
     member
 }
 
-fn leader_and_local(local_sessions: LocalSessionSupport) -> (Member, LaneId, SessionId) {
+fn leader_and_local(local_sessions: LocalSessionSupport) -> (Member, ConnectionId, SessionId) {
     let mut leader = leader(local_sessions);
     let lane = leader.world.open();
     leader.world.connect(lane, hello(TIMEOUT_MS));
@@ -42,7 +45,7 @@ fn hello_of(session: SessionId) -> ConnectRequest {
     ConnectRequest { session_id: session.0, password: Some(password.into()), ..hello(TIMEOUT_MS) }
 }
 
-fn returns(leader: &mut Member, session: SessionId) -> LaneId {
+fn returns(leader: &mut Member, session: SessionId) -> ConnectionId {
     let lane = leader.world.open();
     leader.world.connect(lane, hello_of(session));
     lane
@@ -89,7 +92,7 @@ fn a_leaders_client_has_a_local_session_without_a_transaction() {
     assert_eq!(entries.len(), 1, "the farewell is none");
     assert_eq!((entries[0].header.session, entries[0].header.cxid), (session, 1));
     assert_eq!(leader.world.xids(lane), [1, 2, 3]);
-    assert_eq!((leader.world.phase(lane), counts(&leader)), (Phase::Draining, (0, 0)));
+    assert_eq!((leader.world.phase(lane), counts(&leader)), (ConnectionPhase::Draining, (0, 0)));
     let again = returns(&mut leader, session);
     assert_eq!(leader.world.greeting(again).unwrap().session_id, 0);
 }
@@ -100,9 +103,9 @@ fn it_expires_without_a_transaction() {
     leader.pass(i64::from(TIMEOUT_MS) - TICK_MS);
     leader.world.send_as(lane, -2, &ping());
     leader.pass(i64::from(TIMEOUT_MS) - TICK_MS);
-    assert_eq!(leader.world.phase(lane), Phase::Serving);
+    assert_eq!(leader.world.phase(lane), ConnectionPhase::Serving);
     leader.pass(2 * TICK_MS);
-    assert_eq!(leader.world.phase(lane), Phase::Closed(CloseReason::SessionEnded));
+    assert_eq!(leader.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::SessionEnded));
     assert_eq!((counts(&leader), leader.proposed().len()), ((0, 0), 0));
     let again = returns(&mut leader, session);
     assert_eq!(leader.world.greeting(again).unwrap().session_id, 0);
@@ -126,7 +129,7 @@ fn a_client_comes_back_to_it_here_and_nowhere_else() {
     assert!(!is_valid(&mut leader, session), "it cannot go to a learner");
     leader.world.send_as(first, 1, &create("/p", "", PERSISTENT));
     let second = returns(&mut leader, session);
-    assert_eq!(leader.world.phase(first), Phase::Closed(CloseReason::Replaced));
+    assert_eq!(leader.world.phase(first), ConnectionPhase::Closed(DisconnectReason::Replaced));
     assert_eq!(leader.world.greeting(second), None, "what it asked for has neither happened nor failed");
     leader.decide_all();
     assert_eq!(leader.world.greeting(second).unwrap().session_id, session.0);
@@ -283,7 +286,7 @@ fn a_session_that_has_ended_is_not_taken_for_a_local_one() {
 fn local_sessions_end_with_the_role() {
     let (mut leader, lane, session) = leader_and_local(WithUpgrade);
     leader.want([Action::StopServing]);
-    assert_eq!(leader.world.phase(lane), Phase::Closed(CloseReason::NotServing));
+    assert_eq!(leader.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
     leader.world.disconnect(lane);
     assert_eq!(leader.world.node.local_session_report(), None);
     leader.lead();
@@ -305,9 +308,9 @@ fn a_local_session_costs_what_a_local_one_costs() {
         let settings = NodeSettings { local_sessions, throttle: throttle.clone(), ..settings() };
         let mut member = Member::with(settings, Policy::default());
         member.lead();
-        let lanes: Vec<LaneId> = (0..5).map(|_| member.world.open()).collect();
+        let lanes: Vec<ConnectionId> = (0..5).map(|_| member.world.open()).collect();
         lanes.iter().for_each(|&lane| member.world.connect(lane, hello(TIMEOUT_MS)));
-        let refused = Phase::Closed(CloseReason::Throttled);
+        let refused = ConnectionPhase::Closed(DisconnectReason::Throttled);
         lanes.iter().filter(|&&lane| member.world.phase(lane) != refused).count()
     };
     assert_eq!((admitted(WithUpgrade), admitted(Off)), (3, 1));

@@ -1,7 +1,7 @@
 //! Local sessions at a learner: what the leader hears of them, and what it does not.
 
 use zebu_node::LocalSessionSupport::{WithUpgrade, WithoutUpgrade};
-use zebu_node::{CloseReason, LaneId, LocalSessionSupport, NodeSettings, Phase};
+use zebu_node::{ConnectionId, ConnectionPhase, DisconnectReason, LocalSessionSupport, NodeSettings};
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::client::create::{CreateOp, CreateRequest};
 use zebu_proto::quorum::Packet;
@@ -30,7 +30,7 @@ fn learner(local_sessions: LocalSessionSupport) -> Member {
 }
 
 /// A connection with a new local session: nobody else hears of it.
-fn local_client(member: &mut Member) -> (LaneId, SessionId) {
+fn local_client(member: &mut Member) -> (ConnectionId, SessionId) {
     let lane = member.world.open();
     member.world.connect(lane, hello(TIMEOUT_MS));
     let greeting = member.world.greeting(lane).expect("it need not wait for anybody");
@@ -39,13 +39,13 @@ fn local_client(member: &mut Member) -> (LaneId, SessionId) {
     (lane, SessionId(greeting.session_id))
 }
 
-fn learner_and_local(local_sessions: LocalSessionSupport) -> (Member, LaneId, SessionId) {
+fn learner_and_local(local_sessions: LocalSessionSupport) -> (Member, ConnectionId, SessionId) {
     let mut member = learner(local_sessions);
     let (lane, session) = local_client(&mut member);
     (member, lane, session)
 }
 
-fn returns(member: &mut Member, session: SessionId) -> LaneId {
+fn returns(member: &mut Member, session: SessionId) -> ConnectionId {
     let password = zebu_proto::password::session_password(session);
     let lane = member.world.open();
     let request =
@@ -107,7 +107,7 @@ fn a_new_session_is_nobody_elses_business() {
     assert_eq!((count(&member), member.world.replica.tree().sessions().len()), (1, 0));
     member.world.send_as(lane, 2, &close_session());
     assert_eq!((member.said(), member.world.xids(lane)), (NOTHING.to_vec(), vec![2]));
-    assert_eq!(member.world.phase(lane), Phase::Draining);
+    assert_eq!(member.world.phase(lane), ConnectionPhase::Draining);
     assert_eq!((count(&member), member.world.answered), (0, 1));
     assert_eq!(member.world.replica.last_zxid(), before);
     let again = returns(&mut member, session);
@@ -153,8 +153,8 @@ fn it_expires_here_without_a_word() {
     member.world.send_as(lane, -2, &ping());
     assert_eq!(member.world.xids(lane), [-2]);
     member.pass(2 * TICK_MS);
-    assert_eq!(member.world.phase(idle), Phase::Closed(CloseReason::SessionEnded));
-    assert_eq!((member.world.phase(lane), count(&member)), (Phase::Serving, 1));
+    assert_eq!(member.world.phase(idle), ConnectionPhase::Closed(DisconnectReason::SessionEnded));
+    assert_eq!((member.world.phase(lane), count(&member)), (ConnectionPhase::Serving, 1));
     member.world.disconnect(lane);
     assert!(member.world.node.next_deadline() < i64::MAX);
     member.pass(i64::from(TIMEOUT_MS) + TICK_MS);
@@ -168,7 +168,7 @@ fn who_waits_for_the_ensemble_is_not_silent() {
     let (mut member, lane, session) = learner_and_local(WithUpgrade);
     member.world.send_as(lane, 1, &set("/none", ""));
     member.pass(3 * i64::from(TIMEOUT_MS));
-    assert_eq!(member.world.phase(lane), Phase::Serving);
+    assert_eq!(member.world.phase(lane), ConnectionPhase::Serving);
     member.deliver(session, 1, Txn::error(ErrorCode::NoNode));
     assert_eq!(member.world.xids(lane), [1]);
 }
@@ -177,7 +177,7 @@ fn who_waits_for_the_ensemble_is_not_silent() {
 fn a_client_comes_back_to_it_without_the_leader() {
     let (mut member, first, session) = learner_and_local(WithUpgrade);
     let second = returns(&mut member, session);
-    assert_eq!(member.world.phase(first), Phase::Closed(CloseReason::Replaced));
+    assert_eq!(member.world.phase(first), ConnectionPhase::Closed(DisconnectReason::Replaced));
     assert_eq!(member.world.greeting(second).unwrap().session_id, session.0);
     member.world.disconnect(first);
     member.world.disconnect(second);
@@ -188,7 +188,7 @@ fn a_client_comes_back_to_it_without_the_leader() {
     let request = ConnectRequest { session_id: session.0, password: Some([7; 16].into()), ..hello(9000) };
     member.world.connect(guess, request);
     assert_eq!(member.world.greeting(guess).unwrap().session_id, 0);
-    assert_eq!((member.world.phase(third), member.said()), (Phase::Serving, NOTHING.to_vec()));
+    assert_eq!((member.world.phase(third), member.said()), (ConnectionPhase::Serving, NOTHING.to_vec()));
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_client_that_comes_back_waits_for_what_it_asked_for_before() {
     let late = member.world.receive(first, &create("/d", "", EPHEMERAL).frame(3));
     let second = returns(&mut member, session);
     let third = returns(&mut member, session);
-    assert_eq!(member.world.phase(second), Phase::Closed(CloseReason::Replaced));
+    assert_eq!(member.world.phase(second), ConnectionPhase::Closed(DisconnectReason::Replaced));
     member.said();
     member.world.submit(late);
     assert_eq!((member.said(), count(&member)), (NOTHING.to_vec(), 1), "the former connection is deaf");
@@ -218,7 +218,7 @@ fn a_session_that_expires_while_its_client_waits_to_come_back_is_refused() {
     member.pass(i64::from(TIMEOUT_MS) + TICK_MS);
     assert_eq!(count(&member), 0);
     member.deliver(session, 1, Txn::Create(created("/b", "")));
-    assert_eq!(member.world.phase(second), Phase::Closed(CloseReason::SessionEnded));
+    assert_eq!(member.world.phase(second), ConnectionPhase::Closed(DisconnectReason::SessionEnded));
 }
 
 /// A create with the flags of an ephemeral node under another operation code.
@@ -257,7 +257,7 @@ fn the_first_ephemeral_node_makes_it_global() {
         assert!(member.world.received(lane).is_empty(), "nobody asked for a session");
         member.deliver(session, 7, Txn::error(ErrorCode::NoNode));
         assert_eq!(member.world.xids(lane), [7]);
-        assert_eq!(member.world.phase(lane), Phase::Serving);
+        assert_eq!(member.world.phase(lane), ConnectionPhase::Serving);
     }
 }
 
@@ -300,7 +300,7 @@ fn requests_behind_the_upgrade_keep_their_order() {
     member.deliver(session, 4, ephemeral("/f"));
     member.deliver(session, 5, Txn::CloseSession(Some(vec!["/e".into(), "/f".into()])));
     assert_eq!(member.world.xids(lane), [4, 5]);
-    assert_eq!(member.world.phase(lane), Phase::Draining);
+    assert_eq!(member.world.phase(lane), ConnectionPhase::Draining);
     assert_eq!((member.world.submitted, member.world.answered), (4, 4));
     assert_eq!(member.world.replica.tree().ephemerals_count(), 0);
 }
@@ -332,7 +332,7 @@ fn a_session_that_could_not_be_made_global_ends() {
     let (mut member, lane, session) = learner_and_local(WithUpgrade);
     member.world.send_as(lane, 1, &create("/e", "", EPHEMERAL));
     member.deliver(session, 0, Txn::error(ErrorCode::SessionExpired));
-    assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::SessionEnded));
+    assert_eq!(member.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::SessionEnded));
     member.deliver(session, 1, Txn::error(ErrorCode::SessionExpired));
     assert_eq!((member.world.submitted, member.world.answered), (1, 1));
 }
@@ -345,7 +345,7 @@ fn the_leader_lost_during_the_upgrade_ends_everything() {
     member.said();
     member.want([Action::StopServing]);
     for lane in [lane, idle] {
-        assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::NotServing));
+        assert_eq!(member.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
     }
     assert_eq!((member.world.node.local_session_report(), member.world.answered), (None, 1));
     member.world.disconnect(lane);

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use zebu_node::{AfterAppend, LaneId, NodeSettings};
+use zebu_node::{AfterAppend, ConnectionId, NodeSettings};
 use zebu_proto::Zxid;
 
 use crate::client::{create, get, ping, set};
-use crate::world::{World, settings};
+use crate::world::{World, settings, take_batch};
 
-fn with(change: impl FnOnce(&mut NodeSettings)) -> (World, LaneId) {
+fn with(change: impl FnOnce(&mut NodeSettings)) -> (World, ConnectionId) {
     let mut settings = settings();
     change(&mut settings);
     let mut world = World::with(settings);
@@ -23,13 +23,13 @@ fn a_batch_holds_everything_since_the_last_one() {
     let frames = [set("/a", "1"), get("/a"), set("/missing", ""), ping(), set("/a", "2")];
     for (ask, xid) in frames.iter().zip(1..) {
         if let Some(submission) = world.receive(lane, &ask.frame(xid)) {
-            let event = zebu_node::Event::Write(submission);
+            let event = zebu_node::ClientEvent::Request(submission);
             world.node.handle(event, &world.replica, &mut world.lanes, world.now);
         }
     }
-    let batch = world.node.take_batch().unwrap();
+    let batch = take_batch(&mut world.node).unwrap();
     assert_eq!((batch.first, batch.last, batch.after), (Zxid(3), Zxid(5), AfterAppend::Continue));
-    assert_eq!(world.node.take_batch(), None);
+    assert_eq!(take_batch(&mut world.node), None);
     assert_eq!(world.node.in_flight(), 3);
 
     assert_eq!(world.commit(Zxid(2)), 0);
@@ -37,8 +37,8 @@ fn a_batch_holds_everything_since_the_last_one() {
     assert_eq!((world.node.in_flight(), world.replica.last_zxid()), (1, Zxid(4)));
     assert_eq!(world.commit(Zxid(99)), 1);
     assert_eq!(world.commit(Zxid(99)), 0);
-    assert_eq!(world.node.take_answered(), 3);
-    assert_eq!(world.node.take_answered(), 0);
+    assert_eq!(world.node.take_completed().requests, 3);
+    assert_eq!(world.node.take_completed().requests, 0);
     assert_eq!(world.xids(lane), [1, 2, 3, -2, 5]);
 }
 
@@ -53,7 +53,7 @@ fn reads_log_nothing() {
 }
 
 /// Numbers of transactions between snapshots.
-fn distances(world: &mut World, lane: LaneId, count: usize) -> Vec<usize> {
+fn distances(world: &mut World, lane: ConnectionId, count: usize) -> Vec<usize> {
     let mut distances = Vec::new();
     let mut since = world.after.len();
     while distances.len() < count {

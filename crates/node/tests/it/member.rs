@@ -1,11 +1,15 @@
 //! A member between its roles: what it asks of whoever runs it, and what becomes of what was begun.
 
-use zebu_node::{AfterAppend, CloseReason, CommitError, DiskOrder, NodeSettings, Order, Phase};
+use zebu_node::{
+    AfterAppend, CommitError, ConnectionPhase, DisconnectReason, Effect, NodeSettings, ServeEffect,
+};
 use zebu_proto::quorum::Packet;
 use zebu_proto::txn::{DIGEST_VERSION, Txn, TxnDigest};
 use zebu_proto::{ServerId, SessionId, Zxid};
 use zebu_tree::{Policy, Tree};
-use zebu_zab::{Action, CloseReason as LinkClose, Entry, Finding, IoId, Serving};
+use zebu_zab::{
+    Action, DiskCommand, EncodedTxn, IoId, LinkCloseReason as LinkClose, PeerEffect, PeerWarning, ServingRole,
+};
 
 use crate::client::{close_session, create, hello, set, sync};
 use crate::learner::{client, created, learner_and_client};
@@ -19,8 +23,8 @@ fn append(io: u64, entry: &Action) -> Action {
     Action::Append { io: IoId(io), entry: entry.clone() }
 }
 
-fn following() -> Serving {
-    Serving::Following { leader: ServerId(3), epoch: 1 }
+fn following() -> ServingRole {
+    ServingRole::Following { leader: ServerId(3), epoch: 1 }
 }
 
 #[test]
@@ -28,8 +32,8 @@ fn nobody_is_served_without_a_leader() {
     let mut member = Member::new();
     let lane = member.world.open();
     member.world.connect(lane, hello(5000));
-    assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::NotServing));
-    assert!(member.take_orders().is_empty());
+    assert_eq!(member.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
+    assert!(member.take_effects().is_empty());
 }
 
 #[test]
@@ -37,20 +41,20 @@ fn appends_are_one_batch_until_the_disk_has_other_work() {
     let mut member = Member::new();
     let entries: Vec<Action> =
         (0..4).map(|_| member.transaction(SESSION, 1, Txn::Delete("/x".into()))).collect();
-    let send = || Action::Send { link: LINK, packet: Packet::UpToDate };
+    let send = || Action::Peer(PeerEffect::Send { link: LINK, packet: Packet::UpToDate });
     member.script().last = zxid(0);
     member.want([
         append(1, &entries[0]),
         send(),
         append(2, &entries[1]),
-        Action::SaveCurrentEpoch { io: IoId(3), epoch: 7 },
+        Action::Disk(DiskCommand::SaveCurrentEpoch { io: IoId(3), epoch: 7 }),
         append(4, &entries[2]),
         append(5, &entries[3]),
     ]);
-    let orders = member.take_orders();
-    assert_eq!(orders[0], Order::Send { link: LINK, packet: Packet::UpToDate });
+    let orders = member.take_effects();
+    assert_eq!(orders[0], Effect::Peer(PeerEffect::Send { link: LINK, packet: Packet::UpToDate }));
     assert_eq!(appended(&orders[1]), Some((IoId(2), zxid(1), zxid(2), 2)));
-    assert_eq!(orders[2], Order::Disk(DiskOrder::SaveCurrentEpoch { io: IoId(3), epoch: 7 }));
+    assert_eq!(orders[2], Effect::Disk(DiskCommand::SaveCurrentEpoch { io: IoId(3), epoch: 7 }));
     assert_eq!(appended(&orders[3]), Some((IoId(5), zxid(3), zxid(4), 2)));
     assert_eq!(orders.len(), 4);
 }
@@ -58,9 +62,10 @@ fn appends_are_one_batch_until_the_disk_has_other_work() {
 #[test]
 fn a_batch_may_hold_the_end_of_one_epoch_and_the_begin_of_the_next() {
     let mut member = Member::new();
-    let append = |io, zxid| Action::Append { io: IoId(io), entry: Entry { zxid, bytes: vec![0; 40].into() } };
+    let append =
+        |io, zxid| Action::Append { io: IoId(io), entry: EncodedTxn { zxid, bytes: vec![0; 40].into() } };
     member.want([append(1, Zxid::new(1, 9)), append(2, Zxid::new(2, 1))]);
-    assert_eq!(appended(&member.take_orders()[0]), Some((IoId(2), Zxid::new(1, 9), Zxid::new(2, 1), 2)));
+    assert_eq!(appended(&member.take_effects()[0]), Some((IoId(2), Zxid::new(1, 9), Zxid::new(2, 1), 2)));
 }
 
 #[test]
@@ -71,11 +76,11 @@ fn a_snapshot_is_due_only_while_the_member_serves() {
             let entry = member.transaction(SESSION, 1, Txn::Delete("/x".into()));
             member.want([append(io, &entry)]);
         }
-        let due = |order: &Order| match order {
-            Order::Disk(DiskOrder::Append { batch, .. }) => batch.after == AfterAppend::RollAndSnapshot,
+        let due = |order: &Effect| match order {
+            Effect::Append { batch, .. } => batch.after == AfterAppend::RollAndSnapshot,
             _ => false,
         };
-        member.take_orders().iter().any(due)
+        member.take_effects().iter().any(due)
     };
     assert!(!after(&mut member));
     member.follow();
@@ -89,14 +94,14 @@ fn a_member_serves_when_it_has_applied_what_was_decided_before() {
     let mut member = Member::new();
     let first = member.transaction(SESSION, 1, Txn::CreateSession { timeout_ms: 5000 });
     member.want([first, Action::Serve(following())]);
-    assert!(member.take_orders().is_empty());
+    assert!(member.take_effects().is_empty());
     let lane = member.world.open();
     member.world.connect(lane, hello(5000));
-    assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::NotServing));
+    assert_eq!(member.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
     member.hear_leader(Packet::Ping { zxid: zxid(1) });
     assert_eq!(member.said(), [Packet::PingReply { zxid: zxid(1), touched: vec![] }]);
     assert_eq!(member.apply(), 1);
-    assert_eq!(member.take_orders(), [Order::Serve(following())]);
+    assert_eq!(member.take_effects(), [Effect::Serve(ServeEffect::Serve(following()))]);
     client(&mut member);
 }
 
@@ -105,7 +110,7 @@ fn what_a_learner_asks_before_its_leader_serves_is_not_lost() {
     let mut member = Member::new();
     let first = member.transaction(SESSION, 1, Txn::CreateSession { timeout_ms: 5000 });
     member.script().last = zxid(1);
-    member.want([first, Action::Serve(Serving::Leading { epoch: 1 })]);
+    member.want([first, Action::Serve(ServingRole::Leading { epoch: 1 })]);
     let ask = create("/a", "", 0);
     let packet =
         Packet::Request { session: SESSION, cxid: 3, op: ask.op, payload: ask.body.into(), auth: None };
@@ -124,7 +129,7 @@ fn a_role_that_ends_before_it_begins_leaves_no_trace() {
     let first = member.transaction(SESSION, 1, Txn::CreateSession { timeout_ms: 5000 });
     member.want([first, Action::Serve(following()), Action::StopServing]);
     assert_eq!(member.apply(), 1, "what is decided stays decided");
-    assert!(member.take_orders().is_empty());
+    assert!(member.take_effects().is_empty());
     assert_eq!(member.world.replica.last_zxid(), zxid(1));
 }
 
@@ -132,7 +137,7 @@ fn a_role_that_ends_before_it_begins_leaves_no_trace() {
 fn a_learner_that_lost_its_leader_closes_everybody() {
     let (mut member, lane, session) = learner_and_client();
     let (connecting, returning, leaving) = (member.world.open(), member.world.open(), client(&mut member));
-    member.take_orders();
+    member.take_effects();
     member.world.send_as(lane, 1, &set("/a", ""));
     member.world.send_as(lane, 2, &sync("/"));
     member.world.send_as(leaving, 1, &close_session());
@@ -144,11 +149,11 @@ fn a_learner_that_lost_its_leader_closes_everybody() {
     member.script().committed = zxid(99);
     member.hear_leader(Packet::Sync);
     member.want([Action::StopServing]);
-    assert_eq!(member.take_orders(), [Order::StopServing]);
+    assert_eq!(member.take_effects(), [Effect::Serve(ServeEffect::Stop)]);
     for closed in [lane, connecting] {
-        assert_eq!(member.world.phase(closed), Phase::Closed(CloseReason::NotServing));
+        assert_eq!(member.world.phase(closed), ConnectionPhase::Closed(DisconnectReason::NotServing));
     }
-    assert_eq!(member.world.phase(leaving), Phase::Draining, "its farewell is on the way");
+    assert_eq!(member.world.phase(leaving), ConnectionPhase::Draining, "its farewell is on the way");
     assert_eq!((member.world.answered, member.world.node.in_flight()), (3, 0));
 
     // The next role knows nothing of what was asked before.
@@ -171,7 +176,7 @@ fn a_request_from_before_a_role_ended_is_void_in_the_next() {
     member.world.connect(lane, hello(30_000));
     member.decide_all();
     let late = member.world.receive(lane, &create("/late", "", 0).frame(1));
-    member.want([Action::StopServing, Action::Serve(Serving::Leading { epoch: 1 })]);
+    member.want([Action::StopServing, Action::Serve(ServingRole::Leading { epoch: 1 })]);
     member.world.submit(late);
     member.collect();
     assert!(member.proposed().is_empty());
@@ -190,7 +195,7 @@ fn a_leader_that_stops_forgets_what_is_not_decided_and_applies_what_is() {
     member.world.send_as(lane, 3, &sync("/"));
     let first = member.script().proposed[0].clone();
     member.want([Action::Deliver(first), Action::StopServing]);
-    assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::NotServing));
+    assert_eq!(member.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
     assert_eq!(member.apply(), 1);
     let tree = member.world.replica.tree();
     assert!(tree.node("/decided").is_some() && tree.node("/lost").is_none());
@@ -198,7 +203,7 @@ fn a_leader_that_stops_forgets_what_is_not_decided_and_applies_what_is() {
     // The next role prepares on what is there.
     member.script().last = zxid(2);
     member.script().proposed.clear();
-    member.want([Action::Serve(Serving::Leading { epoch: 1 })]);
+    member.want([Action::Serve(ServingRole::Leading { epoch: 1 })]);
     let lane = member.world.open();
     member.world.connect(lane, hello(30_000));
     member.decide_all();
@@ -209,16 +214,25 @@ fn a_leader_that_stops_forgets_what_is_not_decided_and_applies_what_is() {
 #[test]
 fn the_state_is_sent_when_it_holds_what_it_is_said_to_hold() {
     let mut member = Member::leader();
-    member.take_orders();
-    let stream = |link| Action::StreamSnapshot { link, zxid: zxid(1) };
+    member.take_effects();
+    let stream = |link| Action::Peer(PeerEffect::StreamSnapshot { link, zxid: zxid(1) });
     member.want([stream(LINK)]);
-    assert_eq!(member.take_orders(), [Order::StreamSnapshot { link: LINK, zxid: zxid(1) }]);
+    assert_eq!(
+        member.take_effects(),
+        [Effect::Peer(PeerEffect::StreamSnapshot { link: LINK, zxid: zxid(1) })]
+    );
     let entry = member.transaction(SESSION, 1, Txn::CreateSession { timeout_ms: 5000 });
-    let close = Action::Close { link: OTHER_LINK, reason: LinkClose::Silent };
+    let close = Action::Peer(PeerEffect::Close { link: OTHER_LINK, reason: LinkClose::TimedOut });
     member.want([entry, stream(LINK), stream(OTHER_LINK), close]);
-    assert_eq!(member.take_orders(), [Order::Close { link: OTHER_LINK, reason: LinkClose::Silent }]);
+    assert_eq!(
+        member.take_effects(),
+        [Effect::Peer(PeerEffect::Close { link: OTHER_LINK, reason: LinkClose::TimedOut })]
+    );
     member.apply();
-    assert_eq!(member.take_orders(), [Order::StreamSnapshot { link: LINK, zxid: zxid(1) }]);
+    assert_eq!(
+        member.take_effects(),
+        [Effect::Peer(PeerEffect::StreamSnapshot { link: LINK, zxid: zxid(1) })]
+    );
 }
 
 #[test]
@@ -234,8 +248,8 @@ fn what_was_decided_is_not_applied_to_a_state_that_has_it() {
     assert_eq!(member.apply(), 1, "only what is behind the state");
     let deliveries = [member.transaction(SESSION, 4, Txn::Delete("/a".into()))];
     member.want(deliveries);
-    member.want([Action::SetAside { io: IoId(1) }]);
-    assert_eq!(member.take_orders(), [Order::Disk(DiskOrder::SetAside { io: IoId(1) })]);
+    member.want([Action::Disk(DiskCommand::Quarantine { io: IoId(1) })]);
+    assert_eq!(member.take_effects(), [Effect::Disk(DiskCommand::Quarantine { io: IoId(1) })]);
     assert_eq!(member.apply(), 0, "an empty state begins anew");
 }
 
@@ -243,13 +257,13 @@ fn what_was_decided_is_not_applied_to_a_state_that_has_it() {
 fn what_cannot_be_read_stops_the_server_at_its_place() {
     let mut member = Member::learner();
     let good = member.transaction(SESSION, 1, Txn::Create(created("/a", "")));
-    let Action::Deliver(Entry { bytes, .. }) = member.transaction(SESSION, 2, Txn::Delete("/a".into()))
+    let Action::Deliver(EncodedTxn { bytes, .. }) = member.transaction(SESSION, 2, Txn::Delete("/a".into()))
     else {
         panic!("a transaction");
     };
     let mut unknown = bytes.to_vec();
     unknown[28..32].copy_from_slice(&4711i32.to_be_bytes());
-    let bad = Action::Deliver(Entry { zxid: zxid(2), bytes: unknown.into() });
+    let bad = Action::Deliver(EncodedTxn { zxid: zxid(2), bytes: unknown.into() });
     let behind = member.transaction(SESSION, 3, Txn::Create(created("/b", "")));
     member.want([good, bad, behind]);
     let world = &mut member.world;
@@ -267,14 +281,14 @@ fn what_cannot_be_read_stops_the_server_at_its_place() {
 #[test]
 fn a_transaction_at_the_wrong_place_stops_the_server() {
     let mut member = Member::learner();
-    let Action::Deliver(Entry { bytes, .. }) = member.transaction(SESSION, 1, Txn::Delete("/a".into()))
+    let Action::Deliver(EncodedTxn { bytes, .. }) = member.transaction(SESSION, 1, Txn::Delete("/a".into()))
     else {
         panic!("a transaction");
     };
-    member.want([Action::Deliver(Entry { zxid: zxid(7), bytes })]);
+    member.want([Action::Deliver(EncodedTxn { zxid: zxid(7), bytes })]);
     let world = &mut member.world;
     let result = world.node.commit(&mut world.replica, &mut world.lanes, world.now);
-    assert_eq!(result, Err(CommitError::Misplaced { zxid: zxid(7), found: zxid(1) }));
+    assert_eq!(result, Err(CommitError::ZxidMismatch { zxid: zxid(7), found: zxid(1) }));
 }
 
 #[test]
@@ -306,37 +320,41 @@ fn a_digest_that_differs_is_told() {
         member.want([delivery]);
         member.apply();
         let report = |order| match order {
-            Order::Report(finding) => Some(finding),
+            Effect::Report(finding) => Some(finding),
             _ => None,
         };
-        member.take_orders().into_iter().filter_map(report).collect::<Vec<_>>()
+        member.take_effects().into_iter().filter_map(report).collect::<Vec<_>>()
     };
     let found = 1_371_985_504;
     assert_eq!(told(found), []);
-    assert_eq!(told(5), [Finding::DigestDiffers { zxid: zxid(2), expected: 5, found }]);
+    assert_eq!(told(5), [PeerWarning::DigestMismatch { zxid: zxid(2), expected: 5, found }]);
     assert_eq!(told(6), []);
-    assert_eq!(told(found), [Finding::DigestsEqualAgain { zxid: zxid(4), differed: 2 }]);
+    assert_eq!(told(found), [PeerWarning::DigestMatchesAgain { zxid: zxid(4), differed: 2 }]);
 }
 
-/// An observer without a log goes back to its disk: what it has not applied yet comes again, and must not be applied to
-/// a state that lacks what was before it.
+/// An observer without a log goes back to its disk: what it has not applied yet comes again, and must not be
+/// applied to a state that lacks what was before it.
 #[test]
 fn what_is_not_applied_goes_with_what_is_not_on_disk() {
     let mut member = Member::learner();
     let session = SessionId(7);
     member.deliver(session, 0, Txn::CreateSession { timeout_ms: 4000 });
     let delivery = member.transaction(session, 0, Txn::CreateSession { timeout_ms: 5000 });
-    member.want([Action::StopServing, delivery, Action::Truncate { io: IoId(9), to: zxid(1) }]);
+    member.want([
+        Action::StopServing,
+        delivery,
+        Action::Disk(DiskCommand::Truncate { io: IoId(9), to: zxid(1) }),
+    ]);
     assert!(!member.world.node.has_committed());
-    let orders = member.take_orders();
+    let orders = member.take_effects();
     assert!(
         orders
             .iter()
-            .any(|order| matches!(order, Order::Disk(DiskOrder::Truncate { to, .. }) if *to == zxid(1)))
+            .any(|order| matches!(order, Effect::Disk(DiskCommand::Truncate { to, .. }) if *to == zxid(1)))
     );
 
     // What is on disk stays to be applied.
     let delivery = member.transaction(session, 0, Txn::CreateSession { timeout_ms: 6000 });
-    member.want([delivery, Action::Truncate { io: IoId(10), to: zxid(3) }]);
+    member.want([delivery, Action::Disk(DiskCommand::Truncate { io: IoId(10), to: zxid(3) })]);
     assert!(member.world.node.has_committed());
 }

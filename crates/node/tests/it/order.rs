@@ -1,6 +1,6 @@
 //! The order of answers on one connection, whatever the disk does.
 
-use zebu_node::Phase;
+use zebu_node::ConnectionPhase;
 use zebu_proto::ErrorCode;
 use zebu_proto::client::EventType::{NodeCreated, NodeDataChanged};
 
@@ -10,7 +10,7 @@ use crate::client::{
 use crate::world::World;
 
 /// A node that holds "0", and two clients.
-fn two_clients() -> (World, zebu_node::LaneId, zebu_node::LaneId) {
+fn two_clients() -> (World, zebu_node::ConnectionId, zebu_node::ConnectionId) {
     let mut world = World::new();
     let (mine, other) = (world.client(), world.client());
     world.call(mine, create("/a", "0", 0));
@@ -87,7 +87,11 @@ fn every_kind_of_answer_waits_for_its_turn() {
     world.send_as(mine, 17, &get("/a"));
     assert_eq!(world.received(mine), []);
     assert_eq!(world.lane(mine).outstanding(), 6, "setWatches has a negative xid");
-    assert_eq!(world.phase(mine), Phase::Draining, "nothing behind an unknown request is looked at");
+    assert_eq!(
+        world.phase(mine),
+        ConnectionPhase::Draining,
+        "nothing behind an unknown request is looked at"
+    );
     world.persist();
     let zxid = world.replica.last_zxid().0;
     let received = world.received(mine);

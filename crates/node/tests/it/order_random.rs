@@ -2,7 +2,7 @@
 //! sent must follow from the log, in the only order that is allowed.
 
 use proptest::prelude::*;
-use zebu_node::LaneId;
+use zebu_node::ConnectionId;
 use zebu_proto::client::CreateOp;
 use zebu_proto::client::reply::GetDataResponse;
 use zebu_proto::{ErrorCode, Jute};
@@ -114,7 +114,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// One client: what it asked and what it was sent.
 struct Transcript {
-    lane: LaneId,
+    lane: ConnectionId,
     asked: Vec<Op>,
     received: Vec<Frame>,
 }
@@ -128,7 +128,7 @@ impl Transcript {
 fn run(steps: &[Step]) {
     let mut world = World::new();
     let client = |_| world.client();
-    let lanes: Vec<LaneId> = (0..CLIENTS).map(client).collect();
+    let lanes: Vec<ConnectionId> = (0..CLIENTS).map(client).collect();
     let begin = world.replica.last_zxid().0;
     let mut transcripts: Vec<Transcript> =
         lanes.iter().map(|&lane| Transcript { lane, asked: Vec::new(), received: Vec::new() }).collect();

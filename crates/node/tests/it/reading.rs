@@ -1,6 +1,6 @@
 //! A member that is cut off serves reads to those who asked for it, and nothing else.
 
-use zebu_node::{CloseReason, LaneId, NodeSettings, Order, Phase};
+use zebu_node::{ConnectionId, ConnectionPhase, DisconnectReason, Effect, NodeSettings, ServeEffect};
 use zebu_proto::client::connect::ReadOnlyField;
 use zebu_proto::client::{ConnectRequest, CreateOp};
 use zebu_proto::password::session_password;
@@ -37,14 +37,14 @@ fn cut_off() -> Member {
 fn lose_leader(member: &mut Member) {
     member.script().is_cut_off = true;
     member.want([zebu_zab::Action::StopServing]);
-    member.take_orders();
+    member.take_effects();
 }
 
 /// The same, when it serves reads.
 fn reader() -> Member {
     let mut member = cut_off();
     member.pass(AFTER_MS);
-    assert_eq!(member.take_orders(), [Order::ServeReadOnly]);
+    assert_eq!(member.take_effects(), [Effect::Serve(ServeEffect::ServeReadOnly)]);
     member
 }
 
@@ -58,7 +58,7 @@ fn reading_again(session: SessionId) -> ConnectRequest {
 }
 
 /// A connection that was accepted.
-fn connect(world: &mut World, request: ConnectRequest) -> LaneId {
+fn connect(world: &mut World, request: ConnectRequest) -> ConnectionId {
     let lane = world.open();
     world.connect(lane, request);
     let greeting = world.greeting(lane).unwrap();
@@ -68,7 +68,7 @@ fn connect(world: &mut World, request: ConnectRequest) -> LaneId {
 }
 
 /// The answer of a server that needs nobody for it.
-fn answer(world: &mut World, lane: LaneId, ask: Ask) -> crate::client::Reply {
+fn answer(world: &mut World, lane: ConnectionId, ask: Ask) -> crate::client::Reply {
     let xid = world.send(lane, ask);
     let mut frames = world.received(lane);
     let reply = frames.pop().expect("an answer").reply();
@@ -81,12 +81,12 @@ fn a_member_without_a_leader_serves_reads_after_a_while() {
     let mut member = cut_off();
     assert_eq!(member.world.node.next_deadline(), member.world.now.monotonic_ms + AFTER_MS);
     member.pass(AFTER_MS - 1);
-    assert!(member.take_orders().is_empty());
+    assert!(member.take_effects().is_empty());
     let early = member.world.open();
     member.world.connect(early, reading_hello());
-    assert_eq!(member.world.phase(early), Phase::Closed(CloseReason::NotServing));
+    assert_eq!(member.world.phase(early), ConnectionPhase::Closed(DisconnectReason::NotServing));
     member.pass(1);
-    assert_eq!(member.take_orders(), [Order::ServeReadOnly]);
+    assert_eq!(member.take_effects(), [Effect::Serve(ServeEffect::ServeReadOnly)]);
     let lane = connect(&mut member.world, reading_hello());
     assert_eq!(answer(&mut member.world, lane, get("/a")).data(), "x");
     assert_eq!(member.world.node.in_flight(), 0);
@@ -103,9 +103,9 @@ fn a_search_that_ends_in_time_starts_the_wait_anew() {
     member.script().is_cut_off = true;
     member.want([]);
     member.pass(AFTER_MS - 1);
-    assert!(member.take_orders().is_empty());
+    assert!(member.take_effects().is_empty());
     member.pass(1);
-    assert_eq!(member.take_orders(), [Order::ServeReadOnly]);
+    assert_eq!(member.take_effects(), [Effect::Serve(ServeEffect::ServeReadOnly)]);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn without_the_setting_nobody_is_ever_served() {
     let mut member = Member::new();
     lose_leader(&mut member);
     member.pass(1_000_000);
-    assert!(member.take_orders().is_empty());
+    assert!(member.take_effects().is_empty());
     assert_eq!(member.world.node.next_deadline(), i64::MAX);
 }
 
@@ -124,7 +124,7 @@ fn who_did_not_ask_for_it_is_closed_without_a_word() {
         for request in [hello(30_000), reading_again(SESSION)] {
             let lane = member.world.open();
             member.world.connect(lane, ConnectRequest { read_only: field, ..request });
-            assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::ReadOnly));
+            assert_eq!(member.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::ReadOnly));
             assert!(member.world.take_bytes(lane).is_empty());
         }
     }
@@ -137,7 +137,7 @@ fn who_has_seen_more_is_closed_without_a_word() {
     connect(&mut member.world, ConnectRequest { last_zxid_seen: seen, ..reading_hello() });
     let ahead = member.world.open();
     member.world.connect(ahead, ConnectRequest { last_zxid_seen: seen + 1, ..reading_hello() });
-    assert_eq!(member.world.phase(ahead), Phase::Closed(CloseReason::AheadOfServer));
+    assert_eq!(member.world.phase(ahead), ConnectionPhase::Closed(DisconnectReason::AheadOfServer));
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn every_write_is_refused_in_its_turn_whatever_follows_the_header() {
     let (refused, missing) = (Some(ErrorCode::NotReadOnly), Some(ErrorCode::NoNode));
     assert_eq!(errors, [refused, None, refused, missing]);
     assert_eq!(world.submitted, 0, "nobody but the connection was bothered");
-    assert!(member.take_orders().is_empty());
+    assert!(member.take_effects().is_empty());
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn what_no_client_may_send_is_refused_as_anywhere() {
         let lane = connect(&mut member.world, reading_hello());
         let reply = answer(&mut member.world, lane, Ask::raw(op.wire(), &[]));
         assert_eq!((reply.error, reply.zxid), (Some(ErrorCode::Unimplemented), -1));
-        assert_eq!(member.world.phase(lane), Phase::Draining);
+        assert_eq!(member.world.phase(lane), ConnectionPhase::Draining);
     }
 }
 
@@ -235,20 +235,20 @@ fn a_session_of_its_own_lives_here_only() {
     // It can be taken up again, from another connection too.
     let second = connect(world, reading_again(session));
     assert_eq!(world.session(second), session);
-    assert_eq!(world.phase(lane), Phase::Closed(CloseReason::Replaced));
+    assert_eq!(world.phase(lane), ConnectionPhase::Closed(DisconnectReason::Replaced));
     world.disconnect(lane);
     world.disconnect(second);
     let third = connect(world, reading_again(session));
     let reply = answer(world, third, close_session());
     assert_eq!((reply.error, reply.zxid), (None, world.replica.last_zxid().0));
-    assert_eq!(world.phase(third), Phase::Draining);
+    assert_eq!(world.phase(third), ConnectionPhase::Draining);
     assert_eq!(world.submitted, world.answered);
     let stale = world.open();
     world.connect(stale, reading_again(session));
     let rejected = world.greeting(stale).unwrap();
     assert_eq!((rejected.session_id, rejected.read_only), (0, ReadOnlyField::Present(true)));
-    assert_eq!(world.phase(stale), Phase::Draining);
-    assert!(member.take_orders().is_empty(), "no disk and no member hears of it");
+    assert_eq!(world.phase(stale), ConnectionPhase::Draining);
+    assert!(member.take_effects().is_empty(), "no disk and no member hears of it");
 }
 
 #[test]
@@ -259,11 +259,15 @@ fn a_session_of_the_ensemble_may_read_and_stays_one() {
     assert_eq!(world.session(lane), SESSION);
     assert_eq!(answer(world, lane, get("/a")).data(), "x");
     assert_eq!(answer(world, lane, close_session()).error, Some(ErrorCode::NotReadOnly));
-    assert_eq!(world.phase(lane), Phase::Serving, "it is not closed, and its connection is not either");
+    assert_eq!(
+        world.phase(lane),
+        ConnectionPhase::Serving,
+        "it is not closed, and its connection is not either"
+    );
     assert_eq!(answer(world, lane, exists("/a")).error, None);
     // Silence ends the connection, and nothing else.
     world.run_until(world.now.monotonic_ms + 40_000);
-    assert_eq!(world.phase(lane), Phase::Closed(CloseReason::SessionEnded));
+    assert_eq!(world.phase(lane), ConnectionPhase::Closed(DisconnectReason::SessionEnded));
     world.disconnect(lane);
     assert!(world.replica.tree().sessions().contains_key(&SESSION));
     connect(world, reading_again(SESSION));
@@ -279,7 +283,11 @@ fn unknown_sessions_and_wrong_passwords_are_rejected() {
         let lane = world.open();
         world.connect(lane, request);
         assert_eq!(world.greeting(lane).unwrap().session_id, 0);
-        assert_eq!(world.phase(kept), Phase::Serving, "nothing happened to the session's own connection");
+        assert_eq!(
+            world.phase(kept),
+            ConnectionPhase::Serving,
+            "nothing happened to the session's own connection"
+        );
     }
 }
 
@@ -292,8 +300,8 @@ fn silent_sessions_of_its_own_end() {
         world.run_until(world.now.monotonic_ms + 5000);
         world.send_as(busy, -2, &ping());
     }
-    assert_eq!(world.phase(silent), Phase::Closed(CloseReason::SessionEnded));
-    assert_eq!(world.phase(busy), Phase::Serving);
+    assert_eq!(world.phase(silent), ConnectionPhase::Closed(DisconnectReason::SessionEnded));
+    assert_eq!(world.phase(busy), ConnectionPhase::Serving);
     assert_eq!(world.node.session_report().buckets.iter().map(|(_, ids)| ids.len()).sum::<usize>(), 1);
 }
 
@@ -305,14 +313,14 @@ fn when_a_leader_is_found_every_reader_is_closed_before_anything_changes() {
     let own_session = member.world.session(own);
     member.script().is_cut_off = false;
     member.want([]);
-    assert_eq!(member.take_orders(), [Order::StopServing]);
+    assert_eq!(member.take_effects(), [Effect::Serve(ServeEffect::Stop)]);
     for lane in [own, real] {
-        assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::NotServing));
+        assert_eq!(member.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
         member.world.disconnect(lane);
     }
     let between = member.world.open();
     member.world.connect(between, reading_hello());
-    assert_eq!(member.world.phase(between), Phase::Closed(CloseReason::NotServing));
+    assert_eq!(member.world.phase(between), ConnectionPhase::Closed(DisconnectReason::NotServing));
     member.follow();
     let lane = member.world.open();
     member.world.connect(lane, reading_again(SESSION));
@@ -330,12 +338,12 @@ fn a_farewell_that_comes_after_the_end_of_the_service_is_given_up() {
     member.script().is_cut_off = false;
     member.want([]);
     member.world.submit(late);
-    assert_eq!(member.world.phase(lane), Phase::Closed(CloseReason::NotServing));
+    assert_eq!(member.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
     assert_eq!(member.world.submitted, member.world.answered);
 }
 
-/// Without the others, one of three serves what was decided, and what it has changes under it only when nobody
-/// looks any more.
+/// Without the others, one of three serves what was decided, and what it has changes under it only when
+/// nobody looks any more.
 #[test]
 fn a_member_of_three_is_cut_off_and_comes_back() {
     let mut trio = Trio::new();
@@ -364,7 +372,7 @@ fn a_member_of_three_is_cut_off_and_comes_back() {
     trio.heal();
     trio.run(10_000);
     assert!(!trio.server(leader).reads_alone && trio.server(leader).serving.is_some());
-    assert_eq!(trio.server(leader).world.phase(lane), Phase::Closed(CloseReason::NotServing));
+    assert_eq!(trio.server(leader).world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
     assert!(trio.server(leader).world.received(lane).is_empty(), "no event of a state that it left");
     trio.server(leader).world.disconnect(lane);
     trio.assert_equal();
@@ -399,7 +407,7 @@ fn a_session_survives_a_time_of_reads_alone() {
     assert_eq!(answer(world, lane, get_ephemerals("/")).names(), [path]);
     trio.start(ids[1]);
     trio.run(5000);
-    assert_eq!(trio.server(last).world.phase(lane), Phase::Closed(CloseReason::NotServing));
+    assert_eq!(trio.server(last).world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
     trio.server(last).world.disconnect(lane);
     let again = trio.resume(ids[1], session, 30_000).unwrap();
     assert_eq!(trio.call(ids[1], again, get_ephemerals("/")).names(), [path]);

@@ -1,6 +1,6 @@
 //! Containers and TTL nodes: when they are removed, and how fast.
 
-use zebu_node::{Enforcement, LaneId, NodeSettings};
+use zebu_node::{AuthEnforcement, ConnectionId, NodeSettings};
 use zebu_proto::SessionId;
 use zebu_proto::txn::Txn;
 use zebu_tree::{Policy, Tree};
@@ -13,11 +13,11 @@ fn exists(world: &World, path: &str) -> bool {
 }
 
 /// The client's session outlives every test.
-fn world(change: impl FnOnce(&mut NodeSettings)) -> (World, LaneId) {
+fn world(change: impl FnOnce(&mut NodeSettings)) -> (World, ConnectionId) {
     let mut settings = NodeSettings { session_timeout_ms_max: i32::MAX, ..settings() };
     change(&mut settings);
     let policy = Policy { container_never_used_ms: settings.container_never_used_ms, ..Policy::default() };
-    let mut world = World::over(Tree::new(tree_options()), settings, policy, Enforcement::Off);
+    let mut world = World::over(Tree::new(tree_options()), settings, policy, AuthEnforcement::Off);
     let lane = world.client_with(i32::MAX);
     (world, lane)
 }

@@ -53,7 +53,7 @@ fn part(header: MultiHeader, reader: &mut Reader<'_>) -> Part {
     }
 }
 
-fn world() -> (World, zebu_node::LaneId) {
+fn world() -> (World, zebu_node::ConnectionId) {
     let mut world = World::new();
     let lane = world.client();
     (world, lane)

@@ -8,8 +8,8 @@ use sha2::{Digest, Sha256};
 use zebu_node::Restore;
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 use zebu_storage::format::snapshot::SnapshotVisitor;
-use zebu_storage::recovery::Changes;
-use zebu_storage::{Directories, FileDisk, Recovered, RecoveryOptions, RecoveryTarget, recover};
+use zebu_storage::recovery::RecoveryChanges;
+use zebu_storage::{Directories, FileDisk, RecoveredState, RecoveryOptions, RecoveryTarget, recover};
 use zebu_tree::{Tree, WalkProgress};
 
 use crate::world::tree_options;
@@ -19,7 +19,7 @@ fn testdata() -> PathBuf {
 }
 
 /// Reads a sample directory without changing it.
-fn restored(name: &str) -> (Tree, Recovered) {
+fn restored(name: &str) -> (Tree, RecoveredState) {
     let root = testdata().join(name);
     let (mut data, mut logs) = (root.join("data"), root.join("datalog"));
     let unpacked = tempfile::tempdir().unwrap();
@@ -39,7 +39,7 @@ fn restored(name: &str) -> (Tree, Recovered) {
         logs = data.clone();
     }
     let mut restore = Restore::new(tree_options());
-    let options = RecoveryOptions { changes: Changes::Plan, ..Default::default() };
+    let options = RecoveryOptions { changes: RecoveryChanges::Plan, ..Default::default() };
     let directories = Directories::new(data, logs);
     let recovered = recover(&FileDisk, &directories, options, &mut restore, &mut |_| ()).unwrap();
     (restore.finish(), recovered)
@@ -240,7 +240,7 @@ fn damaged_directories_that_are_served_have_the_right_tree() {
         }
         let mut restore = Restore::new(tree_options());
         let directories = Directories::new(copy.path(), copy.path());
-        let options = RecoveryOptions { changes: Changes::Plan, ..Default::default() };
+        let options = RecoveryOptions { changes: RecoveryChanges::Plan, ..Default::default() };
         recover(&FileDisk, &directories, options, &mut restore, &mut |_| ()).unwrap();
         let tree = restore.finish();
         let last = &variant["required"]["lastZxid"];

@@ -1,14 +1,14 @@
-//! A member of an ensemble whose agreement is a script: the test says what the ensemble decides, and sees what the
-//! member has said.
+//! A member of an ensemble whose agreement is a script: the test says what the ensemble decides, and sees
+//! what the member has said.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use zebu_node::{DiskOrder, Enforcement, Membership, Node, NodeSettings, Order, Replica};
-use zebu_proto::quorum::{Packet, PeerState};
+use zebu_node::{AuthEnforcement, ConsensusPeer, Effect, Node, NodeSettings, Replica};
+use zebu_proto::quorum::{Packet, ServerState};
 use zebu_proto::txn::{Txn, TxnDigest, TxnEntry, TxnHeader};
 use zebu_proto::{ServerId, SessionId, Zxid};
 use zebu_tree::{Policy, Tree};
-use zebu_zab::{Action, Entry, Event, IoId, LinkId, PingNumber, Serving, Status};
+use zebu_zab::{Action, EncodedTxn, IoId, LinkId, PeerEvent, PeerStatus, PingNumber, ServingRole};
 
 use crate::world::{START, START_MS, World, settings, tree_options};
 
@@ -29,7 +29,7 @@ pub(crate) struct Script {
     /// What was said to learners, and behind which transaction.
     pub(crate) answers: Vec<(LinkId, Zxid, Packet)>,
     /// What was proposed.
-    pub(crate) proposed: Vec<Entry>,
+    pub(crate) proposed: Vec<EncodedTxn>,
     /// Whether there is no place left.
     pub(crate) is_exhausted: bool,
     /// The last transaction that was proposed.
@@ -54,8 +54,8 @@ impl Scripted {
     }
 }
 
-impl Membership for Scripted {
-    fn handle(&mut self, _: Event, _: i64, out: &mut Vec<Action>) {
+impl ConsensusPeer for Scripted {
+    fn handle(&mut self, _: PeerEvent, _: i64, out: &mut Vec<Action>) {
         out.append(&mut self.script().wanted);
     }
 
@@ -70,7 +70,7 @@ impl Membership for Scripted {
         if script.is_exhausted { None } else { script.last.next() }
     }
 
-    fn propose(&mut self, entry: Entry, _: i64, out: &mut Vec<Action>) {
+    fn propose(&mut self, entry: EncodedTxn, _: i64, out: &mut Vec<Action>) {
         let mut script = self.script();
         assert_eq!(script.last.next(), Some(entry.zxid));
         script.last = entry.zxid;
@@ -83,39 +83,40 @@ impl Membership for Scripted {
         self.script().last
     }
 
-    fn answer_learner(&mut self, link: LinkId, after: Zxid, packet: Packet, _: &mut Vec<Action>) {
+    fn reply_to_learner(&mut self, link: LinkId, after: Zxid, packet: Packet, _: &mut Vec<Action>) {
         self.script().answers.push((link, after, packet));
     }
 
-    fn tell_leader(&mut self, packet: Packet, _: &mut Vec<Action>) {
+    fn send_to_leader(&mut self, packet: Packet, _: &mut Vec<Action>) {
         self.script().said.push(packet);
     }
 
-    fn hand_over(&mut self, _: i64, _: &mut Vec<Action>) {}
+    fn resign(&mut self, _: i64, _: &mut Vec<Action>) {}
 
-    fn has_handed_over(&self) -> bool {
+    fn has_resigned(&self) -> bool {
         true
     }
 
-    fn ask_quorum(&mut self, _: i64, _: &mut Vec<Action>) -> PingNumber {
+    fn start_quorum_check(&mut self, _: i64, _: &mut Vec<Action>) -> PingNumber {
         let mut script = self.script();
         script.asked += 1;
         PingNumber(script.asked)
     }
 
-    fn has_answered(&self, ping: PingNumber) -> bool {
+    fn quorum_has_answered(&self, ping: PingNumber) -> bool {
         self.script().answered.is_none_or(|answered| answered >= ping.0)
     }
 
-    fn is_cut_off(&self) -> bool {
+    fn can_serve_read_only(&self) -> bool {
         self.script().is_cut_off
     }
 
-    fn status(&self) -> Status {
+    fn status(&self) -> PeerStatus {
         let script = self.script();
-        Status {
+        PeerStatus {
             history_bytes: 0,
-            state: PeerState::Following,
+            collected_bytes: 0,
+            state: ServerState::Following,
             leader: None,
             accepted_epoch: 1,
             current_epoch: 1,
@@ -132,7 +133,7 @@ impl Membership for Scripted {
 pub(crate) struct Member {
     pub(crate) world: World,
     peer: Scripted,
-    pub(crate) orders: Vec<Order>,
+    pub(crate) orders: Vec<Effect>,
     /// The next transaction that another server decides.
     counter: u32,
 }
@@ -148,8 +149,8 @@ impl Member {
 
     pub(crate) fn over(tree: Tree, settings: NodeSettings, policy: Policy) -> Member {
         let peer = Scripted::default();
-        let replica = Replica::new(tree, policy, Enforcement::Off, 3);
-        let node = Node::member_with(settings.clone(), Box::new(peer.clone()), &replica, START);
+        let replica = Replica::new(tree, policy, AuthEnforcement::Off, 3);
+        let node = Node::with_peer(settings.clone(), Box::new(peer.clone()), &replica, START);
         let world = World::around(node, replica, settings);
         Member { world, peer, orders: Vec::new(), counter: 0 }
     }
@@ -167,12 +168,12 @@ impl Member {
     }
 
     pub(crate) fn follow(&mut self) {
-        self.want([Action::Serve(Serving::Following { leader: ServerId(3), epoch: EPOCH })]);
+        self.want([Action::Serve(ServingRole::Following { leader: ServerId(3), epoch: EPOCH })]);
     }
 
     pub(crate) fn lead(&mut self) {
         self.script().last = zxid(0);
-        self.want([Action::Serve(Serving::Leading { epoch: EPOCH })]);
+        self.want([Action::Serve(ServingRole::Leading { epoch: EPOCH })]);
     }
 
     pub(crate) fn script(&self) -> MutexGuard<'_, Script> {
@@ -182,7 +183,7 @@ impl Member {
     /// The peer wants this.
     pub(crate) fn want(&mut self, actions: impl IntoIterator<Item = Action>) {
         self.script().wanted.extend(actions);
-        let event = Event::LinkDown { link: LinkId(0) };
+        let event = PeerEvent::LinkDown { link: LinkId(0) };
         let World { node, replica, lanes, now, .. } = &mut self.world;
         node.handle_peer(event, replica, lanes, *now);
         self.collect();
@@ -199,7 +200,7 @@ impl Member {
 
     pub(crate) fn collect(&mut self) {
         self.world.collect();
-        self.world.node.take_orders(&mut self.orders);
+        self.world.node.take_effects(&mut self.orders);
     }
 
     /// Time passes, with every tick that is due.
@@ -209,7 +210,7 @@ impl Member {
         self.collect();
     }
 
-    pub(crate) fn take_orders(&mut self) -> Vec<Order> {
+    pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
         self.collect();
         std::mem::take(&mut self.orders)
     }
@@ -255,7 +256,7 @@ impl Member {
         let header = TxnHeader { session, cxid, zxid, time_ms: START_MS };
         let mut bytes = Vec::new();
         TxnEntry { header, txn, digest }.encode(&mut bytes);
-        Action::Deliver(Entry { zxid, bytes: bytes.into() })
+        Action::Deliver(EncodedTxn { zxid, bytes: bytes.into() })
     }
 
     /// The leader has decided this, and it is applied.
@@ -276,11 +277,9 @@ impl Member {
 }
 
 /// The io and the transactions of an append.
-pub(crate) fn appended(order: &Order) -> Option<(IoId, Zxid, Zxid, u64)> {
+pub(crate) fn appended(order: &Effect) -> Option<(IoId, Zxid, Zxid, u64)> {
     match order {
-        Order::Disk(DiskOrder::Append { io, batch }) => {
-            Some((*io, batch.first, batch.last, batch.transactions))
-        }
+        Effect::Append { io, batch } => Some(((*io)?, batch.first, batch.last, batch.transactions)),
         _ => None,
     }
 }

@@ -1,6 +1,6 @@
 //! How sessions end, and what they leave.
 
-use zebu_node::{CloseReason, LaneId, Phase};
+use zebu_node::{ConnectionId, ConnectionPhase, DisconnectReason};
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::client::EventType::NodeDeleted;
 use zebu_proto::txn::Txn;
@@ -29,15 +29,15 @@ fn a_silent_session_expires_at_the_end_of_its_tick() {
     world.call(lane, create("/e", "", EPHEMERAL));
     let end_ms = expires_ms(world.now.monotonic_ms, 5000);
     world.run_until(end_ms - 1);
-    assert_eq!(world.phase(lane), Phase::Serving);
+    assert_eq!(world.phase(lane), ConnectionPhase::Serving);
     assert!(exists(&world, "/e"));
     world.pass(1);
     world.tick();
     assert!(exists(&world, "/e"), "the close is not durable yet");
-    assert_eq!(world.phase(lane), Phase::Serving);
+    assert_eq!(world.phase(lane), ConnectionPhase::Serving);
     world.persist();
     assert!(!exists(&world, "/e"));
-    assert_eq!(world.phase(lane), Phase::Closed(CloseReason::SessionEnded));
+    assert_eq!(world.phase(lane), ConnectionPhase::Closed(DisconnectReason::SessionEnded));
     assert!(world.replica.tree().sessions().is_empty());
     let entry = world.history.last().unwrap();
     assert_eq!((entry.header.session, entry.header.cxid), (session, 0));
@@ -54,10 +54,10 @@ fn every_kind_of_request_touches_the_session() {
             world.send_as(lane, 1, &ask);
             world.persist();
         }
-        assert_eq!(world.phase(lane), Phase::Serving, "{ask:?}");
+        assert_eq!(world.phase(lane), ConnectionPhase::Serving, "{ask:?}");
         let end_ms = expires_ms(world.now.monotonic_ms, 5000);
         world.run_until(end_ms);
-        assert_eq!(world.phase(lane), Phase::Closed(CloseReason::SessionEnded));
+        assert_eq!(world.phase(lane), ConnectionPhase::Closed(DisconnectReason::SessionEnded));
     }
 }
 
@@ -141,7 +141,7 @@ fn a_client_that_says_goodbye_is_answered_and_nothing_behind_it_is_looked_at() {
     let lane = world.client();
     world.send_as(lane, 1, &create("/e", "", EPHEMERAL));
     world.send_as(lane, 2, &close_session());
-    assert_eq!(world.phase(lane), Phase::Draining);
+    assert_eq!(world.phase(lane), ConnectionPhase::Draining);
     world.send_as(lane, 3, &create("/late", "", 0));
     world.send_as(lane, 4, &get("/"));
     world.persist();
@@ -149,7 +149,7 @@ fn a_client_that_says_goodbye_is_answered_and_nothing_behind_it_is_looked_at() {
     assert_eq!(replies.iter().map(|reply| reply.xid).collect::<Vec<_>>(), [1, 2]);
     assert_eq!((replies[1].error, replies[1].body.len()), (None, 0));
     assert!(!exists(&world, "/e") && !exists(&world, "/late"));
-    assert_eq!(world.phase(lane), Phase::Draining);
+    assert_eq!(world.phase(lane), ConnectionPhase::Draining);
     assert!(world.lane(lane).is_drained());
     world.disconnect(lane);
     assert!(world.node.session_report().buckets.is_empty());
@@ -169,7 +169,7 @@ fn writes_of_a_session_that_is_closing_fail() {
     assert_eq!(entries[1], Txn::error(ErrorCode::SessionExpired));
     assert_eq!(entries[2], Txn::error(ErrorCode::SessionExpired));
     world.persist();
-    assert_eq!(world.phase(lane), Phase::Closed(CloseReason::SessionEnded));
+    assert_eq!(world.phase(lane), ConnectionPhase::Closed(DisconnectReason::SessionEnded));
     assert!(exists(&world, "/before") && !exists(&world, "/after") && !exists(&world, "/after-e"));
 }
 
@@ -258,7 +258,7 @@ fn a_write_that_the_disk_did_not_have_is_gone_after_a_restart() {
 #[test]
 fn a_new_session_never_gets_the_id_of_a_living_one() {
     let mut world = World::new();
-    let lanes: Vec<LaneId> = (0..3).map(|_| world.client()).collect();
+    let lanes: Vec<ConnectionId> = (0..3).map(|_| world.client()).collect();
     world.call(lanes[0], create("/e", "", EPHEMERAL));
     let living: Vec<SessionId> = lanes.iter().map(|&lane| world.session(lane)).collect();
     let mut world = world.restart();
@@ -269,7 +269,8 @@ fn a_new_session_never_gets_the_id_of_a_living_one() {
     assert_eq!(world.replica.tree().sessions().len(), 6);
 }
 
-/// A session that was there at the start may be over when the next client comes, and its client may still come back.
+/// A session that was there at the start may be over when the next client comes, and its client may still
+/// come back.
 #[test]
 fn a_new_session_never_gets_the_id_of_one_that_has_ended() {
     let mut world = World::new();
@@ -345,7 +346,7 @@ fn a_write_of_a_former_connection_that_comes_too_late_is_given_up() {
     world.submit(goodbye);
     world.persist();
     assert!(!exists(&world, "/late"), "the client was told that it does not exist");
-    assert_eq!(world.phase(second), Phase::Serving, "and its session goes on");
+    assert_eq!(world.phase(second), ConnectionPhase::Serving, "and its session goes on");
 }
 
 #[test]

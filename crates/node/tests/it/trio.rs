@@ -1,21 +1,22 @@
-//! An ensemble in one struct: servers with a disk that is always fast, a network that loses nothing between servers
-//! that are up and not cut off, and one clock.
+//! An ensemble in one struct: servers with a disk that is always fast, a network that loses nothing between
+//! servers that are up and not cut off, and one clock.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use zebu_node::{
-    DiskOrder, Enforcement, LaneId, LocalSessionSupport, LogBatch, Moment, Node, NodeSettings, Order, Phase,
-    Random, ReconfigSupport, Replica,
+    AuthEnforcement, ConnectionId, ConnectionPhase, Effect, LocalSessionSupport, LogBatch, Node,
+    NodeSettings, Now, ReconfigSupport, Replica, ServeEffect, SplitMix64,
 };
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::txn::TxnEntry;
 use zebu_proto::{ServerId, SessionId, Zxid};
 use zebu_tree::access::AclChecks;
 use zebu_tree::{Policy, Tree};
-use zebu_zab::membership::{Addresses, ChangeRules};
+use zebu_zab::membership::{ConfigChangeRules, MultiAddress};
 use zebu_zab::{
-    Configuration, Dynamic, Entry, Event, HistoryLimits, LinkId, LogRead, PeerSettings, QuorumRule,
-    Recovered, Role, Serving, Trust, weight,
+    ConfigEffect, Configuration, DiskCommand, DiskTrust, DynamicConfig, EncodedTxn, HistoryLimits, LinkId,
+    LogRead, PeerEffect, PeerEvent, PeerSettings, QuorumRule, RecoveredHistory, Role, ServingRole,
+    packet_weight,
 };
 
 use crate::client::{Ask, Frame, Reply, hello, ping};
@@ -24,10 +25,10 @@ use crate::world::{START, World, read_batch, settings, tree_options};
 /// What a server's disk holds. Everything is durable at once.
 #[derive(Clone, Debug)]
 struct Disk {
-    log: Vec<Entry>,
+    log: Vec<EncodedTxn>,
     accepted_epoch: i64,
     current_epoch: i64,
-    trust: Trust,
+    trust: DiskTrust,
 }
 
 impl Disk {
@@ -51,13 +52,13 @@ pub(crate) const READ_ONLY_AFTER_MS: i64 = 2500;
 pub(crate) struct Server {
     pub(crate) world: World,
     disk: Disk,
-    pub(crate) serving: Option<Serving>,
+    pub(crate) serving: Option<ServingRole>,
     /// Whether it serves reads alone.
     pub(crate) reads_alone: bool,
     /// The other end of every link.
     links: BTreeMap<LinkId, (ServerId, LinkId)>,
     /// States that came on links.
-    received: BTreeMap<LinkId, Vec<Entry>>,
+    received: BTreeMap<LinkId, Vec<EncodedTxn>>,
     /// Snapshots that were sent, and states that were installed.
     pub(crate) streamed: usize,
     pub(crate) installed: usize,
@@ -69,11 +70,14 @@ impl Server {
         peer: PeerSettings,
         local_sessions: LocalSessionSupport,
         disk: Disk,
-        now: Moment,
+        now: Now,
     ) -> Server {
-        let (reconfig, acl_checks) = match peer.dynamic {
+        let (reconfig, acl_checks) = match peer.dynamic_config {
             Some(_) => (
-                ReconfigSupport::Ensemble(ChangeRules { voters_min: 2, addresses: Addresses::One }),
+                ReconfigSupport::Ensemble(ConfigChangeRules {
+                    voters_min: 2,
+                    addresses: MultiAddress::Disabled,
+                }),
                 AclChecks::Skipped,
             ),
             None => (ReconfigSupport::Disabled, AclChecks::Enforced),
@@ -87,15 +91,15 @@ impl Server {
             ..settings()
         };
         let policy = Policy { acl_checks, ..Policy::default() };
-        let replica = Replica::new(disk.tree(), policy, Enforcement::Off, 3);
-        let recovered = Recovered {
+        let replica = Replica::new(disk.tree(), policy, AuthEnforcement::Off, 3);
+        let recovered = RecoveredHistory {
             last: disk.last(),
-            proven: Zxid::ZERO,
+            contiguous_from: Zxid::ZERO,
             accepted_epoch: disk.accepted_epoch,
             current_epoch: disk.current_epoch,
             trust: disk.trust,
         };
-        let node = Node::member(settings.clone(), peer, recovered, &replica, now);
+        let node = Node::ensemble_member(settings.clone(), peer, recovered, &replica, now);
         let mut world = World::around(node, replica, settings);
         world.now = now;
         Server {
@@ -115,7 +119,7 @@ impl Server {
             assert!(entry.header.zxid > self.disk.last(), "the log only grows");
             let mut bytes = Vec::new();
             entry.encode(&mut bytes);
-            self.disk.log.push(Entry { zxid: entry.header.zxid, bytes: bytes.into() });
+            self.disk.log.push(EncodedTxn { zxid: entry.header.zxid, bytes: bytes.into() });
         }
     }
 }
@@ -133,14 +137,14 @@ pub(crate) struct Trio {
     peers: BTreeMap<ServerId, PeerSettings>,
     down: BTreeMap<ServerId, Disk>,
     cut_off: BTreeSet<ServerId>,
-    events: VecDeque<(ServerId, Event)>,
+    events: VecDeque<(ServerId, PeerEvent)>,
     /// What the disks have done and not reported.
-    done: BTreeMap<ServerId, VecDeque<Event>>,
+    done: BTreeMap<ServerId, VecDeque<PeerEvent>>,
     /// Messages of elections take a millisecond, oldest first.
-    mail: VecDeque<(i64, ServerId, Event)>,
+    mail: VecDeque<(i64, ServerId, PeerEvent)>,
     accepted: u64,
     local_sessions: LocalSessionSupport,
-    pub(crate) now: Moment,
+    pub(crate) now: Now,
 }
 
 impl Trio {
@@ -151,7 +155,7 @@ impl Trio {
 
     /// Three voters of an ensemble whose members may change, with this list.
     pub(crate) fn changing(members: &Configuration) -> Trio {
-        let dynamic = Dynamic { committed: members.clone(), last_seen: None };
+        let dynamic = DynamicConfig { committed: members.clone(), last_seen: None };
         let history = HistoryLimits { entries: 1000, bytes: 1 << 20 };
         Trio::made((3, 0), history, Some(&dynamic), LocalSessionSupport::Off)
     }
@@ -172,14 +176,14 @@ impl Trio {
     fn made(
         (voters, observers): (i64, i64),
         history: HistoryLimits,
-        dynamic: Option<&Dynamic>,
+        dynamic: Option<&DynamicConfig>,
         local_sessions: LocalSessionSupport,
     ) -> Trio {
         let voting: BTreeSet<ServerId> = (1..=voters).map(ServerId).collect();
         let observing: BTreeSet<ServerId> = (voters + 1..=voters + observers).map(ServerId).collect();
         let settings = |me: ServerId| PeerSettings {
             me,
-            role: if voting.contains(&me) { Role::Voter } else { Role::Observer },
+            role: if voting.contains(&me) { Role::Participant } else { Role::Observer },
             quorum: QuorumRule::majority(voting.iter().copied()),
             observers: observing.clone(),
             config: "version=0".into(),
@@ -193,13 +197,13 @@ impl Trio {
             finalize_ms: 200,
             retry_ms: 100,
             history,
-            window: 1 << 20,
+            send_window: 1 << 20,
             proposal_bytes_max: 1 << 20,
-            observing: zebu_zab::Observing::default(),
+            observer: zebu_zab::ObserverSettings::default(),
             last_counter: zebu_zab::LAST_COUNTER,
-            dynamic: dynamic.cloned(),
+            dynamic_config: dynamic.cloned(),
         };
-        let empty = Disk { log: Vec::new(), accepted_epoch: 0, current_epoch: 0, trust: Trust::Trusted };
+        let empty = Disk { log: Vec::new(), accepted_epoch: 0, current_epoch: 0, trust: DiskTrust::Trusted };
         let all = || voting.iter().chain(&observing).copied();
         let mut trio = Trio {
             logs: Logs::Kept,
@@ -230,7 +234,7 @@ impl Trio {
 
     /// The disk of a server that is down may have lost something.
     pub(crate) fn distrust(&mut self, id: ServerId) {
-        self.down.get_mut(&id).unwrap().trust = Trust::Untrusted;
+        self.down.get_mut(&id).unwrap().trust = DiskTrust::Untrusted;
     }
 
     /// The process is gone; its disk stays.
@@ -249,7 +253,7 @@ impl Trio {
         self.cut_off.insert(id);
         let links = std::mem::take(&mut self.server(id).links);
         for (own, (peer, link)) in links {
-            self.events.push_back((id, Event::LinkDown { link: own }));
+            self.events.push_back((id, PeerEvent::LinkDown { link: own }));
             self.link_down(peer, link);
         }
     }
@@ -262,7 +266,7 @@ impl Trio {
         if let Some(server_of_link) = self.servers.get_mut(&server)
             && server_of_link.links.remove(&link).is_some()
         {
-            self.events.push_back((server, Event::LinkDown { link }));
+            self.events.push_back((server, PeerEvent::LinkDown { link }));
         }
     }
 
@@ -271,14 +275,14 @@ impl Trio {
     }
 
     pub(crate) fn leader(&self) -> Option<ServerId> {
-        let leads = |server: &Server| matches!(server.serving, Some(Serving::Leading { .. }));
+        let leads = |server: &Server| matches!(server.serving, Some(ServingRole::Leading { .. }));
         self.servers.iter().find(|(_, server)| leads(server)).map(|(id, _)| *id)
     }
 
     /// Those that serve under the leader, in order.
     pub(crate) fn learners(&self) -> Vec<ServerId> {
         let learns = |server: &Server| {
-            matches!(server.serving, Some(Serving::Following { .. } | Serving::Observing { .. }))
+            matches!(server.serving, Some(ServingRole::Following { .. } | ServingRole::Observing { .. }))
         };
         self.servers.iter().filter(|(_, server)| learns(server)).map(|(id, _)| *id).collect()
     }
@@ -336,7 +340,7 @@ impl Trio {
     }
 
     /// Something that is on its way arrives, or a disk reports.
-    pub(crate) fn deliver_some(&mut self, random: &mut Random) {
+    pub(crate) fn deliver_some(&mut self, random: &mut SplitMix64) {
         for _ in 0..random.below(30) {
             let waiting: Vec<ServerId> =
                 self.done.iter().filter(|(_, done)| !done.is_empty()).map(|(id, _)| *id).collect();
@@ -385,7 +389,7 @@ impl Trio {
             if node.has_committed() {
                 node.commit(replica, lanes, *now).unwrap();
             }
-            node.take_orders(&mut orders);
+            node.take_effects(&mut orders);
             server.world.collect();
             if orders.is_empty() {
                 return;
@@ -396,34 +400,34 @@ impl Trio {
         }
     }
 
-    fn execute(&mut self, id: ServerId, order: Order) {
+    fn execute(&mut self, id: ServerId, order: Effect) {
         match order {
-            Order::Notify { to, notification } => {
+            Effect::Peer(PeerEffect::Notify { to, notification }) => {
                 if self.reaches(id, to) {
                     let due_ms = self.now.monotonic_ms + 1;
-                    self.mail.push_back((due_ms, to, Event::Notification { from: id, notification }));
+                    self.mail.push_back((due_ms, to, PeerEvent::Notification { from: id, notification }));
                 }
             }
-            Order::Dial { link, to, .. } => self.dial(id, link, to),
-            Order::Send { link, packet } => {
-                let weight = weight(&packet);
+            Effect::Peer(PeerEffect::Dial { link, to, .. }) => self.dial(id, link, to),
+            Effect::Peer(PeerEffect::Send { link, packet }) => {
+                let weight = packet_weight(&packet);
                 if let Some((to, other)) = self.server(id).links.get(&link).copied() {
-                    self.events.push_back((to, Event::Packet { link: other, packet }));
-                    self.events.push_back((id, Event::Sent { link, weight }));
+                    self.events.push_back((to, PeerEvent::Packet { link: other, packet }));
+                    self.events.push_back((id, PeerEvent::Sent { link, weight }));
                 }
             }
-            Order::Close { link, .. } => {
+            Effect::Peer(PeerEffect::Close { link, .. }) => {
                 self.server(id).received.remove(&link);
                 if let Some((to, other)) = self.server(id).links.remove(&link) {
                     self.link_down(to, other);
                 }
             }
-            Order::StreamSnapshot { link, zxid } => self.stream(id, link, zxid),
-            Order::ReadLog { link, after, up_to, .. } => {
+            Effect::Peer(PeerEffect::StreamSnapshot { link, zxid }) => self.stream(id, link, zxid),
+            Effect::Peer(PeerEffect::ReadLog { link, after, up_to, .. }) => {
                 let log = &self.server(id).disk.log;
                 let start = log.iter().position(|entry| entry.zxid == after).map(|index| index + 1);
                 let start = if after == Zxid::ZERO { Some(0) } else { start };
-                let entries: Vec<Entry> = start
+                let entries: Vec<EncodedTxn> = start
                     .map(|start| log[start..].iter().filter(|entry| entry.zxid <= up_to).take(3).cloned())
                     .into_iter()
                     .flatten()
@@ -433,21 +437,34 @@ impl Trio {
                 } else {
                     LogRead::Entries(entries)
                 };
-                self.events.push_back((id, Event::LogRead { link, read }));
+                self.events.push_back((id, PeerEvent::LogRead { link, read }));
             }
-            Order::DiscardSnapshot { link } => {
+            Effect::Peer(PeerEffect::LoadReceived { link, entries }) => {
+                let log = self.server(id).received.get_mut(&link).unwrap();
+                let last = log.last().map_or(Zxid::ZERO, |entry| entry.zxid);
+                log.extend(entries.into_iter().filter(|entry| entry.zxid > last));
+            }
+            Effect::Peer(PeerEffect::DiscardSnapshot { link }) => {
                 self.server(id).received.remove(&link);
             }
-            Order::Disk(order) => self.write(id, order),
-            Order::Serve(serving) => {
+            Effect::Append { io, batch } => {
+                self.server(id).append(&batch);
+                let io = io.unwrap();
+                self.done.entry(id).or_default().push_back(PeerEvent::Persisted { io });
+            }
+            Effect::Disk(command) => self.write(id, command),
+            Effect::Serve(ServeEffect::Serve(serving)) => {
                 assert_eq!(self.server(id).serving.replace(serving), None);
             }
-            Order::ServeReadOnly => {
+            Effect::Serve(ServeEffect::ServeReadOnly) => {
                 let server = self.server(id);
                 assert!(server.serving.is_none() && !std::mem::replace(&mut server.reads_alone, true));
             }
-            Order::Remember { .. } | Order::Locate { .. } | Order::Activate { .. } | Order::Report(_) => {}
-            Order::StopServing => {
+            Effect::Config(ConfigEffect::PersistProposed { .. })
+            | Effect::Config(ConfigEffect::LearnAddresses { .. })
+            | Effect::Config(ConfigEffect::Activate { .. })
+            | Effect::Report(_) => {}
+            Effect::Serve(ServeEffect::Stop) => {
                 let server = self.server(id);
                 let reads_alone = std::mem::take(&mut server.reads_alone);
                 assert!(server.serving.take().is_some() != reads_alone);
@@ -461,41 +478,38 @@ impl Trio {
 
     fn dial(&mut self, id: ServerId, link: LinkId, to: ServerId) {
         if !self.reaches(id, to) {
-            self.events.push_back((id, Event::DialFailed { link }));
+            self.events.push_back((id, PeerEvent::DialFailed { link }));
             return;
         }
         self.accepted += 1;
         let other = LinkId::accepted(self.accepted);
         self.server(id).links.insert(link, (to, other));
         self.server(to).links.insert(other, (id, link));
-        self.events.push_back((to, Event::Accepted { link: other }));
-        self.events.push_back((id, Event::Dialed { link }));
+        self.events.push_back((to, PeerEvent::Accepted { link: other }));
+        self.events.push_back((id, PeerEvent::Dialed { link }));
     }
 
     fn stream(&mut self, id: ServerId, link: LinkId, zxid: Zxid) {
         let server = self.server(id);
         let last = server.world.replica.last_zxid();
         assert!(last >= zxid, "the state holds what it is said to hold");
-        let state: Vec<Entry> = server.disk.log.iter().filter(|entry| entry.zxid <= last).cloned().collect();
+        let state: Vec<EncodedTxn> =
+            server.disk.log.iter().filter(|entry| entry.zxid <= last).cloned().collect();
         server.streamed += 1;
         if let Some((to, other)) = server.links.get(&link).copied() {
             self.server(to).received.insert(other, state);
-            self.events.push_back((to, Event::SnapshotReceived { link: other }));
-            self.events.push_back((id, Event::SnapshotSent { link }));
+            self.events.push_back((to, PeerEvent::SnapshotReceived { link: other }));
+            self.events.push_back((id, PeerEvent::SnapshotSent { link }));
         }
     }
 
-    fn write(&mut self, id: ServerId, order: DiskOrder) {
+    fn write(&mut self, id: ServerId, command: DiskCommand) {
         let server = self.server(id);
-        let io = match order {
-            DiskOrder::Append { io, batch } => {
-                server.append(&batch);
-                io
-            }
-            DiskOrder::Truncate { io, to } => {
+        let io = match command {
+            DiskCommand::Truncate { io, to } => {
                 let found = to == Zxid::ZERO || server.disk.log.iter().any(|entry| entry.zxid == to);
                 if !found {
-                    self.done.entry(id).or_default().push_back(Event::TruncateRefused { io });
+                    self.done.entry(id).or_default().push_back(PeerEvent::TruncateRefused { io });
                     return;
                 }
                 server.disk.log.retain(|entry| entry.zxid <= to);
@@ -504,7 +518,7 @@ impl Trio {
                 }
                 io
             }
-            DiskOrder::InstallSnapshot { io, link, tail, zxid } => {
+            DiskCommand::InstallSnapshot { io, link, tail, zxid } => {
                 let mut log = server.received.remove(&link).unwrap();
                 let last = log.last().map_or(Zxid::ZERO, |entry| entry.zxid);
                 log.extend(tail.into_iter().filter(|entry| entry.zxid > last));
@@ -515,33 +529,33 @@ impl Trio {
                 server.installed += 1;
                 io
             }
-            DiskOrder::SetAside { io } => {
+            DiskCommand::Quarantine { io } => {
                 server.disk.log.clear();
-                server.disk.trust = Trust::Untrusted;
+                server.disk.trust = DiskTrust::Untrusted;
                 server.world.replica.replace_tree(server.disk.tree());
                 io
             }
-            DiskOrder::MarkTrusted { io } => {
-                server.disk.trust = Trust::Trusted;
+            DiskCommand::MarkTrusted { io } => {
+                server.disk.trust = DiskTrust::Trusted;
                 io
             }
-            DiskOrder::SaveAcceptedEpoch { io, epoch } => {
+            DiskCommand::SaveAcceptedEpoch { io, epoch } => {
                 server.disk.accepted_epoch = i64::from(epoch);
                 io
             }
-            DiskOrder::SaveCurrentEpoch { io, epoch } => {
+            DiskCommand::SaveCurrentEpoch { io, epoch } => {
                 server.disk.current_epoch = i64::from(epoch);
                 io
             }
         };
-        self.done.entry(id).or_default().push_back(Event::Persisted { io });
+        self.done.entry(id).or_default().push_back(PeerEvent::Persisted { io });
     }
 }
 
 /// What clients do.
 impl Trio {
     /// A connection that asks for this; whether it gets it is to be seen.
-    pub(crate) fn knock(&mut self, id: ServerId, request: ConnectRequest) -> LaneId {
+    pub(crate) fn knock(&mut self, id: ServerId, request: ConnectRequest) -> ConnectionId {
         let world = &mut self.server(id).world;
         let lane = world.open();
         world.connect(lane, request);
@@ -550,7 +564,7 @@ impl Trio {
     }
 
     /// A client with a new session.
-    pub(crate) fn client(&mut self, id: ServerId, timeout_ms: i32) -> LaneId {
+    pub(crate) fn client(&mut self, id: ServerId, timeout_ms: i32) -> ConnectionId {
         let lane = self.knock(id, hello(timeout_ms));
         let greeting = self.server(id).world.greeting(lane).unwrap();
         assert_ne!(greeting.session_id, 0);
@@ -558,12 +572,17 @@ impl Trio {
     }
 
     /// A client takes up its session at a server; whether it was accepted.
-    pub(crate) fn resume(&mut self, id: ServerId, session: SessionId, timeout_ms: i32) -> Option<LaneId> {
+    pub(crate) fn resume(
+        &mut self,
+        id: ServerId,
+        session: SessionId,
+        timeout_ms: i32,
+    ) -> Option<ConnectionId> {
         let password = zebu_proto::password::session_password(session);
         let request =
             ConnectRequest { session_id: session.0, password: Some(password.into()), ..hello(timeout_ms) };
         let lane = self.knock(id, request);
-        if self.server(id).world.phase(lane) == Phase::Handshake {
+        if self.server(id).world.phase(lane) == ConnectionPhase::Handshake {
             // Whether the leader still leads is not asked for each client anew.
             self.run(50);
         }
@@ -571,16 +590,16 @@ impl Trio {
         (greeting.session_id == session.0).then_some(lane)
     }
 
-    pub(crate) fn session(&mut self, id: ServerId, lane: LaneId) -> SessionId {
+    pub(crate) fn session(&mut self, id: ServerId, lane: ConnectionId) -> SessionId {
         self.server(id).world.session(lane)
     }
 
-    pub(crate) fn send(&mut self, id: ServerId, lane: LaneId, ask: Ask) -> i32 {
+    pub(crate) fn send(&mut self, id: ServerId, lane: ConnectionId, ask: Ask) -> i32 {
         self.server(id).world.send(lane, ask)
     }
 
     /// Asks and returns the answer.
-    pub(crate) fn call(&mut self, id: ServerId, lane: LaneId, ask: Ask) -> Reply {
+    pub(crate) fn call(&mut self, id: ServerId, lane: ConnectionId, ask: Ask) -> Reply {
         let xid = self.send(id, lane, ask);
         self.settle();
         let frame = self.server(id).world.received(lane).pop();
@@ -589,7 +608,7 @@ impl Trio {
         reply
     }
 
-    pub(crate) fn ping(&mut self, id: ServerId, lane: LaneId) {
+    pub(crate) fn ping(&mut self, id: ServerId, lane: ConnectionId) {
         self.server(id).world.send_as(lane, -2, &ping());
         self.settle();
         assert_eq!(self.server(id).world.xids(lane), [-2]);

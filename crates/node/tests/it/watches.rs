@@ -1,6 +1,6 @@
 //! Watches from the read that leaves one to the event that a client gets.
 
-use zebu_node::{Enforcement, LaneId};
+use zebu_node::{AuthEnforcement, ConnectionId};
 use zebu_proto::client::CreateOp;
 use zebu_proto::client::EventType::{self, NodeChildrenChanged, NodeCreated, NodeDataChanged, NodeDeleted};
 use zebu_proto::{Acl, ErrorCode, Permissions};
@@ -23,7 +23,7 @@ const RECURSIVE: i32 = 5;
 type Seen = Vec<(EventType, String)>;
 
 /// A client that watches, one that changes things, and `/q` with the child `/q/p`.
-fn watched() -> (World, LaneId, LaneId) {
+fn watched() -> (World, ConnectionId, ConnectionId) {
     let mut world = World::new();
     let (watcher, writer) = (world.client(), world.client());
     world.call(writer, create("/q", "", 0));
@@ -31,7 +31,7 @@ fn watched() -> (World, LaneId, LaneId) {
     (world, watcher, writer)
 }
 
-fn events(world: &mut World, lane: LaneId) -> Seen {
+fn events(world: &mut World, lane: ConnectionId) -> Seen {
     let zxid = world.replica.last_zxid().0;
     let events = world.received(lane).into_iter().map(|frame| match frame {
         Frame::Event { zxid: found, kind, path } => {
@@ -43,7 +43,7 @@ fn events(world: &mut World, lane: LaneId) -> Seen {
     events.collect()
 }
 
-fn after(world: &mut World, watcher: LaneId, writer: LaneId, change: Ask) -> Seen {
+fn after(world: &mut World, watcher: ConnectionId, writer: ConnectionId, change: Ask) -> Seen {
     assert_eq!(world.call(writer, change).error, None);
     events(world, watcher)
 }
@@ -229,7 +229,7 @@ fn the_super_user_is_told_everything() {
         ..Default::default()
     };
     let policy = Policy { auth: auth_settings, ..Policy::default() };
-    let mut world = World::over(Tree::new(tree_options()), settings(), policy, Enforcement::Off);
+    let mut world = World::over(Tree::new(tree_options()), settings(), policy, AuthEnforcement::Off);
     let (watcher, writer) = (world.client(), world.client());
     world.call(writer, auth("digest", "me:secret"));
     world.call(watcher, auth("digest", "super:pw"));

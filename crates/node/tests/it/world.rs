@@ -4,28 +4,29 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use zebu_node::{
-    AfterAppend, Enforcement, Event, Lane, LaneId, Lanes, LeaderClients, LocalSessionSupport, LogBatch,
-    Moment, Node, NodeSettings, Phase, ReconfigSupport, Replica, Submission, ThrottleSettings,
+    AfterAppend, AuthEnforcement, ClientConnection, ClientEvent, ConnectionId, ConnectionPhase, Connections,
+    Effect, LeaderClients, LocalSessionSupport, LogBatch, Node, NodeSettings, Now, ReconfigSupport, Replica,
+    SubmittedRequest, ThrottleSettings,
 };
 use zebu_proto::client::{ConnectRequest, ConnectResponse};
 use zebu_proto::txn::TxnEntry;
 use zebu_proto::{Reader, SessionId, Zxid};
 use zebu_storage::format::log::HEADER;
-use zebu_storage::format::scan::{LogEnd, LogScanner, Scanned};
+use zebu_storage::format::scan::{LogEnd, LogScanner, ScanItem};
 use zebu_tree::{Credentials, DigestMode, Policy, Tree, TreeOptions, TtlNodes};
 
 use crate::client::{Ask, Frame, Reply, frames, hello, payloads};
 
 pub(crate) const START_MS: i64 = 1_784_300_000_000;
-pub(crate) const START: Moment = Moment { monotonic_ms: 100_000, wall_ms: START_MS };
+pub(crate) const START: Now = Now { monotonic_ms: 100_000, wall_ms: START_MS };
 pub(crate) const TICK_MS: i64 = 2000;
 
 /// The connections, as the simulator would hold them.
 #[derive(Debug, Default)]
-pub(crate) struct LaneMap(pub(crate) BTreeMap<LaneId, Lane>);
+pub(crate) struct LaneMap(pub(crate) BTreeMap<ConnectionId, ClientConnection>);
 
-impl Lanes for LaneMap {
-    fn with<R>(&mut self, lane: LaneId, action: impl FnOnce(&mut Lane) -> R) -> Option<R> {
+impl Connections for LaneMap {
+    fn with<R>(&mut self, lane: ConnectionId, action: impl FnOnce(&mut ClientConnection) -> R) -> Option<R> {
         self.0.get_mut(&lane).map(action)
     }
 }
@@ -66,18 +67,20 @@ pub(crate) struct World {
     pub(crate) replica: Replica,
     pub(crate) node: Node,
     pub(crate) lanes: LaneMap,
-    pub(crate) now: Moment,
+    pub(crate) now: Now,
     /// Batches that the disk was given and does not have yet.
     pub(crate) disk: VecDeque<LogBatch>,
     /// Everything that was ever given to the disk.
     pub(crate) history: Vec<TxnEntry>,
     /// What was to follow each batch.
     pub(crate) after: Vec<AfterAppend>,
-    sent: BTreeMap<LaneId, Sent>,
+    sent: BTreeMap<ConnectionId, Sent>,
     next_lane: u64,
     /// Client writes that took room in the server's queue, and how many gave it back.
     pub(crate) submitted: usize,
     pub(crate) answered: usize,
+    /// Charged bytes that are on their way.
+    charged_bytes: usize,
 }
 
 impl World {
@@ -86,14 +89,14 @@ impl World {
     }
 
     pub(crate) fn with(settings: NodeSettings) -> World {
-        World::over(Tree::new(tree_options()), settings, Policy::default(), Enforcement::Off)
+        World::over(Tree::new(tree_options()), settings, Policy::default(), AuthEnforcement::Off)
     }
 
     pub(crate) fn over(
         tree: Tree,
         settings: NodeSettings,
         policy: Policy,
-        enforcement: Enforcement,
+        enforcement: AuthEnforcement,
     ) -> World {
         let replica = Replica::new(tree, policy, enforcement, 3);
         let node = Node::new(settings.clone(), &replica, START);
@@ -116,6 +119,7 @@ impl World {
             next_lane: 1,
             submitted: 0,
             answered: 0,
+            charged_bytes: 0,
         }
     }
 
@@ -127,7 +131,7 @@ impl World {
             tree.apply(&entry.header, &entry.txn, &mut |_| ());
             assert!(entry.digest.is_none_or(|digest| digest.tree_digest == tree.digest()), "{entry:?}");
         }
-        World::over(tree, self.settings, self.replica.policy().clone(), Enforcement::Off)
+        World::over(tree, self.settings, self.replica.policy().clone(), AuthEnforcement::Off)
     }
 
     pub(crate) fn pass(&mut self, ms: i64) {
@@ -152,27 +156,27 @@ impl World {
     }
 
     /// A connection is accepted; nothing is said on it yet.
-    pub(crate) fn open(&mut self) -> LaneId {
-        let id = LaneId(self.next_lane);
+    pub(crate) fn open(&mut self) -> ConnectionId {
+        let id = ConnectionId(self.next_lane);
         self.next_lane += 1;
         let credentials = Credentials::of_peer("127.0.0.1".parse().unwrap());
-        let lane = Lane::new(id, credentials, self.now.wall_ms, self.now.monotonic_ms);
+        let lane = ClientConnection::new(id, credentials, self.now.wall_ms, self.now.monotonic_ms);
         self.lanes.0.insert(id, lane);
         self.sent.insert(id, Sent::default());
         id
     }
 
-    pub(crate) fn handle(&mut self, event: Event) {
+    pub(crate) fn handle(&mut self, event: ClientEvent) {
         self.node.handle(event, &self.replica, &mut self.lanes, self.now);
         self.collect();
     }
 
-    pub(crate) fn connect(&mut self, lane: LaneId, request: ConnectRequest) {
-        self.handle(Event::Connect { lane, request });
+    pub(crate) fn connect(&mut self, lane: ConnectionId, request: ConnectRequest) {
+        self.handle(ClientEvent::Connect { connection: lane, request });
     }
 
     /// The answer to a connect request, if there is one.
-    pub(crate) fn greeting(&mut self, lane: LaneId) -> Option<ConnectResponse> {
+    pub(crate) fn greeting(&mut self, lane: ConnectionId) -> Option<ConnectResponse> {
         let bytes = self.take_bytes(lane);
         let payloads = payloads(&bytes);
         assert!(payloads.len() <= 1, "one answer to one connect request");
@@ -185,7 +189,7 @@ impl World {
     }
 
     /// A connection with a new session of this timeout.
-    pub(crate) fn client_with(&mut self, timeout_ms: i32) -> LaneId {
+    pub(crate) fn client_with(&mut self, timeout_ms: i32) -> ConnectionId {
         let lane = self.open();
         self.connect(lane, hello(timeout_ms));
         self.persist();
@@ -193,50 +197,53 @@ impl World {
         lane
     }
 
-    pub(crate) fn client(&mut self) -> LaneId {
+    pub(crate) fn client(&mut self) -> ConnectionId {
         self.client_with(30_000)
     }
 
     /// The connect request that takes up the session of a connection again.
-    pub(crate) fn hello_again(&self, lane: LaneId) -> ConnectRequest {
+    pub(crate) fn hello_again(&self, lane: ConnectionId) -> ConnectRequest {
         let session = self.session(lane);
         let password = zebu_proto::password::session_password(session);
         ConnectRequest { session_id: session.0, password: Some(password.into()), ..hello(30_000) }
     }
 
-    pub(crate) fn session(&self, lane: LaneId) -> SessionId {
+    pub(crate) fn session(&self, lane: ConnectionId) -> SessionId {
         self.lane(lane).session.unwrap().id
     }
 
-    pub(crate) fn lane(&self, lane: LaneId) -> &Lane {
+    pub(crate) fn lane(&self, lane: ConnectionId) -> &ClientConnection {
         &self.lanes.0[&lane]
     }
 
-    pub(crate) fn phase(&self, lane: LaneId) -> Phase {
+    pub(crate) fn phase(&self, lane: ConnectionId) -> ConnectionPhase {
         self.lane(lane).phase
     }
 
     /// A frame arrives; a write that comes of it waits for the core.
-    pub(crate) fn receive(&mut self, lane: LaneId, payload: &[u8]) -> Option<Submission> {
+    pub(crate) fn receive(&mut self, lane: ConnectionId, payload: &[u8]) -> Option<SubmittedRequest> {
         let lane = self.lanes.0.get_mut(&lane).unwrap();
         self.replica.receive(lane, payload, self.now.monotonic_ms)
     }
 
-    pub(crate) fn submit(&mut self, submission: Option<Submission>) {
-        if let Some(submission) = submission {
+    pub(crate) fn submit(&mut self, submission: Option<SubmittedRequest>) {
+        if let Some(mut submission) = submission {
             self.submitted += 1;
-            self.handle(Event::Write(submission));
+            // Each takes another share, so that none is given back for another.
+            submission.charged_bytes = 1000 + self.submitted as u32;
+            self.charged_bytes += submission.charged_bytes as usize;
+            self.handle(ClientEvent::Request(submission));
         }
     }
 
     /// Sends a request with this xid, and lets the core look at it. The disk gets a batch of its own.
-    pub(crate) fn send_as(&mut self, lane: LaneId, xid: i32, ask: &Ask) {
+    pub(crate) fn send_as(&mut self, lane: ConnectionId, xid: i32, ask: &Ask) {
         let submission = self.receive(lane, &ask.frame(xid));
         self.submit(submission);
     }
 
     /// Sends a request with the next xid, which is returned.
-    pub(crate) fn send(&mut self, lane: LaneId, ask: Ask) -> i32 {
+    pub(crate) fn send(&mut self, lane: ConnectionId, ask: Ask) -> i32 {
         let sent = self.sent.get_mut(&lane).unwrap();
         sent.last_xid += 1;
         let xid = sent.last_xid;
@@ -245,7 +252,7 @@ impl World {
     }
 
     /// Sends a request, lets the disk catch up, and returns the answer, before which events may come.
-    pub(crate) fn call(&mut self, lane: LaneId, ask: Ask) -> Reply {
+    pub(crate) fn call(&mut self, lane: ConnectionId, ask: Ask) -> Reply {
         let xid = self.send(lane, ask);
         self.persist();
         let reply = self.received(lane).pop().unwrap().reply();
@@ -254,40 +261,40 @@ impl World {
     }
 
     /// Everything that was sent to a client since the last look.
-    pub(crate) fn received(&mut self, lane: LaneId) -> Vec<Frame> {
+    pub(crate) fn received(&mut self, lane: ConnectionId) -> Vec<Frame> {
         frames(&self.take_bytes(lane))
     }
 
-    pub(crate) fn replies(&mut self, lane: LaneId) -> Vec<Reply> {
+    pub(crate) fn replies(&mut self, lane: ConnectionId) -> Vec<Reply> {
         self.received(lane).into_iter().map(Frame::reply).collect()
     }
 
-    pub(crate) fn xids(&mut self, lane: LaneId) -> Vec<i32> {
+    pub(crate) fn xids(&mut self, lane: ConnectionId) -> Vec<i32> {
         self.replies(lane).iter().map(|reply| reply.xid).collect()
     }
 
-    pub(crate) fn take_bytes(&mut self, lane: LaneId) -> Vec<u8> {
+    pub(crate) fn take_bytes(&mut self, lane: ConnectionId) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.lanes.0.get_mut(&lane).unwrap().take_outbox(&mut bytes);
         bytes
     }
 
     /// The socket is gone: as the connection's task does it at its end. The core is told by the result.
-    pub(crate) fn vanish(&mut self, lane: LaneId) -> Event {
+    pub(crate) fn vanish(&mut self, lane: ConnectionId) -> ClientEvent {
         let mut gone = self.lanes.0.remove(&lane).unwrap();
-        self.replica.forget_lane(&mut gone);
+        self.replica.remove_connection(&mut gone);
         let session = gone.session.map(|session| session.id);
-        Event::Disconnected { lane, session, touched_ms: gone.touched_ms }
+        ClientEvent::Disconnected { connection: lane, session, touched_ms: gone.touched_ms }
     }
 
-    pub(crate) fn disconnect(&mut self, lane: LaneId) {
+    pub(crate) fn disconnect(&mut self, lane: ConnectionId) {
         let farewell = self.vanish(lane);
         self.handle(farewell);
     }
 
     /// The disk has everything up to here. Returns how many transactions were applied.
     pub(crate) fn commit(&mut self, persisted: Zxid) -> usize {
-        self.node.persisted(persisted);
+        self.node.log_persisted(persisted);
         let promised = self.node.has_committed();
         let applied = self.node.commit(&mut self.replica, &mut self.lanes, self.now).unwrap();
         assert_eq!((promised, self.node.has_committed()), (applied > 0, false));
@@ -316,9 +323,15 @@ impl World {
 
     /// Takes what the brain has for the disk, and the room that it gives back.
     pub(crate) fn collect(&mut self) {
-        self.answered += self.node.take_answered();
+        let answered = self.node.take_completed();
+        self.answered += answered.requests;
+        self.charged_bytes -= answered.bytes;
         assert!(self.answered <= self.submitted, "room is given back once");
-        let Some(batch) = self.node.take_batch() else { return };
+        assert!(
+            self.answered < self.submitted || self.charged_bytes == 0,
+            "bytes are given back with their request"
+        );
+        let Some(batch) = take_batch(&mut self.node) else { return };
         let entries = read_batch(&batch);
         let zxids = |entry: Option<&TxnEntry>| entry.map(|entry| entry.header.zxid);
         assert_eq!(zxids(entries.first()), Some(batch.first));
@@ -348,12 +361,26 @@ pub(crate) fn read_batch(batch: &LogBatch) -> Vec<TxnEntry> {
     let mut entries = Vec::new();
     loop {
         match scanner.next_entry().unwrap() {
-            Scanned::Entry(raw) => entries.push(TxnEntry::decode(raw.payload).unwrap()),
-            Scanned::End(LogEnd::Clean { at }) => {
+            ScanItem::Entry(raw) => entries.push(TxnEntry::decode(raw.payload).unwrap()),
+            ScanItem::End(LogEnd::Clean { at }) => {
                 assert_eq!(at, file.len() as u64);
                 return entries;
             }
-            Scanned::End(end) => panic!("a batch is whole, found {end:?}"),
+            ScanItem::End(end) => panic!("a batch is whole, found {end:?}"),
         }
     }
+}
+
+/// The batch that a standalone server has for its disk. The effects of a member are its test's business.
+pub(crate) fn take_batch(node: &mut Node) -> Option<LogBatch> {
+    if node.status().is_some() {
+        return None;
+    }
+    let mut effects = Vec::new();
+    node.take_effects(&mut effects);
+    assert!(effects.len() <= 1, "a standalone server has one effect at a time: {effects:?}");
+    effects.pop().map(|effect| match effect {
+        Effect::Append { io: None, batch } => batch,
+        other => panic!("a standalone server only appends: {other:?}"),
+    })
 }

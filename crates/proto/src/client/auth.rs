@@ -6,11 +6,11 @@ use crate::record;
 record! {
     /// auth: adds a credential to the connection.
     pub struct AuthPacket {
-        /// Not looked at.
+        /// Ignored.
         pub kind: i32,
         /// `digest`, `ip`, …
         pub scheme: Text,
-        /// What the scheme asks for.
+        /// The authentication data of the scheme.
         pub auth: Buffer,
     }
 }
@@ -24,7 +24,7 @@ record! {
 }
 
 record! {
-    /// One credential in the answer to whoAmI.
+    /// One credential in the reply to whoAmI.
     pub struct ClientInfo {
         /// Scheme of the credential.
         pub scheme: Text,

@@ -6,7 +6,7 @@ use crate::ids::SessionId;
 use crate::jute::{Buffer, DecodeError, Jute, Reader};
 use crate::password::{PASSWORD_LENGTH, session_password};
 
-/// Whether the client sent the read-only byte. The answer has one exactly if the request had one.
+/// Whether the client sent the read-only byte. The response has one exactly if the request had one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOnlyField {
     /// A client up to 3.3, or Go's: no such byte.
@@ -18,11 +18,11 @@ pub enum ReadOnlyField {
 /// The first frame of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectRequest {
-    /// Always zero; not looked at.
+    /// Always zero; ignored.
     pub protocol_version: i32,
     /// Highest zxid that the client has seen.
     pub last_zxid_seen: i64,
-    /// Session timeout that the client asks for.
+    /// Session timeout that the client requests, milliseconds.
     pub timeout_ms: i32,
     /// Zero for a new session.
     pub session_id: i64,
@@ -33,7 +33,7 @@ pub struct ConnectRequest {
 }
 
 impl ConnectRequest {
-    /// Decides by the bytes that are left whether there is a read-only field.
+    /// Detects a read-only field by the number of remaining bytes.
     pub fn decode(reader: &mut Reader<'_>) -> Result<ConnectRequest, DecodeError> {
         Ok(ConnectRequest {
             protocol_version: reader.int()?,
@@ -68,14 +68,14 @@ pub struct ConnectResponse {
     pub timeout_ms: i32,
     /// The session; zero rejects it.
     pub session_id: i64,
-    /// Always sixteen bytes: the C client copies them without looking at the length.
+    /// Always sixteen bytes: the C client copies them without checking the length.
     pub password: [u8; PASSWORD_LENGTH],
     /// True only on a server in read-only mode; written only if the request had the field.
     pub read_only: ReadOnlyField,
 }
 
 impl ConnectResponse {
-    /// The answer to an accepted session.
+    /// The response for an accepted session.
     pub fn accepted(session: SessionId, timeout_ms: i32, read_only: ReadOnlyField) -> ConnectResponse {
         ConnectResponse {
             timeout_ms,
@@ -85,7 +85,7 @@ impl ConnectResponse {
         }
     }
 
-    /// The answer to a session that is unknown, expired or not the client's. Clients test either field.
+    /// The response for a session that is unknown, expired or not the client's. Clients test either field.
     pub fn rejected(read_only: ReadOnlyField) -> ConnectResponse {
         ConnectResponse {
             timeout_ms: 0,
@@ -95,7 +95,7 @@ impl ConnectResponse {
         }
     }
 
-    /// The same answer by a server in read-only mode.
+    /// The same response of a server in read-only mode.
     #[must_use]
     pub fn in_read_only_mode(mut self) -> ConnectResponse {
         if let ReadOnlyField::Present(read_only) = &mut self.read_only {
@@ -115,7 +115,7 @@ impl ConnectResponse {
         }
     }
 
-    /// Reads the payload of the frame.
+    /// Decodes the payload of the frame.
     pub fn decode(reader: &mut Reader<'_>) -> Result<ConnectResponse, DecodeError> {
         let _protocol_version = reader.int()?;
         let timeout_ms = reader.int()?;
@@ -132,7 +132,7 @@ impl ConnectResponse {
     }
 }
 
-/// A read-write server answers false in the field, if the client sent one.
+/// A read-write server sets the field to false, if the client sent one.
 fn answer_field(request: ReadOnlyField) -> ReadOnlyField {
     match request {
         ReadOnlyField::Absent => ReadOnlyField::Absent,
@@ -140,7 +140,7 @@ fn answer_field(request: ReadOnlyField) -> ReadOnlyField {
     }
 }
 
-/// What a new client sends as password.
+/// The password in the connect request of a new client.
 pub fn empty_password() -> Buffer {
     Some(Arc::from([0u8; PASSWORD_LENGTH]))
 }

@@ -4,16 +4,16 @@ use crate::acl::AclList;
 use crate::jute::{Buffer, DecodeError, Jute, Reader, Text};
 use crate::op::OpCode;
 
-/// Which of the four operation codes asked for a node.
+/// The operation code of a create request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateOp {
-    /// Answers the path.
+    /// Returns the path.
     Create,
-    /// Answers path and stat.
+    /// Returns path and stat.
     Create2,
-    /// Makes a container; answers path and stat.
+    /// Creates a container; returns path and stat.
     Container,
-    /// Makes a TTL node; answers path and stat.
+    /// Creates a TTL node; returns path and stat.
     Ttl,
 }
 
@@ -29,12 +29,12 @@ impl CreateOp {
     }
 }
 
-/// The `flags` of a create request, once they are known to be valid.
+/// The `flags` of a create request, after validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateMode {
     /// Stays until it is deleted.
     Persistent,
-    /// Goes with its session.
+    /// Deleted with its session.
     Ephemeral,
     /// Persistent, with a counter appended to the name.
     PersistentSequential,
@@ -76,7 +76,7 @@ impl CreateMode {
         }
     }
 
-    /// Whether the node goes with its session.
+    /// Whether the node is deleted with its session.
     pub const fn is_ephemeral(self) -> bool {
         matches!(self, CreateMode::Ephemeral | CreateMode::EphemeralSequential)
     }
@@ -100,7 +100,7 @@ impl CreateMode {
 /// A request for a new node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CreateRequest {
-    /// Which operation code.
+    /// The operation code.
     pub op: CreateOp,
     /// Path, before a counter is appended.
     pub path: Text,
@@ -115,7 +115,7 @@ pub struct CreateRequest {
 }
 
 impl CreateRequest {
-    /// Reads the record that belongs to `op`.
+    /// Decodes the record of `op`.
     pub fn decode(op: CreateOp, reader: &mut Reader<'_>) -> Result<CreateRequest, DecodeError> {
         Ok(CreateRequest {
             op,
@@ -130,7 +130,7 @@ impl CreateRequest {
         })
     }
 
-    /// Appends the record that belongs to its operation code.
+    /// Appends the record of its operation code.
     pub fn encode(&self, out: &mut Vec<u8>) {
         self.path.encode(out);
         self.data.encode(out);

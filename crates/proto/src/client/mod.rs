@@ -1,4 +1,4 @@
-//! The client port: what clients send and what they get back.
+//! The client port: requests, replies and watch events.
 
 pub mod auth;
 pub mod connect;

@@ -20,7 +20,7 @@ record! {
     }
 }
 
-/// What ends every list.
+/// The end of every list.
 pub const MULTI_END: MultiHeader = MultiHeader { op: -1, done: true, err: -1 };
 
 /// One write of a multi.
@@ -90,12 +90,12 @@ pub enum MultiReadOp {
     GetChildren(Box<str>),
 }
 
-/// Why a multi was refused as a whole, and whether ZooKeeper spends a zxid on it.
+/// Why a multi was refused as a whole, and whether ZooKeeper assigns a zxid to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MultiError {
-    /// The list does not decode, or mixes reads and writes, or names a null path: costs a zxid.
+    /// The list does not decode, or mixes reads and writes, or has a null path: takes a zxid.
     Undecodable,
-    /// A create without an ACL list: costs none.
+    /// A create without an ACL: takes no zxid.
     NullAcl,
 }
 
@@ -110,7 +110,7 @@ enum AnyOp {
     Read(MultiReadOp),
 }
 
-/// Reads the operations of a multi.
+/// Decodes the operations of a multi.
 pub fn decode_multi(reader: &mut Reader<'_>) -> Result<Vec<MultiOp>, MultiError> {
     let mut ops = Vec::new();
     while let Some(op) = decode_op(reader)? {
@@ -119,11 +119,11 @@ pub fn decode_multi(reader: &mut Reader<'_>) -> Result<Vec<MultiOp>, MultiError>
             AnyOp::Read(_) => return Err(MultiError::Undecodable),
         }
     }
-    // Only after the whole list, as in ZooKeeper: a null ACL further back is found first there.
+    // Only after the complete list, as in ZooKeeper: a later null ACL takes precedence there.
     if ops.iter().any(|op| op.path().is_none()) { Err(MultiError::Undecodable) } else { Ok(ops) }
 }
 
-/// Reads the operations of a multiRead.
+/// Decodes the operations of a multiRead.
 pub fn decode_multi_read(reader: &mut Reader<'_>) -> Result<Vec<MultiReadOp>, MultiError> {
     let mut ops = Vec::new();
     while let Some(op) = decode_op(reader)? {
@@ -163,10 +163,11 @@ fn decode_read_path(reader: &mut Reader<'_>) -> Result<Box<str>, MultiError> {
     Ok(path)
 }
 
-/// The flags may turn a create into a container; a TTL cannot be given here.
+/// The flags may turn a create into a container; they cannot request a TTL here.
 fn decode_create(op: CreateOp, reader: &mut Reader<'_>) -> Result<CreateRequest, MultiError> {
     let mut create = CreateRequest::decode(op, reader)?;
-    // The order is ZooKeeper's, and the zxid depends on it: impossible flags, then a null ACL, then a missing TTL.
+    // The order is ZooKeeper's, and the zxid depends on it: impossible flags, then a null ACL, then a missing
+    // TTL.
     let mode = CreateMode::from_flags(create.flags).ok_or(MultiError::Undecodable)?;
     if create.acl.is_none() {
         return Err(MultiError::NullAcl);
@@ -180,7 +181,7 @@ fn decode_create(op: CreateOp, reader: &mut Reader<'_>) -> Result<CreateRequest,
     Ok(create)
 }
 
-/// With flags that ask for no TTL the record is what the flags say, and the TTL is dropped.
+/// With flags without TTL the flags determine the record, and the TTL is dropped.
 fn decode_create_ttl(reader: &mut Reader<'_>) -> Result<CreateRequest, MultiError> {
     let mut create = CreateRequest::decode(CreateOp::Ttl, reader)?;
     match CreateMode::from_flags(create.flags) {
@@ -194,16 +195,16 @@ fn decode_create_ttl(reader: &mut Reader<'_>) -> Result<CreateRequest, MultiErro
     Ok(create)
 }
 
-/// One result, as a client reads it.
+/// One result, as a client decodes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MultiResult {
-    /// The operation's error; zero for one that was undone.
+    /// The operation's error; zero for one that was rolled back.
     Error(i32),
     /// Body of a successful operation, still encoded, with its operation code.
     Success(OpCode),
 }
 
-/// Appends an error result: the code stands in the header and again in the body.
+/// Appends an error result: the code is in the header and again in the body.
 pub fn encode_error_result(error: Option<ErrorCode>, out: &mut Vec<u8>) {
     let err = error.map_or(0, ErrorCode::wire);
     MultiHeader { op: -1, done: false, err }.encode(out);

@@ -1,4 +1,4 @@
-//! The answer to a multi or multiRead, as a client reads it: one result per operation, then the end.
+//! The reply to a multi or multiRead, as a client decodes it: one result per operation, then the end.
 
 use crate::client::multi::MultiHeader;
 use crate::client::reply::{Create2Response, GetDataResponse};
@@ -9,7 +9,7 @@ use crate::stat::Stat;
 /// One result of a multi, body included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MultiReply {
-    /// The operation's error code; zero for one that was undone because another failed.
+    /// The operation's error code; zero for one that was rolled back because another failed.
     Error(i32),
     /// create, and create2 of servers before 3.7.2 and 3.8.2: the final path.
     Create(Box<str>),
@@ -23,11 +23,11 @@ pub enum MultiReply {
     Check,
     /// getData.
     GetData(GetDataResponse),
-    /// getChildren: the names, in no order.
+    /// getChildren: the names, in unspecified order.
     GetChildren(Vec<Box<str>>),
 }
 
-/// Reads all results up to the end mark.
+/// Decodes all results up to the end mark.
 pub fn decode_multi_replies(reader: &mut Reader<'_>) -> Result<Vec<MultiReply>, DecodeError> {
     let mut replies = Vec::new();
     loop {

@@ -1,12 +1,12 @@
-//! Requests that are answered from the local tree. Paths are borrowed from the frame: a read that need
-//! not wait allocates nothing.
+//! Requests that are answered from the local tree. Paths are borrowed from the frame: a read that is answered
+//! at once allocates nothing.
 
 use std::borrow::Cow;
 
 use crate::client::multi::MultiReadOp;
 use crate::client::watch::{AddWatchMode, SetWatches, WatcherType};
 
-/// Whether a read leaves a one-shot watch behind.
+/// Whether a read sets a one-shot watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watch {
     /// No watch.
@@ -36,9 +36,10 @@ pub enum ReadRequest<'a> {
     GetAcl(Cow<'a, str>),
     /// getAllChildrenNumber.
     GetAllChildrenNumber(Cow<'a, str>),
-    /// getEphemerals, with the prefix of the paths wanted.
+    /// getEphemerals, with the prefix of the requested paths.
     GetEphemerals(Option<Cow<'a, str>>),
-    /// sync: a read that waits for the leader; standalone it waits for nothing. A null path is echoed.
+    /// sync: a read that waits for the leader; on a standalone server it does not wait. A null path is
+    /// echoed.
     Sync(Option<Cow<'a, str>>),
     /// ping.
     Ping,
@@ -50,14 +51,14 @@ pub enum ReadRequest<'a> {
     CheckWatches(Option<Cow<'a, str>>, WatcherType),
     /// removeWatches; a null path has none.
     RemoveWatches(Option<Cow<'a, str>>, WatcherType),
-    /// addWatch; ZooKeeper accepts a null path, which nothing ever triggers.
+    /// addWatch; ZooKeeper accepts a null path, which no event ever fires.
     AddWatch(Option<Cow<'a, str>>, AddWatchMode),
     /// setWatches and setWatches2. Boxed: it is large and rare.
     SetWatches(Box<SetWatches>),
 }
 
 impl ReadRequest<'_> {
-    /// Copies what is borrowed, for a read that has to wait.
+    /// Copies borrowed fields, for a read that has to wait.
     pub fn into_owned(self) -> ReadRequest<'static> {
         use ReadRequest::*;
         let own = |path: Cow<'_, str>| Cow::Owned(path.into_owned());

@@ -1,5 +1,5 @@
-//! Bodies of replies that are records of their own. Bodies that are a single field (a path, a stat) are
-//! written where they are made.
+//! Bodies of replies that are records of their own. A body that is a single field (a path, a stat) is encoded
+//! by the code that answers the request.
 
 use crate::acl::Acl;
 use crate::jute::{Buffer, Text};
@@ -7,7 +7,7 @@ use crate::record;
 use crate::stat::Stat;
 
 record! {
-    /// Answer to create2, createContainer and createTTL.
+    /// Reply to create2, createContainer and createTTL.
     pub struct Create2Response {
         /// Final path.
         pub path: Text,
@@ -17,7 +17,7 @@ record! {
 }
 
 record! {
-    /// Answer to getData and reconfig.
+    /// Reply to getData and reconfig.
     pub struct GetDataResponse {
         /// The data; null stays null.
         pub data: Buffer,
@@ -27,9 +27,9 @@ record! {
 }
 
 record! {
-    /// Answer to getACL.
+    /// Reply to getACL.
     pub struct GetAclResponse {
-        /// The list.
+        /// The ACL.
         pub acl: Vec<Acl>,
         /// Stat of the node.
         pub stat: Stat,
@@ -37,9 +37,9 @@ record! {
 }
 
 record! {
-    /// Answer to getChildren2.
+    /// Reply to getChildren2.
     pub struct GetChildren2Response {
-        /// Names, in no order.
+        /// Names, in unspecified order.
         pub children: Vec<Box<str>>,
         /// Stat of the node.
         pub stat: Stat,

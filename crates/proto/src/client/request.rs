@@ -1,4 +1,4 @@
-//! From an operation code and a body to a request. One place knows which record belongs to which code.
+//! From an operation code and a body to a request. Only this file maps codes to records.
 
 use std::borrow::Cow;
 
@@ -25,14 +25,14 @@ pub enum Request<'a> {
     Sasl(SaslToken),
 }
 
-/// Why a body is not a request, by what the server has to do.
+/// Why a body is not a request, by the required reaction of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestError {
-    /// No client may send this code: answer UNIMPLEMENTED, close.
+    /// No client may send this code: reply UNIMPLEMENTED, close.
     UnknownOp,
-    /// Answer MARSHALLINGERROR, keep the connection.
+    /// Reply MARSHALLINGERROR, keep the connection.
     Undecodable,
-    /// An auth or sasl body that does not decode: close without an answer.
+    /// An auth or sasl body that does not decode: close without a reply.
     CloseSilently,
 }
 

@@ -1,10 +1,10 @@
-//! Watches: how they are registered, asked for, removed and reported.
+//! Watches: their registration, queries, removal and events.
 
 use crate::jute::{Jute, Text};
 use crate::op::OpCode;
 use crate::record;
 
-/// What happened to a node, in a watch event.
+/// The type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(i32)]
 pub enum EventType {
@@ -60,7 +60,7 @@ impl WatcherEvent {
 pub enum AddWatchMode {
     /// Data and child events of one node, until removed.
     Persistent,
-    /// Created, deleted and data events of a node and all below it, until removed.
+    /// Created, deleted and data events of a node and its descendants, until removed.
     PersistentRecursive,
 }
 
@@ -83,14 +83,14 @@ impl AddWatchMode {
     }
 }
 
-/// Which watches checkWatches and removeWatches mean.
+/// The watches that checkWatches and removeWatches select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatcherType {
     /// One-shot child watches.
     Children,
     /// One-shot data and exists watches.
     Data,
-    /// Everything on the path.
+    /// All watches on the path.
     Any,
     /// Persistent watches.
     Persistent,
@@ -123,8 +123,8 @@ impl WatcherType {
     }
 }
 
-/// setWatches and setWatches2: watches to register again, with what the client has seen. No client sends a
-/// null list or path; ZooKeeper carries out what stands before it.
+/// setWatches and setWatches2: watches to register again, with the last zxid that the client has seen. No
+/// client sends a null list or path; ZooKeeper registers the watches before it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct SetWatches {
     /// The last zxid that the client has seen.
@@ -152,7 +152,7 @@ impl SetWatches {
         }
     }
 
-    /// Appends the record that belongs to [`SetWatches::op_code`].
+    /// Appends the record of [`SetWatches::op_code`].
     pub fn encode(&self, out: &mut Vec<u8>) {
         self.relative_zxid.encode(out);
         self.data.encode(out);

@@ -35,7 +35,7 @@ record! {
     pub struct SetAclRequest {
         /// Path.
         pub path: Text,
-        /// New list.
+        /// New ACL.
         pub acl: Option<AclList>,
         /// Required ACL version, or -1.
         pub version: i32,
@@ -67,11 +67,11 @@ pub enum WriteRequest {
     Multi(Vec<MultiOp>),
     /// reconfig.
     Reconfig(ReconfigRequest),
-    /// A request that takes a zxid although it fails before it is looked at: an undecodable multi.
+    /// A request that takes a zxid although it fails before it is checked: an undecodable multi.
     Refused(ErrorCode),
     /// The server opens a session.
     CreateSession {
-        /// Negotiated timeout.
+        /// Negotiated timeout, milliseconds.
         timeout_ms: i32,
     },
     /// A client or the server closes a session.

@@ -1,8 +1,8 @@
 //! Jute, ZooKeeper's record encoding: big-endian integers, length-prefixed strings and buffers, counted
 //! vectors, and records that are the sum of their fields.
 //!
-//! Decoders never trust a length: nothing is allocated beyond the bytes that are really there. Trailing
-//! bytes are ignored, as ZooKeeper's clients rely on it.
+//! Decoders never trust a length: they allocate no more than the available bytes. Trailing bytes are ignored,
+//! as ZooKeeper's clients rely on it.
 
 mod reader;
 mod record;
@@ -16,19 +16,19 @@ pub use text::decode_text;
 /// A `ustring`: null is not the empty string.
 pub type Text = Option<Box<str>>;
 
-/// A `buffer`: null is not the empty buffer. Shared, because a node's data travels from the request
-/// through the log into the tree without being copied.
+/// A `buffer`: null is not the empty buffer. Shared, because a node's data goes from the request through the
+/// log to the tree without a copy.
 pub type Buffer = Option<Arc<[u8]>>;
 
 /// A value with a jute encoding.
 pub trait Jute: Sized {
-    /// The least number of bytes that one value takes; bounds what a vector may reserve.
+    /// The least number of bytes of one value; bounds the capacity that a vector may reserve.
     const SIZE_MIN: usize;
 
     /// Appends the encoding of `self`.
     fn encode(&self, out: &mut Vec<u8>);
 
-    /// Reads one value.
+    /// Decodes one value.
     fn decode(reader: &mut Reader<'_>) -> Result<Self, DecodeError>;
 }
 

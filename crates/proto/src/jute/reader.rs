@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use super::text::decode_text;
 
-/// Why bytes are not the record that was asked for.
+/// Why bytes are not the requested record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// The record needs more bytes than there are.
+    /// The record needs more bytes than are available.
     #[error("{needed} bytes needed at offset {at}, {left} left")]
     Short {
         /// Offset of the field in the record's buffer.
@@ -22,7 +22,7 @@ pub enum DecodeError {
     BadLength {
         /// Offset of the length field.
         at: usize,
-        /// What it says.
+        /// Its value.
         length: i32,
     },
     /// Null where the record does not allow it.
@@ -69,7 +69,7 @@ impl<'a> Reader<'a> {
         &self.bytes[self.at..]
     }
 
-    /// Takes exactly `count` bytes.
+    /// Consumes exactly `count` bytes.
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
         let rest = self.rest();
         match rest.split_at_checked(count) {

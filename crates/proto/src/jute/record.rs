@@ -1,4 +1,4 @@
-//! `record!`: a struct whose field order is its wire layout. What you read is what is sent.
+//! `record!`: a struct whose field order is its wire layout.
 
 /// Declares a record: a struct and its [`Jute`](crate::Jute) encoding, fields in wire order.
 #[macro_export]

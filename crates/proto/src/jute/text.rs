@@ -1,5 +1,5 @@
-//! Strings as ZooKeeper reads them: bytes that are not UTF-8 become U+FFFD, and they do so in the same
-//! number as in Java, because every replica must arrive at the same text.
+//! Strings as ZooKeeper decodes them: bytes that are not UTF-8 become U+FFFD, as many as in Java, because
+//! every replica must get the same text.
 
 use std::borrow::Cow;
 

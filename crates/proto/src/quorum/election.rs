@@ -6,10 +6,11 @@ use crate::jute::{DecodeError, Jute, Reader};
 /// The longest address list in an initial message.
 pub const ADDRESS_BYTES_MAX: usize = 2048;
 
-/// The longest notification that is read. ZooKeeper reads 512 KiB; the configurations of 255 servers need far less.
+/// The longest notification that is accepted, bytes. ZooKeeper accepts 512 KiB; the configurations of 255
+/// servers need far less.
 pub const NOTIFICATION_BYTES_MAX: usize = 128 * 1024;
 
-/// Stands for "an observer that is in no configuration".
+/// Stands for an observer that is in no configuration.
 pub const ANONYMOUS_OBSERVER: ServerId = ServerId(i64::MAX);
 
 const SINGLE_ADDRESS: i64 = -65536;
@@ -19,7 +20,7 @@ const SEVERAL_ADDRESSES: i64 = -65535;
 /// address with a single read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InitialMessage {
-    /// Who connects.
+    /// The server that connects.
     pub server: ServerId,
     /// Its election addresses, `host:port` each; empty for a peer before 3.5.
     pub addresses: Vec<Box<str>>,
@@ -34,7 +35,7 @@ impl InitialMessage {
         crate::jute::encode_bytes(self.addresses.join("|").as_bytes(), out);
     }
 
-    /// Reads the message, also of a peer before 3.5, which sends its id alone.
+    /// Decodes the message, also of a peer before 3.5, which sends its id alone.
     pub fn decode(reader: &mut Reader<'_>) -> Result<InitialMessage, DecodeError> {
         let first = reader.long()?;
         if first >= 0 {
@@ -53,10 +54,10 @@ impl InitialMessage {
     }
 }
 
-/// What a server is doing, in a notification.
+/// The state of a server, in a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(i32)]
-pub enum PeerState {
+pub enum ServerState {
     /// Looking for a leader.
     Looking = 0,
     /// Follows one.
@@ -67,20 +68,20 @@ pub enum PeerState {
     Observing = 3,
 }
 
-impl PeerState {
+impl ServerState {
     /// The state of a number on the wire.
-    pub const fn from_wire(state: i32) -> Option<PeerState> {
+    pub const fn from_wire(state: i32) -> Option<ServerState> {
         match state {
-            0 => Some(PeerState::Looking),
-            1 => Some(PeerState::Following),
-            2 => Some(PeerState::Leading),
-            3 => Some(PeerState::Observing),
+            0 => Some(ServerState::Looking),
+            1 => Some(ServerState::Following),
+            2 => Some(ServerState::Leading),
+            3 => Some(ServerState::Observing),
             _ => None,
         }
     }
 }
 
-/// How much a notification says.
+/// The version of a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NotificationVersion {
     /// Before 3.4.6, or any message of 28 or 40 bytes.
@@ -91,20 +92,20 @@ pub enum NotificationVersion {
     V2,
 }
 
-/// A vote, and what the voter is doing.
+/// A vote, and the state of the voter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notification {
-    /// What the sender is doing.
-    pub state: PeerState,
-    /// For whom it votes, or whom it follows.
+    /// The state of the sender.
+    pub state: ServerState,
+    /// The server that it votes for, or follows.
     pub leader: ServerId,
     /// The last transaction of that server.
     pub zxid: Zxid,
-    /// The sender's round.
+    /// The election round of the sender.
     pub round: i64,
     /// The current epoch of that server.
     pub epoch: i64,
-    /// How much the message says.
+    /// The version of the message.
     pub version: NotificationVersion,
     /// The sender's committed configuration.
     pub config: Option<Box<str>>,
@@ -128,11 +129,11 @@ impl Notification {
         });
     }
 
-    /// Reads the payload of a frame, of any release.
+    /// Decodes the payload of a frame, of any release.
     pub fn decode(payload: &[u8]) -> Result<Notification, DecodeError> {
         let mut reader = Reader::new(payload);
         let state = reader.int()?;
-        let state = PeerState::from_wire(state)
+        let state = ServerState::from_wire(state)
             .ok_or(DecodeError::Unknown { what: "server state", value: state.into() })?;
         let leader = ServerId(reader.long()?);
         let zxid = Zxid(reader.long()?);
@@ -169,7 +170,7 @@ mod tests {
 
     fn notification() -> Notification {
         Notification {
-            state: PeerState::Looking,
+            state: ServerState::Looking,
             leader: ServerId(3),
             zxid: Zxid::new(2, 7),
             round: 5,

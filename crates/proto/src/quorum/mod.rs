@@ -1,11 +1,11 @@
 //! The ports between servers: the packets of leaders and learners, and the messages of the election.
 
+mod auth_cache;
 pub mod election;
-mod known_auth;
-pub mod measure;
 pub mod packet;
+pub mod packet_length;
 
-pub use election::{InitialMessage, Notification, PeerState};
-pub use known_auth::KnownAuth;
-pub use measure::{Measured, measure_packet};
+pub use auth_cache::AuthCache;
+pub use election::{InitialMessage, Notification, ServerState};
 pub use packet::{LearnerInfo, Packet, Touch};
+pub use packet_length::{PacketLength, packet_length};

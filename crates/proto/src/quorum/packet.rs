@@ -1,20 +1,20 @@
-//! QuorumPacket: what leader and learners say to each other. One record on the wire, many meanings; here
-//! each meaning is a variant that holds only what it means.
+//! QuorumPacket: the messages between leader and learners. One record on the wire has many meanings; here
+//! each is a variant with only its own fields.
 
 use std::sync::Arc;
 
 use crate::acl::Id;
 use crate::ids::{ServerId, SessionId, Zxid};
 use crate::jute::{Buffer, DecodeError, Jute, Reader, encode_bytes, encode_count};
-use crate::quorum::KnownAuth;
+use crate::quorum::AuthCache;
 
 /// The protocol version that every learner since 3.4 announces.
 pub const LEARNER_PROTOCOL: i32 = 0x1_0000;
 
-/// The zxid field of packets that speak of no transaction.
+/// The zxid field of packets without a transaction.
 const NO_ZXID: i64 = -1;
 
-/// What a learner says about itself first.
+/// The first message of a learner about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LearnerInfo {
     /// Its server id; negative ones are assigned to learners without.
@@ -25,88 +25,88 @@ pub struct LearnerInfo {
     pub config_version: i64,
 }
 
-/// A session that a learner has heard of since the last ping.
+/// A session that was active at a learner since the last ping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touch {
-    /// Which session.
+    /// The session.
     pub session: SessionId,
-    /// Its timeout.
+    /// Its timeout, milliseconds.
     pub timeout_ms: i32,
 }
 
 /// A packet between a leader and a learner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Packet {
-    /// A learner's client wants a write, or a sync.
+    /// A write or a sync of a learner's client.
     Request {
         /// The client's session.
         session: SessionId,
-        /// The client's number of the request.
+        /// The xid of the request.
         cxid: i32,
         /// Operation code.
         op: i32,
         /// The request record.
         payload: Arc<[u8]>,
-        /// Who the client is; null for a new session.
+        /// The client's credentials; null for a new session.
         auth: Option<Arc<[Id]>>,
     },
     /// A transaction to be logged.
     Proposal {
-        /// Its position.
+        /// Its zxid.
         zxid: Zxid,
         /// Header, body and digest, as in the log.
         entry: Arc<[u8]>,
     },
     /// The transaction is in the sender's log; with counter 0: the new leader is accepted.
     Ack {
-        /// Which.
+        /// The zxid.
         zxid: Zxid,
     },
-    /// A proposal is decided.
+    /// A proposal is committed.
     Commit {
-        /// Which.
+        /// The zxid.
         zxid: Zxid,
     },
-    /// A leader asks whether the learner lives.
+    /// A leader checks whether the learner is alive.
     Ping {
-        /// The last proposal.
+        /// The zxid of the last proposal.
         zxid: Zxid,
     },
-    /// A learner answers a ping, with the sessions it has heard of.
+    /// A learner answers a ping, with its active sessions.
     PingReply {
         /// Copied from the ping.
         zxid: Zxid,
-        /// Sessions touched since the last one.
+        /// Sessions that were active since the last one.
         touched: Vec<Touch>,
     },
-    /// A client has come over with a session; is it known?
+    /// A client has moved to the learner with a session, which the leader has to validate.
     Revalidate {
-        /// Which session.
+        /// The session.
         session: SessionId,
-        /// The negotiated timeout.
+        /// The negotiated timeout, milliseconds.
         timeout_ms: i32,
     },
-    /// The answer to it.
+    /// The reply to [`Packet::Revalidate`].
     Revalidated {
-        /// Which session.
+        /// The session.
         session: SessionId,
-        /// Whether it is known.
+        /// Whether the session is valid.
         valid: bool,
     },
-    /// Everything that was committed when a sync was asked for has been sent.
+    /// Every transaction that was committed when a sync was requested has been sent.
     Sync,
     /// A committed transaction, to an observer.
     Inform {
-        /// Its position.
+        /// Its zxid.
         zxid: Zxid,
         /// Header, body and digest.
         entry: Arc<[u8]>,
     },
-    /// A reconfiguration is decided.
+    /// A reconfig is committed.
     CommitAndActivate {
-        /// Its position.
+        /// Its zxid.
         zxid: Zxid,
-        /// Who leads from now on.
+        /// The leader of the new configuration.
         designated_leader: ServerId,
     },
     /// The history up to here is the initial history of a new epoch.
@@ -120,7 +120,7 @@ pub enum Packet {
     FollowerInfo {
         /// The epoch that it has accepted, with counter 0.
         accepted: Zxid,
-        /// Who it is.
+        /// Its id, protocol and configuration version.
         info: LearnerInfo,
     },
     /// The learner may serve.
@@ -130,12 +130,12 @@ pub enum Packet {
         /// The leader's last committed transaction.
         zxid: Zxid,
     },
-    /// Everything behind this must go.
+    /// The learner must truncate its log.
     Trunc {
         /// The last transaction that stays.
         zxid: Zxid,
     },
-    /// A whole state follows.
+    /// A snapshot follows.
     Snap {
         /// The leader's last applied transaction.
         zxid: Zxid,
@@ -144,7 +144,7 @@ pub enum Packet {
     ObserverInfo {
         /// The epoch that it has accepted, with counter 0.
         accepted: Zxid,
-        /// Who it is.
+        /// Its id, protocol and configuration version.
         info: LearnerInfo,
     },
     /// The epoch that the leader proposes.
@@ -161,11 +161,11 @@ pub enum Packet {
         /// Its current epoch; -1 when it had accepted this epoch before and must not be counted.
         current_epoch: i32,
     },
-    /// A committed reconfiguration, to an observer.
+    /// A committed reconfig, to an observer.
     InformAndActivate {
-        /// Its position.
+        /// Its zxid.
         zxid: Zxid,
-        /// Who leads from now on.
+        /// The leader of the new configuration.
         designated_leader: ServerId,
         /// Header, body and digest.
         entry: Arc<[u8]>,
@@ -220,7 +220,7 @@ impl Packet {
             Packet::Commit { zxid } => bare_packet(kind::COMMIT, zxid.0, out),
             Packet::Ping { zxid } => bare_packet(kind::PING, zxid.0, out),
             Packet::PingReply { zxid, touched } => {
-                // An empty list is an empty buffer: a null one would end the connection on the other side.
+                // An empty list is an empty buffer: with a null one the peer would close the connection.
                 packet(kind::PING, zxid.0, out, |out| {
                     for touch in touched {
                         touch.session.0.encode(out);
@@ -266,13 +266,13 @@ impl Packet {
         }
     }
 
-    /// Reads a packet that is there as a whole.
+    /// Decodes a complete packet.
     pub fn decode(reader: &mut Reader<'_>) -> Result<Packet, DecodeError> {
         Packet::decode_as(reader, |reader| Ok(Option::<Vec<Id>>::decode(reader)?.map(Arc::from)))
     }
 
-    /// Reads a packet that is all that the reader has; identities that are known are shared.
-    pub fn decode_knowing(reader: &mut Reader<'_>, known: &mut KnownAuth) -> Result<Packet, DecodeError> {
+    /// Decodes a packet that takes all bytes of the reader; cached credentials are shared.
+    pub fn decode_with_cache(reader: &mut Reader<'_>, known: &mut AuthCache) -> Result<Packet, DecodeError> {
         Packet::decode_as(reader, |reader| known.decode(reader))
     }
 
@@ -300,7 +300,7 @@ impl Packet {
                 None => Packet::Ping { zxid },
                 Some(_) => Packet::PingReply { zxid, touched: decode_touched(&mut body)? },
             },
-            // Question and answer differ in their length alone.
+            // Request and reply differ in their length alone.
             kind::REVALIDATE if data.is_some_and(|data| data.len() == 9) => {
                 Packet::Revalidated { session: SessionId(body.long()?), valid: body.boolean()? }
             }
@@ -342,7 +342,7 @@ fn decode_touched(body: &mut Reader<'_>) -> Result<Vec<Touch>, DecodeError> {
     Ok(touched)
 }
 
-/// Older learners leave the last fields out.
+/// Older learners omit the last fields.
 fn decode_info(body: &mut Reader<'_>) -> Result<LearnerInfo, DecodeError> {
     let server = ServerId(body.long()?);
     let protocol = if body.remaining() >= 4 { body.int()? } else { 1 };

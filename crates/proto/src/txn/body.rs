@@ -47,7 +47,7 @@ record! {
         pub acl: Option<AclList>,
         /// The parent's new stored cversion.
         pub parent_cversion: i32,
-        /// Milliseconds without modification after which it goes.
+        /// Milliseconds without modification after which it expires.
         pub ttl_ms: i64,
     }
 }
@@ -77,7 +77,7 @@ record! {
 }
 
 record! {
-    /// A check that held. Changes nothing.
+    /// A successful check. Changes nothing.
     pub struct CheckTxn {
         /// Path.
         pub path: Box<str>,
@@ -90,7 +90,7 @@ record! {
 pub const DIGEST_VERSION: i32 = 2;
 
 record! {
-    /// What the tree must hash to after the transaction.
+    /// The tree digest after the transaction.
     #[derive(Copy)]
     pub struct TxnDigest {
         /// [`DIGEST_VERSION`].
@@ -100,17 +100,17 @@ record! {
     }
 }
 
-/// What a transaction does.
+/// The body of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Txn {
-    /// A request that failed; it took a zxid all the same.
+    /// A request that failed; it took a zxid nevertheless.
     Error(i32),
     /// A session begins.
     CreateSession {
-        /// Negotiated timeout.
+        /// Negotiated timeout, milliseconds.
         timeout_ms: i32,
     },
-    /// A session ends. `None` is the form before 3.6: every replica removes the ephemerals that it has.
+    /// A session ends. `None` is the form before 3.6: every replica deletes the ephemerals that it has.
     CloseSession(Option<Vec<Box<str>>>),
     /// create.
     Create(CreateTxn),
@@ -136,7 +136,7 @@ pub enum Txn {
     Reconfig(SetDataTxn),
 }
 
-/// A part of a multi: any transaction that may stand there.
+/// A part of a multi: any transaction that is allowed there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubTxn(pub Txn);
 
@@ -184,7 +184,7 @@ impl Txn {
         }
     }
 
-    /// Reads the body that belongs to `op`. The forms of old releases are handled by the entry.
+    /// Decodes the body of `op`. The entry handles the forms of old releases.
     pub(super) fn decode_body(op: OpCode, reader: &mut Reader<'_>) -> Result<Txn, DecodeError> {
         Ok(match op {
             OpCode::Error => Txn::Error(reader.int()?),
@@ -224,7 +224,7 @@ impl Jute for SubTxn {
         let wire = reader.int()?;
         let body = reader.buffer()?.ok_or(DecodeError::Null { at: reader.position() })?;
         match OpCode::from_wire(wire) {
-            // A multi inside a multi would allow unbounded recursion; nobody writes one.
+            // A multi inside a multi would allow unbounded recursion; no server writes one.
             None | Some(OpCode::Multi | OpCode::CreateSession | OpCode::CloseSession) => {
                 Err(unknown_type(wire))
             }

@@ -8,12 +8,12 @@ use crate::txn::body::{CreateTxn, DIGEST_VERSION, Txn, TxnDigest, unknown_type};
 /// Bytes of an encoded digest.
 const DIGEST_SIZE: usize = 12;
 
-/// Who caused a transaction, where it stands in the history and when it was made.
+/// The origin, the zxid and the time of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TxnHeader {
-    /// The session that asked for it; zero for the server's own.
+    /// The session of the request; zero for the server's own.
     pub session: SessionId,
-    /// The client's number of the request; zero for the server's own.
+    /// The xid of the request; zero for the server's own.
     pub cxid: i32,
     /// Position in the history.
     pub zxid: Zxid,
@@ -21,14 +21,14 @@ pub struct TxnHeader {
     pub time_ms: i64,
 }
 
-/// A whole transaction.
+/// A complete transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TxnEntry {
-    /// Where and when.
+    /// Its origin, zxid and time.
     pub header: TxnHeader,
-    /// What.
+    /// Its body.
     pub txn: Txn,
-    /// What the tree hashes to afterwards; error transactions have none.
+    /// The tree digest after it; error transactions have none.
     pub digest: Option<TxnDigest>,
 }
 
@@ -46,7 +46,7 @@ impl TxnEntry {
         }
     }
 
-    /// Reads a payload, also as older releases wrote it.
+    /// Decodes a payload, also of older releases.
     pub fn decode(payload: &[u8]) -> Result<TxnEntry, DecodeError> {
         let mut reader = Reader::new(payload);
         let session = SessionId(reader.long()?);
@@ -101,7 +101,7 @@ fn decode_close_session(reader: &mut Reader<'_>) -> Txn {
             Txn::CloseSession(Some(paths))
         }
         Err(_) => {
-            // What is left is no list, so it is no digest either.
+            // The remaining bytes are no list, so they are no digest either.
             *reader = Reader::new(&[]);
             Txn::CloseSession(None)
         }

@@ -1,10 +1,10 @@
-//! How long a transaction is when it is encoded, without encoding it.
+//! The encoded length of a transaction, without encoding it.
 
 use crate::acl::{Acl, AclList, Id};
 use crate::jute::{Buffer, Text};
 use crate::txn::body::{SubTxn, Txn, TxnDigest};
 
-/// Bytes of the header: session, number, zxid, time and type.
+/// Bytes of the header: session, xid, zxid, time and type.
 const HEADER_LENGTH: usize = 8 + 4 + 8 + 8 + 4;
 
 /// Bytes of an encoded digest.

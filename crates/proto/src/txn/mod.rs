@@ -1,5 +1,5 @@
-//! Transactions: what a write becomes once it is decided. The same bytes go into the log, to the other
-//! members and to Apache's servers.
+//! Transactions: the form of a write after it is prepared. The same bytes go to the log, to the other servers
+//! and to servers of ZooKeeper.
 
 mod body;
 mod entry;

@@ -1,7 +1,7 @@
-//! Barriers: one that somebody raises and lowers, and one that a number of members pass together.
+//! Barriers: a simple one that exists with its node, and a double one that a number of members pass together.
 
 mod double;
 mod single;
 
-pub use double::{DoubleBarrier, Entered};
+pub use double::{DoubleBarrier, EnteredBarrier};
 pub use single::Barrier;

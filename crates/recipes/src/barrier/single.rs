@@ -1,18 +1,18 @@
-//! The barrier that stands while its node exists.
+//! The barrier that exists with its node.
 
 use std::time::Duration;
 
 use zebu_client::{Client, Compression, ErrorCode, Parents, Retry};
 
-use crate::connection::{before, persist};
 use crate::error::RecipeError;
-use crate::line::Patience;
+use crate::retry::{retry_until_answered, with_deadline};
+use crate::wait_queue::WaitLimit;
 
-/// Something that everybody waits behind until it is lowered; shared with Curator's `DistributedBarrier` and
+/// A barrier that blocks all waiters until it is removed; compatible with Curator's `DistributedBarrier` and
 /// Kazoo's `Barrier`.
 ///
 /// ```text
-/// /maintenance                                   persistent: everybody waits while it is there
+/// /maintenance                                   persistent: all clients wait while it exists
 /// ```
 ///
 /// ```
@@ -22,16 +22,15 @@ use crate::line::Patience;
 /// use zebu_recipes::Barrier;
 ///
 /// let barrier = Barrier::new(&client, "/maintenance");
-/// barrier.raise().await?;
+/// barrier.set().await?;
 /// assert!(!barrier.wait_within(Duration::from_millis(10)).await?);
-/// barrier.lower().await?;
+/// barrier.remove().await?;
 /// barrier.wait().await?;
 /// # Ok(()) });
 /// ```
 ///
-/// All who wait go on at once when it is lowered: that is what it is for. A lost connection or session does
-/// not end a wait. The node is persistent: a crash of whoever raised it leaves it standing, and anybody can
-/// lower it.
+/// Removing the barrier wakes all waiters at once. A lost connection or session does not end a wait. The node
+/// is persistent: it survives a crash of its creator, and any client can remove it.
 #[derive(Clone, Debug)]
 pub struct Barrier {
     client: Client,
@@ -39,49 +38,51 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// A barrier that is this node. Nothing is sent yet.
+    /// A barrier at this path. Nothing is sent yet.
     pub fn new(client: &Client, path: &str) -> Barrier {
         Barrier { client: client.clone(), path: path.to_owned() }
     }
 
-    /// Raises it. One that stands already is no error.
-    pub async fn raise(&self) -> Result<(), RecipeError> {
+    /// Sets the barrier. An existing barrier is no error.
+    pub async fn set(&self) -> Result<(), RecipeError> {
         let client = &self.client;
         let create = || client.create(&self.path).parents(Parents::Containers).compression(Compression::None);
-        match persist(client, || create().retry(Retry::Never)).await {
+        match retry_until_answered(client, || create().retry(Retry::Never)).await {
             Ok(_) => Ok(()),
             Err(error) if error.code() == Some(ErrorCode::NodeExists) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Lowers it. One that does not stand is no error.
-    pub async fn lower(&self) -> Result<(), RecipeError> {
+    /// Removes the barrier. A missing barrier is no error.
+    pub async fn remove(&self) -> Result<(), RecipeError> {
         let delete = || self.client.delete(&self.path).quiet().retry(Retry::Never);
-        Ok(persist(&self.client, delete).await?)
+        Ok(retry_until_answered(&self.client, delete).await?)
     }
 
-    /// Whether it stands.
-    pub async fn is_raised(&self) -> Result<bool, RecipeError> {
-        Ok(persist(&self.client, || self.client.exists(&self.path).retry(Retry::Never)).await?.is_some())
+    /// Whether the barrier is set.
+    pub async fn is_set(&self) -> Result<bool, RecipeError> {
+        Ok(retry_until_answered(&self.client, || self.client.exists(&self.path).retry(Retry::Never))
+            .await?
+            .is_some())
     }
 
-    /// Waits until it does not stand.
+    /// Waits until the barrier is removed.
     pub async fn wait(&self) -> Result<(), RecipeError> {
         loop {
             let ask = || self.client.exists(&self.path).retry(Retry::Never).watched();
-            let (stat, changed) = persist(&self.client, ask).await?;
+            let (stat, changed) = retry_until_answered(&self.client, ask).await?;
             if stat.is_none() {
                 return Ok(());
             }
-            // Whatever it says: look again.
+            // Any event triggers another check.
             changed.await;
         }
     }
 
-    /// Waits until it does not stand, but not for longer than this; `false` if it still stands then.
-    pub async fn wait_within(&self, patience: Duration) -> Result<bool, RecipeError> {
-        match before(Patience::of(patience).deadline(), self.wait()).await {
+    /// Waits until the barrier is removed, up to the timeout; `false` if it is still set then.
+    pub async fn wait_within(&self, timeout: Duration) -> Result<bool, RecipeError> {
+        match with_deadline(WaitLimit::within(timeout).deadline(), self.wait()).await {
             Some(result) => result.map(|()| true),
             None => Ok(false),
         }

@@ -1,4 +1,4 @@
-//! What happens to a cache, as a stream.
+//! The changes of a cache, as a stream.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,64 +10,64 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::store::CachedNode;
 
-/// Changes that wait for one reader; one that falls behind is told.
+/// The limit of pending changes per reader.
 pub(super) const WAITING_MAX: usize = 4096;
 
-/// Something that happened to a cache.
+/// A change of a cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// A node has come.
+pub enum CacheChange {
+    /// A node was created.
     Created(Arc<CachedNode>),
     /// A node's data was set.
     Updated {
-        /// What it was.
+        /// The former state.
         old: Arc<CachedNode>,
-        /// What it is.
+        /// The new state.
         new: Arc<CachedNode>,
     },
-    /// A node has gone. One that was deleted and made again is told as both.
+    /// A node was deleted. A node that was deleted and created again yields both changes.
     Deleted(Arc<CachedNode>),
-    /// The connection is lost: the cache is as it was, and may be old.
+    /// The connection is lost: the cache is unchanged and may be outdated.
     Stale,
-    /// The cache is complete, up to the moment when it was last asked for. After the start, and after every
-    /// [`Stale`](Change::Stale) when all that was missed has been told.
+    /// The cache is complete: after the start, and after every [`Stale`](CacheChange::Stale) when all missed
+    /// changes are published.
     Synced,
-    /// This reader was too slow and has missed so many changes: look at the whole cache.
+    /// This reader was too slow and has missed this many changes: read the whole cache.
     Missed(u64),
 }
 
-/// The changes of a cache from the moment when it was asked for; see [`Cache::changes`](super::Cache::changes).
-pub struct Changes {
+/// The changes of a cache after a moment; see [`Cache::changes`](super::Cache::changes).
+pub struct CacheChanges {
     next: Pin<Box<dyn Future<Output = Received> + Send>>,
 }
 
-/// A change, and the way to the next one.
-type Received = (Option<Change>, broadcast::Receiver<Change>);
+/// A change and the receiver of the next one.
+type Received = (Option<CacheChange>, broadcast::Receiver<CacheChange>);
 
-async fn receive(mut receiver: broadcast::Receiver<Change>) -> Received {
+async fn receive(mut receiver: broadcast::Receiver<CacheChange>) -> Received {
     let change = match receiver.recv().await {
         Ok(change) => Some(change),
-        Err(RecvError::Lagged(count)) => Some(Change::Missed(count)),
+        Err(RecvError::Lagged(count)) => Some(CacheChange::Missed(count)),
         Err(RecvError::Closed) => None,
     };
     (change, receiver)
 }
 
-impl Changes {
-    pub(super) fn new(receiver: broadcast::Receiver<Change>) -> Changes {
-        Changes { next: Box::pin(receive(receiver)) }
+impl CacheChanges {
+    pub(super) fn new(receiver: broadcast::Receiver<CacheChange>) -> CacheChanges {
+        CacheChanges { next: Box::pin(receive(receiver)) }
     }
 
-    /// The next change; `None` when nothing will follow. Dropping the future loses no change.
-    pub async fn next(&mut self) -> Option<Change> {
+    /// The next change; `None` at the end. Dropping the future loses no change.
+    pub async fn next(&mut self) -> Option<CacheChange> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 }
 
-impl Stream for Changes {
-    type Item = Change;
+impl Stream for CacheChanges {
+    type Item = CacheChange;
 
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Change>> {
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<CacheChange>> {
         self.next.as_mut().poll(context).map(|(change, receiver)| {
             self.next = Box::pin(receive(receiver));
             change
@@ -75,8 +75,8 @@ impl Stream for Changes {
     }
 }
 
-impl std::fmt::Debug for Changes {
+impl std::fmt::Debug for CacheChanges {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Changes").finish_non_exhaustive()
+        f.debug_struct("CacheChanges").finish_non_exhaustive()
     }
 }

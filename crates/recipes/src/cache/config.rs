@@ -1,4 +1,4 @@
-//! Configuration with a type: the last value that could be read, and what is wrong with the newest one.
+//! Typed configuration: the newest value that could be decoded, and the error of newer data.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use tokio::task::JoinHandle;
 use zebu_client::Client;
 
 use crate::error::RecipeError;
-use crate::value::{SharedValue, Versioned};
+use crate::value::{SharedValue, VersionedValue};
 
-/// How often an update is tried again because somebody was faster.
+/// The limit of attempts after conflicts.
 const UPDATE_ATTEMPTS: u32 = 20;
 
-/// What is known of a configuration.
+/// The state of a configuration.
 #[derive(Clone, Debug)]
-pub struct Reading<T> {
-    /// The newest value that could be understood.
-    pub value: Arc<Versioned<T>>,
-    /// Why the newest data could not be, if it is newer than that.
-    pub problem: Option<Arc<str>>,
+pub struct ConfigState<T> {
+    /// The newest value that could be decoded.
+    pub value: Arc<VersionedValue<T>>,
+    /// The error of newer data that could not be decoded.
+    pub error: Option<Arc<str>>,
 }
 
-/// A configuration in JSON that everybody sees change, as a type.
+/// A configuration in JSON as a typed value with change notification.
 ///
 /// ```text
 /// /config/shop                                   persistent: {"workers":4,"greeting":"hello"}
@@ -33,7 +33,7 @@ pub struct Reading<T> {
 /// ```
 /// # zebu_testing::with_server(async |server| {
 /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
-/// use zebu_recipes::Config;
+/// use zebu_recipes::JsonConfig;
 ///
 /// #[derive(serde::Serialize, serde::Deserialize)]
 /// struct Shop {
@@ -42,71 +42,72 @@ pub struct Reading<T> {
 /// }
 ///
 /// let default = Shop { workers: 4, greeting: "hello".into() };
-/// let config = Config::start(&client, "/config/shop", &default).await?;
-/// let mut readings = config.readings();
+/// let config = JsonConfig::start(&client, "/config/shop", &default).await?;
+/// let mut states = config.states();
 /// config.update(|shop| shop.workers += 1).await?;
-/// readings.wait_for(|reading| reading.value.value.workers == 5).await?;
-/// // What nobody can read changes nothing, and is told.
+/// states.wait_for(|state| state.value.value.workers == 5).await?;
+/// // Invalid data changes nothing and is reported.
 /// client.set("/config/shop", "{").await?;
-/// readings.wait_for(|reading| reading.problem.is_some()).await?;
+/// states.wait_for(|state| state.error.is_some()).await?;
 /// assert_eq!(config.current().value.value.workers, 5);
 /// # Ok(()) });
 /// ```
 ///
-/// A lost connection or session, a deleted node and a closed client do what they do to a [`SharedValue`].
+/// The effects of a lost connection or session, a deleted node and a closed client are those of a
+/// [`SharedValue`].
 #[derive(Debug)]
-pub struct Config<T> {
+pub struct JsonConfig<T> {
     value: SharedValue,
-    readings: watch::Receiver<Reading<T>>,
+    states: watch::Receiver<ConfigState<T>>,
     task: JoinHandle<()>,
 }
 
-impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> Config<T> {
-    /// Reads the configuration, or makes the node with this one if there is none, and follows it from then on.
-    /// Fails if what is there cannot be understood: there is no older value to go on with.
-    pub async fn start(client: &Client, path: &str, default: &T) -> Result<Config<T>, RecipeError> {
+impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> JsonConfig<T> {
+    /// Reads the configuration, or creates the node with the default, and keeps it up to date. Fails if the
+    /// data does not decode, because there is no older value.
+    pub async fn start(client: &Client, path: &str, default: &T) -> Result<JsonConfig<T>, RecipeError> {
         let value = SharedValue::start(client, path, encode(default)?).await?;
         let mut raw = value.changes();
         let first = raw.borrow_and_update().clone();
-        let first = decode(&first).map_err(|problem| RecipeError::Invalid(format!("{path}: {problem}")))?;
-        let (sender, readings) = watch::channel(Reading { value: Arc::new(first), problem: None });
+        let first = decode(&first).map_err(|error| RecipeError::Invalid(format!("{path}: {error}")))?;
+        let (sender, states) = watch::channel(ConfigState { value: Arc::new(first), error: None });
         let task = tokio::spawn(async move {
             while raw.changed().await.is_ok() {
                 let new = raw.borrow_and_update().clone();
-                sender.send_modify(|reading| match decode(&new) {
-                    Ok(value) => *reading = Reading { value: Arc::new(value), problem: None },
-                    Err(problem) => reading.problem = Some(problem.into()),
+                sender.send_modify(|state| match decode(&new) {
+                    Ok(value) => *state = ConfigState { value: Arc::new(value), error: None },
+                    Err(error) => state.error = Some(error.into()),
                 });
             }
         });
-        Ok(Config { value, readings, task })
+        Ok(JsonConfig { value, states, task })
     }
 
-    /// Keeps the writers' own nodes below this directory; see
+    /// Moves the writer nodes below this directory; see
     /// [`AtomicValue::writers_at`](crate::AtomicValue::writers_at).
-    pub fn writers_at(mut self, directory: &str) -> Config<T> {
+    pub fn writers_at(mut self, directory: &str) -> JsonConfig<T> {
         self.value.keep_writers_at(directory);
         self
     }
 
-    /// What is known now.
-    pub fn current(&self) -> Reading<T> {
-        let reading = self.readings.borrow();
-        Reading { value: reading.value.clone(), problem: reading.problem.clone() }
+    /// The current state.
+    pub fn current(&self) -> ConfigState<T> {
+        let state = self.states.borrow();
+        ConfigState { value: state.value.clone(), error: state.error.clone() }
     }
 
-    /// What is known, and every change of it. The newest is never lost. It ends if the node cannot be followed
-    /// any more; [`failure`](Config::failure) says why.
-    pub fn readings(&self) -> watch::Receiver<Reading<T>> {
-        self.readings.clone()
+    /// The state and its changes. The newest is never lost. It ends when the node can no longer be watched;
+    /// [`failure`](JsonConfig::failure) returns the reason.
+    pub fn states(&self) -> watch::Receiver<ConfigState<T>> {
+        self.states.clone()
     }
 
-    /// Why it is not followed any more, if so.
+    /// The reason why the value is no longer kept up to date.
     pub fn failure(&self) -> Option<RecipeError> {
         self.value.failure()
     }
 
-    /// Changes the configuration, exactly once; `change` is called again if somebody was faster.
+    /// Changes the configuration exactly once. `change` is called again after a conflict.
     pub async fn update(&self, mut change: impl FnMut(&mut T) + Send) -> Result<(), RecipeError> {
         for _ in 0..UPDATE_ATTEMPTS {
             let raw = self.value.fetch().await?;
@@ -120,18 +121,20 @@ impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> Config<T> {
     }
 }
 
-impl<T> Drop for Config<T> {
+impl<T> Drop for JsonConfig<T> {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-fn decode<T: DeserializeOwned>(raw: &Versioned<Bytes>) -> Result<Versioned<T>, String> {
+fn decode<T: DeserializeOwned>(raw: &VersionedValue<Bytes>) -> Result<VersionedValue<T>, String> {
     let value = serde_json::from_slice(&raw.value).map_err(|error| error.to_string())?;
-    Ok(Versioned { value, version: raw.version, zxid: raw.zxid })
+    Ok(VersionedValue { value, version: raw.version, zxid: raw.zxid })
 }
 
 fn encode<T: Serialize>(value: &T) -> Result<Bytes, RecipeError> {
     let bytes = serde_json::to_vec(value);
-    Ok(bytes.map_err(|error| RecipeError::Invalid(format!("it cannot be written as JSON: {error}")))?.into())
+    Ok(bytes
+        .map_err(|error| RecipeError::Invalid(format!("the value cannot be encoded as JSON: {error}")))?
+        .into())
 }

@@ -1,12 +1,12 @@
-//! Copies of a part of the tree that are kept up to date, and configuration on top of them.
+//! Local copies of a part of the tree, kept up to date, and typed configuration.
 
 mod changes;
 mod config;
-mod follow;
-mod mirror;
+mod handle;
 mod store;
+mod watch_loop;
 
-pub use changes::{Change, Changes};
-pub use config::{Config, Reading};
-pub use mirror::{Cache, CacheWatching, Reach};
+pub use changes::{CacheChange, CacheChanges};
+pub use config::{ConfigState, JsonConfig};
+pub use handle::{Cache, CacheScope, CacheWatchMode};
 pub use store::CachedNode;

@@ -1,4 +1,4 @@
-//! The nodes of a cache, and what a fresh look at one of them means. Pure: it owns no connection.
+//! The nodes of a cache, and the changes that a fresh read implies. Pure: it owns no connection.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -7,43 +7,46 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zebu_client::{Stat, path};
 
-use super::changes::Change;
+use super::changes::CacheChange;
 
-/// A node as a cache saw it last.
+/// A node as the cache last read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CachedNode {
     /// Its path.
     pub path: String,
     /// Its data.
     pub data: Bytes,
-    /// Its bookkeeping. The counts of children are those of the moment when the data was read.
+    /// Its stat. The counts of children are those of the read.
     pub stat: Stat,
 }
 
 /// All nodes of a cache by their paths.
 pub(super) type Nodes = BTreeMap<String, Arc<CachedNode>>;
 
-/// Takes a node that was read. A node that was deleted and made again is told as both, whatever its version.
-pub(super) fn put(nodes: &mut Nodes, node: CachedNode) -> Vec<Change> {
+/// Stores a node that was read. A node that was deleted and created again yields both changes, whatever its
+/// version.
+pub(super) fn put(nodes: &mut Nodes, node: CachedNode) -> Vec<CacheChange> {
     let node = Arc::new(node);
     let old = nodes.insert(node.path.clone(), node.clone());
     match old {
-        None => vec![Change::Created(node)],
-        Some(old) if old.stat.czxid != node.stat.czxid => vec![Change::Deleted(old), Change::Created(node)],
-        Some(old) if old.stat.mzxid != node.stat.mzxid => vec![Change::Updated { old, new: node }],
+        None => vec![CacheChange::Created(node)],
+        Some(old) if old.stat.czxid != node.stat.czxid => {
+            vec![CacheChange::Deleted(old), CacheChange::Created(node)]
+        }
+        Some(old) if old.stat.mzxid != node.stat.mzxid => vec![CacheChange::Updated { old, new: node }],
         Some(_) => Vec::new(),
     }
 }
 
-/// Takes a node out, with all below it; the lowest first.
-pub(super) fn remove(nodes: &mut Nodes, path: &str) -> Vec<Change> {
+/// Removes a node with all its descendants, the deepest first.
+pub(super) fn remove(nodes: &mut Nodes, path: &str) -> Vec<CacheChange> {
     let mut gone: Vec<String> = below(nodes, path).map(|(path, _)| path.clone()).collect();
     gone.reverse();
     gone.push(path.to_owned());
-    gone.iter().filter_map(|path| nodes.remove(path)).map(Change::Deleted).collect()
+    gone.iter().filter_map(|path| nodes.remove(path)).map(CacheChange::Deleted).collect()
 }
 
-/// All below a node, in the order of their paths.
+/// All descendants of a node, sorted by path.
 pub(super) fn below<'a>(
     nodes: &'a Nodes,
     path: &str,
@@ -68,12 +71,15 @@ mod tests {
     }
 
     #[test]
-    fn a_node_made_again_is_told_as_deleted_and_created() {
+    fn a_recreated_node_yields_deleted_and_created() {
         let mut nodes = Nodes::new();
-        assert!(matches!(&put(&mut nodes, node("/a", 1, 1))[..], [Change::Created(_)]));
+        assert!(matches!(&put(&mut nodes, node("/a", 1, 1))[..], [CacheChange::Created(_)]));
         assert!(put(&mut nodes, node("/a", 1, 1)).is_empty());
-        assert!(matches!(&put(&mut nodes, node("/a", 1, 2))[..], [Change::Updated { .. }]));
-        assert!(matches!(&put(&mut nodes, node("/a", 3, 3))[..], [Change::Deleted(_), Change::Created(_)]));
+        assert!(matches!(&put(&mut nodes, node("/a", 1, 2))[..], [CacheChange::Updated { .. }]));
+        assert!(matches!(
+            &put(&mut nodes, node("/a", 3, 3))[..],
+            [CacheChange::Deleted(_), CacheChange::Created(_)]
+        ));
     }
 
     #[test]
@@ -82,9 +88,9 @@ mod tests {
         for path in ["/", "/a", "/a/b", "/a/b/c", "/a-b", "/ab"] {
             put(&mut nodes, node(path, 1, 1));
         }
-        let paths = |changes: Vec<Change>| {
+        let paths = |changes: Vec<CacheChange>| {
             let path = |change| match change {
-                Change::Deleted(node) => node.path.clone(),
+                CacheChange::Deleted(node) => node.path.clone(),
                 other => panic!("{other:?}"),
             };
             changes.into_iter().map(path).collect::<Vec<_>>()

@@ -1,140 +1,141 @@
-//! Whoever proposes a transaction.
+//! The coordinator of a two-phase commit.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use zebu_client::Client;
 
-use super::round::Round;
-use super::words::{CommitForm, Decision, Header};
+use super::proposal::CommitProposal;
+use super::votes::{CommitDecision, CommitProtocol, ProposalHeader};
 use crate::error::RecipeError;
-use crate::line::Ticket;
 use crate::unique_id::UniqueId;
+use crate::wait_queue::QueueNode;
 
-/// Proposes a transaction to a number of sites, which all carry it out or none does.
+/// Proposes a transaction to a number of participants; all of them commit or none does.
 ///
 /// ```text
-/// /app/tx-7                                      persistent: {"id":…,"form":…,"sites":["bank","shop"]} and a
-///                                                line end, then what is to be done
+/// /app/tx-7                                      persistent: {"id":…,"form":…,"sites":["bank","shop"]}, a
+///                                                newline, then the body
 ///   s_bank                                       the vote: empty, then "commit" or "abort", written once
 ///   s_shop                                       (ephemeral with EphemeralVotes)
-///   proposal_53345f98…                           persistent: the id; its version rises whenever a site with an
-///                                                ephemeral vote begins a new life, and with the decision
-///   coordinator                                  ephemeral: somebody sees to it that it is decided
+///   proposal_53345f98…                           persistent: the id; a new ephemeral vote node and the
+///                                                decision increment its version
+///   coordinator                                  ephemeral: a coordinator is active
 ///   decision                                     persistent: "commit" or "abort", written once
-///   done_bank                                    persistent: this site has carried it out
+///   done_bank                                    persistent: this participant has applied the decision
 /// ```
 ///
 /// ```
 /// # zebu_testing::with_server(async |server| {
 /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
 /// use std::time::Duration;
-/// use zebu_recipes::{CommitCoordinator, CommitForm, CommitSite, Decision, Vote};
+/// use zebu_recipes::{CommitCoordinator, CommitProtocol, CommitParticipant, CommitDecision, CommitVote};
 ///
-/// let sites = ["bank", "shop"];
-/// let form = CommitForm::CoordinatorAnnounces;
-/// let coordinator = CommitCoordinator::propose(&client, "/app/tx-7", form, &sites, "pay 7").await?;
-/// let site = async |name: &str| {
-///     let site = CommitSite::join(&client, "/app/tx-7", name).await?;
-///     println!("{name} looks whether it can {:?}", site.body());
-///     site.vote(Vote::Commit).await?;
-///     let decision = site.decision().await?;
-///     site.acknowledge().await?; // carried out
+/// let participants = ["bank", "shop"];
+/// let protocol = CommitProtocol::CoordinatorAnnounces;
+/// let coordinator = CommitCoordinator::propose(&client, "/app/tx-7", protocol, &participants, "pay 7").await?;
+/// let participant = async |name: &str| {
+///     let participant = CommitParticipant::join(&client, "/app/tx-7", name).await?;
+///     println!("{name} checks whether it can {:?}", participant.body());
+///     participant.vote(CommitVote::Commit).await?;
+///     let decision = participant.decision().await?;
+///     participant.acknowledge().await?; // applied
 ///     Ok::<_, zebu_recipes::RecipeError>(decision)
 /// };
 /// let (bank, shop, decided) = tokio::join!(
-///     site("bank"),
-///     site("shop"),
+///     participant("bank"),
+///     participant("shop"),
 ///     coordinator.decide_within(Duration::from_secs(10)),
 /// );
-/// assert_eq!((bank?, shop?, decided?), (Decision::Commit, Decision::Commit, Decision::Commit));
+/// assert_eq!((bank?, shop?, decided?), (CommitDecision::Commit, CommitDecision::Commit, CommitDecision::Commit));
 /// coordinator.finish().await?; // when all have acknowledged
 /// # Ok(()) });
 /// ```
 ///
-/// **What cannot happen**, in all three [forms](CommitForm): that one site is told to commit and another to
-/// abort. With nodes that the coordinator makes, a vote is written once (by a version that it must have), so
-/// that every look at them gives the same; who loses patience writes the missing votes, as votes against it.
-/// With ephemeral votes the decision to commit is written in a transaction that asks for all of them, and for the
-/// version of the proposal's node: a vote that went with its session and was cast again counts as another one.
+/// **Consistency.** No participant commits while another aborts, in all three [protocols](CommitProtocol).
+/// Votes in persistent nodes are written once, with a version condition, so that every read gives the same
+/// result. After a timeout the missing votes are written as aborts. With ephemeral votes, the transaction
+/// that decides to commit checks all votes and the version of the proposal node. A vote that was deleted with
+/// its session and cast again is a different vote.
 ///
-/// **Connection lost.** Calls go on afterwards. **Session lost.** With ephemeral votes a site that has not heard
-/// the decision has voted against it. Nothing else depends on sessions. **The coordinator crashes.** With
-/// `EverybodyWatches` it is not missed. Else one of the sites that wait for the decision takes its part; two that
-/// do at the same time come to the same end. Nodes are left behind until somebody calls
-/// [`finish`](CommitCoordinator::finish) on what [`resume`](CommitCoordinator::resume) gives. **A site crashes.**
-/// After its restart it joins again by its name and hears the decision; whether it voted is in its node. One that
-/// never comes back is waited for as long as the patience says.
+/// - **Connection lost.** Calls continue afterwards.
+/// - **Session lost.** With ephemeral votes, a participant that has not read the decision has voted abort.
+///   Nothing else depends on sessions.
+/// - **Coordinator crashes.** With `AllWatchVotes` it has no effect. Otherwise a waiting participant becomes
+///   coordinator; concurrent coordinators reach the same decision. The nodes stay until
+///   [`finish`](CommitCoordinator::finish) after [`resume`](CommitCoordinator::resume).
+/// - **Participant crashes.** After its restart it joins again by its name and reads the decision; its node
+///   shows whether it voted. The others wait for it until their timeout.
 ///
-/// **Dropped.** The part of the coordinator is given up in the background, and one of the sites that wait takes it.
-/// While a coordinator is kept and [`decide`](CommitCoordinator::decide) is not called, sites wait for it. A site that
-/// is dropped takes its ephemeral vote back, which aborts what is not decided yet.
+/// **Dropped.** The background deletes the coordinator's node, and a waiting participant becomes coordinator.
+/// Participants wait for an existing coordinator even if it does not call
+/// [`decide`](CommitCoordinator::decide). A dropped participant withdraws its ephemeral vote, which aborts an
+/// undecided proposal.
 ///
-/// **Another proposal at the same path** does not see requests that were meant for the one before: each of them asks
-/// for the node that has the proposal's id in its name.
+/// **Another proposal at the same path** is safe from late requests: every request checks the node with the
+/// proposal's id in its name.
 #[derive(Debug)]
 pub struct CommitCoordinator {
-    round: Round,
-    /// The coordinator's node, if it is ours.
-    part: Option<Ticket>,
+    proposal: CommitProposal,
+    /// The coordinator's node, if this client owns it.
+    coordinator_node: Option<QueueNode>,
 }
 
 impl CommitCoordinator {
-    /// Proposes a transaction. Its nodes are made all at once; a path can be used for one transaction at a time.
+    /// Proposes a transaction. One transaction creates all its nodes; a path holds one proposal at a time.
     pub async fn propose(
         client: &Client,
         path: &str,
-        form: CommitForm,
-        sites: &[&str],
+        protocol: CommitProtocol,
+        participants: &[&str],
         body: impl Into<Bytes>,
     ) -> Result<CommitCoordinator, RecipeError> {
-        let sites = sites.iter().map(|site| (*site).to_owned()).collect();
-        let header = Header { id: UniqueId::new().hex(), form, sites };
-        let round = Round::propose(client, path, header, body.into()).await?;
-        CommitCoordinator::conducting(round).await
+        let participants = participants.iter().map(|participant| (*participant).to_owned()).collect();
+        let header = ProposalHeader { id: UniqueId::new().hex(), protocol, participants };
+        let proposal = CommitProposal::propose(client, path, header, body.into()).await?;
+        CommitCoordinator::with_coordinator_node(proposal).await
     }
 
-    /// Takes the part of the coordinator of a transaction that was proposed before, after a crash of whoever
-    /// proposed it.
+    /// Becomes coordinator of an existing proposal, after a crash of the former coordinator.
     pub async fn resume(client: &Client, path: &str) -> Result<Option<CommitCoordinator>, RecipeError> {
-        let Some(round) = Round::open(client, path).await? else { return Ok(None) };
-        CommitCoordinator::conducting(round).await.map(Some)
+        let Some(proposal) = CommitProposal::open(client, path).await? else { return Ok(None) };
+        CommitCoordinator::with_coordinator_node(proposal).await.map(Some)
     }
 
-    /// Another one may have the part already; two are as good as one.
-    async fn conducting(round: Round) -> Result<CommitCoordinator, RecipeError> {
-        let part = match round.header.form {
-            CommitForm::EverybodyWatches => None,
-            CommitForm::CoordinatorAnnounces | CommitForm::EphemeralVotes => {
-                round.take_part(COORDINATOR).await?
+    /// Another coordinator may be active; concurrent coordinators are safe.
+    async fn with_coordinator_node(proposal: CommitProposal) -> Result<CommitCoordinator, RecipeError> {
+        let coordinator_node = match proposal.header.protocol {
+            CommitProtocol::AllWatchVotes => None,
+            CommitProtocol::CoordinatorAnnounces | CommitProtocol::EphemeralVotes => {
+                proposal.become_coordinator(COORDINATOR).await?
             }
         };
-        Ok(CommitCoordinator { round, part })
+        Ok(CommitCoordinator { proposal, coordinator_node })
     }
 
-    /// Waits until it is decided, for as long as it takes.
-    pub async fn decide(&self) -> Result<Decision, RecipeError> {
-        self.round.conduct(None).await
+    /// Waits for the decision without a limit.
+    pub async fn decide(&self) -> Result<CommitDecision, RecipeError> {
+        self.proposal.coordinate(None).await
     }
 
-    /// Waits until it is decided, and aborts it if votes are missing after this long.
-    pub async fn decide_within(&self, patience: Duration) -> Result<Decision, RecipeError> {
-        self.round.conduct(Some(patience)).await
+    /// Waits for the decision, and aborts if votes are missing after the timeout.
+    pub async fn decide_within(&self, timeout: Duration) -> Result<CommitDecision, RecipeError> {
+        self.proposal.coordinate(Some(timeout)).await
     }
 
-    /// Waits until all sites have acknowledged, and removes all nodes.
+    /// Waits until all participants have acknowledged, and deletes all nodes.
     pub async fn finish(self) -> Result<(), RecipeError> {
-        self.round.all_done().await?;
-        self.forget().await
+        self.proposal.all_done().await?;
+        self.remove().await
     }
 
-    /// Removes all nodes now. A site that has not heard the decision will not hear it any more.
-    pub async fn forget(mut self) -> Result<(), RecipeError> {
-        self.round.clear().await?;
-        self.part.take().into_iter().for_each(Ticket::forget);
+    /// Deletes all nodes now. A participant that has not read the decision cannot read it any more.
+    pub async fn remove(mut self) -> Result<(), RecipeError> {
+        self.proposal.clear().await?;
+        self.coordinator_node.take().into_iter().for_each(QueueNode::disarm);
         Ok(())
     }
 }
 
-/// What stands in the coordinator's node.
+/// The data of the coordinator's node starts with this.
 const COORDINATOR: &str = "coordinator";

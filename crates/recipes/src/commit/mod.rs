@@ -1,12 +1,12 @@
-//! Two-phase commit: sites vote, everybody learns the same decision, and nobody is waited for in vain.
+//! Two-phase commit: participants vote, and all of them learn the same decision.
 
 mod coordinator;
-mod round;
-mod site;
+mod participant;
+mod proposal;
 mod tally;
 mod vote_node;
-mod words;
+mod votes;
 
 pub use coordinator::CommitCoordinator;
-pub use site::CommitSite;
-pub use words::{CommitForm, Decision, Vote};
+pub use participant::CommitParticipant;
+pub use votes::{CommitDecision, CommitProtocol, CommitVote};

@@ -1,71 +1,73 @@
-//! The ephemeral node that a site votes in: it goes with the site's handle, also if that is dropped while it is made.
+//! The ephemeral node of a participant's vote. It is deleted with the participant's handle, also if that is
+//! dropped during the create.
 
-use tokio::runtime::Handle;
 use zebu_client::{Client, Retry, SessionId, Stat, path};
 
-use crate::connection::persist;
-use crate::line::Ticket;
+use crate::retry::retry_until_answered;
+use crate::spawn_on_drop::SpawnOnDrop;
+use crate::wait_queue::QueueNode;
 
-/// How a site has come to its node.
-pub(super) enum Appearance {
-    /// This handle has made it. Dropping the ticket deletes it.
-    Made(Ticket),
-    /// Another handle of the same session has made it.
+/// The origin of the vote node.
+pub(super) enum VoteNode {
+    /// This handle created it. Dropping it deletes the node.
+    Created(QueueNode),
+    /// Another handle of the same session created it.
     Shared,
     /// There is a decision already.
-    TooLate,
+    Decided,
 }
 
-/// Removes the node of a site whose caller went away while it was made.
-pub(super) struct Unfinished {
+/// Deletes the node of a participant whose caller was dropped during the create.
+pub(super) struct VoteNodeCleanup {
     client: Client,
     path: String,
-    runtime: Option<Handle>,
+    on_drop: Option<SpawnOnDrop>,
 }
 
-impl Unfinished {
-    pub(super) fn new(client: &Client, path: &str) -> Unfinished {
-        Unfinished { client: client.clone(), path: path.to_owned(), runtime: None }
+impl VoteNodeCleanup {
+    pub(super) fn new(client: &Client, path: &str) -> VoteNodeCleanup {
+        VoteNodeCleanup { client: client.clone(), path: path.to_owned(), on_drop: None }
     }
 
-    /// From now on there may be a node of ours.
+    /// From now on the node may exist.
     pub(super) fn arm(&mut self) {
-        self.runtime = Some(Handle::current());
+        if self.on_drop.is_none() {
+            let (client, path) = (self.client.clone(), self.path.clone());
+            self.on_drop = Some(SpawnOnDrop::new(async move { delete_own(&client, &path).await }));
+        }
     }
 
     /// The create was certainly not carried out.
     pub(super) fn disarm(&mut self) {
-        self.runtime = None;
+        self.on_drop.take().into_iter().for_each(SpawnOnDrop::disarm);
     }
 
-    /// The node was found and is the present session's.
-    pub(super) fn found(mut self, stat: &Stat) -> Appearance {
-        match self.runtime.take() {
-            Some(_) => Appearance::Made(adopt(&self.client, &self.path, stat)),
-            None => Appearance::Shared,
+    /// The node exists and the current session owns it.
+    pub(super) fn found(mut self, stat: &Stat) -> VoteNode {
+        match self.on_drop.take() {
+            Some(on_drop) => {
+                on_drop.disarm();
+                VoteNode::Created(adopt(&self.client, &self.path, stat))
+            }
+            None => VoteNode::Shared,
         }
     }
 }
 
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        let Some(runtime) = self.runtime.take() else { return };
-        let (client, path) = (self.client.clone(), self.path.clone());
-        runtime.spawn(async move {
-            let found = persist(&client, || async {
-                client.sync(&path).retry(Retry::Never).await?;
-                client.exists(&path).retry(Retry::Never).await
-            });
-            // An error means that the client is over, and the node with it.
-            if let Ok(Some(stat)) = found.await
-                && SessionId(stat.ephemeral_owner) == client.session().id
-            {
-                drop(adopt(&client, &path, &stat));
-            }
-        });
+/// Deletes the vote node if the current session owns it.
+async fn delete_own(client: &Client, path: &str) {
+    let found = retry_until_answered(client, || async {
+        client.sync(path).retry(Retry::Never).await?;
+        client.exists(path).retry(Retry::Never).await
+    });
+    // An error means that the client is closed, and the node gone with it.
+    if let Ok(Some(stat)) = found.await
+        && SessionId(stat.ephemeral_owner) == client.session().id
+    {
+        drop(adopt(client, path, &stat));
     }
 }
 
-fn adopt(client: &Client, path: &str, stat: &Stat) -> Ticket {
-    Ticket::adopt_shared(client, path.to_owned(), path::name(path).to_owned(), *stat)
+fn adopt(client: &Client, path: &str, stat: &Stat) -> QueueNode {
+    QueueNode::adopt_shared_name(client, path.to_owned(), path::name(path).to_owned(), *stat)
 }

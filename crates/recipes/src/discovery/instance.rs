@@ -1,4 +1,4 @@
-//! One instance of a service, and the JSON in its node.
+//! A service instance and the JSON in its node.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,27 +14,27 @@ use crate::unique_id::UniqueId;
 /// The key under which Jackson writes the class of an object.
 const CLASS: &str = "@class";
 
-/// How long the node of an instance lives.
+/// The lifetime of the node of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ServiceType {
-    /// As long as the instance is there.
+    /// The node is ephemeral.
     #[default]
     Dynamic,
-    /// Until it is taken away.
+    /// The node is persistent.
     Static,
-    /// Until it is taken away.
+    /// The node is persistent.
     Permanent,
-    /// As long as the instance is there, with a number in its name. It is read, and cannot be registered.
+    /// The node is ephemeral and sequential. It can be read, but not registered.
     DynamicSequential,
 }
 
-/// An instance of a service. `P` is what it says about itself, and is read and written with serde.
+/// A service instance. `P` is the type of its payload, which serde encodes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Instance<P> {
-    /// The service.
+pub struct ServiceInstance<P> {
+    /// The name of the service.
     pub name: String,
-    /// The instance; a UUID unless told otherwise.
+    /// The id of the instance; a UUID by default.
     pub id: String,
     /// Host or address.
     pub address: Option<String>,
@@ -42,24 +42,24 @@ pub struct Instance<P> {
     pub port: Option<u16>,
     /// The port for TLS.
     pub ssl_port: Option<u16>,
-    /// Whatever else clients should know.
+    /// Further data for clients.
     pub payload: Option<P>,
-    /// When it was described.
+    /// The time of registration.
     pub registered: SystemTime,
-    /// How long its node lives.
+    /// The lifetime of its node.
     pub service_type: ServiceType,
-    /// How to make a URI of it.
+    /// The template of its URI.
     pub uri_spec: Option<UriSpec>,
-    /// Whether it wants to be chosen.
+    /// Whether providers may select it.
     pub enabled: bool,
-    /// The Java class of the payload, if readers in Java need it and it is an object.
+    /// The Java class of the payload, for readers in Java, if the payload is an object.
     pub payload_class: Option<String>,
 }
 
-impl<P> Instance<P> {
-    /// An instance of a service, with an id of its own and nothing else.
-    pub fn new(name: impl Into<String>) -> Instance<P> {
-        Instance {
+impl<P> ServiceInstance<P> {
+    /// An instance of a service with a new id.
+    pub fn new(name: impl Into<String>) -> ServiceInstance<P> {
+        ServiceInstance {
             name: name.into(),
             id: UniqueId::new().dashed(),
             address: None,
@@ -74,25 +74,25 @@ impl<P> Instance<P> {
         }
     }
 
-    /// Gives it this id.
-    pub fn id(mut self, id: impl Into<String>) -> Instance<P> {
+    /// Sets the id.
+    pub fn id(mut self, id: impl Into<String>) -> ServiceInstance<P> {
         self.id = id.into();
         self
     }
 
-    /// Where it listens.
-    pub fn at(mut self, address: impl Into<String>, port: u16) -> Instance<P> {
+    /// Sets address and port.
+    pub fn at(mut self, address: impl Into<String>, port: u16) -> ServiceInstance<P> {
         (self.address, self.port) = (Some(address.into()), Some(port));
         self
     }
 
-    /// What clients should know.
-    pub fn payload(mut self, payload: P) -> Instance<P> {
+    /// Sets the payload.
+    pub fn payload(mut self, payload: P) -> ServiceInstance<P> {
         self.payload = Some(payload);
         self
     }
 
-    /// The URI that its [`UriSpec`] describes; `None` if it has none or something in it is unknown.
+    /// The URI by its [`UriSpec`]; `None` without one, or if a variable is unknown.
     pub fn uri(&self) -> Option<String> {
         self.uri_spec.as_ref()?.build(&self.variables())
     }
@@ -119,11 +119,11 @@ impl<P> Instance<P> {
     }
 }
 
-/// What stands in the node, in Curator's order. `enabled` is only written if it is false: old readers do not
-/// know it.
+/// The JSON of a node, in Curator's order. `enabled` is written only if it is false, because old readers do
+/// not know it.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Record {
+struct InstanceRecord {
     name: String,
     id: String,
     #[serde(default)]
@@ -144,17 +144,17 @@ struct Record {
     enabled: Option<bool>,
 }
 
-impl<P: Serialize> Instance<P> {
-    /// The JSON of its node.
+impl<P: Serialize> ServiceInstance<P> {
+    /// Encodes the node's data.
     pub(super) fn to_json(&self) -> Result<Bytes, RecipeError> {
         let refused = |error: serde_json::Error| {
-            RecipeError::Invalid(format!("{} cannot be written as JSON: {error}", self.name))
+            RecipeError::Invalid(format!("{} cannot be encoded as JSON: {error}", self.name))
         };
         let mut payload = self.payload.as_ref().map(serde_json::to_value).transpose().map_err(refused)?;
         if let (Some(Value::Object(object)), Some(class)) = (&mut payload, &self.payload_class) {
             object.insert(CLASS.to_owned(), Value::String(class.clone()));
         }
-        let record = Record {
+        let record = InstanceRecord {
             name: self.name.clone(),
             id: self.id.clone(),
             address: self.address.clone(),
@@ -170,10 +170,10 @@ impl<P: Serialize> Instance<P> {
     }
 }
 
-impl<P: DeserializeOwned> Instance<P> {
-    /// Reads the JSON of a node.
-    pub(super) fn from_json(data: &[u8]) -> Result<Instance<P>, serde_json::Error> {
-        let mut record: Record = serde_json::from_slice(data)?;
+impl<P: DeserializeOwned> ServiceInstance<P> {
+    /// Decodes a node's data.
+    pub(super) fn from_json(data: &[u8]) -> Result<ServiceInstance<P>, serde_json::Error> {
+        let mut record: InstanceRecord = serde_json::from_slice(data)?;
         let mut payload_class = None;
         if let Some(Value::Object(object)) = &mut record.payload
             && let Some(Value::String(class)) = object.remove(CLASS)
@@ -181,7 +181,7 @@ impl<P: DeserializeOwned> Instance<P> {
             payload_class = Some(class);
         }
         let registered = u64::try_from(record.registration_time_utc).unwrap_or(0);
-        Ok(Instance {
+        Ok(ServiceInstance {
             name: record.name,
             id: record.id,
             address: record.address,
@@ -214,38 +214,39 @@ mod tests {
 
     #[test]
     fn the_json_is_curators() {
-        let mut instance = Instance::new("shop").id("7").at("10.0.0.1", 80).payload("p".to_owned());
+        let mut instance = ServiceInstance::new("shop").id("7").at("10.0.0.1", 80).payload("p".to_owned());
         instance.registered = UNIX_EPOCH + Duration::from_millis(1_500_000_000_123);
         let json = instance.to_json().expect("JSON");
         assert_eq!(
             std::str::from_utf8(&json).expect("text"),
             r#"{"name":"shop","id":"7","address":"10.0.0.1","port":80,"sslPort":null,"payload":"p","registrationTimeUTC":1500000000123,"serviceType":"DYNAMIC","uriSpec":null}"#
         );
-        assert_eq!(Instance::from_json(&json).expect("an instance"), instance);
+        assert_eq!(ServiceInstance::from_json(&json).expect("an instance"), instance);
         instance.enabled = false;
         assert!(instance.to_json().expect("JSON").ends_with(br#","enabled":false}"#));
     }
 
     #[test]
     fn classes_of_payloads_are_kept_aside() {
-        let mut instance = Instance::new("shop").payload(Zone { zone: "a".into() });
+        let mut instance = ServiceInstance::new("shop").payload(Zone { zone: "a".into() });
         instance.payload_class = Some("com.example.Zone".into());
         let json = instance.to_json().expect("JSON");
         assert!(std::str::from_utf8(&json).expect("text").contains(r#""@class":"com.example.Zone""#));
-        let read = Instance::<Zone>::from_json(&json).expect("an instance");
+        let read = ServiceInstance::<Zone>::from_json(&json).expect("an instance");
         assert_eq!((read.payload, read.payload_class), (instance.payload, instance.payload_class));
     }
 
     #[test]
     fn what_others_leave_out_or_add_does_no_harm() {
-        let read = Instance::<String>::from_json(br#"{"name":"a","id":"b","new":{"x":1}}"#).expect("read");
+        let read =
+            ServiceInstance::<String>::from_json(br#"{"name":"a","id":"b","new":{"x":1}}"#).expect("read");
         assert!(read.enabled && read.payload.is_none() && read.service_type == ServiceType::Dynamic);
         for bad in [&b"{"[..], b"", b"[]", br#"{"name":"a"}"#, br#"{"name":"a","id":"b","port":-1}"#] {
-            assert!(Instance::<String>::from_json(bad).is_err());
+            assert!(ServiceInstance::<String>::from_json(bad).is_err());
         }
         for name in ["STATIC", "PERMANENT", "DYNAMIC_SEQUENTIAL"] {
             let json = format!(r#"{{"name":"a","id":"b","serviceType":"{name}"}}"#);
-            Instance::<String>::from_json(json.as_bytes()).expect(name);
+            ServiceInstance::<String>::from_json(json.as_bytes()).expect(name);
         }
     }
 }

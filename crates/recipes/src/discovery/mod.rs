@@ -1,13 +1,13 @@
-//! Service discovery: instances register themselves, clients choose among them. Curator's layout and JSON.
+//! Service discovery: instances register, providers select among them. Curator's layout and JSON.
 
 mod instance;
 mod provider;
-mod register;
-mod selection;
+mod service_discovery;
+mod strategy;
 mod uri;
 
-pub use instance::{Instance, ServiceType};
-pub use provider::Provider;
-pub use register::{Discovery, Registration};
-pub use selection::Selection;
+pub use instance::{ServiceInstance, ServiceType};
+pub use provider::ServiceProvider;
+pub use service_discovery::{ServiceDiscovery, ServiceRegistration};
+pub use strategy::ProviderStrategy;
 pub use uri::{UriPart, UriSpec};

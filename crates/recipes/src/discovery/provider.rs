@@ -1,4 +1,4 @@
-//! A copy of the instances of one service, and the choice among them.
+//! A local copy of the instances of one service, and the selection among them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,92 +9,97 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use zebu_client::Client;
 
-use super::instance::Instance;
-use super::selection::{Chooser, DownPolicy, Selection};
-use crate::cache::{Cache, CachedNode, Change, Reach};
+use super::instance::ServiceInstance;
+use super::strategy::{DownInstancePolicy, InstanceSelector, ProviderStrategy};
+use crate::cache::{Cache, CacheChange, CacheScope, CachedNode};
 use crate::error::RecipeError;
 
-/// Chooses among the instances of a service; Curator's `ServiceProvider` and `ServiceCache`.
+/// Selects among the instances of a service; Curator's `ServiceProvider` and `ServiceCache`.
 ///
-/// It reads nothing when it is asked: it follows the service in the background. What cannot be read as an
-/// instance is left out and logged. When the connection is lost it goes on with what it knows; a service whose
-/// instances are all gone by then is found out by [`report_failure`](Provider::report_failure).
+/// It selects without a request, because a cache watches the service. It leaves out and logs data that is no
+/// instance. Without a connection it uses its last copy; report dead instances by
+/// [`report_failure`](ServiceProvider::report_failure).
 ///
 /// ```
 /// # zebu_testing::with_server(async |server| {
 /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
-/// use zebu_recipes::{Discovery, Instance, Selection};
+/// use zebu_recipes::{ServiceDiscovery, ServiceInstance, ProviderStrategy};
 ///
-/// let services = Discovery::<()>::new(&client, "/services");
-/// let one = services.register(Instance::new("shop").at("10.0.0.1", 80)).await?;
-/// let two = services.register(Instance::new("shop").at("10.0.0.2", 80)).await?;
-/// let shops = services.provider("shop", Selection::RoundRobin).await?;
+/// let services = ServiceDiscovery::<()>::new(&client, "/services");
+/// let one = services.register(ServiceInstance::new("shop").at("10.0.0.1", 80)).await?;
+/// let two = services.register(ServiceInstance::new("shop").at("10.0.0.2", 80)).await?;
+/// let shops = services.provider("shop", ProviderStrategy::RoundRobin).await?;
 /// let (first, second) = (shops.pick().expect("one"), shops.pick().expect("another"));
 /// assert_ne!(first.address, second.address);
 /// shops.report_failure(&first);
-/// shops.report_failure(&first); // the second time: it is left alone for a while
+/// shops.report_failure(&first); // the second time: it counts as down
 /// assert_eq!(shops.pick().expect("one").address, second.address);
 /// # drop((one, two));
 /// # Ok(()) });
 /// ```
 #[derive(Debug)]
-pub struct Provider<P> {
-    instances: watch::Receiver<Instances<P>>,
+pub struct ServiceProvider<P> {
+    instances: watch::Receiver<InstanceList<P>>,
     cache: Arc<Cache>,
-    selection: Selection,
-    policy: DownPolicy,
-    chooser: Mutex<Chooser>,
+    selection: ProviderStrategy,
+    policy: DownInstancePolicy,
+    chooser: Mutex<InstanceSelector>,
     task: JoinHandle<()>,
 }
 
-/// All instances of one moment, by id of their node.
-type Instances<P> = Arc<Vec<Arc<Instance<P>>>>;
+/// All instances at one moment, sorted by the id of their node.
+type InstanceList<P> = Arc<Vec<Arc<ServiceInstance<P>>>>;
 
-impl<P: DeserializeOwned + Send + Sync + 'static> Provider<P> {
+impl<P: DeserializeOwned + Send + Sync + 'static> ServiceProvider<P> {
     pub(super) async fn start(
         client: &Client,
         service: &str,
-        selection: Selection,
-    ) -> Result<Provider<P>, RecipeError> {
-        let cache = Arc::new(Cache::plain(client, service, Reach::Children));
+        selection: ProviderStrategy,
+    ) -> Result<ServiceProvider<P>, RecipeError> {
+        let cache = Arc::new(Cache::start_uncompressed(client, service, CacheScope::Children));
         cache.synced().await?;
-        let (nodes, mut changes) = cache.watch_from_here();
+        let (nodes, mut changes) = cache.snapshot_and_changes();
         let mut known = BTreeMap::new();
-        nodes.iter().filter(|node| node.path != service).for_each(|node| learn(&mut known, node));
-        let (sender, instances) = watch::channel(all(&known));
+        nodes.iter().filter(|node| node.path != service).for_each(|node| insert_instance(&mut known, node));
+        let (sender, instances) = watch::channel(instance_list(&known));
         let (service, followed) = (service.to_owned(), cache.clone());
         let task = tokio::spawn(async move {
             while let Some(change) = changes.next().await {
                 match &change {
-                    Change::Created(node) | Change::Updated { new: node, .. } if node.path != service => {
-                        learn(&mut known, node);
+                    CacheChange::Created(node) | CacheChange::Updated { new: node, .. }
+                        if node.path != service =>
+                    {
+                        insert_instance(&mut known, node);
                     }
-                    Change::Deleted(node) => drop(known.remove(&node.path)),
-                    Change::Missed(_) => {
+                    CacheChange::Deleted(node) => drop(known.remove(&node.path)),
+                    CacheChange::Missed(_) => {
                         known.clear();
                         let nodes = followed.children(&service);
-                        nodes.iter().for_each(|node| learn(&mut known, node));
+                        nodes.iter().for_each(|node| insert_instance(&mut known, node));
                     }
-                    Change::Created(_) | Change::Updated { .. } | Change::Stale | Change::Synced => continue,
+                    CacheChange::Created(_)
+                    | CacheChange::Updated { .. }
+                    | CacheChange::Stale
+                    | CacheChange::Synced => continue,
                 }
-                sender.send_replace(all(&known));
+                sender.send_replace(instance_list(&known));
             }
         });
-        let (policy, chooser) = (DownPolicy::default(), Mutex::default());
-        Ok(Provider { instances, cache, selection, policy, chooser, task })
+        let (policy, chooser) = (DownInstancePolicy::default(), Mutex::default());
+        Ok(ServiceProvider { instances, cache, selection, policy, chooser, task })
     }
 }
 
-impl<P> Provider<P> {
-    /// Leaves an instance alone for this long after so many reported failures; after two for half a minute
-    /// unless told otherwise.
-    pub fn leave_alone(mut self, failures: u32, pause: Duration) -> Provider<P> {
-        self.policy = DownPolicy { failures: failures.max(1), pause };
+impl<P> ServiceProvider<P> {
+    /// Skips an instance for this time after this number of reported failures; by default half a minute after
+    /// two.
+    pub fn down_instance_policy(mut self, failures: u32, pause: Duration) -> ServiceProvider<P> {
+        self.policy = DownInstancePolicy { failures: failures.max(1), pause };
         self
     }
 
-    /// An instance that is enabled and not left alone; `None` if there is none.
-    pub fn pick(&self) -> Option<Arc<Instance<P>>> {
+    /// Selects an instance that is enabled and not down; `None` if there is none.
+    pub fn pick(&self) -> Option<Arc<ServiceInstance<P>>> {
         let instances = self.instances.borrow().clone();
         let enabled: Vec<_> = instances.iter().filter(|instance| instance.enabled).collect();
         let ids: Vec<&str> = enabled.iter().map(|instance| &*instance.id).collect();
@@ -103,58 +108,61 @@ impl<P> Provider<P> {
         Some(enabled[at].clone())
     }
 
-    /// Says that an instance did not answer as it should.
-    pub fn report_failure(&self, instance: &Instance<P>) {
+    /// Reports a failure of an instance.
+    pub fn report_failure(&self, instance: &ServiceInstance<P>) {
         let mut chooser = self.chooser.lock().unwrap_or_else(PoisonError::into_inner);
         chooser.note_failure(&instance.id, Instant::now(), self.policy);
     }
 
-    /// All instances that are known, also those that are not enabled or left alone.
-    pub fn instances(&self) -> Vec<Arc<Instance<P>>> {
+    /// All known instances, including disabled and down ones.
+    pub fn instances(&self) -> Vec<Arc<ServiceInstance<P>>> {
         self.instances.borrow().to_vec()
     }
 
-    /// The instances and every change of them; the newest is never lost.
-    pub fn changes(&self) -> watch::Receiver<Arc<Vec<Arc<Instance<P>>>>> {
+    /// The instances and their changes; the newest is never lost.
+    pub fn changes(&self) -> watch::Receiver<Arc<Vec<Arc<ServiceInstance<P>>>>> {
         self.instances.clone()
     }
 
-    /// Whether what is known is up to date.
+    /// Whether the copy is up to date.
     pub fn is_synced(&self) -> bool {
         self.cache.is_synced()
     }
 
-    /// Why it is not kept up to date any more, if so.
+    /// The reason why the copy is no longer kept up to date.
     pub fn failure(&self) -> Option<RecipeError> {
         self.cache.failure()
     }
 }
 
-impl<P> Drop for Provider<P> {
+impl<P> Drop for ServiceProvider<P> {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-fn learn<P: DeserializeOwned>(known: &mut BTreeMap<String, Arc<Instance<P>>>, node: &CachedNode) {
-    match Instance::from_json(&node.data) {
+fn insert_instance<P: DeserializeOwned>(
+    known: &mut BTreeMap<String, Arc<ServiceInstance<P>>>,
+    node: &CachedNode,
+) {
+    match ServiceInstance::from_json(&node.data) {
         Ok(instance) => {
             known.insert(node.path.clone(), Arc::new(instance));
         }
         Err(error) => {
-            tracing::warn!(path = %node.path, %error, "is no instance that can be read; it is left out");
+            tracing::warn!(path = %node.path, %error, "ignored an invalid service instance");
             known.remove(&node.path);
         }
     }
 }
 
-fn all<P>(known: &BTreeMap<String, Arc<Instance<P>>>) -> Instances<P> {
+fn instance_list<P>(known: &BTreeMap<String, Arc<ServiceInstance<P>>>) -> InstanceList<P> {
     Arc::new(known.values().cloned().collect())
 }
 
 fn random() -> u64 {
     let mut bytes = [0; 8];
-    // Without randomness it is the first one; nothing depends on it.
+    // Without randomness the first instance is selected, which is harmless.
     let _ = getrandom::fill(&mut bytes);
     u64::from_be_bytes(bytes)
 }

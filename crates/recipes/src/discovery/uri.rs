@@ -1,4 +1,4 @@
-//! How the URI of an instance is put together, as Curator writes it.
+//! The template of an instance's URI, as Curator encodes it.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,20 +15,20 @@ pub struct UriPart {
 /// `port`, `ssl-port`, `registration-time-utc` and `service-type`.
 ///
 /// ```
-/// use zebu_recipes::{Instance, UriSpec};
+/// use zebu_recipes::{ServiceInstance, UriSpec};
 ///
-/// let mut instance = Instance::<()>::new("shop").at("10.0.0.1", 8080);
+/// let mut instance = ServiceInstance::<()>::new("shop").at("10.0.0.1", 8080);
 /// instance.uri_spec = Some(UriSpec::parse("{scheme}://{address}:{port}/api"));
 /// assert_eq!(instance.uri().as_deref(), Some("http://10.0.0.1:8080/api"));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UriSpec {
-    /// In their order.
+    /// The parts, in order.
     pub parts: Vec<UriPart>,
 }
 
 impl UriSpec {
-    /// Reads a template. A brace that is not closed is text.
+    /// Parses a template. An unclosed brace is literal text.
     pub fn parse(template: &str) -> UriSpec {
         let mut parts = Vec::new();
         let mut rest = template;

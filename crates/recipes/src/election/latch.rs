@@ -1,4 +1,4 @@
-//! The latch: takes part in the background until it leaves, and leads whenever it is its turn.
+//! The leader latch: a background participant that leads whenever it is elected.
 
 use std::sync::Arc;
 
@@ -6,29 +6,29 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use zebu_client::{Client, Retry};
+use zebu_client::{Client, ProtectionStyle, Retry};
 
-use super::leadership::{Leadership, Participant, Term, acknowledged, participants};
-use crate::connection::persist;
+use super::leadership::{ElectionParticipant, Leadership, LeadershipTerm, acknowledged, participants};
 use crate::error::RecipeError;
-use crate::hold::{FencingToken, Held, LossReason, Terms};
-use crate::line::{IdStyle, Kind, Line, Naming, Patience};
-use crate::lock::Hold;
+use crate::ownership::{FencingToken, LeasePolicy, LossReason, OwnedNode, Ownership};
+use crate::retry::retry_until_answered;
+use crate::wait_queue::{ContenderNaming, LockMode, WaitLimit, WaitQueue};
 
-const LATCH: Naming = Naming { style: IdStyle::Curator, exclusive: "latch-", shared: "" };
+const LATCH: ContenderNaming =
+    ContenderNaming { style: ProtectionStyle::Curator, exclusive: "latch-", shared: "" };
 
-/// What a participant is at the moment.
+/// The role of a participant.
 #[derive(Clone, Debug)]
-pub enum Role {
-    /// It waits.
+pub enum LatchRole {
+    /// It waits in the queue.
     Follower,
-    /// It leads. Ask [`Held::check`] before anything that must not be done twice.
+    /// It leads. Call [`Ownership::check`] before any action that must not happen twice.
     Leader(Leadership),
-    /// It has left, by its own will or for this reason; it will not lead again.
-    Gone(Option<RecipeError>),
+    /// It has left, on request or because of this error; it will not lead again.
+    Left(Option<RecipeError>),
 }
 
-/// Takes part in an election until it leaves.
+/// Participates in an election until it leaves.
 ///
 /// ```text
 /// /election                                      container
@@ -37,12 +37,12 @@ pub enum Role {
 /// /election-leader                               ephemeral, if the leader has acknowledged
 /// ```
 ///
-/// The layout is that of Curator's `LeaderLatch`; the acknowledgement is not known there.
+/// The layout is that of Curator's `LeaderLatch`, which does not know the acknowledgement.
 ///
 /// ```
 /// # zebu_testing::with_server(async |server| {
 /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
-/// use zebu_recipes::{Held, LeaderLatch, run_while_held};
+/// use zebu_recipes::{Ownership, LeaderLatch, run_while_held};
 ///
 /// let latch = LeaderLatch::join(&client, "/election", "host-7");
 /// let leadership = latch.lead().await?;
@@ -53,43 +53,49 @@ pub enum Role {
 /// # Ok(()) });
 /// ```
 ///
-/// **Connection lost.** A follower keeps its place. A leader leads on until the end of its lease, or not at
-/// all if its [`Terms`] say so; then it has lost its term, leaves the first place and queues again, so that
-/// somebody who can reach the ensemble leads.
+/// **Connection lost.** A follower keeps its position. A leader leads until the end of its lease, or until
+/// the disconnect if its [`LeasePolicy`] says so. Then its term ends and it enters the queue again, so that a
+/// connected participant can lead.
 ///
-/// **Session lost.** The term is over; it takes part again with the new session. **Crash.** Others lead when
-/// the session has timed out. **Dropped.** It leaves in the background.
+/// **Session lost.** The term ends; it participates again with the new session. **Crash.** Another
+/// participant leads when the session expires. **Dropped.** It leaves in the background.
 ///
-/// Every term has a [token](Held::token) greater than all before, also if the same one leads twice in a row.
+/// Every term has a [token](Ownership::token) greater than all before, even if the same participant leads
+/// twice in a row.
 #[derive(Debug)]
 pub struct LeaderLatch {
-    line: Line,
-    role: watch::Receiver<Role>,
+    queue: WaitQueue,
+    role: watch::Receiver<LatchRole>,
     stop: CancellationToken,
     resigned: watch::Sender<Option<FencingToken>>,
     task: JoinHandle<()>,
 }
 
 impl LeaderLatch {
-    /// Takes part from now on, in the background.
+    /// Participates from now on, in the background.
     pub fn join(client: &Client, path: &str, id: impl Into<String>) -> LeaderLatch {
-        LeaderLatch::join_with(client, path, id, Terms::default())
+        LeaderLatch::join_with(client, path, id, LeasePolicy::default())
     }
 
-    /// Takes part under other terms.
-    pub fn join_with(client: &Client, path: &str, id: impl Into<String>, terms: Terms) -> LeaderLatch {
+    /// Participates with another lease policy.
+    pub fn join_with(
+        client: &Client,
+        path: &str,
+        id: impl Into<String>,
+        lease_policy: LeasePolicy,
+    ) -> LeaderLatch {
         let id: Arc<str> = id.into().into();
-        let line = Line {
+        let queue = WaitQueue {
             client: client.clone(),
             directory: path.to_owned(),
             naming: LATCH,
             data: Bytes::copy_from_slice(id.as_bytes()),
-            terms,
+            lease_policy,
         };
-        let (sender, role) = watch::channel(Role::Follower);
+        let (sender, role) = watch::channel(LatchRole::Follower);
         let (stop, resigned) = (CancellationToken::new(), watch::channel(None).0);
-        let candidate = Candidate {
-            line: line.clone(),
+        let candidate = LatchTask {
+            queue: queue.clone(),
             id,
             role: sender,
             stop: stop.clone(),
@@ -97,22 +103,21 @@ impl LeaderLatch {
         };
         let task = tokio::spawn(async move {
             let end = candidate.run().await.err();
-            candidate.role.send_replace(Role::Gone(end));
+            candidate.role.send_replace(LatchRole::Left(end));
         });
-        LeaderLatch { line, role, stop, resigned, task }
+        LeaderLatch { queue, role, stop, resigned, task }
     }
 
-    /// What this participant is, and every change of it. The newest value is never lost; a term that was
-    /// shorter than it took to look may be skipped.
-    pub fn roles(&self) -> watch::Receiver<Role> {
+    /// The role and its changes. The newest value is never lost; a slow reader may skip a short term.
+    pub fn roles(&self) -> watch::Receiver<LatchRole> {
         self.role.clone()
     }
 
-    /// Whether it leads at this moment, by its own clock.
+    /// Whether it leads now, by the local clock.
     pub fn is_leader(&self) -> bool {
         match &*self.role.borrow() {
-            Role::Leader(leadership) => leadership.check().is_ok(),
-            Role::Follower | Role::Gone(_) => false,
+            LatchRole::Leader(leadership) => leadership.check().is_ok(),
+            LatchRole::Follower | LatchRole::Left(_) => false,
         }
     }
 
@@ -121,47 +126,47 @@ impl LeaderLatch {
         let mut roles = self.role.clone();
         loop {
             match &*roles.borrow_and_update() {
-                Role::Leader(leadership) if leadership.check().is_ok() => return Ok(leadership.clone()),
-                Role::Leader(_) | Role::Follower => {}
-                Role::Gone(end) => return Err(end.clone().unwrap_or_else(left)),
+                LatchRole::Leader(leadership) if leadership.check().is_ok() => return Ok(leadership.clone()),
+                LatchRole::Leader(_) | LatchRole::Follower => {}
+                LatchRole::Left(end) => return Err(end.clone().unwrap_or_else(left_election)),
             }
             if roles.changed().await.is_err() {
-                return Err(left());
+                return Err(left_election());
             }
         }
     }
 
-    /// Gives leadership up, if it leads, and queues again behind all others. Only the present term ends: a term that
-    /// is over by then changes nothing for the next one.
+    /// Resigns, if it leads, and enters the queue again at its end. Only the current term ends; the next one
+    /// is not affected.
     pub fn resign(&self) {
-        if let Role::Leader(leadership) = &*self.role.borrow() {
+        if let LatchRole::Leader(leadership) = &*self.role.borrow() {
             self.resigned.send_replace(Some(leadership.token()));
         }
     }
 
-    /// Everybody who takes part, the leader first.
-    pub async fn participants(&self) -> Result<Vec<Participant>, RecipeError> {
-        participants(&self.line).await
+    /// All participants, the leader first.
+    pub async fn participants(&self) -> Result<Vec<ElectionParticipant>, RecipeError> {
+        participants(&self.queue).await
     }
 
-    /// The first in line: the leader, whether it knows already or not.
-    pub async fn leader(&self) -> Result<Option<Participant>, RecipeError> {
+    /// The first participant in the queue: the leader, even if it has not noticed yet.
+    pub async fn leader(&self) -> Result<Option<ElectionParticipant>, RecipeError> {
         Ok(self.participants().await?.into_iter().next())
     }
 
     /// The id of the leader that has [acknowledged](Leadership::acknowledge) its leadership.
     pub async fn acknowledged(&self) -> Result<Option<String>, RecipeError> {
-        acknowledged(&self.line.client, &self.line.directory).await
+        acknowledged(&self.queue.client, &self.queue.directory).await
     }
 
-    /// Leaves the election, and leadership with it. Returns when the ensemble knows.
+    /// Leaves the election and resigns. Returns after the reply of the ensemble.
     pub async fn leave(mut self) -> Result<(), RecipeError> {
         self.stop.cancel();
-        // A panic of the task was reported by itself.
+        // The runtime reports a panic of the task.
         let _ = (&mut self.task).await;
         match &*self.role.borrow() {
-            Role::Gone(Some(error)) => Err(error.clone()),
-            Role::Gone(None) | Role::Follower | Role::Leader(_) => Ok(()),
+            LatchRole::Left(Some(error)) => Err(error.clone()),
+            LatchRole::Left(None) | LatchRole::Follower | LatchRole::Leader(_) => Ok(()),
         }
     }
 }
@@ -172,43 +177,43 @@ impl Drop for LeaderLatch {
     }
 }
 
-fn left() -> RecipeError {
+fn left_election() -> RecipeError {
     RecipeError::Invalid("the participant has left the election".to_owned())
 }
 
-/// What happens in the background.
-struct Candidate {
-    line: Line,
+/// The background task of a latch.
+struct LatchTask {
+    queue: WaitQueue,
     id: Arc<str>,
-    role: watch::Sender<Role>,
+    role: watch::Sender<LatchRole>,
     stop: CancellationToken,
-    /// The term that was given up last.
+    /// The token of the term that was resigned last.
     resigned: watch::Receiver<Option<FencingToken>>,
 }
 
-impl Candidate {
+impl LatchTask {
     async fn run(&self) -> Result<(), RecipeError> {
         loop {
-            let ticket = tokio::select! {
-                () = self.stop.cancelled() => return self.withdraw().await,
-                ticket = self.line.stand(Kind::Exclusive, Patience::Endless) => ticket?,
+            let node = tokio::select! {
+                () = self.stop.cancelled() => return self.confirm_withdrawal().await,
+                node = self.queue.enter(LockMode::Exclusive, WaitLimit::Unlimited) => node?,
             };
-            let Some(ticket) = ticket else { continue };
-            let hold = Hold::begin(ticket, self.line.terms);
-            let term = Term::begin(hold, &self.id, &self.line.directory);
+            let Some(node) = node else { continue };
+            let owned = OwnedNode::new(node, self.queue.lease_policy);
+            let term = LeadershipTerm::begin(owned, &self.id, &self.queue.directory);
             let leadership = term.leadership();
-            tracing::info!(path = %self.line.directory, id = %self.id, token = %leadership.token(), "leads");
+            tracing::info!(path = %self.queue.directory, id = %self.id, token = %leadership.token(), "became leader");
             let token = leadership.token();
             let mut resigned = self.resigned.clone();
-            self.role.send_replace(Role::Leader(leadership.clone()));
+            self.role.send_replace(LatchRole::Leader(leadership.clone()));
             let reason = tokio::select! {
                 () = self.stop.cancelled() => LossReason::Released,
                 Ok(_) = resigned.wait_for(|resigned| *resigned == Some(token)) => LossReason::Released,
                 reason = leadership.lost() => reason,
             };
-            tracing::info!(path = %self.line.directory, id = %self.id, %reason, "does not lead any more");
-            // Those who hold a clone hear it before anybody else can lead.
-            self.role.send_replace(Role::Follower);
+            tracing::info!(path = %self.queue.directory, id = %self.id, %reason, "lost leadership");
+            // Clones of the leadership end before another participant can lead.
+            self.role.send_replace(LatchRole::Follower);
             term.finish().await?;
             if self.stop.is_cancelled() {
                 return Ok(());
@@ -216,11 +221,10 @@ impl Candidate {
         }
     }
 
-    /// The place in the line was given up when the wait for it was dropped; this makes sure that the
-    /// ensemble knows.
-    async fn withdraw(&self) -> Result<(), RecipeError> {
-        let client = &self.line.client;
-        persist(client, || client.sync(&self.line.directory).retry(Retry::Never)).await?;
+    /// The dropped wait has already deleted the node; the sync makes sure that the ensemble knows.
+    async fn confirm_withdrawal(&self) -> Result<(), RecipeError> {
+        let client = &self.queue.client;
+        retry_until_answered(client, || client.sync(&self.queue.directory).retry(Retry::Never)).await?;
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! One term of leadership, and the node that says that its leader has taken it up.
+//! One term of leadership, and the node by which the leader acknowledges it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,50 +7,50 @@ use bytes::Bytes;
 use tokio::runtime::Handle;
 use zebu_client::{Client, Compression, CreateMode, CreateSpec, ErrorCode, Retry, SessionId, Stat, Version};
 
-use crate::connection::{Attempts, persist, present};
 use crate::error::RecipeError;
-use crate::hold::{Fenced, Held, Holding, LossReason, fenced_out};
-use crate::line::Line;
-use crate::lock::{Hold, contenders};
+use crate::lock::contenders;
+use crate::ownership::{Fenced, LossReason, OwnedNode, Ownership, OwnershipState, is_fenced_out};
+use crate::retry::{ReconnectRetry, none_if_missing, retry_until_answered};
+use crate::wait_queue::WaitQueue;
 
-/// One that takes part in an election.
+/// A participant of an election.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Participant {
-    /// What it calls itself.
+pub struct ElectionParticipant {
+    /// Its id.
     pub id: String,
     /// Its node.
     pub path: String,
 }
 
-/// A term of leadership. Clones are the same term; it ends for all of them at once.
+/// A term of leadership. Clones share the term and end together.
 ///
-/// It ends by itself when the session is lost, when the ensemble gave no sign of life for the length of the lease,
-/// when somebody deletes the node, and when it is given up. Then [`Held::lost`] says why.
+/// It ends with the session, with the lease, when another client deletes the node, and when the leader
+/// resigns. [`Ownership::lost`] returns the reason.
 #[derive(Clone, Debug)]
 pub struct Leadership {
-    holding: Holding,
+    ownership_state: OwnershipState,
     id: Arc<str>,
     acknowledgement: Arc<str>,
     acknowledged: Arc<AtomicBool>,
 }
 
 impl Leadership {
-    fn new(hold: &Hold, id: &Arc<str>, election: &str) -> Leadership {
+    fn new(owned: &OwnedNode, id: &Arc<str>, election: &str) -> Leadership {
         Leadership {
-            holding: hold.holding().clone(),
+            ownership_state: owned.ownership_state().clone(),
             id: id.clone(),
             acknowledgement: acknowledgement_of(election).into(),
             acknowledged: Arc::default(),
         }
     }
 
-    /// What the leader calls itself.
+    /// The id of the leader.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Tells everybody that the leader has taken up its work: being the first in line does not mean to have
-    /// begun. The node `<election>-leader` gets the leader's id, and goes with the term.
+    /// Publishes that the leader has started: election alone does not mean that. The node `<election>-leader`
+    /// gets the leader's id and is deleted with the term.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -67,14 +67,14 @@ impl Leadership {
     /// # Ok(()) });
     /// ```
     pub async fn acknowledge(&self) -> Result<(), RecipeError> {
-        // Before it is written: whoever ends the term must know that there may be something to delete.
+        // Set before the write, so that the end of the term deletes a node that may exist.
         self.acknowledged.store(true, Ordering::Release);
-        let client = self.holding.client();
-        let mut attempts = Attempts::default();
+        let client = self.ownership_state.client();
+        let mut retry = ReconnectRetry::default();
         loop {
             self.check().map_err(|reason| self.lost_because(reason))?;
             let path = &*self.acknowledgement;
-            let found = persist(client, || client.exists(path).retry(Retry::Never)).await?;
+            let found = retry_until_answered(client, || client.exists(path).retry(Retry::Never)).await?;
             let mut transaction = self.transaction().compression(Compression::None);
             match found {
                 Some(stat) if self.is_of_this_term(&stat) => return Ok(()),
@@ -85,36 +85,37 @@ impl Leadership {
             transaction.create(path, spec);
             match transaction.retry(Retry::Never).await {
                 Ok(_) => return Ok(()),
-                Err(error) if fenced_out(&error, 0) => {
-                    return Err(self.lost_because(self.holding.end(LossReason::NodeDeleted)));
+                Err(error) if is_fenced_out(&error, 0) => {
+                    return Err(self.lost_because(self.ownership_state.end(LossReason::NodeDeleted)));
                 }
-                // Somebody else was faster with the old one; look again.
+                // Another participant changed the old node: check again.
                 Err(error) if matches!(error.code(), Some(ErrorCode::NodeExists | ErrorCode::NoNode)) => {}
-                Err(error) => attempts.after(client, error).await?,
+                Err(error) => retry.after(client, error).await?,
             }
         }
     }
 
     fn lost_because(&self, reason: LossReason) -> RecipeError {
-        RecipeError::Lost { path: self.holding.path().to_owned(), reason }
+        RecipeError::Lost { path: self.ownership_state.path().to_owned(), reason }
     }
 
-    /// Made by this session after it became a candidate: nobody else of this session leads meanwhile.
+    /// Created by this session after its queue node: no other participant of this session leads meanwhile.
     fn is_of_this_term(&self, stat: &Stat) -> bool {
-        SessionId(stat.ephemeral_owner) == self.holding.session() && stat.czxid > self.holding.token().0
+        SessionId(stat.ephemeral_owner) == self.ownership_state.session()
+            && stat.czxid > self.ownership_state.token().0
     }
 
-    /// Takes the acknowledgement back, before the place in the line is given up: as long as it is held,
-    /// nobody else can acknowledge.
-    async fn withdraw(&self) {
+    /// Deletes the acknowledgement before the queue node: while this participant owns that node, no other one
+    /// can acknowledge.
+    async fn withdraw_acknowledgement(&self) {
         if !self.acknowledged.load(Ordering::Acquire) {
             return;
         }
-        let client = self.holding.client();
-        let mut attempts = Attempts::default();
+        let client = self.ownership_state.client();
+        let mut retry = ReconnectRetry::default();
         loop {
             let path = &*self.acknowledgement;
-            let found = persist(client, || client.exists(path).retry(Retry::Never)).await;
+            let found = retry_until_answered(client, || client.exists(path).retry(Retry::Never)).await;
             let Ok(Some(stat)) = found else { return };
             if !self.is_of_this_term(&stat) {
                 return;
@@ -124,8 +125,8 @@ impl Leadership {
             match transaction.retry(Retry::Never).await {
                 Ok(_) => return,
                 Err(error) => {
-                    // Refused: the place is gone, and with it the right to delete. The session takes it along.
-                    if attempts.after(client, error).await.is_err() {
+                    // Refused: the queue node is gone. The acknowledgement is deleted with the session.
+                    if retry.after(client, error).await.is_err() {
                         return;
                     }
                 }
@@ -134,55 +135,56 @@ impl Leadership {
     }
 }
 
-/// The nodes of a term. Dropping it gives them up in the background: the acknowledgement first, then the place in
-/// the line.
+/// The nodes of a term. Dropping it deletes them in the background: the acknowledgement first, then the queue
+/// node.
 #[derive(Debug)]
-pub(crate) struct Term {
+pub(crate) struct LeadershipTerm {
     leadership: Leadership,
-    hold: Option<Hold>,
+    owned: Option<OwnedNode>,
     runtime: Handle,
 }
 
-impl Term {
-    /// Begins with a place in the line whose turn it is.
-    pub(crate) fn begin(hold: Hold, id: &Arc<str>, election: &str) -> Term {
-        let leadership = Leadership::new(&hold, id, election);
-        Term { leadership, hold: Some(hold), runtime: Handle::current() }
+impl LeadershipTerm {
+    /// Starts a term with the first node of the queue.
+    pub(crate) fn begin(owned: OwnedNode, id: &Arc<str>, election: &str) -> LeadershipTerm {
+        let leadership = Leadership::new(&owned, id, election);
+        LeadershipTerm { leadership, owned: Some(owned), runtime: Handle::current() }
     }
 
     pub(crate) fn leadership(&self) -> Leadership {
         self.leadership.clone()
     }
 
-    /// Ends the term: those who depend on it are told, then the nodes go.
+    /// Ends the term: its end is reported, then its nodes are deleted.
     pub(crate) async fn finish(mut self) -> Result<(), RecipeError> {
-        self.leadership.holding.end(LossReason::Released);
-        // The place stays in here while this waits: if the future is dropped, the rest is done in the background.
-        self.leadership.withdraw().await;
-        match self.hold.take() {
-            Some(hold) => hold.release().await,
+        self.leadership.ownership_state.end(LossReason::Released);
+        // The queue node stays in the struct during this wait: if the future is dropped, the background does
+        // the rest.
+        self.leadership.withdraw_acknowledgement().await;
+        match self.owned.take() {
+            Some(owned) => owned.release().await,
             None => Ok(()),
         }
     }
 }
 
-impl Drop for Term {
+impl Drop for LeadershipTerm {
     fn drop(&mut self) {
-        self.leadership.holding.end(LossReason::Released);
-        let Some(hold) = self.hold.take() else { return };
+        self.leadership.ownership_state.end(LossReason::Released);
+        let Some(owned) = self.owned.take() else { return };
         if self.leadership.acknowledged.load(Ordering::Acquire) {
             let leadership = self.leadership.clone();
             self.runtime.spawn(async move {
-                leadership.withdraw().await;
-                drop(hold);
+                leadership.withdraw_acknowledgement().await;
+                drop(owned);
             });
         }
     }
 }
 
-impl Held for Leadership {
-    fn holding(&self) -> &Holding {
-        &self.holding
+impl Ownership for Leadership {
+    fn ownership_state(&self) -> &OwnershipState {
+        &self.ownership_state
     }
 }
 
@@ -192,17 +194,22 @@ fn acknowledgement_of(election: &str) -> String {
     format!("{election}-leader")
 }
 
-/// Who has acknowledged leadership of an election.
+/// The id of the leader that has acknowledged.
 pub(crate) async fn acknowledged(client: &Client, election: &str) -> Result<Option<String>, RecipeError> {
     let path = acknowledgement_of(election);
-    let read = persist(client, || client.get(&path).compression(Compression::None).retry(Retry::Never)).await;
-    Ok(present(read)?.map(|node| text(&node.data)))
+    let read =
+        retry_until_answered(client, || client.get(&path).compression(Compression::None).retry(Retry::Never))
+            .await;
+    Ok(none_if_missing(read)?.map(|node| text(&node.data)))
 }
 
-/// Everybody in the line of an election, the leader first.
-pub(crate) async fn participants(line: &Line) -> Result<Vec<Participant>, RecipeError> {
-    let contenders = contenders(line).await?;
-    Ok(contenders.into_iter().map(|one| Participant { id: text(&one.identity), path: one.path }).collect())
+/// All participants in the queue, the leader first.
+pub(crate) async fn participants(queue: &WaitQueue) -> Result<Vec<ElectionParticipant>, RecipeError> {
+    let contenders = contenders(queue).await?;
+    Ok(contenders
+        .into_iter()
+        .map(|one| ElectionParticipant { id: text(&one.identity), path: one.path })
+        .collect())
 }
 
 pub(crate) fn text(data: &Bytes) -> String {

@@ -1,11 +1,11 @@
-//! Elections: one leader at a time, with a term that ends by itself when it cannot be sure any more.
+//! Elections: one leader at a time, with a term that ends when leadership is no longer certain.
 
 mod latch;
 mod leadership;
 mod selector;
 mod simple;
 
-pub use latch::{LeaderLatch, Role};
-pub use leadership::{Leadership, Participant};
+pub use latch::{LatchRole, LeaderLatch};
+pub use leadership::{ElectionParticipant, Leadership};
 pub use selector::LeaderSelector;
 pub use simple::SimpleElection;

@@ -1,4 +1,4 @@
-//! The selector: work that whoever leads does, again and again.
+//! The leader selector: repeated work of the elected leader.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use zebu_client::Client;
 
-use super::leadership::{Leadership, Participant, Term, acknowledged, participants};
+use super::leadership::{ElectionParticipant, Leadership, LeadershipTerm, acknowledged, participants};
 use crate::error::RecipeError;
-use crate::hold::{Held, Terms, run_while_held};
-use crate::line::{Kind, Line, Patience};
-use crate::lock::{Hold, LockLayout};
+use crate::lock::LockLayout;
+use crate::ownership::{LeasePolicy, OwnedNode, Ownership, run_while_held};
+use crate::wait_queue::{LockMode, WaitLimit, WaitQueue};
 
 /// Runs work while it leads; leadership ends with the work.
 ///
@@ -27,7 +27,7 @@ use crate::lock::{Hold, LockLayout};
 /// # zebu_testing::with_server(async |server| {
 /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
 /// use std::ops::ControlFlow;
-/// use zebu_recipes::{Held, LeaderSelector};
+/// use zebu_recipes::{Ownership, LeaderSelector};
 ///
 /// let mut terms = 0;
 /// let selector = LeaderSelector::new(&client, "/jobs/leader", "host-7");
@@ -37,7 +37,7 @@ use crate::lock::{Hold, LockLayout};
 ///         let last = terms == 3;
 ///         async move {
 ///             println!("term {}", leadership.token());
-///             // Not the last: give it up and queue again.
+///             // Not the last: resign and enter the queue again.
 ///             if last { ControlFlow::Break("done") } else { ControlFlow::Continue(()) }
 ///         }
 ///     })
@@ -46,57 +46,61 @@ use crate::lock::{Hold, LockLayout};
 /// # Ok(()) });
 /// ```
 ///
-/// **Connection lost.** The work goes on until the end of the lease, or is dropped at once if the [`Terms`]
-/// say so. **Session lost, lease ended.** The work is dropped at its next await; the selector queues again.
-/// **Crash.** Others lead when the session has timed out. **Dropped.** The work is dropped; the acknowledgement and
-/// the place in the line are given up in the background.
+/// - **Connection lost.** The work continues until the end of the lease, or is dropped at once if the
+///   [`LeasePolicy`] says so.
+/// - **Session lost, lease ended.** The work is dropped at its next await; the selector enters the queue
+///   again.
+/// - **Crash.** Another participant leads when the session expires.
+/// - **Dropped.** The work is dropped; the background deletes the acknowledgement and the queue node.
 #[derive(Clone, Debug)]
 pub struct LeaderSelector {
-    line: Line,
+    queue: WaitQueue,
     id: Arc<str>,
 }
 
 impl LeaderSelector {
-    /// One that takes part in the election at this path when [`run`](LeaderSelector::run) is called.
+    /// Participates in the election at this path while [`run`](LeaderSelector::run) is called.
     pub fn new(client: &Client, path: &str, id: impl Into<String>) -> LeaderSelector {
         let id: Arc<str> = id.into().into();
-        let line = Line {
+        let queue = WaitQueue {
             client: client.clone(),
             directory: path.to_owned(),
             naming: LockLayout::default().naming(),
             data: Bytes::copy_from_slice(id.as_bytes()),
-            terms: Terms::default(),
+            lease_policy: LeasePolicy::default(),
         };
-        LeaderSelector { line, id }
+        LeaderSelector { queue, id }
     }
 
-    /// With whom the election is shared.
+    /// The layout of the queue, which defines the compatible libraries.
     pub fn layout(mut self, layout: LockLayout) -> LeaderSelector {
-        self.line.naming = layout.naming();
+        self.queue.naming = layout.naming();
         self
     }
 
-    /// When a loss is told.
-    pub fn terms(mut self, terms: Terms) -> LeaderSelector {
-        self.line.terms = terms;
+    /// The lease policy.
+    pub fn lease_policy(mut self, lease_policy: LeasePolicy) -> LeaderSelector {
+        self.queue.lease_policy = lease_policy;
         self
     }
 
-    /// Waits until it leads, runs the work, gives leadership up, and so on until the work says `Break`. Work
-    /// that loses leadership is dropped at its next await, and gets another chance with the next term.
+    /// Waits until it leads, runs the work and resigns, until the work returns `Break`. Work that loses
+    /// leadership is dropped at its next await, and runs again in the next term.
     pub async fn run<R, F>(&self, mut work: impl FnMut(Leadership) -> F) -> Result<R, RecipeError>
     where
         F: Future<Output = ControlFlow<R>>,
     {
         loop {
-            let Some(ticket) = self.line.stand(Kind::Exclusive, Patience::Endless).await? else { continue };
-            let hold = Hold::begin(ticket, self.line.terms);
-            let term = Term::begin(hold, &self.id, &self.line.directory);
+            let Some(node) = self.queue.enter(LockMode::Exclusive, WaitLimit::Unlimited).await? else {
+                continue;
+            };
+            let owned = OwnedNode::new(node, self.queue.lease_policy);
+            let term = LeadershipTerm::begin(owned, &self.id, &self.queue.directory);
             let leadership = term.leadership();
             let outcome = run_while_held(&leadership, work(leadership.clone())).await;
             if let Err(reason) = &outcome {
                 let token = leadership.token();
-                tracing::info!(path = %self.line.directory, id = %self.id, %token, %reason, "work was dropped");
+                tracing::info!(path = %self.queue.directory, id = %self.id, %token, %reason, "lost leadership");
             }
             term.finish().await?;
             match outcome {
@@ -106,18 +110,18 @@ impl LeaderSelector {
         }
     }
 
-    /// Everybody who takes part, the leader first.
-    pub async fn participants(&self) -> Result<Vec<Participant>, RecipeError> {
-        participants(&self.line).await
+    /// All participants, the leader first.
+    pub async fn participants(&self) -> Result<Vec<ElectionParticipant>, RecipeError> {
+        participants(&self.queue).await
     }
 
-    /// The first in line: the leader, whether it knows already or not.
-    pub async fn leader(&self) -> Result<Option<Participant>, RecipeError> {
+    /// The first participant in the queue: the leader, even if it has not noticed yet.
+    pub async fn leader(&self) -> Result<Option<ElectionParticipant>, RecipeError> {
         Ok(self.participants().await?.into_iter().next())
     }
 
     /// The id of the leader that has [acknowledged](Leadership::acknowledge) its leadership.
     pub async fn acknowledged(&self) -> Result<Option<String>, RecipeError> {
-        acknowledged(&self.line.client, &self.line.directory).await
+        acknowledged(&self.queue.client, &self.queue.directory).await
     }
 }

@@ -1,4 +1,4 @@
-//! The election that is one node: whoever creates it leads.
+//! The election by one node: its creator leads.
 
 use std::ops::ControlFlow;
 
@@ -6,8 +6,8 @@ use zebu_client::Client;
 
 use super::leadership::text;
 use crate::error::RecipeError;
-use crate::hold::{Terms, run_while_held};
 use crate::lock::{SimpleLock, SimpleLockGuard};
+use crate::ownership::{LeasePolicy, run_while_held};
 
 /// An election by the creation of one ephemeral node, whose data is the leader's id.
 ///
@@ -19,7 +19,7 @@ use crate::lock::{SimpleLock, SimpleLockGuard};
 /// ```
 /// # zebu_testing::with_server(async |server| {
 /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
-/// use zebu_recipes::{Held, SimpleElection};
+/// use zebu_recipes::{Ownership, SimpleElection};
 ///
 /// let election = SimpleElection::new(&client, "/master", "host-7");
 /// let leadership = election.lead().await?;
@@ -30,8 +30,8 @@ use crate::lock::{SimpleLock, SimpleLockGuard};
 /// # Ok(()) });
 /// ```
 ///
-/// It is a [`SimpleLock`] and behaves like one when the connection or the session is lost: all who wait wake
-/// at once, in no order. Nobody sees who waits. For more than a few take a
+/// It is a [`SimpleLock`] and behaves like one when the connection or the session is lost. All waiters wake
+/// at once, in no order, and no list of waiters exists. For more than a few candidates use a
 /// [`LeaderLatch`](super::LeaderLatch).
 #[derive(Clone, Debug)]
 pub struct SimpleElection {
@@ -39,14 +39,14 @@ pub struct SimpleElection {
 }
 
 impl SimpleElection {
-    /// An election by this node.
+    /// An election at this path.
     pub fn new(client: &Client, path: &str, id: impl Into<String>) -> SimpleElection {
         SimpleElection { lock: SimpleLock::new(client, path).identity(id.into()) }
     }
 
-    /// When a loss is told.
-    pub fn terms(mut self, terms: Terms) -> SimpleElection {
-        self.lock = self.lock.terms(terms);
+    /// The lease policy.
+    pub fn lease_policy(mut self, lease_policy: LeasePolicy) -> SimpleElection {
+        self.lock = self.lock.lease_policy(lease_policy);
         self
     }
 
@@ -55,12 +55,12 @@ impl SimpleElection {
         self.lock.acquire().await
     }
 
-    /// Leads if nobody else does.
+    /// Leads if there is no other leader.
     pub async fn try_lead(&self) -> Result<Option<SimpleLockGuard>, RecipeError> {
         self.lock.try_acquire().await
     }
 
-    /// Leads and runs the work, again and again until the work says `Break`; see
+    /// Leads and runs the work repeatedly until the work returns `Break`; see
     /// [`LeaderSelector::run`](super::LeaderSelector::run).
     pub async fn run<R>(
         &self,

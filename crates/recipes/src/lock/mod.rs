@@ -1,6 +1,6 @@
-//! Locks: exclusive, shared, counted, several at once. Every guard tells its loss and carries a fencing token.
+//! Locks: exclusive, shared, counting, several at once. Every guard reports the loss of the lock and has a
+//! fencing token.
 
-mod hold;
 mod layout;
 mod multi;
 mod mutex;
@@ -14,10 +14,9 @@ pub use layout::{LockLayout, RwLockLayout, SemaphoreLayout};
 pub use multi::{MultiGuard, acquire_all, acquire_all_within};
 pub use mutex::{Contender, Mutex, MutexGuard, Owner};
 pub use read_write::{ReadGuard, RwLock, WriteGuard};
-pub use revocation::{RevocationWord, Revoked};
+pub use revocation::{RevocationMessage, Revoked};
 pub use semaphore::{Permit, Semaphore};
 pub use semaphore_mutex::{SemaphoreMutex, SemaphoreMutexGuard};
 pub use simple::{SimpleLock, SimpleLockGuard};
 
-pub(crate) use hold::Hold;
 pub(crate) use mutex::contenders;

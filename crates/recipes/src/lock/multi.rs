@@ -1,5 +1,4 @@
-//! Several locks as one: all or none, and always in the same order, so that two callers never wait for each
-//! other in a circle.
+//! Several locks at once: all or none, always in the same order, so that two callers cannot deadlock.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -10,11 +9,11 @@ use zebu_client::Transaction;
 
 use super::mutex::{Mutex, MutexGuard};
 use crate::error::RecipeError;
-use crate::hold::{Fenced, Held, LossReason};
-use crate::line::{Patience, for_a_moment};
+use crate::ownership::{Fenced, LossReason, Ownership};
+use crate::wait_queue::{WaitLimit, with_leave_timeout};
 
-/// Waits for all of these locks. They are taken in the order of their paths on the server, whatever the order of
-/// the list and the namespaces of their clients; if one cannot be had, those before it are given back.
+/// Waits for all of these locks. They are acquired in the order of their full paths, whatever the order of
+/// the list and the namespaces of their clients. If one cannot be acquired, the earlier ones are released.
 ///
 /// ```
 /// # zebu_testing::with_server(async |server| {
@@ -28,48 +27,48 @@ use crate::line::{Patience, for_a_moment};
 /// # Ok(()) });
 /// ```
 ///
-/// A lost connection, a lost session, a crash and a dropped future do to each of them what they do to a
-/// [`Mutex`]; the loss of one is the loss of all.
+/// The effects of a lost connection, a lost session, a crash and a dropped future are those of a [`Mutex`].
+/// The loss of one lock is the loss of all.
 pub async fn acquire_all(locks: &[&Mutex]) -> Result<MultiGuard, RecipeError> {
     loop {
-        if let Some(guard) = acquire(locks, Patience::Endless).await? {
+        if let Some(guard) = acquire(locks, WaitLimit::Unlimited).await? {
             return Ok(guard);
         }
     }
 }
 
-/// Waits for all of these locks, but not for longer than this in total.
+/// Waits for all of these locks, up to the timeout in total.
 pub async fn acquire_all_within(
     locks: &[&Mutex],
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Option<MultiGuard>, RecipeError> {
-    acquire(locks, Patience::of(patience)).await
+    acquire(locks, WaitLimit::within(timeout)).await
 }
 
-async fn acquire(locks: &[&Mutex], patience: Patience) -> Result<Option<MultiGuard>, RecipeError> {
+async fn acquire(locks: &[&Mutex], limit: WaitLimit) -> Result<Option<MultiGuard>, RecipeError> {
     let mut sorted = locks.to_vec();
-    // The path as the server has it: the same lock may be named through different namespaces.
-    let key = |mutex: &Mutex| format!("{}{}", mutex.line().client.root(), mutex.path());
+    // The full path: different namespaces may name the same lock.
+    let key = |mutex: &Mutex| format!("{}{}", mutex.queue().client.root(), mutex.path());
     sorted.sort_by_key(|mutex| key(mutex));
     if let Some(pair) = sorted.windows(2).find(|pair| key(pair[0]) == key(pair[1])) {
         let path = key(pair[0]);
-        return Err(RecipeError::Invalid(format!("{path} is in the list twice; it would wait for itself")));
+        return Err(RecipeError::Invalid(format!("{path} is in the list twice and would deadlock")));
     }
     let mut guards = MultiGuard { guards: Vec::with_capacity(sorted.len()) };
     for mutex in sorted {
-        match mutex.acquire_by(patience).await {
+        match mutex.acquire_by(limit).await {
             Ok(Some(guard)) => guards.guards.push(guard),
             Ok(None) => {
-                for_a_moment(guards.release()).await;
+                with_leave_timeout(guards.release()).await;
                 return Ok(None);
             }
             Err(error) => {
-                for_a_moment(guards.release()).await;
+                with_leave_timeout(guards.release()).await;
                 return Err(error);
             }
         }
     }
-    // The first may have been lost while the last was waited for.
+    // The first lock may have been lost during the wait for the last.
     match guards.check() {
         Ok(()) => Ok(Some(guards)),
         Err(reason) => {
@@ -80,25 +79,25 @@ async fn acquire(locks: &[&Mutex], patience: Patience) -> Result<Option<MultiGua
     }
 }
 
-/// Several locks are held.
+/// Ownership of several locks.
 #[derive(Debug)]
-#[must_use = "dropping it gives the locks back"]
+#[must_use = "dropping it releases the locks"]
 pub struct MultiGuard {
     guards: Vec<MutexGuard>,
 }
 
 impl MultiGuard {
-    /// The guards, in the order in which they were taken.
+    /// The guards, in the order of acquisition.
     pub fn guards(&self) -> &[MutexGuard] {
         &self.guards
     }
 
-    /// Whether all are held; see [`Held::check`].
+    /// Whether all are owned; see [`Ownership::check`].
     pub fn check(&self) -> Result<(), LossReason> {
-        self.guards.iter().try_for_each(Held::check)
+        self.guards.iter().try_for_each(Ownership::check)
     }
 
-    /// Comes to its end when the first of them is lost, and says why. Never, if there are none.
+    /// Completes when the first of them is lost, with the reason. Without locks it never completes.
     pub async fn lost(&self) -> LossReason {
         type Lost<'a> = Pin<Box<dyn Future<Output = LossReason> + Send + 'a>>;
         let mut losses: Vec<Lost<'_>> = Vec::new();
@@ -116,14 +115,14 @@ impl MultiGuard {
         .await
     }
 
-    /// Binds a transaction to all of them; see [`Fenced::fence`].
+    /// Adds conditions for all of them to a transaction; see [`Fenced::fence`].
     pub fn fence(&self, transaction: &mut Transaction) {
         for guard in &self.guards {
             guard.fence(transaction);
         }
     }
 
-    /// Gives all of them back, the last one first. Those after one that fails are released too; the first
+    /// Releases all of them, the last one first. A failure does not stop the release of the others; the first
     /// failure is returned.
     pub async fn release(mut self) -> Result<(), RecipeError> {
         let mut result = Ok(());

@@ -1,4 +1,4 @@
-//! The fair mutex: one ephemeral sequential node per contender, each watching the one before it.
+//! The fair mutex: one ephemeral sequential node per contender, each watching its predecessor.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,18 +8,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use zebu_client::{Client, Compression, ErrorCode, Retry, path};
 
-use super::hold::Hold;
 use super::layout::LockLayout;
-use super::revocation::{RevocationWord, Revoked, ask, revoke};
-use crate::connection::{persist, present};
+use super::revocation::{RevocationMessage, Revoked, request_revocation, revoke};
 use crate::error::RecipeError;
-use crate::hold::{Fenced, Held, Holding, Terms};
-use crate::line::{Kind, Line, Patience};
+use crate::ownership::OwnedNode;
+use crate::ownership::{Fenced, LeasePolicy, Ownership, OwnershipState};
+use crate::retry::{none_if_missing, retry_until_answered};
+use crate::wait_queue::{LockMode, WaitLimit, WaitQueue};
 
-/// A lock that one holder at a time has, in the order of their coming.
+/// A lock with one holder at a time, first come first served.
 ///
 /// ```text
-/// /locks/report                                  container, goes when nobody wants the lock
+/// /locks/report                                  container, deleted without contenders
 ///   _c_53345f98-…-lock-0000000007                ephemeral: the holder
 ///   _c_0d1c2a55-…-lock-0000000008                ephemeral: waits for 7
 ///   _c_b7a80a0e-…-lock-0000000009                ephemeral: waits for 8
@@ -31,15 +31,15 @@ use crate::line::{Kind, Line, Patience};
 /// # client.ensure_path("/report").await?;
 /// use std::time::Duration;
 /// use zebu_client::Version;
-/// use zebu_recipes::{Fenced, Held, Mutex};
+/// use zebu_recipes::{Fenced, Ownership, Mutex};
 ///
 /// let mutex = Mutex::new(&client, "/locks/report");
 /// let guard = mutex.acquire().await?;
-/// // Carried out only if the lock is still held when the ensemble gets to it.
+/// // Commits only if the lock is still owned.
 /// let mut transaction = guard.transaction();
 /// transaction.set("/report", "page 1", Version::Any);
 /// transaction.await?;
-/// // For what is written elsewhere: a number that is greater than that of every holder before.
+/// // For writes to other systems: the token is greater than that of every earlier holder.
 /// println!("token {}", guard.token());
 /// assert!(mutex.try_acquire().await?.is_none());
 /// assert!(mutex.acquire_within(Duration::from_millis(10)).await?.is_none());
@@ -49,29 +49,30 @@ use crate::line::{Kind, Line, Patience};
 ///
 /// **Fairness and load.** A release wakes one waiter. Waiting costs no requests.
 ///
-/// **Re-entrance.** Tasks have no identity that a lock could recognise. [`MutexGuard::reenter`] makes another
-/// guard of the same hold, and [`Mutex::acquire_as`] does so for callers that name themselves by an
-/// [`Owner`]. The lock is free when the last guard has gone.
+/// **Re-entrance.** Tasks have no identity. [`MutexGuard::reenter`] returns another guard of the same
+/// ownership, and [`Mutex::acquire_as`] does so for callers with an [`Owner`]. The lock is released with the
+/// last guard.
 ///
-/// **Connection lost.** Waiting goes on; the place in the line is kept. A create whose answer was lost is
-/// looked for, not repeated blindly. A holder keeps the lock until the end of its lease (see [`Terms`]).
+/// **Connection lost.** The wait continues; the position in the queue is kept. A create without a reply is
+/// searched for, not repeated blindly. A holder keeps the lock until the end of its lease (see
+/// [`LeasePolicy`]).
 ///
-/// **Session lost.** A waiter takes a new place at the end. A holder has lost the lock:
-/// [`Held::lost`] ends, [`Held::cancellation`] is cancelled, and by the holder's clock this happens before
-/// the ensemble can give the lock to anybody else. Whether the clock can be trusted does not matter for
-/// writes that go through [`Fenced::transaction`] or carry the token.
+/// **Session lost.** A waiter enters the queue again at its end. A holder has lost the lock:
+/// [`Ownership::lost`] completes and [`Ownership::cancellation`] is cancelled. By the holder's clock this
+/// happens before the ensemble can grant the lock to another client. Writes through [`Fenced::transaction`],
+/// or with the token, do not depend on clocks.
 ///
-/// **Crash.** The node goes with the session, after its timeout.
+/// **Crash.** The node is deleted when the session expires.
 ///
-/// **Dropped.** A guard or a waiting future that is dropped deletes its node in the background, also when its
-/// create is still under way.
+/// **Dropped.** A dropped guard or waiting future deletes its node in the background, also if its create is
+/// still in flight.
 #[derive(Clone, Debug)]
 pub struct Mutex {
-    line: Line,
-    owners: Arc<Owners>,
+    queue: WaitQueue,
+    owners: Arc<ReentrantOwners>,
 }
 
-/// A name for a caller that may take the same lock more than once; clones are the same caller.
+/// The identity of a caller that may acquire the same lock more than once; clones are the same caller.
 ///
 /// ```
 /// # zebu_testing::with_server(async |server| {
@@ -80,7 +81,7 @@ pub struct Mutex {
 ///
 /// let (mutex, me) = (Mutex::new(&client, "/locks/a"), Owner::new());
 /// let outer = mutex.acquire_as(&me).await?;
-/// let inner = mutex.acquire_as(&me).await?; // does not wait for itself
+/// let inner = mutex.acquire_as(&me).await?; // does not wait
 /// outer.release().await?;
 /// assert!(mutex.try_acquire().await?.is_none()); // still held by the inner one
 /// inner.release().await?;
@@ -91,7 +92,7 @@ pub struct Mutex {
 pub struct Owner(u64);
 
 impl Owner {
-    /// A caller that is different from all others of this process.
+    /// A new identity within this process.
     pub fn new() -> Owner {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Owner(NEXT.fetch_add(1, Ordering::Relaxed))
@@ -104,118 +105,117 @@ impl Default for Owner {
     }
 }
 
-/// Who of this process holds the lock by name.
+/// The owners in this process by identity.
 #[derive(Debug, Default)]
-struct Owners(StdMutex<BTreeMap<Owner, Weak<Hold>>>);
+struct ReentrantOwners(StdMutex<BTreeMap<Owner, Weak<OwnedNode>>>);
 
-impl Owners {
-    fn lock(&self) -> StdGuard<'_, BTreeMap<Owner, Weak<Hold>>> {
-        // Every change is one statement; a panic cannot leave half of one.
+impl ReentrantOwners {
+    fn lock(&self) -> StdGuard<'_, BTreeMap<Owner, Weak<OwnedNode>>> {
+        // Every change is one statement; a panic cannot leave it incomplete.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The hold of an owner, if it is still one.
-    fn current(&self, owner: &Owner) -> Option<Arc<Hold>> {
-        let hold = self.lock().get(owner)?.upgrade()?;
-        hold.holding().check().is_ok().then_some(hold)
+    /// The ownership of a caller, if it is still valid.
+    fn current(&self, owner: &Owner) -> Option<Arc<OwnedNode>> {
+        let owned = self.lock().get(owner)?.upgrade()?;
+        owned.ownership_state().check().is_ok().then_some(owned)
     }
 
-    fn set(&self, owner: &Owner, hold: &Arc<Hold>) {
+    fn set(&self, owner: &Owner, owned: &Arc<OwnedNode>) {
         let mut owners = self.lock();
-        owners.retain(|_, hold| hold.strong_count() > 0);
-        owners.insert(owner.clone(), Arc::downgrade(hold));
+        owners.retain(|_, owned| owned.strong_count() > 0);
+        owners.insert(owner.clone(), Arc::downgrade(owned));
     }
 }
 
-/// Somebody in the line of a lock, the holder first.
+/// A contender in the queue of a lock; the first is the holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contender {
     /// Its node.
     pub path: String,
-    /// The number in the line.
+    /// Its sequence number.
     pub sequence: i32,
-    /// What it says about itself; see [`Mutex::identity`]. Empty if it may not be read.
+    /// Its data; see [`Mutex::identity`]. Empty if it is unreadable.
     pub identity: Bytes,
 }
 
 impl Mutex {
-    /// A lock in this directory, which is made when needed. Nothing is sent yet.
+    /// A lock in this directory, which is created on demand. Nothing is sent yet.
     pub fn new(client: &Client, path: &str) -> Mutex {
-        let line = Line {
+        let queue = WaitQueue {
             client: client.clone(),
             directory: path.to_owned(),
             naming: LockLayout::default().naming(),
             data: Bytes::new(),
-            terms: Terms::default(),
+            lease_policy: LeasePolicy::default(),
         };
-        Mutex { line, owners: Arc::default() }
+        Mutex { queue, owners: Arc::default() }
     }
 
-    /// With whom the lock is shared.
+    /// The layout of the lock.
     pub fn layout(mut self, layout: LockLayout) -> Mutex {
-        self.line.naming = layout.naming();
+        self.queue.naming = layout.naming();
         self
     }
 
-    /// What others see of us in [`Mutex::contenders`], such as a host name.
+    /// The data of the own node, which other clients see in [`Mutex::contenders`], such as a host name.
     pub fn identity(mut self, identity: impl Into<Bytes>) -> Mutex {
-        self.line.data = identity.into();
+        self.queue.data = identity.into();
         self
     }
 
-    /// When a loss is told.
-    pub fn terms(mut self, terms: Terms) -> Mutex {
-        self.line.terms = terms;
+    /// The lease policy.
+    pub fn lease_policy(mut self, lease_policy: LeasePolicy) -> Mutex {
+        self.queue.lease_policy = lease_policy;
         self
     }
 
     /// The directory.
     pub fn path(&self) -> &str {
-        &self.line.directory
+        &self.queue.directory
     }
 
-    pub(crate) fn line(&self) -> &Line {
-        &self.line
+    pub(crate) fn queue(&self) -> &WaitQueue {
+        &self.queue
     }
 
-    /// Waits for the lock. Dropping the future leaves nothing behind, so that any timeout can be put around
-    /// it.
+    /// Waits for the lock. Dropping the future removes its node, so that any timeout can wrap it.
     pub async fn acquire(&self) -> Result<MutexGuard, RecipeError> {
         loop {
-            // Endless patience has no end without a guard; the loop satisfies the type.
-            if let Some(guard) = self.acquire_by(Patience::Endless).await? {
+            // Without a limit the result is never `None`; the loop satisfies the type.
+            if let Some(guard) = self.acquire_by(WaitLimit::Unlimited).await? {
                 return Ok(guard);
             }
         }
     }
 
-    /// Takes the lock if nobody has it and nobody waits for it. Fails with
-    /// [`Unreachable`](RecipeError::Unreachable) if no server answers within the client's connection timeout.
+    /// Acquires the lock if there is no other contender. Fails with [`Unreachable`](RecipeError::Unreachable)
+    /// if no server answers within the client's connection timeout.
     pub async fn try_acquire(&self) -> Result<Option<MutexGuard>, RecipeError> {
-        self.acquire_by(Patience::no_wait(&self.line.client)).await
+        self.acquire_by(WaitLimit::no_wait(&self.queue.client)).await
     }
 
-    /// Waits for the lock, but not for longer than this; `None` if it did not come.
-    pub async fn acquire_within(&self, patience: Duration) -> Result<Option<MutexGuard>, RecipeError> {
-        self.acquire_by(Patience::of(patience)).await
+    /// Waits for the lock up to the timeout; `None` if it was not acquired.
+    pub async fn acquire_within(&self, timeout: Duration) -> Result<Option<MutexGuard>, RecipeError> {
+        self.acquire_by(WaitLimit::within(timeout)).await
     }
 
-    /// Like [`Mutex::acquire`], but an owner that has the lock already gets another guard of it at once.
+    /// Like [`Mutex::acquire`], but a caller that already owns the lock gets another guard at once.
     pub async fn acquire_as(&self, owner: &Owner) -> Result<MutexGuard, RecipeError> {
-        if let Some(hold) = self.owners.current(owner) {
-            return Ok(MutexGuard { hold });
+        if let Some(owned) = self.owners.current(owner) {
+            return Ok(MutexGuard { owned });
         }
         let guard = self.acquire().await?;
-        self.owners.set(owner, &guard.hold);
+        self.owners.set(owner, &guard.owned);
         Ok(guard)
     }
 
-    pub(crate) async fn acquire_by(&self, patience: Patience) -> Result<Option<MutexGuard>, RecipeError> {
-        let ticket = self.line.stand(Kind::Exclusive, patience).await?;
-        Ok(ticket.map(|ticket| MutexGuard { hold: Arc::new(Hold::begin(ticket, self.line.terms)) }))
+    pub(crate) async fn acquire_by(&self, limit: WaitLimit) -> Result<Option<MutexGuard>, RecipeError> {
+        let node = self.queue.enter(LockMode::Exclusive, limit).await?;
+        Ok(node.map(|node| MutexGuard { owned: Arc::new(OwnedNode::new(node, self.queue.lease_policy)) }))
     }
 
-    /// Runs work under the lock. When the lock is lost the work is dropped at its next await.
+    /// Runs work under the lock. When the lock is lost, the work is dropped at its next await.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -227,7 +227,7 @@ impl Mutex {
     /// ```
     pub async fn scope<R>(&self, work: impl AsyncFnOnce(&MutexGuard) -> R) -> Result<R, RecipeError> {
         let guard = self.acquire().await?;
-        let result = crate::hold::run_while_held(&guard, work(&guard)).await;
+        let result = crate::ownership::run_while_held(&guard, work(&guard)).await;
         let path = guard.path().to_owned();
         match result {
             Ok(output) => guard.release().await.map(|()| output),
@@ -235,41 +235,43 @@ impl Mutex {
         }
     }
 
-    /// Who holds the lock and who waits for it, in this order.
+    /// The holder and the waiters, in the order of the queue.
     pub async fn contenders(&self) -> Result<Vec<Contender>, RecipeError> {
-        contenders(&self.line).await
+        contenders(&self.queue).await
     }
 
-    /// Asks a contender to give up its place: [`MutexGuard::revoked`] ends there, and Curator's revocation
-    /// listeners are called. Whether it does so is its own decision. One that is gone already is no error.
+    /// Asks a contender to release the lock: its [`MutexGuard::revoked`] completes, and Curator calls its
+    /// revocation listeners. The contender decides. A contender that has left is no error.
     pub async fn request_revocation(&self, contender: &Contender) -> Result<(), RecipeError> {
-        ask(&self.line.client, contender, RevocationWord::Curator).await
+        request_revocation(&self.queue.client, contender, RevocationMessage::Curator).await
     }
 
-    /// Asks a contender to give up its place, and takes it away if it is still there after the grace. A holder
-    /// that is not ours may not notice that: let what it writes to ask for tokens.
+    /// Asks a contender to release the lock, and deletes its node after the grace period. A holder of another
+    /// library may not notice that: protect the resource by fencing tokens.
     pub async fn revoke(&self, contender: &Contender, grace: Duration) -> Result<Revoked, RecipeError> {
-        revoke(&self.line.client, contender, RevocationWord::Curator, grace).await
+        revoke(&self.queue.client, contender, RevocationMessage::Curator, grace).await
     }
 }
 
-/// The contenders of a line with their data, in its order.
-pub(crate) async fn contenders(line: &Line) -> Result<Vec<Contender>, RecipeError> {
-    let client = &line.client;
-    let listed = persist(client, || client.children(&line.directory).retry(Retry::Never)).await;
-    let names = present(listed)?.map_or_else(Vec::new, |list| list.names);
-    let mut numbered: Vec<_> = names.iter().filter_map(|name| line.naming.parse(name)).collect();
-    // By the distance from one of them: numbers wrap.
+/// The contenders of a queue with their data, in order.
+pub(crate) async fn contenders(queue: &WaitQueue) -> Result<Vec<Contender>, RecipeError> {
+    let client = &queue.client;
+    let listed = retry_until_answered(client, || client.children(&queue.directory).retry(Retry::Never)).await;
+    let names = none_if_missing(listed)?.map_or_else(Vec::new, |list| list.names);
+    let mut numbered: Vec<_> = names.iter().filter_map(|name| queue.naming.parse(name)).collect();
+    // Sorted by the distance from one of them, because numbers wrap.
     let base = numbered.first().map_or(0, |one| one.sequence);
     numbered.sort_by_key(|one| one.sequence.wrapping_sub(base));
     let mut contenders = Vec::with_capacity(numbered.len());
     for one in numbered {
-        let path = path::join(&line.directory, one.name);
-        let read = persist(client, || client.get(&path).compression(Compression::None).retry(Retry::Never));
-        let identity = match present(read.await) {
+        let path = path::join(&queue.directory, one.name);
+        let read = retry_until_answered(client, || {
+            client.get(&path).compression(Compression::None).retry(Retry::Never)
+        });
+        let identity = match none_if_missing(read.await) {
             Ok(Some(node)) => node.data,
             Ok(None) => continue,
-            // It stands in the line, whatever it says about itself.
+            // A contender with unreadable data still counts.
             Err(error) if error.code() == Some(ErrorCode::NoAuth) => Bytes::new(),
             Err(error) => return Err(error.into()),
         };
@@ -278,27 +280,27 @@ pub(crate) async fn contenders(line: &Line) -> Result<Vec<Contender>, RecipeErro
     Ok(contenders)
 }
 
-/// The lock is held. Give it back with [`release`](MutexGuard::release); dropping the guard does so in the
+/// Ownership of a [`Mutex`]. [`release`](MutexGuard::release) it; dropping the guard releases it in the
 /// background.
 #[derive(Debug)]
-#[must_use = "dropping it gives the lock back"]
+#[must_use = "dropping it releases the lock"]
 pub struct MutexGuard {
-    hold: Arc<Hold>,
+    owned: Arc<OwnedNode>,
 }
 
 impl MutexGuard {
-    /// Another guard of the same hold. The lock is free when all of them have gone.
+    /// Another guard of the same ownership. The lock is released with the last guard.
     pub fn reenter(&self) -> MutexGuard {
-        MutexGuard { hold: self.hold.clone() }
+        MutexGuard { owned: self.owned.clone() }
     }
 
-    /// Gives the lock back, if this is the last guard of the hold, and waits until the ensemble knows. If
-    /// the future is dropped, it happens in the background.
+    /// Releases the lock, if this is the last guard, and waits for the reply of the ensemble. If the future
+    /// is dropped, the background does it.
     pub async fn release(self) -> Result<(), RecipeError> {
-        Hold::release_shared(self.hold).await
+        OwnedNode::release_if_last(self.owned).await
     }
 
-    /// Comes to its end when somebody [asks](Mutex::request_revocation) for the lock.
+    /// Completes when another client [requests](Mutex::request_revocation) the lock.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
@@ -311,13 +313,13 @@ impl MutexGuard {
     /// # Ok(()) });
     /// ```
     pub async fn revoked(&self) {
-        self.hold.holding().revoked().await;
+        self.owned.ownership_state().revoked().await;
     }
 }
 
-impl Held for MutexGuard {
-    fn holding(&self) -> &Holding {
-        self.hold.holding()
+impl Ownership for MutexGuard {
+    fn ownership_state(&self) -> &OwnershipState {
+        self.owned.ownership_state()
     }
 }
 

@@ -1,20 +1,20 @@
-//! The read-write lock: readers together, writers alone, all in the order of their coming.
+//! The read-write lock: shared readers, exclusive writers, first come first served.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use zebu_client::{Client, CreateMode, CreateSpec, ErrorCode, Retry, SessionId, Stat, Version, path};
 
-use super::hold::Hold;
 use super::layout::RwLockLayout;
 use super::mutex::{Contender, contenders};
-use super::revocation::{RevocationWord, Revoked, ask, revoke};
-use crate::connection::{Attempts, persist, plain_transaction};
+use super::revocation::{RevocationMessage, Revoked, request_revocation, revoke};
 use crate::error::RecipeError;
-use crate::hold::{Fenced, Held, Holding, LossReason, Terms};
-use crate::line::{Broom, Kind, Line, Patience, Ticket};
+use crate::ownership::OwnedNode;
+use crate::ownership::{Fenced, LeasePolicy, LossReason, Ownership, OwnershipState};
+use crate::retry::{ReconnectRetry, retry_until_answered, uncompressed_transaction};
+use crate::wait_queue::{LockMode, QueueNode, WaitLimit, WaitQueue};
 
-/// A lock that many readers or one writer have.
+/// A lock with many readers or one writer.
 ///
 /// ```text
 /// /locks/catalog                                 container
@@ -32,7 +32,7 @@ use crate::line::{Broom, Kind, Line, Patience, Ticket};
 /// let lock = RwLock::new(&client, "/locks/catalog");
 /// let writer = lock.write().await?;
 /// assert!(lock.try_read().await?.is_none());
-/// let reader = writer.downgrade().await?; // nobody gets in between
+/// let reader = writer.downgrade().await?; // without another writer in between
 /// let another = lock.read().await?;
 /// assert!(lock.try_write().await?.is_none());
 /// reader.release().await?;
@@ -40,122 +40,121 @@ use crate::line::{Broom, Kind, Line, Patience, Ticket};
 /// # Ok(()) });
 /// ```
 ///
-/// A reader watches the nearest writer before it, a writer whoever is before it. When a writer leaves, all
-/// readers directly behind it wake: they all have the lock now.
+/// A reader watches the nearest writer before it, a writer watches its predecessor. The release of a writer
+/// wakes all readers directly after it, because all of them then own the lock.
 ///
-/// There is no way from reading to writing: two readers that both wanted it would wait for each other.
+/// A reader cannot become a writer: two such readers would deadlock.
 ///
-/// A lost connection, a lost session, a crash and a dropped future do what they do to a
-/// [`Mutex`](super::Mutex). The fencing token of a reader says nothing about other readers, but it is greater
-/// than that of every writer before and smaller than that of every writer after; a reader that was a writer
-/// keeps the writer's.
+/// The effects of a lost connection, a lost session, a crash and a dropped future are those of a
+/// [`Mutex`](super::Mutex). The fencing token of a reader is greater than that of every earlier writer and
+/// smaller than that of every later writer. A downgraded writer keeps its token.
 #[derive(Clone, Debug)]
 pub struct RwLock {
-    line: Line,
+    queue: WaitQueue,
 }
 
 impl RwLock {
-    /// A lock in this directory, which is made when needed. Nothing is sent yet.
+    /// A lock in this directory, which is created on demand. Nothing is sent yet.
     pub fn new(client: &Client, path: &str) -> RwLock {
-        let line = Line {
+        let queue = WaitQueue {
             client: client.clone(),
             directory: path.to_owned(),
             naming: RwLockLayout::default().naming(),
             data: Bytes::new(),
-            terms: Terms::default(),
+            lease_policy: LeasePolicy::default(),
         };
-        RwLock { line }
+        RwLock { queue }
     }
 
-    /// With whom the lock is shared.
+    /// The layout of the lock.
     pub fn layout(mut self, layout: RwLockLayout) -> RwLock {
-        self.line.naming = layout.naming();
+        self.queue.naming = layout.naming();
         self
     }
 
-    /// What others see of us in [`RwLock::contenders`].
+    /// The data of the own node, which other clients see in [`RwLock::contenders`].
     pub fn identity(mut self, identity: impl Into<Bytes>) -> RwLock {
-        self.line.data = identity.into();
+        self.queue.data = identity.into();
         self
     }
 
-    /// When a loss is told.
-    pub fn terms(mut self, terms: Terms) -> RwLock {
-        self.line.terms = terms;
+    /// The lease policy.
+    pub fn lease_policy(mut self, lease_policy: LeasePolicy) -> RwLock {
+        self.queue.lease_policy = lease_policy;
         self
     }
 
-    /// Waits until no writer is before us.
+    /// Waits until no writer precedes.
     pub async fn read(&self) -> Result<ReadGuard, RecipeError> {
         loop {
-            if let Some(hold) = self.acquire(Kind::Shared, Patience::Endless).await? {
-                return Ok(ReadGuard { hold });
+            if let Some(owned) = self.acquire(LockMode::Shared, WaitLimit::Unlimited).await? {
+                return Ok(ReadGuard { owned });
             }
         }
     }
 
-    /// Reads if no writer has the lock or waits for it. Fails with
+    /// Acquires the lock for reading if no writer owns it or waits for it. Fails with
     /// [`Unreachable`](RecipeError::Unreachable) if no server answers within the client's connection timeout.
     pub async fn try_read(&self) -> Result<Option<ReadGuard>, RecipeError> {
-        let patience = Patience::no_wait(&self.line.client);
-        Ok(self.acquire(Kind::Shared, patience).await?.map(|hold| ReadGuard { hold }))
+        let limit = WaitLimit::no_wait(&self.queue.client);
+        Ok(self.acquire(LockMode::Shared, limit).await?.map(|owned| ReadGuard { owned }))
     }
 
-    /// Waits until no writer is before us, but not for longer than this.
-    pub async fn read_within(&self, patience: Duration) -> Result<Option<ReadGuard>, RecipeError> {
-        Ok(self.acquire(Kind::Shared, Patience::of(patience)).await?.map(|hold| ReadGuard { hold }))
+    /// Waits until no writer precedes, up to the timeout.
+    pub async fn read_within(&self, timeout: Duration) -> Result<Option<ReadGuard>, RecipeError> {
+        Ok(self.acquire(LockMode::Shared, WaitLimit::within(timeout)).await?.map(|owned| ReadGuard { owned }))
     }
 
-    /// Waits until nobody is before us.
+    /// Waits until no contender precedes.
     pub async fn write(&self) -> Result<WriteGuard, RecipeError> {
         loop {
-            if let Some(hold) = self.acquire(Kind::Exclusive, Patience::Endless).await? {
-                return Ok(WriteGuard { line: self.line.clone(), hold });
+            if let Some(owned) = self.acquire(LockMode::Exclusive, WaitLimit::Unlimited).await? {
+                return Ok(WriteGuard { queue: self.queue.clone(), owned });
             }
         }
     }
 
-    /// Writes if nobody has the lock or waits for it. Fails with
+    /// Acquires the lock for writing if there is no other contender. Fails with
     /// [`Unreachable`](RecipeError::Unreachable) if no server answers within the client's connection timeout.
     pub async fn try_write(&self) -> Result<Option<WriteGuard>, RecipeError> {
-        let hold = self.acquire(Kind::Exclusive, Patience::no_wait(&self.line.client)).await?;
-        Ok(hold.map(|hold| WriteGuard { line: self.line.clone(), hold }))
+        let owned = self.acquire(LockMode::Exclusive, WaitLimit::no_wait(&self.queue.client)).await?;
+        Ok(owned.map(|owned| WriteGuard { queue: self.queue.clone(), owned }))
     }
 
-    /// Waits until nobody is before us, but not for longer than this.
-    pub async fn write_within(&self, patience: Duration) -> Result<Option<WriteGuard>, RecipeError> {
-        let hold = self.acquire(Kind::Exclusive, Patience::of(patience)).await?;
-        Ok(hold.map(|hold| WriteGuard { line: self.line.clone(), hold }))
+    /// Waits until no contender precedes, up to the timeout.
+    pub async fn write_within(&self, timeout: Duration) -> Result<Option<WriteGuard>, RecipeError> {
+        let owned = self.acquire(LockMode::Exclusive, WaitLimit::within(timeout)).await?;
+        Ok(owned.map(|owned| WriteGuard { queue: self.queue.clone(), owned }))
     }
 
-    /// Everybody in the line, in its order.
+    /// All contenders, in the order of the queue.
     pub async fn contenders(&self) -> Result<Vec<Contender>, RecipeError> {
-        contenders(&self.line).await
+        contenders(&self.queue).await
     }
 
-    /// Asks a contender to give up its place: [`ReadGuard::revoked`] or [`WriteGuard::revoked`] ends there.
-    /// Whether it does so is its own decision. One that is gone already is no error.
+    /// Asks a contender to release the lock: its [`ReadGuard::revoked`] or [`WriteGuard::revoked`] completes.
+    /// The contender decides. A contender that has left is no error.
     pub async fn request_revocation(
         &self,
         contender: &Contender,
-        word: RevocationWord,
+        message: RevocationMessage,
     ) -> Result<(), RecipeError> {
-        ask(&self.line.client, contender, word).await
+        request_revocation(&self.queue.client, contender, message).await
     }
 
-    /// Asks a contender to give up its place, and takes it away if it is still there after the grace.
+    /// Asks a contender to release the lock, and deletes its node after the grace period.
     ///
     /// ```
     /// # zebu_testing::with_server(async |server| {
     /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
     /// use std::time::Duration;
-    /// use zebu_recipes::{Held, LossReason, RevocationWord, Revoked, RwLock};
+    /// use zebu_recipes::{Ownership, LossReason, RevocationMessage, Revoked, RwLock};
     ///
     /// let lock = RwLock::new(&client, "/locks/catalog");
     /// let stubborn = lock.read().await?;
     /// let grace = Duration::from_millis(10);
     /// let reader = &lock.contenders().await?[0];
-    /// assert_eq!(lock.revoke(reader, RevocationWord::Unlock, grace).await?, Revoked::Forced);
+    /// assert_eq!(lock.revoke(reader, RevocationMessage::Unlock, grace).await?, Revoked::Forced);
     /// assert_eq!(stubborn.lost().await, LossReason::NodeDeleted);
     /// lock.write().await?.release().await?;
     /// # Ok(()) });
@@ -163,91 +162,91 @@ impl RwLock {
     pub async fn revoke(
         &self,
         contender: &Contender,
-        word: RevocationWord,
+        message: RevocationMessage,
         grace: Duration,
     ) -> Result<Revoked, RecipeError> {
-        revoke(&self.line.client, contender, word, grace).await
+        revoke(&self.queue.client, contender, message, grace).await
     }
 
-    async fn acquire(&self, kind: Kind, patience: Patience) -> Result<Option<Hold>, RecipeError> {
-        let ticket = self.line.stand(kind, patience).await?;
-        Ok(ticket.map(|ticket| Hold::begin(ticket, self.line.terms)))
+    async fn acquire(&self, kind: LockMode, limit: WaitLimit) -> Result<Option<OwnedNode>, RecipeError> {
+        let node = self.queue.enter(kind, limit).await?;
+        Ok(node.map(|node| OwnedNode::new(node, self.queue.lease_policy)))
     }
 }
 
-/// The lock is held for reading.
+/// Shared ownership of a [`RwLock`].
 #[derive(Debug)]
-#[must_use = "dropping it gives the lock back"]
+#[must_use = "dropping it releases the lock"]
 pub struct ReadGuard {
-    hold: Hold,
+    owned: OwnedNode,
 }
 
 impl ReadGuard {
-    /// Gives the lock back and waits until the ensemble knows.
+    /// Releases the lock and waits for the reply of the ensemble.
     pub async fn release(self) -> Result<(), RecipeError> {
-        self.hold.release().await
+        self.owned.release().await
     }
 
-    /// Comes to its end when somebody [asks](RwLock::request_revocation) for the lock.
+    /// Completes when another client [requests](RwLock::request_revocation) the lock.
     pub async fn revoked(&self) {
-        self.hold.holding().revoked().await;
+        self.owned.ownership_state().revoked().await;
     }
 }
 
-impl Held for ReadGuard {
-    fn holding(&self) -> &Holding {
-        self.hold.holding()
+impl Ownership for ReadGuard {
+    fn ownership_state(&self) -> &OwnershipState {
+        self.owned.ownership_state()
     }
 }
 
 impl Fenced for ReadGuard {}
 
-/// The lock is held for writing.
+/// Exclusive ownership of a [`RwLock`].
 #[derive(Debug)]
-#[must_use = "dropping it gives the lock back"]
+#[must_use = "dropping it releases the lock"]
 pub struct WriteGuard {
-    line: Line,
-    hold: Hold,
+    queue: WaitQueue,
+    owned: OwnedNode,
 }
 
 impl WriteGuard {
-    /// Gives the lock back and waits until the ensemble knows.
+    /// Releases the lock and waits for the reply of the ensemble.
     pub async fn release(self) -> Result<(), RecipeError> {
-        self.hold.release().await
+        self.owned.release().await
     }
 
-    /// Comes to its end when somebody [asks](RwLock::request_revocation) for the lock.
+    /// Completes when another client [requests](RwLock::request_revocation) the lock.
     pub async fn revoked(&self) {
-        self.hold.holding().revoked().await;
+        self.owned.ownership_state().revoked().await;
     }
 
-    /// Goes on as a reader, in the same place of the line: no writer gets in between. What depends on this
-    /// guard, such as its cancellation, ends with it; the reader's begins. One transaction makes the one
-    /// node of the other, so that there is no moment without either.
+    /// Becomes a reader at the same position of the queue, without another writer in between. The ownership
+    /// of this guard ends, with its cancellation token, and that of the reader starts. One transaction
+    /// replaces the node.
     ///
-    /// If it fails, the lock is given back.
+    /// If it fails, the lock is released.
     pub async fn downgrade(self) -> Result<ReadGuard, RecipeError> {
-        let WriteGuard { line, hold } = self;
-        let writer = hold.holding().clone();
+        let WriteGuard { queue, owned } = self;
+        let writer = owned.ownership_state().clone();
         let lost = |reason| RecipeError::Lost { path: writer.path().to_owned(), reason };
         writer.check().map_err(lost)?;
-        // Now, because the watch over the node will see it go.
+        // Now, because the monitor will see the delete of the node.
         writer.end(LossReason::Released);
-        let mark = line.naming.style.mark();
-        let number = writer.path().rsplit_once(line.naming.exclusive).map_or("", |(_, number)| number);
-        let reader = path::join(&line.directory, &format!("{mark}{}{number}", line.naming.shared));
-        let broom = Broom::new(&line.client, &line.directory, &mark);
-        let stat = replace(&line, writer.path(), &reader, writer.session()).await?.map_err(lost)?;
-        let ticket = Ticket::adopt(&line.client, reader, mark, stat);
-        broom.put_away();
-        hold.dissolve();
-        Ok(ReadGuard { hold: Hold::with_token(ticket, writer.token(), line.terms) })
+        let id_prefix = queue.client.unique_prefix(queue.naming.style);
+        let number = writer.path().rsplit_once(queue.naming.exclusive).map_or("", |(_, number)| number);
+        let reader = path::join(&queue.directory, &format!("{id_prefix}{}{number}", queue.naming.shared));
+        let cleanup = queue.client.cleanup_guard(&queue.directory, &id_prefix);
+        let stat = replace(&queue, writer.path(), &reader, writer.session()).await?.map_err(lost)?;
+        let node = QueueNode::adopt(&queue.client, reader, id_prefix, stat);
+        cleanup.disarm();
+        owned.disarm();
+        Ok(ReadGuard { owned: OwnedNode::with_token(node, writer.token(), queue.lease_policy) })
     }
 }
 
-impl Held for WriteGuard {
-    fn holding(&self) -> &Holding {
-        self.hold.holding()
+impl Ownership for WriteGuard {
+    fn ownership_state(&self) -> &OwnershipState {
+        self.owned.ownership_state()
     }
 }
 
@@ -255,21 +254,21 @@ impl Fenced for WriteGuard {}
 
 /// Replaces the writer's node by the reader's, once.
 async fn replace(
-    line: &Line,
+    queue: &WaitQueue,
     writer: &str,
     reader: &str,
     session: SessionId,
 ) -> Result<Result<Stat, LossReason>, RecipeError> {
-    let client = &line.client;
-    let mut attempts = Attempts::default();
+    let client = &queue.client;
+    let mut retry = ReconnectRetry::default();
     loop {
         if client.session().id != session {
             return Ok(Err(LossReason::SessionExpired));
         }
-        let mut transaction = plain_transaction(client);
+        let mut transaction = uncompressed_transaction(client);
         let spec = CreateSpec::new().mode(CreateMode::Ephemeral);
-        let spec = if line.data.is_empty() { spec } else { spec.data(line.data.clone()) };
-        // First the delete: if the session is a new one, this fails before anything is created.
+        let spec = if queue.data.is_empty() { spec } else { spec.data(queue.data.clone()) };
+        // The delete is first: in a new session it fails before anything is created.
         transaction.delete(writer, Version::Any);
         transaction.create(reader, spec);
         let done = match transaction.retry(Retry::Never).await {
@@ -277,15 +276,15 @@ async fn replace(
             Err(error) if error.code() == Some(ErrorCode::NoNode) => false,
             Err(error) => {
                 let unknown = error.is_ambiguous();
-                attempts.after(client, error).await?;
+                retry.after(client, error).await?;
                 if !unknown {
                     continue;
                 }
                 false
             }
         };
-        // After a lost answer, or a node that is gone because the lost one was carried out.
-        let found = persist(client, || async {
+        // After a lost reply, or a missing node because a lost attempt was carried out.
+        let found = retry_until_answered(client, || async {
             client.sync(reader).retry(Retry::Never).await?;
             client.exists(reader).retry(Retry::Never).await
         });
@@ -295,7 +294,7 @@ async fn replace(
             None if done => return Ok(Err(LossReason::NodeDeleted)),
             None => {}
         }
-        let remains = persist(client, || client.exists(writer).retry(Retry::Never)).await?;
+        let remains = retry_until_answered(client, || client.exists(writer).retry(Retry::Never)).await?;
         if remains.is_none() {
             return Ok(Err(LossReason::NodeDeleted));
         }

@@ -1,74 +1,75 @@
-//! Asking a holder to give up, and taking its place away if it does not.
+//! Revocation: requesting the release of a lock, and enforcing it after a grace period.
 
 use std::time::Duration;
 
 use zebu_client::{Client, Compression, Retry};
 
 use super::mutex::Contender;
-use crate::connection::{before, persist, present};
 use crate::error::RecipeError;
-use crate::hold::{REVOKE, UNLOCK};
-use crate::line::{Patience, watch_node};
+use crate::ownership::{REVOKE, UNLOCK};
+use crate::retry::{none_if_missing, retry_until_answered, with_deadline};
+use crate::wait_queue::{WaitLimit, watch_node};
 
-/// What is written into the node of a holder to ask it to give up. Holders of ours understand both.
+/// The data that requests the release of a lock. Holders of this crate understand both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum RevocationWord {
-    /// `unlock`, as ZooKeeper's description of revocable shared locks has it.
+pub enum RevocationMessage {
+    /// `unlock`, as in ZooKeeper's description of revocable shared locks.
     #[default]
     Unlock,
-    /// `__REVOKE__`, which Curator's revocation listeners hear.
+    /// `__REVOKE__`, which Curator's revocation listeners expect.
     Curator,
 }
 
-/// How somebody has given up its place.
+/// The outcome of a revocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revoked {
-    /// By itself, within the grace, or before it was asked.
+    /// The contender released the lock within the grace period, or had left before.
     Consented,
-    /// Its node was deleted; a holder of ours is told that it has lost it.
+    /// Its node was deleted; a holder of this crate is notified.
     Forced,
 }
 
-impl RevocationWord {
+impl RevocationMessage {
     const fn bytes(self) -> &'static [u8] {
         match self {
-            RevocationWord::Unlock => UNLOCK,
-            RevocationWord::Curator => REVOKE,
+            RevocationMessage::Unlock => UNLOCK,
+            RevocationMessage::Curator => REVOKE,
         }
     }
 }
 
-/// Asks a contender to give up its place. One that is gone is no error.
-pub(super) async fn ask(
+/// Asks a contender to release the lock. A contender that has left is no error.
+pub(super) async fn request_revocation(
     client: &Client,
     contender: &Contender,
-    word: RevocationWord,
+    message: RevocationMessage,
 ) -> Result<(), RecipeError> {
     let write =
-        || client.set(&contender.path, word.bytes()).compression(Compression::None).retry(Retry::Never);
-    present(persist(client, write).await)?;
+        || client.set(&contender.path, message.bytes()).compression(Compression::None).retry(Retry::Never);
+    none_if_missing(retry_until_answered(client, write).await)?;
     Ok(())
 }
 
-/// Asks a contender to give up, and deletes its node if it is still there after the grace. No other contender
-/// ever has a node of the same name.
+/// Asks a contender to release the lock, and deletes its node after the grace period. No other contender ever
+/// uses the name.
 pub(super) async fn revoke(
     client: &Client,
     contender: &Contender,
-    word: RevocationWord,
+    message: RevocationMessage,
     grace: Duration,
 ) -> Result<Revoked, RecipeError> {
-    ask(client, contender, word).await?;
+    request_revocation(client, contender, message).await?;
     let gone = async {
         while let Some(changed) = watch_node(client, &contender.path).await? {
             changed.await;
         }
         Ok::<_, RecipeError>(())
     };
-    match before(Patience::of(grace).deadline(), gone).await {
+    match with_deadline(WaitLimit::within(grace).deadline(), gone).await {
         Some(gone) => gone.map(|()| Revoked::Consented),
         None => {
-            persist(client, || client.delete(&contender.path).quiet().retry(Retry::Never)).await?;
+            retry_until_answered(client, || client.delete(&contender.path).quiet().retry(Retry::Never))
+                .await?;
             Ok(Revoked::Forced)
         }
     }

@@ -1,4 +1,4 @@
-//! A mutex that is a semaphore of one permit: never re-entrant, not bound to whoever took it.
+//! A mutex built from a semaphore with one permit: never re-entrant.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use zebu_client::Client;
 
 use super::semaphore::{Permit, Semaphore};
 use crate::error::RecipeError;
-use crate::hold::{Fenced, Held, Holding, Terms};
+use crate::ownership::{Fenced, LeasePolicy, Ownership, OwnershipState};
 
-/// A lock that even its holder cannot take again; shared with Curator's `InterProcessSemaphoreMutex`.
+/// A lock that is never re-entrant; compatible with Curator's `InterProcessSemaphoreMutex`.
 ///
 /// ```text
 /// /locks/import
-///   locks                                        the line
+///   locks                                        the wait queue
 ///   leases
 ///     _c_53345f98-…-lease-0000000000             ephemeral: the holder
 /// ```
@@ -30,28 +30,28 @@ use crate::hold::{Fenced, Held, Holding, Terms};
 /// # Ok(()) });
 /// ```
 ///
-/// A lost connection, a lost session and a crash do what they do to a [`Semaphore`]. Prefer a
-/// [`Mutex`](super::Mutex), which needs half of the requests, unless you share it with Curator.
+/// The effects of a lost connection, a lost session and a crash are those of a [`Semaphore`]. Prefer a
+/// [`Mutex`](super::Mutex), which needs half of the requests, unless Curator shares the lock.
 #[derive(Clone, Debug)]
 pub struct SemaphoreMutex {
     semaphore: Semaphore,
 }
 
 impl SemaphoreMutex {
-    /// A lock in this directory, which is made when needed. Nothing is sent yet.
+    /// A lock in this directory, which is created on demand. Nothing is sent yet.
     pub fn new(client: &Client, path: &str) -> SemaphoreMutex {
         SemaphoreMutex { semaphore: Semaphore::new(client, path, 1) }
     }
 
-    /// What others see of us in the lease.
+    /// The data of the own lease node.
     pub fn identity(mut self, identity: impl Into<Bytes>) -> SemaphoreMutex {
         self.semaphore = self.semaphore.identity(identity);
         self
     }
 
-    /// When a loss is told.
-    pub fn terms(mut self, terms: Terms) -> SemaphoreMutex {
-        self.semaphore = self.semaphore.terms(terms);
+    /// The lease policy.
+    pub fn lease_policy(mut self, lease_policy: LeasePolicy) -> SemaphoreMutex {
+        self.semaphore = self.semaphore.lease_policy(lease_policy);
         self
     }
 
@@ -60,37 +60,37 @@ impl SemaphoreMutex {
         Ok(SemaphoreMutexGuard { permit: self.semaphore.acquire().await? })
     }
 
-    /// Takes the lock if it is free and nobody waits.
+    /// Acquires the lock if there is no other contender.
     pub async fn try_acquire(&self) -> Result<Option<SemaphoreMutexGuard>, RecipeError> {
         Ok(self.semaphore.try_acquire().await?.map(|permit| SemaphoreMutexGuard { permit }))
     }
 
-    /// Waits for the lock, but not for longer than this.
+    /// Waits for the lock, up to the timeout.
     pub async fn acquire_within(
         &self,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Option<SemaphoreMutexGuard>, RecipeError> {
-        Ok(self.semaphore.acquire_within(patience).await?.map(|permit| SemaphoreMutexGuard { permit }))
+        Ok(self.semaphore.acquire_within(timeout).await?.map(|permit| SemaphoreMutexGuard { permit }))
     }
 }
 
-/// The lock is held.
+/// Ownership of a [`SemaphoreMutex`].
 #[derive(Debug)]
-#[must_use = "dropping it gives the lock back"]
+#[must_use = "dropping it releases the lock"]
 pub struct SemaphoreMutexGuard {
     permit: Permit,
 }
 
 impl SemaphoreMutexGuard {
-    /// Gives the lock back and waits until the ensemble knows.
+    /// Releases the lock and waits for the reply of the ensemble.
     pub async fn release(self) -> Result<(), RecipeError> {
         self.permit.release().await
     }
 }
 
-impl Held for SemaphoreMutexGuard {
-    fn holding(&self) -> &Holding {
-        self.permit.holding()
+impl Ownership for SemaphoreMutexGuard {
+    fn ownership_state(&self) -> &OwnershipState {
+        self.permit.ownership_state()
     }
 }
 

@@ -1,23 +1,27 @@
-//! The lock that is one node: whoever creates it has it. Simple to share with scripts; every waiter wakes when
-//! it goes.
+//! The lock by one node: its creator is the holder. Scripts can share it; its delete wakes every waiter.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::runtime::Handle;
 use zebu_client::{
     Client, Compression, CreateMode, CreateSpec, Error, ErrorCode, ErrorKind, Retry, SessionId, Stat,
     Version, path,
 };
 
-use crate::connection::{Attempts, before, is_passing, persist, plain_transaction, present};
 use crate::error::RecipeError;
-use crate::hold::{Fenced, FencingToken, Held, Holding, LossReason, Terms, Watched};
-use crate::line::Patience;
+use crate::ownership::{
+    Fenced, FencingToken, LeasePolicy, LossReason, Ownership, OwnershipMonitor, OwnershipState,
+};
+use crate::retry::{
+    ReconnectRetry, is_transient, none_if_missing, retry_until_answered, uncompressed_transaction,
+    with_deadline,
+};
+use crate::spawn_on_drop::SpawnOnDrop;
 use crate::unique_id::UniqueId;
+use crate::wait_queue::WaitLimit;
 
-/// A lock that whoever creates its node has; for few contenders, and for sharing with programs that know no
-/// more than `create -e /locks/nightly`.
+/// A lock that the creator of its node holds; for few contenders, and for programs that only know `create -e
+/// /locks/nightly`.
 ///
 /// ```text
 /// /locks                                         persistent
@@ -25,9 +29,9 @@ use crate::unique_id::UniqueId;
 ///   nightly-53345f9894234e0ca7b59f819e3ec2e1     ephemeral: whose it is, made and deleted together with it
 /// ```
 ///
-/// The second node is what makes it safe. Another holder's node has the same name and version as ours, so a
-/// late delete could remove it; bound to a node that nobody else can have, it cannot. Contenders that do not
-/// make one are excluded all the same.
+/// The second node makes the lock safe. The node of the next holder has the same name and version, so that a
+/// late delete could remove it. A transaction with the second node, whose name is unique, cannot. Contenders
+/// without a second node are excluded too.
 ///
 /// ```
 /// # zebu_testing::with_server(async |server| {
@@ -42,154 +46,144 @@ use crate::unique_id::UniqueId;
 /// # Ok(()) });
 /// ```
 ///
-/// **Fairness and load.** There is none, and all waiters try at once when the lock is released: use a
+/// **Fairness and load.** The lock is not fair, and all waiters retry at once when it is released: use a
 /// [`Mutex`](super::Mutex) for more than a few.
 ///
-/// **Connection lost.** Waiting goes on. A create whose answer was lost is recognised by the second node.
-/// **Session lost, crash, dropped.** As with a [`Mutex`](super::Mutex).
+/// **Connection lost.** The wait continues. The second node identifies a create without a reply. **Session
+/// lost, crash, dropped.** As with a [`Mutex`](super::Mutex).
 ///
-/// **By hand.** Whoever deletes the first node by hand takes the lock from its holder, which is told. Until
-/// then [`Fenced::transaction`] cannot tell the holder from the next one.
+/// **Manual delete.** A delete of the first node takes the lock from its holder, which is notified. Until
+/// then [`Fenced::transaction`] cannot distinguish the holder from the next one.
 #[derive(Clone, Debug)]
 pub struct SimpleLock {
     client: Client,
     path: String,
     data: Bytes,
-    terms: Terms,
+    lease_policy: LeasePolicy,
 }
 
 impl SimpleLock {
-    /// A lock that is this node. Nothing is sent yet.
+    /// A lock at this path. Nothing is sent yet.
     pub fn new(client: &Client, path: &str) -> SimpleLock {
-        let terms = Terms::default();
-        SimpleLock { client: client.clone(), path: path.to_owned(), data: Bytes::new(), terms }
+        let lease_policy = LeasePolicy::default();
+        SimpleLock { client: client.clone(), path: path.to_owned(), data: Bytes::new(), lease_policy }
     }
 
-    /// What others see of us in the node.
+    /// The data of the lock's node.
     pub fn identity(mut self, identity: impl Into<Bytes>) -> SimpleLock {
         self.data = identity.into();
         self
     }
 
-    /// When a loss is told.
-    pub fn terms(mut self, terms: Terms) -> SimpleLock {
-        self.terms = terms;
+    /// The lease policy.
+    pub fn lease_policy(mut self, lease_policy: LeasePolicy) -> SimpleLock {
+        self.lease_policy = lease_policy;
         self
     }
 
     /// Waits for the lock.
     pub async fn acquire(&self) -> Result<SimpleLockGuard, RecipeError> {
         loop {
-            if let Some(guard) = self.acquire_by(Patience::Endless).await? {
+            if let Some(guard) = self.acquire_by(WaitLimit::Unlimited).await? {
                 return Ok(guard);
             }
         }
     }
 
-    /// Takes the lock if nobody has it. Fails with [`Unreachable`](RecipeError::Unreachable) if no server answers
-    /// within the client's connection timeout.
+    /// Acquires the lock if it is free. Fails with [`Unreachable`](RecipeError::Unreachable) if no server
+    /// answers within the client's connection timeout.
     pub async fn try_acquire(&self) -> Result<Option<SimpleLockGuard>, RecipeError> {
-        self.acquire_by(Patience::no_wait(&self.client)).await
+        self.acquire_by(WaitLimit::no_wait(&self.client)).await
     }
 
-    /// Waits for the lock, but not for longer than this.
-    pub async fn acquire_within(&self, patience: Duration) -> Result<Option<SimpleLockGuard>, RecipeError> {
-        self.acquire_by(Patience::of(patience)).await
+    /// Waits for the lock, up to the timeout.
+    pub async fn acquire_within(&self, timeout: Duration) -> Result<Option<SimpleLockGuard>, RecipeError> {
+        self.acquire_by(WaitLimit::within(timeout)).await
     }
 
-    /// The identity of whoever holds the lock.
+    /// The identity of the holder.
     pub async fn holder(&self) -> Result<Option<Bytes>, RecipeError> {
         let get = || self.client.get(&self.path).compression(Compression::None).retry(Retry::Never);
-        let read = persist(&self.client, get).await;
-        Ok(present(read)?.map(|node| node.data))
+        let read = retry_until_answered(&self.client, get).await;
+        Ok(none_if_missing(read)?.map(|node| node.data))
     }
 
-    async fn acquire_by(&self, patience: Patience) -> Result<Option<SimpleLockGuard>, RecipeError> {
-        let deadline = patience.deadline();
+    async fn acquire_by(&self, limit: WaitLimit) -> Result<Option<SimpleLockGuard>, RecipeError> {
+        let deadline = limit.deadline();
         loop {
-            let claim = Claim::new(self);
-            match before(deadline, claim.make(self)).await {
-                None => return patience.expired(&self.path),
+            let nodes = LockNodes::new(self);
+            match with_deadline(deadline, nodes.create(self)).await {
+                None => return limit.expired(&self.path),
                 Some(Err(error)) => return Err(error.into()),
-                Some(Ok(Made::Ours(stat))) => {
-                    return Ok(Some(SimpleLockGuard::begin(claim, &stat, self.terms)));
+                Some(Ok(Some(stat))) => {
+                    return Ok(Some(SimpleLockGuard::new(nodes, &stat, self.lease_policy)));
                 }
-                Some(Ok(Made::NotOurs)) => claim.forget(),
+                Some(Ok(None)) => nodes.disarm(),
             }
-            if !patience.waits() {
+            if !limit.allows_waiting() {
                 return Ok(None);
             }
-            let watch =
-                persist(&self.client, || self.client.exists(&self.path).retry(Retry::Never).watched());
-            let gone = async {
-                let (stat, changed) = watch.await?;
+            let deleted = async {
+                let watch = || self.client.exists(&self.path).retry(Retry::Never).watched();
+                let (stat, changed) = retry_until_answered(&self.client, watch).await?;
                 if stat.is_some() {
                     changed.await;
                 }
                 Ok::<_, Error>(())
             };
-            match before(deadline, gone).await {
+            match with_deadline(deadline, deleted).await {
                 Some(result) => result?,
-                None => return patience.expired(&self.path),
+                None => return limit.expired(&self.path),
             }
         }
     }
 }
 
-/// The two nodes of one attempt. Dropping it removes them, if they are ours, in the background.
+/// The two nodes of one attempt. Dropping it deletes them in the background, if the current session owns
+/// them.
 #[derive(Debug)]
-struct Claim {
+struct LockNodes {
     client: Client,
     path: String,
     companion: String,
-    runtime: Handle,
-    fate: Fate,
+    cleanup: SpawnOnDrop,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    Remove,
-    Nothing,
-}
-
-enum Made {
-    Ours(Stat),
-    NotOurs,
-}
-
-impl Claim {
-    fn new(lock: &SimpleLock) -> Claim {
-        Claim {
-            client: lock.client.clone(),
-            path: lock.path.clone(),
-            companion: format!("{}-{}", lock.path, UniqueId::new().hex()),
-            runtime: Handle::current(),
-            fate: Fate::Remove,
-        }
+impl LockNodes {
+    fn new(lock: &SimpleLock) -> LockNodes {
+        let (client, path) = (lock.client.clone(), lock.path.clone());
+        let companion = format!("{path}-{}", UniqueId::new().hex());
+        let cleanup = {
+            let (client, path, companion) = (client.clone(), path.clone(), companion.clone());
+            // An error means that the client is closed, and the nodes gone with it.
+            SpawnOnDrop::new(async move { drop(delete_both(&client, &path, &companion).await) })
+        };
+        LockNodes { client, path, companion, cleanup }
     }
 
-    /// Creates both nodes or neither.
-    async fn make(&self, lock: &SimpleLock) -> Result<Made, Error> {
+    /// Creates both nodes or neither. Returns the stat of the lock's node, or `None` if another holder has
+    /// the lock.
+    async fn create(&self, lock: &SimpleLock) -> Result<Option<Stat>, Error> {
         let client = &self.client;
-        let mut attempts = Attempts::default();
+        let mut retry = ReconnectRetry::default();
         loop {
             let spec = || CreateSpec::new().mode(CreateMode::Ephemeral);
             let own = if lock.data.is_empty() { spec() } else { spec().data(lock.data.clone()) };
-            let mut transaction = plain_transaction(client);
+            let mut transaction = uncompressed_transaction(client);
             transaction.create(&self.path, own);
             transaction.create(&self.companion, spec());
             match transaction.retry(Retry::Never).await {
-                Ok(_) => return self.look().await,
-                Err(error) if error.code() == Some(ErrorCode::NodeExists) => return self.look().await,
+                Ok(_) => return self.owned_stat().await,
+                Err(error) if error.code() == Some(ErrorCode::NodeExists) => return self.owned_stat().await,
                 Err(error) if error.code() == Some(ErrorCode::NoNode) => {
                     let parent = path::parent(&self.path).unwrap_or("/");
-                    persist(client, || client.ensure_path(parent)).await?;
+                    retry_until_answered(client, || client.ensure_path(parent)).await?;
                 }
-                Err(error) if is_passing(&error) => {
+                Err(error) if is_transient(&error) => {
                     let unknown = error.is_ambiguous();
-                    attempts.after(client, error).await?;
-                    if unknown && let Made::Ours(stat) = self.look().await? {
-                        return Ok(Made::Ours(stat));
+                    retry.after(client, error).await?;
+                    if unknown && let Some(stat) = self.owned_stat().await? {
+                        return Ok(Some(stat));
                     }
                 }
                 Err(error) => return Err(error),
@@ -197,121 +191,95 @@ impl Claim {
         }
     }
 
-    /// Whether both nodes are there and the present session's.
-    async fn look(&self) -> Result<Made, Error> {
+    /// The stat of the lock's node, if both nodes exist and the current session owns them.
+    async fn owned_stat(&self) -> Result<Option<Stat>, Error> {
         let client = &self.client;
-        let (companion, own) = persist(client, || async {
+        let (companion, own) = retry_until_answered(client, || async {
             client.sync(&self.path).retry(Retry::Never).await?;
             let companion = client.exists(&self.companion).retry(Retry::Never).send();
             let own = client.exists(&self.path).retry(Retry::Never).send();
             Ok((companion.await?, own.await?))
         })
         .await?;
-        match (companion, own) {
-            (Some(companion), Some(own))
-                if companion.czxid == own.czxid && SessionId(own.ephemeral_owner) == client.session().id =>
-            {
-                Ok(Made::Ours(own))
-            }
-            _ => Ok(Made::NotOurs),
-        }
+        let session = client.session().id;
+        Ok(own.filter(|own| {
+            companion.is_some_and(|companion| companion.czxid == own.czxid)
+                && SessionId(own.ephemeral_owner) == session
+        }))
     }
 
-    fn forget(mut self) {
-        self.fate = Fate::Nothing;
+    fn disarm(self) {
+        self.cleanup.disarm();
     }
 
-    async fn remove(mut self) -> Result<(), Error> {
-        let errand = self.errand();
-        errand.run().await?;
-        self.fate = Fate::Nothing;
+    /// Deletes both nodes and waits for the reply. If the future is dropped, the background does it.
+    async fn delete(self) -> Result<(), Error> {
+        delete_both(&self.client, &self.path, &self.companion).await?;
+        self.cleanup.disarm();
         Ok(())
     }
-
-    fn errand(&self) -> Errand {
-        let (client, path, companion) = (self.client.clone(), self.path.clone(), self.companion.clone());
-        // Nodes of an earlier session have gone with it.
-        let session = self.client.session().id;
-        Errand { client, path, companion, session }
-    }
 }
 
-impl Drop for Claim {
-    fn drop(&mut self) {
-        if self.fate == Fate::Remove {
-            // An error means that the client is over, and the nodes with it.
-            let errand = self.errand();
-            self.runtime.spawn(async move { errand.run().await });
-        }
-    }
-}
-
-/// The removal of both nodes: whatever happens, not of somebody else's.
-struct Errand {
-    client: Client,
-    path: String,
-    companion: String,
-    session: SessionId,
-}
-
-impl Errand {
-    async fn run(&self) -> Result<(), Error> {
-        let mut attempts = Attempts::default();
-        while self.client.session().id == self.session {
-            let mut transaction = plain_transaction(&self.client);
-            let companion = transaction.delete(&self.companion, Version::Any);
-            transaction.delete(&self.path, Version::Any);
-            match transaction.retry(Retry::Never).await {
-                Ok(_) => return Ok(()),
-                Err(error) if error.code() == Some(ErrorCode::NoNode) => {
-                    let first = matches!(error.kind(), ErrorKind::Transaction { index, .. }
-                        if *index == companion.index());
-                    if first {
-                        return Ok(());
-                    }
-                    // Somebody has deleted the lock's node by hand.
-                    persist(&self.client, || self.client.delete(&self.companion).quiet().retry(Retry::Never))
-                        .await?;
+/// Deletes both nodes in one transaction. The companion makes sure that the node of another holder is not
+/// deleted.
+async fn delete_both(client: &Client, path: &str, companion: &str) -> Result<(), Error> {
+    // The nodes of an earlier session have gone with it.
+    let session = client.session().id;
+    let mut retry = ReconnectRetry::default();
+    while client.session().id == session {
+        let mut transaction = uncompressed_transaction(client);
+        let fence = transaction.delete(companion, Version::Any);
+        transaction.delete(path, Version::Any);
+        match transaction.retry(Retry::Never).await {
+            Ok(_) => return Ok(()),
+            Err(error) if error.code() == Some(ErrorCode::NoNode) => {
+                let is_fence = matches!(error.kind(), ErrorKind::Transaction { index, .. }
+                    if *index == fence.index());
+                if is_fence {
+                    return Ok(());
                 }
-                Err(error) => attempts.after(&self.client, error).await?,
+                // Another client has deleted the lock's node.
+                let delete = || client.delete(companion).quiet().retry(Retry::Never);
+                retry_until_answered(client, delete).await?;
             }
+            Err(error) => retry.after(client, error).await?,
         }
-        Ok(())
     }
+    Ok(())
 }
 
-/// The lock is held.
+/// Ownership of a [`SimpleLock`].
 #[derive(Debug)]
-#[must_use = "dropping it gives the lock back"]
+#[must_use = "dropping it releases the lock"]
 pub struct SimpleLockGuard {
-    // Dropped in this order: those who depend on it are told before the nodes go.
-    watched: Watched,
-    claim: Claim,
+    // Dropped in this order: the end of ownership is reported before the nodes are deleted.
+    monitor: OwnershipMonitor,
+    nodes: LockNodes,
 }
 
 impl SimpleLockGuard {
-    fn begin(claim: Claim, stat: &Stat, terms: Terms) -> SimpleLockGuard {
+    fn new(nodes: LockNodes, stat: &Stat, lease_policy: LeasePolicy) -> SimpleLockGuard {
         let token = FencingToken(stat.czxid);
-        let watched = Watched::begin(&claim.client, &claim.path, stat, token, terms);
-        SimpleLockGuard { watched, claim }
+        let monitor = OwnershipMonitor::start(&nodes.client, &nodes.path, stat, token, lease_policy);
+        SimpleLockGuard { monitor, nodes }
     }
 
-    /// Gives the lock back and waits until the ensemble knows.
+    /// Releases the lock and waits for the reply of the ensemble.
     pub async fn release(self) -> Result<(), RecipeError> {
-        self.watched.holding().end(LossReason::Released);
-        self.claim.remove().await?;
+        self.monitor.ownership_state().end(LossReason::Released);
+        self.nodes.delete().await?;
         Ok(())
     }
 }
 
-impl Held for SimpleLockGuard {
-    fn holding(&self) -> &Holding {
-        self.watched.holding()
+impl Ownership for SimpleLockGuard {
+    fn ownership_state(&self) -> &OwnershipState {
+        self.monitor.ownership_state()
     }
 }
 
 impl Fenced for SimpleLockGuard {
     fn fence(&self, transaction: &mut zebu_client::Transaction) -> zebu_client::OpRef<()> {
-        transaction.check(&self.claim.companion, Version::Any)
+        transaction.check(&self.nodes.companion, Version::Any)
     }
 }

@@ -1,12 +1,12 @@
-//! A member of a group that sees the others.
+//! A member of a group with a local list of all members.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use zebu_client::{Client, path};
 
-use super::kept::{IfTaken, KeptAs, KeptNode};
-use crate::cache::{Cache, Changes, Reach};
+use super::persistent_node::{IfOwnedByOther, PersistentNode, PersistentNodeMode};
+use crate::cache::{Cache, CacheChanges, CacheScope};
 use crate::error::RecipeError;
 
 /// A member of a group; Curator's `GroupMember`.
@@ -30,16 +30,17 @@ use crate::error::RecipeError;
 /// # Ok(()) });
 /// ```
 ///
-/// Every member has a copy of the group and is always a part of it, whatever it has seen last. Who only looks
-/// uses a [`Cache`] of the children.
+/// Every member has a local list of the group that always includes itself. A client that is no member uses a
+/// [`Cache`] of the children.
 ///
-/// **Connection lost.** The copy stays as it is; the member stays a member until its session ends. **Session
-/// lost.** It becomes a member again with the next one. **Crash.** Others see it go when the session has timed
-/// out. **Dropped.** It leaves in the background. **The same id twice**: the second one waits for the first to
-/// go; `join` does not return before.
+/// - **Connection lost.** The list stays unchanged; the member stays a member until its session ends.
+/// - **Session lost.** It becomes a member again with the next session.
+/// - **Crash.** The others see it leave when the session expires.
+/// - **Dropped.** It leaves in the background.
+/// - **Same id twice.** The second member waits until the first has left; `join` does not return before.
 #[derive(Debug)]
 pub struct GroupMember {
-    node: KeptNode,
+    node: PersistentNode,
     cache: Cache,
     id: String,
     path: String,
@@ -47,7 +48,7 @@ pub struct GroupMember {
 }
 
 impl GroupMember {
-    /// Becomes a member. Returns when the ensemble knows and the others are known here.
+    /// Joins the group. Returns after the reply of the ensemble and the first complete list.
     pub async fn join(
         client: &Client,
         path: &str,
@@ -56,20 +57,26 @@ impl GroupMember {
     ) -> Result<GroupMember, RecipeError> {
         let payload = payload.into();
         let own = path::join(path, id);
-        let node = KeptNode::start_with(client, &own, payload.clone(), KeptAs::Ephemeral, IfTaken::default());
-        let cache = Cache::plain(client, path, Reach::Children);
-        node.there().await?;
+        let node = PersistentNode::start_with(
+            client,
+            &own,
+            payload.clone(),
+            PersistentNodeMode::Ephemeral,
+            IfOwnedByOther::default(),
+        );
+        let cache = Cache::start_uncompressed(client, path, CacheScope::Children);
+        node.wait_present().await?;
         cache.synced().await?;
         let payload = std::sync::Mutex::new(payload);
         Ok(GroupMember { node, cache, id: id.to_owned(), path: path.to_owned(), payload })
     }
 
-    /// What it is called.
+    /// The id of the member.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// All members and what they say about themselves, this one included.
+    /// All members and their payloads, including this one.
     pub fn members(&self) -> BTreeMap<String, Bytes> {
         let others = self.cache.children(&self.path).into_iter();
         let mut members: BTreeMap<_, _> =
@@ -79,29 +86,29 @@ impl GroupMember {
         members
     }
 
-    /// All changes from now on, as a [`Cache`] tells them.
-    pub fn changes(&self) -> Changes {
+    /// All changes from now on, as those of a [`Cache`].
+    pub fn changes(&self) -> CacheChanges {
         self.cache.changes()
     }
 
-    /// Whether the copy is up to date.
+    /// Whether the list is up to date.
     pub fn is_synced(&self) -> bool {
         self.cache.is_synced()
     }
 
-    /// Why it is no member any more, or does not see the others, if so.
+    /// The reason why it is no longer a member, or why the list is no longer kept up to date.
     pub fn failure(&self) -> Option<RecipeError> {
         self.node.failure().or_else(|| self.cache.failure())
     }
 
-    /// Says something else about itself; returns when the ensemble knows.
+    /// Changes the payload and waits for the reply of the ensemble.
     pub async fn set(&self, payload: impl Into<Bytes>) -> Result<(), RecipeError> {
         let payload = payload.into();
         *self.payload.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = payload.clone();
         self.node.set(payload).await
     }
 
-    /// Leaves the group, and waits until the ensemble knows.
+    /// Leaves the group and waits for the reply of the ensemble.
     pub async fn leave(self) -> Result<(), RecipeError> {
         self.node.remove().await
     }

@@ -1,14 +1,14 @@
-//! Who is there: nodes that survive the loss of their session, and groups made of them.
+//! Membership: nodes that survive the loss of their session, and groups built on them.
 
 mod group;
-mod keeper;
-mod kept;
 mod partitioner;
 mod party;
+mod persistent_node;
+mod persistent_node_task;
 mod ttl;
 
 pub use group::GroupMember;
-pub use kept::{IfTaken, KeptAs, KeptNode};
-pub use partitioner::{Partitioner, Share};
+pub use partitioner::{AcquiredPartition, Partitioner};
 pub use party::{Party, PartyLayout, PartyMember};
+pub use persistent_node::{IfOwnedByOther, PersistentNode, PersistentNodeMode};
 pub use ttl::TtlNode;

@@ -1,4 +1,4 @@
-//! Dividing a set of things among those who are there. Kazoo's layout.
+//! Partitioning of a set of items among the members of a group. Kazoo's layout.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -11,22 +11,22 @@ use tokio::time::Instant;
 use zebu_client::{Client, path};
 
 use super::party::{Party, PartyLayout, PartyMember, members_among, shallow_identifier};
-use crate::cache::{Cache, Changes, Reach};
+use crate::cache::{Cache, CacheChanges, CacheScope};
 use crate::error::RecipeError;
-use crate::hold::{Held, LossReason};
 use crate::lock::{LockLayout, Mutex, MutexGuard};
+use crate::ownership::{LossReason, Ownership};
 
-/// How long members must stay the same before anything is divided, unless told otherwise.
-const SETTLE: Duration = Duration::from_secs(3);
+/// The default time for which the members must be stable.
+const TIME_BOUNDARY: Duration = Duration::from_secs(3);
 
-/// Divides things among those who take part; Kazoo's `SetPartitioner`.
+/// Partitions items among members; Kazoo's `SetPartitioner`.
 ///
 /// ```text
 /// /shards                                        container
-///   party                                        who takes part: a shallow Party
+///   party                                        the members: a shallow Party
 ///     53345f9894234e0ca7b59f819e3ec2e1-host-7    ephemeral
 ///   locks
-///     blue                                       a Mutex in Kazoo's layout: who has this one
+///     blue                                       a Mutex in Kazoo's layout: its owner
 /// ```
 ///
 /// ```
@@ -36,11 +36,11 @@ const SETTLE: Duration = Duration::from_secs(3);
 /// use zebu_recipes::Partitioner;
 ///
 /// let shards = Partitioner::join(&client, "/shards", "host-7", ["blue", "green", "red"]).await?;
-/// let shards = shards.settle(Duration::from_millis(50));
-/// let mine = shards.assigned().await?;
-/// assert_eq!(mine.items(), ["blue", "green", "red"]); // we are alone
+/// let shards = shards.time_boundary(Duration::from_millis(50));
+/// let mine = shards.acquire().await?;
+/// assert_eq!(mine.items(), ["blue", "green", "red"]); // there is no other member
 /// tokio::select! {
-///     () = mine.changed() => {} // somebody came or went: stop working, then give them back
+///     () = mine.changed() => {} // the members changed: stop working, then release
 ///     () = async { /* the work */ } => {}
 /// }
 /// mine.release().await?;
@@ -48,28 +48,29 @@ const SETTLE: Duration = Duration::from_secs(3);
 /// # Ok(()) });
 /// ```
 ///
-/// All members sort things and members in the same way, and the i-th of n takes every n-th thing from the i-th
-/// on. That is a plan; that nothing has two owners is what the locks are for: a member that is told of a change
-/// later than others keeps its things until it gives them back. All must be given the same things, and
-/// different identifiers: equal ones count as often as they are there, as with Kazoo, and claim the same things.
+/// All members sort items and members in the same way, and the i-th of n members takes every n-th item. Locks
+/// guarantee that no item has two owners: a member that learns of a change late keeps its items until it
+/// releases them. All members need the same items and different identifiers. Equal identifiers count as often
+/// as they occur, as with Kazoo, and claim the same items.
 ///
-/// **Connection lost.** Things are kept until the end of the lease, see [`Held`]. **Session lost.** The share is
-/// lost, [`Share::changed`] ends; the member joins again and [`assigned`](Partitioner::assigned) gives it another
-/// share. **Crash.** Others divide anew when the session has timed out. **Dropped.** A share gives its things
-/// back, a partitioner leaves, both in the background.
+/// - **Connection lost.** Items are owned until the end of the lease, see [`Ownership`].
+/// - **Session lost.** The partition is lost and [`AcquiredPartition::changed`] completes; the member joins
+///   again and [`acquire`](Partitioner::acquire) returns another partition.
+/// - **Crash.** The other members repartition when the session expires.
+/// - **Dropped.** A partition releases its items, a partitioner leaves, both in the background.
 #[derive(Debug)]
 pub struct Partitioner {
     client: Client,
     path: String,
     items: BTreeSet<String>,
     identifier: String,
-    settle: Duration,
+    time_boundary: Duration,
     member: PartyMember,
     cache: Arc<Cache>,
 }
 
 impl Partitioner {
-    /// Takes part from now on.
+    /// Joins the group.
     pub async fn join<Item: Into<String>>(
         client: &Client,
         path: &str,
@@ -78,57 +79,56 @@ impl Partitioner {
     ) -> Result<Partitioner, RecipeError> {
         let party = path::join(path, "party");
         let member = Party::new(client, &party).layout(PartyLayout::Shallow).join(identifier).await?;
-        let cache = Arc::new(Cache::plain(client, &party, Reach::Children));
+        let cache = Arc::new(Cache::start_uncompressed(client, &party, CacheScope::Children));
         cache.synced().await?;
         Ok(Partitioner {
             client: client.clone(),
             path: path.to_owned(),
             items: items.into_iter().map(Into::into).collect(),
             identifier: identifier.to_owned(),
-            settle: SETTLE,
+            time_boundary: TIME_BOUNDARY,
             member,
             cache,
         })
     }
 
-    /// How long members must stay the same before things are divided: long enough for a group that starts or
-    /// restarts. Three seconds unless told otherwise.
-    pub fn settle(mut self, settle: Duration) -> Partitioner {
-        self.settle = settle;
+    /// The time for which the members must be stable before items are partitioned, long enough for the start
+    /// of a group. Three seconds by default.
+    pub fn time_boundary(mut self, time_boundary: Duration) -> Partitioner {
+        self.time_boundary = time_boundary;
         self
     }
 
-    /// Waits until it is known who takes part and everything of our share is ours. Give a share back before
-    /// you ask for the next one.
-    pub async fn assigned(&self) -> Result<Share, RecipeError> {
+    /// Waits for stable members and for the locks of all own items. Release a partition before the next call.
+    pub async fn acquire(&self) -> Result<AcquiredPartition, RecipeError> {
         loop {
-            self.member.there().await?;
-            let members = self.settled().await?;
-            let items = share(&self.items, &members, &self.identifier);
-            if let Some(guards) = self.take(&items, &members).await? {
+            self.member.wait_present().await?;
+            let members = self.wait_for_stable_members().await?;
+            let items = items_of(&self.items, &members, &self.identifier);
+            if let Some(guards) = self.lock_items(&items, &members).await? {
                 let (cache, path) = (self.cache.clone(), path::join(&self.path, "party"));
-                return Ok(Share { items, guards, members, cache, path });
+                return Ok(AcquiredPartition { items, guards, members, cache, path });
             }
         }
     }
 
-    /// Leaves; others get its things when they are given back.
+    /// Leaves the group; other members get its items when they are released.
     pub async fn leave(self) -> Result<(), RecipeError> {
         self.member.leave().await
     }
 
-    /// Waits until the same members, we among them, were seen for long enough.
-    async fn settled(&self) -> Result<Vec<String>, RecipeError> {
+    /// Waits until the members, including this one, are unchanged for the time boundary.
+    async fn wait_for_stable_members(&self) -> Result<Vec<String>, RecipeError> {
         let party = path::join(&self.path, "party");
         let (mut changes, mut since) = (self.cache.changes(), Instant::now());
         let mut members = identifiers(&self.cache, &party)?;
         loop {
-            let wait = tokio::time::timeout_at(since + self.settle, changes.next()).await;
+            let wait = tokio::time::timeout_at(since + self.time_boundary, changes.next()).await;
             match wait {
                 Err(_) if members.contains(&self.identifier) && self.cache.is_synced() => return Ok(members),
                 Err(_) => since = Instant::now(),
                 Ok(Some(_)) => {}
-                Ok(None) => return Err(self.ended()),
+                Ok(None) => return Err(self.ended_error()),
             }
             let now = identifiers(&self.cache, &party)?;
             if now != members {
@@ -137,8 +137,8 @@ impl Partitioner {
         }
     }
 
-    /// Locks these things; `None` if the members change meanwhile.
-    async fn take(
+    /// Locks the items; `None` if the members change meanwhile.
+    async fn lock_items(
         &self,
         items: &[String],
         members: &[String],
@@ -151,20 +151,20 @@ impl Partitioner {
             let mutex = mutex.identity(self.identifier.clone());
             tokio::select! {
                 guard = mutex.acquire() => guards.push(guard?),
-                () = other_members(&self.cache, &party, members) => return Ok(None),
+                () = wait_membership_change(&self.cache, &party, members) => return Ok(None),
             }
         }
         Ok(Some(guards))
     }
 
-    fn ended(&self) -> RecipeError {
+    fn ended_error(&self) -> RecipeError {
         self.cache.failure().unwrap_or_else(|| RecipeError::Invalid("the partitioner has ended".into()))
     }
 }
 
-/// What the i-th of n members takes: every n-th thing from the i-th on. Members are sorted; equal identifiers count
-/// as often as they are there, as with Kazoo.
-fn share(items: &BTreeSet<String>, members: &[String], identifier: &str) -> Vec<String> {
+/// The items of the i-th of n members: every n-th item from the i-th on. Members are sorted; equal
+/// identifiers count as often as they occur, as with Kazoo.
+fn items_of(items: &BTreeSet<String>, members: &[String], identifier: &str) -> Vec<String> {
     let Some(position) = members.iter().position(|member| member == identifier) else { return Vec::new() };
     items.iter().skip(position).step_by(members.len()).cloned().collect()
 }
@@ -182,9 +182,9 @@ fn identifiers(cache: &Cache, party: &str) -> Result<Vec<String>, RecipeError> {
     Ok(members)
 }
 
-/// Waits until the members are not these any more.
-async fn other_members(cache: &Cache, party: &str, members: &[String]) {
-    let mut changes: Changes = cache.changes();
+/// Waits until the members change.
+async fn wait_membership_change(cache: &Cache, party: &str, members: &[String]) {
+    let mut changes: CacheChanges = cache.changes();
     while identifiers(cache, party).is_ok_and(|now| now == members) {
         if changes.next().await.is_none() {
             return;
@@ -192,13 +192,13 @@ async fn other_members(cache: &Cache, party: &str, members: &[String]) {
     }
 }
 
-/// The end of one hold.
+/// The loss of one lock.
 type Loss = Pin<Box<dyn Future<Output = LossReason> + Send>>;
 
-/// The things of one member.
+/// The items of one member.
 #[derive(Debug)]
-#[must_use = "dropping it gives the things back"]
-pub struct Share {
+#[must_use = "dropping it releases the items"]
+pub struct AcquiredPartition {
     items: Vec<String>,
     guards: Vec<MutexGuard>,
     members: Vec<String>,
@@ -206,19 +206,18 @@ pub struct Share {
     path: String,
 }
 
-impl Share {
-    /// The things, in their order. There may be none, if there are more members than things.
+impl AcquiredPartition {
+    /// The items, sorted. There are none if there are more members than items.
     pub fn items(&self) -> &[String] {
         &self.items
     }
 
-    /// The locks on the things, in the same order: their tokens, and whether they are still held.
+    /// The locks of the items, in the same order.
     pub fn guards(&self) -> &[MutexGuard] {
         &self.guards
     }
 
-    /// Comes to its end when members have come or gone, or something of the share is lost: then stop working
-    /// and give it back.
+    /// Completes when the members change or a lock is lost: then stop the work and release the partition.
     pub async fn changed(&self) {
         let mut losses: Vec<Loss> = self.guards.iter().map(|guard| Box::pin(guard.lost()) as Loss).collect();
         let lost = poll_fn(|context| {
@@ -227,11 +226,11 @@ impl Share {
         });
         tokio::select! {
             () = lost => {}
-            () = other_members(&self.cache, &self.path, &self.members) => {}
+            () = wait_membership_change(&self.cache, &self.path, &self.members) => {}
         }
     }
 
-    /// Gives everything back, and waits until the ensemble knows.
+    /// Releases all items and waits for the replies of the ensemble.
     pub async fn release(self) -> Result<(), RecipeError> {
         for guard in self.guards {
             guard.release().await?;
@@ -249,10 +248,10 @@ mod tests {
         let list = |list: &[&str]| list.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
         let set = |names: &[&str]| list(names).into_iter().collect::<BTreeSet<_>>();
         let (items, members) = (set(&["a", "b", "c", "d", "e"]), list(&["x", "y"]));
-        assert_eq!(share(&items, &members, "x"), ["a", "c", "e"]);
-        assert_eq!(share(&items, &members, "y"), ["b", "d"]);
-        assert_eq!(share(&items, &members, "z"), [""; 0]);
-        assert_eq!(share(&set(&["a"]), &members, "y"), [""; 0]);
+        assert_eq!(items_of(&items, &members, "x"), ["a", "c", "e"]);
+        assert_eq!(items_of(&items, &members, "y"), ["b", "d"]);
+        assert_eq!(items_of(&items, &members, "z"), [""; 0]);
+        assert_eq!(items_of(&set(&["a"]), &members, "y"), [""; 0]);
     }
 
     #[test]
@@ -260,7 +259,7 @@ mod tests {
         let items: BTreeSet<String> = ["a", "b", "c", "d", "e"].map(str::to_owned).into();
         let members = ["x", "x", "y"].map(str::to_owned);
         // Kazoo: sorted(items)[workers.index(identifier)::len(workers)].
-        assert_eq!(share(&items, &members, "x"), ["a", "d"]);
-        assert_eq!(share(&items, &members, "y"), ["c"]);
+        assert_eq!(items_of(&items, &members, "x"), ["a", "d"]);
+        assert_eq!(items_of(&items, &members, "y"), ["c"]);
     }
 }

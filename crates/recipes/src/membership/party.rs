@@ -1,27 +1,27 @@
-//! The party: members that come and go, counted by whoever asks. Kazoo's layout.
+//! The party: members that are listed on request. Kazoo's layout.
 
 use bytes::Bytes;
 use zebu_client::{Client, Compression, ErrorCode, Retry, path};
 
-use super::kept::{IfTaken, KeptAs, KeptNode};
-use crate::connection::{persist, present};
+use super::persistent_node::{IfOwnedByOther, PersistentNode, PersistentNodeMode};
 use crate::error::RecipeError;
+use crate::retry::{none_if_missing, retry_until_answered};
 use crate::unique_id::UniqueId;
 
-/// What stands behind the id in the names of [`PartyLayout::Full`].
+/// The suffix of names in [`PartyLayout::Full`].
 const MARKER: &str = "__party__";
 
-/// How members are named, and with whom the party is shared. One layout per directory.
+/// The layout of a party, which defines the compatible library. One layout per directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PartyLayout {
     /// `<32 digits>__party__` with the identifier as data: Kazoo's `Party`.
     #[default]
     Full,
-    /// `<32 digits>-<identifier>`: Kazoo's `ShallowParty`. Who is there is known from one list of names.
+    /// `<32 digits>-<identifier>`: Kazoo's `ShallowParty`. One list of children has all identifiers.
     Shallow,
 }
 
-/// Members that are counted by whoever asks; Kazoo's `Party` and `ShallowParty`.
+/// A group whose members are listed on request; Kazoo's `Party` and `ShallowParty`.
 ///
 /// ```text
 /// /party                                         container
@@ -42,11 +42,12 @@ pub enum PartyLayout {
 /// # Ok(()) });
 /// ```
 ///
-/// Identifiers need not be different. A [`GroupMember`](super::GroupMember) keeps a copy of the group; a party
-/// is asked.
+/// Identifiers need not be unique. A [`GroupMember`](super::GroupMember) keeps a local list; a party sends a
+/// request.
 ///
-/// **Connection lost.** A member stays one. **Session lost.** It joins again with the next one, which Kazoo's do
-/// not. **Crash.** It goes when the session has timed out. **Dropped.** It leaves in the background.
+/// **Connection lost.** A member stays a member. **Session lost.** It joins again with the next session,
+/// unlike Kazoo's members. **Crash.** It is removed when the session expires. **Dropped.** It leaves in the
+/// background.
 #[derive(Clone, Debug)]
 pub struct Party {
     client: Client,
@@ -55,25 +56,25 @@ pub struct Party {
 }
 
 impl Party {
-    /// A party in this directory, which is made when needed. Nothing is sent yet.
+    /// A party in this directory, which is created on demand. Nothing is sent yet.
     pub fn new(client: &Client, path: &str) -> Party {
         Party { client: client.clone(), path: path.to_owned(), layout: PartyLayout::default() }
     }
 
-    /// With whom the party is shared.
+    /// The layout of the party.
     pub fn layout(mut self, layout: PartyLayout) -> Party {
         self.layout = layout;
         self
     }
 
-    /// Becomes a member; returns when the ensemble knows. Refused if the directory is used in the other layout.
+    /// Joins the party and waits for the reply of the ensemble. Fails if the directory has the other layout.
     pub async fn join(&self, identifier: &str) -> Result<PartyMember, RecipeError> {
         self.names().await?;
         let id = UniqueId::new().hex();
         let (name, data) = match self.layout {
             PartyLayout::Full => (format!("{id}{MARKER}"), Bytes::copy_from_slice(identifier.as_bytes())),
             PartyLayout::Shallow if identifier.contains('/') => {
-                let what = format!("{identifier:?} becomes a part of a name, and has a slash in it");
+                let what = format!("{identifier:?} has a slash and cannot be part of a node name");
                 return Err(RecipeError::Invalid(what));
             }
             PartyLayout::Shallow => {
@@ -81,12 +82,18 @@ impl Party {
             }
         };
         let path = path::join(&self.path, &name);
-        let node = KeptNode::start_with(&self.client, &path, data, KeptAs::Ephemeral, IfTaken::default());
-        node.there().await?;
+        let node = PersistentNode::start_with(
+            &self.client,
+            &path,
+            data,
+            PersistentNodeMode::Ephemeral,
+            IfOwnedByOther::default(),
+        );
+        node.wait_present().await?;
         Ok(PartyMember { node, identifier: identifier.to_owned() })
     }
 
-    /// The identifiers of all members, in no particular order. Those that may not be read are left out.
+    /// The identifiers of all members, in no order. Unreadable ones are left out.
     pub async fn members(&self) -> Result<Vec<String>, RecipeError> {
         let client = &self.client;
         let mut members = Vec::new();
@@ -96,12 +103,12 @@ impl Party {
                 PartyLayout::Full => {
                     let path = path::join(&self.path, &name);
                     let read = || client.get(&path).compression(Compression::None).retry(Retry::Never);
-                    match present(persist(client, read).await) {
+                    match none_if_missing(retry_until_answered(client, read).await) {
                         Ok(Some(node)) => members.push(String::from_utf8_lossy(&node.data).into_owned()),
-                        // One that has left meanwhile is none.
+                        // A member that has left meanwhile does not count.
                         Ok(None) => {}
                         Err(error) if error.code() == Some(ErrorCode::NoAuth) => {
-                            tracing::warn!(%path, %error, "left a member of a party out; it cannot be read");
+                            tracing::warn!(%path, %error, "ignored an unreadable party member");
                         }
                         Err(error) => return Err(error.into()),
                     }
@@ -111,7 +118,7 @@ impl Party {
         Ok(members)
     }
 
-    /// How many members there are.
+    /// The number of members.
     pub async fn count(&self) -> Result<usize, RecipeError> {
         Ok(self.names().await?.len())
     }
@@ -119,8 +126,8 @@ impl Party {
     /// The names of the members' nodes; other children are ignored.
     async fn names(&self) -> Result<Vec<String>, RecipeError> {
         let client = &self.client;
-        let listed = persist(client, || client.children(&self.path).retry(Retry::Never)).await;
-        let names = present(listed)?.map_or_else(Vec::new, |list| list.names);
+        let listed = retry_until_answered(client, || client.children(&self.path).retry(Retry::Never)).await;
+        let names = none_if_missing(listed)?.map_or_else(Vec::new, |list| list.names);
         members_among(names, self.layout).map_err(|child| {
             let directory = self.path.clone();
             RecipeError::LayoutConflict { directory, child }
@@ -128,7 +135,7 @@ impl Party {
     }
 }
 
-/// The members among the names of a directory, or one that is a member in the other layout.
+/// The members among these names, or a name of the other layout.
 pub(super) fn members_among(names: Vec<String>, layout: PartyLayout) -> Result<Vec<String>, String> {
     let is_full = |name: &&String| name.ends_with(MARKER);
     let is_shallow = |name: &&String| shallow_identifier(name).is_some();
@@ -146,23 +153,23 @@ pub(super) fn members_among(names: Vec<String>, layout: PartyLayout) -> Result<V
     Ok(names.into_iter().filter(keep).collect())
 }
 
-/// What stands behind the id in a shallow name.
+/// The identifier in a shallow name.
 pub(super) fn shallow_identifier(name: &str) -> Option<&str> {
     let (id, identifier) = name.split_once('-')?;
     let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_id.then_some(identifier)
 }
 
-/// One member of a party.
+/// A member of a party.
 #[derive(Debug)]
 #[must_use = "dropping it leaves the party"]
 pub struct PartyMember {
-    node: KeptNode,
+    node: PersistentNode,
     identifier: String,
 }
 
 impl PartyMember {
-    /// What it calls itself.
+    /// Its identifier.
     pub fn identifier(&self) -> &str {
         &self.identifier
     }
@@ -172,17 +179,17 @@ impl PartyMember {
         self.node.path()
     }
 
-    /// Waits until it is a member, also again after a lost session.
-    pub async fn there(&self) -> Result<(), RecipeError> {
-        self.node.there().await
+    /// Waits until it is a member, also after a lost session.
+    pub async fn wait_present(&self) -> Result<(), RecipeError> {
+        self.node.wait_present().await
     }
 
-    /// Why it is no member any more, if so.
+    /// The reason why it is no longer a member.
     pub fn failure(&self) -> Option<RecipeError> {
         self.node.failure()
     }
 
-    /// Leaves the party, and waits until the ensemble knows.
+    /// Leaves the party and waits for the reply of the ensemble.
     pub async fn leave(self) -> Result<(), RecipeError> {
         self.node.remove().await
     }
@@ -193,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layouts_do_not_mix_and_strangers_do_not_count() {
+    fn layouts_do_not_mix_and_unknown_names_do_not_count() {
         let full = "53345f9894234e0ca7b59f819e3ec2e1__party__".to_owned();
         let shallow = "53345f9894234e0ca7b59f819e3ec2e1-host-7".to_owned();
         assert_eq!(shallow_identifier(&shallow), Some("host-7"));

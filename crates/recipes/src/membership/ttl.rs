@@ -1,4 +1,4 @@
-//! A node that outlives its keeper by a fixed time.
+//! A node that outlives its owner by a fixed time.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -8,18 +8,17 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use zebu_client::{Client, Compression, Error, ErrorCode, Retry, path};
 
-use super::kept::{IfTaken, KeptAs, KeptNode};
-use crate::connection::Attempts;
+use super::persistent_node::{IfOwnedByOther, PersistentNode, PersistentNodeMode};
 use crate::error::RecipeError;
+use crate::retry::ReconnectRetry;
 
-/// The child that is written again and again.
+/// The child that is written periodically.
 const TOUCH: &str = "touch";
 
 /// The shortest pause between two touches.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// A node that stays for a time after the last sign of life of whoever keeps it; Curator's
-/// `PersistentTtlNode`.
+/// A node that exists for a fixed time after the last write of its owner; Curator's `PersistentTtlNode`.
 ///
 /// ```text
 /// /reports/host-7                                TTL node: the data
@@ -33,51 +32,60 @@ const PAUSE_MIN: Duration = Duration::from_millis(1);
 /// use zebu_recipes::TtlNode;
 ///
 /// let report = TtlNode::start(&client, "/reports/host-7", Duration::from_secs(60), "all is well");
-/// report.there().await?;
-/// drop(report); // nobody touches it any more: it goes a minute later
+/// report.wait_present().await?;
+/// drop(report); // without further writes it is deleted a minute later
 /// assert!(client.exists("/reports/host-7").await?.is_some());
 /// # Ok(()) });
 /// ```
 ///
-/// The server must have TTL nodes (`zookeeper.extendedTypesEnabled=true`), and looks for those whose time has
-/// come once a minute unless it is told otherwise.
+/// The server must support TTL nodes (`zookeeper.extendedTypesEnabled=true`). It checks for expired nodes
+/// once a minute by default.
 ///
-/// **Connection lost, session lost.** No difference as long as it is shorter than the TTL; afterwards the node
-/// is made again. **Crash, dropped.** The node goes after its TTL. **Deleted** by somebody: made again. **Refused**,
-/// such as a child that an ACL or a quota forbids: [`failure`](TtlNode::failure) says so, and nothing is kept any more.
+/// - **Connection lost, session lost.** No effect if shorter than the TTL; afterwards the node is created
+///   again.
+/// - **Crash, dropped.** The node is deleted after its TTL.
+/// - **Deleted** by another client: created again.
+/// - **Refused**, such as a child that an ACL or a quota forbids: [`failure`](TtlNode::failure) returns the
+///   reason, and the node is no longer maintained.
 #[derive(Debug)]
 pub struct TtlNode {
-    node: KeptNode,
-    touching: Touching,
+    node: PersistentNode,
+    touch: TouchHandle,
 }
 
-/// The task that writes the child. Ends with its owner.
+/// The task that writes the child. It ends with its owner.
 #[derive(Debug)]
-struct Touching {
+struct TouchHandle {
     task: JoinHandle<()>,
     failure: watch::Receiver<Option<RecipeError>>,
 }
 
-impl Drop for Touching {
+impl Drop for TouchHandle {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
 impl TtlNode {
-    /// Keeps a node from now on, in the background.
+    /// Maintains a node from now on, in the background.
     pub fn start(client: &Client, path: &str, ttl: Duration, data: impl Into<Bytes>) -> TtlNode {
-        let node = KeptNode::start_with(client, path, data, KeptAs::Ttl(ttl), IfTaken::default());
-        let toucher = Toucher { client: client.clone(), child: path::join(path, TOUCH), ttl };
+        let node = PersistentNode::start_with(
+            client,
+            path,
+            data,
+            PersistentNodeMode::Ttl(ttl),
+            IfOwnedByOther::default(),
+        );
+        let touch_task = TouchTask { client: client.clone(), child: path::join(path, TOUCH), ttl };
         let (sender, failure) = watch::channel(None);
-        let keeping = node.stopper();
+        let stop = node.stop_token();
         let task = tokio::spawn(async move {
-            let Err(error) = toucher.run().await;
-            tracing::warn!(%error, child = %toucher.child, "cannot touch a TTL node; it is not kept any more");
+            let Err(error) = touch_task.run().await;
+            tracing::warn!(%error, child = %touch_task.child, "stopped maintaining a TTL node");
             sender.send_replace(Some(error.into()));
-            keeping.cancel();
+            stop.cancel();
         });
-        TtlNode { node, touching: Touching { task, failure } }
+        TtlNode { node, touch: TouchHandle { task, failure } }
     }
 
     /// The node's path.
@@ -85,21 +93,21 @@ impl TtlNode {
         self.node.path()
     }
 
-    /// Waits until the node is there, with the data that was asked for last.
-    pub async fn there(&self) -> Result<(), RecipeError> {
-        self.unless_failed(self.node.there()).await
+    /// Waits until the node exists with the data that was set last.
+    pub async fn wait_present(&self) -> Result<(), RecipeError> {
+        self.unless_failed(self.node.wait_present()).await
     }
 
-    /// The result of a wait, or why the node cannot be kept.
+    /// The result of a wait, or the error of the touch task.
     async fn unless_failed(
         &self,
         wait: impl Future<Output = Result<(), RecipeError>>,
     ) -> Result<(), RecipeError> {
-        let mut failure = self.touching.failure.clone();
+        let mut failure = self.touch.failure.clone();
         let failed = async {
             match failure.wait_for(Option::is_some).await.map(|failure| failure.clone()) {
                 Ok(Some(error)) => error,
-                // The task was aborted; the node itself tells the rest.
+                // The task was aborted; the node reports the rest.
                 Ok(None) | Err(_) => std::future::pending().await,
             }
         };
@@ -110,53 +118,53 @@ impl TtlNode {
         }
     }
 
-    /// Whether the node is there, as far as is known.
-    pub fn is_there(&self) -> bool {
-        self.node.is_there()
+    /// Whether the node exists, as far as is known.
+    pub fn is_present(&self) -> bool {
+        self.node.is_present()
     }
 
-    /// Why the node is not kept any more, if so: the client was closed, or a server refused to write the node or
-    /// its child. The node goes after its TTL then.
+    /// The reason why the node is no longer maintained: the client was closed, or a server refused to write
+    /// the node or its child. The node is then deleted after its TTL.
     pub fn failure(&self) -> Option<RecipeError> {
-        self.node.failure().or_else(|| self.touching.failure.borrow().clone())
+        self.node.failure().or_else(|| self.touch.failure.borrow().clone())
     }
 
-    /// Changes the data and waits until the ensemble has it.
+    /// Changes the data and waits for the reply of the ensemble.
     pub async fn set(&self, data: impl Into<Bytes>) -> Result<(), RecipeError> {
         self.unless_failed(self.node.set(data)).await
     }
 
-    /// Removes the node now, instead of letting its time come.
+    /// Deletes the node now.
     pub async fn remove(self) -> Result<(), RecipeError> {
-        let TtlNode { node, mut touching } = self;
-        touching.task.abort();
-        // Its end: nothing may be written behind the removal.
-        let _ = (&mut touching.task).await;
+        let TtlNode { node, mut touch } = self;
+        touch.task.abort();
+        // Waits for the end of the task: nothing may be written after the delete.
+        let _ = (&mut touch.task).await;
         node.remove().await
     }
 }
 
-struct Toucher {
+struct TouchTask {
     client: Client,
     child: String,
     ttl: Duration,
 }
 
-impl Toucher {
+impl TouchTask {
     /// Ends when the client is closed or a server refuses.
     async fn run(&self) -> Result<Infallible, Error> {
         let pause = (self.ttl / 2).max(PAUSE_MIN);
-        let mut attempts = Attempts::default();
+        let mut retry = ReconnectRetry::default();
         loop {
             let next = match self.touch().await {
                 Ok(()) => {
-                    attempts = Attempts::default();
+                    retry = ReconnectRetry::default();
                     pause
                 }
-                // The node itself is not there yet, or not any more; its keeper makes it.
+                // The node is missing; its task creates it.
                 Err(error) if error.code() == Some(ErrorCode::NoNode) => pause.min(Duration::from_millis(50)),
                 Err(error) => {
-                    attempts.after(&self.client, error).await?;
+                    retry.after(&self.client, error).await?;
                     PAUSE_MIN
                 }
             };

@@ -1,11 +1,11 @@
-//! Queues: items in persistent sequential nodes, taken once or processed at least once.
+//! Queues: items in persistent sequential nodes, delivered at most once or at least once.
 
-mod delivery;
-mod entry;
-mod items;
+mod distributed_queue;
+mod item;
+mod leased_item;
 mod order;
 
-pub use delivery::Delivery;
-pub use entry::Entry;
-pub use items::Queue;
+pub use distributed_queue::DistributedQueue;
+pub use item::QueueItem;
+pub use leased_item::LeasedItem;
 pub use order::QueueOrder;

@@ -1,4 +1,4 @@
-//! In which order items leave a queue, and the names that say it.
+//! The order of items in a queue, and their names.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,11 +6,12 @@ use zebu_client::path;
 
 use crate::error::RecipeError;
 
-/// The order of a queue, its layout, and with whom it is shared. Everybody must use the same.
+/// The order and layout of a queue, which define the compatible libraries. All clients of a queue must use
+/// the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueOrder {
-    /// First in, first out; `qn-<number>` with bytes as they are: Curator's `SimpleDistributedQueue`,
-    /// ZooKeeper's `DistributedQueue`.
+    /// First in, first out; `qn-<number>` with plain bytes: Curator's `SimpleDistributedQueue`, ZooKeeper's
+    /// `DistributedQueue`.
     Simple,
     /// First in, first out; `queue-<number>` in frames: Curator's `DistributedQueue`.
     Fifo,
@@ -19,42 +20,44 @@ pub enum QueueOrder {
     Ids,
     /// The smallest priority first; `queue-<sign><8 digits><number>`: Curator's `DistributedPriorityQueue`.
     Priority,
-    /// When its time has come; `queue-|<milliseconds since 1970>|<number>`: Curator's
-    /// `DistributedDelayQueue`. Needs clocks that agree.
+    /// By due time; `queue-|<milliseconds since 1970>|<number>`: Curator's `DistributedDelayQueue`. It needs
+    /// synchronized clocks.
     Delay,
-    /// The smallest priority from 0 to 999 first; `entry-<3 digits>-<number>` with bytes as they are: Kazoo's
+    /// The smallest priority from 0 to 999 first; `entry-<3 digits>-<number>` with plain bytes: Kazoo's
     /// `Queue`.
     Kazoo,
-    /// The same names below `entries`, with locks below `taken`: Kazoo's `LockingQueue`. Items that another
-    /// consumer has locked are not taken by [`pop`](super::Queue::pop) either.
+    /// The same names below `entries`, with locks below `taken`: Kazoo's `LockingQueue`.
+    /// [`pop`](super::DistributedQueue::pop) skips items that another consumer has locked.
     KazooLocking,
 }
 
-/// What a name says: when it may leave, what comes before what, and the counter.
+/// The rank of an item by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Rank {
+pub(super) struct ItemRank {
     /// A priority, or the milliseconds since 1970 when it is due.
-    pub(super) class: i64,
+    pub(super) key: i64,
     pub(super) sequence: i32,
 }
 
 /// Whether data is framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum ItemFormat {
     Plain,
     Framed,
 }
 
 impl QueueOrder {
-    pub(super) const fn form(self) -> Form {
+    pub(super) const fn format(self) -> ItemFormat {
         match self {
-            QueueOrder::Simple | QueueOrder::Kazoo | QueueOrder::KazooLocking => Form::Plain,
-            QueueOrder::Fifo | QueueOrder::Ids | QueueOrder::Priority | QueueOrder::Delay => Form::Framed,
+            QueueOrder::Simple | QueueOrder::Kazoo | QueueOrder::KazooLocking => ItemFormat::Plain,
+            QueueOrder::Fifo | QueueOrder::Ids | QueueOrder::Priority | QueueOrder::Delay => {
+                ItemFormat::Framed
+            }
         }
     }
 
-    /// Where the items of a queue at this path are, and where their locks are unless told otherwise.
-    pub(super) fn places(self, path: &str) -> (String, String) {
+    /// The default directories of the items and of their locks.
+    pub(super) fn paths(self, path: &str) -> (String, String) {
         match self {
             QueueOrder::KazooLocking => (path::join(path, "entries"), path::join(path, "taken")),
             QueueOrder::Simple
@@ -66,7 +69,7 @@ impl QueueOrder {
         }
     }
 
-    /// Whether items that are locked stay where they are when others are taken for good.
+    /// Whether `pop` skips locked items.
     pub(super) const fn respects_locks(self) -> bool {
         matches!(self, QueueOrder::KazooLocking)
     }
@@ -92,7 +95,7 @@ impl QueueOrder {
 
     pub(super) fn priority_name(self, priority: i32) -> Result<String, RecipeError> {
         match self {
-            // Java's hexadecimal of a negative number, which sorts behind: the sign before it mends that.
+            // Java's hexadecimal of a negative number would sort last; the digit before it corrects that.
             QueueOrder::Priority => {
                 Ok(format!("queue-{}{:08X}", if priority >= 0 { '1' } else { '0' }, priority))
             }
@@ -114,9 +117,9 @@ impl QueueOrder {
         }
     }
 
-    /// Reads a name; `None` if it is none of this queue's.
-    pub(super) fn rank(self, name: &str) -> Option<Rank> {
-        let (class, counter) = match self {
+    /// Parses a name; `None` if it belongs to another layout.
+    pub(super) fn rank(self, name: &str) -> Option<ItemRank> {
+        let (key, counter) = match self {
             QueueOrder::Simple => (0, name.strip_prefix("qn-")?),
             QueueOrder::Fifo => (0, name.strip_prefix("queue-")?),
             QueueOrder::Ids => (0, name.strip_prefix("queue-|")?.rsplit_once('|')?.1),
@@ -135,7 +138,7 @@ impl QueueOrder {
             }
         };
         let sequence = counter.parse().ok().filter(|_| counter.len() >= 10)?;
-        Some(Rank { class, sequence })
+        Some(ItemRank { key, sequence })
     }
 
     /// The id in a name.
@@ -146,11 +149,11 @@ impl QueueOrder {
         }
     }
 
-    /// How long an item still has to stay.
-    pub(super) fn remaining(self, rank: Rank, now: SystemTime) -> Duration {
+    /// The time until an item is due.
+    pub(super) fn remaining(self, rank: ItemRank, now: SystemTime) -> Duration {
         match self {
             QueueOrder::Delay => {
-                let due = UNIX_EPOCH + Duration::from_millis(u64::try_from(rank.class).unwrap_or(0));
+                let due = UNIX_EPOCH + Duration::from_millis(u64::try_from(rank.key).unwrap_or(0));
                 due.duration_since(now).unwrap_or(Duration::ZERO)
             }
             _ => Duration::ZERO,
@@ -184,7 +187,7 @@ mod tests {
     fn ranks_follow_priority_time_and_number() {
         let rank = |order: QueueOrder, name: &str| {
             let rank = order.rank(name).expect("a rank");
-            (rank.class, rank.sequence)
+            (rank.key, rank.sequence)
         };
         let priority = |name| rank(QueueOrder::Priority, name);
         assert!(priority("queue-0FFFFFFFF0000000009") < priority("queue-1000000000000000001"));

@@ -1,4 +1,4 @@
-//! A value that many change at once: optimistically first, and under a lock if that takes too long.
+//! A value with many concurrent writers: optimistic first, under a lock after too many conflicts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,31 +6,31 @@ use std::time::Duration;
 use bytes::Bytes;
 use zebu_client::{Client, Compression, Retry};
 
-use super::writer::{Basis, Writer, Written};
-use crate::connection::{persist, present};
+use super::writer::{NodeWriter, WriteCondition, WriteOutcome};
 use crate::error::RecipeError;
 use crate::lock::Mutex;
+use crate::retry::{none_if_missing, retry_until_answered};
 
-/// Optimistic attempts before a lock is taken or the call gives up.
+/// Optimistic attempts before the lock or the failure.
 const ATTEMPTS: u32 = 30;
 
-/// Attempts under the lock: others may still write without it.
+/// Attempts under the lock: other clients may still write without it.
 const ATTEMPTS_UNDER_LOCK: u32 = 100;
 
 /// The longest pause after a conflict.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
-/// A change that was carried out, once.
+/// A change that was carried out exactly once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Updated<T> {
-    /// What was there.
+    /// The value before.
     pub before: T,
-    /// What is there now.
+    /// The value after.
     pub after: T,
 }
 
-/// Bytes that are changed by reading, computing and writing under the condition that nobody else did
-/// meanwhile; the base of Curator's `DistributedAtomicValue`.
+/// Bytes that are changed by read, compute and conditional write; the base of Curator's
+/// `DistributedAtomicValue`.
 ///
 /// ```text
 /// /state                                         persistent: the value
@@ -50,29 +50,30 @@ pub struct Updated<T> {
 /// # Ok(()) });
 /// ```
 ///
-/// **Connection lost.** Every write also sets a node of the handle's own, in one transaction. After a lost
-/// answer that node tells whether the write was carried out, so that no change is made twice. **Session
-/// lost.** That node goes with the session. If an answer was lost with it, and the value does not tell either,
-/// the call fails with [`Unknown`](RecipeError::Unknown). **Crash.** The value is as it was written last.
+/// - **Connection lost.** Every write also sets a node of the writer in the same transaction. After a lost
+///   reply that node tells the outcome, so that no change happens twice.
+/// - **Session lost.** The writer node is deleted with the session. If a reply was lost with it, and the
+///   value does not tell either, the call fails with [`Unknown`](RecipeError::Unknown).
+/// - **Crash.** The value is the one written last.
 ///
-/// A handle writes one change at a time; clones are the same handle.
+/// A handle writes one change at a time; clones share the handle.
 #[derive(Clone, Debug)]
 pub struct AtomicValue {
     client: Client,
     path: String,
-    writer: Arc<Writer>,
+    writer: Arc<NodeWriter>,
     lock: Option<Mutex>,
     attempts: u32,
 }
 
 impl AtomicValue {
-    /// A value in this node, which is made by the first write. Nothing is sent yet.
+    /// A value in this node, which the first write creates. Nothing is sent yet.
     pub fn new(client: &Client, path: &str) -> AtomicValue {
-        let writer = Arc::new(Writer::new(client, path));
+        let writer = Arc::new(NodeWriter::new(client, path));
         AtomicValue { client: client.clone(), path: path.to_owned(), writer, lock: None, attempts: ATTEMPTS }
     }
 
-    /// Keeps the writers' own nodes below this directory, as `writer-<32 digits>`, instead of beside the value.
+    /// Moves the writer nodes below this directory, as `writer-<32 digits>`, instead of next to the value.
     /// Handles with different directories work together.
     ///
     /// ```
@@ -86,30 +87,29 @@ impl AtomicValue {
     /// # Ok(()) });
     /// ```
     pub fn writers_at(mut self, directory: &str) -> AtomicValue {
-        self.writer = Arc::new(Writer::below(&self.client, &self.path, directory));
+        self.writer = Arc::new(NodeWriter::below(&self.client, &self.path, directory));
         self
     }
 
-    /// Takes this lock when a number of optimistic attempts have met conflicts, so that those who use it do
-    /// not disturb each other any more.
+    /// Acquires this lock after a number of optimistic conflicts. Writers that share the lock then do not
+    /// conflict.
     pub fn promote_to(mut self, lock: Mutex) -> AtomicValue {
         self.lock = Some(lock);
         self
     }
 
-    /// How many optimistic attempts are made; 30 unless told otherwise.
+    /// The number of optimistic attempts; 30 by default.
     pub fn attempts(mut self, attempts: u32) -> AtomicValue {
         self.attempts = attempts.max(1);
         self
     }
 
-    /// The value; empty if there is none. Another server may have a newer one; `sync` the client if it
-    /// matters.
+    /// The value; empty if there is none. The server may lag; call `sync` before if that matters.
     pub async fn get(&self) -> Result<Bytes, RecipeError> {
         Ok(self.read().await?.1)
     }
 
-    /// Writes what `change` makes of the value; it is called again after each conflict.
+    /// Writes the result of `change`, which is called again after each conflict.
     pub async fn update(
         &self,
         mut change: impl FnMut(&Bytes) -> Bytes + Send,
@@ -121,38 +121,38 @@ impl AtomicValue {
         }
     }
 
-    /// Writes if the value is this one; `false` if it is another.
+    /// Writes if the value is the expected one; `false` if it is another.
     pub async fn compare_and_set(&self, expected: &[u8], new: impl Into<Bytes>) -> Result<bool, RecipeError> {
         let new = new.into();
         let mut change = |old: &Bytes| Ok((old == expected).then(|| new.clone()));
         Ok(self.try_update(&mut change).await?.is_some())
     }
 
-    /// Writes the value, whatever was there.
+    /// Writes the value unconditionally.
     pub async fn set(&self, new: impl Into<Bytes>) -> Result<Updated<Bytes>, RecipeError> {
         let new = new.into();
         self.update(move |_| new.clone()).await
     }
 
-    async fn read(&self) -> Result<(Basis, Bytes), RecipeError> {
+    async fn read(&self) -> Result<(WriteCondition, Bytes), RecipeError> {
         let get = || self.client.get(&self.path).compression(Compression::None).retry(Retry::Never);
-        Ok(match present(persist(&self.client, get).await)? {
-            Some(node) => (Basis::Version(node.stat.version), node.data),
-            None => (Basis::Absent, Bytes::new()),
+        Ok(match none_if_missing(retry_until_answered(&self.client, get).await)? {
+            Some(node) => (WriteCondition::Version(node.stat.version), node.data),
+            None => (WriteCondition::Missing, Bytes::new()),
         })
     }
 
-    /// Writes what `change` makes of the value, or nothing if it makes nothing.
+    /// Writes the result of `change`, or nothing if it is `None`.
     pub(super) async fn try_update(
         &self,
         change: &mut (dyn FnMut(&Bytes) -> Result<Option<Bytes>, RecipeError> + Send),
     ) -> Result<Option<Updated<Bytes>>, RecipeError> {
-        if let Some(result) = self.contend(self.attempts, change).await? {
+        if let Some(result) = self.try_attempts(self.attempts, change).await? {
             return Ok(result.into_value());
         }
         if let Some(lock) = &self.lock {
             let guard = lock.acquire().await?;
-            let result = self.contend(ATTEMPTS_UNDER_LOCK, change).await;
+            let result = self.try_attempts(ATTEMPTS_UNDER_LOCK, change).await;
             guard.release().await?;
             if let Some(result) = result? {
                 return Ok(result.into_value());
@@ -162,44 +162,44 @@ impl AtomicValue {
     }
 
     /// `None` if every attempt met a conflict.
-    async fn contend(
+    async fn try_attempts(
         &self,
         attempts: u32,
         change: &mut (dyn FnMut(&Bytes) -> Result<Option<Bytes>, RecipeError> + Send),
-    ) -> Result<Option<Contended>, RecipeError> {
+    ) -> Result<Option<UpdateAttempt>, RecipeError> {
         for attempt in 0..attempts {
             if attempt > 0 {
                 tokio::time::sleep(pause(attempt)).await;
             }
-            let (basis, before) = self.read().await?;
-            let Some(after) = change(&before)? else { return Ok(Some(Contended::Unwanted)) };
-            match self.writer.write(basis, &after).await? {
-                Written::Yes => return Ok(Some(Contended::Done(Updated { before, after }))),
-                Written::Conflict | Written::NotSent => {}
+            let (condition, before) = self.read().await?;
+            let Some(after) = change(&before)? else { return Ok(Some(UpdateAttempt::Unchanged)) };
+            match self.writer.write(condition, &after).await? {
+                WriteOutcome::Written => return Ok(Some(UpdateAttempt::Done(Updated { before, after }))),
+                WriteOutcome::Conflict | WriteOutcome::NotSent => {}
             }
         }
         Ok(None)
     }
 }
 
-enum Contended {
+enum UpdateAttempt {
     Done(Updated<Bytes>),
-    Unwanted,
+    Unchanged,
 }
 
-impl Contended {
+impl UpdateAttempt {
     fn into_value(self) -> Option<Updated<Bytes>> {
         match self {
-            Contended::Done(updated) => Some(updated),
-            Contended::Unwanted => None,
+            UpdateAttempt::Done(updated) => Some(updated),
+            UpdateAttempt::Unchanged => None,
         }
     }
 }
 
-/// Grows with the number of conflicts, and is spread by chance.
+/// The pause grows with the number of conflicts, with jitter.
 fn pause(attempt: u32) -> Duration {
     let mut byte = [0];
-    // Without chance the pauses are all the longest: slower, not wrong.
+    // Without randomness every pause is the longest, which is only slower.
     let share = getrandom::fill(&mut byte).map_or(255, |()| byte[0]);
     Duration::from_millis(1)
         .saturating_mul(1 << attempt.min(8))
@@ -207,7 +207,7 @@ fn pause(attempt: u32) -> Duration {
         .mul_f64(f64::from(share) / 255.0)
 }
 
-/// A 64-bit number that many change at once; shared with Curator's `DistributedAtomicLong`.
+/// A 64-bit number with many concurrent writers; compatible with Curator's `DistributedAtomicLong`.
 ///
 /// ```text
 /// /counter                                       persistent: eight bytes, the highest first
@@ -227,8 +227,8 @@ fn pause(attempt: u32) -> Duration {
 /// # Ok(()) });
 /// ```
 ///
-/// Every change is made exactly once; what happens when the connection or the session is lost stands at
-/// [`AtomicValue`]. A change that would overflow is refused.
+/// Every change happens exactly once; [`AtomicValue`] describes a lost connection or session. A change that
+/// would overflow is refused.
 #[derive(Clone, Debug)]
 pub struct AtomicLong {
     value: AtomicValue,
@@ -263,12 +263,12 @@ impl AtomicLong {
         self.decode(&self.value.get().await?)
     }
 
-    /// Adds to it.
+    /// Adds to the number.
     pub async fn add(&self, delta: i64) -> Result<Updated<i64>, RecipeError> {
         self.change(|old| old.checked_add(delta)).await
     }
 
-    /// Subtracts from it.
+    /// Subtracts from the number.
     pub async fn subtract(&self, delta: i64) -> Result<Updated<i64>, RecipeError> {
         self.change(|old| old.checked_sub(delta)).await
     }
@@ -283,7 +283,7 @@ impl AtomicLong {
         self.subtract(1).await
     }
 
-    /// Writes the number, whatever was there.
+    /// Writes the number unconditionally.
     pub async fn set(&self, new: i64) -> Result<Updated<i64>, RecipeError> {
         self.change(|_| Some(new)).await
     }

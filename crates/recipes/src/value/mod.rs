@@ -1,4 +1,4 @@
-//! Values that are shared and values that are counted, written exactly once each time.
+//! Shared values and counters; every write takes effect exactly once.
 
 mod atomic;
 mod shared;
@@ -6,5 +6,5 @@ mod unique;
 mod writer;
 
 pub use atomic::{AtomicLong, AtomicValue, Updated};
-pub use shared::{SharedCount, SharedValue, Versioned};
+pub use shared::{SharedCount, SharedValue, VersionedValue};
 pub use unique::UniqueIds;

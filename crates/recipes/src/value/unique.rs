@@ -1,4 +1,4 @@
-//! Numbers that are handed out once, in blocks, so that most of them cost no request.
+//! Unique numbers, allocated in blocks, so that most of them need no request.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use zebu_client::Client;
 use super::atomic::AtomicLong;
 use crate::error::RecipeError;
 
-/// Numbers that nobody else gets; shared with Curator's `CachedAtomicLong`.
+/// Unique numbers; compatible with Curator's `CachedAtomicLong`.
 ///
 /// ```text
 /// /ids                                           persistent: the first number that no block contains
@@ -25,8 +25,8 @@ use crate::error::RecipeError;
 /// # Ok(()) });
 /// ```
 ///
-/// Numbers rise within one handle. What is left of a block is lost with its handle: there are gaps. A lost
-/// connection or session is that of an [`AtomicLong`]; numbers may be lost, and are never handed out twice.
+/// Numbers rise within one handle. The rest of a block is lost with its handle, which leaves gaps.
+/// [`AtomicLong`] describes a lost connection or session; numbers may be lost, but are never returned twice.
 #[derive(Clone, Debug)]
 pub struct UniqueIds {
     counter: AtomicLong,
@@ -35,7 +35,7 @@ pub struct UniqueIds {
 }
 
 impl UniqueIds {
-    /// Numbers from the counter at this path, `block` of them at a time, at least one.
+    /// Numbers from the counter at this path, in blocks of this size, at least one.
     pub fn new(client: &Client, path: &str, block: u32) -> UniqueIds {
         let block = i64::from(block.max(1));
         UniqueIds { counter: AtomicLong::new(client, path), block, rest: Arc::new(TokioMutex::new(0..0)) }
@@ -56,7 +56,7 @@ impl UniqueIds {
             }
             *rest = match self.counter.add(self.block).await {
                 Ok(block) => block.before..block.after,
-                // The block may have been taken; nobody will use it.
+                // The block may have been allocated; it stays unused.
                 Err(RecipeError::Unknown { .. }) => 0..0,
                 Err(error) => return Err(error),
             };

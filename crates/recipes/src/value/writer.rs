@@ -1,30 +1,29 @@
-//! Writes of one node whose outcome is known.
+//! Conditional writes of one node with a known outcome.
 
 use bytes::Bytes;
 use tokio::time::Instant;
 use zebu_client::{Client, Compression, CreateSpec, Error, ErrorCode, Retry, Version, path};
 
-use crate::connection::{before, persist, present};
 use crate::error::RecipeError;
-use crate::once::{Once, Outcome};
+use crate::idempotent_txn::{IdempotentTxn, TxnOutcome};
+use crate::retry::{none_if_missing, retry_until_answered, with_deadline};
 
-/// What a write is based on.
+/// The condition of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Basis {
-    /// There is no node.
-    Absent,
+pub(crate) enum WriteCondition {
+    /// The node is missing.
+    Missing,
     /// The node has this version.
     Version(i32),
-    /// The node is there, whatever its version.
-    Any,
+    /// The node exists, at any version.
+    Exists,
 }
 
-/// What came of a write.
+/// The outcome of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Written {
-    /// It was carried out.
-    Yes,
-    /// The basis does not hold any more.
+pub(crate) enum WriteOutcome {
+    Written,
+    /// The condition does not hold.
     Conflict,
     /// The deadline passed before anything was sent.
     NotSent,
@@ -32,90 +31,105 @@ pub(crate) enum Written {
 
 /// Writes one node.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct NodeWriter {
     client: Client,
     path: String,
-    once: Once,
+    txn: IdempotentTxn,
 }
 
-impl Writer {
-    pub(crate) fn new(client: &Client, path: &str) -> Writer {
-        Writer { client: client.clone(), path: path.to_owned(), once: Once::beside(client, path) }
+impl NodeWriter {
+    pub(crate) fn new(client: &Client, path: &str) -> NodeWriter {
+        NodeWriter { client: client.clone(), path: path.to_owned(), txn: IdempotentTxn::beside(client, path) }
     }
 
-    /// The same writer with its own nodes below this directory.
-    pub(crate) fn below(client: &Client, path: &str, directory: &str) -> Writer {
-        Writer { client: client.clone(), path: path.to_owned(), once: Once::below(client, directory) }
+    /// The same with writer nodes below this directory.
+    pub(crate) fn below(client: &Client, path: &str, directory: &str) -> NodeWriter {
+        NodeWriter {
+            client: client.clone(),
+            path: path.to_owned(),
+            txn: IdempotentTxn::below(client, directory),
+        }
     }
 
-    /// Writes if the basis holds.
-    pub(crate) async fn write(&self, basis: Basis, data: &Bytes) -> Result<Written, RecipeError> {
-        self.write_by(None, basis, data).await
+    /// Writes if the condition holds.
+    pub(crate) async fn write(
+        &self,
+        condition: WriteCondition,
+        data: &Bytes,
+    ) -> Result<WriteOutcome, RecipeError> {
+        self.write_by(None, condition, data).await
     }
 
-    /// Writes if the basis holds, but does not wait for the answer for longer than the deadline.
+    /// Writes if the condition holds, and waits for the reply until the deadline.
     pub(crate) async fn write_by(
         &self,
         deadline: Option<Instant>,
-        basis: Basis,
+        condition: WriteCondition,
         data: &Bytes,
-    ) -> Result<Written, RecipeError> {
-        if basis == Basis::Version(-1) {
+    ) -> Result<WriteOutcome, RecipeError> {
+        if condition == WriteCondition::Version(-1) {
             let path = &self.path;
-            let what =
-                format!("the version of {path} has overflowed to -1, which cannot be asked for; set it once");
+            let what = format!(
+                "the version of {path} has overflowed to -1, which no condition can name; write it once without a condition"
+            );
             return Err(RecipeError::Invalid(what));
         }
         loop {
-            let outcome = self.once.carry_out_by(deadline, |transaction| match basis {
-                Basis::Absent => {
+            let outcome = self.txn.run_by(deadline, |transaction| match condition {
+                WriteCondition::Missing => {
                     transaction.create(&self.path, CreateSpec::new().data(data.clone()));
                 }
-                Basis::Version(version) => {
+                WriteCondition::Version(version) => {
                     transaction.set(&self.path, data.clone(), Version::Exactly(version));
                 }
-                Basis::Any => {
+                WriteCondition::Exists => {
                     transaction.set(&self.path, data.clone(), Version::Any);
                 }
             });
             match outcome.await? {
-                Outcome::Done => return Ok(Written::Yes),
-                Outcome::NotSent => return Ok(Written::NotSent),
-                Outcome::Refused(error) => match (error.code(), basis) {
-                    (Some(ErrorCode::NoNode), Basis::Absent) => self.make_parent().await?,
+                TxnOutcome::Committed => return Ok(WriteOutcome::Written),
+                TxnOutcome::NotSent => return Ok(WriteOutcome::NotSent),
+                TxnOutcome::Rejected(error) => match (error.code(), condition) {
+                    (Some(ErrorCode::NoNode), WriteCondition::Missing) => self.create_parent().await?,
                     (
                         Some(ErrorCode::BadVersion | ErrorCode::NodeExists | ErrorCode::NoNode),
-                        Basis::Absent | Basis::Version(_),
-                    ) => return Ok(Written::Conflict),
+                        WriteCondition::Missing | WriteCondition::Version(_),
+                    ) => return Ok(WriteOutcome::Conflict),
                     _ => return Err(error.into()),
                 },
-                Outcome::Unknown => match before(deadline, self.guess(basis, data)).await {
-                    Some(Ok(Some(written))) => return Ok(written),
-                    Some(Ok(None)) => {}
-                    Some(Err(error)) => return Err(error),
-                    None => return Err(self.unknown()),
-                },
+                TxnOutcome::Unknown => {
+                    match with_deadline(deadline, self.infer_outcome(condition, data)).await {
+                        Some(Ok(Some(written))) => return Ok(written),
+                        Some(Ok(None)) => {}
+                        Some(Err(error)) => return Err(error),
+                        None => return Err(self.unknown()),
+                    }
+                }
             }
         }
     }
 
-    /// After the session ended with the answer: what is there may still tell. `None` if it was certainly not
-    /// carried out.
-    async fn guess(&self, basis: Basis, data: &Bytes) -> Result<Option<Written>, RecipeError> {
+    /// Infers the outcome from the value after the session ended with the reply. `None` if the write was
+    /// certainly not carried out.
+    async fn infer_outcome(
+        &self,
+        condition: WriteCondition,
+        data: &Bytes,
+    ) -> Result<Option<WriteOutcome>, RecipeError> {
         let client = &self.client;
-        let read = persist(client, || async {
+        let read = retry_until_answered(client, || async {
             client.sync(&self.path).retry(Retry::Never).await?;
             client.get(&self.path).compression(Compression::None).retry(Retry::Never).await
         });
-        match (basis, present(read.await)?) {
-            (Basis::Absent, None) => Ok(None),
-            // The value that was to be written is there, by this write or by an equal one.
-            (Basis::Any, Some(value)) if value.data == *data => Ok(Some(Written::Yes)),
-            (Basis::Version(version), Some(value)) if value.stat.version == version => Ok(None),
-            (Basis::Version(version), Some(value))
+        match (condition, none_if_missing(read.await)?) {
+            (WriteCondition::Missing, None) => Ok(None),
+            // The node has the value, by this write or by an equal one.
+            (WriteCondition::Exists, Some(value)) if value.data == *data => Ok(Some(WriteOutcome::Written)),
+            (WriteCondition::Version(version), Some(value)) if value.stat.version == version => Ok(None),
+            (WriteCondition::Version(version), Some(value))
                 if value.stat.version == version.wrapping_add(1) && value.data != *data =>
             {
-                Ok(Some(Written::Conflict))
+                Ok(Some(WriteOutcome::Conflict))
             }
             _ => Err(self.unknown()),
         }
@@ -125,8 +139,8 @@ impl Writer {
         RecipeError::Unknown { what: "a write", path: self.path.clone() }
     }
 
-    async fn make_parent(&self) -> Result<(), Error> {
+    async fn create_parent(&self) -> Result<(), Error> {
         let parent = path::parent(&self.path).unwrap_or("/");
-        persist(&self.client, || self.client.ensure_path(parent)).await
+        retry_until_answered(&self.client, || self.client.ensure_path(parent)).await
     }
 }

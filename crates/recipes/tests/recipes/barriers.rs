@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use zebu_client::{Client, CreateSpec, Version};
-use zebu_recipes::{Barrier, DoubleBarrier, Held, LossReason};
+use zebu_recipes::{Barrier, DoubleBarrier, LossReason, Ownership};
 
 use crate::fault::{Fault, Plan};
 use crate::rig::{BREAKS, PATIENCE, Rig, at_every_step, children, client, faulty_client, server, soon};
@@ -23,25 +23,25 @@ async fn a_connection_or_session_may_end_at_every_request_of_a_barrier() {
         async |rig: &Rig| {
             let path = format!("{}/barrier", rig.path);
             let barrier = Barrier::new(&rig.victim, &path);
-            barrier.raise().await.expect("raised");
-            barrier.raise().await.expect("it stands already");
+            barrier.set().await.expect("raised");
+            barrier.set().await.expect("it stands already");
             assert!(!barrier.wait_within(Duration::from_millis(5)).await.expect("an answer"));
             let waiting = barrier.clone();
             let waiter = tokio::spawn(async move { waiting.wait().await });
-            assert!(Barrier::new(&rig.other, &path).is_raised().await.expect("an answer"));
-            barrier.lower().await.expect("lowered");
+            assert!(Barrier::new(&rig.other, &path).is_set().await.expect("an answer"));
+            barrier.remove().await.expect("lowered");
             waiter.await.expect("no panic").expect("passed");
-            barrier.lower().await.expect("it does not stand");
+            barrier.remove().await.expect("it does not stand");
         },
     )
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_who_wait_pass_together() {
+async fn all_waiters_pass_together() {
     let server = server().await;
     let (one, two) = (client(&server).await, client(&server).await);
-    Barrier::new(&one, "/barrier").raise().await.expect("raised");
+    Barrier::new(&one, "/barrier").set().await.expect("raised");
     let mut waiters = Vec::new();
     for number in 0..20 {
         let barrier = Barrier::new(if number % 2 == 0 { &one } else { &two }, "/barrier");
@@ -50,7 +50,7 @@ async fn all_who_wait_pass_together() {
     server.kill().await.expect("killed");
     server.restart().await.expect("started again");
     assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
-    Barrier::new(&two, "/barrier").lower().await.expect("lowered");
+    Barrier::new(&two, "/barrier").remove().await.expect("lowered");
     for waiter in waiters {
         soon(waiter).await.expect("no panic").expect("passed");
     }
@@ -142,7 +142,7 @@ async fn an_entry_may_be_dropped_at_every_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_does_not_wait_is_no_member() {
+async fn a_caller_that_does_not_wait_is_no_member() {
     let server = server().await;
     let client = client(&server).await;
     let barrier = DoubleBarrier::new(&client, "/round", members(2));
@@ -156,7 +156,7 @@ async fn who_does_not_wait_is_no_member() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ready_of_a_crashed_round_lets_nobody_through() {
+async fn a_ready_node_of_a_crashed_round_does_not_count() {
     let server = server().await;
     let (one, two) = (client(&server).await, client(&server).await);
     // The old round: a flag, and a member whose session has not timed out yet.

@@ -5,36 +5,38 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use zebu_client::{Acl, Client, Compression, ErrorCode, Parents, Permissions, Retry, digest_id};
-use zebu_recipes::{Cache, CacheWatching, CachedNode, Change, Changes, Config, Reach, RecipeError};
+use zebu_recipes::{
+    Cache, CacheChange, CacheChanges, CacheScope, CacheWatchMode, CachedNode, JsonConfig, RecipeError,
+};
 
 use crate::rig::{client, server, soon};
 
-const WATCHINGS: [CacheWatching; 2] = [CacheWatching::Persistent, CacheWatching::PerNode];
+const WATCHINGS: [CacheWatchMode; 2] = [CacheWatchMode::Persistent, CacheWatchMode::PerNode];
 
 /// What the changes add up to.
 #[derive(Default)]
 struct Told(BTreeMap<String, CachedNode>);
 
 impl Told {
-    fn hear(&mut self, change: Change) {
+    fn hear(&mut self, change: CacheChange) {
         match change {
-            Change::Created(node) => {
+            CacheChange::Created(node) => {
                 assert!(self.0.insert(node.path.clone(), (*node).clone()).is_none(), "created twice");
             }
-            Change::Updated { old, new } => {
+            CacheChange::Updated { old, new } => {
                 let before = self.0.insert(new.path.clone(), (*new).clone()).expect("known");
                 assert_eq!((before.stat.mzxid, old.stat.czxid), (old.stat.mzxid, new.stat.czxid));
             }
-            Change::Deleted(node) => {
+            CacheChange::Deleted(node) => {
                 self.0.remove(&node.path).expect("known");
             }
-            Change::Stale | Change::Synced => {}
-            Change::Missed(_) => panic!("a reader that reads misses nothing"),
+            CacheChange::Stale | CacheChange::Synced => {}
+            CacheChange::Missed(_) => panic!("a reader that reads misses nothing"),
         }
     }
 
     /// Hears changes until these are the nodes.
-    async fn until(&mut self, changes: &mut Changes, wanted: &[(&str, &str)]) {
+    async fn until(&mut self, changes: &mut CacheChanges, wanted: &[(&str, &str)]) {
         let wanted: BTreeMap<_, _> = wanted.iter().map(|(path, data)| (*path, data.as_bytes())).collect();
         soon(async {
             loop {
@@ -59,17 +61,17 @@ async fn make(client: &Client, nodes: &[(&str, &str)]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cache_follows_the_tree_as_far_as_it_reaches() {
     for watching in WATCHINGS {
-        for (reach, seen) in [(Reach::Node, 1), (Reach::Children, 3), (Reach::Tree, 4)] {
+        for (reach, seen) in [(CacheScope::Node, 1), (CacheScope::Children, 3), (CacheScope::Tree, 4)] {
             let server = server().await;
             let (one, two) = (client(&server).await, client(&server).await);
             make(&two, &[("/r", "0"), ("/r/a", "1"), ("/r/b", "2"), ("/r/a/x", "3"), ("/other", "9")]).await;
             let cache = Cache::start_with(&one, "/r", reach, watching);
             soon(cache.synced()).await.expect("synced");
             assert!(cache.is_synced());
-            let (nodes, mut changes) = cache.watch_from_here();
+            let (nodes, mut changes) = cache.snapshot_and_changes();
             assert_eq!(nodes.len(), seen, "{reach:?}");
             let mut told = Told::default();
-            nodes.into_iter().for_each(|node| told.hear(Change::Created(node)));
+            nodes.into_iter().for_each(|node| told.hear(CacheChange::Created(node)));
             two.set("/r", "0'").await.expect("set");
             two.set("/r/a/x", "3'").await.expect("set");
             two.create("/r/c").data("4").await.expect("created");
@@ -78,13 +80,13 @@ async fn a_cache_follows_the_tree_as_far_as_it_reaches() {
             two.create("/r/c/y").data("6").await.expect("created");
             let all = [("/r", "0'"), ("/r/a", "1"), ("/r/c", "5"), ("/r/a/x", "3'"), ("/r/c/y", "6")];
             let wanted = match reach {
-                Reach::Node => &all[..1],
-                Reach::Children => &all[..3],
-                Reach::Tree => &all[..],
+                CacheScope::Node => &all[..1],
+                CacheScope::Children => &all[..3],
+                CacheScope::Tree => &all[..],
             };
             told.until(&mut changes, wanted).await;
             let children: Vec<_> = cache.children("/r").iter().map(|node| node.path.clone()).collect();
-            assert_eq!(children, if reach == Reach::Node { &[][..] } else { &["/r/a", "/r/c"] });
+            assert_eq!(children, if reach == CacheScope::Node { &[][..] } else { &["/r/a", "/r/c"] });
             assert_eq!(cache.get("/r").expect("there").data, "0'");
             assert_eq!(cache.snapshot().len(), wanted.len());
         }
@@ -92,17 +94,17 @@ async fn a_cache_follows_the_tree_as_far_as_it_reaches() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_missed_is_told_after_every_kind_of_loss() {
+async fn missed_changes_are_published_after_every_kind_of_loss() {
     for watching in WATCHINGS {
         let server = server().await;
         let (one, two) = (client(&server).await, client(&server).await);
         make(&two, &[("/r", ""), ("/r/kept", "1"), ("/r/changed", "1"), ("/r/gone", "1"), ("/r/again", "1")])
             .await;
-        let cache = Cache::start_with(&one, "/r", Reach::Tree, watching);
+        let cache = Cache::start_with(&one, "/r", CacheScope::Tree, watching);
         soon(cache.synced()).await.expect("synced");
-        let (nodes, mut changes) = cache.watch_from_here();
+        let (nodes, mut changes) = cache.snapshot_and_changes();
         let mut told = Told::default();
-        nodes.into_iter().for_each(|node| told.hear(Change::Created(node)));
+        nodes.into_iter().for_each(|node| told.hear(CacheChange::Created(node)));
         for (round, loss) in ["cut", "expire", "kill"].into_iter().enumerate() {
             let mark = format!("{loss}-{round}");
             // Written while the cache hears nothing.
@@ -147,19 +149,19 @@ async fn what_was_missed_is_told_after_every_kind_of_loss() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_connection_is_told_as_stale_and_its_return_as_synced() {
+async fn a_lost_connection_yields_stale_and_a_reconnect_synced() {
     for watching in WATCHINGS {
         let server = server().await;
         let one = client(&server).await;
         make(&one, &[("/r", "")]).await;
-        let cache = Cache::start_with(&one, "/r", Reach::Tree, watching);
+        let cache = Cache::start_with(&one, "/r", CacheScope::Tree, watching);
         soon(cache.synced()).await.expect("synced");
         let mut changes = cache.changes();
         server.kill().await.expect("killed");
-        assert_eq!(soon(changes.next()).await, Some(Change::Stale));
+        assert_eq!(soon(changes.next()).await, Some(CacheChange::Stale));
         assert!(!cache.is_synced() && cache.get("/r").is_some());
         server.restart().await.expect("started again");
-        assert_eq!(soon(changes.next()).await, Some(Change::Synced));
+        assert_eq!(soon(changes.next()).await, Some(CacheChange::Synced));
         one.close().await.expect("closed");
         soon(async { while changes.next().await.is_some() {} }).await;
         assert!(matches!(cache.failure(), Some(RecipeError::Client(_))));
@@ -172,9 +174,9 @@ async fn a_root_may_be_missing_and_come_and_go() {
     for watching in WATCHINGS {
         let server = server().await;
         let one = client(&server).await;
-        let cache = Cache::start_with(&one, "/r", Reach::Tree, watching);
+        let cache = Cache::start_with(&one, "/r", CacheScope::Tree, watching);
         soon(cache.synced()).await.expect("nothing is complete too");
-        let (nodes, mut changes) = cache.watch_from_here();
+        let (nodes, mut changes) = cache.snapshot_and_changes();
         assert!(nodes.is_empty());
         let mut told = Told::default();
         for round in ["1", "2"] {
@@ -192,7 +194,7 @@ async fn a_cache_is_equal_to_the_tree_after_a_storm() {
         let server = server().await;
         let (one, two) = (client(&server).await, client(&server).await);
         make(&two, &[("/r", "")]).await;
-        let cache = Cache::start_with(&one, "/r", Reach::Tree, watching);
+        let cache = Cache::start_with(&one, "/r", CacheScope::Tree, watching);
         let mut state = 7_u32;
         for round in 0..300 {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -243,10 +245,10 @@ struct Settings {
 async fn a_configuration_keeps_the_last_good_value() {
     let server = server().await;
     let (one, two) = (client(&server).await, client(&server).await);
-    let config = Config::start(&one, "/c/settings", &Settings { workers: 1 }).await.expect("started");
-    let same = Config::start(&two, "/c/settings", &Settings { workers: 99 }).await.expect("started");
+    let config = JsonConfig::start(&one, "/c/settings", &Settings { workers: 1 }).await.expect("started");
+    let same = JsonConfig::start(&two, "/c/settings", &Settings { workers: 99 }).await.expect("started");
     assert_eq!(same.current().value.value.workers, 1);
-    let mut readings = config.readings();
+    let mut readings = config.states();
     let (left, right) = tokio::join!(
         async {
             for _ in 0..5 {
@@ -262,15 +264,15 @@ async fn a_configuration_keeps_the_last_good_value() {
     let ((), ()) = (left, right);
     soon(readings.wait_for(|reading| reading.value.value.workers == 11)).await.expect("followed");
     two.set("/c/settings", r#"{"workers":"many"}"#).await.expect("set");
-    soon(readings.wait_for(|reading| reading.problem.is_some())).await.expect("followed");
+    soon(readings.wait_for(|reading| reading.error.is_some())).await.expect("followed");
     assert_eq!(config.current().value.value, Settings { workers: 11 });
     assert!(matches!(config.update(|_| ()).await, Err(RecipeError::Invalid(_))), "nothing to begin with");
-    let refused = Config::<Settings>::start(&two, "/c/settings", &Settings { workers: 1 }).await;
+    let refused = JsonConfig::<Settings>::start(&two, "/c/settings", &Settings { workers: 1 }).await;
     assert!(matches!(refused, Err(RecipeError::Invalid(_))));
     server.expire(one.session().id).await.expect("expired");
     two.set("/c/settings", r#"{"workers":3}"#).await.expect("set");
     soon(readings.wait_for(|reading| reading.value.value.workers == 3)).await.expect("followed");
-    assert!(config.current().problem.is_none() && config.failure().is_none());
+    assert!(config.current().error.is_none() && config.failure().is_none());
 }
 
 /// Nodes of one who lets nobody else read one of them.
@@ -299,8 +301,8 @@ async fn until_paths(cache: &Cache, wanted: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_that_may_not_be_read_are_left_out_and_the_others_are_followed() {
-    for watching in [CacheWatching::Persistent, CacheWatching::PerNode] {
-        for reach in [Reach::Children, Reach::Tree] {
+    for watching in [CacheWatchMode::Persistent, CacheWatchMode::PerNode] {
+        for reach in [CacheScope::Children, CacheScope::Tree] {
             let server = server().await;
             let (one, owner) = (client(&server).await, client(&server).await);
             with_a_secret(&owner).await;
@@ -334,7 +336,7 @@ async fn a_node_whose_compressed_data_is_damaged_is_left_out() {
     one.create("/dir/good").data("1").parents(Parents::Persistent).await.expect("created");
     let damaged = one.create("/dir/damaged").data(&[0x1f, 0x8b, 0, 0][..]);
     damaged.compression(Compression::None).await.expect("created");
-    let cache = Cache::start(&one, "/dir", Reach::Children);
+    let cache = Cache::start(&one, "/dir", CacheScope::Children);
     soon(cache.synced()).await.expect("complete");
     // What the client itself would read.
     assert_eq!(cache.get("/dir/good").expect("there").data, "1");
@@ -349,7 +351,7 @@ async fn a_root_that_may_not_be_read_ends_the_cache() {
     let server = server().await;
     let (one, owner) = (client(&server).await, client(&server).await);
     with_a_secret(&owner).await;
-    let cache = Cache::start(&one, "/dir/secret", Reach::Tree);
+    let cache = Cache::start(&one, "/dir/secret", CacheScope::Tree);
     let failed = soon(cache.synced()).await;
     assert!(
         matches!(&failed, Err(RecipeError::Client(error)) if error.code() == Some(ErrorCode::NoAuth)),

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use zebu_client::{Client, Compression, Version};
 use zebu_recipes::{
-    AtomicLong, AtomicValue, CommitCoordinator, CommitForm, CommitSite, Config, Decision, Discovery,
-    DoubleBarrier, Fenced, GroupMember, Instance, KeptNode, LeaderLatch, LeaderSelector, Mutex, Party, Queue,
-    QueueOrder, RwLock, Semaphore, SharedCount, SharedValue, SimpleLock, TtlNode, Vote,
+    AtomicLong, AtomicValue, CommitCoordinator, CommitDecision, CommitParticipant, CommitProtocol,
+    CommitVote, DistributedQueue, DoubleBarrier, Fenced, GroupMember, JsonConfig, LeaderLatch,
+    LeaderSelector, Mutex, Party, PersistentNode, QueueOrder, RwLock, Semaphore, ServiceDiscovery,
+    ServiceInstance, SharedCount, SharedValue, SimpleLock, TtlNode,
 };
 
 use crate::rig::{client, server, soon};
@@ -56,31 +57,32 @@ async fn nodes_of_recipes_are_never_compressed() {
     atomic.set(text()).await.expect("set");
     let long = AtomicLong::new(&packed, "/long");
     long.add(2).await.expect("added");
-    let config = Config::start(&packed, "/config", &text()).await.expect("a value");
+    let config = JsonConfig::start(&packed, "/config", &text()).await.expect("a value");
     config.update(|value| value.push('x')).await.expect("updated");
     for (path, order) in [("/simple-queue", QueueOrder::Simple), ("/framed-queue", QueueOrder::Fifo)] {
-        Queue::new(&packed, path, order).push(text()).await.expect("pushed");
+        DistributedQueue::new(&packed, path, order).push(text()).await.expect("pushed");
     }
-    let leased = Queue::new(&packed, "/simple-queue", QueueOrder::Simple).lease().await.expect("an item");
-    let kept = KeptNode::start(&packed, "/kept", text());
-    kept.there().await.expect("there");
+    let leased =
+        DistributedQueue::new(&packed, "/simple-queue", QueueOrder::Simple).lease().await.expect("an item");
+    let kept = PersistentNode::start(&packed, "/kept", text());
+    kept.wait_present().await.expect("there");
     let member = GroupMember::join(&packed, "/group", "a", text()).await.expect("joined");
     let party = Party::new(&packed, "/party").join(&text()).await.expect("joined");
     let ttl = TtlNode::start(&packed, "/ttl", Duration::from_secs(60), text());
-    ttl.there().await.expect("there");
-    let services = Discovery::<String>::new(&packed, "/services");
+    ttl.wait_present().await.expect("there");
+    let services = ServiceDiscovery::<String>::new(&packed, "/services");
     // Ours takes the place of an older one.
     plain.ensure_path("/services/shop").await.expect("created");
     plain.create("/services/shop/1").data("old").ephemeral().await.expect("created");
-    let registered = services.register(Instance::new("shop").id("1").payload(text())).await;
+    let registered = services.register(ServiceInstance::new("shop").id("1").payload(text())).await;
     let registered = registered.expect("registered");
-    let form = CommitForm::EphemeralVotes;
+    let form = CommitProtocol::EphemeralVotes;
     let proposed = CommitCoordinator::propose(&packed, "/tx", form, &["a"], text()).await;
     let coordinator = proposed.expect("proposed");
-    let site = CommitSite::join(&packed, "/tx", "a").await.expect("joined");
+    let site = CommitParticipant::join(&packed, "/tx", "a").await.expect("joined");
     assert_eq!(site.body(), &text());
-    site.vote(Vote::Commit).await.expect("voted");
-    assert_eq!(soon(coordinator.decide()).await.expect("decided"), Decision::Commit);
+    site.vote(CommitVote::Commit).await.expect("voted");
+    assert_eq!(soon(coordinator.decide()).await.expect("decided"), CommitDecision::Commit);
 
     assert_plain(&plain, "/").await;
     drop((mutex, reader, permit, held, latch, barrier, leased, kept, member, party, ttl, registered, site));

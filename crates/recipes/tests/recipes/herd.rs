@@ -1,11 +1,11 @@
-//! No herd: a release wakes one, however many wait. Counted by the events that the server sends and by the watches
-//! that it keeps.
+//! No herd: a release wakes one, however many wait. Counted by the events that the server sends and by the
+//! watches that it keeps.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use zebu_client::Client;
-use zebu_recipes::{Held, Mutex, RwLock};
+use zebu_recipes::{Mutex, Ownership, RwLock};
 use zebu_testing::TestServer;
 
 use crate::fault::{Fault, Plan};
@@ -72,8 +72,8 @@ async fn a_release_wakes_one_of_a_thousand() {
         last = guard.token();
         assert_eq!(guard.verify().await, Ok(()));
         settle(&clients).await;
-        // One waiter each time; and each holder of the crowd sees its own node go, by the same event if the next one
-        // is of the same session.
+        // One waiter each time; and each holder of the crowd sees its own node go, by the same event if the
+        // next one is of the same session.
         let events = plan.events();
         assert!((released..2 * released).contains(&events), "{events} events after {released} releases");
         // All others watch what they did: a server keeps one watch for each path and session.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zebu_client::{Client, Retry};
-use zebu_recipes::{Held, LossReason, Mutex};
+use zebu_recipes::{LossReason, Mutex, Ownership};
 use zebu_testing::TestEnsemble;
 
 use crate::rig::{soon, until_children};
@@ -46,7 +46,8 @@ async fn a_holder_on_a_server_that_is_cut_off_lets_go_before_another_holds() {
     });
     ensemble.isolate(follower);
     let (acquired, guard) = soon(rival).await.expect("no panic");
-    // The two answers are in the client's hands, whatever the machine does meanwhile: both know the end by the clock.
+    // The two answers are in the client's hands, whatever the machine does meanwhile: both know the end by
+    // the clock.
     let (held, lease) = (holder.check(), client.lease_deadline());
     assert!(held.is_err(), "two hold the lock; the lease lasts until {lease:?}, it is {acquired:?}");
     assert!(lease.is_none_or(|lease| lease <= acquired), "{:?}", lease.map(|lease| lease - acquired));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use zebu_recipes::{Fenced, Held, Mutex, RwLock, Semaphore, SemaphoreMutex, SimpleLock};
+use zebu_recipes::{Fenced, Mutex, Ownership, RwLock, Semaphore, SemaphoreMutex, SimpleLock};
 
 use crate::rig::{Register, client, server, soon, until_children};
 
@@ -17,7 +17,7 @@ struct Room {
 }
 
 impl Room {
-    async fn visit(&self, guard: &impl Held) {
+    async fn visit(&self, guard: &impl Ownership) {
         assert_eq!(self.inside.fetch_add(1, Ordering::SeqCst), 0, "two at a time");
         let last = self.last.swap(guard.token().0, Ordering::SeqCst);
         assert!(last < guard.token().0, "{last} before {}", guard.token());

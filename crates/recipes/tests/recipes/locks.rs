@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use zebu_client::{Acl, Client, Permissions};
 use zebu_recipes::{
-    Fenced, Held, LossReason, Mutex, RecipeError, RevocationWord, Revoked, RwLock, RwLockLayout, Semaphore,
-    SemaphoreLayout, SemaphoreMutex, acquire_all, acquire_all_within,
+    Fenced, LossReason, Mutex, Ownership, RecipeError, RevocationMessage, Revoked, RwLock, RwLockLayout,
+    Semaphore, SemaphoreLayout, SemaphoreMutex, acquire_all, acquire_all_within,
 };
 
 use crate::fault::Fault;
@@ -121,9 +121,9 @@ async fn a_connection_may_break_at_every_request_of_a_semaphore() {
         let first = other.acquire().await.expect("a permit");
         let semaphore = Semaphore::new(&rig.victim, &rig.path, 2);
         let second = semaphore.acquire().await.expect("a permit");
-        assert_eq!(other.taken().await.expect("a number"), 2);
+        assert_eq!(other.permits_in_use().await.expect("a number"), 2);
         assert!(semaphore.try_acquire().await.expect("an answer").is_none());
-        assert_eq!(other.taken().await.expect("a number"), 2);
+        assert_eq!(other.permits_in_use().await.expect("a number"), 2);
         let waiting = tokio::spawn(async move { semaphore.acquire().await });
         until_children(&rig.other, &format!("{}/leases", rig.path), 3).await;
         first.release().await.expect("released");
@@ -213,12 +213,12 @@ async fn a_holder_is_asked_to_leave_and_then_made_to() {
         };
         let patience = Duration::from_secs(30);
         let (revoked, ()) =
-            tokio::join!(mine.revoke(&contenders[0], RevocationWord::Unlock, patience), consents);
+            tokio::join!(mine.revoke(&contenders[0], RevocationMessage::Unlock, patience), consents);
         assert_eq!(revoked.expect("an answer"), Revoked::Consented);
         let stubborn = theirs.write().await.expect("the lock");
         let contenders = mine.contenders().await.expect("a list");
         let grace = Duration::from_millis(20);
-        let revoked = mine.revoke(&contenders[0], RevocationWord::Curator, grace).await;
+        let revoked = mine.revoke(&contenders[0], RevocationMessage::Curator, grace).await;
         assert_eq!(revoked.expect("an answer"), Revoked::Forced);
         assert_eq!(stubborn.lost().await, LossReason::NodeDeleted);
         mine.write().await.expect("the lock").release().await.expect("released");
@@ -237,7 +237,7 @@ async fn permits_are_bounded_in_number_and_time() {
     let patience = Duration::from_millis(30);
     assert!(semaphore.acquire_within(patience).await.expect("an answer").is_none());
     assert!(semaphore.acquire_many_within(2, patience).await.expect("an answer").is_none());
-    assert_eq!(semaphore.taken().await.expect("a number"), 2);
+    assert_eq!(semaphore.permits_in_use().await.expect("a number"), 2);
     assert_eq!(children(&client, "/limit/locks").await.len(), 0);
     drop(both);
     until_children(&client, "/limit/leases", 1).await;
@@ -347,7 +347,7 @@ async fn a_limited_wait_for_many_permits_ends_without_a_server() {
     let waiting = tokio::spawn(async move { mine.acquire_many_within(20, Duration::from_secs(2)).await });
     // The leases are there; then the server goes.
     soon(async {
-        while all.taken().await.expect("an answer") < 21 {
+        while all.permits_in_use().await.expect("an answer") < 21 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     })
@@ -387,7 +387,7 @@ async fn a_contender_that_may_not_be_read_is_listed_without_its_identity() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_that_may_not_read_its_own_node_holds_it_and_is_told_of_its_loss() {
+async fn a_holder_without_read_permission_holds_its_node_and_notices_the_loss() {
     let server = server().await;
     let acl = [Acl::new(Permissions::CREATE | Permissions::DELETE, "world", "anyone")];
     let builder = Client::builder(&server.connect_string()).expect("an address");

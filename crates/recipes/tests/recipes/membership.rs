@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use zebu_client::{Acl, Client, ErrorCode, Permissions, SessionId};
 use zebu_recipes::{
-    GroupMember, IfTaken, KeptAs, KeptNode, Partitioner, Party, PartyLayout, RecipeError, Share, TtlNode,
+    AcquiredPartition, GroupMember, IfOwnedByOther, Partitioner, Party, PartyLayout, PersistentNode,
+    PersistentNodeMode, RecipeError, TtlNode,
 };
 use zebu_testing::TestServer;
 
@@ -32,11 +33,11 @@ async fn until_data(client: &Client, path: &str, data: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_or_session_may_end_at_every_request_of_a_kept_node() {
-    for kind in [KeptAs::Ephemeral, KeptAs::Persistent] {
+    for kind in [PersistentNodeMode::Ephemeral, PersistentNodeMode::Persistent] {
         at_every_step(&FAULTS, &[""], async |rig: &Rig| {
             let path = format!("{}/{kind:?}", rig.path);
-            let node = KeptNode::start_with(&rig.victim, &path, "1", kind, IfTaken::Wait);
-            node.there().await.expect("there");
+            let node = PersistentNode::start_with(&rig.victim, &path, "1", kind, IfOwnedByOther::Wait);
+            node.wait_present().await.expect("there");
             until_data(&rig.other, &path, "1").await;
             node.set("2").await.expect("set");
             until_data(&rig.other, &path, "2").await;
@@ -44,7 +45,7 @@ async fn a_connection_or_session_may_end_at_every_request_of_a_kept_node() {
             delete.expect("deleted by somebody else");
             until_data(&rig.other, &path, "2").await;
             node.remove().await.expect("removed");
-            if kind == KeptAs::Persistent {
+            if kind == PersistentNodeMode::Persistent {
                 assert!(rig.other.exists(&path).await.expect("an answer").is_none());
             }
         })
@@ -56,8 +57,8 @@ async fn a_connection_or_session_may_end_at_every_request_of_a_kept_node() {
 async fn a_kept_node_belongs_to_the_present_session() {
     let server = server().await;
     let (one, two) = (client(&server).await, client(&server).await);
-    let node = KeptNode::start(&one, "/g/m", "1");
-    node.there().await.expect("there");
+    let node = PersistentNode::start(&one, "/g/m", "1");
+    node.wait_present().await.expect("there");
     for _ in 0..3 {
         let former = one.session().id;
         server.expire(former).await.expect("expired");
@@ -87,35 +88,41 @@ async fn a_kept_node_belongs_to_the_present_session() {
 async fn a_name_that_is_taken_is_waited_for_or_replaced_once() {
     let server = server().await;
     let (one, two) = (client(&server).await, client(&server).await);
-    let first = KeptNode::start(&one, "/g/m", "first");
-    first.there().await.expect("there");
-    let second = KeptNode::start_with(&two, "/g/m", "second", KeptAs::Ephemeral, IfTaken::Replace);
-    second.there().await.expect("there");
+    let first = PersistentNode::start(&one, "/g/m", "first");
+    first.wait_present().await.expect("there");
+    let second = PersistentNode::start_with(
+        &two,
+        "/g/m",
+        "second",
+        PersistentNodeMode::Ephemeral,
+        IfOwnedByOther::Replace,
+    );
+    second.wait_present().await.expect("there");
     until_data(&one, "/g/m", "second").await;
     // The first one knows, and does not fight for it.
-    soon(first.missing()).await.expect("an answer");
-    assert!(!first.is_there());
+    soon(first.wait_missing()).await.expect("an answer");
+    assert!(!first.is_present());
     second.remove().await.expect("removed");
-    soon(first.there()).await.expect("there again");
+    soon(first.wait_present()).await.expect("there again");
     until_data(&two, "/g/m", "first").await;
-    let third = KeptNode::start(&two, "/g/m", "third");
-    assert!(tokio::time::timeout(Duration::from_millis(50), third.there()).await.is_err());
+    let third = PersistentNode::start(&two, "/g/m", "third");
+    assert!(tokio::time::timeout(Duration::from_millis(50), third.wait_present()).await.is_err());
     first.remove().await.expect("removed");
-    soon(third.there()).await.expect("there");
+    soon(third.wait_present()).await.expect("there");
     third.remove().await.expect("removed");
     until_children(&one, "/g", 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_and_the_end_of_the_client_are_told() {
+async fn a_refusal_and_a_closed_client_are_reported() {
     let server = server().await;
     let one = client(&server).await;
     one.create("/e").ephemeral().await.expect("created");
-    let node = KeptNode::start(&one, "/e/below-an-ephemeral", "");
-    assert!(matches!(soon(node.there()).await, Err(RecipeError::Client(_))));
+    let node = PersistentNode::start(&one, "/e/below-an-ephemeral", "");
+    assert!(matches!(soon(node.wait_present()).await, Err(RecipeError::Client(_))));
     assert!(node.failure().is_some());
-    let node = KeptNode::start(&one, "/n", "");
-    node.there().await.expect("there");
+    let node = PersistentNode::start(&one, "/n", "");
+    node.wait_present().await.expect("there");
     one.close().await.expect("closed");
     soon(async {
         while node.failure().is_none() {
@@ -134,7 +141,7 @@ async fn a_ttl_node_is_touched_and_comes_back() {
         .expect("a server");
     let (one, two) = (client(&server).await, client(&server).await);
     let node = TtlNode::start(&one, "/t/node", Duration::from_millis(100), "x");
-    node.there().await.expect("there");
+    node.wait_present().await.expect("there");
     let touched = async |at_least: i32| {
         soon(async {
             loop {
@@ -159,7 +166,7 @@ async fn a_ttl_node_is_touched_and_comes_back() {
     drop(node);
     until_children(&two, "/t", 0).await;
     let node = TtlNode::start(&one, "/t/node", Duration::from_secs(600), "x");
-    node.there().await.expect("there");
+    node.wait_present().await.expect("there");
     node.remove().await.expect("removed");
     assert!(children(&two, "/t").await.is_empty());
 }
@@ -234,13 +241,13 @@ const ITEMS: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 async fn partitioner(client: &Client, path: &str, name: &str) -> Partitioner {
     let joined = Partitioner::join(client, path, name, ITEMS).await.expect("joined");
-    joined.settle(Duration::from_millis(30))
+    joined.time_boundary(Duration::from_millis(30))
 }
 
 /// Takes shares and gives them back when they change, until everything has an owner.
-async fn keep(partitioner: &Partitioner, own: usize, held: &[AtomicUsize; 2]) -> Share {
+async fn keep(partitioner: &Partitioner, own: usize, held: &[AtomicUsize; 2]) -> AcquiredPartition {
     loop {
-        let share = partitioner.assigned().await.expect("a share");
+        let share = partitioner.acquire().await.expect("a share");
         held[own].store(share.items().len(), Ordering::SeqCst);
         let all_held = async {
             let count = |at: usize| held[at].load(Ordering::SeqCst);
@@ -262,7 +269,7 @@ async fn a_connection_or_session_may_end_at_every_request_of_a_partitioner() {
     at_every_step(&FAULTS, &["/p/party", "/p/locks/a", "/p/locks/b"], async |rig: &Rig| {
         let path = format!("{}/p", rig.path);
         let other = partitioner(&rig.other, &path, "x").await;
-        let all = other.assigned().await.expect("a share");
+        let all = other.acquire().await.expect("a share");
         assert_eq!(all.items(), ITEMS);
         let victim = partitioner(&rig.victim, &path, "y").await;
         all.changed().await;
@@ -283,14 +290,14 @@ async fn what_a_lost_session_held_goes_to_the_others() {
     let server = server().await;
     let (one, two) = (client(&server).await, client(&server).await);
     let (left, right) = (partitioner(&one, "/p", "x").await, partitioner(&two, "/p", "y").await);
-    let (first, second) = tokio::join!(soon(left.assigned()), soon(right.assigned()));
+    let (first, second) = tokio::join!(soon(left.acquire()), soon(right.acquire()));
     let (first, second) = (first.expect("a share"), second.expect("a share"));
     assert_eq!((first.items().len(), second.items().len()), (3, 2));
     server.pause(one.session().id).await;
     server.expire(one.session().id).await.expect("expired");
     soon(second.changed()).await;
     second.release().await.expect("released");
-    let all = soon(right.assigned()).await.expect("a share");
+    let all = soon(right.acquire()).await.expect("a share");
     assert_eq!(all.items(), ITEMS);
     server.resume(one.session().id).await;
     soon(first.changed()).await;
@@ -298,7 +305,7 @@ async fn what_a_lost_session_held_goes_to_the_others() {
     // The lost one is back.
     soon(all.changed()).await;
     drop(all);
-    let (first, second) = tokio::join!(soon(left.assigned()), soon(right.assigned()));
+    let (first, second) = tokio::join!(soon(left.acquire()), soon(right.acquire()));
     let (first, second) = (first.expect("a share"), second.expect("a share"));
     assert_eq!((first.items().len(), second.items().len()), (3, 2));
 }
@@ -323,13 +330,13 @@ async fn a_ttl_node_that_cannot_be_touched_says_so() {
     })
     .await;
     let is_refused = |result: &Result<(), RecipeError>| matches!(result, Err(RecipeError::Client(error)) if error.code() == Some(ErrorCode::NoAuth));
-    let there = soon(node.there()).await;
+    let there = soon(node.wait_present()).await;
     assert!(is_refused(&there), "{there:?}");
     let set = soon(node.set("y")).await;
     assert!(is_refused(&set), "{set:?}");
     // It goes after its TTL, and does not come back.
     soon(async {
-        while node.is_there() || other.exists("/reports/a").await.expect("an answer").is_some() {
+        while node.is_present() || other.exists("/reports/a").await.expect("an answer").is_some() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     })
@@ -343,10 +350,10 @@ async fn equal_identifiers_are_counted_as_kazoo_counts_them() {
     let items = ["a", "b", "c", "d", "e"];
     let settle = Duration::from_millis(50);
     let join = async |name: &str| {
-        Partitioner::join(&one, "/shards", name, items).await.expect("joined").settle(settle)
+        Partitioner::join(&one, "/shards", name, items).await.expect("joined").time_boundary(settle)
     };
     let (_first, _second, third) = (join("x").await, join("x").await, join("y").await);
-    let share = soon(third.assigned()).await.expect("a share");
+    let share = soon(third.acquire()).await.expect("a share");
     assert_eq!(share.items(), ["c"]);
     share.release().await.expect("released");
 }

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use zebu_client::SessionState;
 use zebu_recipes::{
-    Fenced, Held, LockLayout, LossReason, Mutex, MutexGuard, Owner, RecipeError, Terms, WhenSuspended,
+    Fenced, LeasePolicy, LockLayout, LossReason, Mutex, MutexGuard, Owner, Ownership, RecipeError,
+    WhenSuspended,
 };
 
 use crate::fault::{Fault, Plan};
@@ -79,7 +80,9 @@ async fn a_session_may_end_at_every_request() {
         if verified.is_ok() {
             assert!(wrote || !rig.plan.has_fired());
         } else {
-            assert_eq!(lost, Err(LossReason::SessionExpired));
+            // On a slow machine the lease ends before the client hears that the session has expired.
+            let reasons = [LossReason::SessionExpired, LossReason::LeaseEnded];
+            assert!(lost.is_err_and(|reason| reasons.contains(&reason)), "{lost:?}");
         }
         next.release().await.expect("released");
         register.check();
@@ -133,7 +136,7 @@ async fn a_waiter_that_is_dropped_leaves_the_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_whose_session_expired_is_told_and_kept_out() {
+async fn a_holder_with_an_expired_session_is_notified_and_fenced_out() {
     let server = server().await;
     let (one, two) = (client(&server).await, client(&server).await);
     let register = Register::create(&two, "/register").await;
@@ -157,7 +160,7 @@ async fn a_holder_whose_session_expired_is_told_and_kept_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_holder_that_hears_nobody_gives_up_before_the_next_one_begins() {
+async fn an_isolated_holder_loses_the_lock_before_the_next_one_acquires_it() {
     let server = server().await;
     let one = client_of(&server, Duration::from_secs(2)).await;
     let two = client(&server).await;
@@ -186,8 +189,8 @@ async fn a_holder_that_hears_nobody_gives_up_before_the_next_one_begins() {
 async fn strict_terms_end_with_the_connection() {
     let server = server().await;
     let one = client(&server).await;
-    let terms = Terms::default().when_suspended(WhenSuspended::Lose);
-    let strict = Mutex::new(&one, "/lock").terms(terms).acquire().await.expect("the lock");
+    let terms = LeasePolicy::default().when_suspended(WhenSuspended::Lose);
+    let strict = Mutex::new(&one, "/lock").lease_policy(terms).acquire().await.expect("the lock");
     let relaxed = Mutex::new(&one, "/other").acquire().await.expect("the lock");
     server.cut(one.session().id);
     assert_eq!(soon(strict.lost()).await, LossReason::Suspended);
@@ -270,8 +273,8 @@ async fn a_release_wakes_one_of_two_hundred() {
         plan.arm(usize::MAX);
         guard.release().await.expect("released");
         let requests = plan.requests();
-        // The delete; of the next one its list and the watch over its own node. On a busy machine the watch over the
-        // node that goes may still be on its way, and be taken back. A herd would be hundreds.
+        // The delete; of the next one its list and the watch over its own node. On a busy machine the watch
+        // over the node that goes may still be on its way, and be taken back. A herd would be hundreds.
         assert!(requests <= 6, "{requests} requests for one release");
     }
     until_children(&other, "/lock", 0).await;
@@ -406,7 +409,7 @@ async fn a_transaction_can_be_bound_to_a_lock() {
     let client = client(&server).await;
     client.create("/data").await.expect("created");
     let guard = Mutex::new(&client, "/lock").acquire().await.expect("the lock");
-    let holding = guard.holding().clone();
+    let holding = guard.ownership_state().clone();
     let mut transaction = client.transaction();
     transaction.set("/data", "1", zebu_client::Version::Any);
     let condition = guard.fence(&mut transaction);
@@ -416,7 +419,7 @@ async fn a_transaction_can_be_bound_to_a_lock() {
     transaction.await.expect("held");
     guard.release().await.expect("released");
     let error = late.await.expect_err("released");
-    assert!(zebu_recipes::fenced_out(&error, condition.index()));
+    assert!(zebu_recipes::is_fenced_out(&error, condition.index()));
     assert_eq!(holding.check(), Err(LossReason::Released));
     assert_eq!(&client.get("/data").await.expect("there").data[..], b"1");
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use zebu_recipes::{Held, LossReason, Queue, QueueOrder, RecipeError};
+use zebu_recipes::{DistributedQueue, LossReason, Ownership, QueueOrder, RecipeError};
 
 use crate::fault::{Fault, Plan};
 use crate::rig::{BREAKS, Rig, at_every_step, children, client, faulty_client, server, soon, until_children};
@@ -16,8 +16,8 @@ const ORDERS: [QueueOrder; 4] =
 async fn a_connection_may_break_at_every_request_of_a_queue() {
     for order in ORDERS {
         at_every_step(&BREAKS, &["/q"], async |rig: &Rig| {
-            let queue = Queue::new(&rig.victim, &format!("{}/q", rig.path), order);
-            let other = Queue::new(&rig.other, &format!("{}/q", rig.path), order);
+            let queue = DistributedQueue::new(&rig.victim, &format!("{}/q", rig.path), order);
+            let other = DistributedQueue::new(&rig.other, &format!("{}/q", rig.path), order);
             for item in ["a", "b", "c"] {
                 queue.push(item).await.expect("pushed");
             }
@@ -38,17 +38,17 @@ async fn a_connection_may_break_at_every_request_of_a_queue() {
 async fn a_connection_may_break_at_every_request_of_a_delivery() {
     at_every_step(&BREAKS, &["/q", "/q-locks"], async |rig: &Rig| {
         let path = format!("{}/q", rig.path);
-        let queue = Queue::new(&rig.victim, &path, QueueOrder::Fifo);
-        let other = Queue::new(&rig.other, &path, QueueOrder::Fifo);
+        let queue = DistributedQueue::new(&rig.victim, &path, QueueOrder::Fifo);
+        let other = DistributedQueue::new(&rig.other, &path, QueueOrder::Fifo);
         other.push("a").await.expect("pushed");
         other.push("b").await.expect("pushed");
         let first = queue.lease().await.expect("an item");
         let second = other.try_lease().await.expect("an answer").expect("an item");
-        assert_eq!((first.entry().data(), second.entry().data()), (Bytes::from("a"), Bytes::from("b")));
+        assert_eq!((first.item().data(), second.item().data()), (Bytes::from("a"), Bytes::from("b")));
         assert!(queue.try_lease().await.expect("an answer").is_none());
-        second.give_back().await.expect("given back");
+        second.release().await.expect("given back");
         let second = queue.lease().await.expect("an item");
-        assert_eq!(second.entry().data(), "b");
+        assert_eq!(second.item().data(), "b");
         first.finish().await.expect("finished");
         second.finish().await.expect("finished");
         assert!(other.is_empty().await.expect("a number"));
@@ -60,12 +60,12 @@ async fn a_connection_may_break_at_every_request_of_a_delivery() {
 async fn a_session_may_end_at_every_request_of_a_delivery() {
     at_every_step(&[Fault::Expire], &["/q", "/q-locks"], async |rig: &Rig| {
         let path = format!("{}/q", rig.path);
-        let queue = Queue::new(&rig.victim, &path, QueueOrder::Simple);
-        Queue::new(&rig.other, &path, QueueOrder::Simple).push("a").await.expect("pushed");
+        let queue = DistributedQueue::new(&rig.victim, &path, QueueOrder::Simple);
+        DistributedQueue::new(&rig.other, &path, QueueOrder::Simple).push("a").await.expect("pushed");
         let mut finished = false;
         while !finished {
             let delivery = queue.lease().await.expect("it comes back until it is finished");
-            assert_eq!(delivery.entry().data(), "a");
+            assert_eq!(delivery.item().data(), "a");
             finished = match delivery.finish().await {
                 Ok(()) => true,
                 Err(RecipeError::Lost { .. }) => false,
@@ -82,8 +82,8 @@ async fn a_session_that_ends_with_the_answer_to_finish_leaves_no_doubt() {
     let server = server().await;
     let plan = Plan::new(Fault::CutAfter);
     let (one, two) = (faulty_client(&server, &plan).await, client(&server).await);
-    let queue = Queue::new(&one, "/q", QueueOrder::Simple);
-    Queue::new(&two, "/q", QueueOrder::Simple).push("a").await.expect("pushed");
+    let queue = DistributedQueue::new(&one, "/q", QueueOrder::Simple);
+    DistributedQueue::new(&two, "/q", QueueOrder::Simple).push("a").await.expect("pushed");
     let delivery = queue.lease().await.expect("an item");
     assert_eq!(delivery.verify().await, Ok(()), "the watch over the lock is set");
     plan.arm(1);
@@ -100,8 +100,8 @@ async fn a_session_that_ends_with_the_answer_to_finish_leaves_no_doubt() {
 async fn a_lease_may_be_dropped_at_every_request() {
     at_every_step(&[Fault::Hold], &["/q-locks"], async |rig: &Rig| {
         let path = format!("{}/q", rig.path);
-        Queue::new(&rig.other, &path, QueueOrder::Simple).push("a").await.expect("pushed");
-        let queue = Queue::new(&rig.victim, &path, QueueOrder::Simple);
+        DistributedQueue::new(&rig.other, &path, QueueOrder::Simple).push("a").await.expect("pushed");
+        let queue = DistributedQueue::new(&rig.victim, &path, QueueOrder::Simple);
         tokio::select! {
             delivery = queue.lease() => drop(delivery.expect("an item")),
             () = rig.plan.fires() => {}
@@ -109,27 +109,27 @@ async fn a_lease_may_be_dropped_at_every_request() {
         rig.plan.go_on();
         rig.victim.sync("/").await.expect("the connection lives");
         until_children(&rig.other, &format!("{path}-locks"), 0).await;
-        let other = Queue::new(&rig.other, &path, QueueOrder::Simple);
+        let other = DistributedQueue::new(&rig.other, &path, QueueOrder::Simple);
         other.lease().await.expect("the item is there").finish().await.expect("finished");
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_gives_an_item_back_does_not_take_it_from_the_next_one() {
+async fn a_released_item_is_not_taken_from_the_next_consumer() {
     let server = server().await;
     let other = client(&server).await;
     for step in 1..=5 {
         let plan = Plan::new(Fault::Hold);
         let victim = faulty_client(&server, &plan).await;
         let path = format!("/q-{step}");
-        let queue = Queue::new(&victim, &path, QueueOrder::Simple);
+        let queue = DistributedQueue::new(&victim, &path, QueueOrder::Simple);
         queue.push("a").await.expect("pushed");
         let delivery = queue.lease().await.expect("an item");
         // One of the requests that give it back is late.
         plan.arm(step);
         drop(delivery);
-        let next = Queue::new(&other, &path, QueueOrder::Simple);
+        let next = DistributedQueue::new(&other, &path, QueueOrder::Simple);
         let leased = match next.lease_within(Duration::from_millis(200)).await.expect("an answer") {
             Some(leased) => leased,
             None => {
@@ -148,14 +148,16 @@ async fn whoever_gives_an_item_back_does_not_take_it_from_the_next_one() {
 async fn an_item_of_a_lost_session_comes_back() {
     let server = server().await;
     let (one, two) = (client(&server).await, client(&server).await);
-    let (first, second) =
-        (Queue::new(&one, "/q", QueueOrder::Simple), Queue::new(&two, "/q", QueueOrder::Simple));
+    let (first, second) = (
+        DistributedQueue::new(&one, "/q", QueueOrder::Simple),
+        DistributedQueue::new(&two, "/q", QueueOrder::Simple),
+    );
     first.push("a").await.expect("pushed");
     let delivery = first.lease().await.expect("an item");
     let waiting = tokio::spawn(async move { second.lease().await });
     server.expire(one.session().id).await.expect("expired");
     let again = soon(waiting).await.expect("no panic").expect("an item");
-    assert_eq!(again.entry(), delivery.entry());
+    assert_eq!(again.item(), delivery.item());
     assert_eq!(soon(delivery.lost()).await, LossReason::SessionExpired);
     assert!(matches!(delivery.finish().await, Err(RecipeError::Lost { .. })), "it is not ours any more");
     assert_eq!(again.verify().await, Ok(()), "and stays theirs");
@@ -168,13 +170,13 @@ async fn producers_and_consumers_on_bad_connections_lose_and_double_nothing() {
     let server = server().await;
     let clients = [client(&server).await, client(&server).await, client(&server).await];
     let produce = async |number: usize| {
-        let queue = Queue::new(&clients[number % 3], "/q", QueueOrder::Fifo);
+        let queue = DistributedQueue::new(&clients[number % 3], "/q", QueueOrder::Fifo);
         for item in 0..20 {
             queue.push(format!("{number}-{item:02}")).await.expect("pushed");
         }
     };
     let consume = async |number: usize| {
-        let queue = Queue::new(&clients[number % 3], "/q", QueueOrder::Fifo);
+        let queue = DistributedQueue::new(&clients[number % 3], "/q", QueueOrder::Fifo);
         let mut items = Vec::new();
         for _ in 0..15 {
             items.push(queue.pop().await.expect("an item").data());
@@ -215,7 +217,7 @@ async fn items_leave_by_priority_time_and_id() {
     let server = server().await;
     let client = client(&server).await;
     for (order, priorities) in [(QueueOrder::Priority, [3, -7, 0]), (QueueOrder::Kazoo, [500, 1, 100])] {
-        let queue = Queue::new(&client, &format!("/{order:?}"), order);
+        let queue = DistributedQueue::new(&client, &format!("/{order:?}"), order);
         for priority in priorities {
             queue.push_with_priority(priority.to_string(), priority).await.expect("pushed");
         }
@@ -226,15 +228,24 @@ async fn items_leave_by_priority_time_and_id() {
         }
         assert!(matches!(queue.push_after("x", Duration::ZERO).await, Err(RecipeError::Invalid(_))));
     }
-    let delay = Queue::new(&client, "/delay", QueueOrder::Delay);
-    let begin = Instant::now();
+    let delay = DistributedQueue::new(&client, "/delay", QueueOrder::Delay);
+    let (begin, due) = (Instant::now(), Duration::from_millis(299));
     delay.push_after("late", Duration::from_millis(300)).await.expect("pushed");
     delay.push("now").await.expect("pushed");
-    assert_eq!(delay.pop().await.expect("an item").data(), "now");
-    assert!(delay.try_pop().await.expect("an answer").is_none());
-    assert_eq!(soon(delay.pop()).await.expect("an item").data(), "late");
-    assert!(begin.elapsed() >= Duration::from_millis(299));
-    let ids = Queue::new(&client, "/ids", QueueOrder::Ids);
+    let mut popped = vec![delay.pop().await.expect("an item").data()];
+    // On a slow machine the delay may be over already, and either item is the first.
+    if begin.elapsed() < due {
+        assert_eq!(popped[0], "now");
+    }
+    popped.extend(delay.try_pop().await.expect("an answer").map(|item| item.data()));
+    assert!(popped.len() == 1 || begin.elapsed() >= due, "{popped:?}");
+    if popped.len() == 1 {
+        popped.push(soon(delay.pop()).await.expect("an item").data());
+    }
+    assert!(begin.elapsed() >= due);
+    popped.sort();
+    assert_eq!(popped, ["late", "now"]);
+    let ids = DistributedQueue::new(&client, "/ids", QueueOrder::Ids);
     for (item, id) in [("1", "a"), ("2", "b|c"), ("3", "a")] {
         ids.push_with_id(item, id).await.expect("pushed");
     }
@@ -248,18 +259,18 @@ async fn items_leave_by_priority_time_and_id() {
 async fn producers_wait_for_room_and_gatherers_for_enough() {
     let server = server().await;
     let client = client(&server).await;
-    let queue = Queue::new(&client, "/q", QueueOrder::Simple).bounded(2);
+    let queue = DistributedQueue::new(&client, "/q", QueueOrder::Simple).bounded(2);
     queue.push("1").await.expect("pushed");
     queue.push("2").await.expect("pushed");
     let producer = tokio::spawn({
         let queue = queue.clone();
         async move { queue.push("3").await }
     });
-    assert!(queue.gather_within(3, Duration::from_millis(50)).await.expect("an answer").is_none());
+    assert!(queue.pop_many_within(3, Duration::from_millis(50)).await.expect("an answer").is_none());
     assert!(!producer.is_finished());
     assert_eq!(queue.len().await.expect("a number"), 2, "nothing is taken before there are enough");
-    let pair = queue.gather(2).await.expect("two");
-    assert_eq!(pair.iter().map(zebu_recipes::Entry::data).collect::<Vec<_>>(), ["1", "2"]);
+    let pair = queue.pop_many(2).await.expect("two");
+    assert_eq!(pair.iter().map(zebu_recipes::QueueItem::data).collect::<Vec<_>>(), ["1", "2"]);
     soon(producer).await.expect("no panic").expect("pushed");
     client.create("/q/hello").await.expect("created");
     assert_eq!(queue.pop().await.expect("an item").data(), "3", "strangers are no items");
@@ -271,7 +282,7 @@ async fn what_is_no_frame_is_an_error_with_a_path() {
     let server = server().await;
     let client = client(&server).await;
     client.ensure_path("/q/queue-0000000000").await.expect("created");
-    match Queue::new(&client, "/q", QueueOrder::Fifo).pop().await {
+    match DistributedQueue::new(&client, "/q", QueueOrder::Fifo).pop().await {
         Err(RecipeError::BadData { path, .. }) => assert_eq!(path, "/q/queue-0000000000"),
         other => panic!("{other:?}"),
     }
@@ -281,21 +292,21 @@ async fn what_is_no_frame_is_an_error_with_a_path() {
 async fn a_locking_queue_of_kazoo_keeps_items_and_locks_where_kazoo_does() {
     let server = server().await;
     let (one, two) = (client(&server).await, client(&server).await);
-    let queue = Queue::new(&one, "/queue", QueueOrder::KazooLocking);
+    let queue = DistributedQueue::new(&one, "/queue", QueueOrder::KazooLocking);
     queue.push("normal").await.expect("pushed");
     queue.push_with_priority("late", 500).await.expect("pushed");
     queue.push_with_priority("early", 7).await.expect("pushed");
     assert_eq!(children(&two, "/queue/entries").await.len(), 3);
     let delivery = queue.lease().await.expect("an item");
-    assert_eq!(delivery.entry().data(), "early");
-    assert_eq!(children(&two, "/queue/taken").await, [delivery.entry().name.clone()]);
+    assert_eq!(delivery.item().data(), "early");
+    assert_eq!(children(&two, "/queue/taken").await, [delivery.item().name.clone()]);
     // What is locked is not taken by one who does not lock.
-    let other = Queue::new(&two, "/queue", QueueOrder::KazooLocking);
+    let other = DistributedQueue::new(&two, "/queue", QueueOrder::KazooLocking);
     assert_eq!(other.pop().await.expect("an item").data(), "normal");
     assert_eq!(other.try_pop().await.expect("an answer").expect("an item").data(), "late");
     assert!(other.try_pop().await.expect("an answer").is_none());
     let waiting = tokio::spawn(async move { other.pop().await });
-    delivery.give_back().await.expect("given back");
+    delivery.release().await.expect("given back");
     assert_eq!(soon(waiting).await.expect("no panic").expect("an item").data(), "early");
     assert_eq!(children(&two, "/queue/entries").await, [""; 0]);
     assert_eq!(children(&two, "/queue/taken").await, [""; 0]);
@@ -306,8 +317,8 @@ async fn a_limited_wait_for_an_item_ends_without_a_server() {
     let server = server().await;
     let plan = Plan::new(Fault::HoldTransaction);
     let (one, other) = (faulty_client(&server, &plan).await, client(&server).await);
-    let queue = Queue::new(&one, "/queue", QueueOrder::Simple);
-    Queue::new(&other, "/queue", QueueOrder::Simple).push("item").await.expect("pushed");
+    let queue = DistributedQueue::new(&one, "/queue", QueueOrder::Simple);
+    DistributedQueue::new(&other, "/queue", QueueOrder::Simple).push("item").await.expect("pushed");
     plan.arm(1);
     let waiting = tokio::spawn(async move { queue.pop_within(Duration::from_millis(300)).await });
     soon(plan.fires()).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zebu_client::{Client, ReadOnlyServers, SessionState};
-use zebu_recipes::{Cache, Held, LossReason, Mutex, Reach};
+use zebu_recipes::{Cache, CacheScope, LossReason, Mutex, Ownership};
 use zebu_testing::TestEnsemble;
 
 use crate::rig::soon;
@@ -17,7 +17,7 @@ async fn a_read_only_server_extends_no_lease_and_completes_no_cache() {
     let state = async |wanted: SessionState| {
         soon(client.states().wait_for(|status| status.state == wanted)).await.expect("a client that lives");
     };
-    let cache = Cache::start(&client, "/lock", Reach::Tree);
+    let cache = Cache::start(&client, "/lock", CacheScope::Tree);
     let holder = soon(Mutex::new(&client, "/lock").acquire()).await.expect("the lock");
     soon(cache.synced()).await.expect("everything");
     ensemble.kill(0).await.expect("killed");

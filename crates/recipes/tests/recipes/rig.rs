@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use zebu_client::{Client, ErrorCode, Retry, Version};
-use zebu_recipes::{Fenced, FencingToken, fenced_out};
+use zebu_recipes::{Fenced, FencingToken, is_fenced_out};
 use zebu_testing::TestServer;
 
 use crate::fault::{Fault, Faulty, Plan};
@@ -150,7 +150,8 @@ async fn with_fault_at(
     if tokio::time::timeout(PATIENCE, scenario(&rig)).await.is_err() {
         panic!("{fault:?} at request {step}: it should have happened by now");
     }
-    // Not before this is over: without the fault, a request that waits for it would wait until the client gives up.
+    // Not before this is over: without the fault, a request that waits for it would wait until the client
+    // gives up.
     for leftover in leftovers {
         until_children(&stage.other, &format!("{}{leftover}", rig.path), 0).await;
     }
@@ -203,7 +204,7 @@ impl Register {
                 self.writes.lock().expect("not poisoned").push((written, guard.token()));
                 true
             }
-            Err(error) if fenced_out(&error, 0) => false,
+            Err(error) if is_fenced_out(&error, 0) => false,
             // Whether it was carried out is unknown; it does not count as a proof of anything.
             Err(error) if error.is_ambiguous() || error.is_not_sent() => false,
             Err(error) => panic!("{error}"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zebu_recipes::{Held, LossReason, SimpleLock};
+use zebu_recipes::{LossReason, Ownership, SimpleLock};
 
 use crate::fault::Fault;
 use crate::rig::{BREAKS, Register, Rig, at_every_step, children, client, server, soon, until_children};
@@ -22,6 +22,15 @@ async fn a_connection_may_break_at_every_request() {
         assert_eq!(second.verify().await, Ok(()));
         assert_eq!(&rig.other.get(&path).await.expect("a node").data[..], b"victim");
         second.release().await.expect("released");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_may_break_while_the_parent_is_made() {
+    at_every_step(&BREAKS, &[""], async |rig: &Rig| {
+        let lock = SimpleLock::new(&rig.victim, &format!("{}/lock", rig.path));
+        lock.acquire().await.expect("the lock").release().await.expect("released");
     })
     .await;
 }
@@ -66,7 +75,7 @@ async fn a_future_may_be_dropped_at_every_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_excludes_those_who_only_know_the_one_node() {
+async fn it_excludes_contenders_with_only_the_one_node() {
     let server = server().await;
     let client = client(&server).await;
     client.create("/lock").ephemeral().await.expect("created");

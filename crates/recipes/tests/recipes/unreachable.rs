@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use zebu_client::Client;
 use zebu_recipes::{
-    Mutex, Queue, QueueOrder, RecipeError, RwLock, Semaphore, SemaphoreLayout, SemaphoreMutex, SharedValue,
-    SimpleElection, SimpleLock,
+    DistributedQueue, Mutex, QueueOrder, RecipeError, RwLock, Semaphore, SemaphoreLayout, SemaphoreMutex,
+    SharedValue, SimpleElection, SimpleLock,
 };
 
 use crate::rig::{children, client, server, soon};
@@ -19,7 +19,7 @@ fn assert_unreachable<T>(what: &str, result: Result<T, RecipeError>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_does_not_wait_is_told_that_there_is_no_server() {
+async fn a_try_call_fails_without_a_server() {
     let server = server().await;
     let builder = Client::builder(&server.connect_string()).expect("an address");
     let builder = builder.connection_timeout(Duration::from_millis(300));
@@ -27,7 +27,7 @@ async fn whoever_does_not_wait_is_told_that_there_is_no_server() {
     let value = SharedValue::start(&one, "/value", "0").await.expect("a value");
     value.set("1").await.expect("set");
     let known = value.fetch().await.expect("a value");
-    let queue = Queue::new(&one, "/queue", QueueOrder::Simple);
+    let queue = DistributedQueue::new(&one, "/queue", QueueOrder::Simple);
     queue.push("item").await.expect("pushed");
     server.kill().await.expect("killed");
     soon(one.states().wait_for(|status| !status.state.is_connected())).await.expect("a state");

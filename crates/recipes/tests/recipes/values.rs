@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use zebu_client::ErrorCode;
 use zebu_recipes::{
-    AtomicLong, AtomicValue, Config, Mutex, Queue, QueueOrder, RecipeError, SharedCount, SharedValue,
-    UniqueIds,
+    AtomicLong, AtomicValue, DistributedQueue, JsonConfig, Mutex, QueueOrder, RecipeError, SharedCount,
+    SharedValue, UniqueIds,
 };
 
 use crate::fault::Fault;
@@ -251,9 +251,10 @@ async fn the_nodes_of_writers_can_be_kept_elsewhere() {
     count.set(1).await.expect("set");
     let ids = UniqueIds::new(&one, "/dir/ids", 10).writers_at("/writers");
     ids.next().await.expect("a number");
-    let config = Config::start(&one, "/dir/config", &1_u32).await.expect("a value").writers_at("/writers");
+    let config =
+        JsonConfig::start(&one, "/dir/config", &1_u32).await.expect("a value").writers_at("/writers");
     config.update(|number| *number += 1).await.expect("updated");
-    let queue = Queue::new(&one, "/dir/queue", QueueOrder::Kazoo).writers_at("/writers");
+    let queue = DistributedQueue::new(&one, "/dir/queue", QueueOrder::Kazoo).writers_at("/writers");
     queue.push("item").await.expect("pushed");
     let mut names = children(&one, "/dir").await;
     names.sort();

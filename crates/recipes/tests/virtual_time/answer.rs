@@ -8,7 +8,7 @@ use zebu_proto::jute::{encode_buffer, encode_bytes, encode_count};
 use zebu_proto::txn::{SubTxn, Txn};
 use zebu_proto::{ErrorCode, Jute, OpCode};
 use zebu_tree::watch::{WatchKind, WatchTable, WatcherId};
-use zebu_tree::{NodeRef, Outcome, Tree};
+use zebu_tree::{NodeRef, Tree, TxnOutcome};
 
 /// The name of nodes that no client may read.
 pub(crate) const SECRET: &str = "secret";
@@ -38,17 +38,17 @@ impl Shape {
 
 pub(crate) fn encode(
     shape: &Shape,
-    outcome: &Outcome,
+    outcome: &TxnOutcome,
     txn: &Txn,
     out: &mut Vec<u8>,
 ) -> Result<(), ErrorCode> {
-    if let Outcome::Error(code) = outcome {
+    if let TxnOutcome::Error(code) = outcome {
         return Err(ErrorCode::from_wire(*code).expect("a known code"));
     }
     match (shape, outcome, txn) {
-        (Shape::Multi(ops), Outcome::Multi(outcomes), Txn::Multi(parts)) => {
+        (Shape::Multi(ops), TxnOutcome::Multi(outcomes), Txn::Multi(parts)) => {
             for ((op, outcome), SubTxn(part)) in ops.iter().zip(outcomes).zip(parts) {
-                if let Outcome::Error(code) = outcome {
+                if let TxnOutcome::Error(code) = outcome {
                     encode_error_result(ErrorCode::from_wire(*code), out);
                     continue;
                 }
@@ -68,8 +68,9 @@ pub(crate) fn encode(
                 encode_bytes(created_path(txn).as_bytes(), out);
             }
             if matches!(shape, Shape::Stat | Shape::PathAndStat)
-                && let Outcome::Created { stat } | Outcome::DataSet { stat } | Outcome::AclSet { stat } =
-                    outcome
+                && let TxnOutcome::Created { stat }
+                | TxnOutcome::DataSet { stat }
+                | TxnOutcome::AclSet { stat } = outcome
             {
                 stat.encode(out);
             }

@@ -14,21 +14,21 @@ use crate::server::Ways;
 const TIMES: u32 = 5;
 
 #[test]
-fn nobody_passes_a_barrier_that_stands() {
+fn no_waiter_passes_a_set_barrier() {
     for_each_seed(Ways::Expiry, async |server, clients| {
         // How often lowering it was begun; and whether it certainly stands.
         let (lowered, stands) = (Cell::new(0), Cell::new(false));
         let keeper = async {
             let barrier = Barrier::new(&clients[0], "/gates/one");
             for _ in 0..TIMES {
-                barrier.raise().await.expect("raised");
+                barrier.set().await.expect("raised");
                 stands.set(true);
-                assert!(barrier.is_raised().await.expect("an answer"));
+                assert!(barrier.is_set().await.expect("an answer"));
                 tokio::time::sleep(Duration::from_secs(20)).await;
                 stands.set(false);
                 lowered.set(lowered.get() + 1);
-                barrier.lower().await.expect("lowered");
-                assert!(!barrier.is_raised().await.expect("an answer"));
+                barrier.remove().await.expect("lowered");
+                assert!(!barrier.is_set().await.expect("an answer"));
                 tokio::time::sleep(Duration::from_secs(2)).await;
             }
         };

@@ -1,10 +1,11 @@
-//! What is asked of every recipe in virtual time: how many hold it by their own clocks, and whether anything is left.
+//! What is asked of every recipe in virtual time: how many hold it by their own clocks, and whether anything
+//! is left.
 
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
 use zebu_client::{Client, Retry};
-use zebu_recipes::{Held, Holding};
+use zebu_recipes::{Ownership, OwnershipState};
 
 use crate::server::{Server, TIMEOUT};
 
@@ -12,17 +13,17 @@ const ROUNDS: usize = 4;
 
 /// All holds there ever were.
 #[derive(Clone, Default)]
-pub(crate) struct Watchman(Arc<StdMutex<Vec<Holding>>>);
+pub(crate) struct Watchman(Arc<StdMutex<Vec<OwnershipState>>>);
 
 impl Watchman {
     /// Whoever believes to hold it, believes so alone, or with as many as may.
-    pub(crate) async fn visit(&self, client: &Client, guard: &impl Held, limit: usize) {
+    pub(crate) async fn visit(&self, client: &Client, guard: &impl Ownership, limit: usize) {
         // Long enough for a session to end, with requests that connections can be lost at.
         self.stay(client, guard, limit, 15).await;
     }
 
     /// The same for so many rounds, of a bit less than a second each.
-    pub(crate) async fn stay(&self, client: &Client, guard: &impl Held, limit: usize, rounds: usize) {
+    pub(crate) async fn stay(&self, client: &Client, guard: &impl Ownership, limit: usize, rounds: usize) {
         self.note(guard);
         for _ in 0..rounds {
             self.look(limit);
@@ -35,8 +36,8 @@ impl Watchman {
     }
 
     /// Somebody holds it from now on.
-    pub(crate) fn note(&self, guard: &impl Held) {
-        self.0.lock().expect("not poisoned").push(guard.holding().clone());
+    pub(crate) fn note(&self, guard: &impl Ownership) {
+        self.0.lock().expect("not poisoned").push(guard.ownership_state().clone());
     }
 
     pub(crate) fn look(&self, limit: usize) {

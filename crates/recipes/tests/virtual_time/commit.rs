@@ -1,10 +1,13 @@
-//! Two-phase commit where the order of things must be certain: on a clock that moves only when nobody has anything to do.
+//! Two-phase commit where the order of things must be certain: on a clock that moves only when nobody has
+//! anything to do.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 use zebu_client::Client;
-use zebu_recipes::{CommitCoordinator, CommitForm, CommitSite, Decision, RecipeError, Vote};
+use zebu_recipes::{
+    CommitCoordinator, CommitDecision, CommitParticipant, CommitProtocol, CommitVote, RecipeError,
+};
 
 use crate::checks::until_empty;
 use crate::server::{Server, Trouble, Ways};
@@ -15,60 +18,64 @@ fn the_failure_of_a_site_with_an_ephemeral_vote_aborts_at_once() {
     virtually(async {
         let server = Server::new(1, Trouble::None);
         let (one, dies) = (client(&server, 1).await, client(&server, 2).await);
-        let form = CommitForm::EphemeralVotes;
+        let form = CommitProtocol::EphemeralVotes;
         let proposed = CommitCoordinator::propose(&one, "/tx", form, &["a", "b"], "body").await;
         let coordinator = proposed.expect("proposed");
         let deciding = tokio::spawn(async move { coordinator.decide().await });
-        let site = CommitSite::join(&dies, "/tx", "b").await.expect("joined");
-        site.vote(Vote::Commit).await.expect("voted");
-        let a = CommitSite::join(&one, "/tx", "a").await.expect("joined");
+        let site = CommitParticipant::join(&dies, "/tx", "b").await.expect("joined");
+        site.vote(CommitVote::Commit).await.expect("voted");
+        let a = CommitParticipant::join(&one, "/tx", "a").await.expect("joined");
         // When time passes, the coordinator has seen the vote.
         tokio::time::sleep(Duration::from_millis(1)).await;
         assert!(!deciding.is_finished(), "a vote is missing");
         let begun = Instant::now();
         server.state().expire(dies.session().id.0);
-        assert_eq!(deciding.await.expect("no panic").expect("decided"), Decision::Abort);
+        assert_eq!(deciding.await.expect("no panic").expect("decided"), CommitDecision::Abort);
         assert!(begun.elapsed() < Duration::from_millis(100), "it took {:?}", begun.elapsed());
-        assert_eq!(site.decision().await.expect("told"), Decision::Abort);
-        assert_eq!(a.decision().await.expect("told"), Decision::Abort);
+        assert_eq!(site.decision().await.expect("told"), CommitDecision::Abort);
+        assert_eq!(a.decision().await.expect("told"), CommitDecision::Abort);
     });
 }
 
-/// One site that votes for it, goes, and comes again to vote against it, at a time that depends on the seed. The
-/// transactions of all are slow. A vote against it that was accepted counts.
-async fn differ_in_every_life(seed: u64) -> (Decision, usize) {
+/// One site that votes for it, goes, and comes again to vote against it, at a time that depends on the seed.
+/// The transactions of all are slow. A vote against it that was accepted counts.
+async fn differ_in_every_life(seed: u64) -> (CommitDecision, usize) {
     let server = Server::new(seed, Trouble::None);
     let coordinating = client(&server, 1).await;
     let (first, second, other) =
         (client(&server, 2).await, client(&server, 3).await, client(&server, 4).await);
-    let form = CommitForm::EphemeralVotes;
+    let form = CommitProtocol::EphemeralVotes;
     let proposed = CommitCoordinator::propose(&coordinating, "/app/tx", form, &["x", "y"], "").await;
     let coordinator = proposed.expect("proposed");
     server.trouble(Trouble::SlowTransactions);
     let deciding = tokio::spawn(async move { (coordinator.decide().await, coordinator) });
     let y = async {
-        let site = CommitSite::join(&other, "/app/tx", "y").await.expect("joined");
-        site.vote(Vote::Commit).await.expect("voted");
+        let site = CommitParticipant::join(&other, "/app/tx", "y").await.expect("joined");
+        site.vote(CommitVote::Commit).await.expect("voted");
         site
     };
     let x = async {
-        let site = CommitSite::join(&first, "/app/tx", "x").await.expect("joined");
-        site.vote(Vote::Commit).await.expect("voted");
+        let site = CommitParticipant::join(&first, "/app/tx", "x").await.expect("joined");
+        site.vote(CommitVote::Commit).await.expect("voted");
         tokio::time::sleep(Duration::from_millis(seed * 37 % 4_000)).await;
         server.state().expire(first.session().id.0);
-        let again = CommitSite::join(&second, "/app/tx", "x").await.expect("joined again");
-        let counts = again.vote(Vote::Abort).await.expect("an answer");
+        let again = CommitParticipant::join(&second, "/app/tx", "x").await.expect("joined again");
+        let counts = again.vote(CommitVote::Abort).await.expect("an answer");
         (again, counts)
     };
     let (y, (x, counts)) = tokio::join!(y, x);
     let (decided, coordinator) = deciding.await.expect("no panic");
     let decided = decided.expect("decided");
-    assert_eq!(Decision::Abort == decided, counts == Vote::Abort, "the vote that counts is {counts:?}");
+    assert_eq!(
+        CommitDecision::Abort == decided,
+        counts == CommitVote::Abort,
+        "the vote that counts is {counts:?}"
+    );
     for site in [&x, &y] {
         assert_eq!(site.decision().await.expect("told"), decided);
     }
     drop((x, y));
-    coordinator.forget().await.expect("cleared away");
+    coordinator.remove().await.expect("cleared away");
     until_empty(&server, "/app").await;
     (decided, server.state().faults)
 }
@@ -81,25 +88,25 @@ fn a_vote_of_a_second_life_is_not_taken_for_that_of_the_first() {
         let (decided, made) = virtually(differ_in_every_life(seed));
         faults += made;
         match decided {
-            Decision::Commit => commits += 1,
-            Decision::Abort => aborts += 1,
+            CommitDecision::Commit => commits += 1,
+            CommitDecision::Abort => aborts += 1,
         }
     }
     assert!(faults > 5 * SEEDS as usize && commits > 0 && aborts > 0, "{faults} {commits} {aborts}");
 }
 
 #[test]
-fn those_who_stop_waiting_leave_the_part_of_the_coordinator_to_others() {
+fn a_dropped_wait_frees_the_role_of_the_coordinator() {
     const SITES: [&str; 3] = ["a", "b", "c"];
-    for form in [CommitForm::CoordinatorAnnounces, CommitForm::EphemeralVotes] {
+    for form in [CommitProtocol::CoordinatorAnnounces, CommitProtocol::EphemeralVotes] {
         for_each_seed(Ways::Cuts, async |server, clients| {
             let proposed = CommitCoordinator::propose(&clients[0], "/app/tx", form, &SITES, "").await;
             drop(proposed.expect("proposed"));
             let site = async |client: &Client, number: usize| {
-                let site = CommitSite::join(client, "/app/tx", SITES[number]).await.expect("joined");
+                let site = CommitParticipant::join(client, "/app/tx", SITES[number]).await.expect("joined");
                 // Not all at once: some take the part before all votes are there, and are dropped.
                 tokio::time::sleep(Duration::from_secs(3 * number as u64)).await;
-                site.vote(Vote::Commit).await.expect("voted");
+                site.vote(CommitVote::Commit).await.expect("voted");
                 for turn in 0.. {
                     let patience = Duration::from_millis(100 + 700 * ((number + turn) as u64 % 5));
                     if let Ok(decision) = tokio::time::timeout(patience, site.decision()).await {
@@ -111,7 +118,7 @@ fn those_who_stop_waiting_leave_the_part_of_the_coordinator_to_others() {
                 unreachable!("there is always another turn")
             };
             let (a, b, c) = tokio::join!(site(&clients[0], 0), site(&clients[1], 1), site(&clients[2], 2));
-            assert_eq!([a.0, b.0, c.0], [Decision::Commit; 3]);
+            assert_eq!([a.0, b.0, c.0], [CommitDecision::Commit; 3]);
             for (_, site) in [a, b, c] {
                 site.acknowledge().await.expect("acknowledged");
             }
@@ -129,25 +136,25 @@ fn a_late_coordinator_does_not_decide_about_the_next_proposal() {
         virtually(async {
             let server = Server::new(seed, Trouble::None);
             let (late, one) = (client(&server, 1).await, client(&server, 2).await);
-            let form = CommitForm::CoordinatorAnnounces;
+            let form = CommitProtocol::CoordinatorAnnounces;
             let proposed = CommitCoordinator::propose(&late, "/app/tx", form, &["a"], "").await;
             let coordinator = proposed.expect("proposed");
-            let former = CommitSite::join(&one, "/app/tx", "a").await.expect("joined");
+            let former = CommitParticipant::join(&one, "/app/tx", "a").await.expect("joined");
             server.trouble(Trouble::SlowTransactions);
             let deciding = tokio::spawn(async move { coordinator.decide().await });
-            former.vote(Vote::Commit).await.expect("voted");
+            former.vote(CommitVote::Commit).await.expect("voted");
             tokio::time::sleep(Duration::from_millis(seed * 53 % 2_000)).await;
             let again = CommitCoordinator::resume(&one, "/app/tx").await.expect("an answer");
-            again.expect("a round").forget().await.expect("cleared away");
+            again.expect("a round").remove().await.expect("cleared away");
             let next = CommitCoordinator::propose(&one, "/app/tx", form, &["a"], "").await.expect("proposed");
             match deciding.await.expect("no panic") {
-                Ok(Decision::Commit) | Err(RecipeError::Invalid(_)) => {}
+                Ok(CommitDecision::Commit) | Err(RecipeError::Invalid(_)) => {}
                 other => panic!("{other:?}"),
             }
-            let site = CommitSite::join(&one, "/app/tx", "a").await.expect("joined");
-            assert_eq!(site.vote(Vote::Abort).await.expect("voted"), Vote::Abort);
-            assert_eq!(next.decide().await.expect("decided"), Decision::Abort);
-            next.forget().await.expect("cleared away");
+            let site = CommitParticipant::join(&one, "/app/tx", "a").await.expect("joined");
+            assert_eq!(site.vote(CommitVote::Abort).await.expect("voted"), CommitVote::Abort);
+            assert_eq!(next.decide().await.expect("decided"), CommitDecision::Abort);
+            next.remove().await.expect("cleared away");
             until_empty(&server, "/app").await;
         });
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use zebu_client::Client;
-use zebu_recipes::{Held, LockLayout, Mutex, RecipeError, acquire_all};
+use zebu_recipes::{LockLayout, Mutex, Ownership, RecipeError, acquire_all};
 
 use crate::checks::{Watchman, crowd, until_empty};
 use crate::server::{Server, Trouble, Ways};
@@ -13,8 +13,8 @@ use crate::{client, for_each_seed, virtually};
 const CONTENDERS: u64 = 8;
 const TURNS: usize = 4;
 
-/// The longest that all turns of all contenders may take: every one of them behind one that is out of reach for as long
-/// as it gets.
+/// The longest that all turns of all contenders may take: every one of them behind one that is out of reach
+/// for as long as it gets.
 const BOUND: Duration = Duration::from_secs(CONTENDERS * TURNS as u64 * 25);
 
 /// Clients of two layouts that count each other; some lose patience, some drop what they wait for.
@@ -60,7 +60,7 @@ async fn run(seed: u64, ways: Ways) -> usize {
 }
 
 #[test]
-fn nobody_misses_a_wake_up_under_contention() {
+fn no_waiter_misses_a_wake_up_under_contention() {
     let mut faults = 0;
     for seed in 1..=200 {
         println!("seed {seed}");

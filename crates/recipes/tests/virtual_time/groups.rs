@@ -1,17 +1,18 @@
-//! Party and partitioner: whoever is there is counted once, nothing has two owners, everything has one in the end.
+//! Party and partitioner: whoever is there is counted once, nothing has two owners, everything has one in the
+//! end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use zebu_client::Client;
-use zebu_recipes::{Held, Partitioner, Party, PartyLayout};
+use zebu_recipes::{Ownership, Partitioner, Party, PartyLayout};
 
 use crate::checks::{Watchman, until_empty};
 use crate::for_each_seed;
 use crate::server::{TIMEOUT, Ways};
 
 #[test]
-fn a_party_counts_everybody_once() {
+fn a_party_counts_every_member_once() {
     for layout in [PartyLayout::Full, PartyLayout::Shallow] {
         for_each_seed(Ways::Expiry, async |server, clients| {
             let party = |number: usize| Party::new(&clients[number % 3], "/party").layout(layout);
@@ -35,7 +36,7 @@ fn a_party_counts_everybody_once() {
             // The last session that was lost is replaced by then.
             tokio::time::sleep(TIMEOUT * 4).await;
             for (number, member) in members.iter().enumerate() {
-                member.there().await.expect("there");
+                member.wait_present().await.expect("there");
                 let mut seen = party(number).members().await.expect("an answer");
                 seen.sort();
                 assert_eq!(seen, ["0", "1", "2"]);
@@ -58,7 +59,7 @@ impl Owners {
         Owners(ITEMS.into_iter().map(|item| (item, Watchman::default())).collect())
     }
 
-    fn note(&self, item: &str, guard: &impl Held) {
+    fn note(&self, item: &str, guard: &impl Ownership) {
         self.0[item].note(guard);
     }
 
@@ -76,7 +77,7 @@ fn everything_that_is_divided_has_one_owner() {
             let joined = Partitioner::join(client, "/shards", name, ITEMS).await;
             let partitioner = joined.expect("joined");
             for round in 0.. {
-                let share = partitioner.assigned().await.expect("a share");
+                let share = partitioner.acquire().await.expect("a share");
                 for (item, guard) in share.items().iter().zip(share.guards()) {
                     owners.note(item, guard);
                 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use zebu_recipes::{Held, Mutex};
+use zebu_recipes::{Mutex, Ownership};
 
 use crate::checks::{Watchman, crowd, until_empty};
 use crate::server::{Server, TIMEOUT, Trouble, Ways};

@@ -1,5 +1,5 @@
-//! The recipes in virtual time, against the shipped tree behind connections that break, stall and lose answers, and
-//! sessions that end, at random. Hours pass in a moment; leases end when they should.
+//! The recipes in virtual time, against the shipped tree behind connections that break, stall and lose
+//! answers, and sessions that end, at random. Hours pass in a moment; leases end when they should.
 
 #![allow(clippy::print_stdout, reason = "a failing test says where it was")]
 

@@ -1,5 +1,5 @@
-//! Random schedules of faults for every kind of recipe: never two holders by their own clocks, tokens that rise, nothing
-//! lost or doubled beyond the promise, nobody who waits for ever, nothing left behind.
+//! Random schedules of faults for every kind of recipe: never two holders by their own clocks, tokens that
+//! rise, nothing lost or doubled beyond the promise, nobody who waits for ever, nothing left behind.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use zebu_client::Client;
 use zebu_recipes::{
-    AtomicLong, CommitCoordinator, CommitForm, CommitSite, Decision, DoubleBarrier, GroupMember, Held,
-    KeptNode, LeaderLatch, LeaderSelector, Leadership, LockLayout, Mutex, Queue, QueueOrder, RecipeError,
-    RwLock, Semaphore, SemaphoreLayout, SimpleLock, Vote,
+    AtomicLong, CommitCoordinator, CommitDecision, CommitParticipant, CommitProtocol, CommitVote,
+    DistributedQueue, DoubleBarrier, GroupMember, LeaderLatch, LeaderSelector, Leadership, LockLayout, Mutex,
+    Ownership, PersistentNode, QueueOrder, RecipeError, RwLock, Semaphore, SemaphoreLayout, SimpleLock,
 };
 
 use crate::checks::{Watchman, crowd, until_empty};
@@ -37,7 +37,7 @@ fn a_mutex_has_one_holder() {
 }
 
 #[test]
-fn patience_ends_and_leaves_nothing() {
+fn a_timeout_leaves_no_node() {
     for_each_seed(Ways::Silence, async |server, clients| {
         let watchman = Watchman::default();
         crowd(clients, async |client, number| {
@@ -204,7 +204,7 @@ fn a_queue_loses_and_doubles_nothing() {
         let next = AtomicUsize::new(0);
         crowd(clients, async |client, _| {
             let item = format!("{}", next.fetch_add(1, Ordering::SeqCst));
-            let queue = Queue::new(client, "/queue", QueueOrder::Fifo);
+            let queue = DistributedQueue::new(client, "/queue", QueueOrder::Fifo);
             match queue.push(item.clone()).await {
                 Ok(()) => pushed.lock().expect("not poisoned").insert(item),
                 Err(RecipeError::Unknown { .. }) => doubtful.lock().expect("not poisoned").insert(item),
@@ -216,7 +216,7 @@ fn a_queue_loses_and_doubles_nothing() {
         let finished = StdMutex::new(Vec::new());
         let lost_pops = AtomicUsize::new(0);
         let consume = async |client: &Client, lease: bool| {
-            let queue = Queue::new(client, "/queue", QueueOrder::Fifo);
+            let queue = DistributedQueue::new(client, "/queue", QueueOrder::Fifo);
             while !server.children("/queue").is_empty() {
                 let wait = Duration::from_secs(30);
                 if !lease {
@@ -231,7 +231,7 @@ fn a_queue_loses_and_doubles_nothing() {
                     continue;
                 }
                 let Some(delivery) = queue.lease_within(wait).await.expect("an answer") else { continue };
-                let data = delivery.entry().data();
+                let data = delivery.item().data();
                 match delivery.finish().await {
                     Ok(()) => finished.lock().expect("not poisoned").push(data),
                     Err(RecipeError::Lost { .. }) => {}
@@ -263,7 +263,7 @@ fn what_is_kept_is_there_in_the_end() {
         let mut nodes = Vec::new();
         for (number, client) in clients.iter().enumerate() {
             let member = GroupMember::join(client, "/group", &number.to_string(), "1").await.expect("joined");
-            nodes.push((member, KeptNode::start(client, &format!("/kept/{number}"), "1")));
+            nodes.push((member, PersistentNode::start(client, &format!("/kept/{number}"), "1")));
         }
         for round in 2..6 {
             for (member, node) in &nodes {
@@ -277,7 +277,7 @@ fn what_is_kept_is_there_in_the_end() {
             while member.members().len() < 3 || !member.is_synced() || server.children("/kept").len() < 3 {
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
-            node.there().await.expect("there");
+            node.wait_present().await.expect("there");
             assert!(member.failure().is_none());
         }
         for (member, node) in nodes {
@@ -292,22 +292,24 @@ fn what_is_kept_is_there_in_the_end() {
 #[test]
 fn all_sites_hear_the_same_decision() {
     const SITES: [&str; 3] = ["a", "b", "c"];
-    for form in [CommitForm::EverybodyWatches, CommitForm::CoordinatorAnnounces, CommitForm::EphemeralVotes] {
+    for form in
+        [CommitProtocol::AllWatchVotes, CommitProtocol::CoordinatorAnnounces, CommitProtocol::EphemeralVotes]
+    {
         for_each_seed(Ways::Expiry, async |server, clients| {
             let patience = Duration::from_secs(60);
             let proposed = CommitCoordinator::propose(&clients[0], "/app/tx", form, &SITES, "").await;
             let coordinator = proposed.expect("proposed");
             let site = async |number: usize| {
-                let joined = CommitSite::join(&clients[number], "/app/tx", SITES[number]).await;
-                let site = joined.expect("joined").patience(patience);
-                site.vote(Vote::Commit).await.expect("voted");
+                let joined = CommitParticipant::join(&clients[number], "/app/tx", SITES[number]).await;
+                let site = joined.expect("joined").vote_timeout(patience);
+                site.vote(CommitVote::Commit).await.expect("voted");
                 let decision = site.decision().await.expect("told");
                 site.acknowledge().await.expect("acknowledged");
                 decision
             };
             let (decided, a, b, c) =
                 tokio::join!(coordinator.decide_within(patience), site(0), site(1), site(2));
-            let decided: Decision = decided.expect("decided");
+            let decided: CommitDecision = decided.expect("decided");
             assert_eq!([a, b, c], [decided; 3]);
             coordinator.finish().await.expect("cleared away");
             until_empty(server, "/app").await;

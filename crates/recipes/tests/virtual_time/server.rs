@@ -1,5 +1,5 @@
-//! A server in virtual time: the shipped tree and its watches behind a pipe, on one thread, with connections that
-//! break, stall and lose answers and sessions that end, as often as it is told. It owns the only clock.
+//! A server in virtual time: the shipped tree and its watches behind a pipe, on one thread, with connections
+//! that break, stall and lose answers and sessions that end, as often as it is told. It owns the only clock.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,7 +19,7 @@ use zebu_proto::txn::TxnHeader;
 use zebu_proto::{ErrorCode, Jute, OpCode, Reader, SessionId, Xid, Zxid};
 use zebu_tree::watch::{WatchTable, WatcherId};
 use zebu_tree::{
-    Credentials, Outcome, Overlay, Policy, PrepareContext, Reconfig, Tree, TreeOptions, TtlNodes,
+    Credentials, Overlay, Policy, PrepareContext, Reconfig, Tree, TreeOptions, TtlNodes, TxnOutcome,
 };
 
 use crate::answer;
@@ -40,7 +40,8 @@ pub(crate) enum Trouble {
     None,
     /// One request of so many, in these ways.
     OneIn(u64, Ways),
-    /// Every second transaction stands still on its way for up to three seconds, and all behind it on its connection.
+    /// Every second transaction stands still on its way for up to three seconds, and all behind it on its
+    /// connection.
     SlowTransactions,
 }
 
@@ -451,7 +452,7 @@ impl State {
     }
 
     /// Carries out a write; its events leave before its answer.
-    fn write(&mut self, session: i64, xid: i32, request: WriteRequest) -> (zebu_proto::txn::Txn, Outcome) {
+    fn write(&mut self, session: i64, xid: i32, request: WriteRequest) -> (zebu_proto::txn::Txn, TxnOutcome) {
         self.zxid += 1;
         let (zxid, time_ms) = (Zxid(self.zxid), self.now_ms());
         let header = TxnHeader { session: SessionId(session), cxid: xid, zxid, time_ms };

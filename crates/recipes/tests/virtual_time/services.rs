@@ -1,10 +1,11 @@
-//! Service discovery: whatever is picked was registered, and in the end everybody knows exactly what is there.
+//! Service discovery: whatever is picked was registered, and in the end everybody knows exactly what is
+//! there.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use zebu_client::Parents;
-use zebu_recipes::{Discovery, Instance, Provider, Selection};
+use zebu_recipes::{ProviderStrategy, ServiceDiscovery, ServiceInstance, ServiceProvider};
 
 use crate::answer::SECRET;
 use crate::checks::until_empty;
@@ -12,14 +13,14 @@ use crate::for_each_seed;
 use crate::server::Ways;
 
 /// What a provider knows, as `id=payload`.
-fn known(provider: &Provider<String>) -> BTreeSet<String> {
-    let text = |instance: &Instance<String>| {
+fn known(provider: &ServiceProvider<String>) -> BTreeSet<String> {
+    let text = |instance: &ServiceInstance<String>| {
         format!("{}={}", instance.id, instance.payload.as_deref().unwrap_or_default())
     };
     provider.instances().iter().map(|instance| text(instance)).collect()
 }
 
-async fn until_known(providers: &[Provider<String>], wanted: &[&str]) {
+async fn until_known(providers: &[ServiceProvider<String>], wanted: &[&str]) {
     let wanted: BTreeSet<String> = wanted.iter().map(|&one| one.to_owned()).collect();
     for provider in providers {
         let mut changes = provider.changes();
@@ -34,7 +35,7 @@ async fn until_known(providers: &[Provider<String>], wanted: &[&str]) {
 fn providers_know_what_is_registered() {
     for_each_seed(Ways::Expiry, async |server, clients| {
         let services: Vec<_> =
-            clients.iter().map(|client| Discovery::<String>::new(client, "/services")).collect();
+            clients.iter().map(|client| ServiceDiscovery::<String>::new(client, "/services")).collect();
         let (mut registrations, mut providers) = (Vec::new(), Vec::new());
         // Another service has put something there that nobody else may read.
         let secret = format!("/services/shop/{SECRET}");
@@ -43,13 +44,14 @@ fn providers_know_what_is_registered() {
             let _ = clients[0].create(&secret).parents(Parents::Containers).await;
         }
         for (number, service) in services.iter().enumerate() {
-            let instance = Instance::new("shop").id(number.to_string()).payload("0".to_owned());
+            let instance = ServiceInstance::new("shop").id(number.to_string()).payload("0".to_owned());
             registrations.push(service.register(instance).await.expect("registered"));
-            providers.push(service.provider("shop", Selection::RoundRobin).await.expect("a provider"));
+            providers.push(service.provider("shop", ProviderStrategy::RoundRobin).await.expect("a provider"));
         }
         for round in 1..8 {
             for registration in &mut registrations {
-                let change = |instance: &mut Instance<String>| instance.payload = Some(round.to_string());
+                let change =
+                    |instance: &mut ServiceInstance<String>| instance.payload = Some(round.to_string());
                 registration.update(change).await.expect("updated");
             }
             for provider in &providers {
@@ -64,9 +66,9 @@ fn providers_know_what_is_registered() {
         until_known(&providers, &["0=7", "1=7", "2=7"]).await;
         registrations.pop().expect("the last").unregister().await.expect("taken away");
         until_known(&providers, &["0=7", "1=7"]).await;
-        // Another one of the same name takes its place; for good when the older one ends, which gets the name back if
-        // the session of the newer one is lost before.
-        let again = Instance::new("shop").id("1").payload("new".to_owned());
+        // Another one of the same name takes its place; for good when the older one ends, which gets the name
+        // back if the session of the newer one is lost before.
+        let again = ServiceInstance::new("shop").id("1").payload("new".to_owned());
         let older = registrations.pop();
         let end = async {
             tokio::time::sleep(Duration::from_secs(5)).await;

@@ -1,5 +1,5 @@
-//! The TTL node: there without a gap for as long as it is kept, whatever becomes of connections and sessions, and gone
-//! soon after.
+//! The TTL node: there without a gap for as long as it is kept, whatever becomes of connections and sessions,
+//! and gone soon after.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn a_ttl_node_stays_while_it_is_kept_and_goes_afterwards() {
         for (number, client) in clients.iter().enumerate() {
             let path = format!("/reports/{number}");
             let node = TtlNode::start(client, &path, TTL, "1");
-            node.there().await.expect("there");
+            node.wait_present().await.expect("there");
             nodes.push((made(server, &path), node));
         }
         for round in 0..40 {

@@ -1,5 +1,5 @@
-//! Shared values: a conditional write is carried out once or not at all, nobody sees an old value after a newer one,
-//! and in the end everybody sees the newest.
+//! Shared values: a conditional write is carried out once or not at all, nobody sees an old value after a
+//! newer one, and in the end everybody sees the newest.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -21,7 +21,7 @@ async fn until_alone(server: &Server, parent: &str, name: &str) {
 }
 
 #[test]
-fn a_shared_count_counts_once_and_everybody_sees_the_end() {
+fn a_shared_count_counts_once_and_all_handles_see_the_end() {
     for_each_seed(Ways::Expiry, async |server, clients| {
         let (sure, unknown) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let work = async |client: &Client| {

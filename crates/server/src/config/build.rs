@@ -1,55 +1,56 @@
-//! Turns settings into the parts of `ServerConfig`, one function per part. Defaults come from
-//! `ServerConfig::standalone`, so they are written in one place.
+//! Converts settings to the parts of `ServerConfig`, one function per part.
+//! `ServerConfig::standalone` defines the defaults.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::findings::Origin;
+use super::diagnostics::SettingOrigin;
 use super::listen::{client_address, listen};
-use super::load::Surroundings;
-use super::log_diffs::read_log_diffs;
-use super::membership::{Membership, Shape};
+use super::load::SystemAccess;
+use super::log_diff_limit::read_log_diff_limit;
+use super::membership::{DeploymentMode, MembershipConfig};
 use super::path_reading::{choose_directory, utf8_reading};
 use super::protection;
-use super::reader::{MAX, Reader, Unit, parse_number};
 use super::server_config::{
-    AuthConfig, ByteCount, ConfigSource, ContainerConfig, DigestAlgorithm, LimitConfig, PurgeInterval,
-    ServerConfig, SessionConfig, SnapshotCompression, StorageConfig, SuperDigest, TreeConfig, WordWhitelist,
+    AuthConfig, AuthDigestAlgorithm, ByteCount, ConfigSource, ContainerConfig, FourLetterWhitelist,
+    LimitConfig, PurgeInterval, ServerConfig, SessionConfig, SnapshotCompression, StorageConfig, SuperDigest,
+    TreeConfig,
 };
-use super::sources::Setting;
+use super::setting_reader::{INT_MAX, NumberUnit, SettingReader, parse_number};
+use super::sources::RawSetting;
 use super::throttle_config::{ConnectionThrottleConfig, ConnectionWeights, RequestThrottleConfig};
-use crate::four_letter::Word;
+use crate::four_letter::FourLetterWord;
 
-/// What ZooKeeper uses when the file does not say it.
+/// ZooKeeper's default.
 const DEFAULT_TICK: Duration = Duration::from_millis(3000);
-/// Fewer are not kept: one may be damaged, and one may be in the making.
+/// Fewer are not kept: one snapshot may be damaged, and one may be incomplete.
 const MIN_RETAINED_SNAPSHOTS: u32 = 3;
 const MIN_COMMIT_LOG: u32 = 500;
 
-/// The data directory; an empty path if it is missing, which has been reported.
-pub(super) fn data_dir(reader: &mut Reader<'_>, surroundings: &dyn Surroundings) -> PathBuf {
+/// The data directory; empty if it is missing, which has been reported.
+pub(super) fn data_dir(reader: &mut SettingReader<'_>, system: &dyn SystemAccess) -> PathBuf {
     match reader.get("dataDir").filter(|setting| !setting.value.is_empty()) {
-        Some(setting) => directory(reader, "dataDir", setting, surroundings),
+        Some(setting) => directory(reader, "dataDir", setting, system),
         None => {
             let text = "dataDir is not set; it names the directory for snapshots and myid";
-            reader.findings.error(&reader.origin("dataDir"), text);
+            reader.diagnostics.error(&reader.origin("dataDir"), text);
             PathBuf::new()
         }
     }
 }
 
-/// A directory of the file. Two readings of a name that is not ASCII are told.
+/// Reads a directory. Notes both readings of a name that is not ASCII.
 fn directory(
-    reader: &mut Reader<'_>,
+    reader: &mut SettingReader<'_>,
     key: &str,
-    setting: &Setting,
-    surroundings: &dyn Surroundings,
+    setting: &RawSetting,
+    system: &dyn SystemAccess,
 ) -> PathBuf {
-    let in_file = matches!(setting.origin, Origin::Line { .. });
+    let in_file = matches!(setting.origin, SettingOrigin::Line { .. });
     let Some(written) = utf8_reading(&setting.value).filter(|_| in_file) else {
         return PathBuf::from(&setting.value);
     };
-    let chosen = choose_directory(&setting.value, |path| surroundings.is_directory(path));
+    let chosen = choose_directory(&setting.value, |path| system.is_directory(path));
     let others = if chosen == Path::new(&written) { "ZooKeeper" } else { "readers of UTF-8" };
     let other = if chosen == Path::new(&written) { &setting.value } else { &written };
     let text = format!(
@@ -57,33 +58,33 @@ fn directory(
          one meaning",
         chosen.display()
     );
-    reader.findings.warn(&setting.origin, text);
+    reader.diagnostics.warn(&setting.origin, text);
     chosen
 }
 
 /// Reads all parts.
 pub(super) fn server_config(
-    reader: &mut Reader<'_>,
+    reader: &mut SettingReader<'_>,
     source: &ConfigSource,
     data_dir: &Path,
-    membership: Membership,
-    shape: Shape,
-    surroundings: &dyn Surroundings,
+    membership: MembershipConfig,
+    deployment: DeploymentMode,
+    system: &dyn SystemAccess,
 ) -> ServerConfig {
-    let client = client_address(reader, source, &membership, surroundings);
+    let client = client_address(reader, source, &membership, system);
     let defaults = ServerConfig::standalone(data_dir, client);
     let read_only_mode = reader.loose_switch("readonlymode.enabled", false);
     if reader.loose_switch("audit.enable", false) {
         let text = "audit.enable has no effect: this version does not write an audit log";
-        reader.findings.warn(&reader.origin("audit.enable"), text);
+        reader.diagnostics.warn(&reader.origin("audit.enable"), text);
     }
-    if read_only_mode && shape == Shape::Standalone {
+    if read_only_mode && deployment == DeploymentMode::Standalone {
         let text = "readonlymode.enabled matters to members of an ensemble only";
-        reader.findings.note(&reader.origin("readonlymode.enabled"), text);
+        reader.diagnostics.note(&reader.origin("readonlymode.enabled"), text);
     }
     let always_answered = if read_only_mode { &["srvr", "isro"][..] } else { &["srvr"] };
     ServerConfig {
-        storage: storage(reader, defaults.storage, surroundings),
+        storage: storage(reader, defaults.storage, system),
         listen: listen(reader, defaults.listen),
         sessions: sessions(reader),
         limits: limits(reader),
@@ -102,23 +103,23 @@ pub(super) fn server_config(
 }
 
 fn storage(
-    reader: &mut Reader<'_>,
+    reader: &mut SettingReader<'_>,
     defaults: StorageConfig,
-    surroundings: &dyn Surroundings,
+    system: &dyn SystemAccess,
 ) -> StorageConfig {
     let data_log_dir = match reader.get("dataLogDir").filter(|setting| !setting.value.is_empty()) {
-        Some(setting) => directory(reader, "dataLogDir", setting, surroundings),
+        Some(setting) => directory(reader, "dataLogDir", setting, system),
         None => defaults.data_log_dir,
     };
-    let force_sync = !reader.is_word("forceSync", "no", "yes");
+    let force_sync = !reader.is_keyword("forceSync", "no", "yes");
     if !force_sync {
         let text = "forceSync=no: writes are acknowledged before they are on disk and can be lost";
-        reader.findings.warn(&reader.origin("forceSync"), text);
+        reader.diagnostics.warn(&reader.origin("forceSync"), text);
     }
     StorageConfig {
         data_log_dir,
         create_directories: reader.loose_switch("datadir.autocreate", defaults.create_directories),
-        snap_count: reader.count("snapCount", 0, Unit::Count, defaults.snap_count).max(2),
+        snap_count: reader.count("snapCount", 0, NumberUnit::Count, defaults.snap_count).max(2),
         snap_size_limit: kilobytes(reader, "snapSizeLimitInKb", defaults.snap_size_limit),
         txn_log_size_limit: kilobytes(reader, "txnLogSizeLimitInKb", defaults.txn_log_size_limit),
         preallocation: preallocation(reader, defaults.preallocation),
@@ -129,11 +130,11 @@ fn storage(
             defaults.fsync_warning_threshold,
         ),
         flush_delay: reader.millis("flushDelay", 0, defaults.flush_delay),
-        max_batch_size: reader.count("maxBatchSize", 1, Unit::Count, defaults.max_batch_size),
+        max_batch_size: reader.count("maxBatchSize", 1, NumberUnit::Count, defaults.max_batch_size),
         commit_log_count: reader
-            .count("commitLogCount", 0, Unit::Count, defaults.commit_log_count)
+            .count("commitLogCount", 0, NumberUnit::Count, defaults.commit_log_count)
             .max(MIN_COMMIT_LOG),
-        log_diffs: read_log_diffs(reader),
+        log_diff_limit: read_log_diff_limit(reader),
         snapshot_compression: compression(reader),
         trust_empty_snapshot: reader.loose_switch("snapshot.trust.empty", defaults.trust_empty_snapshot),
         snapshot_zxid_trailer: reader
@@ -145,15 +146,15 @@ fn storage(
     }
 }
 
-fn kilobytes(reader: &mut Reader<'_>, key: &str, default: Option<ByteCount>) -> Option<ByteCount> {
-    match reader.number(key, i64::MIN / 2048..=i64::MAX / 2048, Unit::Kilobytes) {
+fn kilobytes(reader: &mut SettingReader<'_>, key: &str, default: Option<ByteCount>) -> Option<ByteCount> {
+    match reader.number(key, i64::MIN / 2048..=i64::MAX / 2048, NumberUnit::Kilobytes) {
         None => default,
         Some(number) => u64::try_from(number).ok().filter(|&kib| kib > 0).map(ByteCount::from_kib),
     }
 }
 
-/// ZooKeeper forgives a wrong number here, so Zebu does too.
-fn preallocation(reader: &mut Reader<'_>, default: ByteCount) -> ByteCount {
+/// ZooKeeper ignores a wrong number here, and so does Zebu.
+fn preallocation(reader: &mut SettingReader<'_>, default: ByteCount) -> ByteCount {
     let Some(setting) = reader.get("preAllocSize") else { return default };
     match parse_number(&setting.value).and_then(|kib| u64::try_from(kib).ok()).filter(|&kib| kib > 0) {
         Some(kib) => ByteCount::from_kib(kib),
@@ -163,13 +164,13 @@ fn preallocation(reader: &mut Reader<'_>, default: ByteCount) -> ByteCount {
                 setting.value,
                 default.0 / 1024
             );
-            reader.findings.warn(&setting.origin, text);
+            reader.diagnostics.warn(&setting.origin, text);
             default
         }
     }
 }
 
-fn compression(reader: &mut Reader<'_>) -> SnapshotCompression {
+fn compression(reader: &mut SettingReader<'_>) -> SnapshotCompression {
     let Some(setting) = reader.get("snapshot.compression.method") else { return SnapshotCompression::None };
     match setting.value.as_str() {
         "" => SnapshotCompression::None,
@@ -180,14 +181,14 @@ fn compression(reader: &mut Reader<'_>) -> SnapshotCompression {
                 "snapshot.compression.method = \"{other}\" is unknown, snapshots are not compressed; \
                  allowed: gz, snappy"
             );
-            reader.findings.warn(&setting.origin, text);
+            reader.diagnostics.warn(&setting.origin, text);
             SnapshotCompression::None
         }
     }
 }
 
-/// Hours, or a number with `ms`, `s`, `m`, `h` or `d`.
-fn purge_interval(reader: &mut Reader<'_>) -> PurgeInterval {
+/// Parses hours, or a number with `ms`, `s`, `m`, `h` or `d`.
+fn purge_interval(reader: &mut SettingReader<'_>) -> PurgeInterval {
     let key = "autopurge.purgeInterval";
     let Some(setting) = reader.get(key) else { return PurgeInterval::Unset };
     let digits_end = setting.value.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(setting.value.len());
@@ -206,7 +207,7 @@ fn purge_interval(reader: &mut Reader<'_>) -> PurgeInterval {
             "{key} = \"{}\": ZooKeeper 3.9 takes a number of hours without a unit and would not start",
             setting.value
         );
-        reader.findings.note(&setting.origin, text);
+        reader.diagnostics.note(&setting.origin, text);
     }
     match millis.and_then(|(unit, number)| number.checked_mul(unit)) {
         Some(millis) => match u64::try_from(millis) {
@@ -214,26 +215,30 @@ fn purge_interval(reader: &mut Reader<'_>) -> PurgeInterval {
             Ok(_) | Err(_) => PurgeInterval::Off,
         },
         None => {
-            reader.wrong(key, setting, "a number of hours, or a number with ms, s, m, h or d; 0 = off");
+            reader.report_invalid(
+                key,
+                setting,
+                "a number of hours, or a number with ms, s, m, h or d; 0 = off",
+            );
             PurgeInterval::Unset
         }
     }
 }
 
-fn snap_retain_count(reader: &mut Reader<'_>) -> u32 {
+fn snap_retain_count(reader: &mut SettingReader<'_>) -> u32 {
     let key = "autopurge.snapRetainCount";
-    let number = reader.number(key, -MAX..=MAX, Unit::Count);
+    let number = reader.number(key, -INT_MAX..=INT_MAX, NumberUnit::Count);
     let Some(number) = number else { return MIN_RETAINED_SNAPSHOTS };
     if number < i64::from(MIN_RETAINED_SNAPSHOTS) {
         let text = format!("{key} = {number} is too small; {MIN_RETAINED_SNAPSHOTS} is used");
-        reader.findings.warn(&reader.origin(key), text);
+        reader.diagnostics.warn(&reader.origin(key), text);
     }
     u32::try_from(number).unwrap_or(0).max(MIN_RETAINED_SNAPSHOTS)
 }
 
-fn sessions(reader: &mut Reader<'_>) -> SessionConfig {
-    // 20 ticks must fit where ZooKeeper keeps a timeout: a 32-bit number of milliseconds.
-    let tick = reader.number("tickTime", 1..=MAX / 20, Unit::Milliseconds);
+fn sessions(reader: &mut SettingReader<'_>) -> SessionConfig {
+    // 20 ticks must fit into a 32-bit number of milliseconds, ZooKeeper's type of a timeout.
+    let tick = reader.number("tickTime", 1..=INT_MAX / 20, NumberUnit::Milliseconds);
     let tick_time =
         tick.and_then(|tick| u64::try_from(tick).ok()).map_or(DEFAULT_TICK, Duration::from_millis);
     let mut sessions = SessionConfig::with_tick(tick_time);
@@ -247,7 +252,7 @@ fn sessions(reader: &mut Reader<'_>) -> SessionConfig {
         );
         let key =
             if reader.get("minSessionTimeout").is_some() { "minSessionTimeout" } else { "maxSessionTimeout" };
-        reader.findings.error(&reader.origin(key), text);
+        reader.diagnostics.error(&reader.origin(key), text);
     }
     sessions.local_sessions = reader.strict_switch("localSessionsEnabled", false);
     sessions.local_session_upgrade = reader.strict_switch("localSessionsUpgradingEnabled", false);
@@ -255,56 +260,57 @@ fn sessions(reader: &mut Reader<'_>) -> SessionConfig {
 }
 
 /// -1 stands for the default.
-fn session_timeout(reader: &mut Reader<'_>, key: &str, default: Duration) -> Duration {
-    match reader.number(key, -1..=MAX, Unit::Milliseconds) {
+fn session_timeout(reader: &mut SettingReader<'_>, key: &str, default: Duration) -> Duration {
+    match reader.number(key, -1..=INT_MAX, NumberUnit::Milliseconds) {
         Some(number) => u64::try_from(number).map_or(default, Duration::from_millis),
         None => default,
     }
 }
 
-/// The least that a transaction may be longer than a frame.
+/// Least bytes by which a transaction may exceed a frame.
 const JUTE_EXTRA_SIZE_MIN: u32 = 1024;
 
-fn limits(reader: &mut Reader<'_>) -> LimitConfig {
+fn limits(reader: &mut SettingReader<'_>) -> LimitConfig {
     let defaults = LimitConfig::default();
-    let jute_max_buffer = reader.count("jute.maxbuffer", 1, Unit::Bytes, defaults.jute_max_buffer);
-    // As in ZooKeeper: the same again, and never less than this.
-    let jute_extra_size =
-        reader.count("jute.maxbuffer.extrasize", 0, Unit::Bytes, jute_max_buffer).max(JUTE_EXTRA_SIZE_MIN);
+    let jute_max_buffer = reader.count("jute.maxbuffer", 1, NumberUnit::Bytes, defaults.jute_max_buffer);
+    // As in ZooKeeper: the frame length again, and never less than this.
+    let jute_extra_size = reader
+        .count("jute.maxbuffer.extrasize", 0, NumberUnit::Bytes, jute_max_buffer)
+        .max(JUTE_EXTRA_SIZE_MIN);
     LimitConfig {
         jute_max_buffer,
         jute_extra_size,
         global_outstanding_limit: global_outstanding_limit(reader, defaults.global_outstanding_limit),
         large_request_threshold: reader.limit(
             "largeRequestThreshold",
-            Unit::Bytes,
+            NumberUnit::Bytes,
             defaults.large_request_threshold,
         ),
         large_request_max_bytes: reader.count(
             "largeRequestMaxBytes",
             1,
-            Unit::Bytes,
+            NumberUnit::Bytes,
             defaults.large_request_max_bytes,
         ),
     }
 }
 
-/// ZooKeeper starts with 0, and then works at one request at a time.
-fn global_outstanding_limit(reader: &mut Reader<'_>, default: u32) -> u32 {
+/// ZooKeeper starts with 0, and then processes one request at a time.
+fn global_outstanding_limit(reader: &mut SettingReader<'_>, default: u32) -> u32 {
     let key = "globalOutstandingLimit";
-    let limit = reader.count(key, 0, Unit::Count, default);
+    let limit = reader.count(key, 0, NumberUnit::Count, default);
     if limit == 0 {
-        reader.findings.warn(&reader.origin(key), format!("{key} = 0 is too small; 1 is used"));
+        reader.diagnostics.warn(&reader.origin(key), format!("{key} = 0 is too small; 1 is used"));
     }
     limit.max(1)
 }
 
-fn connection_throttle(reader: &mut Reader<'_>) -> ConnectionThrottleConfig {
+fn connection_throttle(reader: &mut SettingReader<'_>) -> ConnectionThrottleConfig {
     let defaults = ConnectionThrottleConfig::default();
     ConnectionThrottleConfig {
-        tokens: reader.limit("connection_throttle_tokens", Unit::Count, defaults.tokens),
+        tokens: reader.limit("connection_throttle_tokens", NumberUnit::Count, defaults.tokens),
         fill_time: reader.millis("connection_throttle_fill_time", 1, defaults.fill_time),
-        fill_count: reader.count("connection_throttle_fill_count", 1, Unit::Count, defaults.fill_count),
+        fill_count: reader.count("connection_throttle_fill_count", 1, NumberUnit::Count, defaults.fill_count),
         freeze_time: reader.optional_millis("connection_throttle_freeze_time", defaults.freeze_time),
         drop_increase: reader.fraction("connection_throttle_drop_increase", defaults.drop_increase),
         drop_decrease: reader.fraction("connection_throttle_drop_decrease", defaults.drop_decrease),
@@ -313,11 +319,11 @@ fn connection_throttle(reader: &mut Reader<'_>) -> ConnectionThrottleConfig {
     }
 }
 
-fn connection_weights(reader: &mut Reader<'_>) -> Option<ConnectionWeights> {
+fn connection_weights(reader: &mut SettingReader<'_>) -> Option<ConnectionWeights> {
     let weights = ConnectionWeights {
-        global_session: reader.count("connection_throttle_global_session_weight", 1, Unit::Count, 3),
-        local_session: reader.count("connection_throttle_local_session_weight", 1, Unit::Count, 1),
-        renew_session: reader.count("connection_throttle_renew_session_weight", 1, Unit::Count, 2),
+        global_session: reader.count("connection_throttle_global_session_weight", 1, NumberUnit::Count, 3),
+        local_session: reader.count("connection_throttle_local_session_weight", 1, NumberUnit::Count, 1),
+        renew_session: reader.count("connection_throttle_renew_session_weight", 1, NumberUnit::Count, 2),
     };
     if !reader.loose_switch("connection_throttle_weight_enabled", false) {
         return None;
@@ -328,25 +334,25 @@ fn connection_weights(reader: &mut Reader<'_>) -> Option<ConnectionWeights> {
              and the global weight {}",
             weights.local_session, weights.renew_session, weights.global_session
         );
-        reader.findings.error(&reader.origin("connection_throttle_local_session_weight"), text);
+        reader.diagnostics.error(&reader.origin("connection_throttle_local_session_weight"), text);
     }
     Some(weights)
 }
 
-fn request_throttle(reader: &mut Reader<'_>) -> RequestThrottleConfig {
+fn request_throttle(reader: &mut SettingReader<'_>) -> RequestThrottleConfig {
     let defaults = RequestThrottleConfig::default();
     RequestThrottleConfig {
-        max_requests: reader.limit("request_throttle_max_requests", Unit::Count, defaults.max_requests),
+        max_requests: reader.limit("request_throttle_max_requests", NumberUnit::Count, defaults.max_requests),
         throttled_op_wait_time: reader
             .optional_millis("throttled_op_wait_time", defaults.throttled_op_wait_time),
     }
 }
 
-fn tree(reader: &mut Reader<'_>) -> TreeConfig {
-    let skip_acl = reader.is_word("skipACL", "yes", "no");
+fn tree(reader: &mut SettingReader<'_>) -> TreeConfig {
+    let skip_acl = reader.is_keyword("skipACL", "yes", "no");
     if skip_acl {
         let text = "skipACL=yes: no access control list is checked, every client may do everything";
-        reader.findings.warn(&reader.origin("skipACL"), text);
+        reader.diagnostics.warn(&reader.origin("skipACL"), text);
     }
     TreeConfig {
         extended_types: reader.loose_switch("extendedTypesEnabled", false),
@@ -356,7 +362,7 @@ fn tree(reader: &mut Reader<'_>) -> TreeConfig {
     }
 }
 
-fn auth(reader: &mut Reader<'_>) -> AuthConfig {
+fn auth(reader: &mut SettingReader<'_>) -> AuthConfig {
     let digest_provider = reader.loose_switch("DigestAuthenticationProvider.enabled", true);
     let built_in_schemes = if digest_provider { &["ip", "digest"][..] } else { &["ip"] };
     AuthConfig {
@@ -367,43 +373,43 @@ fn auth(reader: &mut Reader<'_>) -> AuthConfig {
     }
 }
 
-fn digest_algorithm(reader: &mut Reader<'_>) -> DigestAlgorithm {
+fn digest_algorithm(reader: &mut SettingReader<'_>) -> AuthDigestAlgorithm {
     let key = "DigestAuthenticationProvider.digestAlg";
-    let Some(setting) = reader.get(key) else { return DigestAlgorithm::Sha1 };
+    let Some(setting) = reader.get(key) else { return AuthDigestAlgorithm::Sha1 };
     match setting.value.to_ascii_uppercase().as_str() {
-        "MD5" => DigestAlgorithm::Md5,
-        "SHA1" | "SHA-1" | "SHA" => DigestAlgorithm::Sha1,
-        "SHA-224" => DigestAlgorithm::Sha224,
-        "SHA-256" => DigestAlgorithm::Sha256,
-        "SHA-384" => DigestAlgorithm::Sha384,
-        "SHA-512" => DigestAlgorithm::Sha512,
-        "SHA3-224" => DigestAlgorithm::Sha3With224,
-        "SHA3-256" => DigestAlgorithm::Sha3With256,
-        "SHA3-384" => DigestAlgorithm::Sha3With384,
-        "SHA3-512" => DigestAlgorithm::Sha3With512,
+        "MD5" => AuthDigestAlgorithm::Md5,
+        "SHA1" | "SHA-1" | "SHA" => AuthDigestAlgorithm::Sha1,
+        "SHA-224" => AuthDigestAlgorithm::Sha224,
+        "SHA-256" => AuthDigestAlgorithm::Sha256,
+        "SHA-384" => AuthDigestAlgorithm::Sha384,
+        "SHA-512" => AuthDigestAlgorithm::Sha512,
+        "SHA3-224" => AuthDigestAlgorithm::Sha3With224,
+        "SHA3-256" => AuthDigestAlgorithm::Sha3With256,
+        "SHA3-384" => AuthDigestAlgorithm::Sha3With384,
+        "SHA3-512" => AuthDigestAlgorithm::Sha3With512,
         _ => {
-            reader.wrong(key, setting, "MD5, SHA1, SHA-224 to SHA-512, SHA3-224 to SHA3-512");
-            DigestAlgorithm::Sha1
+            reader.report_invalid(key, setting, "MD5, SHA1, SHA-224 to SHA-512, SHA3-224 to SHA3-512");
+            AuthDigestAlgorithm::Sha1
         }
     }
 }
 
-/// The value is a secret of sorts and stays out of messages.
-fn super_digest(reader: &mut Reader<'_>) -> Option<SuperDigest> {
+/// The value is a secret and stays out of messages.
+fn super_digest(reader: &mut SettingReader<'_>) -> Option<SuperDigest> {
     let key = "DigestAuthenticationProvider.superDigest";
     let setting = reader.get(key).filter(|setting| !setting.value.is_empty())?;
     let well_formed =
         setting.value.split_once(':').is_some_and(|(user, digest)| !user.is_empty() && !digest.is_empty());
     if !well_formed {
         let text = format!("{key} does not have the form user:base64 of the hash of user:password");
-        reader.findings.error(&setting.origin, text);
+        reader.diagnostics.error(&setting.origin, text);
         return None;
     }
     Some(SuperDigest(setting.value.clone()))
 }
 
-fn required_schemes(reader: &mut Reader<'_>, built_in: &[&str]) -> Option<Vec<String>> {
-    // Strict, unlike other properties: a misspelt "true" must not leave the door open.
+fn required_schemes(reader: &mut SettingReader<'_>, built_in: &[&str]) -> Option<Vec<String>> {
+    // Strict, unlike other properties: a misspelt "true" must not disable authentication.
     if !reader.strict_switch("enforce.auth.enabled", false) {
         return None;
     }
@@ -415,50 +421,55 @@ fn required_schemes(reader: &mut Reader<'_>, built_in: &[&str]) -> Option<Vec<St
             schemes.push(scheme.to_owned());
         } else {
             let what = format!("enforce.auth.schemes ({scheme})");
-            protection::report(reader.settings.missing_protection, &origin, &what, reader.findings);
+            protection::report_unmet(reader.settings.protection_policy, &origin, &what, reader.diagnostics);
         }
     }
     if listed.is_empty() {
         let text =
             "enforce.auth.enabled is true but enforce.auth.schemes is not set; name at least one scheme";
-        reader.findings.error(&origin, text);
+        reader.diagnostics.error(&origin, text);
     }
     Some(schemes).filter(|schemes| !schemes.is_empty())
 }
 
-fn containers(reader: &mut Reader<'_>) -> ContainerConfig {
+fn containers(reader: &mut SettingReader<'_>) -> ContainerConfig {
     let defaults = ContainerConfig::default();
     ContainerConfig {
         check_interval: reader.millis("znode.container.checkIntervalMs", 1, defaults.check_interval),
-        max_per_minute: reader.count("znode.container.maxPerMinute", 1, Unit::Count, defaults.max_per_minute),
+        max_per_minute: reader.count(
+            "znode.container.maxPerMinute",
+            1,
+            NumberUnit::Count,
+            defaults.max_per_minute,
+        ),
         max_never_used: reader
             .optional_millis("znode.container.maxNeverUsedIntervalMs", defaults.max_never_used),
     }
 }
 
-fn whitelist(reader: &mut Reader<'_>, always_answered: &[&str]) -> WordWhitelist {
+fn whitelist(reader: &mut SettingReader<'_>, always_answered: &[&str]) -> FourLetterWhitelist {
     let listed = reader.get("4lw.commands.whitelist").map_or("", |setting| &setting.value);
     let mut words: Vec<String> = Vec::new();
     let is_all = listed.split(',').any(|word| word.trim() == "*");
     for word in listed.split(',').map(str::trim) {
-        let known = Word::from_name(word);
+        let known = FourLetterWord::from_name(word);
         if is_all {
-            // The others are meant already.
-            words.extend(known.filter(|word| !word.is_in_all()).map(|word| word.name().to_owned()));
+            // The wildcard includes the other words.
+            words.extend(known.filter(|word| !word.matches_wildcard()).map(|word| word.name().to_owned()));
         } else if known.is_none() && !word.is_empty() {
             let text = format!("4lw.commands.whitelist lists \"{word}\", which is not a four-letter word");
-            reader.findings.warn(&reader.origin("4lw.commands.whitelist"), text);
+            reader.diagnostics.warn(&reader.origin("4lw.commands.whitelist"), text);
         } else if !word.is_empty() && !words.iter().any(|listed| listed == word) {
             words.push(word.to_owned());
         }
     }
     if is_all {
-        return WordWhitelist::All(words);
+        return FourLetterWhitelist::All(words);
     }
     for word in always_answered {
         if !words.iter().any(|listed| listed == word) {
             words.push((*word).to_owned());
         }
     }
-    WordWhitelist::Only(words)
+    FourLetterWhitelist::Only(words)
 }

@@ -1,23 +1,27 @@
-//! Member lines that contradict each other: two lines for one server, or two servers at one place. ZooKeeper takes them
-//! without a word; they are warnings.
+//! Contradicting `server.N` lines: two lines for one server, or two servers at one address.
+//! ZooKeeper accepts them silently; Zebu warns.
 
 use std::collections::BTreeMap;
 
 use zebu_proto::ServerId;
 
-use super::ensemble::member_number;
-use super::membership::Membership;
-use super::reader::Reader;
-use super::sources::Setting;
+use super::ensemble::server_number;
+use super::membership::MembershipConfig;
+use super::setting_reader::SettingReader;
+use super::sources::RawSetting;
 
-/// Warns of what is there twice.
-pub(super) fn check(reader: &mut Reader<'_>, lines: &BTreeMap<String, Setting>, membership: &Membership) {
+/// Warns of duplicate servers and addresses.
+pub(super) fn warn_about_duplicates(
+    reader: &mut SettingReader<'_>,
+    lines: &BTreeMap<String, RawSetting>,
+    membership: &MembershipConfig,
+) {
     let mut keys: BTreeMap<ServerId, &str> = BTreeMap::new();
     for (key, setting) in lines {
-        let Some(id) = member_number(key) else { continue };
+        let Some(id) = server_number(key) else { continue };
         if let Some(earlier) = keys.insert(id, key) {
             let text = format!("{key} is the same server as {earlier}; one of the two lines is lost");
-            reader.findings.warn(&setting.origin, text);
+            reader.diagnostics.warn(&setting.origin, text);
         }
     }
     let mut places: BTreeMap<(&str, u16), ServerId> = BTreeMap::new();
@@ -30,7 +34,7 @@ pub(super) fn check(reader: &mut Reader<'_>, lines: &BTreeMap<String, Setting>, 
                     "server.{} and server.{} both listen on {}:{port}; only one of them can",
                     other.0, id.0, address.host
                 );
-                reader.findings.warn(&setting.origin, text);
+                reader.diagnostics.warn(&setting.origin, text);
                 break;
             }
         }

@@ -1,59 +1,59 @@
-//! The way from raw inputs to a checked configuration. The only place that knows all the steps; it reads
-//! files and names through `Surroundings` and never ends the process.
+//! Loads a configuration from raw inputs. This module orders all steps. It reads files and names
+//! through [`SystemAccess`] and never ends the process.
 
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use super::build;
-use super::findings::{Findings, Origin};
+use super::diagnostics::{ConfigDiagnostics, SettingOrigin};
 use super::properties;
-use super::reader::Reader;
 use super::server_config::{ConfigSource, OriginalText, ServerConfig};
-use super::sources::{Environment, Settings};
-use super::{ensemble, mixed, protection};
+use super::setting_reader::SettingReader;
+use super::sources::{Environment, RawSettings};
+use super::{apache_compat, ensemble, protection};
 use crate::host_address;
 
-/// What the user said.
+/// The inputs of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inputs {
-    /// What stands behind `serve`: nothing, a file, or `port dataDir [tickTime] [maxClientCnxns]`.
+pub struct ConfigInputs {
+    /// The arguments after `serve`: none, a file, or `port dataDir [tickTime] [maxClientCnxns]`.
     pub arguments: Vec<String>,
     /// The `-D` words without their `-D`, in order: `name=value`.
     pub properties: Vec<String>,
-    /// The variables of the process.
+    /// The environment variables of the process.
     pub environment: Environment,
 }
 
-/// What reading a configuration may look at outside of its inputs.
-pub trait Surroundings {
+/// The system calls that loading a configuration needs.
+pub trait SystemAccess {
     /// Reads a file.
     ///
     /// # Errors
-    /// Those of the system.
+    /// An error of the system.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
-    /// The addresses of a host name.
+    /// Resolves a host name.
     ///
     /// # Errors
-    /// Those of the system.
+    /// An error of the system.
     fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>>;
 
     /// Whether a directory exists.
     fn is_directory(&self, path: &Path) -> bool;
 
-    /// The number of a network interface, by the zone of an IPv6 literal (`fe80::1%eth0`).
+    /// The index of a network interface, by the zone of an IPv6 literal (`fe80::1%eth0`).
     ///
     /// # Errors
     /// There is no such interface.
     fn interface_index(&self, zone: &str) -> io::Result<u32>;
 }
 
-/// The machine that this process runs on.
+/// The system of this process.
 #[derive(Debug, Clone, Copy)]
-pub struct ThisMachine;
+pub struct LocalSystem;
 
-impl Surroundings for ThisMachine {
+impl SystemAccess for LocalSystem {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         std::fs::read(path)
     }
@@ -71,109 +71,122 @@ impl Surroundings for ThisMachine {
     }
 }
 
-/// The outcome: a configuration exactly when there are no errors.
+/// The result: a configuration exactly when there are no errors.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// `None` if there are errors.
     pub config: Option<ServerConfig>,
-    /// Everything that was noticed, in the order of the file.
-    pub findings: Findings,
+    /// All diagnostics, in the order of the file.
+    pub diagnostics: ConfigDiagnostics,
 }
 
-/// Reads and checks a configuration. Finds all mistakes at once.
-pub fn load(inputs: &Inputs, surroundings: &dyn Surroundings) -> Loaded {
-    let mut findings = Findings::default();
-    let config = load_with(inputs, surroundings, &mut findings);
-    protection::conclude(&mut findings);
-    findings.sort();
-    let config = config.filter(|_| findings.errors.is_empty());
-    Loaded { config, findings }
+/// Loads and checks a configuration. Finds all errors at once.
+pub fn load(inputs: &ConfigInputs, system: &dyn SystemAccess) -> LoadedConfig {
+    let mut diagnostics = ConfigDiagnostics::default();
+    let config = load_with(inputs, system, &mut diagnostics);
+    protection::summarize(&mut diagnostics);
+    diagnostics.sort();
+    let config = config.filter(|_| diagnostics.errors.is_empty());
+    LoadedConfig { config, diagnostics }
 }
 
 fn load_with(
-    inputs: &Inputs,
-    surroundings: &dyn Surroundings,
-    findings: &mut Findings,
+    inputs: &ConfigInputs,
+    system: &dyn SystemAccess,
+    diagnostics: &mut ConfigDiagnostics,
 ) -> Option<ServerConfig> {
     let (source, text, settings) = match &inputs.arguments[..] {
-        [] => (ConfigSource::BuiltIn, String::new(), built_in_settings(inputs, findings)),
+        [] => (ConfigSource::BuiltIn, String::new(), built_in_settings(inputs, diagnostics)),
         [file] => {
             let path = PathBuf::from(file);
-            let text = read_config_file(&path, surroundings, findings)?;
-            let settings = file_settings(&path, &text, inputs, findings)?;
+            let text = read_config_file(&path, system, diagnostics)?;
+            let settings = file_settings(&path, &text, inputs, diagnostics)?;
             (ConfigSource::File(path), text, settings)
         }
         arguments => {
-            (ConfigSource::Arguments, String::new(), positional_settings(arguments, inputs, findings)?)
+            (ConfigSource::Arguments, String::new(), positional_settings(arguments, inputs, diagnostics)?)
         }
     };
-    settings.note_keys_without_effect(findings);
-    protection::check(&settings, findings);
-    let mut reader = Reader { settings: &settings, findings };
-    let data_dir = build::data_dir(&mut reader, surroundings);
-    let (membership, shape) = ensemble::read_membership(&mut reader, &data_dir, surroundings);
-    mixed::check(reader.settings, &membership, reader.findings);
-    let mut config = build::server_config(&mut reader, &source, &data_dir, membership, shape, surroundings);
+    settings.note_keys_without_effect(diagnostics);
+    protection::check_protection(&settings, diagnostics);
+    let mut reader = SettingReader { settings: &settings, diagnostics };
+    let data_dir = build::data_dir(&mut reader, system);
+    let (membership, deployment) = ensemble::read_membership(&mut reader, &data_dir, system);
+    apache_compat::check_apache_compatibility(reader.settings, &membership, reader.diagnostics);
+    let mut config = build::server_config(&mut reader, &source, &data_dir, membership, deployment, system);
     config.source = source;
     config.original_text = OriginalText(text);
     Some(config)
 }
 
-fn read_config_file(path: &Path, surroundings: &dyn Surroundings, findings: &mut Findings) -> Option<String> {
-    let origin = Origin::File(path.to_owned());
-    match surroundings.read(path) {
+fn read_config_file(
+    path: &Path,
+    system: &dyn SystemAccess,
+    diagnostics: &mut ConfigDiagnostics,
+) -> Option<String> {
+    let origin = SettingOrigin::File(path.to_owned());
+    match system.read(path) {
         Ok(bytes) => Some(properties::decode_latin1(&bytes)),
         Err(error) => {
-            findings.error(&origin, format!("the configuration file cannot be read: {error}"));
+            diagnostics.error(&origin, format!("the configuration file cannot be read: {error}"));
             None
         }
     }
 }
 
-fn file_settings(path: &Path, text: &str, inputs: &Inputs, findings: &mut Findings) -> Option<Settings> {
-    let at = |line| Origin::Line { file: path.to_owned(), line };
-    let mut settings = Settings::new(Origin::File(path.to_owned()));
-    settings.add_properties(&inputs.properties, &inputs.environment, findings);
-    match properties::parse(text) {
-        Ok(entries) => settings.add_file(entries, at, findings),
+fn file_settings(
+    path: &Path,
+    text: &str,
+    inputs: &ConfigInputs,
+    diagnostics: &mut ConfigDiagnostics,
+) -> Option<RawSettings> {
+    let at = |line| SettingOrigin::Line { file: path.to_owned(), line };
+    let mut settings = RawSettings::new(SettingOrigin::File(path.to_owned()));
+    settings.add_properties(&inputs.properties, &inputs.environment, diagnostics);
+    match properties::parse_properties(text) {
+        Ok(entries) => settings.add_file(entries, at, diagnostics),
         Err(error) => {
-            findings.error(&at(error.line), error.to_string());
+            diagnostics.error(&at(error.line), error.to_string());
             return None;
         }
     }
     Some(settings)
 }
 
-/// What a server does that is told nothing: small, and reachable from this machine only.
-fn built_in_settings(inputs: &Inputs, findings: &mut Findings) -> Settings {
-    let mut settings = Settings::new(Origin::CommandLine);
-    settings.add_properties(&inputs.properties, &inputs.environment, findings);
+/// The settings without arguments: small, and reachable from this machine only.
+fn built_in_settings(inputs: &ConfigInputs, diagnostics: &mut ConfigDiagnostics) -> RawSettings {
+    let mut settings = RawSettings::new(SettingOrigin::CommandLine);
+    settings.add_properties(&inputs.properties, &inputs.environment, diagnostics);
     for (key, value) in [
         ("clientPort", "2181"),
         ("clientPortAddress", "127.0.0.1"),
         ("dataDir", "./zebu-data"),
         ("tickTime", "2000"),
     ] {
-        settings.put(key, value, Origin::CommandLine);
+        settings.insert(key, value, SettingOrigin::CommandLine);
     }
     settings
 }
 
-/// ZooKeeper's form without a file. Its connection limit is off unless it is given.
-fn positional_settings(arguments: &[String], inputs: &Inputs, findings: &mut Findings) -> Option<Settings> {
+/// ZooKeeper's form without a file. Its connection limit is off unless given.
+fn positional_settings(
+    arguments: &[String],
+    inputs: &ConfigInputs,
+    diagnostics: &mut ConfigDiagnostics,
+) -> Option<RawSettings> {
     if arguments.len() > 4 {
         let text = format!(
             "{} arguments are too many; allowed: zoo.cfg, or port dataDir [tickTime] [maxClientCnxns]",
             arguments.len()
         );
-        findings.error(&Origin::CommandLine, text);
+        diagnostics.error(&SettingOrigin::CommandLine, text);
         return None;
     }
-    let mut settings = Settings::new(Origin::CommandLine);
-    settings.add_properties(&inputs.properties, &inputs.environment, findings);
-    settings.put("maxClientCnxns", "0", Origin::CommandLine);
+    let mut settings = RawSettings::new(SettingOrigin::CommandLine);
+    settings.add_properties(&inputs.properties, &inputs.environment, diagnostics);
+    settings.insert("maxClientCnxns", "0", SettingOrigin::CommandLine);
     for (key, value) in ["clientPort", "dataDir", "tickTime", "maxClientCnxns"].iter().zip(arguments) {
-        settings.put(key, value, Origin::CommandLine);
+        settings.insert(key, value, SettingOrigin::CommandLine);
     }
     Some(settings)
 }

@@ -1,5 +1,4 @@
-//! Who belongs to the ensemble: the members, groups and weights of a configuration, as checked values.
-//! Kept for the quorum protocols; a standalone server has none.
+//! The servers, groups and weights of an ensemble as checked values. A standalone server has none.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,22 +8,23 @@ use zebu_proto::ServerId;
 use super::observers::ObserverConfig;
 use super::peer_config::PeerConfig;
 
-pub use zebu_zab::membership::{HostPort, Member, MemberRole as Role, PeerAddress};
+pub use zebu_zab::membership::{HostPort, MemberRole as Role, PeerAddress, ServerSpec};
 
 /// The ensemble part of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Membership {
-    /// The number in the `myid` file.
+pub struct MembershipConfig {
+    /// The id in the `myid` file.
     pub my_id: Option<ServerId>,
     /// `server.N` lines.
-    pub members: BTreeMap<ServerId, Member>,
-    /// How votes are counted.
-    pub quorum: QuorumRule,
+    pub members: BTreeMap<ServerId, ServerSpec>,
+    /// Quorum rule.
+    pub quorum_rule: QuorumRuleConfig,
     /// `initLimit` in ticks.
     pub init_limit: Option<u32>,
     /// `syncLimit` in ticks.
     pub sync_limit: Option<u32>,
-    /// `connectToLearnerMasterLimit` in ticks; `None` = as `init_limit`.
+    /// `connectToLearnerMasterLimit` in ticks. `None` uses the longer of `sync_limit` and one
+    /// connection attempt, at most `init_limit`.
     pub connect_limit: Option<u32>,
     /// `standaloneEnabled`.
     pub standalone_enabled: bool,
@@ -32,26 +32,26 @@ pub struct Membership {
     pub listen_on_all_addresses: bool,
     /// `dynamicConfigFile`.
     pub dynamic_file: Option<PathBuf>,
-    /// Version of the member list: the hexadecimal end of the dynamic file's name.
+    /// Version of the config: the hexadecimal suffix of the dynamic file's name.
     pub version: u64,
     /// `leaderServes`: the leader accepts clients.
     pub leader_serves: bool,
-    /// How observers are kept.
+    /// Observer settings.
     pub observers: ObserverConfig,
-    /// How peers are reached.
+    /// Settings of peer connections.
     pub peers: PeerConfig,
-    /// Whether this describes an ensemble.
-    pub shape: Shape,
-    /// `peerType` of this server, when the file says it.
+    /// Standalone or ensemble.
+    pub deployment: DeploymentMode,
+    /// `peerType` of this server, if set.
     pub peer_type: Option<Role>,
 }
 
-impl Default for Membership {
-    fn default() -> Membership {
-        Membership {
+impl Default for MembershipConfig {
+    fn default() -> MembershipConfig {
+        MembershipConfig {
             my_id: None,
             members: BTreeMap::new(),
-            quorum: QuorumRule::Majority,
+            quorum_rule: QuorumRuleConfig::Majority,
             init_limit: None,
             sync_limit: None,
             connect_limit: None,
@@ -62,22 +62,22 @@ impl Default for Membership {
             leader_serves: true,
             observers: ObserverConfig::default(),
             peers: PeerConfig::default(),
-            shape: Shape::Standalone,
+            deployment: DeploymentMode::Standalone,
             peer_type: None,
         }
     }
 }
 
-impl Membership {
-    /// Whether this describes an ensemble.
+impl MembershipConfig {
+    /// Whether this is the configuration of an ensemble.
     pub fn is_ensemble(&self) -> bool {
-        self.shape == Shape::Ensemble
+        self.deployment == DeploymentMode::Ensemble
     }
 }
 
-/// What a configuration describes.
+/// The kind of deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Shape {
+pub enum DeploymentMode {
     /// One server without peers.
     #[default]
     Standalone,
@@ -85,9 +85,9 @@ pub enum Shape {
     Ensemble,
 }
 
-/// How votes are counted.
+/// The quorum rule.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum QuorumRule {
+pub enum QuorumRuleConfig {
     /// More than half of the participants.
     #[default]
     Majority,
@@ -95,9 +95,9 @@ pub enum QuorumRule {
     Hierarchical {
         /// Group of each participant.
         group_of: BTreeMap<ServerId, i64>,
-        /// Weight of each participant, 1 unless it was said; and of others if it was said.
+        /// Weight of each participant, 1 by default; and of other servers if it was set.
         weight_of: BTreeMap<ServerId, i64>,
     },
-    /// Majority, except that two voters ask this file.
+    /// Majority, except that an ensemble of two voters reads this file.
     Oracle(PathBuf),
 }

@@ -1,39 +1,39 @@
-//! Configuration: raw text in, checked and immutable values out. Read once, in one place, at start.
+//! Configuration: raw text in, checked and immutable values out. It is read once, at the start.
 //!
-//! `load` takes what the user said (`Inputs`) and returns either a `ServerConfig` or the list of what is
-//! wrong. Nothing here prints, logs or ends the process.
+//! `load` takes the user's `ConfigInputs` and returns either a `ServerConfig` or the list of
+//! errors. Nothing here prints, logs or ends the process.
 
+mod apache_compat;
 mod build;
+pub mod diagnostics;
 mod duplicates;
 mod ensemble;
-pub mod findings;
-mod known;
+mod known_keys;
 mod listen;
 pub mod load;
-mod log_diffs;
+mod log_diff_limit;
 pub mod membership;
-mod mixed;
 mod nearest;
 pub mod observers;
 pub mod path_reading;
 pub mod peer_config;
 pub mod properties;
 mod protection;
-mod reader;
 pub mod server_config;
+mod setting_reader;
 mod sources;
 #[cfg(test)]
 mod tests;
 pub mod throttle_config;
 
-pub use findings::{Finding, Findings, Origin};
-pub use load::{Inputs, Loaded, Surroundings, ThisMachine, load};
-pub use log_diffs::LogDiffs;
-pub use membership::Membership;
+pub use diagnostics::{ConfigDiagnostic, ConfigDiagnostics, SettingOrigin};
+pub use load::{ConfigInputs, LoadedConfig, LocalSystem, SystemAccess, load};
+pub use log_diff_limit::LogDiffLimit;
+pub use membership::MembershipConfig;
 pub use server_config::{
-    AuthConfig, BindAddress, ByteCount, ConfigSource, ContainerConfig, DigestAlgorithm, LimitConfig,
-    ListenConfig, OriginalText, PurgeInterval, ServerConfig, SessionConfig, SnapshotCompression,
-    StorageConfig, SuperDigest, TreeConfig, WordWhitelist,
+    AuthConfig, AuthDigestAlgorithm, BindAddress, ByteCount, ConfigSource, ContainerConfig,
+    FourLetterWhitelist, LimitConfig, ListenConfig, OriginalText, PurgeInterval, ServerConfig, SessionConfig,
+    SnapshotCompression, StorageConfig, SuperDigest, TreeConfig,
 };
 pub use sources::Environment;
 pub use throttle_config::{ConnectionThrottleConfig, ConnectionWeights, RequestThrottleConfig};

@@ -1,6 +1,6 @@
-//! Finds the name a misspelt name was probably meant to be.
+//! Finds the likely intended name for a misspelt one.
 
-/// The candidate with the fewest edits, if there are few enough to believe in it.
+/// The candidate with the fewest edits, if they are few enough.
 pub(super) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let folded = name.to_ascii_lowercase();
     let limit = (name.chars().count() / 3).clamp(1, 4);
@@ -11,7 +11,7 @@ pub(super) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>)
         .map(|(_, candidate)| candidate)
 }
 
-/// Edits between two names: insert, delete, replace, and swap of neighbours.
+/// The number of edits between two names: insert, delete, replace, and swap of neighbours.
 fn distance(left: &str, right: &str) -> usize {
     let left: Vec<char> = left.chars().take(100).collect();
     let right: Vec<char> = right.chars().take(100).collect();

@@ -1,10 +1,9 @@
-//! The two readings of a path that is not ASCII. Property files are ISO-8859-1 and ZooKeeper reads them so; most editors
-//! write UTF-8. It decides which directory is meant and reports nothing.
+//! The two readings of a path that is not ASCII. Property files are ISO-8859-1, and ZooKeeper reads
+//! them so; most editors write UTF-8. This module chooses the directory and reports nothing.
 
 use std::path::{Path, PathBuf};
 
-/// The text if the bytes of a value that was read as ISO-8859-1 are UTF-8; `None` if both readings are the same, or if
-/// there is no other.
+/// Decodes a value that was read as ISO-8859-1 as UTF-8; `None` if that gives no other text.
 pub fn utf8_reading(value: &str) -> Option<String> {
     if value.is_ascii() {
         return None;
@@ -13,8 +12,8 @@ pub fn utf8_reading(value: &str) -> Option<String> {
     String::from_utf8(bytes?).ok()
 }
 
-/// The directory that a value of a file means. The reading of ZooKeeper counts, because its data may be there; the other
-/// one is taken only if its directory exists and ZooKeeper's does not.
+/// The directory that a value names. ZooKeeper's reading counts, because its data may be there. The
+/// other one is used only if it exists and ZooKeeper's does not.
 pub fn choose_directory(value: &str, is_directory: impl Fn(&Path) -> bool) -> PathBuf {
     let latin1 = PathBuf::from(value);
     match utf8_reading(value).map(PathBuf::from) {
@@ -27,7 +26,7 @@ pub fn choose_directory(value: &str, is_directory: impl Fn(&Path) -> bool) -> Pa
 mod tests {
     use super::*;
 
-    /// As a value is that a file has in UTF-8.
+    /// Returns the value of a file in UTF-8, as it is read.
     fn read_as_latin1(text: &str) -> String {
         super::super::properties::decode_latin1(text.as_bytes())
     }
@@ -36,7 +35,7 @@ mod tests {
     fn readings() {
         assert_eq!(utf8_reading("/var/lib/zk"), None);
         assert_eq!(utf8_reading(&read_as_latin1("/data/ünï")).as_deref(), Some("/data/ünï"));
-        // ISO-8859-1 in the file, or an escape: there is one reading.
+        // The file has ISO-8859-1 or an escape: there is one reading.
         assert_eq!(utf8_reading("/data/ünï"), None);
         assert_eq!(utf8_reading("/data/漢"), None);
     }

@@ -1,21 +1,21 @@
-//! The grammar of Java property files, which is the grammar of zoo.cfg. Knows lines, escapes and comments;
-//! refuses to know what any key means.
+//! The grammar of Java property files, which is the grammar of zoo.cfg. It parses lines, escapes
+//! and comments, and knows no key.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// One `key = value` of a file, trimmed, with the line on which it began (from 1).
+/// One trimmed `key = value` of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// Never contains surrounding blanks.
+pub struct PropertyEntry {
+    /// Without surrounding blanks.
     pub key: String,
-    /// Never contains surrounding blanks; may be empty.
+    /// Without surrounding blanks; may be empty.
     pub value: String,
-    /// First line of the entry.
+    /// First line of the entry, from 1.
     pub line: u32,
 }
 
-/// A file that is not a property file.
+/// An invalid `\u` escape.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\\u must be followed by four hexadecimal digits")]
 pub struct MalformedEscape {
@@ -23,16 +23,17 @@ pub struct MalformedEscape {
     pub line: u32,
 }
 
-/// Decodes the bytes of a file: property files are ISO-8859-1, whatever the system thinks.
+/// Decodes the bytes of a file. Property files are ISO-8859-1 on every system.
 pub fn decode_latin1(bytes: &[u8]) -> String {
     bytes.iter().map(|&byte| char::from(byte)).collect()
 }
 
-/// Splits a text into entries, in the order of the file. A key may occur more than once; the last one counts.
+/// Splits a text into entries, in the order of the file. A key may occur more than once; the last
+/// one wins.
 ///
 /// # Errors
 /// A `\u` escape without four hexadecimal digits.
-pub fn parse(text: &str) -> Result<Vec<Entry>, MalformedEscape> {
+pub fn parse_properties(text: &str) -> Result<Vec<PropertyEntry>, MalformedEscape> {
     let mut entries = Vec::new();
     let mut lines = natural_lines(text).into_iter().zip(1u32..).peekable();
     'entries: while let Some((first, line)) = lines.next() {
@@ -43,7 +44,7 @@ pub fn parse(text: &str) -> Result<Vec<Entry>, MalformedEscape> {
         let mut logical = first.to_owned();
         while ends_with_continuation(&logical) {
             logical.pop();
-            // An entry that is still empty has not begun: the next line may be a comment.
+            // An empty entry has not begun: the next line may be a comment.
             if logical.is_empty() && lines.peek().is_some() {
                 continue 'entries;
             }
@@ -54,12 +55,12 @@ pub fn parse(text: &str) -> Result<Vec<Entry>, MalformedEscape> {
         }
         let (key, value) = split_entry(&logical);
         let unescape = |raw: &str| unescape(raw).ok_or(MalformedEscape { line });
-        entries.push(Entry { key: trim(&unescape(key)?), value: trim(&unescape(value)?), line });
+        entries.push(PropertyEntry { key: trim(&unescape(key)?), value: trim(&unescape(value)?), line });
     }
     Ok(entries)
 }
 
-/// A line ends with LF, CR or CR LF.
+/// Splits a text at LF, CR or CR LF.
 fn natural_lines(text: &str) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut rest = text;
@@ -83,7 +84,7 @@ fn ends_with_continuation(line: &str) -> bool {
     line.bytes().rev().take_while(|&byte| byte == b'\\').count() % 2 == 1
 }
 
-/// The key ends at the first `=`, `:` or blank that is not escaped; one separator and the blanks around it
+/// Splits an entry at the first unescaped `=`, `:` or blank. One separator and the blanks around it
 /// belong to neither side.
 fn split_entry(logical: &str) -> (&str, &str) {
     let mut escaped = false;
@@ -100,7 +101,7 @@ fn split_entry(logical: &str) -> (&str, &str) {
     (key, value.trim_start_matches(is_blank))
 }
 
-/// Escapes are UTF-16 code units, so a pair of `\u` escapes may form one character.
+/// Decodes escapes. They are UTF-16 code units, so a pair of `\u` escapes may form one character.
 fn unescape(raw: &str) -> Option<String> {
     let mut units = Vec::with_capacity(raw.len());
     let mut chars = raw.chars().peekable();
@@ -142,7 +143,11 @@ mod tests {
     use super::*;
 
     fn pairs(text: &str) -> Vec<(String, String, u32)> {
-        parse(text).unwrap().into_iter().map(|entry| (entry.key, entry.value, entry.line)).collect()
+        parse_properties(text)
+            .unwrap()
+            .into_iter()
+            .map(|entry| (entry.key, entry.value, entry.line))
+            .collect()
     }
 
     #[track_caller]
@@ -211,8 +216,8 @@ mod tests {
 
     #[test]
     fn malformed_escapes_name_their_line() {
-        assert_eq!(parse("a=1\nb=\\u00g1"), Err(MalformedEscape { line: 2 }));
-        assert_eq!(parse("b=\\u00"), Err(MalformedEscape { line: 1 }));
+        assert_eq!(parse_properties("a=1\nb=\\u00g1"), Err(MalformedEscape { line: 2 }));
+        assert_eq!(parse_properties("b=\\u00"), Err(MalformedEscape { line: 1 }));
         assert_eq!(
             MalformedEscape { line: 1 }.to_string(),
             "\\u must be followed by four hexadecimal digits"
@@ -232,7 +237,7 @@ mod tests {
     #[test]
     fn no_input_panics() {
         for text in ["\\", "\\\\", "\\u", "=\\", "\r", "\r\n\\\r\n", "\u{c}", "a\\\r\n"] {
-            let _ = parse(text);
+            let _ = parse_properties(text);
         }
     }
 }

@@ -1,49 +1,60 @@
-//! Settings that ask for protection which this version does not have. Such a server does not start: a port
-//! that was meant to be encrypted or authenticated must not silently be open.
+//! Settings that require protection which this version lacks. Such a server does not start: a port
+//! that should be encrypted or authenticated must not silently be open.
 
-use super::findings::{Findings, Origin, Unprotected};
-use super::known::{self, Effect};
-use super::sources::{MissingProtection, Settings};
+use super::diagnostics::{ConfigDiagnostics, SettingOrigin, UnmetProtection};
+use super::known_keys::{self, KeyEffect};
+use super::sources::{ProtectionPolicy, RawSettings};
 
-/// Providers that are always there; naming them asks for nothing more.
+/// Providers that always exist; naming them requires nothing more.
 const BUILT_IN_PROVIDERS: [&str; 2] = ["DigestAuthenticationProvider", "IPAuthenticationProvider"];
 
-/// Reports every setting that asks for missing protection.
-pub(super) fn check(settings: &Settings, findings: &mut Findings) {
+/// Reports every setting that requires missing protection.
+pub(super) fn check_protection(settings: &RawSettings, diagnostics: &mut ConfigDiagnostics) {
     for (key, setting) in &settings.values {
-        let is_candidate = known::find(key).is_some_and(|known| known.effect == Effect::Protection);
-        if is_candidate && asks(key, &setting.value) {
-            report(settings.missing_protection, &setting.origin, key, findings);
+        let is_candidate =
+            known_keys::find_key(key).is_some_and(|known| known.effect == KeyEffect::Protection);
+        if is_candidate && asks_for_protection(key, &setting.value) {
+            report_unmet(settings.protection_policy, &setting.origin, key, diagnostics);
         }
     }
 }
 
-/// Reports one wish for protection, by the name of its key.
-pub(super) fn report(missing: MissingProtection, origin: &Origin, key: &str, findings: &mut Findings) {
-    findings.unprotected.push(Unprotected { origin: origin.clone(), key: key.to_owned(), missing });
+/// Reports one setting that requires protection, by its key.
+pub(super) fn report_unmet(
+    missing: ProtectionPolicy,
+    origin: &SettingOrigin,
+    key: &str,
+    diagnostics: &mut ConfigDiagnostics,
+) {
+    diagnostics.unmet_protection.push(UnmetProtection {
+        origin: origin.clone(),
+        key: key.to_owned(),
+        policy: missing,
+    });
 }
 
-/// Turns all reports into one finding per place: a configuration asks for TLS with many keys.
-pub(super) fn conclude(findings: &mut Findings) {
-    let mut reports = std::mem::take(&mut findings.unprotected);
+/// Merges the reports into one diagnostic per source, because a configuration requires TLS with
+/// many keys.
+pub(super) fn summarize(diagnostics: &mut ConfigDiagnostics) {
+    let mut reports = std::mem::take(&mut diagnostics.unmet_protection);
     reports.sort_by(|left, right| left.origin.cmp(&right.origin));
     while !reports.is_empty() {
-        let place = place(&reports[0].origin);
-        let (here, rest) = reports.into_iter().partition(|report| self::place(&report.origin) == place);
+        let place = source_of(&reports[0].origin);
+        let (here, rest) = reports.into_iter().partition(|report| self::source_of(&report.origin) == place);
         reports = rest;
-        conclude_place(&here, findings);
+        summarize_source(&here, diagnostics);
     }
 }
 
-/// The lines of a file are one place.
-fn place(origin: &Origin) -> Origin {
+/// The lines of a file count as one source.
+fn source_of(origin: &SettingOrigin) -> SettingOrigin {
     match origin {
-        Origin::Line { file, .. } => Origin::File(file.clone()),
+        SettingOrigin::Line { file, .. } => SettingOrigin::File(file.clone()),
         other => other.clone(),
     }
 }
 
-fn conclude_place(reports: &[Unprotected], findings: &mut Findings) {
+fn summarize_source(reports: &[UnmetProtection], diagnostics: &mut ConfigDiagnostics) {
     let Some(first) = reports.first() else { return };
     let first_line = line_of(&first.origin);
     let mut keys = Vec::new();
@@ -55,32 +66,32 @@ fn conclude_place(reports: &[Unprotected], findings: &mut Findings) {
     }
     let several = keys.len() > 1;
     let keys = keys.join(", ");
-    match first.missing {
-        MissingProtection::Refused => {
+    match first.policy {
+        ProtectionPolicy::Require => {
             let (asks, them) = if several { ("ask", "them") } else { ("asks", "it") };
             let text = format!(
                 "{keys} {asks} for protection that this version does not have; \
                  remove {them}, or start without protection with -Dzebu.startUnprotected=true"
             );
-            findings.error(&first.origin, text);
+            diagnostics.error(&first.origin, text);
         }
-        MissingProtection::Allowed => {
+        ProtectionPolicy::StartUnprotected => {
             let are = if several { "are" } else { "is" };
             let text = format!("{keys} {are} ignored: the server starts WITHOUT this protection");
-            findings.warn(&first.origin, text);
+            diagnostics.warn(&first.origin, text);
         }
     }
 }
 
-fn line_of(origin: &Origin) -> Option<u32> {
+fn line_of(origin: &SettingOrigin) -> Option<u32> {
     match origin {
-        Origin::Line { line, .. } => Some(*line),
-        Origin::File(_) | Origin::CommandLine | Origin::Variable(_) => None,
+        SettingOrigin::Line { line, .. } => Some(*line),
+        SettingOrigin::File(_) | SettingOrigin::CommandLine | SettingOrigin::EnvironmentVariable(_) => None,
     }
 }
 
-/// `false`, `none` and an empty value ask for nothing.
-fn asks(key: &str, value: &str) -> bool {
+/// `false`, `none` and an empty value require nothing.
+fn asks_for_protection(key: &str, value: &str) -> bool {
     if key.starts_with("authProvider.") && !value.is_empty() {
         let class = value.rsplit('.').next().unwrap_or_default();
         return !BUILT_IN_PROVIDERS.contains(&class);

@@ -1,5 +1,6 @@
-//! The checked configuration: immutable values with their units in the types. Built only by `load`, by
-//! `ServerConfig::standalone` and by tests; nothing here reads files, variables or the network.
+//! The checked configuration: immutable values with their units in the types. Only `load`,
+//! `ServerConfig::standalone` and tests build it; nothing here reads files, variables or the
+//! network.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -8,17 +9,17 @@ use std::time::Duration;
 
 use zebu_proto::ServerId;
 
-use super::log_diffs::LogDiffs;
-use super::membership::Membership;
+use super::log_diff_limit::LogDiffLimit;
+use super::membership::MembershipConfig;
 use super::throttle_config::{ConnectionThrottleConfig, RequestThrottleConfig};
-use crate::four_letter::Word;
+use crate::four_letter::FourLetterWord;
 
-/// Everything a server needs to know before it starts.
+/// The configuration of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerConfig {
-    /// Where the settings came from.
+    /// Source of the settings.
     pub source: ConfigSource,
-    /// The text of the file as it was read; empty when there was none.
+    /// The text of the file; empty without a file.
     pub original_text: OriginalText,
     /// Directories, log and snapshots.
     pub storage: StorageConfig,
@@ -26,40 +27,40 @@ pub struct ServerConfig {
     pub listen: ListenConfig,
     /// Ticks and session timeouts.
     pub sessions: SessionConfig,
-    /// Bounds on what clients may ask for.
+    /// Limits for requests of clients.
     pub limits: LimitConfig,
-    /// How fast new sessions are accepted.
+    /// Throttle of new sessions.
     pub connection_throttle: ConnectionThrottleConfig,
-    /// How many requests may be in the pipeline.
+    /// Throttle of requests.
     pub request_throttle: RequestThrottleConfig,
     /// Node types, quotas and ACL checks.
     pub tree: TreeConfig,
-    /// Identities and what is demanded of them.
+    /// Authentication.
     pub auth: AuthConfig,
     /// The reaper of container and TTL nodes.
     pub containers: ContainerConfig,
     /// Which four-letter words are answered.
-    pub four_letter_words: WordWhitelist,
-    /// `readonlymode.enabled`: serve read-only clients while cut off from the ensemble.
+    pub four_letter_words: FourLetterWhitelist,
+    /// `readonlymode.enabled`: serve read-only clients without a quorum.
     pub read_only_mode: bool,
     /// `reconfigEnabled`.
     pub reconfig_enabled: bool,
-    /// Members and quorum rules; empty for a standalone server.
-    pub membership: Membership,
+    /// Servers and quorum rules; empty for a standalone server.
+    pub membership: MembershipConfig,
 }
 
-/// Where the settings came from.
+/// The source of the settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfigSource {
     /// A zoo.cfg file.
     File(PathBuf),
     /// `port dataDir [tickTime] [maxClientCnxns]` on the command line.
     Arguments,
-    /// Nothing was given.
+    /// Defaults only.
     BuiltIn,
 }
 
-/// The file as the user wrote it. May hold secrets, so `Debug` shows only its length.
+/// The file as the user wrote it. It may hold secrets, so `Debug` shows only its length.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct OriginalText(pub String);
 
@@ -74,7 +75,7 @@ impl fmt::Debug for OriginalText {
 pub struct ByteCount(pub u64);
 
 impl ByteCount {
-    /// From a number of KiB.
+    /// Converts KiB to bytes.
     pub const fn from_kib(kib: u64) -> ByteCount {
         ByteCount(kib.saturating_mul(1024))
     }
@@ -93,13 +94,13 @@ pub struct StorageConfig {
     pub snap_count: u32,
     /// `snapSizeLimitInKb`: log bytes between snapshots; `None` = no limit by size.
     pub snap_size_limit: Option<ByteCount>,
-    /// `txnLogSizeLimitInKb`: start a new log file at this size; `None` = never for its size.
+    /// `txnLogSizeLimitInKb`: start a new log file at this size; `None` = no limit.
     pub txn_log_size_limit: Option<ByteCount>,
     /// `preAllocSize`: step in which log files grow.
     pub preallocation: ByteCount,
     /// `forceSync`: wait for the disk before a write is acknowledged.
     pub force_sync: bool,
-    /// `fsync.warningthresholdms`: a slower fsync is reported.
+    /// `fsync.warningthresholdms`: a slower fsync is logged.
     pub fsync_warning_threshold: Duration,
     /// `flushDelay`: how long a batch may wait for more transactions.
     pub flush_delay: Duration,
@@ -107,8 +108,8 @@ pub struct StorageConfig {
     pub max_batch_size: u32,
     /// `commitLogCount`: recent transactions kept in memory.
     pub commit_log_count: u32,
-    /// `snapshotSizeFactor`: how much of the log a learner gets before a snapshot is cheaper.
-    pub log_diffs: LogDiffs,
+    /// `snapshotSizeFactor`: most log bytes for a DIFF before a SNAP is cheaper.
+    pub log_diff_limit: LogDiffLimit,
     /// `snapshot.compression.method`.
     pub snapshot_compression: SnapshotCompression,
     /// `snapshot.trust.empty`: start from logs without a snapshot.
@@ -124,17 +125,17 @@ pub struct StorageConfig {
 }
 
 impl StorageConfig {
-    /// Where snapshots and epoch files are.
+    /// Directory of snapshots and epoch files.
     pub fn snapshot_dir(&self) -> PathBuf {
         self.data_dir.join("version-2")
     }
 
-    /// Where transaction logs are.
+    /// Directory of transaction logs.
     pub fn log_dir(&self) -> PathBuf {
         self.data_log_dir.join("version-2")
     }
 
-    /// The settings of a server whose file names only this directory.
+    /// The defaults for a file that names only this directory.
     pub fn with_defaults(data_dir: &Path) -> StorageConfig {
         StorageConfig {
             data_dir: data_dir.to_owned(),
@@ -149,7 +150,7 @@ impl StorageConfig {
             flush_delay: Duration::ZERO,
             max_batch_size: 1000,
             commit_log_count: 500,
-            log_diffs: LogDiffs::DEFAULT,
+            log_diff_limit: LogDiffLimit::DEFAULT,
             snapshot_compression: SnapshotCompression::None,
             trust_empty_snapshot: false,
             snapshot_zxid_trailer: true,
@@ -160,10 +161,10 @@ impl StorageConfig {
     }
 }
 
-/// How snapshot files are written.
+/// Compression of snapshot files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnapshotCompression {
-    /// Plain.
+    /// No compression.
     None,
     /// gzip, suffix `.gz`.
     Gzip,
@@ -171,10 +172,10 @@ pub enum SnapshotCompression {
     Snappy,
 }
 
-/// When old snapshots and logs are deleted. Nothing said is not the same as "off".
+/// When old snapshots and logs are deleted. A missing setting differs from "off".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PurgeInterval {
-    /// The configuration says nothing; the server may choose.
+    /// No setting; the server may choose.
     Unset,
     /// Switched off with 0 or a negative number.
     Off,
@@ -187,7 +188,7 @@ pub enum PurgeInterval {
 pub struct ListenConfig {
     /// `clientPort` and `clientPortAddress`.
     pub client: BindAddress,
-    /// `clientPortListenBacklog`; `None` = the system's choice.
+    /// `clientPortListenBacklog`; `None` uses the system's default.
     pub backlog: Option<u32>,
     /// `maxClientCnxns`: connections per remote address; `None` = no limit.
     pub max_connections_per_address: Option<u32>,
@@ -199,7 +200,7 @@ pub struct ListenConfig {
     pub tcp_keep_alive: bool,
 }
 
-/// What a listener binds to.
+/// The address of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BindAddress {
     /// Every interface, IPv6 and IPv4 where the system has both.
@@ -235,9 +236,9 @@ impl fmt::Display for BindAddress {
 pub struct SessionConfig {
     /// `tickTime`: the unit of expiry buckets and of the limits counted in ticks.
     pub tick_time: Duration,
-    /// `minSessionTimeout`: shorter wishes are raised to this.
+    /// `minSessionTimeout`: a shorter requested timeout is raised to this.
     pub min_timeout: Duration,
-    /// `maxSessionTimeout`: longer wishes are cut to this.
+    /// `maxSessionTimeout`: a longer requested timeout is lowered to this.
     pub max_timeout: Duration,
     /// `localSessionsEnabled`.
     pub local_sessions: bool,
@@ -246,7 +247,7 @@ pub struct SessionConfig {
 }
 
 impl SessionConfig {
-    /// The timeouts that follow from a tick.
+    /// The default timeouts for a tick.
     pub fn with_tick(tick_time: Duration) -> SessionConfig {
         SessionConfig {
             tick_time,
@@ -258,18 +259,18 @@ impl SessionConfig {
     }
 }
 
-/// Bounds on what clients may ask for.
+/// Limits for requests of clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitConfig {
-    /// `jute.maxbuffer`: longest frame that is accepted.
+    /// `jute.maxbuffer`: longest accepted frame in bytes.
     pub jute_max_buffer: u32,
-    /// `jute.maxbuffer.extrasize`: how much longer than a frame a transaction may be.
+    /// `jute.maxbuffer.extrasize`: bytes by which a transaction may exceed a frame.
     pub jute_extra_size: u32,
-    /// `globalOutstandingLimit`: requests in process before reading from clients stops.
+    /// `globalOutstandingLimit`: outstanding requests before reading from clients stops.
     pub global_outstanding_limit: u32,
-    /// `largeRequestThreshold`: longer requests count as large; `None` = no request does.
+    /// `largeRequestThreshold`: longer requests count as large, in bytes; `None` = off.
     pub large_request_threshold: Option<u32>,
-    /// `largeRequestMaxBytes`: sum of the large requests in flight.
+    /// `largeRequestMaxBytes`: most bytes of large requests in flight.
     pub large_request_max_bytes: u32,
 }
 
@@ -301,20 +302,20 @@ pub struct TreeConfig {
     pub emulate_353_ttl: bool,
     /// `enforceQuota`: hard quotas refuse writes.
     pub enforce_quota: bool,
-    /// `skipACL`: no ACL is checked.
+    /// `skipACL`: ACLs are not checked.
     pub skip_acl: bool,
 }
 
-/// Identities and what is demanded of them.
+/// Authentication settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthConfig {
     /// `DigestAuthenticationProvider.enabled`.
     pub digest_provider: bool,
     /// `DigestAuthenticationProvider.digestAlg`.
-    pub digest_algorithm: DigestAlgorithm,
+    pub digest_algorithm: AuthDigestAlgorithm,
     /// `DigestAuthenticationProvider.superDigest`.
     pub super_digest: Option<SuperDigest>,
-    /// `enforce.auth.schemes` while `enforce.auth.enabled=true`; `None` = nobody has to authenticate.
+    /// `enforce.auth.schemes` with `enforce.auth.enabled=true`; `None` requires no authentication.
     pub required_schemes: Option<Vec<String>>,
 }
 
@@ -322,7 +323,7 @@ impl Default for AuthConfig {
     fn default() -> AuthConfig {
         AuthConfig {
             digest_provider: true,
-            digest_algorithm: DigestAlgorithm::Sha1,
+            digest_algorithm: AuthDigestAlgorithm::Sha1,
             super_digest: None,
             required_schemes: None,
         }
@@ -339,9 +340,9 @@ impl fmt::Debug for SuperDigest {
     }
 }
 
-/// The hash of the digest scheme, by its Java names.
+/// The hash algorithm of the digest scheme, by its Java names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DigestAlgorithm {
+pub enum AuthDigestAlgorithm {
     /// `MD5`.
     Md5,
     /// `SHA1`, `SHA-1`, `SHA`.
@@ -369,7 +370,7 @@ pub enum DigestAlgorithm {
 pub struct ContainerConfig {
     /// `checkIntervalMs`: period, and delay before the first run.
     pub check_interval: Duration,
-    /// `maxPerMinute`: deletions are spaced so that no more than this many happen.
+    /// `maxPerMinute`: most deletions per minute; they are spaced evenly.
     pub max_per_minute: u32,
     /// `maxNeverUsedIntervalMs`: a container that never had children is deleted after this time;
     /// `None` = never.
@@ -386,30 +387,30 @@ impl Default for ContainerConfig {
     }
 }
 
-/// Which four-letter words are answered: `4lw.commands.whitelist` and the rules around it.
+/// The answered four-letter words: `4lw.commands.whitelist` and its rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WordWhitelist {
-    /// `*`, and these that it does not mean.
+pub enum FourLetterWhitelist {
+    /// `*`, and the listed words that it does not include.
     All(Vec<String>),
-    /// Exactly these; `srvr` is always among them.
+    /// Exactly these words; `srvr` is always among them.
     Only(Vec<String>),
 }
 
-impl WordWhitelist {
+impl FourLetterWhitelist {
     /// Whether a known word is answered.
-    pub fn allows(&self, word: Word) -> bool {
+    pub fn allows(&self, word: FourLetterWord) -> bool {
         match self {
-            WordWhitelist::All(_) if word.is_in_all() => true,
-            WordWhitelist::All(words) | WordWhitelist::Only(words) => {
+            FourLetterWhitelist::All(_) if word.matches_wildcard() => true,
+            FourLetterWhitelist::All(words) | FourLetterWhitelist::Only(words) => {
                 words.iter().any(|listed| listed == word.name())
             }
         }
     }
 }
 
-impl Default for WordWhitelist {
-    fn default() -> WordWhitelist {
-        WordWhitelist::Only(vec!["srvr".to_owned()])
+impl Default for FourLetterWhitelist {
+    fn default() -> FourLetterWhitelist {
+        FourLetterWhitelist::Only(vec!["srvr".to_owned()])
     }
 }
 
@@ -435,20 +436,20 @@ impl ServerConfig {
             tree: TreeConfig::default(),
             auth: AuthConfig::default(),
             containers: ContainerConfig::default(),
-            four_letter_words: WordWhitelist::default(),
+            four_letter_words: FourLetterWhitelist::default(),
             read_only_mode: false,
             reconfig_enabled: false,
-            membership: Membership::default(),
+            membership: MembershipConfig::default(),
         }
     }
 
-    /// What `zebu serve` uses when it is told nothing: only this machine can connect.
+    /// The configuration of `zebu serve` without arguments: only this machine can connect.
     pub fn built_in() -> ServerConfig {
         let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 2181);
         ServerConfig::standalone(Path::new("./zebu-data"), BindAddress::Address(address))
     }
 
-    /// The number in `myid`, if there is one.
+    /// The id in `myid`, if the file exists.
     pub fn server_id(&self) -> Option<ServerId> {
         self.membership.my_id
     }

@@ -1,15 +1,15 @@
-//! Brings the two sources together: keys of the file and Java properties (`-D` words of the command line and
-//! of the variables that ZooKeeper's scripts read). Decides which one counts and reports names that are
-//! unknown or written where they have no effect. Values are judged later.
+//! Merges the two sources: keys of the file and Java properties (`-D` words of the command line and
+//! of the variables that ZooKeeper's scripts read). Decides which one wins, and reports unknown
+//! names and names without effect. Other modules check the values.
 
 use std::collections::BTreeMap;
 
-use super::findings::{Findings, Origin};
-use super::known::{self, Effect, Known, Scope};
+use super::diagnostics::{ConfigDiagnostics, SettingOrigin};
+use super::known_keys::{self, KeyEffect, KeyScope, KnownKey};
 use super::nearest::nearest;
-use super::properties::{Entry, trim};
+use super::properties::{PropertyEntry, trim};
 
-/// The variables of the process, as data.
+/// The environment variables of the process, as data.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Environment(pub BTreeMap<String, String>);
 
@@ -22,191 +22,211 @@ impl Environment {
 
 /// The variables whose `-D` words are settings, in the order in which ZooKeeper's scripts join them.
 const FLAG_VARIABLES: [&str; 2] = ["SERVER_JVMFLAGS", "JVMFLAGS"];
-/// Set by scripts that want missing directories to be an error.
+/// Set by scripts to make missing directories an error.
 const NO_AUTOCREATE_VARIABLE: &str = "ZOO_DATADIR_AUTOCREATE_DISABLE";
-/// The one word that starts a server without the protection its configuration asks for.
+/// The property that allows a start without the required protection.
 const START_UNPROTECTED: &str = "zebu.startUnprotected";
 
-/// A value and where it was written.
+/// A value and its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Setting {
+pub(super) struct RawSetting {
     pub(super) value: String,
-    pub(super) origin: Origin,
+    pub(super) origin: SettingOrigin,
 }
 
-/// Whether the user allowed a start without the protection that is missing.
+/// Whether the user allowed a start without missing protection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum MissingProtection {
-    Refused,
-    Allowed,
+pub(super) enum ProtectionPolicy {
+    Require,
+    StartUnprotected,
 }
 
-/// All settings by key, without the `zookeeper.` prefix; the file has won over the command line, except for keys that
-/// ZooKeeper takes from the command line only.
+/// All settings by key, without the `zookeeper.` prefix. The file wins over the command line,
+/// except for keys that ZooKeeper reads only from the command line.
 #[derive(Debug)]
-pub(super) struct Settings {
-    pub(super) values: BTreeMap<String, Setting>,
-    pub(super) missing_protection: MissingProtection,
-    /// Stands for the configuration as a whole in messages about what is absent.
-    pub(super) whole: Origin,
+pub(super) struct RawSettings {
+    pub(super) values: BTreeMap<String, RawSetting>,
+    pub(super) protection_policy: ProtectionPolicy,
+    /// Stands for the whole configuration in messages about missing settings.
+    pub(super) default_origin: SettingOrigin,
 }
 
-impl Settings {
-    pub(super) fn new(whole: Origin) -> Settings {
-        Settings { values: BTreeMap::new(), missing_protection: MissingProtection::Refused, whole }
+impl RawSettings {
+    pub(super) fn new(whole: SettingOrigin) -> RawSettings {
+        RawSettings {
+            values: BTreeMap::new(),
+            protection_policy: ProtectionPolicy::Require,
+            default_origin: whole,
+        }
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&Setting> {
+    pub(super) fn get(&self, key: &str) -> Option<&RawSetting> {
         self.values.get(key)
     }
 
-    /// Takes the `-D` words in, the weakest first.
+    /// Adds the `-D` words, the weakest first.
     pub(super) fn add_properties(
         &mut self,
         words: &[String],
         environment: &Environment,
-        findings: &mut Findings,
+        diagnostics: &mut ConfigDiagnostics,
     ) {
         if environment.get(NO_AUTOCREATE_VARIABLE).is_some() {
-            let origin = Origin::Variable(NO_AUTOCREATE_VARIABLE);
-            self.put("datadir.autocreate", "false", origin);
+            let origin = SettingOrigin::EnvironmentVariable(NO_AUTOCREATE_VARIABLE);
+            self.insert("datadir.autocreate", "false", origin);
         }
         for variable in FLAG_VARIABLES {
             let flags = environment.get(variable).unwrap_or_default();
             let words: Vec<&str> =
                 flags.split_ascii_whitespace().filter_map(|word| word.strip_prefix("-D")).collect();
-            self.add_words(&words, &Origin::Variable(variable), findings);
+            self.add_property_words(&words, &SettingOrigin::EnvironmentVariable(variable), diagnostics);
         }
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.add_words(&words, &Origin::CommandLine, findings);
+        self.add_property_words(&words, &SettingOrigin::CommandLine, diagnostics);
     }
 
-    fn add_words(&mut self, words: &[&str], origin: &Origin, findings: &mut Findings) {
+    fn add_property_words(
+        &mut self,
+        words: &[&str],
+        origin: &SettingOrigin,
+        diagnostics: &mut ConfigDiagnostics,
+    ) {
         let mut for_java = Vec::new();
         for word in words {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
             if name == START_UNPROTECTED {
-                self.missing_protection = match value.eq_ignore_ascii_case("true") {
-                    true => MissingProtection::Allowed,
-                    false => MissingProtection::Refused,
+                self.protection_policy = match value.eq_ignore_ascii_case("true") {
+                    true => ProtectionPolicy::StartUnprotected,
+                    false => ProtectionPolicy::Require,
                 };
                 continue;
             }
-            match place_of_word(name) {
-                Place::Setting(key) => self.put(key, value, origin.clone()),
-                Place::Java => for_java.push(name),
-                Place::Nowhere(why) => findings.warn(origin, why),
+            match classify_property(name) {
+                PropertyTarget::Setting(key) => self.insert(key, value, origin.clone()),
+                PropertyTarget::Jvm => for_java.push(name),
+                PropertyTarget::Ignored(why) => diagnostics.warn(origin, why),
             }
         }
         if !for_java.is_empty() {
-            findings.note(origin, format!("words for a Java machine are ignored: {}", for_java.join(", ")));
+            diagnostics
+                .note(origin, format!("words for a Java machine are ignored: {}", for_java.join(", ")));
         }
     }
 
-    /// Takes the entries of the file in; a later line wins over an earlier one and over `-D` words, unless ZooKeeper
-    /// takes the key from `-D` words only.
+    /// Adds the entries of the file. A later line wins over an earlier one and over `-D` words,
+    /// unless ZooKeeper reads the key only from `-D` words.
     pub(super) fn add_file(
         &mut self,
-        entries: Vec<Entry>,
-        at: impl Fn(u32) -> Origin,
-        findings: &mut Findings,
+        entries: Vec<PropertyEntry>,
+        at: impl Fn(u32) -> SettingOrigin,
+        diagnostics: &mut ConfigDiagnostics,
     ) {
-        let mut for_java: BTreeMap<String, Origin> = BTreeMap::new();
-        for Entry { key, value, line } in entries {
+        let mut for_java: BTreeMap<String, SettingOrigin> = BTreeMap::new();
+        for PropertyEntry { key, value, line } in entries {
             let origin = at(line);
-            let Some(known) = known::find(&key) else {
-                findings.warn(&origin, unknown_key(&key));
+            let Some(known) = known_keys::find_key(&key) else {
+                diagnostics.warn(&origin, unknown_key(&key));
                 continue;
             };
-            if known.effect == Effect::Java {
+            if known.effect == KeyEffect::Jvm {
                 for_java.insert(key, origin);
                 continue;
             }
-            if known.scope == Scope::Bare && self.is_word_stronger(&key, &value, &origin, findings) {
+            if known.scope == KeyScope::Bare && self.property_wins(&key, &value, &origin, diagnostics) {
                 continue;
             }
-            if known.scope == Scope::Bare && known.effect == Effect::Used {
+            if known.scope == KeyScope::Bare && known.effect == KeyEffect::Used {
                 let text =
                     format!("{key} is applied; ZooKeeper would ignore it in this file (it wants -D{key})");
-                findings.note(&origin, text);
+                diagnostics.note(&origin, text);
             }
-            if let Some(Setting { origin: Origin::Line { line: earlier, .. }, .. }) = self.values.get(&key) {
-                findings.warn(&origin, format!("{key} was already set in line {earlier}; this line counts"));
+            if let Some(RawSetting { origin: SettingOrigin::Line { line: earlier, .. }, .. }) =
+                self.values.get(&key)
+            {
+                diagnostics
+                    .warn(&origin, format!("{key} was already set in line {earlier}; this line counts"));
             }
-            self.put(&key, &value, origin);
+            self.insert(&key, &value, origin);
         }
         if let Some(first) = for_java.values().min() {
             let keys: Vec<&str> = for_java.keys().map(String::as_str).collect();
-            findings.note(first, format!("keys for a Java machine have no effect: {}", keys.join(", ")));
+            diagnostics.note(first, format!("keys for a Java machine have no effect: {}", keys.join(", ")));
         }
     }
 
-    /// Whether a `-D` word for a key that ZooKeeper takes only from there has been given: it wins over the file, as in
-    /// ZooKeeper, which does not look at the file's line.
-    fn is_word_stronger(&self, key: &str, value: &str, origin: &Origin, findings: &mut Findings) -> bool {
+    /// Whether a `-D` word wins over the file, because ZooKeeper reads the key only from there.
+    fn property_wins(
+        &self,
+        key: &str,
+        value: &str,
+        origin: &SettingOrigin,
+        diagnostics: &mut ConfigDiagnostics,
+    ) -> bool {
         let Some(setting) = self.values.get(key) else { return false };
         let word = match &setting.origin {
-            Origin::Line { .. } | Origin::File(_) => return false,
-            Origin::CommandLine | Origin::Variable(_) => setting,
+            SettingOrigin::Line { .. } | SettingOrigin::File(_) => return false,
+            SettingOrigin::CommandLine | SettingOrigin::EnvironmentVariable(_) => setting,
         };
         if word.value != trim(value) {
             let text = format!(
                 "{key} = \"{value}\" has no effect: -D{key}={} ({}) wins, and ZooKeeper ignores this line",
                 word.value, word.origin
             );
-            findings.warn(origin, text);
+            diagnostics.warn(origin, text);
         }
         true
     }
 
-    pub(super) fn put(&mut self, key: &str, value: &str, origin: Origin) {
-        self.values.insert(key.to_owned(), Setting { value: trim(value), origin });
+    pub(super) fn insert(&mut self, key: &str, value: &str, origin: SettingOrigin) {
+        self.values.insert(key.to_owned(), RawSetting { value: trim(value), origin });
     }
 
-    /// One note for each key that is accepted without effect.
-    pub(super) fn note_keys_without_effect(&self, findings: &mut Findings) {
+    /// Adds one note for each key that is accepted without effect.
+    pub(super) fn note_keys_without_effect(&self, diagnostics: &mut ConfigDiagnostics) {
         for (key, setting) in &self.values {
-            if let Some(Known { effect: Effect::Nothing(why), .. }) = known::find(key) {
-                findings.note(&setting.origin, format!("{key} has no effect: {why}"));
+            if let Some(KnownKey { effect: KeyEffect::Ignored(why), .. }) = known_keys::find_key(key) {
+                diagnostics.note(&setting.origin, format!("{key} has no effect: {why}"));
             }
         }
     }
 }
 
-/// What a `-D` word is.
-enum Place<'a> {
+/// The meaning of a `-D` word.
+enum PropertyTarget<'a> {
     Setting(&'a str),
-    Java,
-    Nowhere(String),
+    Jvm,
+    Ignored(String),
 }
 
-fn place_of_word(name: &str) -> Place<'_> {
+fn classify_property(name: &str) -> PropertyTarget<'_> {
     let Some(key) = name.strip_prefix("zookeeper.") else {
-        return match known::find(name) {
-            Some(Known { scope: Scope::Bare | Scope::Either, .. }) => Place::Setting(name),
-            Some(Known { effect: Effect::Protection, .. }) => Place::Setting(name),
-            Some(Known { scope: Scope::Property, .. }) => {
-                Place::Nowhere(format!("-D{name} has no effect; write -Dzookeeper.{name}"))
+        return match known_keys::find_key(name) {
+            Some(KnownKey { scope: KeyScope::Bare | KeyScope::Either, .. }) => PropertyTarget::Setting(name),
+            Some(KnownKey { effect: KeyEffect::Protection, .. }) => PropertyTarget::Setting(name),
+            Some(KnownKey { scope: KeyScope::Property, .. }) => {
+                PropertyTarget::Ignored(format!("-D{name} has no effect; write -Dzookeeper.{name}"))
             }
-            Some(Known { scope: Scope::File, .. }) => {
-                Place::Nowhere(format!("-D{name} has no effect; write {name} into the configuration file"))
-            }
+            Some(KnownKey { scope: KeyScope::File, .. }) => PropertyTarget::Ignored(format!(
+                "-D{name} has no effect; write {name} into the configuration file"
+            )),
             None if name.starts_with("zebu.") => {
                 let text = format!("-D{name} is unknown and has no effect; known is -D{START_UNPROTECTED}");
-                Place::Nowhere(text)
+                PropertyTarget::Ignored(text)
             }
-            None => Place::Java,
+            None => PropertyTarget::Jvm,
         };
     };
-    match known::find(key) {
-        Some(Known { effect: Effect::Java, .. }) => Place::Java,
-        // A wish for protection is never passed over, wherever it was written.
-        Some(Known { effect: Effect::Protection, .. }) => Place::Setting(key),
-        Some(Known { scope: Scope::Property | Scope::Either | Scope::Bare, .. }) => Place::Setting(key),
-        Some(Known { scope: Scope::File, .. }) => {
-            Place::Nowhere(format!("-D{name} has no effect; write {key} into the configuration file"))
+    match known_keys::find_key(key) {
+        Some(KnownKey { effect: KeyEffect::Jvm, .. }) => PropertyTarget::Jvm,
+        // A setting that requires protection is never ignored, wherever it was written.
+        Some(KnownKey { effect: KeyEffect::Protection, .. }) => PropertyTarget::Setting(key),
+        Some(KnownKey { scope: KeyScope::Property | KeyScope::Either | KeyScope::Bare, .. }) => {
+            PropertyTarget::Setting(key)
         }
-        None => Place::Nowhere(match suggestion(key) {
+        Some(KnownKey { scope: KeyScope::File, .. }) => PropertyTarget::Ignored(format!(
+            "-D{name} has no effect; write {key} into the configuration file"
+        )),
+        None => PropertyTarget::Ignored(match suggestion(key) {
             Some(better) => format!("-D{name} is unknown and has no effect; did you mean {better}?"),
             None => format!("-D{name} is unknown and has no effect"),
         }),
@@ -225,10 +245,10 @@ fn unknown_key(key: &str) -> String {
 
 fn suggestion(key: &str) -> Option<&str> {
     if let Some(rest) = key.strip_prefix("zookeeper.") {
-        return match known::find(rest) {
+        return match known_keys::find_key(rest) {
             Some(_) => Some(rest),
             None => suggestion(rest),
         };
     }
-    known::documented_name(key).or_else(|| nearest(key, known::names()))
+    known_keys::documented_name(key).or_else(|| nearest(key, known_keys::key_names()))
 }

@@ -1,4 +1,4 @@
-//! Whole configurations in, values and messages out.
+//! Loads whole configurations and checks values and messages.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,22 +8,22 @@ use std::time::Duration;
 
 use zebu_proto::ServerId;
 
-use super::membership::{QuorumRule, Role};
+use super::membership::{QuorumRuleConfig, Role};
 use super::observers::ObserverConfig;
 use super::*;
-use crate::four_letter::Word;
+use crate::four_letter::FourLetterWord;
 
 mod members;
 
 const BASE: &str = "tickTime=2000\ndataDir=/data\nclientPort=2181\n";
 
-/// A machine that exists in this test only.
+/// A system that exists only in the test.
 #[derive(Default)]
-struct Machine {
+struct FakeSystem {
     files: BTreeMap<PathBuf, String>,
 }
 
-impl Surroundings for Machine {
+impl SystemAccess for FakeSystem {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let text = self.files.get(path).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
         Ok(text.clone().into_bytes())
@@ -48,85 +48,85 @@ impl Surroundings for Machine {
     }
 }
 
-struct Case {
-    machine: Machine,
-    inputs: Inputs,
+struct ConfigCase {
+    machine: FakeSystem,
+    inputs: ConfigInputs,
 }
 
-fn file(text: &str) -> Case {
-    let mut machine = Machine::default();
+fn file(text: &str) -> ConfigCase {
+    let mut machine = FakeSystem::default();
     machine.files.insert(PathBuf::from("zoo.cfg"), text.to_owned());
-    let inputs = Inputs {
+    let inputs = ConfigInputs {
         arguments: vec!["zoo.cfg".to_owned()],
         properties: Vec::new(),
         environment: Environment::default(),
     };
-    Case { machine, inputs }
+    ConfigCase { machine, inputs }
 }
 
-fn with_base(text: &str) -> Case {
+fn with_base(text: &str) -> ConfigCase {
     file(&format!("{BASE}{text}"))
 }
 
-fn arguments(words: &[&str]) -> Case {
+fn arguments(words: &[&str]) -> ConfigCase {
     let mut case = file("");
     case.inputs.arguments = words.iter().map(|word| (*word).to_owned()).collect();
     case
 }
 
-impl Case {
-    fn word(mut self, word: &str) -> Case {
+impl ConfigCase {
+    fn word(mut self, word: &str) -> ConfigCase {
         self.inputs.properties.push(word.to_owned());
         self
     }
 
-    fn variable(mut self, name: &str, value: &str) -> Case {
+    fn variable(mut self, name: &str, value: &str) -> ConfigCase {
         self.inputs.environment.0.insert(name.to_owned(), value.to_owned());
         self
     }
 
-    fn other_file(mut self, path: &str, text: &str) -> Case {
+    fn other_file(mut self, path: &str, text: &str) -> ConfigCase {
         self.machine.files.insert(PathBuf::from(path), text.to_owned());
         self
     }
 
-    fn load(&self) -> Loaded {
+    fn load(&self) -> LoadedConfig {
         load(&self.inputs, &self.machine)
     }
 
     #[track_caller]
     fn config(&self) -> ServerConfig {
         let loaded = self.load();
-        loaded.config.unwrap_or_else(|| panic!("errors: {:#?}", loaded.findings.errors))
+        loaded.config.unwrap_or_else(|| panic!("errors: {:#?}", loaded.diagnostics.errors))
     }
 
-    /// The configuration, and the proof that nothing was remarked.
+    /// The configuration; fails if there are diagnostics.
     #[track_caller]
     fn clean(&self) -> ServerConfig {
-        assert_eq!(self.load().findings, Findings::default());
+        assert_eq!(self.load().diagnostics, ConfigDiagnostics::default());
         self.config()
     }
 
     #[track_caller]
     fn errors(&self, expected: &[&str]) {
         let loaded = self.load();
-        assert_eq!(texts(&loaded.findings.errors), expected);
+        assert_eq!(texts(&loaded.diagnostics.errors), expected);
         assert_eq!(loaded.config, None);
     }
 
     #[track_caller]
     fn warnings(&self, expected: &[&str]) {
-        assert_eq!(texts(&self.load().findings.warnings), expected);
+        assert_eq!(texts(&self.load().diagnostics.warnings), expected);
     }
 
     #[track_caller]
     fn notes(&self, expected: &[&str]) {
-        assert_eq!(texts(&self.load().findings.notes), expected);
+        assert_eq!(texts(&self.load().diagnostics.notes), expected);
     }
 }
 
-fn texts(findings: &[Finding]) -> Vec<String> {
-    findings.iter().map(ToString::to_string).collect()
+fn texts(diagnostics: &[ConfigDiagnostic]) -> Vec<String> {
+    diagnostics.iter().map(ToString::to_string).collect()
 }
 
 fn address(text: &str) -> BindAddress {
@@ -238,7 +238,8 @@ fn wrong_values_name_line_key_value_and_what_is_allowed() {
         ),
     ] {
         let loaded = with_base(line).load();
-        let errors: Vec<_> = loaded.findings.errors.iter().map(|finding| finding.text.as_str()).collect();
+        let errors: Vec<_> =
+            loaded.diagnostics.errors.iter().map(|diagnostic| diagnostic.text.as_str()).collect();
         assert_eq!(errors, [message], "{line}");
         assert_eq!(loaded.config, None, "{line}");
     }
@@ -296,7 +297,7 @@ fn storage_values() {
     expected.trust_empty_snapshot = true;
     expected.digest_enabled = false;
     expected.snap_retain_count = 5;
-    expected.log_diffs = LogDiffs::Share { thousandths: 500 };
+    expected.log_diff_limit = LogDiffLimit::SnapshotFraction { thousandths: 500 };
     expected.create_directories = false;
     assert_eq!(storage, expected);
     assert_eq!(storage.log_dir(), Path::new("/log/version-2"));
@@ -366,7 +367,7 @@ fn tree_and_identities() {
     let tree =
         TreeConfig { extended_types: true, emulate_353_ttl: true, enforce_quota: true, skip_acl: false };
     assert_eq!(config.tree, tree);
-    assert_eq!(config.auth.digest_algorithm, DigestAlgorithm::Sha3With256);
+    assert_eq!(config.auth.digest_algorithm, AuthDigestAlgorithm::Sha3With256);
     assert_eq!(config.auth.required_schemes, Some(vec!["digest".to_owned(), "ip".to_owned()]));
     assert_eq!(config.auth.super_digest, Some(SuperDigest("super:xQJmxLMiHGwaqBvst5y6rkB6HQs=".to_owned())));
     assert!(!format!("{config:?}").contains("xQJmxLMiHGwaqBvst5y6rkB6HQs"));
@@ -397,13 +398,14 @@ fn lenient_switches_warn() {
 fn whitelist_of_words() {
     let words =
         |value: &str| with_base(&format!("4lw.commands.whitelist={value}")).config().four_letter_words;
-    let only = |words: &[&str]| WordWhitelist::Only(words.iter().map(|word| (*word).to_owned()).collect());
+    let only =
+        |words: &[&str]| FourLetterWhitelist::Only(words.iter().map(|word| (*word).to_owned()).collect());
     assert_eq!(file(BASE).config().four_letter_words, only(&["srvr"]));
     assert_eq!(words("stat, ruok ,mntr"), only(&["stat", "ruok", "mntr", "srvr"]));
-    assert_eq!(words("stat,*,bogus"), WordWhitelist::All(vec![]));
-    assert_eq!(words("*,shed"), WordWhitelist::All(vec!["shed".to_owned()]));
-    assert!(words("*").allows(Word::Mntr) && !words("*").allows(Word::Shed));
-    assert!(words("*, shed").allows(Word::Shed) && words("shed").allows(Word::Shed));
+    assert_eq!(words("stat,*,bogus"), FourLetterWhitelist::All(vec![]));
+    assert_eq!(words("*,shed"), FourLetterWhitelist::All(vec!["shed".to_owned()]));
+    assert!(words("*").allows(FourLetterWord::Mntr) && !words("*").allows(FourLetterWord::Shed));
+    assert!(words("*, shed").allows(FourLetterWord::Shed) && words("shed").allows(FourLetterWord::Shed));
     assert_eq!(words(""), only(&["srvr"]));
     let read_only = with_base("").word("readonlymode.enabled=true").config();
     assert_eq!(read_only.four_letter_words, only(&["srvr", "isro"]));
@@ -512,14 +514,14 @@ fn missing_protection_stops_the_start() {
     .map(|start| format!("{start} {tail}"))
     .collect();
     let loaded = case.load();
-    assert_eq!(texts(&loaded.findings.errors), expected);
+    assert_eq!(texts(&loaded.diagnostics.errors), expected);
     assert_eq!(loaded.config, None);
     let unprotected = case.word("zebu.startUnprotected=true").load();
-    assert_eq!(unprotected.findings.errors, []);
+    assert_eq!(unprotected.diagnostics.errors, []);
     assert!(unprotected.config.is_some());
-    assert_eq!(unprotected.findings.warnings.len(), expected.len());
+    assert_eq!(unprotected.diagnostics.warnings.len(), expected.len());
     assert_eq!(
-        unprotected.findings.warnings[1].to_string(),
+        unprotected.diagnostics.warnings[1].to_string(),
         "command line: java.security.auth.login.config, sessionRequireClientSASLAuth are ignored: the server starts \
          WITHOUT this protection"
     );
@@ -551,7 +553,7 @@ fn enforced_schemes_must_exist() {
         "enforce.auth.enabled=true\nenforce.auth.schemes=digest\n\
          DigestAuthenticationProvider.enabled=false\n",
     );
-    assert_eq!(without_digest.load().findings.errors.len(), 1);
+    assert_eq!(without_digest.load().diagnostics.errors.len(), 1);
 }
 
 #[test]
@@ -582,7 +584,7 @@ fn numbers_that_zookeeper_forgives() {
     let config = case.config();
     assert_eq!((config.storage.snap_count, config.limits.global_outstanding_limit), (100_000, 1));
     assert_eq!(config.limits.jute_max_buffer, 1_048_575);
-    // ZooKeeper does not forgive it in keys of the file.
+    // ZooKeeper reports the error in keys of the file.
     with_base("maxClientCnxns=many\n")
         .errors(&["zoo.cfg:4: maxClientCnxns = \"many\" is not valid; allowed: -2147483648 to 2147483647"]);
 }
@@ -613,6 +615,6 @@ fn a_directory_that_is_not_ascii() {
     assert_eq!(there.config().storage.data_dir, Path::new("/ünï"));
     let both = file(text).other_file("/ünï/version-2", "").other_file(&format!("{latin1}/version-2"), "");
     assert_eq!(both.config().storage.data_dir, Path::new(&latin1));
-    // Escapes have one meaning.
+    // Escapes have one reading.
     file("tickTime=2000\ndataDir=/\\u00fcn\nclientPort=2181\n").clean();
 }

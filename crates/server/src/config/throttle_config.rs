@@ -1,4 +1,4 @@
-//! The checked values that say how fast sessions and requests are taken in.
+//! Checked values for the throttling of sessions and requests.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ pub struct ConnectionThrottleConfig {
     pub fill_time: Duration,
     /// `fill_count`: tokens added per `fill_time`.
     pub fill_count: u32,
-    /// `freeze_time`: how often the drop probability changes; `None` = never dropped at random.
+    /// `freeze_time`: interval between changes of the drop probability; `None` disables random
+    /// drops.
     pub freeze_time: Option<Duration>,
     /// `drop_increase`.
     pub drop_increase: f64,
@@ -19,7 +20,7 @@ pub struct ConnectionThrottleConfig {
     pub drop_decrease: f64,
     /// `decrease_ratio`.
     pub decrease_ratio: f64,
-    /// Costs per kind of session, when `weight_enabled`.
+    /// Costs per kind of session, with `weight_enabled`.
     pub weights: Option<ConnectionWeights>,
 }
 
@@ -45,7 +46,7 @@ pub struct ConnectionWeights {
     pub global_session: u32,
     /// A new local session.
     pub local_session: u32,
-    /// A session that reconnects.
+    /// A reconnecting session.
     pub renew_session: u32,
 }
 

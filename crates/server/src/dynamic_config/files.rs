@@ -1,6 +1,6 @@
-//! The files that keep the members beside the configuration file: the list in effect, the one that is proposed,
-//! and the pointer in the configuration file. Each is replaced as a whole; a crash between two of them leaves an
-//! older list, which a member can start with.
+//! The files that store the ensemble config beside the configuration file: the committed config,
+//! the proposed one, and the pointer in the configuration file. Each file is replaced as a whole. A
+//! crash between two replacements leaves an older config, with which a server can start.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,88 +12,94 @@ use zebu_storage::disk::replace_file;
 use zebu_zab::Configuration;
 use zebu_zab::membership::HostPort;
 
-use super::static_file::{Moved, Place, edit};
+use super::static_file::{ClientAddressSource, ClientAddressSources, rewrite_static_file};
 
-/// The files of one server.
+/// The config files of one server.
 #[derive(Clone, Debug)]
-pub(crate) struct MemberFiles {
+pub(crate) struct DynamicConfigFiles {
     me: ServerId,
     static_file: PathBuf,
-    /// Where clients connect, as the last list or the start said it.
-    client: Option<HostPort>,
+    /// The client address by the last config, or by the start.
+    client_address: Option<HostPort>,
 }
 
-impl MemberFiles {
-    pub(crate) fn new(static_file: &Path, me: ServerId, client: Option<HostPort>) -> MemberFiles {
-        MemberFiles { me, static_file: static_file.to_owned(), client }
+impl DynamicConfigFiles {
+    pub(crate) fn new(static_file: &Path, me: ServerId, client: Option<HostPort>) -> DynamicConfigFiles {
+        DynamicConfigFiles { me, static_file: static_file.to_owned(), client_address: client }
     }
 
-    fn beside(&self, suffix: &str) -> PathBuf {
+    fn sibling_path(&self, suffix: &str) -> PathBuf {
         let mut name = self.static_file.clone().into_os_string();
         name.push(suffix);
         PathBuf::from(name)
     }
 
-    fn next(&self) -> PathBuf {
-        self.beside(".dynamic.next")
+    fn next_config_path(&self) -> PathBuf {
+        self.sibling_path(".dynamic.next")
     }
 
-    /// Keeps what the file was before members moved out of it.
-    pub(crate) fn back_up(&self) {
-        let backup = self.beside(".bak");
-        let result = std::fs::read(&self.static_file).and_then(|bytes| replace(&backup, &bytes));
+    /// Copies the static file before its servers move to the dynamic file.
+    pub(crate) fn back_up_static_file(&self) {
+        let backup = self.sibling_path(".bak");
+        let result =
+            std::fs::read(&self.static_file).and_then(|bytes| replace_keeping_permissions(&backup, &bytes));
         if let Err(error) = result {
             warn!(file = %backup.display(), %error, "the configuration file cannot be copied");
         }
     }
 
-    /// The list that was proposed before this start.
-    pub(crate) fn read_next(&self) -> Option<Configuration> {
-        let text = std::fs::read_to_string(self.next()).ok()?;
+    /// Reads the config that was proposed before this start.
+    pub(crate) fn read_next_config(&self) -> Option<Configuration> {
+        let text = std::fs::read_to_string(self.next_config_path()).ok()?;
         Configuration::parse(&text).ok()
     }
 
-    /// Keeps a list that is proposed.
-    pub(crate) fn remember(&self, configuration: &Configuration) {
+    /// Writes a proposed config.
+    pub(crate) fn save_proposed(&self, configuration: &Configuration) {
         let mut lines = configuration.sorted_lines();
         lines.push(format!("version={:x}", configuration.version));
         lines.sort();
-        self.report(replace(&self.next(), lines.join("\n").as_bytes()));
+        self.log_failure(replace_keeping_permissions(&self.next_config_path(), lines.join("\n").as_bytes()));
     }
 
-    /// Keeps a list that has taken effect, and points to it.
+    /// Writes a committed config and points the static file to it.
     pub(crate) fn activate(&mut self, configuration: &Configuration) {
         if let Some(client) = configuration.members.get(&self.me).and_then(|own| own.client.as_ref()) {
-            self.client = Some(client.clone());
+            self.client_address = Some(client.clone());
         }
-        let result = self.try_to_activate(configuration);
+        let result = self.write_active_config(configuration);
         if result.is_ok() {
             info!(version = format_args!("{:x}", configuration.version), "the new members are in the files");
         }
-        self.report(result);
+        self.log_failure(result);
     }
 
-    fn try_to_activate(&self, configuration: &Configuration) -> io::Result<()> {
-        let list = self.beside(&format!(".dynamic.{:x}", configuration.version));
-        replace(&list, configuration.sorted_lines().join("\n").as_bytes())?;
+    fn write_active_config(&self, configuration: &Configuration) -> io::Result<()> {
+        let list = self.sibling_path(&format!(".dynamic.{:x}", configuration.version));
+        replace_keeping_permissions(&list, configuration.sorted_lines().join("\n").as_bytes())?;
         let list = std::fs::canonicalize(&list)?;
         let own = configuration.members.get(&self.me);
-        let place = |said: bool| if said { Place::MemberList } else { Place::StaticFile };
-        let moved = Moved {
+        let place = |said: bool| {
+            if said { ClientAddressSource::DynamicFile } else { ClientAddressSource::StaticFile }
+        };
+        let moved = ClientAddressSources {
             client: place(own.is_some_and(|own| own.client.is_some())),
             secure_client: place(own.is_some_and(|own| own.secure_client.is_some())),
         };
         let text = std::fs::read(&self.static_file)?;
-        replace(&self.static_file, &edit(&text, &list.to_string_lossy(), moved, self.client.as_ref()))?;
-        if self.read_next().is_some_and(|next| next.version <= configuration.version) {
-            std::fs::remove_file(self.next())?;
+        replace_keeping_permissions(
+            &self.static_file,
+            &rewrite_static_file(&text, &list.to_string_lossy(), moved, self.client_address.as_ref()),
+        )?;
+        if self.read_next_config().is_some_and(|next| next.version <= configuration.version) {
+            std::fs::remove_file(self.next_config_path())?;
         }
         Ok(())
     }
 
-    /// A directory that cannot be written changes nothing in the ensemble: this server would learn the members
-    /// from the others.
-    fn report(&self, result: io::Result<()>) {
+    /// Logs a failed write. It does not affect the ensemble, because this server learns the config
+    /// from its peers.
+    fn log_failure(&self, result: io::Result<()>) {
         if let Err(error) = result {
             let file = self.static_file.display();
             warn!(%file, %error, "the members cannot be written beside the configuration file; make its directory writable");
@@ -101,8 +107,8 @@ impl MemberFiles {
     }
 }
 
-/// Replaces a file, keeping what may be done with it.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Replaces a file and keeps its permissions.
+fn replace_keeping_permissions(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -136,18 +142,18 @@ mod tests {
         let file = home.path().join("zoo.cfg");
         let beside = |suffix: &str| home.path().join(format!("zoo.cfg{suffix}"));
         fs::write(&file, "# mine\nclientPort=2181\nserver.1=a:1:2\n").unwrap();
-        let mut files = MemberFiles::new(&file, ServerId(1), None);
-        assert_eq!(files.read_next(), None);
-        files.back_up();
+        let mut files = DynamicConfigFiles::new(&file, ServerId(1), None);
+        assert_eq!(files.read_next_config(), None);
+        files.back_up_static_file();
         assert_eq!(fs::read_to_string(beside(".bak")).unwrap(), "# mine\nclientPort=2181\nserver.1=a:1:2\n");
 
-        files.remember(&list("100000005", ""));
+        files.save_proposed(&list("100000005", ""));
         let next = "server.10=c:1:2:participant\nserver.1=a:1:2:participant\nserver.2=b:1:2:observer\n\
                     version=100000005";
         assert_eq!(fs::read_to_string(beside(".dynamic.next")).unwrap(), next, "sorted as texts");
-        assert_eq!(files.read_next(), Some(list("100000005", "")));
+        assert_eq!(files.read_next_config(), Some(list("100000005", "")));
 
-        // An older one takes effect: what is proposed stays.
+        // An older config is activated: the proposed one stays.
         files.activate(&list("100000004", ""));
         assert!(beside(".dynamic.next").exists());
         files.activate(&list("100000005", ""));
@@ -176,10 +182,10 @@ mod tests {
 
     #[test]
     fn a_directory_that_is_gone_is_no_reason_to_stop() {
-        let mut files = MemberFiles::new(Path::new("/no/such/directory/zoo.cfg"), ServerId(1), None);
-        files.back_up();
-        files.remember(&list("5", ""));
+        let mut files = DynamicConfigFiles::new(Path::new("/no/such/directory/zoo.cfg"), ServerId(1), None);
+        files.back_up_static_file();
+        files.save_proposed(&list("5", ""));
         files.activate(&list("5", ""));
-        assert_eq!(files.read_next(), None);
+        assert_eq!(files.read_next_config(), None);
     }
 }

@@ -1,37 +1,42 @@
-//! What becomes of a zoo.cfg whose members have moved into a file of their own: the settings that moved go, the
-//! pointer to that file comes, and everything else stays as its author wrote it.
+//! Rewrites a zoo.cfg whose servers moved to a dynamic file: removes the moved settings, adds the
+//! pointer, and keeps everything else unchanged.
 
 use zebu_zab::membership::HostPort;
 
-/// Where a server serves clients is said by the member list from now on, or not.
+/// Which file names the client addresses of this server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Moved {
-    pub(super) client: Place,
-    pub(super) secure_client: Place,
+pub(super) struct ClientAddressSources {
+    pub(super) client: ClientAddressSource,
+    pub(super) secure_client: ClientAddressSource,
 }
 
-/// Who says where clients connect.
+/// The file that names a client address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ClientAddressSource {
     StaticFile,
-    MemberList,
+    DynamicFile,
 }
 
-/// The new text. Bytes are left alone as far as they are not understood.
+/// Returns the new text. Bytes that are not understood stay unchanged.
 ///
-/// If the list does not say where clients connect and neither does the file any more, `client` is where they do now.
-pub(super) fn edit(text: &[u8], dynamic_file: &str, moved: Moved, client: Option<&HostPort>) -> Vec<u8> {
+/// If neither file names the client address any more, `client` is written.
+pub(super) fn rewrite_static_file(
+    text: &[u8],
+    dynamic_file: &str,
+    moved: ClientAddressSources,
+    client: Option<&HostPort>,
+) -> Vec<u8> {
     let mut edited = Vec::with_capacity(text.len() + dynamic_file.len() + 20);
-    let mut client = client.filter(|_| moved.client == Place::StaticFile);
+    let mut client = client.filter(|_| moved.client == ClientAddressSource::StaticFile);
     let mut lines = text.split_inclusive(|&byte| byte == b'\n');
     while let Some(first) = lines.next() {
         let mut entry = first.to_vec();
-        // An entry may go on in the next lines; a comment may not.
-        while !is_comment(first) && continues(&entry) {
+        // An entry may continue on the next lines; a comment may not.
+        while !is_comment(first) && ends_with_continuation(&entry) {
             let Some(more) = lines.next() else { break };
             entry.extend_from_slice(more);
         }
-        if is_comment(first) || !goes(key(first), moved) {
+        if is_comment(first) || !is_removed(key(first), moved) {
             edited.extend_from_slice(&entry);
             client = client.filter(|_| is_comment(first) || key(first) != b"clientPort");
         }
@@ -40,23 +45,23 @@ pub(super) fn edit(text: &[u8], dynamic_file: &str, moved: Moved, client: Option
         edited.push(b'\n');
     }
     if let Some(HostPort { host, port }) = client {
-        edited.extend_from_slice(
-            format!("clientPort={port}\nclientPortAddress={}\n", escaped(host)).as_bytes(),
-        );
+        edited
+            .extend_from_slice(format!("clientPort={port}\nclientPortAddress={}\n", escape(host)).as_bytes());
     }
-    edited.extend_from_slice(format!("dynamicConfigFile={}\n", escaped(dynamic_file)).as_bytes());
+    edited.extend_from_slice(format!("dynamicConfigFile={}\n", escape(dynamic_file)).as_bytes());
     edited
 }
 
-/// Settings are recognised by their beginning alone, as ZooKeeper does it.
-fn goes(key: &[u8], moved: Moved) -> bool {
+/// Settings are recognised by their prefix alone, as in ZooKeeper.
+fn is_removed(key: &[u8], moved: ClientAddressSources) -> bool {
     let begins = |word: &str| key.starts_with(word.as_bytes());
     ["server.", "group", "weight", "dynamicConfigFile", "peerType"].into_iter().any(begins)
-        || (moved.client == Place::MemberList && is_client_port(key, b"clientPort"))
-        || (moved.secure_client == Place::MemberList && is_client_port(key, b"secureClientPort"))
+        || (moved.client == ClientAddressSource::DynamicFile && is_client_port(key, b"clientPort"))
+        || (moved.secure_client == ClientAddressSource::DynamicFile
+            && is_client_port(key, b"secureClientPort"))
 }
 
-/// The port and its address; other settings that begin alike are no addresses and stay.
+/// Matches the port and its address. Other settings with the same prefix are no addresses and stay.
 fn is_client_port(key: &[u8], port: &[u8]) -> bool {
     key.strip_prefix(port).is_some_and(|rest| rest.is_empty() || rest == b"Address")
 }
@@ -73,14 +78,14 @@ fn is_comment(line: &[u8]) -> bool {
 }
 
 /// An odd number of backslashes before the end of the line.
-fn continues(entry: &[u8]) -> bool {
+fn ends_with_continuation(entry: &[u8]) -> bool {
     let end = entry.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |last| last + 1);
     let ended = end < entry.len();
     ended && entry[..end].iter().rev().take_while(|&&byte| byte == b'\\').count() % 2 == 1
 }
 
-/// A path as a value: a backslash in it is written twice.
-fn escaped(path: &str) -> String {
+/// Escapes a path as a value: each backslash is doubled.
+fn escape(path: &str) -> String {
     path.replace('\\', "\\\\")
 }
 
@@ -88,19 +93,26 @@ fn escaped(path: &str) -> String {
 mod tests {
     use super::*;
 
-    const STAYS: Moved = Moved { client: Place::StaticFile, secure_client: Place::StaticFile };
-    const MOVES: Moved = Moved { client: Place::MemberList, secure_client: Place::MemberList };
+    const STAYS: ClientAddressSources = ClientAddressSources {
+        client: ClientAddressSource::StaticFile,
+        secure_client: ClientAddressSource::StaticFile,
+    };
+    const MOVES: ClientAddressSources = ClientAddressSources {
+        client: ClientAddressSource::DynamicFile,
+        secure_client: ClientAddressSource::DynamicFile,
+    };
 
-    fn edited(text: &str, moved: Moved) -> String {
-        String::from_utf8(edit(text.as_bytes(), "/etc/zoo.cfg.dynamic.5", moved, None)).unwrap()
+    fn edited(text: &str, moved: ClientAddressSources) -> String {
+        String::from_utf8(rewrite_static_file(text.as_bytes(), "/etc/zoo.cfg.dynamic.5", moved, None))
+            .unwrap()
     }
 
-    /// A complete new list without client ports must leave a file that a server can start with.
+    /// A complete new config without client ports must leave a file with which a server can start.
     #[test]
     fn the_client_port_comes_back_when_the_members_say_it_no_more() {
         let client = HostPort { host: "::1".to_owned(), port: 2181 };
         let edited = |text: &str, moved| {
-            let edited = edit(text.as_bytes(), "/etc/zoo.cfg.dynamic.5", moved, Some(&client));
+            let edited = rewrite_static_file(text.as_bytes(), "/etc/zoo.cfg.dynamic.5", moved, Some(&client));
             String::from_utf8(edited).unwrap()
         };
         let pointer = "dynamicConfigFile=/etc/zoo.cfg.dynamic.5\n";
@@ -137,6 +149,6 @@ mod tests {
         let comment = "# ends with \\\nserver.1=a:1:2\r\na=b\r\n";
         let expected = "# ends with \\\na=b\r\ndynamicConfigFile=/etc/zoo.cfg.dynamic.5\n";
         assert_eq!(edited(comment, STAYS), expected);
-        assert_eq!(escaped("C:\\zoo"), "C:\\\\zoo");
+        assert_eq!(escape("C:\\zoo"), "C:\\\\zoo");
     }
 }

@@ -1,4 +1,4 @@
-//! One connection in the words `stat` and `cons`: its values and its line.
+//! One connection in `stat` and `cons`: its values and its line.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -6,95 +6,110 @@ use std::net::SocketAddr;
 use zebu_proto::{OpCode, SessionId, Zxid};
 
 use super::java_text;
+use super::report::{ServerReport, write_header, write_server};
 
-/// What is known about one connection.
+/// The values of one connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionReport {
-    /// The peer.
+    /// Remote address.
     pub remote: SocketAddr,
-    /// What the server waits for on its socket.
-    pub interest: Interest,
-    /// Requests without an answer yet.
+    /// Events that the server waits for on the socket.
+    pub interest: SocketInterest,
+    /// Requests without a reply.
     pub queued: u64,
-    /// Packets in.
+    /// Received packets.
     pub received: u64,
-    /// Packets out.
+    /// Sent packets.
     pub sent: u64,
-    /// Its session, once there is one.
+    /// `None` before the session is established.
     pub session: Option<SessionReport>,
 }
 
-/// What is known about the session of a connection.
+/// The values of a connection's session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionReport {
-    /// Its id.
+    /// Session id.
     pub id: SessionId,
-    /// The last operation that was answered; `None` before the first and after `crst`.
+    /// The last answered operation; `None` before the first and after `crst`.
     pub last_operation: Option<OpCode>,
-    /// When the connection was made, wall clock milliseconds.
+    /// Wall clock milliseconds when the connection was accepted.
     pub established_ms: i64,
     /// The negotiated timeout in milliseconds.
     pub timeout_ms: i32,
-    /// The xid of the last answer; left out of the text while negative.
+    /// The xid of the last reply; omitted from the text while negative.
     pub last_xid: i64,
-    /// The zxid of the last answer; -1 after `crst`.
+    /// The zxid of the last reply; -1 after `crst`.
     pub last_zxid: Zxid,
-    /// When the last answer left, monotonic milliseconds.
+    /// Monotonic milliseconds of the last reply.
     pub last_response_ms: i64,
-    /// Milliseconds of the last request.
+    /// Latency of the last request in milliseconds.
     pub last_latency_ms: i64,
-    /// Fastest request.
+    /// Least latency in milliseconds.
     pub min_latency_ms: i64,
-    /// Average, whole milliseconds.
+    /// Average latency in whole milliseconds.
     pub average_latency_ms: i64,
-    /// Slowest request.
+    /// Greatest latency in milliseconds.
     pub max_latency_ms: i64,
 }
 
-/// What the server waits for on a socket; printed as the bits of Java's selector.
+/// Events that the server waits for on a socket; printed as the bits of Java's selector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Interest {
-    /// Reading is stopped and nothing is left to write.
+pub enum SocketInterest {
+    /// Reading is paused, and there is no output.
     Nothing,
     /// Input.
     Read,
-    /// Room for output, while reading is stopped.
+    /// Room for output; reading is paused.
     Write,
-    /// Both.
+    /// Input and room for output.
     ReadAndWrite,
 }
 
-impl Interest {
+impl SocketInterest {
     fn bits(self) -> u8 {
         match self {
-            Interest::Nothing => 0,
-            Interest::Read => 1,
-            Interest::Write => 4,
-            Interest::ReadAndWrite => 5,
+            SocketInterest::Nothing => 0,
+            SocketInterest::Read => 1,
+            SocketInterest::Write => 4,
+            SocketInterest::ReadAndWrite => 5,
         }
     }
 }
 
 /// How much of a connection is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Detail {
+pub enum ConnectionDetail {
+    /// `stat`.
     Brief,
+    /// `cons`.
     Full,
 }
 
+/// Appends the part of `stat` before the connections.
+pub fn write_stat_head(out: &mut String, server: &ServerReport) {
+    write_header(out, server);
+    out.push_str("Clients:\n");
+}
+
+/// Appends the part of `stat` after the connections.
+pub fn write_stat_tail(out: &mut String, server: &ServerReport) {
+    out.push('\n');
+    write_server(out, server);
+}
+
 /// Appends the line of one connection.
-pub(super) fn write_connection(out: &mut String, connection: &ConnectionReport, detail: Detail) {
+pub fn write_connection(out: &mut String, connection: &ConnectionReport, detail: ConnectionDetail) {
     let ConnectionReport { remote, interest, queued, received, sent, session } = connection;
     let remote = java_text::socket_address(*remote);
     let _ = write!(out, " {remote}[{:x}](queued={queued},recved={received},sent={sent}", interest.bits());
-    if let (Detail::Full, Some(session)) = (detail, session) {
+    if let (ConnectionDetail::Full, Some(session)) = (detail, session) {
         write_session(out, session);
     }
     out.push_str(")\n");
 }
 
 fn write_session(out: &mut String, session: &SessionReport) {
-    let operation = session.last_operation.map_or("NA", mnemonic);
+    let operation = session.last_operation.map_or("NA", op_mnemonic);
     let _ = write!(
         out,
         ",sid=0x{:x},lop={operation},est={},to={}",
@@ -116,7 +131,7 @@ fn write_session(out: &mut String, session: &SessionReport) {
 }
 
 /// The short name of an operation.
-pub fn mnemonic(operation: OpCode) -> &'static str {
+pub fn op_mnemonic(operation: OpCode) -> &'static str {
     match operation {
         OpCode::Ping => "PING",
         OpCode::CreateSession => "SESS",

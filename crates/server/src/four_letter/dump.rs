@@ -1,32 +1,32 @@
-//! `dump`: sessions, their ephemeral nodes, and connections.
+//! `dump`: sessions, their ephemeral nodes, and connections, in pieces that the caller sends one by
+//! one.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::net::SocketAddr;
 
 use zebu_proto::SessionId;
 
 use super::java_text;
-use super::report::write_indented;
 
-/// `dump`.
+/// The values of `dump`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionDump {
-    /// Local sessions by time of expiry, earliest first; `None` if there are none of that kind here.
+    /// Local sessions by expiry, earliest first; `None` if local sessions are off.
     pub local: Option<Vec<ExpiryBucket<SessionId>>>,
     /// Global sessions.
     pub sessions: GlobalSessions,
-    /// Ephemeral nodes of each session that has some.
-    pub ephemerals: Vec<(SessionId, Vec<String>)>,
-    /// Connections by time of expiry, earliest first.
-    pub connections: Vec<ExpiryBucket<ConnectionOfSession>>,
+    /// Number of sessions with ephemeral nodes.
+    pub sessions_with_ephemerals: usize,
+    /// Connections by expiry, earliest first.
+    pub connections: Vec<ExpiryBucket<DumpedConnection>>,
 }
 
 /// Global sessions in `dump`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GlobalSessions {
-    /// By time of expiry, earliest first: of a server that expires them.
+    /// By expiry, earliest first, on a server that expires sessions.
     ByExpiry(Vec<ExpiryBucket<SessionId>>),
-    /// With their timeouts in milliseconds, by id: of a learner.
+    /// With timeouts in milliseconds, by id, on a learner.
     WithTimeouts(Vec<(SessionId, i32)>),
 }
 
@@ -36,25 +36,26 @@ impl Default for GlobalSessions {
     }
 }
 
-/// What expires at the same time.
+/// The entries that expire at the same time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpiryBucket<T> {
     /// Wall clock milliseconds.
     pub expires_at_ms: i64,
-    /// What expires.
-    pub members: Vec<T>,
+    /// Sessions or connections.
+    pub entries: Vec<T>,
 }
 
 /// A connection in `dump`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConnectionOfSession {
-    /// The peer.
+pub struct DumpedConnection {
+    /// Remote address.
     pub remote: SocketAddr,
-    /// `SessionId::NONE` before there is one.
+    /// `SessionId::NONE` before the session is established.
     pub session: SessionId,
 }
 
-pub(super) fn write_dump(out: &mut String, dump: &SessionDump) {
+/// Appends the part before the ephemeral nodes.
+pub fn write_sessions(out: &mut String, dump: &SessionDump) {
     out.push_str("SessionTracker dump:\n");
     let id = |session: &SessionId| format!("0x{:x}", session.0);
     if let Some(local) = &dump.local {
@@ -72,11 +73,18 @@ pub(super) fn write_dump(out: &mut String, dump: &SessionDump) {
             }
         }
     }
-    let _ = write!(out, "ephemeral nodes dump:\nSessions with Ephemerals ({}):\n", dump.ephemerals.len());
-    for (session, paths) in &dump.ephemerals {
-        let _ = writeln!(out, "0x{:x}:", session.0);
-        write_indented(out, paths);
-    }
+    let sessions = dump.sessions_with_ephemerals;
+    let _ = write!(out, "ephemeral nodes dump:\nSessions with Ephemerals ({sessions}):\n");
+}
+
+/// Appends the ephemeral nodes of one session.
+pub fn write_ephemerals(out: &mut String, session: SessionId, paths: &[Box<str>]) {
+    let _ = writeln!(out, "0x{:x}:", session.0);
+    write_indented(out, paths);
+}
+
+/// Appends the part after the ephemeral nodes.
+pub fn write_connections_of_sessions(out: &mut String, dump: &SessionDump) {
     out.push_str("Connections dump:\n");
     write_buckets(out, "Connections", &dump.connections, |connection| {
         let remote = java_text::socket_address(connection.remote);
@@ -85,11 +93,17 @@ pub(super) fn write_dump(out: &mut String, dump: &SessionDump) {
 }
 
 fn write_buckets<T>(out: &mut String, what: &str, buckets: &[ExpiryBucket<T>], text: impl Fn(&T) -> String) {
-    let members: usize = buckets.iter().map(|bucket| bucket.members.len()).sum();
+    let members: usize = buckets.iter().map(|bucket| bucket.entries.len()).sum();
     let _ = writeln!(out, "{what} Sets ({})/({members}):", buckets.len());
     for bucket in buckets {
         let date = java_text::date(bucket.expires_at_ms);
-        let _ = writeln!(out, "{} expire at {date}:", bucket.members.len());
-        write_indented(out, bucket.members.iter().map(&text));
+        let _ = writeln!(out, "{} expire at {date}:", bucket.entries.len());
+        write_indented(out, bucket.entries.iter().map(&text));
+    }
+}
+
+fn write_indented(out: &mut String, lines: impl IntoIterator<Item = impl fmt::Display>) {
+    for line in lines {
+        let _ = writeln!(out, "\t{line}");
     }
 }

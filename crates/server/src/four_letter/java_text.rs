@@ -1,4 +1,5 @@
-//! How Java prints numbers, dates and socket addresses: operators' scripts compare these texts.
+//! Formats numbers, dates and socket addresses as Java does, because operators' scripts compare
+//! these texts.
 
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -6,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// `Double.toString`: at least one digit behind the point; scientific below 0.001 and from 10 million on.
+/// `Double.toString`: at least one decimal; scientific below 0.001 and from 10 million on.
 pub fn double(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
@@ -31,7 +32,7 @@ pub fn average(sum: i64, count: i64) -> f64 {
         return 0.0;
     }
     let quotient = sum as f64 / count as f64;
-    // Enough digits that cutting them off cannot change the fifth one.
+    // Enough digits that truncation cannot change the fifth one.
     let digits = format!("{:.60}", quotient.abs());
     let Some((whole, decimals)) = digits.split_once('.') else { return quotient };
     let kept: String = format!("{whole}{}", &decimals[..4]);

@@ -1,4 +1,4 @@
-//! The list of metrics behind `mntr`: names without the `zk_` prefix, values in the form they are printed.
+//! The metrics of `mntr`: names without the `zk_` prefix, and values in their printed form.
 
 use super::java_text;
 
@@ -21,47 +21,47 @@ impl MetricValue {
     }
 }
 
-/// Samples of one kind, without their distribution.
+/// Statistics of samples, without their distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Summary {
+pub struct SummaryReport {
     /// Smallest; 0 without a sample.
     pub min: i64,
     /// Largest; 0 without a sample.
     pub max: i64,
-    /// How many.
+    /// Number of samples.
     pub count: i64,
-    /// All together.
+    /// Sum of the samples.
     pub sum: i64,
 }
 
-impl Summary {
+impl SummaryReport {
     /// The average with four decimals.
     pub fn average(&self) -> f64 {
         java_text::average(self.sum, self.count)
     }
 }
 
-/// Where the samples of an advanced summary lie.
+/// Percentiles of an advanced summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Percentiles {
-    /// Half of the samples are at most this.
+    /// Median.
     pub p50: i64,
-    /// 95 of 100.
+    /// 95th percentile.
     pub p95: i64,
-    /// 99 of 100.
+    /// 99th percentile.
     pub p99: i64,
-    /// 999 of 1000.
+    /// 99.9th percentile.
     pub p999: i64,
 }
 
-/// Names and values, in the order in which they are printed.
+/// Names and values, in the order of the reply.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Metrics {
-    /// Names have no `zk_` in front.
+pub struct MetricsReport {
+    /// Names without the `zk_` prefix.
     pub values: Vec<(String, MetricValue)>,
 }
 
-impl Metrics {
+impl MetricsReport {
     /// Adds a gauge or counter.
     pub fn integer(&mut self, name: impl Into<String>, value: i64) {
         self.values.push((name.into(), MetricValue::Integer(value)));
@@ -73,7 +73,7 @@ impl Metrics {
     }
 
     /// Adds the five values of a basic summary.
-    pub fn summary(&mut self, name: &str, summary: &Summary) {
+    pub fn summary(&mut self, name: &str, summary: &SummaryReport) {
         self.decimal(format!("avg_{name}"), summary.average());
         self.integer(format!("min_{name}"), summary.min);
         self.integer(format!("max_{name}"), summary.max);
@@ -82,7 +82,7 @@ impl Metrics {
     }
 
     /// Adds the nine values of an advanced summary.
-    pub fn advanced_summary(&mut self, name: &str, summary: &Summary, percentiles: &Percentiles) {
+    pub fn advanced_summary(&mut self, name: &str, summary: &SummaryReport, percentiles: &Percentiles) {
         self.summary(name, summary);
         self.integer(format!("p50_{name}"), percentiles.p50);
         self.integer(format!("p95_{name}"), percentiles.p95);
@@ -95,7 +95,7 @@ impl Metrics {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Gauges {
     /// Latency of requests since start or reset.
-    pub latency: Summary,
+    pub latency: SummaryReport,
     /// `packets_received`.
     pub packets_received: i64,
     /// `packets_sent`.
@@ -124,7 +124,7 @@ pub struct Gauges {
     pub max_files: i64,
     /// `connection_drop_probability`, 0 to 1.
     pub connection_drop_probability: f64,
-    /// Sizes of answers; `None` before the first.
+    /// Sizes of replies; `None` before the first.
     pub response_size: Option<ResponseSize>,
     /// `auth_failed_count`.
     pub auth_failed: i64,
@@ -134,20 +134,20 @@ pub struct Gauges {
     pub plain_remote_connections: i64,
 }
 
-/// Sizes of answers in bytes.
+/// Sizes of replies in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponseSize {
-    /// Of the last answer.
+    /// Last reply.
     pub last: i64,
-    /// Of the smallest.
+    /// Smallest reply.
     pub min: i64,
-    /// Of the largest.
+    /// Largest reply.
     pub max: i64,
 }
 
 impl Gauges {
-    /// Adds all of them under their names.
-    pub fn add_to(&self, metrics: &mut Metrics) {
+    /// Adds all gauges under their names.
+    pub fn add_to(&self, metrics: &mut MetricsReport) {
         metrics.decimal("avg_latency", self.latency.average());
         let size = self.response_size.unwrap_or(ResponseSize { last: -1, min: -1, max: -1 });
         for (name, value) in [

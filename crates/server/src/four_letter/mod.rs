@@ -1,5 +1,5 @@
-//! Four-letter words: which exist, and the exact text of their answers. Pure text: the edge fills the report
-//! structs, decides nothing about layout, and sends what comes back.
+//! Four-letter words: which exist, and the exact text of their replies. Pure text: the caller fills
+//! the report structs and sends the rendered text.
 
 pub mod connection;
 pub mod dump;
@@ -9,13 +9,14 @@ pub mod report;
 #[cfg(test)]
 mod tests;
 pub mod version;
+pub mod watches;
 pub mod word;
 
-pub use connection::{ConnectionReport, Interest, SessionReport};
-pub use dump::{ConnectionOfSession, ExpiryBucket, GlobalSessions, SessionDump};
-pub use metrics::{Gauges, MetricValue, Metrics, Percentiles, ResponseSize, Summary};
+pub use connection::{ConnectionDetail, ConnectionReport, SessionReport, SocketInterest};
+pub use dump::{DumpedConnection, ExpiryBucket, GlobalSessions, SessionDump};
+pub use metrics::{Gauges, MetricValue, MetricsReport, Percentiles, ResponseSize, SummaryReport};
 pub use report::{
-    DirectorySizes, MachineReport, MemberSettings, Mode, ProposalSizes, Report, ServerReport, SettingsReport,
-    WatchSummary, render, render_not_allowed, render_not_serving,
+    DirectorySizes, EnsembleSettings, EnvironmentReport, FourLetterReport, ProposalSizes, ReportedMode,
+    ServerReport, SettingsReport, WatchSummary, render, render_not_allowed, render_not_serving,
 };
-pub use word::Word;
+pub use word::FourLetterWord;

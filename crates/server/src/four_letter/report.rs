@@ -1,68 +1,57 @@
-//! The answers of four-letter words: plain values that the edge fills, and the exact text they become.
+//! The replies of four-letter words: the values that the caller fills, and their exact text.
 
 use std::fmt::{self, Write};
 
-use zebu_proto::{SessionId, Zxid};
+use zebu_proto::Zxid;
 
-use super::connection::{ConnectionReport, Detail, write_connection};
-use super::dump::{SessionDump, write_dump};
-use super::metrics::{Metrics, Summary};
-use super::{Word, java_text, version};
+use super::metrics::{MetricsReport, SummaryReport};
+use super::{FourLetterWord, java_text, version};
 
-/// What the server is at the moment.
+/// The mode of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Without peers.
+pub enum ReportedMode {
+    /// No peers.
     Standalone,
     /// Leads an ensemble.
     Leader,
-    /// Votes in an ensemble.
+    /// Follows the leader and votes.
     Follower,
-    /// Listens to an ensemble.
+    /// Learns without a vote.
     Observer,
-    /// Cut off from its ensemble.
+    /// Serves reads without a quorum.
     ReadOnly,
 }
 
-impl fmt::Display for Mode {
+impl fmt::Display for ReportedMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Mode::Standalone => "standalone",
-            Mode::Leader => "leader",
-            Mode::Follower => "follower",
-            Mode::Observer => "observer",
-            Mode::ReadOnly => "read-only",
+            ReportedMode::Standalone => "standalone",
+            ReportedMode::Leader => "leader",
+            ReportedMode::Follower => "follower",
+            ReportedMode::Observer => "observer",
+            ReportedMode::ReadOnly => "read-only",
         })
     }
 }
 
-/// The values of one answer. Each word has one variant, so the edge gathers only what that word shows.
+/// The values of one reply. Each word has its own variant, so the caller collects only the values
+/// of that word.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Report {
+pub enum FourLetterReport {
     /// `ruok`.
     Alive,
     /// `srvr`.
     Server(ServerReport),
-    /// `stat`: the server and the connections of the listener on which the word arrived.
-    ServerAndClients(ServerReport, Vec<ConnectionReport>),
-    /// `cons`.
-    Connections(Vec<ConnectionReport>),
     /// `conf`.
     Settings(SettingsReport),
     /// `dirs`.
     Directories(DirectorySizes),
     /// `envi`.
-    Machine(MachineReport),
-    /// `dump`.
-    Sessions(SessionDump),
+    Environment(EnvironmentReport),
     /// `mntr`.
-    Monitor(Mode, Metrics),
+    Monitor(ReportedMode, MetricsReport),
     /// `wchs`.
     WatchSummary(WatchSummary),
-    /// `wchc`: the paths that each session watches.
-    WatchesBySession(Vec<(SessionId, Vec<String>)>),
-    /// `wchp`: the sessions that watch each path.
-    WatchesByPath(Vec<(String, Vec<SessionId>)>),
     /// `hash`: zxid and digest of the tree, oldest first.
     Digests(Vec<(Zxid, i64)>),
     /// `isro`.
@@ -75,65 +64,65 @@ pub enum Report {
     ConnectionStatsReset,
     /// `srst`, after the reset.
     ServerStatsReset,
-    /// `shed`, after that.
+    /// `shed`, after the connections were closed.
     Shed {
-        /// Connections that were closed.
+        /// Closed connections.
         closed: usize,
-        /// Connections that stay.
-        left: usize,
+        /// Remaining connections.
+        remaining: usize,
     },
-    /// `shed` with something that is no percentage.
-    ShedWhat,
+    /// `shed` without a valid percentage.
+    ShedUsage,
 }
 
 /// `srvr`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerReport {
     /// Latency of requests since start or reset.
-    pub latency: Summary,
-    /// Packets in.
+    pub latency: SummaryReport,
+    /// Received packets.
     pub received: u64,
-    /// Packets out.
+    /// Sent packets.
     pub sent: u64,
     /// Open connections of all listeners.
     pub connections: u64,
-    /// Requests in process.
+    /// Requests without a reply.
     pub outstanding: u64,
     /// Last applied transaction.
     pub zxid: Zxid,
-    /// What the server is.
-    pub mode: Mode,
+    /// Mode of the server.
+    pub mode: ReportedMode,
     /// Nodes in the tree.
     pub node_count: u64,
-    /// Of a leader.
+    /// Only a leader has them.
     pub proposals: Option<ProposalSizes>,
 }
 
 /// Sizes of proposals in bytes; -1 before the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProposalSizes {
-    /// Of the last one.
+    /// Last proposal.
     pub last: i64,
-    /// Of the smallest.
+    /// Smallest proposal.
     pub min: i64,
-    /// Of the largest.
+    /// Largest proposal.
     pub max: i64,
 }
 
 /// `conf`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingsReport {
-    /// The port that is bound.
+    /// The bound port.
     pub client_port: Option<u16>,
-    /// The TLS port that is bound.
+    /// The bound TLS port.
     pub secure_client_port: Option<u16>,
     /// Absolute, with `version-2`.
     pub data_dir: String,
-    /// Bytes in it.
+    /// Bytes of its files.
     pub data_dir_size: u64,
     /// Absolute, with `version-2`.
     pub data_log_dir: String,
-    /// Bytes in it.
+    /// Bytes of its files.
     pub data_log_size: u64,
     /// Milliseconds.
     pub tick_time_ms: u64,
@@ -143,29 +132,29 @@ pub struct SettingsReport {
     pub min_session_timeout_ms: u64,
     /// Milliseconds.
     pub max_session_timeout_ms: u64,
-    /// `None` = the system's choice.
+    /// `None` uses the system's default.
     pub backlog: Option<u32>,
     /// 0 on a standalone server.
     pub server_id: i64,
-    /// Of a member of an ensemble.
-    pub member: Option<MemberSettings>,
+    /// `None` for a standalone server.
+    pub ensemble: Option<EnsembleSettings>,
 }
 
-/// What `conf` shows of a member.
+/// The values of `conf` that only a member has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemberSettings {
+pub struct EnsembleSettings {
     /// Ticks.
     pub init_limit: u32,
     /// Ticks.
     pub sync_limit: u32,
-    /// Its own.
+    /// Port of this server.
     pub election_port: u16,
-    /// Its own.
+    /// Port of this server.
     pub quorum_port: u16,
-    /// Whether it only listens.
+    /// Whether this server has no vote.
     pub is_observer: bool,
-    /// All members, as they tell it each other. A read-only server does not show them.
-    pub membership: Option<String>,
+    /// The config as the servers exchange it. A read-only server does not show it.
+    pub config: Option<String>,
 }
 
 /// `dirs`.
@@ -177,9 +166,9 @@ pub struct DirectorySizes {
     pub log: u64,
 }
 
-/// `envi`. What is unknown shows as `<NA>`.
+/// `envi`. An unknown value shows as `<NA>`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct MachineReport {
+pub struct EnvironmentReport {
     /// Name of the machine.
     pub host_name: Option<String>,
     /// Directory for temporary files.
@@ -207,112 +196,96 @@ pub struct MachineReport {
 /// `wchs`: data and exists watches only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchSummary {
-    /// Connections that watch something.
+    /// Connections with watches.
     pub connections: u64,
-    /// Paths that are watched.
+    /// Watched paths.
     pub paths: u64,
-    /// Pairs of both.
+    /// Pairs of a connection and a path.
     pub watches: u64,
 }
 
-/// The text of an answer.
-pub fn render(report: &Report) -> String {
+/// Renders a reply.
+pub fn render(report: &FourLetterReport) -> String {
     let mut out = String::new();
     match report {
-        Report::Alive => out.push_str("imok"),
-        Report::Server(server) => {
-            write_head(&mut out, server);
+        FourLetterReport::Alive => out.push_str("imok"),
+        FourLetterReport::Server(server) => {
+            write_header(&mut out, server);
             write_server(&mut out, server);
         }
-        Report::ServerAndClients(server, connections) => {
-            write_head(&mut out, server);
-            out.push_str("Clients:\n");
-            write_connections(&mut out, connections, Detail::Brief);
-            write_server(&mut out, server);
-        }
-        Report::Connections(connections) => write_connections(&mut out, connections, Detail::Full),
-        Report::Settings(settings) => write_settings(&mut out, settings),
-        Report::Directories(sizes) => {
+        FourLetterReport::Settings(settings) => write_settings(&mut out, settings),
+        FourLetterReport::Directories(sizes) => {
             let _ = write!(out, "datadir_size: {}\nlogdir_size: {}\n", sizes.data, sizes.log);
         }
-        Report::Machine(machine) => write_machine(&mut out, machine),
-        Report::Sessions(dump) => write_dump(&mut out, dump),
-        Report::Monitor(mode, metrics) => write_monitor(&mut out, *mode, metrics),
-        Report::WatchSummary(WatchSummary { connections, paths, watches }) => {
+        FourLetterReport::Environment(machine) => write_environment(&mut out, machine),
+        FourLetterReport::Monitor(mode, metrics) => write_monitor(&mut out, *mode, metrics),
+        FourLetterReport::WatchSummary(WatchSummary { connections, paths, watches }) => {
             let _ =
                 write!(out, "{connections} connections watching {paths} paths\nTotal watches:{watches}\n");
         }
-        Report::WatchesBySession(sessions) => {
-            for (session, paths) in sessions {
-                let _ = writeln!(out, "0x{:x}", session.0);
-                write_indented(&mut out, paths);
-            }
-            out.push('\n');
-        }
-        Report::WatchesByPath(paths) => {
-            for (path, sessions) in paths {
-                let _ = writeln!(out, "{path}");
-                write_indented(&mut out, sessions.iter().map(|session| format!("0x{:x}", session.0)));
-            }
-            out.push('\n');
-        }
-        Report::Digests(digests) => {
+        FourLetterReport::Digests(digests) => {
             for (zxid, digest) in digests {
                 let _ = writeln!(out, "{:x}: {digest}", zxid.0);
             }
         }
-        Report::Writable => out.push_str("rw"),
-        Report::ReadOnly => out.push_str("ro"),
-        Report::TraceMask(mask) => {
+        FourLetterReport::Writable => out.push_str("rw"),
+        FourLetterReport::ReadOnly => out.push_str("ro"),
+        FourLetterReport::TraceMask(mask) => {
             let _ = write!(out, "{mask}");
         }
-        Report::ConnectionStatsReset => out.push_str("Connection stats reset.\n"),
-        Report::ServerStatsReset => out.push_str("Server stats reset.\n"),
-        Report::Shed { closed, left } => {
+        FourLetterReport::ConnectionStatsReset => out.push_str("Connection stats reset.\n"),
+        FourLetterReport::ServerStatsReset => out.push_str("Server stats reset.\n"),
+        FourLetterReport::Shed { closed, remaining: left } => {
             let _ = writeln!(out, "Connections shed: {closed}\nConnections left: {left}");
         }
-        Report::ShedWhat => out.push_str("shed needs a percentage from 0 to 100, as in: shed 25\n"),
+        FourLetterReport::ShedUsage => {
+            out.push_str("shed needs a percentage from 0 to 100, as in: shed 25\n")
+        }
     }
     out
 }
 
-/// The answer to a word that is known but not in the whitelist.
-pub fn render_not_allowed(word: Word) -> String {
+/// The reply to a known word that is not in the whitelist.
+pub fn render_not_allowed(word: FourLetterWord) -> String {
     format!("{} is not executed because it is not in the whitelist.\n", word.name())
 }
 
-/// The answer while the server does not serve; `None` for the words that answer as always.
-pub fn render_not_serving(word: Word) -> Option<String> {
+/// The reply while the server does not serve; `None` for words that are answered as usual.
+pub fn render_not_serving(word: FourLetterWord) -> Option<String> {
     const TEXT: &str = "This ZooKeeper instance is not currently serving requests";
     match word {
-        Word::Ruok | Word::Gtmk | Word::Stmk | Word::Envi | Word::TelnetClose => None,
-        Word::Isro => Some("null".to_owned()),
-        Word::Hash => Some(TEXT.to_owned()),
-        Word::Conf
-        | Word::Cons
-        | Word::Crst
-        | Word::Dirs
-        | Word::Dump
-        | Word::Mntr
-        | Word::Shed
-        | Word::Srst
-        | Word::Srvr
-        | Word::Stat
-        | Word::Wchc
-        | Word::Wchp
-        | Word::Wchs => Some(format!("{TEXT}\n")),
+        FourLetterWord::Ruok
+        | FourLetterWord::Gtmk
+        | FourLetterWord::Stmk
+        | FourLetterWord::Envi
+        | FourLetterWord::TelnetClose => None,
+        FourLetterWord::Isro => Some("null".to_owned()),
+        FourLetterWord::Hash => Some(TEXT.to_owned()),
+        FourLetterWord::Conf
+        | FourLetterWord::Cons
+        | FourLetterWord::Crst
+        | FourLetterWord::Dirs
+        | FourLetterWord::Dump
+        | FourLetterWord::Mntr
+        | FourLetterWord::Shed
+        | FourLetterWord::Srst
+        | FourLetterWord::Srvr
+        | FourLetterWord::Stat
+        | FourLetterWord::Wchc
+        | FourLetterWord::Wchp
+        | FourLetterWord::Wchs => Some(format!("{TEXT}\n")),
     }
 }
 
-fn write_head(out: &mut String, server: &ServerReport) {
+pub(super) fn write_header(out: &mut String, server: &ServerReport) {
     let _ = writeln!(out, "Zookeeper version: {}", version::full_version());
-    if server.mode == Mode::ReadOnly {
+    if server.mode == ReportedMode::ReadOnly {
         out.push_str("READ-ONLY mode; serving only read-only clients\n");
     }
 }
 
-fn write_server(out: &mut String, server: &ServerReport) {
-    let Summary { min, max, .. } = server.latency;
+pub(super) fn write_server(out: &mut String, server: &ServerReport) {
+    let SummaryReport { min, max, .. } = server.latency;
     let average = java_text::double(server.latency.average());
     let _ = write!(
         out,
@@ -329,13 +302,6 @@ fn write_server(out: &mut String, server: &ServerReport) {
     if let Some(ProposalSizes { last, min, max }) = server.proposals {
         let _ = writeln!(out, "Proposal sizes last/min/max: {last}/{min}/{max}");
     }
-}
-
-fn write_connections(out: &mut String, connections: &[ConnectionReport], detail: Detail) {
-    for connection in connections {
-        write_connection(out, connection, detail);
-    }
-    out.push('\n');
 }
 
 fn write_settings(out: &mut String, settings: &SettingsReport) {
@@ -358,7 +324,7 @@ fn write_settings(out: &mut String, settings: &SettingsReport) {
         settings.max_session_timeout_ms,
         settings.server_id
     );
-    if let Some(member) = &settings.member {
+    if let Some(member) = &settings.ensemble {
         let _ = write!(
             out,
             "initLimit={}\nsyncLimit={}\nelectionAlg=3\nelectionPort={}\nquorumPort={}\npeerType={}\n",
@@ -368,13 +334,13 @@ fn write_settings(out: &mut String, settings: &SettingsReport) {
             member.quorum_port,
             i32::from(member.is_observer)
         );
-        if let Some(members) = &member.membership {
+        if let Some(members) = &member.config {
             let _ = write!(out, "membership: \n{members}");
         }
     }
 }
 
-fn write_machine(out: &mut String, machine: &MachineReport) {
+fn write_environment(out: &mut String, machine: &EnvironmentReport) {
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "<NA>".to_owned());
     let memory = |value: Option<u64>| value.map_or_else(|| "<NA>".to_owned(), |mb| format!("{mb}MB"));
     let unknown = || "<NA>".to_owned();
@@ -403,13 +369,7 @@ fn write_machine(out: &mut String, machine: &MachineReport) {
     }
 }
 
-pub(super) fn write_indented(out: &mut String, lines: impl IntoIterator<Item = impl fmt::Display>) {
-    for line in lines {
-        let _ = writeln!(out, "\t{line}");
-    }
-}
-
-fn write_monitor(out: &mut String, mode: Mode, metrics: &Metrics) {
+fn write_monitor(out: &mut String, mode: ReportedMode, metrics: &MetricsReport) {
     let _ = write!(out, "zk_version\t{}\nzk_server_state\t{mode}\n", version::full_version());
     if let Some(doing) = peer_state(mode) {
         let _ = writeln!(out, "zk_peer_state\t{doing} - broadcast");
@@ -419,12 +379,12 @@ fn write_monitor(out: &mut String, mode: Mode, metrics: &Metrics) {
     }
 }
 
-/// What a member does in its ensemble. One that serves clients is in the broadcast.
-fn peer_state(mode: Mode) -> Option<&'static str> {
+/// The peer state for `mntr`. A server that serves clients is in the broadcast phase.
+fn peer_state(mode: ReportedMode) -> Option<&'static str> {
     match mode {
-        Mode::Leader => Some("leading"),
-        Mode::Follower => Some("following"),
-        Mode::Observer => Some("observing"),
-        Mode::Standalone | Mode::ReadOnly => None,
+        ReportedMode::Leader => Some("leading"),
+        ReportedMode::Follower => Some("following"),
+        ReportedMode::Observer => Some("observing"),
+        ReportedMode::Standalone | ReportedMode::ReadOnly => None,
     }
 }

@@ -1,5 +1,5 @@
-//! What the server calls itself. The number in front is the ZooKeeper release whose behaviour it has, because
-//! scripts read it there; Zebu's own version follows.
+//! The version that the server reports. It starts with the compatible ZooKeeper release, because
+//! scripts read it there. Zebu's own version follows.
 
 /// The ZooKeeper release that clients and scripts may expect.
 pub const COMPATIBLE_RELEASE: &str = "3.9.5";

@@ -1,8 +1,9 @@
-//! The four-letter words: which exist and how they are recognised. What they answer is in the files beside.
+//! The four-letter words and how they are recognised. Other files of this module define the
+//! replies.
 
-/// A word that an operator may send instead of a session request.
+/// A command that an operator sends instead of a connect request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Word {
+pub enum FourLetterWord {
     /// Settings of the server.
     Conf,
     /// All connections in full.
@@ -13,7 +14,7 @@ pub enum Word {
     Dirs,
     /// Sessions, ephemeral nodes and connections.
     Dump,
-    /// The machine.
+    /// Environment of the process and the machine.
     Envi,
     /// The trace mask.
     Gtmk,
@@ -23,13 +24,13 @@ pub enum Word {
     Isro,
     /// All metrics.
     Mntr,
-    /// Whether the process lives.
+    /// Whether the process is alive.
     Ruok,
-    /// Sends a share of the clients to other servers; a percentage follows. ZooKeeper does not know it.
+    /// Closes a share of the client connections; a percentage follows. ZooKeeper has no such word.
     Shed,
     /// Resets the statistics of the server.
     Srst,
-    /// The server in short.
+    /// Summary of the server.
     Srvr,
     /// The server and its clients.
     Stat,
@@ -39,92 +40,93 @@ pub enum Word {
     Wchc,
     /// Watches by path.
     Wchp,
-    /// Watches in short.
+    /// Summary of watches.
     Wchs,
-    /// What a telnet client sends when it is interrupted; answered with nothing.
+    /// The interrupt sequence of a telnet client; it gets no reply.
     TelnetClose,
 }
 
 /// The bytes of telnet's interrupt sequence.
 const TELNET_CLOSE: [u8; 4] = [0xff, 0xf4, 0xff, 0xfd];
 
-impl Word {
-    /// Every word that has a name of four letters.
-    pub const ALL: [Word; 19] = [
-        Word::Conf,
-        Word::Cons,
-        Word::Crst,
-        Word::Dirs,
-        Word::Dump,
-        Word::Envi,
-        Word::Gtmk,
-        Word::Hash,
-        Word::Isro,
-        Word::Mntr,
-        Word::Ruok,
-        Word::Shed,
-        Word::Srst,
-        Word::Srvr,
-        Word::Stat,
-        Word::Stmk,
-        Word::Wchc,
-        Word::Wchp,
-        Word::Wchs,
+impl FourLetterWord {
+    /// Every word with a name of four letters.
+    pub const ALL: [FourLetterWord; 19] = [
+        FourLetterWord::Conf,
+        FourLetterWord::Cons,
+        FourLetterWord::Crst,
+        FourLetterWord::Dirs,
+        FourLetterWord::Dump,
+        FourLetterWord::Envi,
+        FourLetterWord::Gtmk,
+        FourLetterWord::Hash,
+        FourLetterWord::Isro,
+        FourLetterWord::Mntr,
+        FourLetterWord::Ruok,
+        FourLetterWord::Shed,
+        FourLetterWord::Srst,
+        FourLetterWord::Srvr,
+        FourLetterWord::Stat,
+        FourLetterWord::Stmk,
+        FourLetterWord::Wchc,
+        FourLetterWord::Wchp,
+        FourLetterWord::Wchs,
     ];
 
     /// The name in whitelists, logs and messages.
     pub fn name(self) -> &'static str {
         match self {
-            Word::Conf => "conf",
-            Word::Cons => "cons",
-            Word::Crst => "crst",
-            Word::Dirs => "dirs",
-            Word::Dump => "dump",
-            Word::Envi => "envi",
-            Word::Gtmk => "gtmk",
-            Word::Hash => "hash",
-            Word::Isro => "isro",
-            Word::Mntr => "mntr",
-            Word::Ruok => "ruok",
-            Word::Shed => "shed",
-            Word::Srst => "srst",
-            Word::Srvr => "srvr",
-            Word::Stat => "stat",
-            Word::Stmk => "stmk",
-            Word::Wchc => "wchc",
-            Word::Wchp => "wchp",
-            Word::Wchs => "wchs",
-            Word::TelnetClose => "telnet close",
+            FourLetterWord::Conf => "conf",
+            FourLetterWord::Cons => "cons",
+            FourLetterWord::Crst => "crst",
+            FourLetterWord::Dirs => "dirs",
+            FourLetterWord::Dump => "dump",
+            FourLetterWord::Envi => "envi",
+            FourLetterWord::Gtmk => "gtmk",
+            FourLetterWord::Hash => "hash",
+            FourLetterWord::Isro => "isro",
+            FourLetterWord::Mntr => "mntr",
+            FourLetterWord::Ruok => "ruok",
+            FourLetterWord::Shed => "shed",
+            FourLetterWord::Srst => "srst",
+            FourLetterWord::Srvr => "srvr",
+            FourLetterWord::Stat => "stat",
+            FourLetterWord::Stmk => "stmk",
+            FourLetterWord::Wchc => "wchc",
+            FourLetterWord::Wchp => "wchp",
+            FourLetterWord::Wchs => "wchs",
+            FourLetterWord::TelnetClose => "telnet close",
         }
     }
 
     /// Recognises the first four bytes of a connection; `None` means that they are the length of a frame.
-    pub fn from_bytes(bytes: [u8; 4]) -> Option<Word> {
+    pub fn from_bytes(bytes: [u8; 4]) -> Option<FourLetterWord> {
         if bytes == TELNET_CLOSE {
-            return Some(Word::TelnetClose);
+            return Some(FourLetterWord::TelnetClose);
         }
-        Word::ALL.into_iter().find(|word| word.name().as_bytes() == bytes)
+        FourLetterWord::ALL.into_iter().find(|word| word.name().as_bytes() == bytes)
     }
 
     /// Recognises a name in a whitelist.
-    pub fn from_name(name: &str) -> Option<Word> {
-        if name == Word::TelnetClose.name() {
-            return Some(Word::TelnetClose);
+    pub fn from_name(name: &str) -> Option<FourLetterWord> {
+        if name == FourLetterWord::TelnetClose.name() {
+            return Some(FourLetterWord::TelnetClose);
         }
-        Word::ALL.into_iter().find(|word| word.name() == name)
+        FourLetterWord::ALL.into_iter().find(|word| word.name() == name)
     }
 
-    /// How many bytes after the word belong to it, at most.
+    /// Most bytes of the argument after the word.
     pub fn argument_length(self) -> usize {
         match self {
-            Word::Stmk => 8,
-            Word::Shed => " 100\n".len(),
+            FourLetterWord::Stmk => 8,
+            FourLetterWord::Shed => " 100\n".len(),
             _ => 0,
         }
     }
 
-    /// Whether `*` in the whitelist means it too. Who disturbs clients must be allowed to by name.
-    pub fn is_in_all(self) -> bool {
-        self != Word::Shed
+    /// Whether `*` in the whitelist includes the word. A word that disturbs clients must be listed
+    /// by name.
+    pub fn matches_wildcard(self) -> bool {
+        self != FourLetterWord::Shed
     }
 }

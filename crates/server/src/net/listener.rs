@@ -1,4 +1,4 @@
-//! Accepts connections, within the limits per address and in total.
+//! Accepts client connections, within the limits per address and in total.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -10,71 +10,71 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
-use super::berth::Berth;
-use super::connection::Connection;
-use super::peer;
-use super::wire::Wire;
+use super::client_socket::ClientSocket;
+use super::connection_guard::ConnectionGuard;
+use super::connection_task::ConnectionTask;
+use super::remote_address;
 use crate::config::membership::HostPort;
 use crate::config::{BindAddress, ListenConfig};
+use crate::context::ServerContext;
 use crate::host_address;
 use crate::open_files;
 use crate::serve_error::ServeError;
-use crate::shared::Shared;
 
-/// What most systems cap it to anyway; connections beyond it are refused by the kernel.
+/// Most systems limit the backlog to this value. The kernel refuses connections beyond it.
 const BACKLOG_DEFAULT: i32 = 1024;
 
 /// Wait after a failed accept (out of file descriptors), so that the loop does not spin.
-const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// The listener of the client port.
-pub(crate) struct Listener {
-    listener: TcpListener,
-    shared: Arc<Shared>,
-    /// Connections that it may have.
+pub(crate) struct ClientListener {
+    socket: TcpListener,
+    shared: Arc<ServerContext>,
+    /// Most connections at a time.
     connections_max: usize,
 }
 
-impl Listener {
-    pub(crate) fn bind(shared: Arc<Shared>) -> Result<Listener, ServeError> {
+impl ClientListener {
+    pub(crate) fn bind(shared: Arc<ServerContext>) -> Result<ClientListener, ServeError> {
         let listen = &shared.config.listen;
         let listener = bind_socket(listen).map_err(|error| ServeError::Listen {
             address: listen.client.to_string(),
             reason: error.to_string(),
         })?;
         let connections_max = open_files::connections_max(listen.max_connections);
-        Ok(Listener { listener, shared, connections_max })
+        Ok(ClientListener { socket: listener, shared, connections_max })
     }
 
-    /// Where it listens; tells the port if the system chose it.
+    /// The bound address, with the port that the system chose if the configured port is 0.
     pub(crate) fn local_address(&self) -> Option<SocketAddr> {
-        self.listener.local_addr().ok()
+        self.socket.local_addr().ok()
     }
 
-    /// Accepts until the server stops, where the members say that clients connect. Connections stay when the place
-    /// changes.
-    pub(crate) async fn follow(mut self, mut place: watch::Receiver<Option<HostPort>>) {
+    /// Accepts connections until the server stops. Rebinds if a config changes the client address;
+    /// existing connections stay.
+    pub(crate) async fn serve(mut self, mut client_address: watch::Receiver<Option<HostPort>>) {
         loop {
             tokio::select! {
-                () = self.run() => {}
-                changed = place.changed() => {
-                    let next = place.borrow_and_update().clone();
+                () = self.accept_connections() => {}
+                changed = client_address.changed() => {
+                    let next = client_address.borrow_and_update().clone();
                     if let (Ok(()), Some(next)) = (changed, next) {
-                        self.move_to(&next).await;
+                        self.rebind(&next).await;
                     }
                 }
             }
         }
     }
 
-    async fn move_to(&mut self, place: &HostPort) {
+    async fn rebind(&mut self, client_address: &HostPort) {
         let here = self.local_address();
-        let (host, port) = (place.host.clone(), place.port);
+        let (host, port) = (client_address.host.clone(), client_address.port);
         let looked_up = tokio::task::spawn_blocking(move || host_address::resolve(&host, port)).await;
-        let address = match looked_up.map(|found| found.map(|found| host_address::preferred(&found))) {
+        let address = match looked_up.map(|found| found.map(|found| host_address::prefer_ipv4(&found))) {
             Ok(Ok(Some(address))) => address,
             Ok(Ok(None) | Err(_)) | Err(_) => {
-                warn!(%place, "the new place for clients does not resolve; clients connect where they did");
+                warn!(%client_address, "the new place for clients does not resolve; clients connect where they did");
                 return;
             }
         };
@@ -89,7 +89,7 @@ impl Listener {
         match bind_address(address, backlog) {
             Ok(listener) => {
                 info!(%address, "clients connect here from now on");
-                self.listener = listener;
+                self.socket = listener;
                 self.shared.set_client_port(address.port());
             }
             Err(error) => {
@@ -98,24 +98,24 @@ impl Listener {
         }
     }
 
-    async fn run(&self) {
+    async fn accept_connections(&self) {
         loop {
-            match self.listener.accept().await {
-                Ok((stream, peer)) => self.accepted(stream, peer::canonical(peer)),
+            match self.socket.accept().await {
+                Ok((stream, peer)) => self.start_connection(stream, remote_address::canonical(peer)),
                 Err(error) => {
                     warn!(%error, "a connection could not be accepted; trying again");
-                    tokio::time::sleep(ACCEPT_RETRY).await;
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
             }
         }
     }
 
-    fn accepted(&self, stream: TcpStream, peer: SocketAddr) {
+    fn start_connection(&self, stream: TcpStream, peer: SocketAddr) {
         let shared = &self.shared;
         shared.metrics.connection_requests.increment();
         let listen = &shared.config.listen;
         let credentials = if shared.stopping.load(Ordering::Acquire)
-            || shared.connections.load(Ordering::Acquire) >= self.connections_max
+            || shared.connection_count.load(Ordering::Acquire) >= self.connections_max
         {
             None
         } else {
@@ -130,13 +130,13 @@ impl Listener {
             return;
         };
         if let Err(error) = prepare_stream(&stream, listen) {
-            shared.per_address.leave(peer.ip());
+            shared.per_address.release(peer.ip());
             debug!(%peer, %error, "a connection was gone before it was served");
             return;
         }
-        let (wire, sending) = Wire::new(stream);
-        let berth = Berth::new(shared.clone(), peer, credentials, Some(sending));
-        tokio::spawn(Connection::new(wire, berth));
+        let (socket, writer) = ClientSocket::new(stream);
+        let guard = ConnectionGuard::new(shared.clone(), peer, credentials, Some(writer));
+        tokio::spawn(ConnectionTask::new(socket, guard));
     }
 }
 
@@ -156,7 +156,7 @@ fn bind_socket(listen: &ListenConfig) -> std::io::Result<TcpListener> {
             let both = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port);
             let v4_only = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port);
             match bind_address(both, backlog) {
-                // A machine without IPv6; any other failure would be the same for IPv4.
+                // The machine has no IPv6. Any other failure would be the same for IPv4.
                 Err(error) if error.kind() != std::io::ErrorKind::AddrInUse => bind_address(v4_only, backlog),
                 result => result,
             }

@@ -1,15 +1,15 @@
 //! The client port: listener and connections.
 
-mod berth;
-mod connection;
-mod course;
+mod address_limits;
+mod client_socket;
+mod connection_guard;
+mod connection_state;
+mod connection_task;
 mod listener;
-mod peer;
-mod per_address;
-mod wire;
+mod remote_address;
 
-pub(crate) use listener::Listener;
-pub(crate) use per_address::PerAddress;
-pub(crate) use wire::SendingHalf;
+pub(crate) use address_limits::AddressLimits;
 #[cfg(test)]
-pub(crate) use wire::Wire;
+pub(crate) use client_socket::ClientSocket;
+pub(crate) use client_socket::SharedWriter;
+pub(crate) use listener::ClientListener;

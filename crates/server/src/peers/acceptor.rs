@@ -1,5 +1,5 @@
-//! The listening sockets of one port for peers: opens one for each own address and accepts from all of them. Knows
-//! nothing of what a connection is for.
+//! The listening sockets of one peer port: opens one for each own address and accepts from all of
+//! them. It does not read from connections.
 
 use std::future::poll_fn;
 use std::io;
@@ -10,37 +10,37 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tracing::{info, warn};
 
-use crate::peer_ports::{self, Endpoint, PeerPort, Resolved};
+use crate::peer_ports::{self, Endpoint, PeerPort, ResolvedEndpoints};
 use crate::port_probe::BIND_RETRY;
 use crate::serve_error::ServeError;
 
-/// Connections that the system keeps until they are accepted.
+/// Connections that the kernel queues until they are accepted.
 const BACKLOG: i32 = 128;
 
-/// How often a port that cannot be opened is tried before the next log line: a minute of attempts.
+/// Failed attempts between two log lines: one minute.
 const ATTEMPTS_PER_WARNING: u32 = 60;
 
-/// The first attempts to reopen a port come sooner: the former sockets of this server may take a moment to close.
-const REOPEN_FIRST: Duration = Duration::from_millis(100);
+/// Delay of the first attempts to reopen a port. The former sockets of this server may take a
+/// moment to close.
+const FIRST_REOPEN_DELAY: Duration = Duration::from_millis(100);
 
-/// The sockets of one port.
 #[derive(Debug)]
-pub(super) struct Acceptor {
+pub(super) struct PeerAcceptor {
     sockets: Vec<TcpListener>,
-    /// The socket that is asked first, so that none starves.
-    turn: usize,
+    /// Index of the socket that is polled first, so that none starves.
+    next_socket: usize,
 }
 
-impl Acceptor {
-    /// Opens a port at the start, with so many retries; `None` = for ever.
+impl PeerAcceptor {
+    /// Opens a port at the start, with this many retries; `None` retries without end.
     pub(super) async fn open(
         port: PeerPort,
         endpoints: Vec<Endpoint>,
         retries: Option<u32>,
-    ) -> Result<Acceptor, ServeError> {
+    ) -> Result<PeerAcceptor, ServeError> {
         let mut attempt = 0;
         loop {
-            match Acceptor::try_to_open(port, &endpoints).await {
+            match PeerAcceptor::try_open(port, &endpoints).await {
                 Ok(acceptor) => return Ok(acceptor),
                 Err((address, error)) => {
                     if retries.is_some_and(|retries| attempt >= retries) {
@@ -55,27 +55,27 @@ impl Acceptor {
         }
     }
 
-    /// Opens a port while the server runs, however long that takes.
-    pub(super) async fn reopen(port: PeerPort, endpoints: Vec<Endpoint>) -> Acceptor {
+    /// Opens a port while the server runs, and retries without end.
+    pub(super) async fn reopen(port: PeerPort, endpoints: Vec<Endpoint>) -> PeerAcceptor {
         let mut attempt = 0;
         loop {
-            match Acceptor::try_to_open(port, &endpoints).await {
+            match PeerAcceptor::try_open(port, &endpoints).await {
                 Ok(acceptor) => return acceptor,
                 Err((address, error)) if attempt % ATTEMPTS_PER_WARNING == 1 => {
                     warn!(%port, address, %error, "a port for peers cannot be opened; trying again");
                 }
                 Err(_) => {}
             }
-            tokio::time::sleep(if attempt < 5 { REOPEN_FIRST } else { BIND_RETRY }).await;
+            tokio::time::sleep(if attempt < 5 { FIRST_REOPEN_DELAY } else { BIND_RETRY }).await;
             attempt += 1;
         }
     }
 
-    /// An address that another process has is an error; of the others at least one must be there.
-    async fn try_to_open(port: PeerPort, endpoints: &[Endpoint]) -> Result<Acceptor, (String, io::Error)> {
+    /// Fails if another process uses an address, or if no address can be opened.
+    async fn try_open(port: PeerPort, endpoints: &[Endpoint]) -> Result<PeerAcceptor, (String, io::Error)> {
         let looked_up = endpoints.to_vec();
         let resolved = tokio::task::spawn_blocking(move || peer_ports::resolve(&looked_up)).await;
-        let Resolved { addresses, failures } = resolved.unwrap_or_default();
+        let ResolvedEndpoints { addresses, failures } = resolved.unwrap_or_default();
         let mut failures: Vec<(String, io::Error)> =
             failures.into_iter().map(|(endpoint, error)| (endpoint.to_string(), error)).collect();
         let mut sockets = Vec::new();
@@ -96,7 +96,7 @@ impl Acceptor {
         for (address, error) in failures {
             warn!(%port, address, %error, "an address of this server cannot be opened for peers; the others are open");
         }
-        let acceptor = Acceptor { sockets, turn: 0 };
+        let acceptor = PeerAcceptor { sockets, next_socket: 0 };
         info!(%port, addresses = acceptor.addresses(), "listening for peers");
         Ok(acceptor)
     }
@@ -106,16 +106,16 @@ impl Acceptor {
         addresses.map(|address| address.to_string()).collect::<Vec<_>>().join(", ")
     }
 
-    /// The next connection at any of the addresses.
+    /// Accepts the next connection at any address.
     pub(super) async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
         poll_fn(|context| self.poll_accept(context)).await
     }
 
     fn poll_accept(&mut self, context: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         for index in 0..self.sockets.len() {
-            let place = (self.turn + index) % self.sockets.len();
-            if let Poll::Ready(result) = self.sockets[place].poll_accept(context) {
-                self.turn = place + 1;
+            let socket_index = (self.next_socket + index) % self.sockets.len();
+            if let Poll::Ready(result) = self.sockets[socket_index].poll_accept(context) {
+                self.next_socket = socket_index + 1;
                 return Poll::Ready(result.map(|(stream, from)| (stream, canonical(from))));
             }
         }
@@ -123,7 +123,7 @@ impl Acceptor {
     }
 }
 
-/// An IPv4 address that came through an IPv6 socket.
+/// Returns the IPv4 address of a peer that an IPv6 socket shows as a mapped address.
 fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         ip if ip.is_ipv4() => SocketAddr::new(ip, address.port()),
@@ -146,7 +146,7 @@ mod tests {
         Endpoint::Host { host: host.to_owned(), port }
     }
 
-    /// A port that is free in both families at this moment.
+    /// Returns a port that is free in both families at this moment.
     fn free_port() -> u16 {
         loop {
             let four = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -157,7 +157,7 @@ mod tests {
         }
     }
 
-    async fn reaches(acceptor: &mut Acceptor, address: (&str, u16)) {
+    async fn reaches(acceptor: &mut PeerAcceptor, address: (&str, u16)) {
         let (connected, accepted) = tokio::join!(TcpStream::connect(address), acceptor.accept());
         let (connected, (_, from)) = (connected.unwrap(), accepted.unwrap());
         assert_eq!(connected.local_addr().unwrap(), from);
@@ -167,7 +167,7 @@ mod tests {
     async fn all_addresses_are_listened_on() {
         let port = free_port();
         let endpoints = vec![host("127.0.0.1", port), host("::1", port)];
-        let mut acceptor = Acceptor::open(PeerPort::Quorum, endpoints, Some(0)).await.unwrap();
+        let mut acceptor = PeerAcceptor::open(PeerPort::Quorum, endpoints, Some(0)).await.unwrap();
         for _ in 0..3 {
             reaches(&mut acceptor, ("127.0.0.1", port)).await;
             reaches(&mut acceptor, ("::1", port)).await;
@@ -178,7 +178,7 @@ mod tests {
     async fn all_interfaces_are_both_families() {
         let port = free_port();
         let endpoints = vec![Endpoint::AllInterfaces { port }];
-        let mut acceptor = Acceptor::open(PeerPort::Election, endpoints, Some(0)).await.unwrap();
+        let mut acceptor = PeerAcceptor::open(PeerPort::Election, endpoints, Some(0)).await.unwrap();
         reaches(&mut acceptor, ("127.0.0.1", port)).await;
         reaches(&mut acceptor, ("::1", port)).await;
     }
@@ -187,12 +187,12 @@ mod tests {
     async fn one_address_that_works_is_enough_and_none_is_an_error() {
         let port = free_port();
         let foreign = vec![host("192.0.2.1", port)];
-        assert!(Acceptor::open(PeerPort::Quorum, foreign.clone(), Some(0)).await.is_err());
+        assert!(PeerAcceptor::open(PeerPort::Quorum, foreign.clone(), Some(0)).await.is_err());
         let some = [foreign, vec![host("::1", port)]].concat();
-        let mut acceptor = Acceptor::open(PeerPort::Quorum, some, Some(0)).await.unwrap();
+        let mut acceptor = PeerAcceptor::open(PeerPort::Quorum, some, Some(0)).await.unwrap();
         reaches(&mut acceptor, ("::1", port)).await;
         let taken = vec![host("127.0.0.1", port), host("::1", port)];
-        let error = Acceptor::open(PeerPort::Quorum, taken, Some(0)).await.unwrap_err();
+        let error = PeerAcceptor::open(PeerPort::Quorum, taken, Some(0)).await.unwrap_err();
         assert_eq!(error.exit_code(), 14);
     }
 }

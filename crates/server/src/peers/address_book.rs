@@ -1,5 +1,5 @@
-//! Where the members are, and where this server listens for them. Names are resolved again at every attempt: addresses
-//! change.
+//! The addresses of the peers, and the endpoints on which this server listens for them. Names are
+//! resolved at every attempt, because addresses change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -10,32 +10,31 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use zebu_proto::ServerId;
 use zebu_proto::quorum::election::ADDRESS_BYTES_MAX;
-use zebu_zab::membership::Addresses;
+use zebu_zab::membership::MultiAddress;
 
 use super::dial;
-use super::unlisted::Unlisted;
+use super::unlisted::UnlistedServers;
 use crate::config::ServerConfig;
-use crate::config::membership::{Member, PeerAddress};
-use crate::host_address::with_port;
-use crate::peer_ports::{Endpoint, Interfaces, PeerPort, endpoints};
+use crate::config::membership::{PeerAddress, ServerSpec};
+use crate::host_address::format_host_port;
+use crate::peer_ports::{Endpoint, ListenInterfaces, PeerPort, endpoints};
 
-/// Members and strangers that are known at a time; ids are one byte of a session's.
+/// Most servers known at a time, listed or not. A server id is one byte of a session id.
 const KNOWN_MAX: usize = 300;
 
-/// The addresses of all members.
 #[derive(Debug)]
 pub(super) struct AddressBook {
     pub(super) me: ServerId,
-    /// Where this server is, also while it is no member.
-    own: Mutex<Vec<PeerAddress>>,
+    /// The addresses of this server, also while it is not in the config.
+    own_addresses: Mutex<Vec<PeerAddress>>,
     members: Mutex<BTreeMap<ServerId, Vec<PeerAddress>>>,
-    /// Where they are if what is proposed was decided meanwhile.
+    /// The addresses in the proposed config, which may have been committed meanwhile.
     proposed: Mutex<BTreeMap<ServerId, Vec<PeerAddress>>>,
-    /// Where servers are that have called and are not in a list that never changes.
-    unlisted: Mutex<Unlisted>,
-    interfaces: Interfaces,
-    /// How many of its addresses this server announces.
-    announced: Addresses,
+    /// Servers that connected and are not in a static config.
+    unlisted: Mutex<UnlistedServers>,
+    interfaces: ListenInterfaces,
+    /// Whether this server announces one or all of its addresses.
+    announced_addresses: MultiAddress,
     observer_master_port: Option<u16>,
     connect_timeout: Duration,
 }
@@ -43,41 +42,41 @@ pub(super) struct AddressBook {
 impl AddressBook {
     pub(super) fn new(config: &ServerConfig) -> AddressBook {
         let membership = &config.membership;
-        // The configuration of a member was refused without it.
+        // The configuration of an ensemble member without an id was refused.
         let me = membership.my_id.unwrap_or(ServerId(0));
-        let book = AddressBook {
+        let address_book = AddressBook {
             me,
-            own: Mutex::default(),
+            own_addresses: Mutex::default(),
             members: Mutex::default(),
             proposed: Mutex::default(),
             unlisted: Mutex::default(),
-            interfaces: Interfaces::of(config),
-            announced: membership.peers.addresses,
+            interfaces: ListenInterfaces::of(config),
+            announced_addresses: membership.peers.address_support,
             observer_master_port: membership.observers.master_port,
             connect_timeout: membership.peers.connect_timeout,
         };
-        book.replace(&membership.members);
-        book
+        address_book.set_members(&membership.members);
+        address_book
     }
 
-    /// From now on these are the members.
-    pub(super) fn replace(&self, members: &BTreeMap<ServerId, Member>) {
+    /// Replaces the servers by those of a committed config.
+    pub(super) fn set_members(&self, members: &BTreeMap<ServerId, ServerSpec>) {
         if let Some(own) = members.get(&self.me) {
-            locked(&self.own).clone_from(&own.addresses);
+            lock(&self.own_addresses).clone_from(&own.addresses);
         }
-        *locked(&self.members) = members.iter().map(|(id, member)| (*id, member.addresses.clone())).collect();
-        locked(&self.proposed).clear();
+        *lock(&self.members) = members.iter().map(|(id, member)| (*id, member.addresses.clone())).collect();
+        lock(&self.proposed).clear();
     }
 
-    /// These may become the members.
-    pub(super) fn propose(&self, members: &BTreeMap<ServerId, Member>) {
-        *locked(&self.proposed) =
-            members.iter().map(|(id, member)| (*id, member.addresses.clone())).collect();
+    /// Sets the servers of a proposed config.
+    pub(super) fn set_proposed(&self, members: &BTreeMap<ServerId, ServerSpec>) {
+        *lock(&self.proposed) = members.iter().map(|(id, member)| (*id, member.addresses.clone())).collect();
     }
 
-    /// Notes where somebody says that its election port is who is no member. Returns whether that makes sense.
-    pub(super) fn meet(&self, stranger: ServerId, addresses: &[Box<str>]) -> bool {
-        let mut members = locked(&self.members);
+    /// Stores the announced election addresses of a server that is not in the config. Returns
+    /// `false` if too many servers are known.
+    pub(super) fn remember_address(&self, server: ServerId, addresses: &[Box<str>]) -> bool {
+        let mut members = lock(&self.members);
         if members.len() >= KNOWN_MAX {
             return false;
         }
@@ -86,59 +85,60 @@ impl AddressBook {
             let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
             Some(PeerAddress { host, quorum_port: 0, election_port: port.parse().ok()? })
         });
-        members.entry(stranger).or_insert_with(|| said.collect());
+        members.entry(server).or_insert_with(|| said.collect());
         true
     }
 
-    /// Whether a server is a member, or may become one.
+    /// Whether the committed or the proposed config lists a server.
     pub(super) fn is_listed(&self, server: ServerId) -> bool {
-        locked(&self.members).contains_key(&server) || locked(&self.proposed).contains_key(&server)
+        lock(&self.members).contains_key(&server) || lock(&self.proposed).contains_key(&server)
     }
 
-    /// Notes a server that is not in the list, which never changes. Returns `false` if there are too many.
-    pub(super) fn meet_unlisted(&self, server: ServerId, from: IpAddr, announced: &[Box<str>]) -> bool {
-        locked(&self.unlisted).meet(server, from, announced)
+    /// Stores a server that is not in the static config. Returns `false` if there are too many.
+    pub(super) fn remember_unlisted(&self, server: ServerId, from: IpAddr, announced: &[Box<str>]) -> bool {
+        lock(&self.unlisted).remember(server, from, announced)
     }
 
     pub(super) fn is_unlisted(&self, server: ServerId) -> bool {
-        locked(&self.unlisted).contains(server)
+        lock(&self.unlisted).contains(server)
     }
 
     pub(super) fn forget_unlisted(&self, server: ServerId) {
-        locked(&self.unlisted).forget(server);
+        lock(&self.unlisted).remove(server);
     }
 
     pub(super) fn others(&self) -> Vec<ServerId> {
-        let mut all: BTreeSet<ServerId> = locked(&self.members).keys().copied().collect();
-        all.extend(locked(&self.proposed).keys());
+        let mut all: BTreeSet<ServerId> = lock(&self.members).keys().copied().collect();
+        all.extend(lock(&self.proposed).keys());
         all.remove(&self.me);
         all.into_iter().collect()
     }
 
-    /// Whether a server is one of those that may connect. Their number is bounded.
-    pub(super) fn knows(&self, server: ServerId) -> bool {
+    /// Whether a server may connect. The number of known servers is bounded.
+    pub(super) fn is_known(&self, server: ServerId) -> bool {
         self.is_listed(server) || self.is_unlisted(server)
     }
 
-    /// Where this server listens; nowhere if a port has no number.
+    /// The endpoints on which this server listens; none for an observer master port that is off.
     pub(super) fn own_endpoints(&self, port: PeerPort) -> Vec<Endpoint> {
         if port == PeerPort::ObserverMaster && self.observer_master_port.is_none() {
             return Vec::new();
         }
-        endpoints(&locked(&self.own), self.interfaces, |address| self.number(address, port))
+        endpoints(&lock(&self.own_addresses), self.interfaces, |address| self.port_number(address, port))
     }
 
-    /// What this server calls itself on the election port. Releases before 3.6 understand one address only.
-    pub(super) fn own_election_texts(&self) -> Vec<Box<str>> {
-        let own = locked(&self.own);
-        let announced = match self.announced {
-            Addresses::One => &own[..own.len().min(1)],
-            Addresses::Many => &own[..],
+    /// The addresses that this server announces on the election port. Releases before 3.6
+    /// understand only one.
+    pub(super) fn own_election_addresses(&self) -> Vec<Box<str>> {
+        let own = lock(&self.own_addresses);
+        let announced = match self.announced_addresses {
+            MultiAddress::Disabled => &own[..own.len().min(1)],
+            MultiAddress::Enabled => &own[..],
         };
         let mut bytes = 0;
         let mut texts: Vec<Box<str>> = Vec::new();
         for address in announced {
-            let text = with_port(&address.host, address.election_port);
+            let text = format_host_port(&address.host, address.election_port);
             bytes += text.len() + 1;
             if bytes > ADDRESS_BYTES_MAX {
                 break;
@@ -148,7 +148,7 @@ impl AddressBook {
         texts
     }
 
-    fn number(&self, address: &PeerAddress, port: PeerPort) -> u16 {
+    fn port_number(&self, address: &PeerAddress, port: PeerPort) -> u16 {
         match port {
             PeerPort::Election => address.election_port,
             PeerPort::Quorum => address.quorum_port,
@@ -156,69 +156,69 @@ impl AddressBook {
         }
     }
 
-    /// Connects to a member, at the first of all its addresses that answers.
+    /// Connects to a server at the first of its addresses that answers.
     pub(super) async fn connect(&self, to: ServerId, port: PeerPort) -> io::Result<TcpStream> {
-        let mut addresses = locked(&self.members).get(&to).cloned().unwrap_or_default();
-        addresses.extend(locked(&self.proposed).get(&to).cloned().unwrap_or_default());
+        let mut addresses = lock(&self.members).get(&to).cloned().unwrap_or_default();
+        addresses.extend(lock(&self.proposed).get(&to).cloned().unwrap_or_default());
         if addresses.is_empty() {
-            addresses = locked(&self.unlisted).find(to);
+            addresses = lock(&self.unlisted).addresses_of(to);
         }
-        let mut places: Vec<(String, u16)> = Vec::new();
+        let mut hosts: Vec<(String, u16)> = Vec::new();
         for address in addresses {
-            let place = (address.host.clone(), self.number(&address, port));
-            if !places.contains(&place) {
-                places.push(place);
+            let host_port = (address.host.clone(), self.port_number(&address, port));
+            if !hosts.contains(&host_port) {
+                hosts.push(host_port);
             }
         }
-        dial::connect(places, self.connect_timeout).await
+        dial::connect(hosts, self.connect_timeout).await
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
-    use zebu_zab::membership::parse_member;
+    use zebu_zab::membership::parse_server_spec;
 
     use super::*;
 
-    fn book(own: &str, addresses: Addresses) -> AddressBook {
+    fn address_book(own: &str, addresses: MultiAddress) -> AddressBook {
         let mut config = ServerConfig::built_in();
         let membership = &mut config.membership;
         membership.my_id = Some(ServerId(1));
-        membership.peers.addresses = addresses;
-        membership.members.insert(ServerId(1), parse_member(own, Addresses::Many).unwrap());
-        membership.members.insert(ServerId(2), parse_member("b:1:2", Addresses::One).unwrap());
+        membership.peers.address_support = addresses;
+        membership.members.insert(ServerId(1), parse_server_spec(own, MultiAddress::Enabled).unwrap());
+        membership.members.insert(ServerId(2), parse_server_spec("b:1:2", MultiAddress::Disabled).unwrap());
         AddressBook::new(&config)
     }
 
-    fn listed(book: &AddressBook, port: PeerPort) -> Vec<String> {
-        book.own_endpoints(port).iter().map(ToString::to_string).collect()
+    fn listed(address_book: &AddressBook, port: PeerPort) -> Vec<String> {
+        address_book.own_endpoints(port).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn all_own_addresses_are_opened_and_announced() {
-        let book = book("a:1:2|[fe80::1%eth0]:3:4", Addresses::Many);
-        assert_eq!(listed(&book, PeerPort::Quorum), ["a:1", "[fe80::1%eth0]:3"]);
-        assert_eq!(listed(&book, PeerPort::Election), ["a:2", "[fe80::1%eth0]:4"]);
-        assert_eq!(listed(&book, PeerPort::ObserverMaster), [""; 0]);
-        assert_eq!(book.own_election_texts(), [Box::from("a:2"), Box::from("[fe80::1%eth0]:4")]);
-        assert!(book.knows(ServerId(2)) && !book.knows(ServerId(3)));
+        let address_book = address_book("a:1:2|[fe80::1%eth0]:3:4", MultiAddress::Enabled);
+        assert_eq!(listed(&address_book, PeerPort::Quorum), ["a:1", "[fe80::1%eth0]:3"]);
+        assert_eq!(listed(&address_book, PeerPort::Election), ["a:2", "[fe80::1%eth0]:4"]);
+        assert_eq!(listed(&address_book, PeerPort::ObserverMaster), [""; 0]);
+        assert_eq!(address_book.own_election_addresses(), [Box::from("a:2"), Box::from("[fe80::1%eth0]:4")]);
+        assert!(address_book.is_known(ServerId(2)) && !address_book.is_known(ServerId(3)));
     }
 
     #[test]
     fn one_address_is_announced_unless_several_are_allowed() {
-        let book = book("a:1:2|b:3:4", Addresses::One);
-        assert_eq!(listed(&book, PeerPort::Quorum), ["a:1", "b:3"]);
-        assert_eq!(book.own_election_texts(), [Box::from("a:2")]);
+        let address_book = address_book("a:1:2|b:3:4", MultiAddress::Disabled);
+        assert_eq!(listed(&address_book, PeerPort::Quorum), ["a:1", "b:3"]);
+        assert_eq!(address_book.own_election_addresses(), [Box::from("a:2")]);
     }
 
     #[test]
     fn no_more_is_announced_than_a_message_holds() {
         let addresses: Vec<String> = (0..300).map(|number| format!("host{number:03}:1:2")).collect();
-        let texts = book(&addresses.join("|"), Addresses::Many).own_election_texts();
+        let texts = address_book(&addresses.join("|"), MultiAddress::Enabled).own_election_addresses();
         assert!(texts.join("|").len() <= ADDRESS_BYTES_MAX && texts.len() > 100, "{}", texts.len());
     }
 }

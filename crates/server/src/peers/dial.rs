@@ -1,5 +1,7 @@
-//! Connects to a peer that may have several addresses: one attempt after another, each next one without waiting for the
-//! end of the one before. The first connection is used, the others are given up. Options of sockets are set here.
+//! Connects to a peer that may have several addresses.
+//!
+//! An attempt for the next address starts before the previous one ends. The first connection is
+//! used; the other attempts are dropped. This module also sets the socket options.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,22 +14,22 @@ use tokio::time::{sleep, timeout};
 
 use crate::host_address;
 
-/// How long an attempt may take before the next address is tried beside it.
+/// How long an attempt runs alone before the next address is tried in parallel.
 const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
 
-/// Addresses of one peer that are tried, with all addresses of all names.
+/// Most addresses tried for one peer, over all its host names.
 const ADDRESSES_MAX: usize = 32;
 
-/// How long sent bytes may stay unacknowledged on an election connection. Firewalls forget idle connections without a
-/// word; without this limit the system would try for about 15 minutes.
-const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(5);
+/// How long sent bytes may stay unacknowledged on an election connection. Firewalls drop idle
+/// connections silently; without this limit TCP would retry for about 15 minutes.
+const TCP_USER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Connects to the first of these that answers. Names are looked up anew each time.
-pub(super) async fn connect(places: Vec<(String, u16)>, attempt_max: Duration) -> io::Result<TcpStream> {
+/// Connects to the first address that answers. Names are resolved at each call.
+pub(super) async fn connect(hosts: Vec<(String, u16)>, attempt_max: Duration) -> io::Result<TcpStream> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the server is not in the configuration");
     let mut addresses = VecDeque::new();
-    for (host, port) in places {
-        // A name server that hangs is as bad as a host that hangs.
+    for (host, port) in hosts {
+        // The limit covers a name server that does not answer, too.
         let looked_up = tokio::task::spawn_blocking(move || host_address::resolve(&host, port));
         match timeout(attempt_max, looked_up).await {
             Ok(Ok(Ok(found))) => {
@@ -41,10 +43,10 @@ pub(super) async fn connect(places: Vec<(String, u16)>, attempt_max: Duration) -
             Ok(Err(_)) | Err(_) => failure = io::ErrorKind::TimedOut.into(),
         }
     }
-    first_of(addresses, attempt_max, failure).await
+    connect_first(addresses, attempt_max, failure).await
 }
 
-async fn first_of(
+async fn connect_first(
     mut addresses: VecDeque<SocketAddr>,
     attempt_max: Duration,
     mut failure: io::Error,
@@ -76,14 +78,14 @@ async fn first_of(
     }
 }
 
-/// Whether the system asks now and then if an idle peer is still there (`tcpKeepAlive`).
+/// Whether TCP probes idle connections (`tcpKeepAlive`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeepAlive {
     On,
     Off,
 }
 
-/// Prepares a socket of the election port, dialled or accepted.
+/// Sets the options of an election socket, dialed or accepted.
 pub(super) fn prepare_for_election(stream: &TcpStream, keep_alive: KeepAlive) -> io::Result<()> {
     stream.set_nodelay(true)?;
     if keep_alive == KeepAlive::On {
@@ -91,7 +93,7 @@ pub(super) fn prepare_for_election(stream: &TcpStream, keep_alive: KeepAlive) ->
     }
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
-        let limit = u32::try_from(UNACKNOWLEDGED_MAX.as_millis()).unwrap_or(u32::MAX);
+        let limit = u32::try_from(TCP_USER_TIMEOUT.as_millis()).unwrap_or(u32::MAX);
         rustix::net::sockopt::set_tcp_user_timeout(stream, limit)?;
     }
     Ok(())
@@ -111,13 +113,13 @@ mod tests {
     async fn the_address_that_answers_is_used() {
         let listener = TcpListener::bind("[::1]:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        // Nobody listens at the first one, and the second one has no address.
-        let places = vec![
+        // The first address refuses the connection, and the second host does not resolve.
+        let hosts = vec![
             ("127.0.0.1".to_owned(), port),
             ("::1%no-such-if".to_owned(), port),
             ("::1".to_owned(), port),
         ];
-        let stream = connect(places, ATTEMPT_MAX).await.unwrap();
+        let stream = connect(hosts, ATTEMPT_MAX).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), listener.local_addr().unwrap());
     }
 
@@ -128,12 +130,12 @@ mod tests {
         let here = listener.local_addr().unwrap();
         let began = Instant::now();
         let addresses = VecDeque::from([full.0, here]);
-        let stream = first_of(addresses, ATTEMPT_MAX, io::ErrorKind::NotFound.into()).await.unwrap();
+        let stream = connect_first(addresses, ATTEMPT_MAX, io::ErrorKind::NotFound.into()).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap(), here);
         assert!(began.elapsed() < ATTEMPT_MAX / 2);
     }
 
-    /// An address that answers no attempt to connect: its queue is full.
+    /// Returns an address that answers no connection attempt, because its queue is full.
     fn silent_address() -> (SocketAddr, Vec<socket2::Socket>) {
         let new = || socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
         let listener = new();

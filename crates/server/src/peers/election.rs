@@ -1,5 +1,5 @@
-//! The election port. There is one connection between two members, the one that the larger id has made; each
-//! member has one place for what is to be said to each other one, and what is newer replaces what is older.
+//! The election port. Two servers share one connection, which the server with the larger id dials.
+//! Each peer has one send slot: a newer notification replaces an unsent older one.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,161 +15,168 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, info, warn};
-use zebu_proto::quorum::election::{ADDRESS_BYTES_MAX, NOTIFICATION_BYTES_MAX};
-use zebu_proto::quorum::{InitialMessage, Notification, PeerState};
-use zebu_proto::{Reader, ServerId};
+use zebu_proto::ServerId;
+use zebu_proto::quorum::election::NOTIFICATION_BYTES_MAX;
+use zebu_proto::quorum::{InitialMessage, Notification, ServerState};
 
-use super::acceptor::Acceptor;
+use super::acceptor::PeerAcceptor;
 use super::address_book::AddressBook;
-use super::arrivals::{Arrival, Arrivals};
 use super::dial::{KeepAlive, prepare_for_election};
-use super::silence::Silence;
-use super::unidentified::Unidentified;
-use super::unlisted::OwnListing;
-use crate::inbox::Urgent;
+use super::incoming::{Incoming, IncomingSlot};
+use super::introduction::introduce;
+use super::panics::{catch_panic, close_on_panic};
+use super::unanswered_votes::UnansweredVotes;
+use super::unidentified::UnidentifiedConnections;
+use super::unlisted::ListingCheck;
+use crate::context::ServerContext;
+use crate::inbox::ControlEvent;
 use crate::peer_ports::PeerPort;
-use crate::shared::Shared;
 
-/// Wait between attempts to reach a member, and after a failed accept.
-const RETRY: Duration = Duration::from_millis(100);
+/// Wait between attempts to reach a peer, and after a failed accept.
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// How long a connection may take to say who it is, where the configuration does not say it.
-const INTRODUCTION_DEFAULT: Duration = Duration::from_secs(5);
+/// How long a connection may take to identify itself, unless configured.
+const IDENTIFICATION_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 
-/// How long a vote may take to be written. A peer that does not read is as good as gone.
-const WRITE_MAX: Duration = Duration::from_secs(5);
+/// How long a write of a vote may take. A peer that does not read counts as lost.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Votes of one server that may wait for the core; its connection is not read on while there are more.
+/// Votes of one peer that may wait for the core. Beyond that its connection is not read.
 pub(super) const WAITING_VOTES_MAX: usize = 8;
 
-/// Something to be said to a member.
+/// A notification for a peer.
 #[derive(Clone, Debug)]
-struct Outgoing {
+struct OutgoingNotification {
     bytes: Arc<[u8]>,
-    /// The round, if the message is a vote that asks for an answer.
-    asks_in_round: Option<i64>,
+    /// The round, if the sender is looking and expects an answer.
+    looking_round: Option<i64>,
 }
 
-/// What is to be said to a member.
+/// The notifications for one peer.
 #[derive(Debug, Default)]
-struct Slot {
-    unsent: Option<Outgoing>,
-    last: Option<Outgoing>,
+struct SendSlot {
+    unsent: Option<OutgoingNotification>,
+    last_sent: Option<OutgoingNotification>,
 }
 
-/// One other member.
+/// One peer of the election.
 #[derive(Debug)]
-struct Correspondent {
-    slot: Mutex<Slot>,
-    changed: Notify,
-    arrivals: Arrivals,
-    /// Room for its votes before the core.
-    room: Arc<Semaphore>,
+struct ElectionPeer {
+    slot: Mutex<SendSlot>,
+    slot_changed: Notify,
+    incoming: IncomingSlot,
+    /// Bounds its votes in the core's inbox.
+    vote_permits: Arc<Semaphore>,
 }
 
 /// How a connection ended.
-enum Ended {
+enum ConnectionEnd {
     Lost,
     Replaced(TcpStream),
-    CallBack,
-    Dismissed,
+    DialBack,
+    Removed,
 }
 
-/// Those with whom this server votes.
+/// All peers of the election.
 #[derive(Debug)]
-struct Roster {
-    correspondents: Mutex<BTreeMap<ServerId, Arc<Correspondent>>>,
-    shared: Arc<Shared>,
-    book: Arc<AddressBook>,
-    unidentified: Mutex<Unidentified<AbortHandle>>,
+struct ElectionPeers {
+    by_id: Mutex<BTreeMap<ServerId, Arc<ElectionPeer>>>,
+    shared: Arc<ServerContext>,
+    address_book: Arc<AddressBook>,
+    unidentified: Mutex<UnidentifiedConnections<AbortHandle>>,
     keep_alive: KeepAlive,
-    introduction_max: Duration,
+    identification_timeout: Duration,
 }
 
-impl Roster {
-    fn new(shared: Arc<Shared>, book: Arc<AddressBook>) -> Roster {
+impl ElectionPeers {
+    fn new(shared: Arc<ServerContext>, address_book: Arc<AddressBook>) -> ElectionPeers {
         let membership = &shared.config.membership;
         let ticks = membership.sync_limit.map(|ticks| shared.config.sessions.tick_time.saturating_mul(ticks));
         let introduction_max =
-            membership.peers.introduction_timeout.or(ticks).unwrap_or(INTRODUCTION_DEFAULT);
+            membership.peers.identification_timeout.or(ticks).unwrap_or(IDENTIFICATION_TIMEOUT_DEFAULT);
         let keep_alive = if membership.peers.tcp_keep_alive { KeepAlive::On } else { KeepAlive::Off };
-        Roster {
-            correspondents: Mutex::default(),
+        ElectionPeers {
+            by_id: Mutex::default(),
             shared,
-            book,
-            unidentified: Mutex::new(Unidentified::new(PeerPort::Election)),
+            address_book,
+            unidentified: Mutex::new(UnidentifiedConnections::new(PeerPort::Election)),
             keep_alive,
-            introduction_max,
+            identification_timeout: introduction_max,
         }
     }
 
-    fn unidentified(&self) -> MutexGuard<'_, Unidentified<AbortHandle>> {
+    fn unidentified(&self) -> MutexGuard<'_, UnidentifiedConnections<AbortHandle>> {
         self.unidentified.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn correspondents(&self) -> MutexGuard<'_, BTreeMap<ServerId, Arc<Correspondent>>> {
-        self.correspondents.lock().unwrap_or_else(PoisonError::into_inner)
+    fn by_id(&self) -> MutexGuard<'_, BTreeMap<ServerId, Arc<ElectionPeer>>> {
+        self.by_id.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn find(&self, id: ServerId) -> Option<Arc<Correspondent>> {
-        self.correspondents().get(&id).cloned()
+    fn find(&self, id: ServerId) -> Option<Arc<ElectionPeer>> {
+        self.by_id().get(&id).cloned()
     }
 
-    /// Begins to talk to a server, if that has not begun yet.
-    fn add(self: &Arc<Self>, id: ServerId) -> Arc<Correspondent> {
-        let mut correspondents = self.correspondents();
-        if let Some(correspondent) = correspondents.get(&id) {
-            return correspondent.clone();
+    /// Adds a peer and starts its connection task, unless it exists.
+    fn add(self: &Arc<Self>, id: ServerId) -> Arc<ElectionPeer> {
+        let mut by_id = self.by_id();
+        if let Some(peer) = by_id.get(&id) {
+            return peer.clone();
         }
-        let correspondent = Arc::new(Correspondent {
+        let peer = Arc::new(ElectionPeer {
             slot: Mutex::default(),
-            changed: Notify::new(),
-            arrivals: Arrivals::default(),
-            room: Arc::new(Semaphore::new(WAITING_VOTES_MAX)),
+            slot_changed: Notify::new(),
+            incoming: IncomingSlot::default(),
+            vote_permits: Arc::new(Semaphore::new(WAITING_VOTES_MAX)),
         });
-        correspondents.insert(id, correspondent.clone());
-        let desk = Desk {
+        by_id.insert(id, peer.clone());
+        let connection = ElectionConnection {
             id,
-            correspondent: correspondent.clone(),
+            peer: peer.clone(),
             shared: self.shared.clone(),
-            book: self.book.clone(),
+            address_book: self.address_book.clone(),
             keep_alive: self.keep_alive,
         };
-        let roster = self.clone();
+        let peers = self.clone();
         tokio::spawn(async move {
-            desk.run().await;
-            roster.ended(id);
+            while catch_panic("an election connection", connection.run()).await.is_err()
+                && !connection.address_book.is_unlisted(id)
+            {
+                sleep(RETRY_DELAY).await;
+            }
+            peers.connection_ended(id);
         });
-        correspondent
+        peer
     }
 
-    /// A conversation has ended. A server that is not in the configuration takes no place any more.
-    fn ended(&self, id: ServerId) {
-        if self.book.is_unlisted(id) {
-            self.correspondents().remove(&id);
-            self.book.forget_unlisted(id);
+    /// Forgets an unlisted server whose connection ended.
+    fn connection_ended(&self, id: ServerId) {
+        if self.address_book.is_unlisted(id) {
+            self.by_id().remove(&id);
+            self.address_book.forget_unlisted(id);
         }
     }
 
-    /// A server that is no member may become one, by a `reconfig` or by restarts with another list. Where lists never
-    /// change while servers run, it is called back only where it came from.
+    /// Returns the peer for a connecting server. An unlisted server may join later, by a `reconfig`
+    /// or by restarts with another config. With a static config it is dialed only at its remote
+    /// address.
     fn admit(
         self: &Arc<Self>,
         id: ServerId,
         addresses: &[Box<str>],
         from: SocketAddr,
-    ) -> Option<Arc<Correspondent>> {
-        if id == self.book.me {
+    ) -> Option<Arc<ElectionPeer>> {
+        if id == self.address_book.me {
             return None;
         }
-        if self.book.is_listed(id) {
+        if self.address_book.is_listed(id) {
             return self.find(id);
         }
         if self.shared.config.reconfig_enabled {
-            return self.book.meet(id, addresses).then(|| self.add(id));
+            return self.address_book.remember_address(id, addresses).then(|| self.add(id));
         }
-        let is_new = !self.book.is_unlisted(id);
-        if !self.book.meet_unlisted(id, from.ip(), addresses) {
+        let is_new = !self.address_book.is_unlisted(id);
+        if !self.address_book.remember_unlisted(id, from.ip(), addresses) {
             return None;
         }
         if is_new {
@@ -183,73 +190,74 @@ impl Roster {
     }
 }
 
-/// The election port and the connections to all members.
+/// The election port and the connections to all peers.
 #[derive(Debug)]
-pub(super) struct Election {
-    roster: Arc<Roster>,
+pub(super) struct ElectionPort {
+    peers: Arc<ElectionPeers>,
 }
 
-impl Election {
-    pub(super) fn new(shared: Arc<Shared>, book: Arc<AddressBook>) -> Election {
-        let roster = Arc::new(Roster::new(shared, book));
-        roster.book.others().into_iter().for_each(|id| drop(roster.add(id)));
-        Election { roster }
+impl ElectionPort {
+    pub(super) fn new(shared: Arc<ServerContext>, address_book: Arc<AddressBook>) -> ElectionPort {
+        let peers = Arc::new(ElectionPeers::new(shared, address_book));
+        peers.address_book.others().into_iter().for_each(|id| drop(peers.add(id)));
+        ElectionPort { peers }
     }
 
-    /// Accepts those who vote.
-    pub(super) fn listen(&self, acceptor: Acceptor) -> impl Future<Output = ()> + use<> {
-        accept(acceptor, self.roster.clone())
+    /// Accepts election connections.
+    pub(super) fn listen(&self, acceptor: PeerAcceptor) -> impl Future<Output = ()> + use<> {
+        accept_connections(acceptor, self.peers.clone())
     }
 
-    /// The members are others now, and the address book knows them.
-    pub(super) fn members_changed(&self) {
-        let members = self.roster.book.others();
-        members.iter().for_each(|&id| drop(self.roster.add(id)));
-        self.roster.correspondents().retain(|id, correspondent| {
+    /// Adapts the peers to the address book after a config change.
+    pub(super) fn config_changed(&self) {
+        let members = self.peers.address_book.others();
+        members.iter().for_each(|&id| drop(self.peers.add(id)));
+        self.peers.by_id().retain(|id, peer| {
             let stays = members.contains(id);
             if !stays {
-                correspondent.arrivals.push(Arrival::Dismissal);
+                peer.incoming.push(Incoming::Removed);
             }
             stays
         });
     }
 
-    /// Says something to a member; what was not said yet is replaced.
+    /// Sends a notification to a peer, and replaces an unsent one.
     pub(super) fn send(&self, to: ServerId, notification: &Notification) {
-        if let Some(correspondent) = self.roster.find(to) {
+        if let Some(peer) = self.peers.find(to) {
             let mut bytes = Vec::new();
             notification.encode(&mut bytes);
-            let asks_in_round = (notification.state == PeerState::Looking).then_some(notification.round);
-            correspondent.slot().unsent = Some(Outgoing { bytes: bytes.into(), asks_in_round });
-            correspondent.changed.notify_one();
+            let asks_in_round = (notification.state == ServerState::Looking).then_some(notification.round);
+            peer.slot().unsent =
+                Some(OutgoingNotification { bytes: bytes.into(), looking_round: asks_in_round });
+            peer.slot_changed.notify_one();
         }
     }
 }
 
-impl Correspondent {
-    fn slot(&self) -> MutexGuard<'_, Slot> {
+impl ElectionPeer {
+    fn slot(&self) -> MutexGuard<'_, SendSlot> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn next(&self) -> Option<Outgoing> {
+    fn take_unsent(&self) -> Option<OutgoingNotification> {
         let mut slot = self.slot();
         let message = slot.unsent.take()?;
-        slot.last = Some(message.clone());
+        slot.last_sent = Some(message.clone());
         Some(message)
     }
 }
 
-/// Keeps the connection to one member.
-struct Desk {
+/// Keeps the connection to one peer.
+struct ElectionConnection {
     id: ServerId,
-    correspondent: Arc<Correspondent>,
-    shared: Arc<Shared>,
-    book: Arc<AddressBook>,
+    peer: Arc<ElectionPeer>,
+    shared: Arc<ServerContext>,
+    address_book: Arc<AddressBook>,
     keep_alive: KeepAlive,
 }
 
-impl Desk {
-    async fn run(self) {
+impl ElectionConnection {
+    async fn run(&self) {
         let mut next = None;
         loop {
             let stream = match next.take() {
@@ -259,14 +267,14 @@ impl Desk {
                     None => return,
                 },
             };
-            match self.converse(stream).await {
-                Ended::Dismissed => return,
-                Ended::Lost if self.book.is_unlisted(self.id) => return,
-                Ended::Lost => sleep(RETRY).await,
-                Ended::Replaced(stream) => next = Some(stream),
-                Ended::CallBack => {
-                    next = self.call().await;
-                    if next.is_none() && self.book.is_unlisted(self.id) {
+            match self.run_connection(stream).await {
+                ConnectionEnd::Removed => return,
+                ConnectionEnd::Lost if self.address_book.is_unlisted(self.id) => return,
+                ConnectionEnd::Lost => sleep(RETRY_DELAY).await,
+                ConnectionEnd::Replaced(stream) => next = Some(stream),
+                ConnectionEnd::DialBack => {
+                    next = self.dial().await;
+                    if next.is_none() && self.address_book.is_unlisted(self.id) {
                         return;
                     }
                 }
@@ -274,53 +282,54 @@ impl Desk {
         }
     }
 
-    /// Waits until there is something to say, or until the member has come by itself.
+    /// Waits for a notification to send or for a connection of the peer. `None` if the peer was
+    /// removed.
     async fn await_connection(&self) -> Option<TcpStream> {
-        let arrivals = &self.correspondent.arrivals;
+        let incoming = &self.peer.incoming;
         loop {
-            let waiting = self.correspondent.slot().unsent.is_some();
+            let waiting = self.peer.slot().unsent.is_some();
             if !waiting {
                 tokio::select! {
-                    arrival = arrivals.next() => match arrival {
-                        Arrival::Connection(stream) => return Some(stream),
-                        Arrival::CallBack => {}
-                        Arrival::Dismissal => return None,
+                    event = incoming.next() => match event {
+                        Incoming::Connection(stream) => return Some(stream),
+                        Incoming::DialBack => {}
+                        Incoming::Removed => return None,
                     },
-                    () = self.correspondent.changed.notified() => {}
+                    () = self.peer.slot_changed.notified() => {}
                 }
             }
-            if let Some(stream) = self.call().await {
+            if let Some(stream) = self.dial().await {
                 return Some(stream);
             }
-            if self.book.is_unlisted(self.id) {
+            if self.address_book.is_unlisted(self.id) {
                 return None;
             }
-            // The member answers with a call of its own if its id is the larger one.
+            // A peer with the larger id answers the attempt by dialing back.
             tokio::select! {
-                arrival = arrivals.next() => match arrival {
-                    Arrival::Connection(stream) => return Some(stream),
-                    Arrival::CallBack => {}
-                    Arrival::Dismissal => return None,
+                event = incoming.next() => match event {
+                    Incoming::Connection(stream) => return Some(stream),
+                    Incoming::DialBack => {}
+                    Incoming::Removed => return None,
                 },
-                () = sleep(RETRY) => {}
+                () = sleep(RETRY_DELAY) => {}
             }
         }
     }
 
-    /// Calls the member. The call of the smaller id only tells the other one to call back.
-    async fn call(&self) -> Option<TcpStream> {
+    /// Dials the peer. A dial by the smaller id only asks the peer to dial back.
+    async fn dial(&self) -> Option<TcpStream> {
         let attempt = async {
-            let mut stream = self.book.connect(self.id, PeerPort::Election).await?;
+            let mut stream = self.address_book.connect(self.id, PeerPort::Election).await?;
             prepare_for_election(&stream, self.keep_alive)?;
             let mut bytes = Vec::new();
-            let addresses = self.book.own_election_texts();
-            InitialMessage { server: self.book.me, addresses }.encode(&mut bytes);
-            // In one piece: some releases read the address with a single read.
+            let addresses = self.address_book.own_election_addresses();
+            InitialMessage { server: self.address_book.me, addresses }.encode(&mut bytes);
+            // One write, because some releases read the address with a single read.
             stream.write_all(&bytes).await?;
             io::Result::Ok(stream)
         };
         match attempt.await {
-            Ok(stream) if self.book.me > self.id => Some(stream),
+            Ok(stream) if self.address_book.me > self.id => Some(stream),
             Ok(_) => None,
             Err(error) => {
                 debug!(server = self.id.0, %error, "a member cannot be reached on its election port");
@@ -329,91 +338,91 @@ impl Desk {
         }
     }
 
-    /// Where the list never changes while servers run, both sides should have the same one.
-    fn own_listing(&self) -> Option<OwnListing> {
-        (!self.shared.config.reconfig_enabled).then(|| OwnListing::new(self.book.me, self.id))
+    /// With a static config both sides should have the same one.
+    fn listing_check(&self) -> Option<ListingCheck> {
+        (!self.shared.config.reconfig_enabled).then(|| ListingCheck::new(self.address_book.me, self.id))
     }
 
-    async fn converse(&self, stream: TcpStream) -> Ended {
-        let correspondent = &self.correspondent;
+    async fn run_connection(&self, stream: TcpStream) -> ConnectionEnd {
+        let peer = &self.peer;
         let (reader, mut writer) = stream.into_split();
-        let heard = AtomicBool::new(false);
-        let listening = self.listen(reader, &heard);
+        let answered = AtomicBool::new(false);
+        let listening = self.receive_votes(reader, &answered);
         tokio::pin!(listening);
-        let mut silence = Silence::default();
-        let mut asked: Option<Outgoing> = None;
+        let mut unanswered = UnansweredVotes::default();
+        let mut last_vote: Option<OutgoingNotification> = None;
         let mut message = {
-            let mut slot = correspondent.slot();
-            let first = slot.unsent.take().or_else(|| slot.last.clone());
-            slot.last.clone_from(&first);
+            let mut slot = peer.slot();
+            let first = slot.unsent.take().or_else(|| slot.last_sent.clone());
+            slot.last_sent.clone_from(&first);
             first
         };
         loop {
             if let Some(outgoing) = message.take() {
-                if heard.swap(false, Relaxed) {
-                    silence.heard();
+                if answered.swap(false, Relaxed) {
+                    unanswered.mark_answered();
                 }
-                let round = outgoing.asks_in_round;
-                if round.is_some_and(|round| silence.is_dead(round, Instant::now())) {
+                let round = outgoing.looking_round;
+                if round.is_some_and(|round| unanswered.is_unresponsive(round, Instant::now())) {
                     debug!(
                         server = self.id.0,
                         "a member answers no votes; its election connection is made anew"
                     );
-                    correspondent.slot().unsent.get_or_insert(outgoing);
-                    return Ended::Lost;
+                    peer.slot().unsent.get_or_insert(outgoing);
+                    return ConnectionEnd::Lost;
                 }
-                let written = timeout(WRITE_MAX, writer.write_all(&outgoing.bytes)).await;
+                let written = timeout(WRITE_TIMEOUT, writer.write_all(&outgoing.bytes)).await;
                 if !matches!(written, Ok(Ok(()))) {
-                    correspondent.slot().unsent.get_or_insert(outgoing);
-                    return Ended::Lost;
+                    peer.slot().unsent.get_or_insert(outgoing);
+                    return ConnectionEnd::Lost;
                 }
-                asked = round.map(|_| outgoing);
+                last_vote = round.map(|_| outgoing);
             } else {
                 tokio::select! {
                     result = &mut listening => {
                         if let Err(error) = result {
                             debug!(server = self.id.0, %error, "an election connection has ended");
                         }
-                        // A vote that went nowhere is sent again at once, not with the next one.
-                        if let Some((vote, round)) = asked.and_then(|vote| vote.asks_in_round.map(|round| (vote, round)))
-                            && !heard.load(Relaxed)
-                            && silence.is_dead(round, Instant::now())
+                        // A lost vote is sent again at once, not with the next one.
+                        if let Some((vote, round)) = last_vote.and_then(|vote| vote.looking_round.map(|round| (vote, round)))
+                            && !answered.load(Relaxed)
+                            && unanswered.is_unresponsive(round, Instant::now())
                         {
-                            correspondent.slot().unsent.get_or_insert(vote);
+                            peer.slot().unsent.get_or_insert(vote);
                         }
-                        return Ended::Lost;
+                        return ConnectionEnd::Lost;
                     }
-                    arrival = correspondent.arrivals.next() => return match arrival {
-                        Arrival::Connection(stream) => Ended::Replaced(stream),
-                        Arrival::CallBack => Ended::CallBack,
-                        Arrival::Dismissal => Ended::Dismissed,
+                    event = peer.incoming.next() => return match event {
+                        Incoming::Connection(stream) => ConnectionEnd::Replaced(stream),
+                        Incoming::DialBack => ConnectionEnd::DialBack,
+                        Incoming::Removed => ConnectionEnd::Removed,
                     },
-                    () = correspondent.changed.notified() => {}
+                    () = peer.slot_changed.notified() => {}
                 }
             }
-            message = correspondent.next();
+            message = peer.take_unsent();
         }
     }
 
-    /// Takes votes from a connection until it ends.
-    async fn listen(&self, mut reader: OwnedReadHalf, heard: &AtomicBool) -> io::Result<()> {
+    /// Receives votes until the connection ends.
+    async fn receive_votes(&self, mut reader: OwnedReadHalf, answered: &AtomicBool) -> io::Result<()> {
         let from = self.id;
-        let mut listing = self.own_listing();
+        let mut listing = self.listing_check();
         loop {
             let length = reader.read_i32().await?;
             let length =
                 usize::try_from(length).ok().filter(|length| (1..=NOTIFICATION_BYTES_MAX).contains(length));
             let Some(length) = length else { return Err(io::ErrorKind::InvalidData.into()) };
-            // Nobody closes it.
-            let Ok(permit) = self.correspondent.room.clone().acquire_owned().await else { return Ok(()) };
+            // The semaphore is never closed.
+            let Ok(permit) = self.peer.vote_permits.clone().acquire_owned().await else { return Ok(()) };
             let payload = read_exactly(&mut reader, length).await?;
-            heard.store(true, Relaxed);
+            answered.store(true, Relaxed);
             match Notification::decode(&payload) {
                 Ok(notification) => {
                     if let Some(listing) = &mut listing {
-                        listing.look_at(&notification);
+                        listing.check(&notification);
                     }
-                    self.shared.inbox.push_urgent(Urgent::Vote { from, notification, permit });
+                    self.shared.inbox.push_control(ControlEvent::Vote { from, notification, permit });
                 }
                 Err(error) => debug!(server = from.0, %error, "a vote that cannot be read is ignored"),
             }
@@ -421,44 +430,49 @@ impl Desk {
     }
 }
 
-/// Reads so many bytes. Memory grows with what has come, not with what was announced.
+/// Reads this many bytes. Memory grows with received bytes, not with the announced length.
 async fn read_exactly(reader: &mut OwnedReadHalf, length: usize) -> io::Result<Vec<u8>> {
     let mut payload = Vec::new();
     let read = reader.take(length as u64).read_to_end(&mut payload).await?;
     if read < length { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(payload) }
 }
 
-async fn accept(mut acceptor: Acceptor, roster: Arc<Roster>) {
+async fn accept_connections(mut acceptor: PeerAcceptor, peers: Arc<ElectionPeers>) {
     let mut number = 0;
     loop {
         match acceptor.accept().await {
             Ok((stream, from)) => {
                 number += 1;
-                let mut unidentified = roster.unidentified();
-                // The task finds itself in the list: the lock is held until it is there.
-                let task = tokio::spawn(welcome(number, stream, from, roster.clone()));
+                let mut unidentified = peers.unidentified();
+                // The task removes its own entry: the lock is held until the entry exists.
+                let forget = {
+                    let peers = peers.clone();
+                    move || peers.unidentified().remove(number)
+                };
+                let welcome = identify_and_admit(number, stream, from, peers.clone());
+                let task = tokio::spawn(close_on_panic("an election connection", forget, welcome));
                 if let Some(oldest) = unidentified.add(number, task.abort_handle()) {
                     oldest.abort();
                 }
             }
             Err(error) => {
                 warn!(%error, "an election connection could not be accepted; trying again");
-                sleep(RETRY).await;
+                sleep(RETRY_DELAY).await;
             }
         }
     }
 }
 
-/// Hears who has connected, and hands the connection over.
-async fn welcome(number: u64, stream: TcpStream, from: SocketAddr, roster: Arc<Roster>) {
-    let introduced = timeout(roster.introduction_max, introduce(stream, roster.keep_alive)).await;
-    roster.unidentified().remove(number);
-    let Ok(Ok((message, stream))) = introduced else {
+/// Reads the id of the connecting server and hands the connection to its peer.
+async fn identify_and_admit(number: u64, stream: TcpStream, from: SocketAddr, peers: Arc<ElectionPeers>) {
+    let identified = timeout(peers.identification_timeout, introduce(stream, peers.keep_alive)).await;
+    peers.unidentified().remove(number);
+    let Ok(Ok((message, stream))) = identified else {
         debug!(%from, "a connection on the election port did not say who it is");
         return;
     };
     let server = message.server;
-    match roster.admit(server, &message.addresses, from) {
+    match peers.admit(server, &message.addresses, from) {
         None => warn!(
             %from,
             server = server.0,
@@ -466,31 +480,12 @@ async fn welcome(number: u64, stream: TcpStream, from: SocketAddr, roster: Arc<R
              configuration are there"
         ),
         Some(member) => {
-            // The desk may have been dismissed; then the server comes again.
-            member.arrivals.push(if server > roster.book.me {
-                Arrival::Connection(stream)
+            // The peer may have been removed; then the server connects again.
+            member.incoming.push(if server > peers.address_book.me {
+                Incoming::Connection(stream)
             } else {
-                Arrival::CallBack
+                Incoming::DialBack
             });
         }
     }
-}
-
-/// Reads who connects.
-async fn introduce(mut stream: TcpStream, keep_alive: KeepAlive) -> io::Result<(InitialMessage, TcpStream)> {
-    prepare_for_election(&stream, keep_alive)?;
-    let mut bytes = vec![0; 8];
-    stream.read_exact(&mut bytes).await?;
-    if bytes[0] & 0x80 != 0 {
-        bytes.resize(20, 0);
-        stream.read_exact(&mut bytes[8..]).await?;
-        let length = i32::from_be_bytes([bytes[16], bytes[17], bytes[18], bytes[19]]);
-        let length = usize::try_from(length).ok().filter(|length| *length <= ADDRESS_BYTES_MAX);
-        let Some(length) = length else { return Err(io::ErrorKind::InvalidData.into()) };
-        bytes.resize(20 + length, 0);
-        stream.read_exact(&mut bytes[20..]).await?;
-    }
-    let message = InitialMessage::decode(&mut Reader::new(&bytes));
-    let message = message.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-    Ok((message, stream))
 }

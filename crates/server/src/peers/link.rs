@@ -1,4 +1,4 @@
-//! One link: packets back to back in both directions, and now and then a whole state between them.
+//! The task of one link: reads and writes packets, and snapshots between them.
 
 use std::io;
 use std::sync::Arc;
@@ -7,136 +7,156 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 use tokio::net::tcp::OwnedReadHalf;
 use tracing::{debug, error};
-use zebu_proto::Reader;
 use zebu_proto::jute::DecodeError;
-use zebu_proto::quorum::measure::{Measured, measure_packet};
-use zebu_proto::quorum::{KnownAuth, Packet};
-use zebu_zab::{Event, LinkId};
+use zebu_proto::quorum::packet_length::{PacketLength, packet_length};
+use zebu_proto::quorum::{AuthCache, Packet};
+use zebu_proto::{Reader, Zxid};
+use zebu_runtime::{SendProgress, SnapshotReceiver, SnapshotSender};
+use zebu_zab::{LinkId, PeerEvent};
 
 use super::links::Links;
-use super::outbox::{Job, Outbox};
-use super::state_stream::{Progress, Receiver, Sender};
-use super::{sync_report, unlisted};
-use crate::inbox::Urgent;
-use crate::shared::Shared;
+use super::outbox::{Outbox, WriteJob};
+use super::{sync_log, unlisted};
+use crate::context::ServerContext;
+use crate::inbox::ControlEvent;
+use crate::settings;
 
-/// The brain is woken to hear that so much was sent; of less it hears when it wakes for something else. A fraction of
-/// the window that a learner has, so that nobody waits for room that is there.
-const TOLD_WEIGHT: usize = 256 << 10;
+/// Sent weight after which the core is woken; a smaller weight waits for the next round. It is a
+/// fraction of a learner's window, so that free window is used soon.
+const REPORTED_WEIGHT: usize = 256 << 10;
 
-/// Bytes that are read at a time.
+/// Nodes of a snapshot that are encoded under one hold of the replica lock.
+const SLICE_NODES: usize = 500;
+
 const READ_BYTES: usize = 64 << 10;
 
-/// How often the brain hears that a state is on its way. Far more often than it loses patience.
-const SIGN_OF_LIFE: Duration = Duration::from_millis(200);
+/// Interval of reports to the core about a snapshot in transfer. Far shorter than its timeouts.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The longest packet that is taken from a leader. Leaders without a limit of their own have logged transactions of any
-/// length, and an ensemble must be able to read its own log. Memory grows with the bytes that arrive.
+/// Longest packet accepted from a leader. Leaders without a limit have logged transactions of any
+/// length, and an ensemble must be able to read its own log. Memory grows only with received bytes.
 const LEADER_PACKET_BYTES_MAX: usize = 1 << 30;
 
-/// The longest packet that is taken from a learner unless `jute.maxbuffer` asks for more: a request with its credentials,
-/// or the sessions that were touched since the last ping.
+/// Longest packet accepted from a learner, unless `jute.maxbuffer` is larger. It holds a request
+/// with credentials, or the sessions touched since the last ping.
 const LEARNER_PACKET_BYTES_MAX: usize = 64 << 20;
 
-/// Room in the receive buffer that a link keeps.
-const KEPT_BYTES: usize = 1 << 20;
+/// Capacity of the receive buffer that a link keeps.
+const RETAINED_BUFFER_BYTES: usize = 1 << 20;
 
-/// The longest packet in which a learner says who it is.
-const INTRODUCTION_BYTES_MAX: usize = 4 << 10;
+/// Longest packet in which a learner identifies itself.
+const LEARNER_INFO_BYTES_MAX: usize = 4 << 10;
 
-/// Serves a link until one side ends it.
-pub(super) async fn run(
+/// Runs a link until one side ends it.
+pub(super) async fn run_link(
     link: LinkId,
     reader: OwnedReadHalf,
     outbox: Arc<Outbox>,
     links: Arc<Links>,
-    shared: Arc<Shared>,
+    shared: Arc<ServerContext>,
 ) {
-    let reading = read(link, reader, &links, &shared);
-    let writing = write(link, &outbox, &links, &shared);
+    let reading = read_packets(link, reader, &links, &shared);
+    let writing = write_packets(link, &outbox, &links, &shared);
     let result = tokio::select! {
         result = reading => result,
-        // Closed from here: everything is written, or does not get through.
+        // The link was closed here: everything is written, or the peer does not read.
         result = writing => result,
     };
     if let Err(error) = result {
         debug!(link = link.0, %error, "a link to another member has ended");
     }
-    links.ended(link);
+    links.link_ended(link);
 }
 
-/// Writes what the core leaves in the outbox.
-async fn write(link: LinkId, outbox: &Outbox, links: &Links, shared: &Shared) -> io::Result<()> {
+/// Writes the packets and snapshots that the core left to the task.
+async fn write_packets(
+    link: LinkId,
+    outbox: &Outbox,
+    links: &Links,
+    shared: &ServerContext,
+) -> io::Result<()> {
     let mut bytes = Vec::new();
-    // What was sent since the brain was last woken for it.
-    let mut untold = 0;
+    // Weight sent since the core was last woken for it.
+    let mut unreported = 0;
     loop {
         match outbox.next_job(&mut bytes) {
-            Job::Write { weight } => {
+            WriteJob::Write { weight } => {
                 outbox.write_all(&bytes).await?;
                 bytes.clear();
-                untold += weight;
-                if untold >= TOLD_WEIGHT {
-                    untold = 0;
-                    links.tell(Event::Sent { link, weight });
+                unreported += weight;
+                if unreported >= REPORTED_WEIGHT {
+                    unreported = 0;
+                    links.push_event(PeerEvent::Sent { link, weight });
                 } else {
-                    links.mention(Event::Sent { link, weight });
+                    links.push_event_lazy(PeerEvent::Sent { link, weight });
                 }
             }
-            Job::State => {
-                send_state(link, outbox, links, shared).await?;
-                outbox.state_sent(shared.read().last_zxid());
-                links.tell(Event::SnapshotSent { link });
+            WriteJob::SendSnapshot => {
+                let end = send_snapshot(link, outbox, links, shared).await?;
+                outbox.snapshot_sent(end);
+                links.push_event(PeerEvent::SnapshotSent { link });
             }
-            Job::Wait => outbox.called().await,
-            // With its last owner the outbox shuts the connection down.
-            Job::End => return Ok(()),
+            WriteJob::Wait => outbox.wait_for_wakeup().await,
+            // The connection shuts down when the last owner drops the outbox.
+            WriteJob::Close => return Ok(()),
         }
     }
 }
 
-async fn send_state(link: LinkId, outbox: &Outbox, links: &Links, shared: &Shared) -> io::Result<()> {
-    let mut sender = Sender::begin(shared);
+/// Sends a snapshot and returns the last zxid that it may hold.
+async fn send_snapshot(
+    link: LinkId,
+    outbox: &Outbox,
+    links: &Links,
+    shared: &ServerContext,
+) -> io::Result<Zxid> {
+    let mut sender = SnapshotSender::begin(&shared.read_replica());
     let mut bytes = Vec::new();
-    let mut told = Instant::now();
+    let mut last_report = Instant::now();
     loop {
-        let progress = sender.next_slice(shared, &mut bytes)?;
+        let progress =
+            sender.next_slice(&shared.read_replica(), SLICE_NODES, &mut bytes).map_err(io::Error::other)?;
         outbox.write_all(&bytes).await?;
         bytes.clear();
-        tell_that_it_moves(link, links, &mut told);
-        if progress == Progress::Done {
-            return Ok(());
+        report_snapshot_progress(link, links, &mut last_report);
+        if let SendProgress::Done { end } = progress {
+            return Ok(end);
         }
     }
 }
 
-/// Says now and then that a state is on its way.
-fn tell_that_it_moves(link: LinkId, links: &Links, told: &mut Instant) {
-    if told.elapsed() >= SIGN_OF_LIFE {
-        *told = Instant::now();
-        links.tell(Event::SnapshotMoves { link });
+/// Reports a snapshot in transfer, once per [`PROGRESS_INTERVAL`].
+fn report_snapshot_progress(link: LinkId, links: &Links, last_report: &mut Instant) {
+    if last_report.elapsed() >= PROGRESS_INTERVAL {
+        *last_report = Instant::now();
+        links.push_event(PeerEvent::SnapshotProgress { link });
     }
 }
 
-async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &Shared) -> io::Result<()> {
+async fn read_packets(
+    link: LinkId,
+    mut reader: OwnedReadHalf,
+    links: &Links,
+    shared: &ServerContext,
+) -> io::Result<()> {
     let limits = &shared.config.limits;
     let bytes_max = if link.is_accepted() { LEARNER_PACKET_BYTES_MAX } else { LEADER_PACKET_BYTES_MAX };
     let bytes_max = bytes_max.max(limits.transaction_bytes_max());
-    let mut introduced = !link.is_accepted();
+    let mut identified = !link.is_accepted();
     let mut buffer: Vec<u8> = Vec::new();
     let mut start = 0;
-    let mut receiver: Option<Receiver> = None;
-    let mut told = Instant::now();
+    let mut receiver: Option<SnapshotReceiver> = None;
+    let mut last_report = Instant::now();
     let mut events = Vec::new();
     let mut events_bytes = 0;
-    let mut known = KnownAuth::default();
+    let mut known = AuthCache::default();
     loop {
-        shared.inbox.urgent_room().await;
-        shared.disk_backlog.room().await;
+        shared.inbox.wait_for_control_room().await;
+        shared.disk_backlog.wait_for_room().await;
         buffer.drain(..start);
         start = 0;
         if buffer.len() < READ_BYTES {
-            buffer.shrink_to(KEPT_BYTES);
+            buffer.shrink_to(RETAINED_BUFFER_BYTES);
         }
         buffer.reserve(READ_BYTES);
         if reader.read_buf(&mut buffer).await? == 0 {
@@ -144,67 +164,69 @@ async fn read(link: LinkId, mut reader: OwnedReadHalf, links: &Links, shared: &S
         }
         loop {
             if let Some(receiving) = &mut receiver {
-                let (used, tree) = receiving.feed(&buffer[start..])?;
+                let invalid = |flaw| io::Error::new(io::ErrorKind::InvalidData, flaw);
+                let (used, tree) = receiving.feed(&buffer[start..]).map_err(invalid)?;
                 start += used;
-                tell_that_it_moves(link, links, &mut told);
+                report_snapshot_progress(link, links, &mut last_report);
                 let Some(tree) = tree else { break };
                 receiver = None;
-                links.keep_received(link, tree);
-                events.push(Urgent::Peer(Event::SnapshotReceived { link }));
+                links.store_snapshot(link, tree);
+                events.push(ControlEvent::Peer(PeerEvent::SnapshotReceived { link }));
             }
-            let longest = if introduced { bytes_max } else { INTRODUCTION_BYTES_MAX };
+            let longest = if identified { bytes_max } else { LEARNER_INFO_BYTES_MAX };
             let Some((packet, length)) = next_packet(link, &buffer[start..], longest, &mut known)? else {
                 break;
             };
             start += length;
             let Some(packet) = packet else { continue };
             events_bytes += length;
-            if !introduced {
-                introduced = true;
+            if !identified {
+                identified = true;
                 if let Packet::FollowerInfo { info, .. } | Packet::ObserverInfo { info, .. } = &packet {
-                    links.identified(link, info.server);
+                    links.mark_identified(link, info.server);
                 }
             }
-            sync_report::received(link, &packet);
-            unlisted::report_learner(link, &packet, links.book());
+            sync_log::log_received(link, &packet);
+            unlisted::log_unlisted_learner(link, &packet, links.address_book());
             if let Packet::Snap { zxid } = packet {
-                receiver = Some(Receiver::new(shared, zxid));
+                let options = settings::tree_options(&shared.config, shared.hash_seed);
+                receiver = Some(SnapshotReceiver::new(options, zxid));
             }
-            events.push(Urgent::Peer(Event::Packet { link, packet }));
+            events.push(ControlEvent::Peer(PeerEvent::Packet { link, packet }));
         }
         let amount = events.len();
         if amount > 0 {
-            shared.inbox.put(|delivery| {
-                delivery.urgent.append(&mut events);
-                delivery.urgent_bytes += std::mem::take(&mut events_bytes);
+            shared.inbox.push_without_wake(|batch| {
+                batch.control_events.append(&mut events);
+                batch.control_bytes += std::mem::take(&mut events_bytes);
             });
-            shared.core.attend(&shared.inbox, amount);
+            shared.core.run_or_wake(&shared.inbox, amount);
         }
     }
 }
 
-/// The packet at the front, if it is there as a whole. A packet of a kind that is not known is skipped, as
-/// members of other releases do.
+/// Decodes the first packet if it is complete. A packet of an unknown type is skipped, as ZooKeeper
+/// does.
 fn next_packet(
     link: LinkId,
     bytes: &[u8],
     bytes_max: usize,
-    known: &mut KnownAuth,
+    known: &mut AuthCache,
 ) -> io::Result<Option<(Option<Packet>, usize)>> {
     let invalid = |error: DecodeError| io::Error::new(io::ErrorKind::InvalidData, error);
-    let length = match measure_packet(bytes, bytes_max) {
-        Measured::Complete { length } => length,
-        Measured::Partial => return Ok(None),
-        Measured::TooLong { zxid, length } => {
+    let length = match packet_length(bytes, bytes_max) {
+        PacketLength::Complete { length } => length,
+        PacketLength::Partial => return Ok(None),
+        PacketLength::TooLong { zxid, length } => {
             error!(
                 link = link.0, %zxid, length, limit = bytes_max,
                 "another server sends a packet that is too long; the connection is closed"
             );
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a packet is longer than the limit"));
         }
-        Measured::Refused(error) => return Err(invalid(error)),
+        PacketLength::Refused(error) => return Err(invalid(error)),
     };
-    match Packet::decode_knowing(&mut Reader::new(&bytes[..length]), known) {
+    match Packet::decode_with_cache(&mut Reader::new(&bytes[..length]), known) {
         Ok(packet) => Ok(Some((Some(packet), length))),
         Err(DecodeError::Unknown { .. }) => Ok(Some((None, length))),
         Err(error) => Err(invalid(error)),

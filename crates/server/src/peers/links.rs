@@ -1,5 +1,5 @@
-//! All links between this server and other members: who is at the other end is the brain's business, here they
-//! have numbers.
+//! All links between this server and its peers, by link id. The core knows which server a link
+//! belongs to.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,61 +7,64 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedWriteHalf;
 use tokio::time::sleep;
 use tracing::{debug, warn};
 use zebu_proto::ServerId;
 use zebu_proto::quorum::Packet;
+use zebu_runtime::apply_tail;
 use zebu_tree::Tree;
-use zebu_zab::{Door, Event, LinkId};
+use zebu_zab::{EncodedTxn, LearnerPort, LinkId, PeerEvent};
 
-use super::acceptor::Acceptor;
+use super::acceptor::PeerAcceptor;
 use super::address_book::AddressBook;
 use super::link;
 use super::log_feed::LogFeed;
-use super::outbox::{Outbox, Put};
-use super::unidentified::Unidentified;
-use crate::inbox::Urgent;
-use crate::metrics::Metrics;
+use super::outbox::{Outbox, PutOutcome};
+use super::panics::close_on_panic;
+use super::unidentified::UnidentifiedConnections;
+use crate::context::ServerContext;
+use crate::inbox::ControlEvent;
+use crate::metrics::ServerMetrics;
 use crate::peer_ports::PeerPort;
-use crate::shared::Shared;
 
 /// Wait after a failed accept.
-const RETRY: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(super) struct Links {
-    shared: Arc<Shared>,
-    book: Arc<AddressBook>,
-    open: Mutex<Open>,
+    shared: Arc<ServerContext>,
+    address_book: Arc<AddressBook>,
+    state: Mutex<OpenLinks>,
     log_feed: LogFeed,
-    accepted: AtomicU64,
+    accepted_count: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenLinks {
     outboxes: BTreeMap<LinkId, Arc<Outbox>>,
-    /// Accepted links whose server is not known, of all ports.
-    unidentified: Unidentified<LinkId>,
-    /// Whole states that came on links that are still open here.
-    received: BTreeMap<LinkId, Tree>,
-    /// Those that have something to be written at the end of a round.
-    filled: Vec<(LinkId, Arc<Outbox>)>,
+    /// Accepted links of unknown servers, over all ports.
+    unidentified: UnidentifiedConnections<LinkId>,
+    /// Snapshots received on links that are still open.
+    received_snapshots: BTreeMap<LinkId, Tree>,
+    /// Outboxes to flush at the end of a round.
+    unflushed: Vec<(LinkId, Arc<Outbox>)>,
 }
 
 impl Links {
-    pub(super) fn new(shared: Arc<Shared>, book: Arc<AddressBook>) -> Links {
-        let open = Open {
+    pub(super) fn new(shared: Arc<ServerContext>, address_book: Arc<AddressBook>) -> Links {
+        let open = OpenLinks {
             outboxes: BTreeMap::new(),
-            unidentified: Unidentified::new(PeerPort::Quorum),
-            received: BTreeMap::new(),
-            filled: Vec::new(),
+            unidentified: UnidentifiedConnections::new(PeerPort::Quorum),
+            received_snapshots: BTreeMap::new(),
+            unflushed: Vec::new(),
         };
         let log_feed = LogFeed::default();
-        Links { shared, book, open: Mutex::new(open), log_feed, accepted: AtomicU64::new(0) }
+        Links { shared, address_book, state: Mutex::new(open), log_feed, accepted_count: AtomicU64::new(0) }
     }
 
-    /// Accepts learners at a port; whether this server leads them is the brain's business.
-    pub(super) async fn listen(self: Arc<Self>, mut acceptor: Acceptor, door: Door) {
+    /// Accepts learners at a port. The core decides whether this server leads them.
+    pub(super) async fn listen(self: Arc<Self>, mut acceptor: PeerAcceptor, learner_port: LearnerPort) {
         loop {
             match acceptor.accept().await {
                 Ok((stream, from)) => {
@@ -69,99 +72,107 @@ impl Links {
                         debug!(%from, %error, "a learner was gone before it was heard");
                         continue;
                     }
-                    let link = LinkId::accepted(self.accepted.fetch_add(1, Relaxed) + 1);
-                    let news = match door {
-                        Door::Quorum => Event::Accepted { link },
-                        Door::ObserverMaster => Event::ObserverAccepted { link },
+                    let link = LinkId::accepted(self.accepted_count.fetch_add(1, Relaxed) + 1);
+                    let event = match learner_port {
+                        LearnerPort::Quorum => PeerEvent::Accepted { link },
+                        LearnerPort::ObserverMaster => PeerEvent::ObserverAccepted { link },
                     };
-                    self.start(link, stream, news);
-                    self.expect_identity(link);
+                    self.start_link(link, stream, event);
+                    self.track_unidentified(link);
                 }
                 Err(error) => {
                     warn!(%error, "a learner could not be accepted; trying again");
-                    sleep(RETRY).await;
+                    sleep(ACCEPT_RETRY_DELAY).await;
                 }
             }
         }
     }
 
-    pub(super) fn dial(self: &Arc<Self>, link: LinkId, to: ServerId, door: Door) {
+    pub(super) fn dial(self: &Arc<Self>, link: LinkId, to: ServerId, learner_port: LearnerPort) {
         let links = self.clone();
-        tokio::spawn(async move {
-            let port = match door {
-                Door::Quorum => PeerPort::Quorum,
-                Door::ObserverMaster => PeerPort::ObserverMaster,
+        let dial = async move {
+            let port = match learner_port {
+                LearnerPort::Quorum => PeerPort::Quorum,
+                LearnerPort::ObserverMaster => PeerPort::ObserverMaster,
             };
-            match links.book.connect(to, port).await {
+            match links.address_book.connect(to, port).await {
                 Ok(stream) => {
-                    links.start(link, stream, Event::Dialed { link });
+                    links.start_link(link, stream, PeerEvent::Dialed { link });
                 }
                 Err(error) => {
                     debug!(server = to.0, %error, "a leader cannot be reached");
-                    links.tell(Event::DialFailed { link });
+                    links.push_event(PeerEvent::DialFailed { link });
                 }
             }
-        });
+        };
+        let links = self.clone();
+        let failed = move || links.push_event(PeerEvent::DialFailed { link });
+        tokio::spawn(close_on_panic("a link that is dialed", failed, dial));
     }
 
-    pub(super) fn book(&self) -> &AddressBook {
-        &self.book
+    pub(super) fn address_book(&self) -> &AddressBook {
+        &self.address_book
     }
 
-    pub(super) fn metrics(&self) -> &Metrics {
+    pub(super) fn shared(&self) -> &ServerContext {
+        &self.shared
+    }
+
+    pub(super) fn metrics(&self) -> &ServerMetrics {
         &self.shared.metrics
     }
 
-    /// Leaves with the next [`Links::flush`], or earlier. If the link has ended, its end is on its way to the brain.
+    /// Queues a packet for the next [`Links::flush`]. If the link has ended, the event of its end
+    /// is already in the inbox.
     pub(super) fn send(&self, link: LinkId, packet: Packet) {
-        let mut open = self.open();
+        let mut open = self.lock();
         let Some(outbox) = open.outboxes.get(&link) else { return };
-        if outbox.put(packet) == Put::First {
+        if outbox.push(packet) == PutOutcome::NeedsFlush {
             let outbox = outbox.clone();
-            open.filled.push((link, outbox));
+            open.unflushed.push((link, outbox));
         }
     }
 
-    pub(super) fn stream(&self, link: LinkId) {
-        if let Some(outbox) = self.open().outboxes.get(&link) {
-            outbox.put_state();
+    pub(super) fn send_snapshot(&self, link: LinkId) {
+        if let Some(outbox) = self.lock().outboxes.get(&link) {
+            outbox.push_snapshot();
         }
     }
 
-    /// Writes what was sent, as far as that can be done without waiting.
+    /// Writes the queued packets, as far as the sockets take them without waiting.
     pub(super) fn flush(&self) {
-        for (link, outbox) in self.open().filled.drain(..) {
+        for (link, outbox) in self.lock().unflushed.drain(..) {
             let weight = outbox.flush();
             if weight > 0 {
-                // Called by the core, which is awake.
-                self.mention(Event::Sent { link, weight });
+                // The core calls this and runs already, so no wakeup is needed.
+                self.push_event_lazy(PeerEvent::Sent { link, weight });
             }
         }
     }
 
-    /// What was sent before still leaves. A state that came on the link has no use any more.
+    /// Closes a link. Queued packets are still sent; a received snapshot is dropped.
     pub(super) fn close(&self, link: LinkId) {
-        let mut open = self.open();
+        let mut open = self.lock();
         open.unidentified.remove(link.0);
-        open.received.remove(&link);
+        open.received_snapshots.remove(&link);
         if let Some(outbox) = open.outboxes.remove(&link) {
             outbox.close();
         }
-        self.log_feed.forget(link);
+        self.log_feed.remove(link);
     }
 
     pub(super) fn is_open(&self, link: LinkId) -> bool {
-        self.open().outboxes.contains_key(&link)
+        self.lock().outboxes.contains_key(&link)
     }
 
-    /// Old transactions for those who learn over these links.
+    /// The log readers of the learners on these links.
     pub(super) fn log_feed(&self) -> &LogFeed {
         &self.log_feed
     }
 
-    /// Bounds the links that do not say who they are: the oldest goes.
-    fn expect_identity(&self, link: LinkId) {
-        let mut open = self.open();
+    /// Bounds the links that have not identified their server: closes the oldest.
+    fn track_unidentified(&self, link: LinkId) {
+        let mut open = self.lock();
         if !open.outboxes.contains_key(&link) {
             return;
         }
@@ -169,61 +180,83 @@ impl Links {
         if let Some(outbox) = open.outboxes.remove(&oldest) {
             outbox.close();
             drop(open);
-            self.tell(Event::LinkDown { link: oldest });
+            self.push_event(PeerEvent::LinkDown { link: oldest });
         }
     }
 
-    /// A link has said that it comes from this server. A server that is not known stays among the unidentified.
-    pub(super) fn identified(&self, link: LinkId, server: ServerId) {
-        if self.book.knows(server) {
-            self.open().unidentified.remove(link.0);
+    /// Records the server of a link. A link of an unknown server stays among the unidentified.
+    pub(super) fn mark_identified(&self, link: LinkId, server: ServerId) {
+        if self.address_book.is_known(server) {
+            self.lock().unidentified.remove(link.0);
         }
     }
 
-    pub(super) fn take_received(&self, link: LinkId) -> Option<Tree> {
-        self.open().received.remove(&link)
+    pub(super) fn take_snapshot(&self, link: LinkId) -> Option<Tree> {
+        self.lock().received_snapshots.remove(&link)
     }
 
-    /// Keeps a state until it is installed. The role that it was for may have ended, and its link with it.
-    pub(super) fn keep_received(&self, link: LinkId, tree: Tree) {
-        let mut open = self.open();
+    /// Applies transactions to a received snapshot. An unreadable transaction discards the
+    /// snapshot; its installation then ends the process.
+    pub(super) fn load_received(&self, link: LinkId, entries: &[EncodedTxn]) {
+        // Only the core takes snapshots, and it is the caller.
+        let Some(mut tree) = self.take_snapshot(link) else { return };
+        match apply_tail(&mut tree, entries) {
+            Ok(()) => drop(self.lock().received_snapshots.insert(link, tree)),
+            Err(error) => warn!(link = link.0, %error, "cannot apply transactions to a received snapshot"),
+        }
+    }
+
+    /// Keeps a received snapshot until it is installed, unless the link was closed meanwhile.
+    pub(super) fn store_snapshot(&self, link: LinkId, tree: Tree) {
+        let mut open = self.lock();
         if open.outboxes.contains_key(&link) {
-            open.received.insert(link, tree);
+            open.received_snapshots.insert(link, tree);
         }
     }
 
-    pub(super) fn tell(&self, event: Event) {
-        self.shared.inbox.push_urgent(Urgent::Peer(event));
+    pub(super) fn push_event(&self, event: PeerEvent) {
+        self.shared.inbox.push_control(ControlEvent::Peer(event));
     }
 
-    /// Tells what the brain need not wake up for.
-    pub(super) fn mention(&self, event: Event) {
-        self.shared.inbox.mention(Urgent::Peer(event));
+    /// Pushes an event that needs no wakeup of the core.
+    pub(super) fn push_event_lazy(&self, event: PeerEvent) {
+        self.shared.inbox.push_lazy(ControlEvent::Peer(event));
     }
 
-    /// A link has ended by itself.
-    pub(super) fn ended(&self, link: LinkId) {
-        let mut open = self.open();
+    /// Removes a link that ended, and reports its end if it was open.
+    pub(super) fn link_ended(&self, link: LinkId) {
+        let mut open = self.lock();
         open.unidentified.remove(link.0);
         let was_open = open.outboxes.remove(&link).is_some();
         drop(open);
         if was_open {
-            self.tell(Event::LinkDown { link });
+            self.push_event(PeerEvent::LinkDown { link });
         }
-        self.log_feed.forget(link);
+        self.log_feed.remove(link);
     }
 
-    /// The brain hears of a link before anything comes from it, and when it can be closed already: its answer may
-    /// be a close.
-    pub(super) fn start(self: &Arc<Self>, link: LinkId, stream: TcpStream, news: Event) {
+    /// Starts a link. It is registered before the core learns of it, because the core may close it
+    /// at once. The event comes before all packets.
+    pub(super) fn start_link(self: &Arc<Self>, link: LinkId, stream: TcpStream, event: PeerEvent) {
         let (reader, writer) = stream.into_split();
-        let outbox = Arc::new(Outbox::new(writer));
-        self.open().outboxes.insert(link, outbox.clone());
-        self.tell(news);
-        tokio::spawn(link::run(link, reader, outbox, self.clone(), self.shared.clone()));
+        let outbox = self.register(link, writer, event);
+        self.spawn(link, link::run_link(link, reader, outbox, self.clone(), self.shared.clone()));
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn register(&self, link: LinkId, writer: OwnedWriteHalf, event: PeerEvent) -> Arc<Outbox> {
+        let outbox = Arc::new(Outbox::new(writer));
+        self.lock().outboxes.insert(link, outbox.clone());
+        self.push_event(event);
+        outbox
+    }
+
+    /// Starts the task of a link. A panic of the task ends the link.
+    pub(super) fn spawn(self: &Arc<Self>, link: LinkId, task: impl Future<Output = ()> + Send + 'static) {
+        let links = self.clone();
+        tokio::spawn(close_on_panic("a link", move || links.link_ended(link), task));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, OpenLinks> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,7 @@
-//! Old transactions for learners that are behind, read from the log beside everything else. It keeps where each link
-//! has got to, so that a log is read once per learner, and decides whether a DIFF is cheaper than a snapshot.
+//! Reads old transactions from the log for learners that are behind, on blocking threads.
+//!
+//! It keeps one reader per link, so that a log is read once per learner. It decides whether a DIFF
+//! is cheaper than a SNAP.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,24 +10,24 @@ use tracing::{info, warn};
 use zebu_node::Replica;
 use zebu_proto::Zxid;
 use zebu_storage::{DiffLimits, Directories, FileDisk, LogEntry, LogReader};
-use zebu_zab::{Entry, LinkId, LogPurpose, LogRead};
+use zebu_zab::{EncodedTxn, LinkId, LogPurpose, LogRead};
 
-use crate::shared::Shared;
+use crate::context::ServerContext;
 
-/// Bytes of old transactions that are read for a learner at a time.
+/// Bytes that one read returns for a learner.
 const READ_LOG_BYTES: usize = 1 << 20;
 
-/// Bytes of a node in a snapshot beside its path and data: lengths, ACL number and stat.
+/// Bytes of a node in a snapshot besides its path and data: lengths, ACL id and stat.
 const NODE_BYTES: u64 = 80;
 
-/// Where the log is read on, by link.
+/// The log readers, by link.
 #[derive(Debug, Default)]
 pub(super) struct LogFeed {
     readers: Mutex<BTreeMap<LinkId, LogReader<FileDisk>>>,
 }
 
-/// A part of the log that is wanted.
-pub(super) struct Wanted {
+/// A range of the log to read.
+pub(super) struct LogReadRequest {
     pub(super) link: LinkId,
     pub(super) after: Zxid,
     pub(super) up_to: Zxid,
@@ -33,15 +35,21 @@ pub(super) struct Wanted {
 }
 
 impl LogFeed {
-    /// Reads what is wanted. Reads of one link do not overlap: the next one is asked for when the last was answered.
-    pub(super) fn read(&self, wanted: &Wanted, directories: &Directories, shared: &Shared) -> LogRead {
-        let &Wanted { link, after, up_to, purpose } = wanted;
+    /// Reads the requested range. Reads of one link do not overlap: the core requests the next one
+    /// after the reply.
+    pub(super) fn read(
+        &self,
+        request: &LogReadRequest,
+        directories: &Directories,
+        shared: &ServerContext,
+    ) -> LogRead {
+        let &LogReadRequest { link, after, up_to, purpose } = request;
         let kept = self.readers().remove(&link).filter(|reader| reader.last() == after);
         let mut reader = kept.unwrap_or_else(|| LogReader::new(FileDisk, directories, after));
         let found = match purpose {
             LogPurpose::BeginDiff { entries_max } => {
-                let snapshot_bytes = snapshot_bytes(&shared.read());
-                let bytes = shared.config.storage.log_diffs.bytes_max(snapshot_bytes);
+                let snapshot_bytes = snapshot_bytes(&shared.read_replica());
+                let bytes = shared.config.storage.log_diff_limit.bytes_max(snapshot_bytes);
                 let found = reader.begin(up_to, READ_LOG_BYTES, DiffLimits { entries: entries_max, bytes });
                 if let Ok(None) = found {
                     info!(
@@ -57,7 +65,7 @@ impl LogFeed {
             Ok(Some(entries)) if !entries.is_empty() => {
                 self.readers().insert(link, reader);
                 report_oversize(&entries, shared.config.limits.transaction_bytes_max());
-                let entry = |entry: LogEntry| Entry { zxid: entry.zxid, bytes: entry.bytes };
+                let entry = |entry: LogEntry| EncodedTxn { zxid: entry.zxid, bytes: entry.bytes };
                 LogRead::Entries(entries.into_iter().map(entry).collect())
             }
             Ok(_) => LogRead::Unavailable,
@@ -68,8 +76,8 @@ impl LogFeed {
         }
     }
 
-    /// The link has ended.
-    pub(super) fn forget(&self, link: LinkId) {
+    /// Drops the reader of a link that ended.
+    pub(super) fn remove(&self, link: LinkId) {
         self.readers().remove(&link);
     }
 
@@ -78,13 +86,13 @@ impl LogFeed {
     }
 }
 
-/// About what a SNAP of the state would cost.
+/// Estimates the bytes of a SNAP.
 fn snapshot_bytes(replica: &Replica) -> u64 {
     let tree = replica.tree();
     tree.approximate_data_size() as u64 + NODE_BYTES * tree.node_count() as u64
 }
 
-/// Says that the log holds transactions that other servers may be unable to read.
+/// Logs transactions that are too long for other servers to read.
 fn report_oversize(entries: &[LogEntry], limit: usize) {
     for entry in entries.iter().filter(|entry| entry.bytes.len() > limit) {
         let (zxid, length) = (entry.zxid, entry.bytes.len());

@@ -1,22 +1,23 @@
-//! The other members of the ensemble: the election port, the quorum port, and the links between a leader and
-//! its learners. It carries what the brain says and brings what the others say; it decides nothing.
+//! Connections to the peers of the ensemble: the election port, the quorum port, and the links
+//! between a leader and its learners. It sends packets for the core and delivers received ones, and
+//! takes no decision about Zab.
 
 mod acceptor;
 mod address_book;
-mod arrivals;
-mod behind_state;
-mod close_report;
+mod close_log;
 mod dial;
 mod election;
+mod incoming;
+mod introduction;
 mod link;
 mod links;
 mod log_feed;
 mod outbox;
-mod silence;
-mod state_stream;
-mod sync_report;
+mod panics;
+mod sync_log;
 #[cfg(test)]
 mod tests;
+mod unanswered_votes;
 mod unidentified;
 mod unlisted;
 
@@ -24,160 +25,176 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use zebu_node::Order;
-use zebu_proto::Zxid;
 use zebu_storage::Directories;
 use zebu_tree::Tree;
-use zebu_zab::{Configuration, Door, Event, LinkId, LogPurpose, Serving};
+use zebu_zab::{Configuration, LearnerPort, LinkId, PeerEffect, PeerEvent, ServingRole};
 
-use crate::inbox::Urgent;
+use crate::context::ServerContext;
+use crate::inbox::ControlEvent;
+use crate::panic_guard::PanicGuard;
 use crate::peer_ports::PeerPort;
 use crate::serve_error::ServeError;
-use crate::shared::Shared;
-use acceptor::Acceptor;
+use acceptor::PeerAcceptor;
 use address_book::AddressBook;
-use election::Election;
+use election::ElectionPort;
 use links::Links;
-use log_feed::Wanted;
+use log_feed::LogReadRequest;
+use panics::CloseOnPanic;
 
-/// The way to the other members.
+/// Executes effects of the core on the network.
 pub(crate) struct Peers {
+    shared: Arc<ServerContext>,
     runtime: Handle,
-    book: Arc<AddressBook>,
-    election: Arc<Election>,
+    address_book: Arc<AddressBook>,
+    election: Arc<ElectionPort>,
     links: Arc<Links>,
-    doors: Mutex<Doors>,
+    listeners: Mutex<PeerListeners>,
 }
 
-/// Who listens on the ports of this server.
-struct Doors {
+/// The listener tasks of this server's ports.
+struct PeerListeners {
     election: JoinHandle<()>,
     quorum: JoinHandle<()>,
-    /// Open only while this server follows, as ZooKeeper has it.
-    observers: Option<JoinHandle<()>>,
+    /// Open only while this server follows, as in ZooKeeper.
+    observer_master: Option<JoinHandle<()>>,
 }
 
 impl Peers {
-    /// Opens both ports and starts to listen. Must be called inside the runtime.
-    pub(crate) async fn open(shared: Arc<Shared>) -> Result<Peers, ServeError> {
-        let book = Arc::new(AddressBook::new(&shared.config));
+    /// Opens both ports and starts to listen. The caller must be inside the runtime.
+    pub(crate) async fn open(shared: Arc<ServerContext>) -> Result<Peers, ServeError> {
+        let address_book = Arc::new(AddressBook::new(&shared.config));
         let retries = shared.config.membership.peers.bind_retries;
-        let open = |port| Acceptor::open(port, book.own_endpoints(port), retries);
+        let open = |port| PeerAcceptor::open(port, address_book.own_endpoints(port), retries);
         let election_port = open(PeerPort::Election).await?;
         let quorum_port = open(PeerPort::Quorum).await?;
-        let election = Arc::new(Election::new(shared.clone(), book.clone()));
-        let links = Arc::new(Links::new(shared, book.clone()));
-        let doors = Doors {
-            election: tokio::spawn(election.listen(election_port)),
-            quorum: tokio::spawn(links.clone().listen(quorum_port, Door::Quorum)),
-            observers: None,
+        let election = Arc::new(ElectionPort::new(shared.clone(), address_book.clone()));
+        let links = Arc::new(Links::new(shared.clone(), address_book.clone()));
+        let listeners = PeerListeners {
+            election: listener(&shared, PeerPort::Election, election.listen(election_port)),
+            quorum: listener(
+                &shared,
+                PeerPort::Quorum,
+                links.clone().listen(quorum_port, LearnerPort::Quorum),
+            ),
+            observer_master: None,
         };
-        Ok(Peers { runtime: Handle::current(), book, election, links, doors: Mutex::new(doors) })
+        Ok(Peers {
+            shared,
+            runtime: Handle::current(),
+            address_book,
+            election,
+            links,
+            listeners: Mutex::new(listeners),
+        })
     }
 
-    /// These may become the members.
-    pub(crate) fn propose(&self, configuration: &Configuration) {
+    /// Adds the servers of a proposed config.
+    pub(crate) fn set_proposed_config(&self, configuration: &Configuration) {
         let _context = self.runtime.enter();
-        self.book.propose(&configuration.members);
-        self.election.members_changed();
+        self.address_book.set_proposed(&configuration.members);
+        self.election.config_changed();
     }
 
-    /// From now on these are the members.
-    pub(crate) fn reconfigure(&self, configuration: &Configuration) {
+    /// Replaces the servers by those of a committed config, and reopens ports that changed.
+    pub(crate) fn activate_config(&self, configuration: &Configuration) {
         let _context = self.runtime.enter();
-        let own = |port| self.book.own_endpoints(port);
+        let own = |port| self.address_book.own_endpoints(port);
         let before = (own(PeerPort::Election), own(PeerPort::Quorum));
-        self.book.replace(&configuration.members);
-        self.election.members_changed();
-        let mut doors = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
+        self.address_book.set_members(&configuration.members);
+        self.election.config_changed();
+        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         let after = (own(PeerPort::Election), own(PeerPort::Quorum));
         if before.0 != after.0 {
-            doors.election.abort();
+            listeners.election.abort();
             let election = self.election.clone();
-            let reopened = Acceptor::reopen(PeerPort::Election, after.0);
-            doors.election = tokio::spawn(async move { election.listen(reopened.await).await });
+            let reopened = PeerAcceptor::reopen(PeerPort::Election, after.0);
+            let listen = async move { election.listen(reopened.await).await };
+            listeners.election = listener(&self.shared, PeerPort::Election, listen);
         }
         if before.1 != after.1 {
-            doors.quorum.abort();
+            listeners.quorum.abort();
             let links = self.links.clone();
-            let reopened = Acceptor::reopen(PeerPort::Quorum, after.1);
-            doors.quorum = tokio::spawn(async move { links.listen(reopened.await, Door::Quorum).await });
+            let reopened = PeerAcceptor::reopen(PeerPort::Quorum, after.1);
+            let listen = async move { links.listen(reopened.await, LearnerPort::Quorum).await };
+            listeners.quorum = listener(&self.shared, PeerPort::Quorum, listen);
         }
     }
 
-    /// This server serves in another way, or not any more: observers find it only while it follows.
-    pub(crate) fn serves(&self, serving: Option<Serving>) {
+    /// Adapts to the serving role: the observer master port is open only while this server follows.
+    pub(crate) fn set_serving(&self, serving: Option<ServingRole>) {
         let _context = self.runtime.enter();
-        let mut doors = self.doors.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(observers) = doors.observers.take() {
+        let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(observers) = listeners.observer_master.take() {
             observers.abort();
         }
-        let endpoints = self.book.own_endpoints(PeerPort::ObserverMaster);
-        if matches!(serving, Some(Serving::Following { .. })) && !endpoints.is_empty() {
+        let endpoints = self.address_book.own_endpoints(PeerPort::ObserverMaster);
+        if matches!(serving, Some(ServingRole::Following { .. })) && !endpoints.is_empty() {
             let links = self.links.clone();
-            let reopened = Acceptor::reopen(PeerPort::ObserverMaster, endpoints);
-            let listen = async move { links.listen(reopened.await, Door::ObserverMaster).await };
-            doors.observers = Some(tokio::spawn(listen));
+            let reopened = PeerAcceptor::reopen(PeerPort::ObserverMaster, endpoints);
+            let listen = async move { links.listen(reopened.await, LearnerPort::ObserverMaster).await };
+            listeners.observer_master = Some(listener(&self.shared, PeerPort::ObserverMaster, listen));
         }
     }
 
-    /// Carries out an order that concerns the network; returns any other.
-    pub(crate) fn perform(&self, order: Order) -> Option<Order> {
+    /// Executes an effect on the network. Old transactions are read from the log in `directories`.
+    pub(crate) fn execute(&self, effect: PeerEffect, directories: &Directories) {
         let _context = self.runtime.enter();
-        match order {
-            Order::Notify { to, notification } => self.election.send(to, &notification),
-            Order::Dial { link, to, door } => self.links.dial(link, to, door),
-            Order::Send { link, packet } => {
-                sync_report::sent(link, &packet, self.links.metrics());
+        match effect {
+            PeerEffect::Notify { to, notification } => self.election.send(to, &notification),
+            PeerEffect::Dial { link, to, door } => self.links.dial(link, to, door),
+            PeerEffect::Send { link, packet } => {
+                sync_log::record_sent(link, &packet, self.links.metrics());
                 self.links.send(link, packet);
             }
-            Order::Close { link, reason } => {
-                close_report::closed(link, &reason);
+            PeerEffect::Close { link, reason } => {
+                close_log::log_close(link, &reason);
                 self.links.close(link);
             }
-            Order::StreamSnapshot { link, .. } => self.links.stream(link),
-            Order::DiscardSnapshot { link } => drop(self.links.take_received(link)),
-            Order::ReadLog { .. }
-            | Order::Disk(_)
-            | Order::Remember { .. }
-            | Order::Locate { .. }
-            | Order::Activate { .. }
-            | Order::Report(_)
-            | Order::Serve(_)
-            | Order::ServeReadOnly
-            | Order::StopServing => return Some(order),
+            PeerEffect::StreamSnapshot { link, .. } => self.links.send_snapshot(link),
+            PeerEffect::LoadReceived { link, entries } => self.links.load_received(link, &entries),
+            PeerEffect::DiscardSnapshot { link } => drop(self.links.take_snapshot(link)),
+            PeerEffect::ReadLog { link, after, up_to, purpose } => {
+                self.read_log(directories, LogReadRequest { link, after, up_to, purpose });
+            }
         }
-        None
     }
 
-    /// Lets everything leave that was sent since the last time.
+    /// Sends all packets that were queued since the last flush.
     pub(crate) fn flush(&self) {
         self.links.flush();
     }
 
-    /// Reads old transactions for a learner, beside everything else.
-    pub(crate) fn read_log(
-        &self,
-        shared: &Arc<Shared>,
-        directories: &Directories,
-        link: LinkId,
-        (after, up_to): (Zxid, Zxid),
-        purpose: LogPurpose,
-    ) {
-        let (shared, directories, links) = (shared.clone(), directories.clone(), self.links.clone());
-        let wanted = Wanted { link, after, up_to, purpose };
+    /// Reads old transactions for a learner on a blocking thread.
+    fn read_log(&self, directories: &Directories, request: LogReadRequest) {
+        let (directories, links) = (directories.clone(), self.links.clone());
         self.runtime.spawn_blocking(move || {
-            let read = links.log_feed().read(&wanted, &directories, &shared);
-            // It may have ended meanwhile; whichever of the two comes last leaves nothing behind.
+            let (link, shared) = (request.link, links.shared());
+            let _guard = CloseOnPanic::new("the log for a learner", || links.link_ended(link));
+            let read = links.log_feed().read(&request, &directories, shared);
+            // The link may have ended during the read. The later of the two removes the reader.
             if !links.is_open(link) {
-                links.log_feed().forget(link);
+                links.log_feed().remove(link);
             }
-            shared.inbox.push_urgent(Urgent::Peer(Event::LogRead { link, read }));
+            shared.inbox.push_control(ControlEvent::Peer(PeerEvent::LogRead { link, read }));
         });
     }
 
-    /// The state that came on a link.
-    pub(crate) fn take_received(&self, link: LinkId) -> Option<Tree> {
-        self.links.take_received(link)
+    /// Takes the snapshot that was received on a link.
+    pub(crate) fn take_snapshot(&self, link: LinkId) -> Option<Tree> {
+        self.links.take_snapshot(link)
     }
+}
+
+/// Starts a listener. Its panic ends the process, because the server needs it.
+fn listener(
+    shared: &Arc<ServerContext>,
+    port: PeerPort,
+    listen: impl Future<Output = ()> + Send + 'static,
+) -> JoinHandle<()> {
+    let part = match port {
+        PeerPort::Election => "the listener of the election port",
+        PeerPort::Quorum => "the listener of the quorum port",
+        PeerPort::ObserverMaster => "the listener for observers",
+    };
+    tokio::spawn(PanicGuard::run_task(shared.clone(), part, listen))
 }

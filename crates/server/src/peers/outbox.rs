@@ -1,9 +1,10 @@
-//! What waits to be sent on one link, and who may write it. The core encodes packets into the outbox as it sends them
-//! and writes them itself, as far as the socket takes them at once; what is left, and everything behind a whole state,
-//! is the task's. Whoever writes has the pen, so that bytes neither mix nor overtake each other. What a state consists
-//! of is not known here, and who hears of what was sent is not decided here.
+//! The outbox of one link: the packets that wait, and which thread may write the socket.
+//!
+//! The core encodes packets into the outbox and writes as many bytes as the socket takes at once.
+//! The link's task writes the rest, and everything behind a snapshot.
+//! [`WriterOwner`] names the one writer, so that bytes neither mix nor overtake each other. The
+//! runtime's [`SendQueue`] fixes the order of packets and snapshots.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,193 +15,151 @@ use tokio::task::coop::consume_budget;
 use tokio::time::sleep;
 use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
-use zebu_zab::weight;
+use zebu_runtime::{QueuedItem, SendQueue};
 
-use super::behind_state::without_early_digest;
+/// Most bytes that the core writes at a time. The task writes more, because the core must not spend
+/// its time on one link.
+const INLINE_WRITE_BYTES: usize = 64 << 10;
 
-/// Bytes that the core writes to a link at a time. More is left to the task: the core has other things to do.
-const DIRECT_BYTES: usize = 64 << 10;
+/// How long a closed link may take to send its rest.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Bytes of packets behind a state that are encoded for one write.
-const WRITE_BYTES: usize = 256 << 10;
-
-/// How long a link that is closed here may take to send what it has.
-const FAREWELL_MAX: Duration = Duration::from_secs(1);
-
-/// The outbox of one link. What waits in it is bounded by the brain, which is told when something has left.
+/// The outbox of one link. The core bounds its length by the weight that is reported as sent.
 #[derive(Debug)]
 pub(super) struct Outbox {
     writer: OwnedWriteHalf,
-    waiting: Mutex<Waiting>,
-    /// Calls the task.
-    bell: Notify,
+    state: Mutex<OutboxState>,
+    /// Wakes the task.
+    task_wakeup: Notify,
 }
 
 #[derive(Debug)]
-struct Waiting {
-    /// Encoded packets in their order, of which nothing has been written.
-    bytes: Vec<u8>,
-    /// The sum of their weights. A packet that was written in part counts as not written.
-    weight: usize,
-    line: Line,
-    /// The last transaction whose effects may be in a state that was sent.
-    state_end: Zxid,
-    pen: Pen,
+struct OutboxState {
+    queue: SendQueue,
+    writer_owner: WriterOwner,
 }
 
-/// What becomes of a packet that is put in.
-#[derive(Debug)]
-enum Line {
-    /// It is encoded at once.
-    Moving,
-    /// A state waits or is on its way: where it ends is not known yet. The task begins with the front.
-    BehindState(VecDeque<Outgoing>),
-}
-
-#[derive(Debug)]
-enum Outgoing {
-    Packet(Packet),
-    State,
-}
-
-/// Who may write to the socket.
+/// The thread that may write to the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Pen {
-    /// Whoever has the lock.
+enum WriterOwner {
+    /// Any thread that holds the lock.
     Free,
-    /// The task: it was called, and gives the pen back when it finds nothing more to write.
+    /// The task. It was woken, and frees the writer when the queue is empty.
     Task,
-    /// The task, for the last time: the link is closed, and ends when everything is written.
-    Farewell,
+    /// The task, until everything is written. The link is closed and then ends.
+    Closing,
 }
 
-/// Whether packets wait for [`Outbox::flush`].
+/// Whether [`Outbox::flush`] must be called for new packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Put {
-    /// These are the first: the outbox was empty, and nobody was called.
-    First,
-    /// It is known already that something waits here.
-    Behind,
+pub(super) enum PutOutcome {
+    /// The outbox was empty, and no task was woken.
+    NeedsFlush,
+    /// An earlier packet or the task already causes a write.
+    AlreadyPending,
 }
 
-/// What the task does next.
+/// The next job of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Job {
-    /// Write the bytes that it was given, and tell that this weight has left.
+pub(super) enum WriteJob {
+    /// Write the returned bytes, and report that this weight was sent.
     Write { weight: usize },
-    /// Send the whole state, as it is now; then [`Outbox::state_sent`].
-    State,
-    /// Nothing, until it is called.
+    /// Send a snapshot of the current state, then call [`Outbox::snapshot_sent`].
+    SendSnapshot,
+    /// Wait for a wakeup.
     Wait,
-    /// The link was closed and has sent everything.
-    End,
+    /// End: the link was closed and has sent everything.
+    Close,
 }
 
 impl Outbox {
     pub(super) fn new(writer: OwnedWriteHalf) -> Outbox {
-        let waiting = Waiting {
-            bytes: Vec::new(),
-            weight: 0,
-            line: Line::Moving,
-            state_end: Zxid(i64::MIN),
-            pen: Pen::Free,
-        };
-        Outbox { writer, waiting: Mutex::new(waiting), bell: Notify::new() }
+        let state = OutboxState { queue: SendQueue::default(), writer_owner: WriterOwner::Free };
+        Outbox { writer, state: Mutex::new(state), task_wakeup: Notify::new() }
     }
 
-    pub(super) fn put(&self, packet: Packet) -> Put {
-        let mut waiting = self.lock();
-        let first = waiting.bytes.is_empty() && waiting.pen == Pen::Free;
-        match &mut waiting.line {
-            Line::Moving => waiting.encode(packet),
-            Line::BehindState(line) => line.push_back(Outgoing::Packet(packet)),
-        }
-        if first { Put::First } else { Put::Behind }
+    pub(super) fn push(&self, packet: Packet) -> PutOutcome {
+        let mut state = self.lock();
+        let first = state.queue.bytes().is_empty() && state.writer_owner == WriterOwner::Free;
+        state.queue.push(packet);
+        if first { PutOutcome::NeedsFlush } else { PutOutcome::AlreadyPending }
     }
 
-    /// A whole state, as it is when its turn comes.
-    pub(super) fn put_state(&self) {
-        let mut waiting = self.lock();
-        match &mut waiting.line {
-            Line::Moving => waiting.line = Line::BehindState([Outgoing::State].into()),
-            Line::BehindState(line) => line.push_back(Outgoing::State),
-        }
-        self.call(&mut waiting);
+    /// Queues a snapshot. It holds the state at the time when it is sent.
+    pub(super) fn push_snapshot(&self) {
+        let mut state = self.lock();
+        state.queue.push_snapshot();
+        self.wake_task(&mut state);
     }
 
-    /// Writes what the socket takes without waiting, and calls the task for the rest. Returns the weight of what has
-    /// left. Whether the socket has failed is found out by the task.
+    /// Writes as much as the socket takes without waiting, and wakes the task for the rest. Returns
+    /// the sent weight. The task finds errors of the socket.
     pub(super) fn flush(&self) -> usize {
-        let mut waiting = self.lock();
-        if waiting.pen != Pen::Free || waiting.bytes.is_empty() {
+        let mut state = self.lock();
+        let bytes = state.queue.bytes();
+        if state.writer_owner != WriterOwner::Free || bytes.is_empty() {
             return 0;
         }
-        if waiting.bytes.len() <= DIRECT_BYTES
-            && let Ok(written) = self.writer.try_write(&waiting.bytes)
+        if bytes.len() <= INLINE_WRITE_BYTES
+            && let Ok(written) = self.writer.try_write(bytes)
+            && let Some(weight) = state.queue.advance(written)
         {
-            waiting.bytes.drain(..written);
-            if waiting.bytes.is_empty() {
-                return std::mem::take(&mut waiting.weight);
-            }
+            return weight;
         }
-        self.call(&mut waiting);
+        self.wake_task(&mut state);
         0
     }
 
-    /// What was put in before still leaves.
+    /// Closes the outbox. Queued packets are still sent.
     pub(super) fn close(&self) {
-        self.lock().pen = Pen::Farewell;
-        self.bell.notify_one();
+        self.lock().writer_owner = WriterOwner::Closing;
+        self.task_wakeup.notify_one();
     }
 
-    /// Tells the task what to do, and exchanges the bytes to be written for its empty buffer.
-    pub(super) fn next_job(&self, bytes: &mut Vec<u8>) -> Job {
-        let mut waiting = self.lock();
-        waiting.move_up();
-        if !waiting.bytes.is_empty() {
-            // It may come by itself, between the core's sending and its flush.
-            waiting.pen = match waiting.pen {
-                Pen::Free | Pen::Task => Pen::Task,
-                Pen::Farewell => Pen::Farewell,
-            };
-            std::mem::swap(&mut waiting.bytes, bytes);
-            return Job::Write { weight: std::mem::take(&mut waiting.weight) };
-        }
-        if let Line::BehindState(line) = &mut waiting.line {
-            // Packets would have been encoded: the front is a state.
-            line.pop_front();
-            return Job::State;
-        }
-        match waiting.pen {
-            Pen::Free | Pen::Task => {
-                waiting.pen = Pen::Free;
-                Job::Wait
+    /// Returns the task's next job, and exchanges the bytes to write for its empty buffer.
+    pub(super) fn next_job(&self, bytes: &mut Vec<u8>) -> WriteJob {
+        let mut state = self.lock();
+        match state.queue.take_next(bytes) {
+            QueuedItem::Bytes { weight } => {
+                // The task may run unasked, between a push of the core and its flush.
+                state.writer_owner = match state.writer_owner {
+                    WriterOwner::Free | WriterOwner::Task => WriterOwner::Task,
+                    WriterOwner::Closing => WriterOwner::Closing,
+                };
+                WriteJob::Write { weight }
             }
-            Pen::Farewell => Job::End,
+            QueuedItem::Snapshot => WriteJob::SendSnapshot,
+            QueuedItem::Nothing => match state.writer_owner {
+                WriterOwner::Free | WriterOwner::Task => {
+                    state.writer_owner = WriterOwner::Free;
+                    WriteJob::Wait
+                }
+                WriterOwner::Closing => WriteJob::Close,
+            },
         }
     }
 
-    /// The state is on its way as a whole; transactions up to this one may be in it.
-    pub(super) fn state_sent(&self, end: Zxid) {
-        self.lock().state_end = end;
+    /// The snapshot was sent; it may hold transactions up to this one.
+    pub(super) fn snapshot_sent(&self, end: Zxid) {
+        self.lock().queue.snapshot_sent(end);
     }
 
-    /// Waits until there may be something to do.
-    pub(super) async fn called(&self) {
-        self.bell.notified().await;
+    /// Waits for the next wakeup.
+    pub(super) async fn wait_for_wakeup(&self) {
+        self.task_wakeup.notified().await;
     }
 
-    /// Writes for the task, which has the pen. Fails if the link is closed and the other side does not take it: nobody
-    /// waits for such a link for long.
+    /// Writes for the task, which owns the writer. Fails if the link is closed and the peer does
+    /// not read within [`CLOSE_TIMEOUT`].
     pub(super) async fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
         tokio::select! {
             result = self.write(bytes) => result,
-            () = self.farewell_is_over() => Err(io::ErrorKind::TimedOut.into()),
+            () = self.close_timeout() => Err(io::ErrorKind::TimedOut.into()),
         }
     }
 
     async fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
-        // The socket may take whatever it is given for a long time, and others want to run too.
+        // The socket may accept bytes for long; other tasks of the thread must run too.
         consume_budget().await;
         while !bytes.is_empty() {
             match self.writer.try_write(bytes) {
@@ -213,49 +172,22 @@ impl Outbox {
         Ok(())
     }
 
-    async fn farewell_is_over(&self) {
-        while self.lock().pen != Pen::Farewell {
-            self.called().await;
+    async fn close_timeout(&self) {
+        while self.lock().writer_owner != WriterOwner::Closing {
+            self.wait_for_wakeup().await;
         }
-        sleep(FAREWELL_MAX).await;
+        sleep(CLOSE_TIMEOUT).await;
     }
 
-    fn call(&self, waiting: &mut Waiting) {
-        if waiting.pen == Pen::Free {
-            waiting.pen = Pen::Task;
-            self.bell.notify_one();
+    fn wake_task(&self, state: &mut OutboxState) {
+        if state.writer_owner == WriterOwner::Free {
+            state.writer_owner = WriterOwner::Task;
+            self.task_wakeup.notify_one();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Waiting {
-    fn encode(&mut self, packet: Packet) {
-        self.weight += weight(&packet);
-        without_early_digest(packet, self.state_end).encode(&mut self.bytes);
-    }
-
-    /// Encodes what stood behind a state that was sent, up to the next state.
-    fn move_up(&mut self) {
-        let Line::BehindState(line) = &mut self.line else { return };
-        let mut line = std::mem::take(line);
-        while self.bytes.len() < WRITE_BYTES {
-            match line.pop_front() {
-                Some(Outgoing::Packet(packet)) => self.encode(packet),
-                Some(Outgoing::State) => {
-                    line.push_front(Outgoing::State);
-                    break;
-                }
-                None => {
-                    self.line = Line::Moving;
-                    return;
-                }
-            }
-        }
-        self.line = Line::BehindState(line);
+    fn lock(&self) -> MutexGuard<'_, OutboxState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The ports with real sockets and without a core: nobody takes what they bring unless the test does.
+//! The peer ports with real sockets and without a core: only the test drains the inbox.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -9,55 +9,58 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use zebu_proto::quorum::election::{NOTIFICATION_BYTES_MAX, NotificationVersion};
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
-use zebu_proto::quorum::{InitialMessage, Notification, Packet, PeerState};
-use zebu_proto::{ServerId, Zxid};
+use zebu_proto::quorum::{InitialMessage, Notification, Packet, ServerState};
+use zebu_proto::txn::{CreateTxn, Txn, TxnEntry, TxnHeader};
+use zebu_proto::{ServerId, SessionId, Zxid};
 use zebu_tree::{Tree, TreeOptions};
-use zebu_zab::membership::{Addresses, parse_member};
-use zebu_zab::{Door, Event, LinkId};
+use zebu_zab::membership::{MultiAddress, parse_server_spec};
+use zebu_zab::{EncodedTxn, LearnerPort, LinkId, PeerEvent};
 
-use super::acceptor::Acceptor;
+use super::acceptor::PeerAcceptor;
 use super::address_book::AddressBook;
-use super::election::{Election, WAITING_VOTES_MAX};
+use super::election::{ElectionPort, WAITING_VOTES_MAX};
 use super::links::Links;
 use super::unidentified::UNIDENTIFIED_MAX;
-use crate::brain::Brain;
 use crate::clock::Clock;
 use crate::config::ServerConfig;
-use crate::inbox::{Delivery, Urgent};
+use crate::context::ServerContext;
+use crate::inbox::{ControlEvent, InboxBatch};
+use crate::node_builder::NodeParts;
+use crate::panic_guard::ComponentFailure;
 use crate::peer_ports::{Endpoint, PeerPort};
-use crate::shared::Shared;
 
-/// Far more than anything here takes.
+/// A bound far above the time of any step.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Server 1 of three.
-fn server() -> (Arc<Shared>, Arc<AddressBook>) {
+/// Returns server 1 of three.
+fn server() -> (Arc<ServerContext>, Arc<AddressBook>) {
     let mut config = ServerConfig::built_in();
     config.membership.my_id = Some(ServerId(1));
     for id in 1..=3 {
-        let member = parse_member("127.0.0.1:1:2", Addresses::One).unwrap();
+        let member = parse_server_spec("127.0.0.1:1:2", MultiAddress::Disabled).unwrap();
         config.membership.members.insert(ServerId(id), member);
     }
-    let book = Arc::new(AddressBook::new(&config));
+    let address_book = Arc::new(AddressBook::new(&config));
     let clock = Clock::start();
-    let Brain { replica, .. } = Brain::new(&config, Tree::new(TreeOptions::default()), None, &clock, 0);
-    (Arc::new(Shared::new(config, clock, replica, 0)), book)
+    let NodeParts { replica, .. } =
+        NodeParts::build(&config, Tree::new(TreeOptions::default()), None, &clock, 0);
+    (Arc::new(ServerContext::new(config, clock, replica, 0)), address_book)
 }
 
-async fn acceptor(port: PeerPort) -> (Acceptor, SocketAddr) {
+async fn acceptor(port: PeerPort) -> (PeerAcceptor, SocketAddr) {
     loop {
         let free = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
         let endpoint = Endpoint::Host { host: free.ip().to_string(), port: free.port() };
-        if let Ok(acceptor) = Acceptor::open(port, vec![endpoint], Some(0)).await {
+        if let Ok(acceptor) = PeerAcceptor::open(port, vec![endpoint], Some(0)).await {
             return (acceptor, free);
         }
     }
 }
 
-fn taken(shared: &Shared) -> Vec<Urgent> {
-    let mut delivery = Delivery::default();
-    shared.inbox.take(&mut delivery);
-    delivery.urgent
+fn taken(shared: &ServerContext) -> Vec<ControlEvent> {
+    let mut batch = InboxBatch::default();
+    shared.inbox.drain_into(&mut batch);
+    batch.control_events
 }
 
 async fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
@@ -78,7 +81,7 @@ async fn is_closed(stream: &mut TcpStream) -> bool {
 
 fn largest_vote() -> Vec<u8> {
     let mut vote = Notification {
-        state: PeerState::Looking,
+        state: ServerState::Looking,
         leader: ServerId(2),
         zxid: Zxid(1),
         round: 1,
@@ -96,23 +99,27 @@ fn largest_vote() -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn votes_that_the_core_does_not_take_wait_with_their_sender() {
-    let (shared, book) = server();
+    let (shared, address_book) = server();
     let (acceptor, address) = acceptor(PeerPort::Election).await;
-    let election = Election::new(shared.clone(), book);
+    let election = ElectionPort::new(shared.clone(), address_book);
     tokio::spawn(election.listen(acceptor));
     let mut peer = TcpStream::connect(address).await.unwrap();
     let mut bytes = Vec::new();
     InitialMessage { server: ServerId(2), addresses: vec!["127.0.0.1:2".into()] }.encode(&mut bytes);
     peer.write_all(&bytes).await.unwrap();
     let vote = largest_vote();
-    // Until the connection takes nothing more for a while.
+    // Writes until the connection accepts nothing for a while.
     let mut sent = 0;
     while timeout(Duration::from_secs(2), peer.write_all(&vote)).await.is_ok() {
         sent += 1;
         assert!(sent < 10_000, "the votes of one server have no limit");
     }
-    let votes =
-        |urgent: &[Urgent]| urgent.iter().filter(|urgent| matches!(urgent, Urgent::Vote { .. })).count();
+    let votes = |control_event: &[ControlEvent]| {
+        control_event
+            .iter()
+            .filter(|control_event| matches!(control_event, ControlEvent::Vote { .. }))
+            .count()
+    };
     let mut heard = votes(&taken(&shared));
     assert_eq!(heard, WAITING_VOTES_MAX);
     until(|| {
@@ -124,9 +131,9 @@ async fn votes_that_the_core_does_not_take_wait_with_their_sender() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_election_port_keeps_few_who_do_not_say_who_they_are() {
-    let (shared, book) = server();
+    let (shared, address_book) = server();
     let (acceptor, address) = acceptor(PeerPort::Election).await;
-    let election = Election::new(shared.clone(), book);
+    let election = ElectionPort::new(shared.clone(), address_book);
     tokio::spawn(election.listen(acceptor));
     let mut strangers = Vec::new();
     for _ in 0..UNIDENTIFIED_MAX + 10 {
@@ -135,13 +142,19 @@ async fn the_election_port_keeps_few_who_do_not_say_who_they_are() {
     for stranger in &mut strangers[..10] {
         assert!(is_closed(stranger).await);
     }
-    // A server of the list is heard all the same.
+    // A listed server is still accepted.
     let mut peer = TcpStream::connect(address).await.unwrap();
     let mut bytes = Vec::new();
     InitialMessage { server: ServerId(2), addresses: vec!["127.0.0.1:2".into()] }.encode(&mut bytes);
     bytes.extend(largest_vote());
     peer.write_all(&bytes).await.unwrap();
-    until(|| taken(&shared).iter().any(|urgent| matches!(urgent, Urgent::Vote { .. })).then_some(())).await;
+    until(|| {
+        taken(&shared)
+            .iter()
+            .any(|control_event| matches!(control_event, ControlEvent::Vote { .. }))
+            .then_some(())
+    })
+    .await;
 }
 
 fn follower_info(server: i64) -> Vec<u8> {
@@ -153,14 +166,17 @@ fn follower_info(server: i64) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_quorum_port_keeps_few_whose_server_is_not_known() {
-    let (shared, book) = server();
+    let (shared, address_book) = server();
     let (acceptor, address) = acceptor(PeerPort::Quorum).await;
-    let links = Arc::new(Links::new(shared.clone(), book));
-    tokio::spawn(links.clone().listen(acceptor, Door::Quorum));
+    let links = Arc::new(Links::new(shared.clone(), address_book));
+    tokio::spawn(links.clone().listen(acceptor, LearnerPort::Quorum));
     let mut known = TcpStream::connect(address).await.unwrap();
     known.write_all(&follower_info(2)).await.unwrap();
     until(|| {
-        taken(&shared).iter().any(|urgent| matches!(urgent, Urgent::Peer(Event::Packet { .. }))).then_some(())
+        taken(&shared)
+            .iter()
+            .any(|control_event| matches!(control_event, ControlEvent::Peer(PeerEvent::Packet { .. })))
+            .then_some(())
     })
     .await;
     let mut strangers = Vec::new();
@@ -173,7 +189,9 @@ async fn the_quorum_port_keeps_few_whose_server_is_not_known() {
     }
     let mut gone = 0;
     until(|| {
-        let down = |urgent: &&Urgent| matches!(urgent, Urgent::Peer(Event::LinkDown { .. }));
+        let down = |control_event: &&ControlEvent| {
+            matches!(control_event, ControlEvent::Peer(PeerEvent::LinkDown { .. }))
+        };
         gone += taken(&shared).iter().filter(down).count();
         (gone == 10).then_some(())
     })
@@ -181,37 +199,68 @@ async fn the_quorum_port_keeps_few_whose_server_is_not_known() {
     for stranger in &mut strangers[..10] {
         assert!(is_closed(stranger).await);
     }
-    // The link of a known server is not among them.
+    // The link of a known server is not among the unidentified.
     known.write_all(&follower_info(2)).await.unwrap();
     until(|| {
-        taken(&shared).iter().any(|urgent| matches!(urgent, Urgent::Peer(Event::Packet { .. }))).then_some(())
+        taken(&shared)
+            .iter()
+            .any(|control_event| matches!(control_event, ControlEvent::Peer(PeerEvent::Packet { .. })))
+            .then_some(())
     })
     .await;
 }
 
+/// A server whose disk is behind does not read packets of its peers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_link_is_not_read_while_the_disk_is_behind() {
+    const FAR_BEHIND: usize = 1 << 30;
+    let (shared, address_book) = server();
+    let (acceptor, address) = acceptor(PeerPort::Quorum).await;
+    let links = Arc::new(Links::new(shared.clone(), address_book));
+    tokio::spawn(links.clone().listen(acceptor, LearnerPort::Quorum));
+    shared.disk_backlog.add(FAR_BEHIND);
+    let mut peer = TcpStream::connect(address).await.unwrap();
+    let packets = follower_info(2).repeat(1000);
+    // Writes until the connection accepts nothing for a while.
+    let mut sent = 0;
+    while timeout(Duration::from_secs(2), peer.write_all(&packets)).await.is_ok() {
+        sent += 1;
+        assert!(sent < 10_000, "the packets of one server have no limit");
+    }
+    let has_packet = || {
+        taken(&shared)
+            .iter()
+            .any(|control_event| matches!(control_event, ControlEvent::Peer(PeerEvent::Packet { .. })))
+            .then_some(())
+    };
+    assert_eq!(has_packet(), None);
+    shared.disk_backlog.remove(FAR_BEHIND);
+    until(has_packet).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_packet_that_is_long_is_refused() {
-    let (shared, book) = server();
+    let (shared, address_book) = server();
     let (acceptor, address) = acceptor(PeerPort::Quorum).await;
-    let links = Arc::new(Links::new(shared.clone(), book));
-    tokio::spawn(links.clone().listen(acceptor, Door::Quorum));
+    let links = Arc::new(Links::new(shared.clone(), address_book));
+    tokio::spawn(links.clone().listen(acceptor, LearnerPort::Quorum));
     let mut stranger = TcpStream::connect(address).await.unwrap();
     let mut bytes = Vec::new();
     Packet::Proposal { zxid: Zxid(1), entry: vec![0; 1 << 20].into() }.encode(&mut bytes);
-    // Its length is enough.
+    // The announced length is enough to refuse the packet.
     stranger.write_all(&bytes[..100]).await.unwrap();
     assert!(is_closed(&mut stranger).await);
 }
 
 #[tokio::test]
 async fn a_state_for_a_role_that_has_ended_is_not_kept() {
-    let (shared, book) = server();
-    let links = Arc::new(Links::new(shared, book));
+    let (shared, address_book) = server();
+    let links = Arc::new(Links::new(shared, address_book));
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let mut kept = Vec::new();
     let open = |number: u64, stream: TcpStream| {
         let link = LinkId::dialed(number);
-        links.start(link, stream, Event::Dialed { link });
+        links.start_link(link, stream, PeerEvent::Dialed { link });
         link
     };
     let state = || Tree::new(TreeOptions::default());
@@ -221,20 +270,91 @@ async fn a_state_for_a_role_that_has_ended_is_not_kept() {
         stream
     };
     let link = open(1, connect().await);
-    links.keep_received(link, state());
-    assert!(links.take_received(link).is_some());
-    // The role ends before the state is there, or between that and its use.
+    links.store_snapshot(link, state());
+    assert!(links.take_snapshot(link).is_some());
+    // The role ends before the snapshot arrives, or between its arrival and its use.
     let link = open(2, connect().await);
     links.close(link);
-    links.keep_received(link, state());
-    assert!(links.take_received(link).is_none());
+    links.store_snapshot(link, state());
+    assert!(links.take_snapshot(link).is_none());
     let link = open(3, connect().await);
-    links.keep_received(link, state());
+    links.store_snapshot(link, state());
     links.close(link);
-    assert!(links.take_received(link).is_none());
-    // The other side has closed behind the state: it is still wanted.
+    assert!(links.take_snapshot(link).is_none());
+    // The peer closes after the snapshot: it is still usable.
     let link = open(4, connect().await);
-    links.keep_received(link, state());
-    links.ended(link);
-    assert!(links.take_received(link).is_some());
+    links.store_snapshot(link, state());
+    links.link_ended(link);
+    assert!(links.take_snapshot(link).is_some());
+    // Later transactions can be applied then, too; an unreadable one discards the snapshot.
+    let link = open(5, connect().await);
+    links.store_snapshot(link, state());
+    links.link_ended(link);
+    links.load_received(link, &[created("/a", 1), created("/b", 2)]);
+    let tree = links.take_snapshot(link).unwrap();
+    assert_eq!(tree.last_zxid(), Zxid(2));
+    assert!(tree.node("/a").is_some() && tree.node("/b").is_some());
+    let link = open(6, connect().await);
+    links.store_snapshot(link, state());
+    links.load_received(link, &[EncodedTxn { zxid: Zxid(1), bytes: [1, 2, 3].into() }]);
+    assert!(links.take_snapshot(link).is_none());
+    links.load_received(link, &[created("/a", 1)]);
+}
+
+fn created(path: &str, zxid: i64) -> EncodedTxn {
+    let header = TxnHeader { session: SessionId(1), cxid: 1, zxid: Zxid(zxid), time_ms: 1 };
+    let txn = Txn::Create(CreateTxn {
+        path: path.into(),
+        data: None,
+        acl: None,
+        ephemeral: false,
+        parent_cversion: zxid as i32,
+    });
+    let mut bytes = Vec::new();
+    TxnEntry { header, txn, digest: None }.encode(&mut bytes);
+    EncodedTxn { zxid: Zxid(zxid), bytes: bytes.into() }
+}
+
+#[tokio::test]
+async fn a_panic_in_the_task_of_a_link_closes_that_link() {
+    let (shared, address_book) = server();
+    let links = Arc::new(Links::new(shared.clone(), address_book));
+    let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let mut peers = Vec::new();
+    for number in 1..=2 {
+        peers.push(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap());
+        let (reader, writer) = listener.accept().await.unwrap().0.into_split();
+        let link = LinkId::accepted(number);
+        let outbox = links.register(link, writer, PeerEvent::Accepted { link });
+        links.spawn(link, async move {
+            let _owned = (reader, outbox);
+            tokio::task::yield_now().await;
+            assert_eq!(number, 1, "as asked");
+            std::future::pending().await
+        });
+    }
+    let down = until(|| {
+        taken(&shared).into_iter().find_map(|control_event| match control_event {
+            ControlEvent::Peer(PeerEvent::LinkDown { link }) => Some(link),
+            _ => None,
+        })
+    })
+    .await;
+    assert_eq!(down, LinkId::accepted(2));
+    assert!(is_closed(&mut peers[1]).await);
+    assert!(links.is_open(LinkId::accepted(1)), "no other link is affected");
+}
+
+#[tokio::test]
+async fn a_panic_in_a_listener_for_peers_is_reported() {
+    let (shared, _) = server();
+    let fails = async { panic!("as asked") };
+    assert!(super::listener(&shared, PeerPort::Quorum, fails).await.is_err());
+    let failed = |control_event: &ControlEvent| {
+        matches!(
+            control_event,
+            ControlEvent::ComponentFailed(ComponentFailure("the listener of the quorum port"))
+        )
+    };
+    assert!(taken(&shared).iter().any(failed));
 }

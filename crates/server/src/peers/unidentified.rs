@@ -1,5 +1,5 @@
-//! Connections that have not said which server they come from. Their number has a limit: each takes a file descriptor,
-//! and a server that cannot open its next log file has to stop.
+//! Connections that have not yet identified their server. Their number is bounded: each takes a
+//! file descriptor, and a server that cannot open its next log file must stop.
 
 use std::collections::VecDeque;
 
@@ -7,31 +7,31 @@ use tracing::warn;
 
 use crate::peer_ports::PeerPort;
 
-/// Connections of one port that may be unidentified at a time. A peer says who it is at once, and an ensemble has far
-/// fewer servers.
+/// Most unidentified connections of one port. A peer identifies itself at once, and an ensemble has
+/// far fewer servers.
 pub(super) const UNIDENTIFIED_MAX: usize = 64;
 
-/// How many are closed between two log lines.
+/// Closed connections between two log lines.
 const CLOSED_PER_WARNING: u64 = 1000;
 
-/// The unidentified connections of one port, the oldest first.
+/// The unidentified connections of one port, oldest first.
 #[derive(Debug)]
-pub(super) struct Unidentified<T> {
+pub(super) struct UnidentifiedConnections<T> {
     port: PeerPort,
-    waiting: VecDeque<(u64, T)>,
+    connections: VecDeque<(u64, T)>,
     closed: u64,
 }
 
-impl<T> Unidentified<T> {
-    pub(super) fn new(port: PeerPort) -> Unidentified<T> {
-        Unidentified { port, waiting: VecDeque::new(), closed: 0 }
+impl<T> UnidentifiedConnections<T> {
+    pub(super) fn new(port: PeerPort) -> UnidentifiedConnections<T> {
+        UnidentifiedConnections { port, connections: VecDeque::new(), closed: 0 }
     }
 
-    /// Adds a connection. Returns the oldest one if there are too many: it is to be closed.
+    /// Adds a connection. Returns the oldest one for closing if there are too many.
     #[must_use = "the connection that has to go"]
     pub(super) fn add(&mut self, number: u64, connection: T) -> Option<T> {
-        self.waiting.push_back((number, connection));
-        if self.waiting.len() <= UNIDENTIFIED_MAX {
+        self.connections.push_back((number, connection));
+        if self.connections.len() <= UNIDENTIFIED_MAX {
             return None;
         }
         if self.closed.is_multiple_of(CLOSED_PER_WARNING) {
@@ -39,12 +39,12 @@ impl<T> Unidentified<T> {
             warn!(%port, limit, closed, "too many connections that do not say who they are; the oldest is closed");
         }
         self.closed += 1;
-        self.waiting.pop_front().map(|(_, oldest)| oldest)
+        self.connections.pop_front().map(|(_, oldest)| oldest)
     }
 
-    /// The connection has said who it is, or is gone.
+    /// Removes a connection that identified itself or ended.
     pub(super) fn remove(&mut self, number: u64) {
-        self.waiting.retain(|(other, _)| *other != number);
+        self.connections.retain(|(other, _)| *other != number);
     }
 }
 
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn the_oldest_goes_first() {
-        let mut unidentified = Unidentified::new(PeerPort::Quorum);
+        let mut unidentified = UnidentifiedConnections::new(PeerPort::Quorum);
         for number in 0..UNIDENTIFIED_MAX as u64 {
             assert_eq!(unidentified.add(number, number), None);
         }

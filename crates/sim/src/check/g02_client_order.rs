@@ -1,25 +1,25 @@
-//! G2: what one client asks for happens in the order in which it asked. Its transactions grow with the
-//! numbers of its requests, answered or not. That answers come in order is checked by the client's machine.
+//! G2: the requests of one client take effect in the order in which they were sent. Its transactions grow
+//! with the xids of its requests, answered or not. The client's state machine checks the order of replies.
 
-use zebu_client::core::Answer;
+use zebu_client::core::ServerReply;
 
-use super::Judge;
-use crate::history::{Sent, Verdict, Violation};
-use crate::ledger::is_refused_with_session;
+use super::Checker;
+use crate::committed_history::is_refused_with_session;
+use crate::history::{CheckResult, SentRequest, Violation};
 
 const NAME: &str = "g02_client_order";
 
-pub(super) fn check_answer(judge: &mut Judge, sent: Sent, answer: &Answer) -> Verdict {
+pub(super) fn check_answer(judge: &mut Checker, sent: SentRequest, answer: &ServerReply) -> CheckResult {
     let Some(session) = judge.sessions.get_mut(&sent.session) else { return Ok(()) };
     session.wrote = session.wrote.max(answer.zxid);
     Ok(())
 }
 
-/// The last transaction stands behind every earlier one of its session, and so does its request.
-pub(super) fn check_commit(judge: &mut Judge) -> Verdict {
-    let Some(last) = judge.ledger.entries().last() else { return Ok(()) };
+/// Checks that the last transaction and its request come after every earlier one of the session.
+pub(super) fn check_commit(judge: &mut Checker) -> CheckResult {
+    let Some(last) = judge.committed.entries().last() else { return Ok(()) };
     let header = last.entry.header;
-    // What comes late over an old connection has no effect.
+    // A request that arrives late over an old connection has no effect.
     if last.call.is_none() || is_refused_with_session(&last.entry.txn) {
         return Ok(());
     }

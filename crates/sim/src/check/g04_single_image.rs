@@ -1,24 +1,24 @@
-//! G4: what a session sees never goes back, whichever servers it talks to.
+//! G4: the state that a session sees never goes back, whichever servers it is connected to.
 
 use zebu_proto::SessionId;
 
-use super::{Frame, FrameKind, Judge};
-use crate::history::{Verdict, Violation};
+use super::{Checker, Frame, FrameKind};
+use crate::history::{CheckResult, Violation};
 
 const NAME: &str = "g04_single_image";
 
-pub(super) fn check_frame(judge: &mut Judge, session: SessionId, frame: &Frame) -> Verdict {
-    // Some answers carry zero or -1: they show nothing.
+pub(super) fn check_frame(judge: &mut Checker, session: SessionId, frame: &Frame) -> CheckResult {
+    // Some replies carry zero or -1: they show no state.
     if frame.zxid <= 0 {
         return Ok(());
     }
-    let last = judge.ledger.last();
+    let last = judge.committed.last();
     let Some(view) = judge.sessions.get_mut(&session) else { return Ok(()) };
     if frame.zxid > last {
         let text = format!("session {:#x} saw {:#x}, which was never committed", session.0, frame.zxid);
         return Err(Violation::new("g08_no_resurrection", text));
     }
-    // A ping shows the caller nothing; clients do not count it among what they have seen.
+    // A ping shows the caller no state; clients do not count its zxid as seen.
     if matches!(frame.kind, FrameKind::Ping) {
         return Ok(());
     }

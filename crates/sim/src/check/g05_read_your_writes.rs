@@ -1,13 +1,13 @@
-//! G5: a read shows at least what the same session has written and was told of.
+//! G5: a read shows at least every write of the same session that was answered.
 
-use zebu_client::core::Answer;
+use zebu_client::core::ServerReply;
 
-use super::Judge;
-use crate::history::{Sent, Verdict, Violation};
+use super::Checker;
+use crate::history::{CheckResult, SentRequest, Violation};
 
 const NAME: &str = "g05_read_your_writes";
 
-pub(super) fn check_answer(judge: &Judge, sent: Sent, answer: &Answer) -> Verdict {
+pub(super) fn check_answer(judge: &Checker, sent: SentRequest, answer: &ServerReply) -> CheckResult {
     let Some(session) = judge.sessions.get(&sent.session) else { return Ok(()) };
     if answer.zxid > 0 && answer.zxid < session.wrote {
         let text = format!(

@@ -1,16 +1,16 @@
-//! G6: a multi happens as a whole or not at all, and its answer says so: either every result is a success
-//! or every one is an error. That no state in between is ever shown is checked by G3 and G22.
+//! G6: a multi is applied as a whole or not at all. In its reply either every result is a success or every
+//! result is an error. G3 and G22 check that no intermediate state is ever shown.
 
-use zebu_client::core::Answer;
+use zebu_client::core::ServerReply;
 use zebu_proto::Reader;
 use zebu_proto::client::{MultiReply, decode_multi_replies};
 
-use crate::history::{Verdict, Violation};
+use crate::history::{CheckResult, Violation};
 use crate::operation::Operation;
 
 const NAME: &str = "g06_atomicity";
 
-pub(super) fn check_answer(operation: &Operation, answer: &Answer) -> Verdict {
+pub(super) fn check_answer(operation: &Operation, answer: &ServerReply) -> CheckResult {
     let Operation::Multi(writes) = operation else { return Ok(()) };
     if answer.code != 0 {
         return Ok(());

@@ -1,31 +1,32 @@
-//! G7: what was acknowledged stays. Every answered write is in the history when it is answered, and at the
-//! end every member that serves holds all of it.
+//! G7: acknowledged writes are durable. Every answered write is in the history when it is answered, and at
+//! the end every serving server has all of it.
 
-use zebu_client::core::Answer;
+use zebu_client::core::ServerReply;
 
-use super::Judge;
-use super::g01_linearizable_writes::has_no_place;
-use crate::history::{End, Verdict, Violation};
+use super::Checker;
+use super::g01_linearizable_writes::has_no_zxid;
+use crate::history::{CallEnd, CheckResult, Violation};
 
 const NAME: &str = "g07_durability";
 
-pub(super) fn check_acknowledged(judge: &Judge, index: usize, answer: &Answer) -> Verdict {
+pub(super) fn check_acknowledged(judge: &Checker, index: usize, answer: &ServerReply) -> CheckResult {
     let call = &judge.calls[index];
-    if call.place.is_some() || has_no_place(answer.code) {
+    if call.place.is_some() || has_no_zxid(answer.code) {
         return Ok(());
     }
     let text = format!("{:?} was acknowledged as {:#x} and never committed", call.operation, answer.zxid);
     Err(Violation::new(NAME, text))
 }
 
-/// What had no effect must have none later either.
-pub(super) fn check_end(judge: &Judge) -> Verdict {
+/// Checks that a write without effect has none later either.
+pub(super) fn check_end(judge: &Checker) -> CheckResult {
     for call in &judge.calls {
-        let Some(End::Answered { zxid, code }) = &call.end else { continue };
-        if !call.operation.is_write() || has_no_place(*code) {
+        let Some(CallEnd::Answered { zxid, code }) = &call.end else { continue };
+        if !call.operation.is_write() || has_no_zxid(*code) {
             continue;
         }
-        let kept = judge.ledger.get(*zxid).is_some_and(|entry| entry.call.is_some() || call.place.is_some());
+        let kept =
+            judge.committed.get(*zxid).is_some_and(|entry| entry.call.is_some() || call.place.is_some());
         if !kept {
             let text = format!("{:?} was acknowledged as {zxid:#x} and is gone", call.operation);
             return Err(Violation::new(NAME, text));

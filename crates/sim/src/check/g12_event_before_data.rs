@@ -1,12 +1,13 @@
-//! G12: who watches a node hears of a change before anything else shows a state with that change.
+//! G12: a client with a watch on a node gets the event of a change before any reply shows a state with that
+//! change.
 
-use super::watches::{Account, Told};
-use crate::history::{Verdict, Violation};
+use super::watches::{ConnectionWatches, SeenEvent};
+use crate::history::{CheckResult, Violation};
 
 const NAME: &str = "g12_event_before_data";
 
-/// An event that comes behind a frame that shows its change comes too late.
-pub(super) fn check_event(account: &Account, event: &Told) -> Verdict {
+/// Reports an event that comes after a frame that shows its change.
+pub(super) fn check_event(account: &ConnectionWatches, event: &SeenEvent) -> CheckResult {
     match &account.overdue {
         Some((owed, shown)) if owed == event => {
             let (zxid, kind, path) = event;

@@ -1,11 +1,11 @@
 //! G13: events come in the order of the history.
 
-use super::watches::{Account, Told};
-use crate::history::{Verdict, Violation};
+use super::watches::{ConnectionWatches, SeenEvent};
+use crate::history::{CheckResult, Violation};
 
 const NAME: &str = "g13_event_order";
 
-pub(super) fn check_event(account: &Account, (zxid, kind, path): &Told) -> Verdict {
+pub(super) fn check_event(account: &ConnectionWatches, (zxid, kind, path): &SeenEvent) -> CheckResult {
     if *zxid >= account.last_event {
         return Ok(());
     }

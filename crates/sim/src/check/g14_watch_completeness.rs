@@ -1,40 +1,44 @@
-//! G14: a watch misses nothing while its connection lives, and a client that registers its watches again is
-//! told what it has missed.
+//! G14: a watch misses no event while its connection is open. A client that registers its watches again gets
+//! the events that it has missed.
 
 use zebu_proto::client::EventType;
 
-use super::Judge;
-use super::watches::Account;
-use crate::history::{Verdict, Violation};
-use crate::operation::Path;
+use super::Checker;
+use super::watches::ConnectionWatches;
+use crate::history::{CheckResult, Violation};
+use crate::operation::NodePath;
 
 const NAME: &str = "g14_watch_completeness";
 
-/// An event that is still owed when later states are shown does not come any more. A single reply that
-/// overtakes its event is another matter, see G12.
-pub(super) fn check_overdue(account: &Account, shown: i64) -> Verdict {
+/// Reports an event that is still missing when later states are shown. G12 covers a single reply that
+/// overtakes its event.
+pub(super) fn check_overdue(account: &ConnectionWatches, shown: i64) -> CheckResult {
     match &account.overdue {
         Some((_, first)) if shown > *first => missed(account),
         _ => Ok(()),
     }
 }
 
-/// Nothing comes behind the end of a connection.
-pub(super) fn check_end(judge: &mut Judge, client: usize) -> Verdict {
+/// Reports events that are missing when a connection ends.
+pub(super) fn check_end(judge: &mut Checker, client: usize) -> CheckResult {
     let Some(account) = judge.watches.accounts.get_mut(&client) else { return Ok(()) };
     let verdict = missed(account);
     account.overdue = None;
     verdict
 }
 
-fn missed(account: &Account) -> Verdict {
+fn missed(account: &ConnectionWatches) -> CheckResult {
     let Some(((zxid, kind, path), shown)) = &account.overdue else { return Ok(()) };
     let text = format!("{kind:?} of {path} at {zxid:#x} never came, but {shown:#x} was shown");
     Err(Violation::new(NAME, text))
 }
 
-/// What is made up for when watches are registered again.
-pub(super) fn check_made_up(owed: &[(EventType, Path)], came: &[(EventType, Path)], zxid: i64) -> Verdict {
+/// Checks the events that a server sends for missed changes when watches are registered again.
+pub(super) fn check_made_up(
+    owed: &[(EventType, NodePath)],
+    came: &[(EventType, NodePath)],
+    zxid: i64,
+) -> CheckResult {
     if owed == came {
         return Ok(());
     }
@@ -42,8 +46,8 @@ pub(super) fn check_made_up(owed: &[(EventType, Path)], came: &[(EventType, Path
     Err(Violation::new(NAME, text))
 }
 
-/// Whoever comes back registers what it held before anything else.
-pub(super) fn check_registered(judge: &Judge, client: usize) -> Verdict {
+/// Checks that a client that reconnects registers its watches before it sends anything else.
+pub(super) fn check_registered(judge: &Checker, client: usize) -> CheckResult {
     match judge.watches.forgotten(client) {
         None => Ok(()),
         Some(path) => {

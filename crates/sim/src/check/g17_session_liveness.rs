@@ -1,48 +1,48 @@
-//! G17: a session whose client is heard of in time is never expired. It counts only what cannot be blamed on
-//! a fault: client, its server and the leader were undisturbed for longer than the timeout. And whatever has
-//! happened, a new leader gives every session its full time.
+//! G17: a session whose client sends in time is never expired. The check applies while no fault can be the
+//! cause: client, its server and the leader were undisturbed for longer than the timeout. After any fault, a
+//! new leader gives every session its full timeout.
 
 use zebu_proto::txn::Txn;
 
-use super::Judge;
-use crate::history::{Verdict, Violation};
-use crate::queue::{MS, Time};
+use super::Checker;
+use crate::history::{CheckResult, Violation};
+use crate::queue::{MS, VirtualTime};
 
 const NAME: &str = "g17_session_liveness";
 
-/// Since when everybody is undisturbed.
+/// Since when each client and server is undisturbed.
 #[derive(Clone, Debug)]
-pub(crate) struct Quiet {
-    servers: Vec<Time>,
-    clients: Vec<Client>,
+pub(crate) struct UndisturbedClients {
+    servers: Vec<VirtualTime>,
+    clients: Vec<ClientContact>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Client {
+struct ClientContact {
     /// The server that the client is connected to, and since when.
-    connected: Option<(usize, Time)>,
-    /// When it was last disturbed.
-    disturbed: Time,
-    /// When it last had an answer to a word of its own.
-    heard: Time,
+    connected: Option<(usize, VirtualTime)>,
+    /// When the client was last disturbed.
+    disturbed: VirtualTime,
+    /// When the client last got a reply to one of its own requests.
+    heard: VirtualTime,
 }
 
-impl Quiet {
-    pub(crate) fn new(servers: usize, clients: usize) -> Quiet {
-        Quiet { servers: vec![0; servers], clients: vec![Client::default(); clients] }
+impl UndisturbedClients {
+    pub(crate) fn new(servers: usize, clients: usize) -> UndisturbedClients {
+        UndisturbedClients { servers: vec![0; servers], clients: vec![ClientContact::default(); clients] }
     }
 
-    /// Something happens to a server, until this moment.
-    pub(crate) fn disturb_server(&mut self, server: usize, until: Time) {
+    /// Records a fault at a server that lasts until this moment.
+    pub(crate) fn disturb_server(&mut self, server: usize, until: VirtualTime) {
         self.servers[server] = self.servers[server].max(until);
     }
 
-    pub(crate) fn disturb_client(&mut self, client: usize, until: Time) {
+    pub(crate) fn disturb_client(&mut self, client: usize, until: VirtualTime) {
         let client = &mut self.clients[client];
         client.disturbed = client.disturbed.max(until);
     }
 
-    pub(crate) fn connected(&mut self, client: usize, server: usize, now: Time) {
+    pub(crate) fn connected(&mut self, client: usize, server: usize, now: VirtualTime) {
         self.clients[client].connected = Some((server, now));
     }
 
@@ -50,14 +50,14 @@ impl Quiet {
         self.clients[client].connected = None;
     }
 
-    pub(crate) fn heard(&mut self, client: usize, now: Time) {
+    pub(crate) fn heard(&mut self, client: usize, now: VirtualTime) {
         self.clients[client].heard = now;
     }
 }
 
-/// The last transaction does not end a session that lives.
-pub(super) fn check_commit(judge: &Judge) -> Verdict {
-    let Some(last) = judge.ledger.entries().last() else { return Ok(()) };
+/// Checks that the last transaction does not expire a live session.
+pub(super) fn check_commit(judge: &Checker) -> CheckResult {
+    let Some(last) = judge.committed.entries().last() else { return Ok(()) };
     let header = last.entry.header;
     if !matches!(last.entry.txn, Txn::CloseSession(_)) || header.cxid != 0 {
         return Ok(());
@@ -80,7 +80,7 @@ pub(super) fn check_commit(judge: &Judge) -> Verdict {
     let needed = 2 * timeout + 4 * judge.tick;
     let client = judge.quiet.clients[session.client];
     let Some((_, since)) = client.connected else { return Ok(()) };
-    let quiet_since = judge.quiet.servers.iter().copied().fold(client.disturbed, Time::max).max(since);
+    let quiet_since = judge.quiet.servers.iter().copied().fold(client.disturbed, VirtualTime::max).max(since);
     if quiet_since + needed < judge.now && client.heard + timeout / 2 > judge.now {
         let text = format!(
             "{} ends session {:#x} of client {}, which is connected and heard of",

@@ -1,19 +1,19 @@
-//! G18: a session ends once, in one transaction that takes exactly its ephemeral nodes, and is never used
-//! again. The ledger compares the nodes; that a silent session ends at all is checked with G9.
+//! G18: a session ends once, in one transaction that deletes exactly its ephemeral nodes, and is never used
+//! again. The committed history compares the nodes. G9 checks that a silent session expires at all.
 
 use zebu_proto::SessionId;
 use zebu_proto::txn::Txn;
 
-use super::{Frame, FrameKind, Judge};
-use crate::history::{Verdict, Violation};
+use super::{Checker, Frame, FrameKind};
+use crate::history::{CheckResult, Violation};
 
 const NAME: &str = "g18_session_expiry";
 
-/// The last transaction changes nothing for a session that is over.
-pub(super) fn check_commit(judge: &Judge) -> Verdict {
-    let Some(last) = judge.ledger.entries().last() else { return Ok(()) };
+/// Checks that the last transaction changes nothing for a closed session.
+pub(super) fn check_commit(judge: &Checker) -> CheckResult {
+    let Some(last) = judge.committed.entries().last() else { return Ok(()) };
     let header = last.entry.header;
-    let Some(life) = judge.ledger.model.session(header.session) else { return Ok(()) };
+    let Some(life) = judge.committed.model.session(header.session) else { return Ok(()) };
     let changes = match &last.entry.txn {
         Txn::Error(_) | Txn::CloseSession(_) => false,
         Txn::Multi(parts) => !parts.iter().any(|part| matches!(part.0, Txn::Error(_))),
@@ -29,9 +29,9 @@ pub(super) fn check_commit(judge: &Judge) -> Verdict {
     Ok(())
 }
 
-/// Nobody goes on with a session that is over.
-pub(super) fn check_frame(judge: &Judge, session: SessionId, frame: &Frame) -> Verdict {
-    let closed = judge.ledger.model.session(session).and_then(|life| life.closed);
+/// Checks that no client goes on with a closed session.
+pub(super) fn check_frame(judge: &Checker, session: SessionId, frame: &Frame) -> CheckResult {
+    let closed = judge.committed.model.session(session).and_then(|life| life.closed);
     match (&frame.kind, closed) {
         (FrameKind::Reply { code: 0, .. }, Some(closed)) if closed < frame.zxid => {
             let text = format!(
@@ -44,7 +44,7 @@ pub(super) fn check_frame(judge: &Judge, session: SessionId, frame: &Frame) -> V
     }
 }
 
-/// Sessions that nobody has spoken for longer than their timeouts, and that are still there.
+/// The violation for sessions that were silent for longer than their timeouts and are still open.
 pub(crate) fn left(sessions: &[SessionId]) -> Violation {
     let shown: Vec<String> = sessions.iter().map(|session| format!("{:#x}", session.0)).collect();
     Violation::new(NAME, format!("sessions that nobody holds did not expire: {}", shown.join(", ")))

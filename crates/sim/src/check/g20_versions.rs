@@ -1,16 +1,16 @@
-//! G20: a write that names a version succeeds at that version only. The model decides; this is the plain
-//! statement beside it, from the answer alone.
+//! G20: a write that names a version succeeds at that version only. The model checks this too; this file
+//! checks it from the reply alone.
 
-use zebu_client::core::Answer;
+use zebu_client::core::ServerReply;
 use zebu_proto::{Jute, Reader, Stat};
 
-use crate::history::{Verdict, Violation};
-use crate::operation::{Operation, Write};
+use crate::history::{CheckResult, Violation};
+use crate::operation::{Operation, WriteOperation};
 
 const NAME: &str = "g20_versions";
 
-pub(super) fn check_answer(operation: &Operation, answer: &Answer) -> Verdict {
-    let Operation::Write(Write::Set { version, path, .. }) = operation else { return Ok(()) };
+pub(super) fn check_answer(operation: &Operation, answer: &ServerReply) -> CheckResult {
+    let Operation::Write(WriteOperation::Set { version, path, .. }) = operation else { return Ok(()) };
     if answer.code != 0 || *version == -1 {
         return Ok(());
     }

@@ -1,12 +1,12 @@
-//! G22: all members have the same state after the same transaction.
+//! G22: all servers have the same state after the same transaction.
 
-use super::Judge;
-use crate::history::{Verdict, Violation};
+use super::Checker;
+use crate::history::{CheckResult, Violation};
 
 const NAME: &str = "g22_replica_equality";
 
-pub(super) fn check_state(judge: &Judge, server: usize, last: i64, digest: i64) -> Verdict {
-    match judge.ledger.digest_at(last) {
+pub(super) fn check_state(judge: &Checker, server: usize, last: i64, digest: i64) -> CheckResult {
+    match judge.committed.digest_at(last) {
         Some(expected) if expected == digest => Ok(()),
         Some(expected) => {
             let text = format!("server {server} hashes to {digest:#x} at {last:#x}, not to {expected:#x}");

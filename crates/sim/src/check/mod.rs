@@ -1,5 +1,5 @@
-//! The judge: hears everything that members and clients show, and compares it with what is promised. One
-//! file per promise, named after it; the numbers are those of the guarantees in docs/reliability.md.
+//! The checker: observes everything that servers and clients show, and compares it with the guarantees. One
+//! file per guarantee, named after it; the numbers are those of the guarantees in docs/reliability.md.
 
 pub(crate) mod client_connections;
 mod config_reads;
@@ -29,6 +29,7 @@ pub(crate) mod purged_files;
 mod reconfig_answers;
 pub(crate) mod served_age;
 pub(crate) mod session_lease;
+pub(crate) mod snapshot_digests;
 pub(crate) mod startable_configurations;
 pub(crate) mod transaction_lengths;
 mod watches;
@@ -48,113 +49,118 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use zebu_client::core::Answer;
+use zebu_client::core::ServerReply;
 use zebu_proto::SessionId;
 use zebu_proto::client::SetWatches;
 use zebu_proto::quorum::Packet;
 use zebu_tree::TreeOptions;
-use zebu_zab::Serving;
+use zebu_zab::ServingRole;
 
-use crate::history::{Call, End, Sent, Verdict, Violation};
-use crate::ledger::{Ledger, Rights};
-use crate::members::{Chronicle, List};
+use crate::committed_history::{CommittedHistory, ReconfigRights};
+use crate::history::{CallEnd, CheckResult, ClientCall, SentRequest, Violation};
+use crate::members::{ConfigHistory, EnsembleConfig};
 use crate::operation::Operation;
-use crate::queue::Time;
+use crate::queue::VirtualTime;
 use crate::view::ServerView;
 
-/// What is known about a session.
+/// The state of a session as the checker knows it.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionView {
     pub(crate) client: usize,
     pub(crate) timeout_ms: u64,
-    /// The latest transaction that it has seen in any reply or event.
+    /// The latest zxid that the session has seen in any reply or event.
     pub(crate) seen: i64,
-    /// The latest of its own writes that was answered.
+    /// The zxid of the latest of its own writes that was answered.
     pub(crate) wrote: i64,
-    /// The number of the last write that was answered.
+    /// The xid of the last write that was answered.
     pub(crate) last_xid: i32,
-    /// The client asked for its end.
+    /// Whether the client has sent closeSession.
     pub(crate) closing: bool,
-    /// Connections that its client had asked for when it began.
+    /// Connections that its client had opened when the session began.
     pub(crate) dials: u64,
 }
 
-/// The times that a promise may depend on.
+/// The times that a guarantee may depend on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) tick: Time,
+pub(crate) struct CheckerLimits {
+    pub(crate) tick: VirtualTime,
     /// Ticks.
     pub(crate) sync_limit: u64,
     pub(crate) transaction_bytes_max: usize,
-    pub(crate) syncs: g10_sync::Across,
+    pub(crate) syncs: g10_sync::SyncScope,
 }
 
-/// Everything that is checked while a run goes on.
+/// The checks of a run and the state that they share.
 #[derive(Debug)]
-pub(crate) struct Judge {
-    pub(crate) now: Time,
-    pub(crate) tick: Time,
-    pub(crate) syncs: g10_sync::Across,
-    pub(crate) calls: Vec<Call>,
-    pub(crate) ledger: Ledger,
+pub(crate) struct Checker {
+    pub(crate) now: VirtualTime,
+    pub(crate) tick: VirtualTime,
+    pub(crate) syncs: g10_sync::SyncScope,
+    pub(crate) calls: Vec<ClientCall>,
+    pub(crate) committed: CommittedHistory,
     pub(crate) servers: Vec<ServerView>,
     pub(crate) sessions: BTreeMap<SessionId, SessionView>,
     pub(crate) requests: BTreeMap<(SessionId, i32), usize>,
-    /// The latest transaction that any client has an answer for.
+    /// The latest zxid that any client has a reply for.
     pub(crate) acked: i64,
-    /// The same at every moment at which it has changed.
-    acks: Vec<(Time, i64)>,
-    /// When each transaction of the ledger was applied first.
-    pub(crate) committed_at: Vec<Time>,
-    /// What excuses servers that show an old state.
-    pub(crate) ages: served_age::Ages,
-    /// Who led each epoch.
+    /// The latest transaction that an answer or an event has shown to any client.
+    pub(crate) seen: i64,
+    /// When each transaction of the committed history was applied first.
+    pub(crate) committed_at: Vec<VirtualTime>,
+    /// The faults that excuse servers that show an old state.
+    pub(crate) served_ages: served_age::ServedAges,
+    /// The leader of each epoch: server and incarnation.
     pub(crate) leaders: BTreeMap<u32, (usize, u32)>,
-    /// When it began to.
-    pub(crate) led_since: BTreeMap<u32, Time>,
-    /// Lists of members by version, as anybody has named them first.
-    lists: BTreeMap<i64, List>,
-    /// Versions that were proposed, and those that are in effect somewhere.
+    /// When each epoch's leader began to lead.
+    pub(crate) led_since: BTreeMap<u32, VirtualTime>,
+    /// Configs by version, as a server has named them first.
+    lists: BTreeMap<i64, EnsembleConfig>,
+    /// Versions of configs that were proposed, and those that are in effect at some server.
     proposed: BTreeSet<i64>,
     activated: BTreeSet<i64>,
-    pub(crate) watches: watches::Watches,
-    pub(crate) quiet: g17_session_liveness::Quiet,
-    /// Connections that each client has asked for.
+    pub(crate) watches: watches::ClientWatches,
+    pub(crate) quiet: g17_session_liveness::UndisturbedClients,
+    /// Connections that each client has opened.
     pub(crate) dials: Vec<u64>,
     pub(crate) violation: Option<Violation>,
     pub(crate) answered: u64,
     pub(crate) events: u64,
 }
 
-impl Judge {
+impl Checker {
     pub(crate) fn new(
-        first: List,
-        rights: Rights,
+        first: EnsembleConfig,
+        rights: ReconfigRights,
         servers: usize,
         clients: usize,
-        limits: Limits,
+        limits: CheckerLimits,
         options: TreeOptions,
-    ) -> Judge {
-        Judge {
+    ) -> Checker {
+        Checker {
             now: 0,
             tick: limits.tick,
             syncs: limits.syncs,
             calls: Vec::new(),
-            ledger: Ledger::new(options, Chronicle::new(first), rights, limits.transaction_bytes_max),
+            committed: CommittedHistory::new(
+                options,
+                ConfigHistory::new(first),
+                rights,
+                limits.transaction_bytes_max,
+            ),
             servers: (0..servers).map(|_| ServerView::default()).collect(),
             sessions: BTreeMap::new(),
             requests: BTreeMap::new(),
             acked: 0,
-            acks: Vec::new(),
+            seen: 0,
             committed_at: Vec::new(),
-            ages: served_age::Ages::new(servers, limits.sync_limit, limits.tick),
+            served_ages: served_age::ServedAges::new(servers, limits.sync_limit, limits.tick),
             leaders: BTreeMap::new(),
             led_since: BTreeMap::new(),
             lists: BTreeMap::new(),
             proposed: BTreeSet::new(),
             activated: BTreeSet::new(),
-            watches: watches::Watches::default(),
-            quiet: g17_session_liveness::Quiet::new(servers, clients),
+            watches: watches::ClientWatches::default(),
+            quiet: g17_session_liveness::UndisturbedClients::new(servers, clients),
             dials: vec![0; clients],
             violation: None,
             answered: 0,
@@ -162,20 +168,21 @@ impl Judge {
         }
     }
 
-    /// Keeps the first violation: what follows one is seldom of interest.
-    pub(crate) fn note(&mut self, verdict: Verdict) {
+    /// Keeps the first violation: the ones that follow it are seldom of interest.
+    pub(crate) fn report(&mut self, verdict: CheckResult) {
         if let Err(violation) = verdict {
             self.violation.get_or_insert(violation);
         }
     }
 
-    /// A client makes a call; its number.
+    /// A client makes a call. Returns its number.
     pub(crate) fn called(&mut self, client: usize, operation: Rc<Operation>) -> usize {
-        self.calls.push(Call {
+        self.calls.push(ClientCall {
             client,
             operation,
             at: self.now,
             acked_before: self.acked,
+            seen_before: self.seen,
             sent: None,
             place: None,
             end: None,
@@ -186,36 +193,29 @@ impl Judge {
     /// A request leaves its client.
     pub(crate) fn sent(&mut self, call: usize, session: SessionId, xid: i32) {
         let verdict = g14_watch_completeness::check_registered(self, self.calls[call].client);
-        self.note(verdict);
-        self.calls[call].sent = Some(Sent { session });
+        self.report(verdict);
+        self.calls[call].sent = Some(SentRequest { session });
         self.requests.insert((session, xid), call);
     }
 
     /// A call ends without an answer.
     pub(crate) fn failed(&mut self, call: usize) {
-        self.calls[call].end = Some(End::Failed);
+        self.calls[call].end = Some(CallEnd::Failed);
     }
 
     /// A call is answered.
-    pub(crate) fn answered(&mut self, call: usize, answer: &Answer) {
+    pub(crate) fn answered(&mut self, call: usize, answer: &ServerReply) {
         self.answered += 1;
         let verdict = self.check_answer(call, answer);
-        self.note(verdict);
+        self.report(verdict);
         let is_write = self.calls[call].operation.is_write();
-        self.calls[call].end = Some(End::Answered { zxid: answer.zxid, code: answer.code });
+        self.calls[call].end = Some(CallEnd::Answered { zxid: answer.zxid, code: answer.code });
         if is_write && answer.zxid > self.acked {
             self.acked = answer.zxid;
-            self.acks.push((self.now, self.acked));
         }
     }
 
-    /// The latest transaction that a client had an answer for at a moment.
-    pub(crate) fn acked_at(&self, moment: Time) -> i64 {
-        let count = self.acks.partition_point(|(at, _)| *at < moment);
-        self.acks[..count].last().map_or(0, |(_, zxid)| *zxid)
-    }
-
-    fn check_answer(&mut self, call: usize, answer: &Answer) -> Verdict {
+    fn check_answer(&mut self, call: usize, answer: &ServerReply) -> CheckResult {
         let Some(sent) = self.calls[call].sent else { return Ok(()) };
         let operation = self.calls[call].operation.clone();
         if operation.is_write() {
@@ -234,7 +234,7 @@ impl Judge {
         g06_atomicity::check_answer(&operation, answer)
     }
 
-    /// A client asks for a connection.
+    /// A client opens a connection.
     pub(crate) fn dialed(&mut self, client: usize) {
         self.dials[client] += 1;
     }
@@ -258,99 +258,100 @@ impl Judge {
         if matches!(frame.kind, FrameKind::Event { .. }) {
             self.events += 1;
         }
+        self.seen = self.seen.max(frame.zxid);
         let verdict = g04_single_image::check_frame(self, session, frame)
             .and_then(|()| g18_session_expiry::check_frame(self, session, frame))
             .and_then(|()| config_watch_events::check_frame(self, frame))
             .and_then(|()| watches::check_frame(self, client, session, frame));
-        self.note(verdict);
+        self.report(verdict);
     }
 
-    /// A connection of a client is over: what has not come does not come any more.
+    /// A connection of a client has ended: missing events do not come any more.
     pub(crate) fn disconnected(&mut self, client: usize) {
         self.quiet.disconnected(client);
         let verdict = g14_watch_completeness::check_end(self, client);
-        self.note(verdict);
+        self.report(verdict);
     }
 
-    /// A server closes a connection whose client waits for answers.
-    pub(crate) fn client_closed(&mut self, closing: &client_connections::Closing) {
+    /// A server closes a connection whose client waits for replies.
+    pub(crate) fn client_closed(&mut self, closing: &client_connections::ConnectionClose) {
         let verdict = client_connections::check_close(self, closing);
-        self.note(verdict);
+        self.report(verdict);
     }
 
-    /// A server that serves shows its state to a client.
+    /// A serving server shows its state to a client.
     pub(crate) fn shown(&mut self, server: usize, applied: i64) {
         let verdict = served_age::check_shown(self, server, applied);
-        self.note(verdict);
+        self.report(verdict);
     }
 
     /// A client registers its watches again.
-    pub(crate) fn rewatching(&mut self, client: usize, xid: i32, set: SetWatches) {
+    pub(crate) fn resending_watches(&mut self, client: usize, xid: i32, set: SetWatches) {
         self.watches.rewatching(client, xid, set);
     }
 
-    /// A member holds this state now, and shows it to clients.
+    /// A server has this state now, and shows it to clients.
     pub(crate) fn observed(&mut self, server: usize, last: i64, digest: i64) {
         let verdict = zab_prefix_consistency::check_state(self, server, last)
             .and_then(|()| g22_replica_equality::check_state(self, server, last, digest));
-        self.note(verdict);
+        self.report(verdict);
     }
 
-    /// A member that serves has this list of members in its tree.
-    pub(crate) fn list_shown(&mut self, server: usize, last: i64, text: Option<&[u8]>) {
+    /// A serving server has this config in its tree.
+    pub(crate) fn config_shown(&mut self, server: usize, last: i64, text: Option<&[u8]>) {
         let verdict = config_reads::check_node(self, server, last, text);
-        self.note(verdict);
+        self.report(verdict);
     }
 
-    /// A member adds to the history what nobody had before.
-    fn commit(&mut self, server: usize, zxid: i64, bytes: &Arc<[u8]>) -> Verdict {
+    /// A server adds a transaction to the history that no other server had applied before.
+    fn commit(&mut self, server: usize, zxid: i64, bytes: &Arc<[u8]>) -> CheckResult {
         zab_committed_durability::check_commit(self, server, zxid, bytes)?;
         let requests = &self.requests;
         let find = |entry: &zebu_proto::txn::TxnEntry| {
             requests.get(&(entry.header.session, entry.header.cxid)).copied()
         };
-        self.ledger.extend(zxid, bytes, &mut self.calls, find)?;
+        self.committed.extend(zxid, bytes, &mut self.calls, find)?;
         self.committed_at.push(self.now);
         g02_client_order::check_commit(self)?;
         g18_session_expiry::check_commit(self)?;
         g17_session_liveness::check_commit(self)
     }
 
-    /// The next transaction of a history that real members have written.
-    pub(crate) fn replayed(&mut self, zxid: i64, bytes: &Arc<[u8]>) -> Verdict {
+    /// The next transaction of a history that real servers have written.
+    pub(crate) fn replayed(&mut self, zxid: i64, bytes: &Arc<[u8]>) -> CheckResult {
         let requests = &self.requests;
         let find = |entry: &zebu_proto::txn::TxnEntry| {
             requests.get(&(entry.header.session, entry.header.cxid)).copied()
         };
-        self.ledger.extend(zxid, bytes, &mut self.calls, find)?;
+        self.committed.extend(zxid, bytes, &mut self.calls, find)?;
         g02_client_order::check_commit(self)?;
         g18_session_expiry::check_commit(self)
     }
 
-    /// A member begins to serve.
-    pub(crate) fn serving(&mut self, server: usize, incarnation: u32, serving: Serving, last: i64) {
-        if let Serving::Leading { epoch } = serving {
+    /// A server begins to serve.
+    pub(crate) fn serving(&mut self, server: usize, incarnation: u32, serving: ServingRole, last: i64) {
+        if let ServingRole::Leading { epoch } = serving {
             let verdict = zab_leadership::check_leader(self, server, incarnation, epoch)
                 .and_then(|()| zab_leader_completeness::check_leader(self, server, epoch, last))
                 .and_then(|()| zab_leader_quorums::check_leader(self, server, epoch));
             self.servers[server].deposed = None;
-            self.note(verdict);
+            self.report(verdict);
         }
     }
 
-    /// A list of members was proposed to a server.
-    pub(crate) fn list_proposed(&mut self, server: usize, list: &List) {
+    /// A config was proposed to a server.
+    pub(crate) fn config_proposed(&mut self, server: usize, list: &EnsembleConfig) {
         let verdict = zab_configuration_versions::check_text(self, server, list)
             .and_then(|()| zab_one_pending::check_proposal(self, server, list.version));
-        self.note(verdict);
+        self.report(verdict);
     }
 
-    /// A list of members takes effect at a server; in which turn of its brain, if it leads.
-    pub(crate) fn list_activated(&mut self, server: usize, list: &List, leads: Option<u64>) {
+    /// A config takes effect at a server. If the server leads, `leads` is the step of its state machine.
+    pub(crate) fn config_activated(&mut self, server: usize, list: &EnsembleConfig, leads: Option<u64>) {
         let verdict = zab_configuration_versions::check_text(self, server, list)
             .and_then(|()| zab_configuration_versions::check_activation(self, server, list.version))
             .and_then(|()| zab_two_quorums::check_activation(self, server, list));
-        self.note(verdict);
+        self.report(verdict);
         if let Some(turn) = leads {
             zab_deposed_leader::note_activation(self, server, list, turn);
         }
@@ -359,19 +360,19 @@ impl Judge {
     /// A leader writes to its log.
     pub(crate) fn leader_appends(&mut self, server: usize, last: i64, turn: u64) {
         let verdict = zab_deposed_leader::check_append(self, server, last, turn);
-        self.note(verdict);
+        self.report(verdict);
     }
 
-    /// A member sends a packet.
+    /// A server sends a packet.
     pub(crate) fn packet_sent(&mut self, server: usize, packet: &Packet) {
         let verdict = zab_acknowledgements::check_packet(self, server, packet);
-        self.note(verdict);
+        self.report(verdict);
     }
 
-    /// A whole state takes the place of a member's log.
+    /// A snapshot replaces a server's log.
     pub(crate) fn installed(&mut self, server: usize, zxid: i64) {
-        let undecided = self.undecided(zxid);
-        let decided = self.ledger.last();
+        let undecided = self.uncommitted(zxid);
+        let decided = self.committed.last();
         let view = &mut self.servers[server];
         view.install(zxid);
         if !undecided.is_empty() {
@@ -380,24 +381,24 @@ impl Judge {
         }
     }
 
-    /// What a state holds beyond what is decided: a leader that does not serve yet may send such a one. The
-    /// transactions are in the log of whoever has them.
-    pub(crate) fn undecided(&self, zxid: i64) -> Vec<(i64, Arc<[u8]>)> {
-        let decided = self.ledger.last();
+    /// The uncommitted transactions of a snapshot: a leader that does not serve yet may send such a snapshot.
+    /// The transactions are in the logs of the servers that have them.
+    pub(crate) fn uncommitted(&self, zxid: i64) -> Vec<(i64, Arc<[u8]>)> {
+        let decided = self.committed.last();
         let donor = self.servers.iter().find(|view| zxid > decided && view.entry(zxid).is_some());
         let is_meant = |(it, _): &&(i64, Arc<[u8]>)| *it > decided && *it <= zxid;
         donor.map(|view| view.log.iter().filter(is_meant).cloned().collect()).unwrap_or_default()
     }
 
-    /// A member gets a packet.
+    /// A server gets a packet.
     pub(crate) fn packet_received(&mut self, server: usize, packet: &Packet) {
         zab_acknowledgements::note_received(&mut self.servers[server], packet);
     }
 
-    /// The end of a run: everything that can only be said of the whole.
+    /// The end of a run: checks that need the complete history.
     pub(crate) fn finish(&mut self) {
-        let verdict = self.ledger.compare_all().and_then(|()| g07_durability::check_end(self));
-        self.note(verdict);
+        let verdict = self.committed.compare_all().and_then(|()| g07_durability::check_end(self));
+        self.report(verdict);
     }
 }
 
@@ -408,7 +409,7 @@ pub(crate) struct Frame {
     pub(crate) kind: FrameKind,
 }
 
-/// What it is.
+/// The content of a frame.
 #[derive(Clone, Debug)]
 pub(crate) enum FrameKind {
     Reply { xid: i32, code: i32 },

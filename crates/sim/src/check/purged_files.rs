@@ -1,37 +1,37 @@
-//! A purge keeps the newest valid snapshots, and the log behind the oldest of them: a damaged file takes no valid
-//! one's place.
+//! A purge keeps the newest valid snapshots, and the log from the oldest of them on. A damaged file does not
+//! count as one of them.
 
 use zebu_proto::Zxid;
-use zebu_storage::format::names::{Spelling, parse_log};
-use zebu_storage::model::ModelDisk;
+use zebu_storage::crash_disk::CrashDisk;
+use zebu_storage::format::names::{NameSpelling, parse_log};
 use zebu_storage::snapshot_file::{list, validate};
 use zebu_storage::{Directories, Disk};
 
-use crate::history::{Verdict, Violation};
+use crate::history::{CheckResult, Violation};
 
 const NAME: &str = "purged_files";
 
-/// What a purge has to leave.
+/// The files that a purge has to keep.
 #[derive(Debug)]
-pub(crate) struct Needed {
+pub(crate) struct RequiredFiles {
     /// The newest valid snapshots, newest first.
     snapshots: Vec<Zxid>,
-    /// The log that goes on behind the oldest of them.
+    /// The log file that covers the oldest of them.
     log: Option<Zxid>,
 }
 
-impl Needed {
-    /// What a purge that keeps so many snapshots has to leave.
-    pub(crate) fn before_purge(disk: &ModelDisk, directories: &Directories, retain: usize) -> Needed {
+impl RequiredFiles {
+    /// The files that a purge has to keep, given the number of snapshots to retain.
+    pub(crate) fn before_purge(disk: &CrashDisk, directories: &Directories, retain: usize) -> RequiredFiles {
         let mut snapshots = valid_snapshots(disk, directories);
         snapshots.truncate(retain);
         let oldest = snapshots.last().copied();
         let logs = logs(disk, directories);
         let log = oldest.and_then(|oldest| logs.into_iter().filter(|log| *log <= oldest).max());
-        Needed { snapshots, log }
+        RequiredFiles { snapshots, log }
     }
 
-    pub(crate) fn check(&self, server: usize, disk: &ModelDisk, directories: &Directories) -> Verdict {
+    pub(crate) fn check(&self, server: usize, disk: &CrashDisk, directories: &Directories) -> CheckResult {
         let left = valid_snapshots(disk, directories);
         if let Some(lost) = self.snapshots.iter().find(|zxid| !left.contains(zxid)) {
             let text = format!("server {server} purged snapshot {lost}, one of the newest valid ones");
@@ -49,16 +49,16 @@ impl Needed {
 }
 
 /// The valid snapshots on a disk, newest first.
-pub(crate) fn valid_snapshots(disk: &ModelDisk, directories: &Directories) -> Vec<Zxid> {
+pub(crate) fn valid_snapshots(disk: &CrashDisk, directories: &Directories) -> Vec<Zxid> {
     let files = list(disk, &directories.snapshots()).unwrap_or_default();
-    let finished = files.into_iter().filter(|file| file.name.spelling != Spelling::Unfinished);
+    let finished = files.into_iter().filter(|file| file.name.spelling != NameSpelling::Unfinished);
     finished
         .filter(|file| validate(disk, &file.path).is_ok_and(|found| found.is_ok()))
         .map(|file| file.name.zxid)
         .collect()
 }
 
-fn logs(disk: &ModelDisk, directories: &Directories) -> Vec<Zxid> {
+fn logs(disk: &CrashDisk, directories: &Directories) -> Vec<Zxid> {
     let names = disk.list(&directories.logs()).unwrap_or_default();
     names.iter().filter_map(|name| Some(parse_log(name)?.zxid)).collect()
 }

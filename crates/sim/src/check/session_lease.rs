@@ -1,18 +1,18 @@
-//! A lease never outlives its session: while the client's machine says that no server can have expired it, none has.
-//! Only the client itself may end it earlier.
+//! A lease never outlives its session: while the client's state machine holds the lease, no server has
+//! expired the session. Only the client itself may close it earlier.
 
 use std::time::Duration;
 
 use zebu_proto::SessionId;
 
-use super::Judge;
-use crate::history::{Verdict, Violation};
+use super::Checker;
+use crate::history::{CheckResult, Violation};
 
 const NAME: &str = "session_lease";
 
-/// A client believes that its session lives for so long at least.
-pub(crate) fn check_lease(judge: &Judge, session: SessionId, left: Duration) -> Verdict {
-    let ended = judge.ledger.model.session(session).and_then(|life| life.closed);
+/// Checks a client's lease: its session is open for at least `left`.
+pub(crate) fn check_lease(judge: &Checker, session: SessionId, left: Duration) -> CheckResult {
+    let ended = judge.committed.model.session(session).and_then(|life| life.closed);
     let asked = judge.sessions.get(&session).is_some_and(|view| view.closing);
     match ended {
         Some(zxid) if !asked && !left.is_zero() => {

@@ -1,15 +1,15 @@
-//! A server can start with every configuration that is committed: the code that reads it at a start accepts every
-//! line, with the settings that the ensemble has.
+//! A server can start with every committed configuration: the code that parses it at startup accepts every
+//! line, with the settings of the ensemble.
 
 use zebu_zab::Configuration;
-use zebu_zab::membership::{Addresses, parse_member};
+use zebu_zab::membership::{MultiAddress, parse_server_spec};
 
-use crate::history::{Verdict, Violation};
+use crate::history::{CheckResult, Violation};
 
 const NAME: &str = "startable_configurations";
 
 /// A server writes a configuration to its files.
-pub(crate) fn check_written(server: usize, configuration: &Configuration) -> Verdict {
+pub(crate) fn check_written(server: usize, configuration: &Configuration) -> CheckResult {
     let refused = |why: String| {
         let version = configuration.version;
         let text = format!("server {server} could not start with configuration {version:#x}: {why}");
@@ -18,8 +18,8 @@ pub(crate) fn check_written(server: usize, configuration: &Configuration) -> Ver
     let lines = configuration.sorted_lines();
     for line in &lines {
         let member = line.split_once('=').filter(|(key, _)| key.starts_with("server."));
-        // Servers of these worlds have no multiAddress.enabled.
-        if let Some(Err(why)) = member.map(|(_, value)| parse_member(value, Addresses::One)) {
+        // The servers of the simulator have no multiAddress.enabled.
+        if let Some(Err(why)) = member.map(|(_, value)| parse_server_spec(value, MultiAddress::Disabled)) {
             return refused(why);
         }
     }

@@ -1,19 +1,20 @@
-//! No transaction is proposed that is longer than every member reads. A request that needs a longer one is refused,
-//! and the end of a session always fits.
+//! No proposed transaction is longer than the length that every server can read. A request that needs a
+//! longer one is refused, and the transaction that closes a session always fits.
 
 use zebu_proto::ErrorCode;
 use zebu_proto::txn::Txn;
 
-use crate::history::{Verdict, Violation};
+use crate::history::{CheckResult, Violation};
 use crate::operation::Operation;
 
 const NAME: &str = "transaction_lengths";
 
-/// Bytes of a transaction that are not in its request: header, digest and what the server adds to a name.
+/// Bytes of a transaction that are not in its request: header, digest and the suffix that the server adds to
+/// a name.
 const OVERHEAD: usize = 200;
 
-/// A transaction was committed.
-pub(crate) fn check_commit(zxid: i64, length: usize, limit: usize) -> Verdict {
+/// Checks the length of a committed transaction.
+pub(crate) fn check_commit(zxid: i64, length: usize, limit: usize) -> CheckResult {
     if length <= limit {
         return Ok(());
     }
@@ -21,7 +22,7 @@ pub(crate) fn check_commit(zxid: i64, length: usize, limit: usize) -> Verdict {
     Err(Violation::new(NAME, text))
 }
 
-/// Whether a request was refused because its transaction would be too long, and could be.
+/// Whether a request was refused because its transaction would be too long, and that can be true.
 pub(crate) fn is_refused_as_too_long(txn: &Txn, operation: &Operation, limit: usize) -> bool {
     let mut request = Vec::new();
     operation.encode(&mut request);

@@ -1,16 +1,17 @@
-//! Acknowledgements are honest: who acknowledges a transaction, an epoch or a new leader has it on disk, and nobody's
-//! voice is counted twice for an epoch.
+//! Acknowledgements are durable: a server that acknowledges a transaction, an epoch or a NEWLEADER has it on
+//! disk. The ack of a server counts only once for an epoch.
 
 use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
 
-use super::Judge;
-use crate::history::{Verdict, Violation};
+use super::Checker;
+use crate::history::{CheckResult, Violation};
 use crate::view::ServerView;
 
 const NAME: &str = "zab_acknowledgements";
 
-/// Notes what a leader sends: everything before NEWLEADER belongs to the history that is acknowledged with it.
+/// Records the packets of a leader: everything before NEWLEADER belongs to the history that is acknowledged
+/// with it.
 pub(super) fn note_received(view: &mut ServerView, packet: &Packet) {
     match packet {
         Packet::Diff { .. } | Packet::Trunc { .. } => view.offered = 0,
@@ -23,8 +24,8 @@ pub(super) fn note_received(view: &mut ServerView, packet: &Packet) {
     }
 }
 
-pub(super) fn check_packet(judge: &mut Judge, server: usize, packet: &Packet) -> Verdict {
-    let voice = count_voice(&mut judge.servers[server], packet);
+pub(super) fn check_packet(judge: &mut Checker, server: usize, packet: &Packet) -> CheckResult {
+    let voice = record_ack(&mut judge.servers[server], packet);
     let view = &judge.servers[server];
     let fault = match packet {
         Packet::Ack { zxid } if zxid.counter() != 0 => {
@@ -50,8 +51,9 @@ pub(super) fn check_packet(judge: &mut Judge, server: usize, packet: &Packet) ->
     }
 }
 
-/// A voice counts once for an epoch, the own one of a leader included. -1 in either field says that it does not.
-fn count_voice(view: &mut ServerView, packet: &Packet) -> Option<String> {
+/// An ack counts once for an epoch, including the leader's own. -1 in either field says that it does not
+/// count.
+fn record_ack(view: &mut ServerView, packet: &Packet) -> Option<String> {
     let Packet::AckEpoch { last, current_epoch } = packet else { return None };
     if last.0 == -1 || *current_epoch == -1 {
         return None;

@@ -1,20 +1,20 @@
-//! Durability of what is committed: when the first member applies a transaction, a quorum of the list in effect has it
-//! on disk; if it is a new list, a quorum of that one too.
+//! Durability of committed transactions: when the first server applies one, a quorum of the config in effect
+//! has it on disk. If the transaction is a reconfig, a quorum of the new config has it too.
 
-use super::Judge;
-use crate::history::{Verdict, Violation};
-use crate::members::proposed_list;
+use super::Checker;
+use crate::history::{CheckResult, Violation};
+use crate::members::proposed_config;
 
 const NAME: &str = "zab_committed_durability";
 
-pub(super) fn check_commit(judge: &Judge, server: usize, zxid: i64, bytes: &[u8]) -> Verdict {
+pub(super) fn check_commit(judge: &Checker, server: usize, zxid: i64, bytes: &[u8]) -> CheckResult {
     let holders = judge.holders(zxid, bytes);
-    let proposed = proposed_list(bytes);
-    for needed in [judge.ledger.chronicle.last()].into_iter().chain(&proposed) {
+    let proposed = proposed_config(bytes);
+    for needed in [judge.committed.configs.last()].into_iter().chain(&proposed) {
         if !needed.is_quorum(&holders) {
             let text = format!(
                 "server {server} has applied {zxid:#x}, which {holders:?} have on disk: no quorum of {:?}",
-                needed.seats
+                needed.servers
             );
             return Err(Violation::new(NAME, text));
         }

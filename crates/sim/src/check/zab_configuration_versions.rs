@@ -1,25 +1,27 @@
-//! A version names one list of members everywhere, and the lists in effect at a server only get newer: also over a
-//! restart, as far as its files go.
+//! A version names one config everywhere, and the configs in effect at a server only get newer. This holds
+//! over a restart too, as far as its files go.
 
-use super::Judge;
-use crate::history::{Verdict, Violation};
-use crate::members::List;
+use super::Checker;
+use crate::history::{CheckResult, Violation};
+use crate::members::EnsembleConfig;
 
 const NAME: &str = "zab_configuration_versions";
 
-/// A list was proposed to a server, or takes effect there.
-pub(super) fn check_text(judge: &mut Judge, server: usize, list: &List) -> Verdict {
+/// A config was proposed to a server, or takes effect there.
+pub(super) fn check_text(judge: &mut Checker, server: usize, list: &EnsembleConfig) -> CheckResult {
     let known = judge.lists.entry(list.version).or_insert_with(|| list.clone());
     if known == list {
         return Ok(());
     }
-    let text =
-        format!("server {server} knows list {:#x} as {:?}, not {:?}", list.version, list.seats, known.seats);
+    let text = format!(
+        "server {server} knows list {:#x} as {:?}, not {:?}",
+        list.version, list.servers, known.servers
+    );
     Err(Violation::new(NAME, text))
 }
 
-/// A list takes effect.
-pub(super) fn check_activation(judge: &mut Judge, server: usize, version: i64) -> Verdict {
+/// A config takes effect.
+pub(super) fn check_activation(judge: &mut Checker, server: usize, version: i64) -> CheckResult {
     let view = &mut judge.servers[server];
     if version > view.list_version {
         view.list_version = version;
@@ -29,8 +31,8 @@ pub(super) fn check_activation(judge: &mut Judge, server: usize, version: i64) -
     Err(Violation::new(NAME, text))
 }
 
-/// A server starts with the list of its files.
-pub(crate) fn check_start(judge: &mut Judge, server: usize, version: i64) -> Verdict {
+/// A server starts with the config of its files.
+pub(crate) fn check_start(judge: &mut Checker, server: usize, version: i64) -> CheckResult {
     let view = &mut judge.servers[server];
     view.list_version = version;
     if version >= view.list_saved {

@@ -1,20 +1,20 @@
-//! A leader without a vote in the list that has taken effect proposes nothing more.
+//! A leader that does not vote in the config in effect proposes nothing more.
 
-use super::Judge;
-use crate::history::{Verdict, Violation};
-use crate::members::List;
+use super::Checker;
+use crate::history::{CheckResult, Violation};
+use crate::members::EnsembleConfig;
 
 const NAME: &str = "zab_deposed_leader";
 
-/// A list takes effect at a leader, in a turn of its brain.
-pub(super) fn note_activation(judge: &mut Judge, server: usize, list: &List, turn: u64) {
+/// A config takes effect at a leader, in a step of its state machine.
+pub(super) fn note_activation(judge: &mut Checker, server: usize, list: &EnsembleConfig, turn: u64) {
     if !list.is_voter(server) {
         judge.servers[server].deposed = Some(turn);
     }
 }
 
-/// A server writes to its log while it leads.
-pub(super) fn check_append(judge: &Judge, server: usize, last: i64, turn: u64) -> Verdict {
+/// A server appends to its log while it leads.
+pub(super) fn check_append(judge: &Checker, server: usize, last: i64, turn: u64) -> CheckResult {
     match judge.servers[server].deposed {
         Some(since) if turn > since => {
             let text = format!("server {server} leads without a vote, and goes on with {last:#x}");

@@ -1,15 +1,16 @@
-//! Completeness of leaders: who begins to lead holds everything that was committed in earlier epochs. What later
-//! leaders have decided it need not know: it may be told of its own quorum long after that has gone on.
+//! Leader completeness: a server that begins to lead has every transaction that was committed in earlier
+//! epochs. It need not have commits of later leaders: it may learn of its own quorum long after those servers
+//! have moved on.
 
 use zebu_proto::Zxid;
 
-use super::Judge;
-use crate::history::{Verdict, Violation};
+use super::Checker;
+use crate::history::{CheckResult, Violation};
 
 const NAME: &str = "zab_leader_completeness";
 
-pub(super) fn check_leader(judge: &Judge, server: usize, epoch: u32, last: i64) -> Verdict {
-    let committed = judge.ledger.before(Zxid::new(epoch, 0).0);
+pub(super) fn check_leader(judge: &Checker, server: usize, epoch: u32, last: i64) -> CheckResult {
+    let committed = judge.committed.before(Zxid::new(epoch, 0).0);
     if last >= committed {
         return Ok(());
     }

@@ -1,15 +1,15 @@
-//! Who begins to lead was accepted by a quorum of the list in effect, and by one of the list that its history
-//! proposes, if that was not in effect before.
+//! A server that begins to lead was accepted by a quorum of the config in effect. If its history proposes
+//! another config that was not in effect before, it needs a quorum of that one too.
 
 use std::collections::BTreeSet;
 
-use super::{Judge, zab_two_quorums};
-use crate::history::{Verdict, Violation};
-use crate::members::{List, proposed_list};
+use super::{Checker, zab_two_quorums};
+use crate::history::{CheckResult, Violation};
+use crate::members::{EnsembleConfig, proposed_config};
 
 const NAME: &str = "zab_leader_quorums";
 
-pub(super) fn check_leader(judge: &Judge, server: usize, epoch: u32) -> Verdict {
+pub(super) fn check_leader(judge: &Checker, server: usize, epoch: u32) -> CheckResult {
     let is_accepted = |view: &crate::view::ServerView| view.joined_epoch >= i64::from(epoch);
     let accepted: BTreeSet<usize> =
         (0..judge.servers.len()).filter(|&it| is_accepted(&judge.servers[it])).collect();
@@ -17,7 +17,7 @@ pub(super) fn check_leader(judge: &Judge, server: usize, epoch: u32) -> Verdict 
         if !needed.is_quorum(&accepted) {
             let text = format!(
                 "server {server} leads epoch {epoch}, which {accepted:?} have accepted: no quorum of list {:#x}, {:?}",
-                needed.version, needed.seats
+                needed.version, needed.servers
             );
             return Err(Violation::new(NAME, text));
         }
@@ -25,10 +25,10 @@ pub(super) fn check_leader(judge: &Judge, server: usize, epoch: u32) -> Verdict 
     Ok(())
 }
 
-/// The lists whose quorums a leader needs: of what its log holds it knows only in part that it is decided.
-fn needed(judge: &Judge, server: usize) -> Vec<List> {
-    let proposed = judge.servers[server].log.iter().rev().find_map(|(_, bytes)| proposed_list(bytes));
-    let last = judge.ledger.chronicle.last();
+/// The configs whose quorums a leader needs: it knows only for a part of its log that it is committed.
+fn needed(judge: &Checker, server: usize) -> Vec<EnsembleConfig> {
+    let proposed = judge.servers[server].log.iter().rev().find_map(|(_, bytes)| proposed_config(bytes));
+    let last = judge.committed.configs.last();
     match proposed.filter(|list| list.version > last.version) {
         None => vec![last.clone()],
         Some(list) if judge.activated.contains(&list.version) => vec![list],

@@ -1,11 +1,11 @@
 //! Leadership: an epoch has one leader, and it leads once.
 
-use super::Judge;
-use crate::history::{Verdict, Violation};
+use super::Checker;
+use crate::history::{CheckResult, Violation};
 
 const NAME: &str = "zab_leadership";
 
-pub(super) fn check_leader(judge: &mut Judge, server: usize, incarnation: u32, epoch: u32) -> Verdict {
+pub(super) fn check_leader(judge: &mut Checker, server: usize, incarnation: u32, epoch: u32) -> CheckResult {
     judge.led_since.entry(epoch).or_insert(judge.now);
     match judge.leaders.insert(epoch, (server, incarnation)) {
         None => Ok(()),

@@ -1,14 +1,15 @@
-//! At most one list of members is proposed and not decided: who proposes one has put the one before it into effect.
+//! At most one config is proposed and not committed: a leader that proposes one has put the one before it
+//! into effect.
 
 use zebu_proto::Zxid;
 
-use super::Judge;
-use crate::history::{Verdict, Violation};
+use super::Checker;
+use crate::history::{CheckResult, Violation};
 
 const NAME: &str = "zab_one_pending";
 
-/// A list was proposed to a server. The first who hears of it is the leader that proposes it.
-pub(super) fn check_proposal(judge: &mut Judge, server: usize, version: i64) -> Verdict {
+/// A config was proposed to a server. The first server that has it is the leader that proposes it.
+pub(super) fn check_proposal(judge: &mut Checker, server: usize, version: i64) -> CheckResult {
     if Zxid(version).counter() == 0 || !judge.proposed.insert(version) {
         return Ok(());
     }

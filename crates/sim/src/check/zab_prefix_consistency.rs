@@ -1,35 +1,35 @@
-//! Prefix consistency, agreement and total order: what a member has applied is the beginning of the one
-//! history, byte by byte. What it applies first extends that history.
+//! Prefix consistency, agreement and total order: the applied transactions of a server are a prefix of the
+//! one history, byte by byte. A transaction that it applies first extends that history.
 
-use super::Judge;
-use crate::history::{Verdict, Violation};
+use super::Checker;
+use crate::history::{CheckResult, Violation};
 
 const NAME: &str = "zab_prefix_consistency";
 
-/// The state of a member, from its log up to `last`.
-pub(super) fn check_state(judge: &mut Judge, server: usize, last: i64) -> Verdict {
+/// The state of a server, from its log up to `last`.
+pub(super) fn check_state(judge: &mut Checker, server: usize, last: i64) -> CheckResult {
     loop {
         let view = &judge.servers[server];
         let next = view.log.get(view.compared).filter(|(zxid, _)| *zxid <= last).cloned();
         let Some((zxid, bytes)) = next else { break };
-        if zxid > judge.ledger.last() {
+        if zxid > judge.committed.last() {
             judge.commit(server, zxid, &bytes)?;
         } else {
-            let known = judge.ledger.get(zxid);
+            let known = judge.committed.get(zxid);
             if known.is_none_or(|known| known.bytes != bytes) {
                 let text = format!("server {server} has applied another {zxid:#x} than the others");
                 return Err(Violation::new(NAME, text));
             }
             let before = judge.servers[server].compared.checked_sub(1);
             let before = before.map_or(judge.servers[server].base, |at| judge.servers[server].log[at].0);
-            if judge.ledger.after(before).is_some_and(|next| next.zxid != zxid) {
+            if judge.committed.after(before).is_some_and(|next| next.zxid != zxid) {
                 let text = format!("server {server} has applied {zxid:#x} directly behind {before:#x}");
                 return Err(Violation::new(NAME, text));
             }
         }
         judge.servers[server].compared += 1;
     }
-    if last > judge.ledger.last() {
+    if last > judge.committed.last() {
         let text = format!("server {server} shows {last:#x}, which is in no log that it was told to write");
         return Err(Violation::new(NAME, text));
     }

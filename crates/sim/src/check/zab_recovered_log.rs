@@ -1,14 +1,14 @@
-//! A restart finds what the disk had confirmed: no transaction of it is missing or different.
+//! A restart finds every transaction that the disk has confirmed: none is missing or different.
 
 use std::sync::Arc;
 
-use crate::history::{Verdict, Violation};
+use crate::history::{CheckResult, Violation};
 use crate::view::ServerView;
 
 const NAME: &str = "zab_recovered_log";
 
-/// Compares what was known about a log with what recovery found behind `base`.
-pub(crate) fn check(server: usize, view: &ServerView, base: i64, found: &[(i64, Arc<[u8]>)]) -> Verdict {
+/// Compares the known log with the log that recovery found after `base`.
+pub(crate) fn check(server: usize, view: &ServerView, base: i64, found: &[(i64, Arc<[u8]>)]) -> CheckResult {
     if view.rotten || view.replacing {
         return Ok(());
     }

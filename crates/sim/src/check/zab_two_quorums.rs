@@ -1,23 +1,24 @@
-//! Two quorums: a list of members takes effect when a quorum of the list before it and a quorum of its own have it
-//! on disk, and not before.
+//! Two quorums: a config takes effect only when a quorum of the previous config and a quorum of its own have
+//! it on disk.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Judge;
-use crate::history::{Verdict, Violation};
-use crate::members::{List, proposed_list};
+use super::Checker;
+use crate::history::{CheckResult, Violation};
+use crate::members::{EnsembleConfig, proposed_config};
 
 const NAME: &str = "zab_two_quorums";
 
-/// A list takes effect at a server.
-pub(super) fn check_activation(judge: &mut Judge, server: usize, list: &List) -> Verdict {
+/// A config takes effect at a server.
+pub(super) fn check_activation(judge: &mut Checker, server: usize, list: &EnsembleConfig) -> CheckResult {
     if zebu_proto::Zxid(list.version).counter() == 0 {
-        let first = judge.ledger.chronicle.first();
-        if list.seats == first.seats && list.groups == first.groups {
+        let first = judge.committed.configs.first();
+        if list.servers == first.servers && list.groups == first.groups {
             return Ok(());
         }
-        let text = format!("server {server} takes {:#x} for the first list: {:?}", list.version, list.seats);
+        let text =
+            format!("server {server} takes {:#x} for the first list: {:?}", list.version, list.servers);
         return Err(Violation::new(NAME, text));
     }
     if judge.activated.contains(&list.version) {
@@ -33,7 +34,7 @@ pub(super) fn check_activation(judge: &mut Judge, server: usize, list: &List) ->
             let text = format!(
                 "server {server} puts list {:#x} into effect, which {holders:?} have on disk: no quorum of the {name} \
                  one, {:?}",
-                list.version, needed.seats
+                list.version, needed.servers
             );
             return Err(Violation::new(NAME, text));
         }
@@ -42,20 +43,21 @@ pub(super) fn check_activation(judge: &mut Judge, server: usize, list: &List) ->
     Ok(())
 }
 
-/// The transaction that has proposed a list, and the list before it.
-pub(super) fn proposal(judge: &Judge, version: i64) -> Option<(Arc<[u8]>, List)> {
-    let chronicle = &judge.ledger.chronicle;
+/// The transaction that has proposed a config, and the config before it.
+pub(super) fn proposal(judge: &Checker, version: i64) -> Option<(Arc<[u8]>, EnsembleConfig)> {
+    let chronicle = &judge.committed.configs;
     let decided = || chronicle.before(version).unwrap_or(chronicle.first()).clone();
-    if let Some(committed) = judge.ledger.get(version) {
+    if let Some(committed) = judge.committed.get(version) {
         return Some((committed.bytes.clone(), decided()));
     }
     let donor = judge.servers.iter().find(|view| view.entry(version).is_some())?;
-    let earlier = donor.log.iter().rev().filter(|(zxid, _)| *zxid < version && *zxid > judge.ledger.last());
-    let before = earlier.filter_map(|(_, bytes)| proposed_list(bytes)).next().unwrap_or_else(decided);
+    let earlier =
+        donor.log.iter().rev().filter(|(zxid, _)| *zxid < version && *zxid > judge.committed.last());
+    let before = earlier.filter_map(|(_, bytes)| proposed_config(bytes)).next().unwrap_or_else(decided);
     Some((donor.entry(version)?.clone(), before))
 }
 
-impl Judge {
+impl Checker {
     /// Servers that have a transaction on disk.
     pub(super) fn holders(&self, zxid: i64, bytes: &[u8]) -> BTreeSet<usize> {
         let all = self.servers.iter().enumerate();

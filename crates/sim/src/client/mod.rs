@@ -1,78 +1,78 @@
-//! A client: the shipped session machine with a workload, a socket and a pair of eyes on the wire.
+//! A client: the shipped session state machine with a workload, a socket and an observer of its frames.
 
-mod wire;
+mod frame_observer;
 mod workload;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use zebu_client::core::{LinkId, ServerAddress, Session, SessionPolicy, Settings, WatcherId};
+use zebu_client::core::{LinkId, ServerAddress, SessionMachine, SessionPolicy, SessionSettings, WatcherId};
 use zebu_proto::client::reply::GetDataResponse;
 use zebu_proto::{Jute, Reader};
 
 use crate::clock::{CLIENT_CLOCK, Clocks};
-use crate::members::List;
-use crate::network::ConnectionId;
-use crate::operation::Path;
-use crate::queue::{MS, Time};
-use crate::random::Random;
-use crate::shape::{Shape, Workload};
+use crate::members::EnsembleConfig;
+use crate::network::SocketId;
+use crate::operation::NodePath;
+use crate::queue::{MS, VirtualTime};
+use crate::random::SimRandom;
+use crate::run_parameters::{RunParameters, Workload};
 
-pub(crate) use wire::{Received, Requested, Wire};
-pub(crate) use workload::{Drawer, Kind};
+pub(crate) use frame_observer::{FrameObserver, ReceivedFrame, SentFrame};
+pub(crate) use workload::{OperationDrawer, OperationKind};
 
-/// Whether a client still asks for things.
+/// Whether a client still makes calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Zeal {
-    /// It makes calls as its workload says.
+pub(crate) enum ClientActivity {
+    /// The client makes calls according to its workload.
     Busy,
-    /// It only waits for answers.
+    /// The client only waits for replies.
     Idle,
 }
 
 /// The connection of a client.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Link {
+pub(crate) struct ClientLink {
     pub(crate) link: LinkId,
-    pub(crate) connection: ConnectionId,
+    pub(crate) connection: SocketId,
     pub(crate) server: usize,
 }
 
 /// A client.
-pub(crate) struct Client {
-    pub(crate) session: Session<usize>,
-    pub(crate) link: Option<Link>,
-    pub(crate) wire: Wire,
-    /// Calls that the machine has taken and not sent yet, in order.
+pub(crate) struct SimClient {
+    pub(crate) session: SessionMachine<usize>,
+    pub(crate) link: Option<ClientLink>,
+    pub(crate) wire: FrameObserver,
+    /// Calls that the session state machine has accepted and not sent yet, in order.
     pub(crate) waiting: VecDeque<usize>,
-    pub(crate) wake_at: Option<Time>,
+    pub(crate) wake_at: Option<VirtualTime>,
     /// Nothing is read before this moment.
-    pub(crate) stalled_until: Time,
+    pub(crate) stalled_until: VirtualTime,
     pub(crate) clocks: Clocks,
-    pub(crate) zeal: Zeal,
-    pub(crate) random: Random,
-    /// Names that were created with a counter, to be used again.
-    pub(crate) known: Vec<Path>,
+    pub(crate) activity: ClientActivity,
+    pub(crate) random: SimRandom,
+    /// Sequential names that were created, to be used again.
+    pub(crate) known: Vec<NodePath>,
     pub(crate) outstanding: usize,
-    /// Calls that it may still make.
+    /// Calls that the client may still make.
     pub(crate) budget: u64,
     pub(crate) watchers: u64,
-    /// The version of the list of members that it has heard of last.
+    /// The version of the latest config that the client has seen.
     pub(crate) known_list: i64,
-    /// What the session machine takes for the beginning of time.
+    /// The instant that stands for virtual time zero.
     epoch: Instant,
 }
 
-impl Client {
-    pub(crate) fn new(shape: &Shape, number: u64, now: Time) -> Client {
+impl SimClient {
+    pub(crate) fn new(shape: &RunParameters, number: u64, now: VirtualTime) -> SimClient {
         let workload = &shape.workload;
         let epoch = Instant::now();
-        let mut random = Random::new(shape.seed, 1000 + number);
-        let settings = Settings {
+        let mut random = SimRandom::new(shape.seed, 1000 + number);
+        let settings = SessionSettings {
             session_timeout: Duration::from_millis(workload.session_timeout_ms),
             connection_timeout: Duration::from_millis(workload.session_timeout_ms * 4),
             policy: SessionPolicy::Renew,
-            ..Settings::default()
+            ..SessionSettings::default()
         };
         let addresses: Vec<ServerAddress> = shape
             .client_ports()
@@ -80,17 +80,17 @@ impl Client {
             .flat_map(|port| (0..shape.servers()).map(|server| address_of(server, *port)))
             .collect();
         let mut session =
-            Session::new(settings, &addresses, random.draw(), epoch + Duration::from_micros(now));
+            SessionMachine::new(settings, &addresses, random.draw(), epoch + Duration::from_micros(now));
         session.keep_lease(epoch + Duration::from_micros(now));
-        Client {
+        SimClient {
             session,
             link: None,
-            wire: Wire::default(),
+            wire: FrameObserver::default(),
             waiting: VecDeque::new(),
             wake_at: None,
             stalled_until: 0,
             clocks: Clocks::default(),
-            zeal: Zeal::Busy,
+            activity: ClientActivity::Busy,
             random,
             known: Vec::new(),
             outstanding: 0,
@@ -101,27 +101,27 @@ impl Client {
         }
     }
 
-    /// A moment in the words of the session machine.
-    pub(crate) fn instant(&self, now: Time) -> Instant {
+    /// A virtual time as an instant of the session state machine.
+    pub(crate) fn instant(&self, now: VirtualTime) -> Instant {
         self.epoch + Duration::from_micros(self.clocks.steady(CLIENT_CLOCK, now))
     }
 
-    /// Its machine is suspended.
-    pub(crate) fn suspend(&mut self, now: Time, until: Time) {
+    /// The client's machine is suspended.
+    pub(crate) fn suspend(&mut self, now: VirtualTime, until: VirtualTime) {
         self.stalled_until = self.stalled_until.max(until);
         self.clocks.suspend(now, until);
     }
 
-    /// It goes on before its time.
-    pub(crate) fn go_on(&mut self, now: Time) {
+    /// The client's machine resumes before its time.
+    pub(crate) fn go_on(&mut self, now: VirtualTime) {
         self.stalled_until = 0;
         self.clocks.resume(now);
     }
 
-    /// When the session machine wants to be woken.
-    pub(crate) fn deadline(&self) -> Option<Time> {
+    /// The next deadline of the session state machine.
+    pub(crate) fn deadline(&self) -> Option<VirtualTime> {
         let deadline = self.session.deadline()?;
-        let steady = deadline.saturating_duration_since(self.epoch).as_micros() as Time;
+        let steady = deadline.saturating_duration_since(self.epoch).as_micros() as VirtualTime;
         Some(self.clocks.time_of(CLIENT_CLOCK, steady))
     }
 
@@ -130,16 +130,16 @@ impl Client {
         WatcherId(self.watchers)
     }
 
-    /// Remembers the version of a list of members.
+    /// Remembers the version of a config.
     pub(crate) fn learn_list(&mut self, body: &[u8]) {
         let response = GetDataResponse::decode(&mut Reader::new(body)).ok();
         let data = response.and_then(|response| response.data);
-        let list = data.and_then(|data| List::read(std::str::from_utf8(&data).ok()?));
+        let list = data.and_then(|data| EnsembleConfig::read(std::str::from_utf8(&data).ok()?));
         self.known_list = list.map_or(self.known_list, |list| list.version);
     }
 
-    /// How long the session certainly lives, as its machine knows.
-    pub(crate) fn lease_left(&self, now: Time) -> Duration {
+    /// The remaining lease, as the session state machine computes it.
+    pub(crate) fn lease_left(&self, now: VirtualTime) -> Duration {
         let until = self.session.lease_deadline();
         until.map_or(Duration::ZERO, |until| until.saturating_duration_since(self.instant(now)))
     }
@@ -150,17 +150,17 @@ impl Client {
     }
 }
 
-/// How a server is called.
+/// The address of a server.
 fn address_of(server: usize, port: u16) -> ServerAddress {
     ServerAddress { host: format!("s{server}").into(), port }
 }
 
-/// Who is called that.
+/// The server with this address.
 pub(crate) fn server_of(address: &ServerAddress) -> Option<usize> {
     address.host.strip_prefix('s')?.parse().ok()
 }
 
 /// The pause before the next burst of calls.
-pub(crate) fn pause(random: &mut Random, workload: &Workload) -> Time {
+pub(crate) fn pause(random: &mut SimRandom, workload: &Workload) -> VirtualTime {
     random.between(workload.pause / 2, workload.pause * 3 / 2).max(MS / 10)
 }

@@ -1,17 +1,17 @@
-//! What a client asks for next. Few names, so that calls meet; every operation; versions that are often
-//! right and sometimes not.
+//! Draws the next call of a client: few names, so that calls conflict; every operation; versions that are
+//! often right and sometimes wrong.
 
 use zebu_proto::Permissions;
 use zebu_proto::client::{AddWatchMode, CreateMode, CreateOp};
 
-use super::Client;
-use crate::operation::{Operation, Path, Read, SYNCED, SeveralRead, Write};
-use crate::random::Random;
-use crate::shape::Workload;
+use super::SimClient;
+use crate::operation::{MultiReadOperation, NodePath, Operation, ReadOperation, SYNCED, WriteOperation};
+use crate::random::SimRandom;
+use crate::run_parameters::Workload;
 
 /// The kinds of calls; a seed has a weight for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum OperationKind {
     Create,
     CreateEphemeral,
     CreateSequential,
@@ -35,41 +35,41 @@ pub(crate) enum Kind {
     WatchBelow,
 }
 
-impl Kind {
-    pub(crate) const ALL: [Kind; 21] = [
-        Kind::Create,
-        Kind::CreateEphemeral,
-        Kind::CreateSequential,
-        Kind::CreateEphemeralSequential,
-        Kind::CreateContainer,
-        Kind::Delete,
-        Kind::Set,
-        Kind::SetAtVersion,
-        Kind::SetAcl,
-        Kind::Multi,
-        Kind::Get,
-        Kind::Exists,
-        Kind::Children,
-        Kind::ChildrenAndStat,
-        Kind::Acl,
-        Kind::DescendantCount,
-        Kind::Ephemerals,
-        Kind::Several,
-        Kind::Sync,
-        Kind::Watch,
-        Kind::WatchBelow,
+impl OperationKind {
+    pub(crate) const ALL: [OperationKind; 21] = [
+        OperationKind::Create,
+        OperationKind::CreateEphemeral,
+        OperationKind::CreateSequential,
+        OperationKind::CreateEphemeralSequential,
+        OperationKind::CreateContainer,
+        OperationKind::Delete,
+        OperationKind::Set,
+        OperationKind::SetAtVersion,
+        OperationKind::SetAcl,
+        OperationKind::Multi,
+        OperationKind::Get,
+        OperationKind::Exists,
+        OperationKind::Children,
+        OperationKind::ChildrenAndStat,
+        OperationKind::Acl,
+        OperationKind::DescendantCount,
+        OperationKind::Ephemerals,
+        OperationKind::Several,
+        OperationKind::Sync,
+        OperationKind::Watch,
+        OperationKind::WatchBelow,
     ];
 }
 
-impl Client {
+impl SimClient {
     /// The next call.
     pub(crate) fn draw(&mut self, workload: &Workload) -> Operation {
-        let kind = Kind::ALL[self.random.weighted(&workload.weights)];
-        let mut drawer = Drawer { random: &mut self.random, workload, known: &self.known };
+        let kind = OperationKind::ALL[self.random.weighted(&workload.weights)];
+        let mut drawer = OperationDrawer { random: &mut self.random, workload, known: &self.known };
         drawer.operation(kind)
     }
 
-    /// Remembers a name that a server has made.
+    /// Remembers a name that a server has assigned.
     pub(crate) fn learn(&mut self, path: &str) {
         const KNOWN_MAX: usize = 8;
         if self.known.len() == KNOWN_MAX {
@@ -79,63 +79,67 @@ impl Client {
     }
 }
 
-pub(crate) struct Drawer<'a> {
-    pub(crate) random: &'a mut Random,
+pub(crate) struct OperationDrawer<'a> {
+    pub(crate) random: &'a mut SimRandom,
     pub(crate) workload: &'a Workload,
-    pub(crate) known: &'a [Path],
+    pub(crate) known: &'a [NodePath],
 }
 
-impl Drawer<'_> {
-    pub(crate) fn operation(&mut self, kind: Kind) -> Operation {
+impl OperationDrawer<'_> {
+    pub(crate) fn operation(&mut self, kind: OperationKind) -> Operation {
         match kind {
-            Kind::Create
-            | Kind::CreateEphemeral
-            | Kind::CreateSequential
-            | Kind::CreateEphemeralSequential
-            | Kind::CreateContainer
-            | Kind::Delete
-            | Kind::Set
-            | Kind::SetAtVersion
-            | Kind::SetAcl => Operation::Write(self.write(kind)),
-            Kind::Multi => self.multi(),
-            Kind::Get => self.read(Read::Get),
-            Kind::Exists => self.read(Read::Exists),
-            Kind::Children => self.read(Read::Children),
-            Kind::ChildrenAndStat => self.read(Read::ChildrenAndStat),
-            Kind::Acl => self.read(Read::Acl),
-            Kind::DescendantCount => self.read(Read::DescendantCount),
-            Kind::Ephemerals => Operation::Read { read: Read::Ephemerals(Path::from("/")), watch: false },
-            Kind::Several => self.several(),
-            Kind::Sync => Operation::Sync(Path::from(SYNCED)),
-            Kind::Watch => Operation::AddWatch { path: self.path(), mode: AddWatchMode::Persistent },
-            Kind::WatchBelow => {
+            OperationKind::Create
+            | OperationKind::CreateEphemeral
+            | OperationKind::CreateSequential
+            | OperationKind::CreateEphemeralSequential
+            | OperationKind::CreateContainer
+            | OperationKind::Delete
+            | OperationKind::Set
+            | OperationKind::SetAtVersion
+            | OperationKind::SetAcl => Operation::Write(self.write(kind)),
+            OperationKind::Multi => self.multi(),
+            OperationKind::Get => self.read(ReadOperation::Get),
+            OperationKind::Exists => self.read(ReadOperation::Exists),
+            OperationKind::Children => self.read(ReadOperation::Children),
+            OperationKind::ChildrenAndStat => self.read(ReadOperation::ChildrenAndStat),
+            OperationKind::Acl => self.read(ReadOperation::Acl),
+            OperationKind::DescendantCount => self.read(ReadOperation::DescendantCount),
+            OperationKind::Ephemerals => {
+                Operation::Read { read: ReadOperation::Ephemerals(NodePath::from("/")), watch: false }
+            }
+            OperationKind::Several => self.several(),
+            OperationKind::Sync => Operation::Sync(NodePath::from(SYNCED)),
+            OperationKind::Watch => Operation::AddWatch { path: self.path(), mode: AddWatchMode::Persistent },
+            OperationKind::WatchBelow => {
                 Operation::AddWatch { path: self.path(), mode: AddWatchMode::PersistentRecursive }
             }
         }
     }
 
-    fn write(&mut self, kind: Kind) -> Write {
+    fn write(&mut self, kind: OperationKind) -> WriteOperation {
         let path = self.path();
         match kind {
-            Kind::Delete => {
+            OperationKind::Delete => {
                 let version = if self.random.permille(800) { -1 } else { self.version() };
-                Write::Delete { path, version }
+                WriteOperation::Delete { path, version }
             }
-            Kind::Set => Write::Set { path, data: self.data(), version: -1 },
-            Kind::SetAtVersion => Write::Set { path, data: self.data(), version: self.version() },
-            Kind::SetAcl => {
+            OperationKind::Set => WriteOperation::Set { path, data: self.data(), version: -1 },
+            OperationKind::SetAtVersion => {
+                WriteOperation::Set { path, data: self.data(), version: self.version() }
+            }
+            OperationKind::SetAcl => {
                 let version = if self.random.permille(800) { -1 } else { self.version() };
-                Write::SetAcl { path, permissions: self.permissions(), version }
+                WriteOperation::SetAcl { path, permissions: self.permissions(), version }
             }
-            Kind::CreateEphemeral => self.create(path, CreateMode::Ephemeral),
-            Kind::CreateSequential => self.create(path, CreateMode::PersistentSequential),
-            Kind::CreateEphemeralSequential => self.create(path, CreateMode::EphemeralSequential),
-            Kind::CreateContainer => self.create(path, CreateMode::Container),
+            OperationKind::CreateEphemeral => self.create(path, CreateMode::Ephemeral),
+            OperationKind::CreateSequential => self.create(path, CreateMode::PersistentSequential),
+            OperationKind::CreateEphemeralSequential => self.create(path, CreateMode::EphemeralSequential),
+            OperationKind::CreateContainer => self.create(path, CreateMode::Container),
             _ => self.create(path, CreateMode::Persistent),
         }
     }
 
-    fn create(&mut self, path: Path, mode: CreateMode) -> Write {
+    fn create(&mut self, path: NodePath, mode: CreateMode) -> WriteOperation {
         let op = match mode {
             CreateMode::Container => CreateOp::Container,
             _ if self.random.permille(500) => CreateOp::Create2,
@@ -143,18 +147,24 @@ impl Drawer<'_> {
         };
         let open = self.random.permille(950);
         let permissions = if open { Permissions::ALL } else { self.permissions() };
-        Write::Create { path, data: self.data(), mode, op, permissions }
+        WriteOperation::Create { path, data: self.data(), mode, op, permissions }
     }
 
     fn multi(&mut self) -> Operation {
-        let kinds = [Kind::Create, Kind::CreateEphemeral, Kind::CreateSequential, Kind::Delete, Kind::Set];
+        let kinds = [
+            OperationKind::Create,
+            OperationKind::CreateEphemeral,
+            OperationKind::CreateSequential,
+            OperationKind::Delete,
+            OperationKind::Set,
+        ];
         let count = self.random.between(1, 4);
         let mut writes = Vec::new();
         for _ in 0..count {
             let kind = self.random.pick(&kinds);
             let write = if self.random.permille(200) {
                 let version = if self.random.permille(500) { -1 } else { self.version() };
-                Write::Check { path: self.path(), version }
+                WriteOperation::Check { path: self.path(), version }
             } else {
                 self.write(kind)
             };
@@ -163,10 +173,15 @@ impl Drawer<'_> {
         Operation::Multi(writes)
     }
 
-    fn read(&mut self, read: impl FnOnce(Path) -> Read) -> Operation {
+    fn read(&mut self, read: impl FnOnce(NodePath) -> ReadOperation) -> Operation {
         let read = read(self.path());
-        let watchable =
-            matches!(read, Read::Get(_) | Read::Exists(_) | Read::Children(_) | Read::ChildrenAndStat(_));
+        let watchable = matches!(
+            read,
+            ReadOperation::Get(_)
+                | ReadOperation::Exists(_)
+                | ReadOperation::Children(_)
+                | ReadOperation::ChildrenAndStat(_)
+        );
         let watch = watchable && self.random.permille(self.workload.watch_permille);
         Operation::Read { read, watch }
     }
@@ -176,12 +191,16 @@ impl Drawer<'_> {
         for _ in 0..self.random.between(1, 4) {
             let path = self.path();
             let is_get = self.random.permille(500);
-            reads.push(if is_get { SeveralRead::Get(path) } else { SeveralRead::Children(path) });
+            reads.push(if is_get {
+                MultiReadOperation::Get(path)
+            } else {
+                MultiReadOperation::Children(path)
+            });
         }
-        Operation::Read { read: Read::Several(reads), watch: false }
+        Operation::Read { read: ReadOperation::Several(reads), watch: false }
     }
 
-    fn path(&mut self) -> Path {
+    fn path(&mut self) -> NodePath {
         if !self.known.is_empty() && self.random.permille(150) {
             return self.known[self.random.index(self.known.len())].clone();
         }
@@ -200,7 +219,7 @@ impl Drawer<'_> {
         self.random.skewed(1, 8) as i32 - 1
     }
 
-    /// The permission to change them is always there, or the names would soon be used up.
+    /// ADMIN is always granted: otherwise the names would soon be used up.
     fn permissions(&mut self) -> i32 {
         self.random.pick(&[
             Permissions::ALL,

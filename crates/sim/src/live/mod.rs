@@ -1,15 +1,15 @@
-//! The checkers of the simulator for ensembles that are real: a client without sockets whose every word is
-//! recorded, and a judge that compares the record with the history that the members have written to their logs.
+//! The checkers of the simulator for real ensembles: a client without sockets that records every frame, and a
+//! replay. The replay compares the record with the history that the servers have written to their logs.
 //!
-//! Whoever runs an ensemble brings sockets, threads and files; none of them is used here. What the judge
-//! cannot know about real members is left out: who led, what a disk had confirmed, who was disturbed when.
+//! The caller provides sockets, threads and files; this module uses none of them. Facts that are unknown for
+//! real servers are not checked: leaders, confirmed disk writes and the times of faults.
 
 mod player;
 mod record;
 mod replay;
 mod workload;
 
-pub use player::{Order, Player};
-pub use record::Record;
-pub use replay::{Broken, Judgement, Transaction, judge};
-pub use zebu_client::core::Answer;
+pub use player::{Player, PlayerRequest};
+pub use record::ClientRecord;
+pub use replay::{BrokenPromise, CheckSummary, HistoryTxn, judge};
+pub use zebu_client::core::ServerReply;

@@ -1,32 +1,32 @@
-//! A client of a real ensemble without its socket: the shipped session machine, what it asks for, and a record
-//! of every frame. Whoever drives it opens the connections and moves the bytes.
+//! A client of a real ensemble without its socket: the shipped session state machine, a workload and a record
+//! of every frame. The driver opens the connections and moves the bytes.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use zebu_client::core::{
-    Action, Answer, LinkId, Outcome, Request, ServerAddress, Session, SessionPolicy, SessionState, Settings,
-    WatchRegistration, WatcherId,
+    CallOutcome, LinkId, ServerAddress, ServerReply, SessionAction, SessionMachine, SessionPolicy,
+    SessionRequest, SessionSettings, SessionState, WatchRegistration, WatcherId,
 };
 use zebu_proto::{Jute, Reader, SessionId};
 
-use super::record::{Record, What};
-use super::workload::Wishes;
-use crate::client::{Received, Requested, Wire};
-use crate::operation::{Operation, Path, Read, Write};
+use super::record::{ClientRecord, RecordKind};
+use super::workload::LiveWorkload;
+use crate::client::{FrameObserver, ReceivedFrame, SentFrame};
+use crate::operation::{NodePath, Operation, ReadOperation, WriteOperation};
 
-/// The ticket of a call that is the machine's own.
+/// The call number of a request that the session state machine sends by itself.
 const OWN: usize = usize::MAX;
 
-/// What the driver has to do.
+/// A request to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum PlayerRequest {
     /// Open a connection, then report [`Player::opened`] or [`Player::lost`].
     Open {
-        /// To whom.
+        /// The address to connect to.
         server: SocketAddr,
-        /// How long it may take.
+        /// The timeout of the connection attempt.
         patience: Duration,
     },
     /// Drop the connection.
@@ -36,31 +36,31 @@ pub enum Order {
 /// A client.
 pub struct Player {
     client: usize,
-    session: Session<usize>,
+    session: SessionMachine<usize>,
     link: Option<LinkId>,
-    wire: Wire,
-    /// Calls that the machine has taken and not sent yet, in order.
+    wire: FrameObserver,
+    /// Calls that the session state machine has accepted and not sent yet, in order.
     waiting: VecDeque<usize>,
-    /// Calls without an end.
+    /// Calls that are not completed.
     open: BTreeMap<usize, Operation>,
     number: usize,
     watchers: u64,
-    wishes: Wishes,
+    wishes: LiveWorkload,
     held: Option<SessionId>,
-    records: Vec<Record>,
-    orders: VecDeque<Order>,
+    records: Vec<ClientRecord>,
+    orders: VecDeque<PlayerRequest>,
     writes_acknowledged: u64,
     found: Vec<String>,
 }
 
 impl Player {
-    /// A client that may go to any of these servers. No two players of a run have the same number.
+    /// A client that may connect to any of these servers. The number is unique among the players of a run.
     pub fn new(client: usize, seed: u64, servers: &[SocketAddr], timeout: Duration, now: Instant) -> Player {
-        let settings = Settings {
+        let settings = SessionSettings {
             session_timeout: timeout,
             connection_timeout: timeout * 4,
             policy: SessionPolicy::Renew,
-            ..Settings::default()
+            ..SessionSettings::default()
         };
         let addresses: Vec<ServerAddress> = servers
             .iter()
@@ -68,19 +68,19 @@ impl Player {
             .collect();
         let mut player = Player {
             client,
-            session: Session::new(
+            session: SessionMachine::new(
                 settings,
                 &addresses,
                 seed ^ (client as u64).wrapping_mul(0x9e37_79b9),
                 now,
             ),
             link: None,
-            wire: Wire::default(),
+            wire: FrameObserver::default(),
             waiting: VecDeque::new(),
             open: BTreeMap::new(),
             number: 0,
             watchers: 0,
-            wishes: Wishes::new(seed, client),
+            wishes: LiveWorkload::new(seed, client),
             held: None,
             records: Vec::new(),
             orders: VecDeque::new(),
@@ -91,12 +91,12 @@ impl Player {
         player
     }
 
-    /// Calls without an end yet.
+    /// How many calls are not completed yet.
     pub fn outstanding(&self) -> usize {
         self.open.len()
     }
 
-    /// How many of its writes were answered with success.
+    /// How many of its writes succeeded.
     pub fn writes_acknowledged(&self) -> u64 {
         self.writes_acknowledged
     }
@@ -119,26 +119,26 @@ impl Player {
         }
     }
 
-    /// What happened since it was last asked. It has to be kept before anything is done that may follow from
-    /// it: before bytes are written, before another client is told.
-    pub fn take_records(&mut self) -> Vec<Record> {
+    /// The records since the last call. The caller must store them before any action that may follow from
+    /// them, such as writing bytes or waking another client.
+    pub fn take_records(&mut self) -> Vec<ClientRecord> {
         std::mem::take(&mut self.records)
     }
 
-    /// What is to be done next.
-    pub fn next_order(&mut self) -> Option<Order> {
+    /// The next request to the driver.
+    pub fn next_order(&mut self) -> Option<PlayerRequest> {
         self.orders.pop_front()
     }
 
-    /// Makes one of its calls.
+    /// Makes one call of the workload.
     pub fn act(&mut self, now: Instant) {
         let operation = self.wishes.draw();
         self.call(now, operation);
     }
 
-    /// A write that succeeds whenever a server takes writes.
+    /// Makes a write that succeeds whenever a server accepts writes.
     pub fn write_something(&mut self, now: Instant) {
-        let write = Write::Create {
+        let write = WriteOperation::Create {
             path: "/last".into(),
             data: std::sync::Arc::from(*b"last"),
             mode: zebu_proto::client::CreateMode::PersistentSequential,
@@ -148,16 +148,16 @@ impl Player {
         self.call(now, Operation::Write(write));
     }
 
-    /// Calls for a sync.
+    /// Makes a sync call.
     pub fn sync(&mut self, now: Instant) {
-        self.call(now, Operation::Sync(Path::from("/")));
+        self.call(now, Operation::Sync(NodePath::from("/")));
     }
 
-    /// Reads a node whole: data, stat and children.
+    /// Reads all of a node: data, stat and children.
     pub fn read(&mut self, now: Instant, path: &str) {
-        let path = Path::from(path);
-        self.call(now, Operation::Read { read: Read::Get(path.clone()), watch: false });
-        self.call(now, Operation::Read { read: Read::ChildrenAndStat(path), watch: false });
+        let path = NodePath::from(path);
+        self.call(now, Operation::Read { read: ReadOperation::Get(path.clone()), watch: false });
+        self.call(now, Operation::Read { read: ReadOperation::ChildrenAndStat(path), watch: false });
     }
 
     /// Paths of children that reads by [`Player::read`] have found.
@@ -165,23 +165,23 @@ impl Player {
         std::mem::take(&mut self.found)
     }
 
-    /// Ends the session.
+    /// Closes the session.
     pub fn close(&mut self, now: Instant) {
         self.session.close(now, OWN);
         self.drive();
     }
 
-    /// Nobody will speak for it any more.
+    /// The client ends without closing its session.
     pub fn vanish(&mut self) {
-        self.record(What::Disconnected);
+        self.record(RecordKind::Disconnected);
         for number in std::mem::take(&mut self.open).into_keys() {
-            self.record(What::Failed { number });
+            self.record(RecordKind::Failed { number });
         }
     }
 
-    /// The connection that was ordered is open.
+    /// The requested connection is open.
     pub fn opened(&mut self, now: Instant) {
-        self.wire = Wire::default();
+        self.wire = FrameObserver::default();
         if let Some(link) = self.link {
             self.session.opened(now, link);
             self.drive();
@@ -192,12 +192,12 @@ impl Player {
     pub fn lost(&mut self, now: Instant, why: &str) {
         if let Some(link) = self.link.take() {
             self.session.lost(now, link, why);
-            self.record(What::Disconnected);
+            self.record(RecordKind::Disconnected);
             self.drive();
         }
     }
 
-    /// Bytes that are to be written now. Take the records first.
+    /// Bytes to write now. Call [`Player::take_records`] first.
     pub fn to_write(&mut self, now: Instant) -> Vec<u8> {
         let mut bytes = Vec::new();
         if self.link.is_none() || !self.session.wants_write() {
@@ -207,37 +207,37 @@ impl Player {
         let session = self.session.status().session.id;
         for requested in self.wire.leaving(&bytes) {
             match requested {
-                Requested::Call { xid } => {
+                SentFrame::Call { xid } => {
                     if let Some(number) = self.waiting.pop_front() {
-                        self.record(What::Sent { number, session, xid });
+                        self.record(RecordKind::Sent { number, session, xid });
                     }
                 }
-                Requested::Rewatch { xid, set } => self.record(What::Rewatching { xid, set }),
-                Requested::Close => self.record(What::Closing { session }),
-                Requested::Connect | Requested::Own => {}
+                SentFrame::Rewatch { xid, set } => self.record(RecordKind::Rewatching { xid, set }),
+                SentFrame::Close => self.record(RecordKind::Closing { session }),
+                SentFrame::Connect | SentFrame::Own => {}
             }
         }
         bytes
     }
 
-    /// Bytes came.
+    /// Bytes were received.
     pub fn received(&mut self, now: Instant, bytes: &[u8]) {
         self.wire.came(bytes);
         while let Some(link) = self.link {
             let Some((bytes, received)) = self.wire.next() else { break };
             let session = self.session.status().session.id;
             match received {
-                Received::Frame(frame) => self.record(What::Frame { session, frame }),
-                Received::Greeting => {}
-                Received::Garbage => self.record(What::Garbage { bytes: bytes.clone() }),
+                ReceivedFrame::Frame(frame) => self.record(RecordKind::Frame { session, frame }),
+                ReceivedFrame::Greeting => {}
+                ReceivedFrame::Garbage => self.record(RecordKind::Garbage { bytes: bytes.clone() }),
             }
             self.session.received(now, link, &bytes);
             self.drive();
         }
     }
 
-    fn record(&mut self, what: What) {
-        self.records.push(Record { client: self.client, what });
+    fn record(&mut self, what: RecordKind) {
+        self.records.push(ClientRecord { client: self.client, what });
     }
 
     fn call(&mut self, now: Instant, operation: Operation) {
@@ -253,10 +253,11 @@ impl Player {
             path: Box::from(&**path),
         });
         let op = operation.op_code();
-        self.record(What::Called { number, operation: operation.clone() });
+        self.record(RecordKind::Called { number, operation: operation.clone() });
         self.open.insert(number, operation);
         self.waiting.push_back(number);
-        let request = Request { op, body: body.into(), watch, losses_seen: self.session.losses() };
+        let request =
+            SessionRequest { op, body: body.into(), watch, disconnects_seen: self.session.disconnects() };
         self.session.submit(now, request, number);
         self.drive();
     }
@@ -267,35 +268,41 @@ impl Player {
         }
     }
 
-    fn do_action(&mut self, action: Action<usize>) {
+    fn do_action(&mut self, action: SessionAction<usize>) {
         match action {
-            Action::Open { link, server, patience } => {
+            SessionAction::Open { link, server, timeout } => {
                 let Ok(ip) = server.host.parse() else { return };
                 self.link = Some(link);
-                self.orders.push_back(Order::Open { server: SocketAddr::new(ip, server.port), patience });
+                self.orders.push_back(PlayerRequest::Open {
+                    server: SocketAddr::new(ip, server.port),
+                    patience: timeout,
+                });
             }
-            Action::Drop { link } => {
+            SessionAction::Drop { link } => {
                 self.link.take_if(|it| *it == link);
-                self.orders.push_back(Order::Drop);
-                self.record(What::Disconnected);
+                self.orders.push_back(PlayerRequest::Drop);
+                self.record(RecordKind::Disconnected);
             }
-            Action::Complete { ticket, outcome } => self.ended(ticket, outcome),
-            Action::Status(status) => match status.state {
+            SessionAction::Complete { token, outcome } => self.ended(token, outcome),
+            SessionAction::Status(status) => match status.state {
                 SessionState::Connected | SessionState::Reconnected => {
                     let (session, timeout) = (status.session.id, status.session.timeout);
                     if self.held.replace(session).is_some_and(|held| held != session) {
-                        self.record(What::Expired);
+                        self.record(RecordKind::Expired);
                     }
-                    self.record(What::Began { session, timeout_ms: timeout.as_millis() as u64 });
+                    self.record(RecordKind::Began { session, timeout_ms: timeout.as_millis() as u64 });
                 }
                 _ => {}
             },
-            Action::Notify { .. } | Action::Probe { .. } | Action::Note(_) | Action::End => {}
+            SessionAction::Notify { .. }
+            | SessionAction::Probe { .. }
+            | SessionAction::Log(_)
+            | SessionAction::End => {}
         }
     }
 
-    fn ended(&mut self, number: usize, outcome: Outcome) {
-        // The end of a session has no call.
+    fn ended(&mut self, number: usize, outcome: CallOutcome) {
+        // A closeSession has no call.
         if number == OWN {
             return;
         }
@@ -305,26 +312,26 @@ impl Player {
                 if let Some(operation) = operation.filter(|_| answer.code == 0) {
                     self.learn(&operation, &answer);
                 }
-                self.record(What::Answered { number, answer });
+                self.record(RecordKind::Answered { number, answer });
             }
             Err(_) => {
                 self.waiting.retain(|it| *it != number);
-                self.record(What::Failed { number });
+                self.record(RecordKind::Failed { number });
             }
         }
     }
 
-    /// What a success tells about names.
-    fn learn(&mut self, operation: &Operation, answer: &Answer) {
+    /// Remembers the names that a successful reply contains.
+    fn learn(&mut self, operation: &Operation, answer: &ServerReply) {
         self.writes_acknowledged += u64::from(operation.is_write());
         let reader = &mut Reader::new(&answer.body);
         match operation {
-            Operation::Write(Write::Create { mode, .. }) if mode.is_sequential() => {
+            Operation::Write(WriteOperation::Create { mode, .. }) if mode.is_sequential() => {
                 if let Ok(path) = Box::<str>::decode(reader) {
                     self.wishes.learn(&path);
                 }
             }
-            Operation::Read { read: Read::ChildrenAndStat(path), .. } => {
+            Operation::Read { read: ReadOperation::ChildrenAndStat(path), .. } => {
                 let Ok(names) = Vec::<Box<str>>::decode(reader) else { return };
                 let above = path.trim_end_matches('/');
                 self.found.extend(names.iter().map(|name| format!("{above}/{name}")));

@@ -1,24 +1,24 @@
-//! What clients of a real ensemble have said and heard, in the order in which it happened.
+//! The requests and frames of the clients of a real ensemble, in the order in which they happened.
 
-use zebu_client::core::Answer;
+use zebu_client::core::ServerReply;
 use zebu_proto::SessionId;
 use zebu_proto::client::SetWatches;
 
 use crate::check::Frame;
 use crate::operation::Operation;
 
-/// One thing that happened at a client. All records of a run stand in one list: something that a client
-/// heard before another one spoke has to come first in it.
+/// An event at a client. All records of a run form one sequence. A frame that one client received before
+/// another sent a request comes first in it.
 #[derive(Clone, Debug)]
-pub struct Record {
+pub struct ClientRecord {
     pub(super) client: usize,
-    pub(super) what: What,
+    pub(super) what: RecordKind,
 }
 
-/// What happened.
+/// The content of a record.
 #[derive(Clone, Debug)]
-pub(super) enum What {
-    /// A call is made; calls have numbers of their own at each client.
+pub(super) enum RecordKind {
+    /// A call is made; each client numbers its calls.
     Called {
         number: usize,
         operation: Operation,
@@ -31,17 +31,17 @@ pub(super) enum What {
     },
     Answered {
         number: usize,
-        answer: Answer,
+        answer: ServerReply,
     },
     Failed {
         number: usize,
     },
-    /// A session begins, or goes on, on a connection.
+    /// A session begins or resumes on a connection.
     Began {
         session: SessionId,
         timeout_ms: u64,
     },
-    /// The client asks for the end of its session.
+    /// The client closes its session.
     Closing {
         session: SessionId,
     },
@@ -54,11 +54,11 @@ pub(super) enum What {
         session: SessionId,
         frame: Frame,
     },
-    /// Something came that no server sends.
+    /// The client received bytes that no server sends.
     Garbage {
         bytes: Vec<u8>,
     },
     Disconnected,
-    /// The session was lost.
+    /// The session has expired.
     Expired,
 }

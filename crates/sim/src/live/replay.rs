@@ -1,20 +1,21 @@
-//! Judges a record: everything in it is compared with the history, in the order in which it happened. A
-//! transaction enters the ledger when a client first shows that it knows it, so that nobody can know earlier.
+//! Checks a record: everything in it is compared with the history, in the order in which it happened. A
+//! transaction is appended to the committed history when a client first shows it, so that no earlier frame
+//! can show it.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use zebu_client::core::Answer;
+use zebu_client::core::ServerReply;
 use zebu_proto::txn::{Txn, TxnHeader};
 use zebu_proto::{SessionId, Zxid};
 
-use super::record::{Record, What};
-use crate::check::g10_sync::Across;
-use crate::check::{Frame, Judge, Limits, g09_timeliness, g18_session_expiry};
-use crate::history::{Verdict, Violation};
-use crate::ledger::Rights;
-use crate::members::List;
+use super::record::{ClientRecord, RecordKind};
+use crate::check::g10_sync::SyncScope;
+use crate::check::{Checker, CheckerLimits, Frame, g09_timeliness, g18_session_expiry};
+use crate::committed_history::ReconfigRights;
+use crate::history::{CheckResult, Violation};
+use crate::members::EnsembleConfig;
 use crate::operation::Operation;
 use crate::queue::MS;
 use crate::server::start::tree_options;
@@ -25,16 +26,16 @@ const G22: &str = "g22_replica_equality";
 
 /// A transaction of the one history.
 #[derive(Clone, Debug)]
-pub struct Transaction {
-    /// Its place.
+pub struct HistoryTxn {
+    /// Its zxid.
     pub zxid: i64,
     /// Header, body and digest.
     pub bytes: Arc<[u8]>,
 }
 
-/// What was judged, in numbers.
+/// Counters of a check.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Judgement {
+pub struct CheckSummary {
     /// Transactions of the history.
     pub transactions: usize,
     /// Calls that clients have made.
@@ -45,89 +46,96 @@ pub struct Judgement {
     pub events: u64,
     /// Sessions that were opened.
     pub sessions: usize,
-    /// Sessions that a server has ended by itself although somebody spoke for them.
+    /// Sessions that a server has expired although their client was active.
     pub expired: usize,
     /// Digests that were compared.
     pub digests: usize,
 }
 
-/// A promise that was broken.
+/// A guarantee that was violated.
 #[derive(Clone, Debug)]
-pub struct Broken {
-    /// Which, and what was seen.
+pub struct BrokenPromise {
+    /// The violation itself.
     pub violation: Violation,
     /// The number of the record that showed it; beyond the last one if the end of the run did.
     pub at: usize,
 }
 
-struct Replay<'a> {
-    judge: Judge,
-    history: &'a [Transaction],
-    /// How much of the history is in the ledger.
+struct RecordReplay<'a> {
+    judge: Checker,
+    history: &'a [HistoryTxn],
+    /// How many transactions are in the committed history.
     entered: usize,
     /// Calls by client and number.
     calls: BTreeMap<(usize, usize), usize>,
-    /// When each session was last in a transaction of its own, by the leader's clock.
+    /// When each session last had a transaction of its own, by the leader's clock.
     last_spoke: BTreeMap<SessionId, i64>,
     tick_ms: u64,
-    judgement: Judgement,
-    are_syncs_judged: &'a dyn Fn(&Answer) -> bool,
+    judgement: CheckSummary,
+    are_syncs_judged: &'a dyn Fn(&ServerReply) -> bool,
 }
 
-/// Compares a record with a history. `digests` are what members say that their trees hash to; `are_syncs_judged` says
-/// whether the answer to a sync is of somebody who asks a leader first.
+/// Compares a record with a history. `digests` are the digests that the servers report for their trees.
+/// `are_syncs_judged` says whether the reply to a sync is from a server that asks the leader first.
 ///
 /// # Errors
-/// The first promise that was broken.
+/// The first guarantee that was violated.
 pub fn judge(
-    records: &[Record],
-    history: &[Transaction],
+    records: &[ClientRecord],
+    history: &[HistoryTxn],
     digests: &[(usize, i64, i64)],
     tick_ms: u64,
-    are_syncs_judged: impl Fn(&Answer) -> bool,
-) -> Result<Judgement, Broken> {
+    are_syncs_judged: impl Fn(&ServerReply) -> bool,
+) -> Result<CheckSummary, BrokenPromise> {
     let clients = records.iter().map(|record| record.client + 1).max().unwrap_or(0);
-    // Servers of ZooKeeper are judged as well.
-    let limits = Limits {
+    // Servers of ZooKeeper are checked as well.
+    let limits = CheckerLimits {
         tick: tick_ms * MS,
         sync_limit: 0,
         transaction_bytes_max: usize::MAX,
-        syncs: Across::OneEpoch,
+        syncs: SyncScope::OneEpoch,
     };
-    let mut replay = Replay {
-        judge: Judge::new(List::default(), Rights::default(), 0, clients, limits, tree_options()),
+    let mut replay = RecordReplay {
+        judge: Checker::new(
+            EnsembleConfig::default(),
+            ReconfigRights::default(),
+            0,
+            clients,
+            limits,
+            tree_options(),
+        ),
         history,
         entered: 0,
         calls: BTreeMap::new(),
         last_spoke: BTreeMap::new(),
         tick_ms,
-        judgement: Judgement { transactions: history.len(), ..Judgement::default() },
+        judgement: CheckSummary { transactions: history.len(), ..CheckSummary::default() },
         are_syncs_judged: &are_syncs_judged,
     };
     for (at, record) in records.iter().enumerate() {
-        replay.hear(record.clone()).map_err(|violation| Broken { violation, at })?;
+        replay.hear(record.clone()).map_err(|violation| BrokenPromise { violation, at })?;
     }
     let verdict = replay.enter_up_to(i64::MAX).and_then(|()| replay.finish(digests));
-    verdict.map_err(|violation| Broken { violation, at: records.len() })?;
-    let Replay { judge, mut judgement, .. } = replay;
+    verdict.map_err(|violation| BrokenPromise { violation, at: records.len() })?;
+    let RecordReplay { judge, mut judgement, .. } = replay;
     judgement.calls = judge.calls.len();
     judgement.answered = judge.answered;
     judgement.events = judge.events;
     Ok(judgement)
 }
 
-impl Replay<'_> {
-    fn hear(&mut self, Record { client, what }: Record) -> Verdict {
+impl RecordReplay<'_> {
+    fn hear(&mut self, ClientRecord { client, what }: ClientRecord) -> CheckResult {
         match what {
-            What::Called { number, operation } => {
+            RecordKind::Called { number, operation } => {
                 let call = self.judge.called(client, Rc::new(operation));
                 self.calls.insert((client, number), call);
             }
-            What::Sent { number, session, xid } => {
+            RecordKind::Sent { number, session, xid } => {
                 let call = self.call(client, number);
                 self.judge.sent(call, session, xid);
             }
-            What::Answered { number, answer } => {
+            RecordKind::Answered { number, answer } => {
                 self.enter_up_to(answer.zxid)?;
                 let call = self.call(client, number);
                 let is_sync = matches!(*self.judge.calls[call].operation, Operation::Sync(_));
@@ -136,30 +144,32 @@ impl Replay<'_> {
                 }
                 let is_write = self.judge.calls[call].operation.is_write();
                 let zxid = if is_write { answer.zxid } else { self.shown(answer.zxid) };
-                self.judge.answered(call, &Answer { zxid, ..answer });
+                self.judge.answered(call, &ServerReply { zxid, ..answer });
             }
-            What::Failed { number } => {
+            RecordKind::Failed { number } => {
                 let call = self.call(client, number);
                 self.judge.failed(call);
             }
-            What::Began { session, timeout_ms } => self.judge.session_began(client, session, timeout_ms),
-            What::Closing { session } => self.judge.session_closing(session),
-            What::Rewatching { xid, set } => self.judge.rewatching(client, xid, set),
-            What::Frame { session, frame } => {
+            RecordKind::Began { session, timeout_ms } => {
+                self.judge.session_began(client, session, timeout_ms)
+            }
+            RecordKind::Closing { session } => self.judge.session_closing(session),
+            RecordKind::Rewatching { xid, set } => self.judge.resending_watches(client, xid, set),
+            RecordKind::Frame { session, frame } => {
                 self.enter_up_to(frame.zxid)?;
                 let zxid = self.shown(frame.zxid);
                 self.judge.frame(client, session, &Frame { zxid, kind: frame.kind });
             }
-            What::Garbage { bytes } => {
+            RecordKind::Garbage { bytes } => {
                 return Err(Violation::new(WIRE, format!("client {client} received {bytes:?}")));
             }
-            What::Disconnected => self.judge.disconnected(client),
-            What::Expired => self.judgement.expired += 1,
+            RecordKind::Disconnected => self.judge.disconnected(client),
+            RecordKind::Expired => self.judgement.expired += 1,
         }
         self.verdict()
     }
 
-    fn verdict(&mut self) -> Verdict {
+    fn verdict(&mut self) -> CheckResult {
         self.judge.violation.take().map_or(Ok(()), Err)
     }
 
@@ -167,13 +177,13 @@ impl Replay<'_> {
         self.calls.get(&(client, number)).copied().expect("a call is recorded before anything happens to it")
     }
 
-    /// The state that a zxid stands for. A leader may name the beginning of its epoch before there is a
-    /// transaction in it: that is the end of what was before.
+    /// The state that a zxid stands for. A leader may name the beginning of its epoch before it has a
+    /// transaction: that is the end of the earlier epoch.
     fn shown(&self, zxid: i64) -> i64 {
-        if zxid > 0 && Zxid(zxid).counter() == 0 { self.judge.ledger.before(zxid) } else { zxid }
+        if zxid > 0 && Zxid(zxid).counter() == 0 { self.judge.committed.before(zxid) } else { zxid }
     }
 
-    fn enter_up_to(&mut self, zxid: i64) -> Verdict {
+    fn enter_up_to(&mut self, zxid: i64) -> CheckResult {
         while let Some(next) = self.history.get(self.entered).filter(|next| next.zxid <= zxid) {
             self.entered += 1;
             self.judge.replayed(next.zxid, &next.bytes)?;
@@ -182,9 +192,9 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// What can be said of the last transaction from its own bytes.
-    fn check_last(&mut self) -> Verdict {
-        let Some(last) = self.judge.ledger.entries().last() else { return Ok(()) };
+    /// Checks the last transaction by its own bytes.
+    fn check_last(&mut self) -> CheckResult {
+        let Some(last) = self.judge.committed.entries().last() else { return Ok(()) };
         let header = last.entry.header;
         if let Some(digest) = last.entry.digest
             && digest.tree_digest != last.digest
@@ -208,9 +218,9 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// A leader that has carried out a request of a session ends it no earlier than a timeout later. The word
-    /// about it may reach the leader a tick later, if the session is with another member.
-    fn check_expiry(&self, header: TxnHeader) -> Verdict {
+    /// A leader that has executed a request of a session expires it no earlier than a timeout later. The
+    /// leader may learn of the session's activity a tick later, if the session is on another server.
+    fn check_expiry(&self, header: TxnHeader) -> CheckResult {
         let Some(session) = self.judge.sessions.get(&header.session).filter(|it| !it.closing) else {
             return Ok(());
         };
@@ -228,12 +238,12 @@ impl Replay<'_> {
         Err(Violation::new(G17, text))
     }
 
-    fn finish(&mut self, digests: &[(usize, i64, i64)]) -> Verdict {
+    fn finish(&mut self, digests: &[(usize, i64, i64)]) -> CheckResult {
         self.judge.finish();
         self.verdict()?;
         for &(member, zxid, digest) in digests {
-            // Members name states that are not transactions, too.
-            let Some(expected) = self.judge.ledger.digest_at(zxid) else { continue };
+            // Servers name states that are not transactions, too.
+            let Some(expected) = self.judge.committed.digest_at(zxid) else { continue };
             self.judgement.digests += 1;
             if expected != digest {
                 let text =
@@ -241,7 +251,7 @@ impl Replay<'_> {
                 return Err(Violation::new(G22, text));
             }
         }
-        let left: Vec<SessionId> = self.judge.ledger.model.open_sessions().collect();
+        let left: Vec<SessionId> = self.judge.committed.model.open_sessions().collect();
         if !left.is_empty() {
             return Err(g18_session_expiry::left(&left));
         }

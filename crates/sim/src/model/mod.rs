@@ -1,7 +1,7 @@
-//! What a tree of znodes should be, written a second time and differently: every state that ever was is
-//! kept by transaction, so that an answer can be compared with the state that it claims to come from.
+//! A second, independent implementation of the tree of znodes. It keeps every state by zxid, so that a reply
+//! can be compared with the state that it claims to come from.
 //!
-//! It shares nothing with the tree under test but the records of the wire.
+//! It shares only the wire records with the tree under test.
 
 mod read;
 mod reconfig;
@@ -13,24 +13,24 @@ use std::sync::Arc;
 
 use zebu_proto::{SessionId, Stat};
 
-use crate::operation::Path;
+use crate::operation::NodePath;
 
-pub(crate) use read::Expected;
-pub(crate) use reconfig::Request;
-pub(crate) use write::{Change, Effect, Place, Standing};
+pub(crate) use read::ExpectedRead;
+pub(crate) use reconfig::ModelReconfig;
+pub(crate) use write::{ModelChange, ModelEffect, Privilege, TxnContext};
 
-/// How long a node stays.
+/// The lifetime of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stays {
+pub(crate) enum ModelLifetime {
     UntilDeleted,
     WithSession(SessionId),
-    /// Until it is empty again.
+    /// Until it is empty again (a container).
     WhileUsed,
 }
 
 /// A node as it was after some transaction.
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
+pub(crate) struct ModelNode {
     pub(crate) data: Option<Arc<[u8]>>,
     pub(crate) permissions: i32,
     pub(crate) created: (i64, i64),
@@ -40,17 +40,17 @@ pub(crate) struct Node {
     /// How many children were ever created.
     pub(crate) births: i32,
     pub(crate) children_changed: i64,
-    pub(crate) stays: Stays,
+    pub(crate) stays: ModelLifetime,
     pub(crate) children: Rc<BTreeSet<Box<str>>>,
 }
 
-impl Node {
+impl ModelNode {
     /// As clients see it.
     pub(crate) fn stat(&self) -> Stat {
         let children = self.children.len() as i32;
         let owner = match self.stays {
-            Stays::WithSession(session) => session.0,
-            Stays::UntilDeleted | Stays::WhileUsed => 0,
+            ModelLifetime::WithSession(session) => session.0,
+            ModelLifetime::UntilDeleted | ModelLifetime::WhileUsed => 0,
         };
         Stat {
             czxid: self.created.0,
@@ -58,7 +58,7 @@ impl Node {
             ctime: self.created.1,
             mtime: self.modified.1,
             version: self.version,
-            // Births and deaths.
+            // Creations and deletions.
             cversion: self.births + (self.births - children),
             aversion: self.acl_version,
             ephemeral_owner: owner,
@@ -70,32 +70,32 @@ impl Node {
 }
 
 /// All states of one path, oldest first.
-type Versions = Vec<(i64, Option<Rc<Node>>)>;
+type NodeVersions = Vec<(i64, Option<Rc<ModelNode>>)>;
 
 /// The tree as it was after every transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Model {
-    nodes: BTreeMap<Path, Versions>,
-    sessions: BTreeMap<SessionId, SessionLife>,
-    /// What watchers could have seen, in order.
-    changes: Vec<(i64, Path, Change)>,
-    /// What the last transaction that changed something has changed.
-    touched: (i64, Vec<Path>),
+    nodes: BTreeMap<NodePath, NodeVersions>,
+    sessions: BTreeMap<SessionId, ModelSession>,
+    /// The changes that fire watches, in order.
+    changes: Vec<(i64, NodePath, ModelChange)>,
+    /// The paths that the last transaction with a change has changed.
+    touched: (i64, Vec<NodePath>),
 }
 
-/// When a session was there.
+/// The zxid at which a session was closed, if it was.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SessionLife {
+pub(crate) struct ModelSession {
     pub(crate) closed: Option<i64>,
 }
 
 impl Model {
-    /// The tree of a server that has seen nothing, as `stat` reports it.
+    /// The initial tree of a server, as `stat` reports it.
     pub(crate) fn new(mut initial: impl FnMut(&str) -> Option<(Stat, i32, Vec<Box<str>>)>) -> Model {
         let mut model = Model::default();
         for path in ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"] {
             let Some((stat, permissions, children)) = initial(path) else { continue };
-            let node = Node {
+            let node = ModelNode {
                 data: Some(Arc::from([])),
                 permissions,
                 created: (stat.czxid, stat.ctime),
@@ -104,33 +104,33 @@ impl Model {
                 acl_version: stat.aversion,
                 births: (stat.cversion + stat.num_children) / 2,
                 children_changed: stat.pzxid,
-                stays: Stays::UntilDeleted,
+                stays: ModelLifetime::UntilDeleted,
                 children: Rc::new(children.into_iter().collect()),
             };
-            model.nodes.insert(Path::from(path), vec![(0, Some(Rc::new(node)))]);
+            model.nodes.insert(NodePath::from(path), vec![(0, Some(Rc::new(node)))]);
         }
         model
     }
 
     /// The node after the last transaction.
-    pub(crate) fn now(&self, path: &str) -> Option<&Rc<Node>> {
+    pub(crate) fn now(&self, path: &str) -> Option<&Rc<ModelNode>> {
         self.nodes.get(path)?.last()?.1.as_ref()
     }
 
     /// The node after a transaction.
-    pub(crate) fn at(&self, path: &str, zxid: i64) -> Option<&Rc<Node>> {
+    pub(crate) fn at(&self, path: &str, zxid: i64) -> Option<&Rc<ModelNode>> {
         let versions = self.nodes.get(path)?;
         let count = versions.partition_point(|(since, _)| *since <= zxid);
         versions[..count].last()?.1.as_ref()
     }
 
-    /// Every path that ever was.
-    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+    /// Every path that ever existed.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &NodePath> {
         self.nodes.keys()
     }
 
-    /// A session's life.
-    pub(crate) fn session(&self, session: SessionId) -> Option<SessionLife> {
+    /// The lifetime of a session.
+    pub(crate) fn session(&self, session: SessionId) -> Option<ModelSession> {
         self.sessions.get(&session).copied()
     }
 
@@ -139,15 +139,15 @@ impl Model {
         self.sessions.iter().filter(|(_, life)| life.closed.is_none()).map(|(&id, _)| id)
     }
 
-    /// What changed behind one transaction, up to another one, in order.
-    pub(crate) fn changes(&self, behind: i64, up_to: i64) -> &[(i64, Path, Change)] {
+    /// The changes after one zxid, up to another one, in order.
+    pub(crate) fn changes(&self, behind: i64, up_to: i64) -> &[(i64, NodePath, ModelChange)] {
         let from = self.changes.partition_point(|(zxid, ..)| *zxid <= behind);
         let to = self.changes.partition_point(|(zxid, ..)| *zxid <= up_to);
         &self.changes[from..to.max(from)]
     }
 }
 
-/// The path above; `None` for the root.
+/// The parent path; `None` for the root.
 pub(crate) fn parent_of(path: &str) -> Option<&str> {
     match path.rfind('/')? {
         0 if path.len() == 1 => None,

@@ -1,15 +1,15 @@
-//! Reads of the model: the answer that the state after a transaction gives.
+//! Reads of the model: the reply according to the state after a transaction.
 
 use std::sync::Arc;
 
 use zebu_proto::{ErrorCode, Permissions, SessionId, Stat};
 
-use super::{Model, Stays};
-use crate::operation::{Path, Read, SeveralRead};
+use super::{Model, ModelLifetime};
+use crate::operation::{MultiReadOperation, NodePath, ReadOperation};
 
-/// What a read has to say.
+/// The expected reply to a read.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Expected {
+pub(crate) enum ExpectedRead {
     Error(ErrorCode),
     Data(Option<Arc<[u8]>>, Stat),
     Stat(Stat),
@@ -17,59 +17,63 @@ pub(crate) enum Expected {
     NamesAndStat(Vec<Box<str>>, Stat),
     Permissions(i32, Stat),
     Count(i32),
-    Paths(Vec<Path>),
-    Several(Vec<Expected>),
+    Paths(Vec<NodePath>),
+    Several(Vec<ExpectedRead>),
 }
 
 impl Model {
-    /// The answer to a read of a session at a state.
-    pub(crate) fn read(&self, read: &Read, session: SessionId, zxid: i64) -> Expected {
-        let node = |path: &Path| self.at(path, zxid).ok_or(ErrorCode::NoNode);
-        let readable = |path: &Path| {
+    /// The reply to a read of a session at a state.
+    pub(crate) fn read(&self, read: &ReadOperation, session: SessionId, zxid: i64) -> ExpectedRead {
+        let node = |path: &NodePath| self.at(path, zxid).ok_or(ErrorCode::NoNode);
+        let readable = |path: &NodePath| {
             let node = node(path)?;
             if node.permissions & Permissions::READ == 0 { Err(ErrorCode::NoAuth) } else { Ok(node) }
         };
         let answer = match read {
-            Read::Get(path) => readable(path).map(|node| Expected::Data(node.data.clone(), node.stat())),
-            Read::Exists(path) => readable(path).map(|node| Expected::Stat(node.stat())),
-            Read::Children(path) => {
-                readable(path).map(|node| Expected::Names(node.children.iter().cloned().collect()))
+            ReadOperation::Get(path) => {
+                readable(path).map(|node| ExpectedRead::Data(node.data.clone(), node.stat()))
             }
-            Read::ChildrenAndStat(path) => readable(path)
-                .map(|node| Expected::NamesAndStat(node.children.iter().cloned().collect(), node.stat())),
-            Read::Acl(path) => node(path).and_then(|node| {
+            ReadOperation::Exists(path) => readable(path).map(|node| ExpectedRead::Stat(node.stat())),
+            ReadOperation::Children(path) => {
+                readable(path).map(|node| ExpectedRead::Names(node.children.iter().cloned().collect()))
+            }
+            ReadOperation::ChildrenAndStat(path) => readable(path)
+                .map(|node| ExpectedRead::NamesAndStat(node.children.iter().cloned().collect(), node.stat())),
+            ReadOperation::Acl(path) => node(path).and_then(|node| {
                 let may = Permissions::READ | Permissions::ADMIN;
                 if node.permissions & may == 0 {
                     return Err(ErrorCode::NoAuth);
                 }
-                Ok(Expected::Permissions(node.permissions, node.stat()))
+                Ok(ExpectedRead::Permissions(node.permissions, node.stat()))
             }),
-            Read::DescendantCount(path) => readable(path).map(|_| Expected::Count(self.below(path, zxid))),
-            Read::Ephemerals(prefix) => Ok(Expected::Paths(self.owned(prefix, session, zxid))),
-            Read::Several(reads) => {
-                let each = |read: &SeveralRead| {
+            ReadOperation::DescendantCount(path) => {
+                readable(path).map(|_| ExpectedRead::Count(self.below(path, zxid)))
+            }
+            ReadOperation::Ephemerals(prefix) => Ok(ExpectedRead::Paths(self.owned(prefix, session, zxid))),
+            ReadOperation::Several(reads) => {
+                let each = |read: &MultiReadOperation| {
                     let read = match read {
-                        SeveralRead::Get(path) => Read::Get(path.clone()),
-                        SeveralRead::Children(path) => Read::Children(path.clone()),
+                        MultiReadOperation::Get(path) => ReadOperation::Get(path.clone()),
+                        MultiReadOperation::Children(path) => ReadOperation::Children(path.clone()),
                     };
                     self.read(&read, session, zxid)
                 };
-                Ok(Expected::Several(reads.iter().map(each).collect()))
+                Ok(ExpectedRead::Several(reads.iter().map(each).collect()))
             }
         };
-        answer.unwrap_or_else(Expected::Error)
+        answer.unwrap_or_else(ExpectedRead::Error)
     }
 
     fn below(&self, path: &str, zxid: i64) -> i32 {
         let prefix = if path == "/" { "/".to_owned() } else { format!("{path}/") };
-        let is_below = |it: &&Path| it.len() > prefix.len() && it.starts_with(&prefix);
+        let is_below = |it: &&NodePath| it.len() > prefix.len() && it.starts_with(&prefix);
         self.paths().filter(is_below).filter(|it| self.at(it, zxid).is_some()).count() as i32
     }
 
-    fn owned(&self, prefix: &str, session: SessionId, zxid: i64) -> Vec<Path> {
-        let is_owned = |path: &&Path| {
+    fn owned(&self, prefix: &str, session: SessionId, zxid: i64) -> Vec<NodePath> {
+        let is_owned = |path: &&NodePath| {
             path.starts_with(prefix)
-                && self.at(path, zxid).is_some_and(|node| node.stays == Stays::WithSession(session))
+                && self.at(path, zxid).is_some_and(|node| node.stays == ModelLifetime::WithSession(session))
         };
         self.paths().filter(is_owned).cloned().collect()
     }

@@ -1,4 +1,4 @@
-//! Writes of the model: what a request does at its place in the history, and what its answer must be.
+//! Writes of the model: the effect of a request at its zxid, and its required reply.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -6,37 +6,37 @@ use std::rc::Rc;
 use zebu_proto::client::{CreateMode, CreateOp};
 use zebu_proto::{ErrorCode, Permissions, SessionId, Stat};
 
-use super::{Model, Node, SessionLife, Stays, name_of, parent_of};
-use crate::operation::{Path, Write};
+use super::{Model, ModelLifetime, ModelNode, ModelSession, name_of, parent_of};
+use crate::operation::{NodePath, WriteOperation};
 
-/// What happened to a node, for watchers.
+/// The change of a node, for watchers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum ModelChange {
     Created,
     Deleted,
     Data,
     Children,
 }
 
-/// What a write did.
+/// The effect of a write.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Effect {
-    /// Nothing.
+pub(crate) enum ModelEffect {
+    /// No effect.
     Error(ErrorCode),
     Created {
-        path: Path,
+        path: NodePath,
         stat: Stat,
         answer: CreateOp,
     },
     Deleted {
-        path: Path,
+        path: NodePath,
     },
     Set {
-        path: Path,
+        path: NodePath,
         stat: Stat,
     },
     AclSet {
-        path: Path,
+        path: NodePath,
         stat: Stat,
     },
     Reconfigured {
@@ -46,80 +46,80 @@ pub(crate) enum Effect {
     Checked,
 }
 
-/// Where in the history something happens.
+/// The context of a transaction: zxid, time, session and privilege.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct TxnContext {
     pub(crate) zxid: i64,
     pub(crate) time_ms: i64,
     pub(crate) session: SessionId,
-    pub(crate) standing: Standing,
+    pub(crate) privilege: Privilege,
 }
 
-/// Whether permissions concern who asks.
+/// Whether ACLs apply to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum Privilege {
     Common,
     Super,
 }
 
 /// Changes that are not in the model yet.
-struct Stage<'a> {
+struct ModelOverlay<'a> {
     model: &'a Model,
-    place: Place,
-    changed: BTreeMap<Path, Option<Rc<Node>>>,
-    events: Vec<(Path, Change)>,
+    txn: TxnContext,
+    changed: BTreeMap<NodePath, Option<Rc<ModelNode>>>,
+    events: Vec<(NodePath, ModelChange)>,
 }
 
-impl Stage<'_> {
-    fn get(&self, path: &str) -> Option<Rc<Node>> {
+impl ModelOverlay<'_> {
+    fn get(&self, path: &str) -> Option<Rc<ModelNode>> {
         match self.changed.get(path) {
             Some(node) => node.clone(),
             None => self.model.now(path).cloned(),
         }
     }
 
-    fn put(&mut self, path: &str, node: Option<Node>) {
-        self.changed.insert(Path::from(path), node.map(Rc::new));
+    fn put(&mut self, path: &str, node: Option<ModelNode>) {
+        self.changed.insert(NodePath::from(path), node.map(Rc::new));
     }
 
-    fn run(&mut self, write: &Write) -> Result<Effect, ErrorCode> {
+    fn run(&mut self, write: &WriteOperation) -> Result<ModelEffect, ErrorCode> {
         match write {
-            Write::Create { path, data, mode, op, permissions } => {
+            WriteOperation::Create { path, data, mode, op, permissions } => {
                 self.create(path, data, *mode, *op, *permissions)
             }
-            Write::Delete { path, version } => self.delete(path, *version),
-            Write::Set { path, data, version } => {
+            WriteOperation::Delete { path, version } => self.delete(path, *version),
+            WriteOperation::Set { path, data, version } => {
                 let mut node = self.permitted(path, Permissions::WRITE)?;
                 checked(node.version, *version)?;
                 node.data = Some(data.clone());
                 node.version += 1;
-                node.modified = (self.place.zxid, self.place.time_ms);
+                node.modified = (self.txn.zxid, self.txn.time_ms);
                 let stat = node.stat();
                 self.put(path, Some(node));
-                self.events.push((path.clone(), Change::Data));
-                Ok(Effect::Set { path: path.clone(), stat })
+                self.events.push((path.clone(), ModelChange::Data));
+                Ok(ModelEffect::Set { path: path.clone(), stat })
             }
-            Write::Check { path, version } => {
+            WriteOperation::Check { path, version } => {
                 let node = self.permitted(path, Permissions::READ)?;
                 checked(node.version, *version)?;
-                Ok(Effect::Checked)
+                Ok(ModelEffect::Checked)
             }
-            Write::SetAcl { path, permissions, version } => {
+            WriteOperation::SetAcl { path, permissions, version } => {
                 let mut node = self.permitted(path, Permissions::ADMIN)?;
                 checked(node.acl_version, *version)?;
                 node.permissions = *permissions;
                 node.acl_version += 1;
                 let stat = node.stat();
                 self.put(path, Some(node));
-                Ok(Effect::AclSet { path: path.clone(), stat })
+                Ok(ModelEffect::AclSet { path: path.clone(), stat })
             }
         }
     }
 
-    /// A copy of a node on which everybody has a permission.
-    fn permitted(&self, path: &str, permission: i32) -> Result<Node, ErrorCode> {
+    /// A copy of a node if every client has the permission.
+    fn permitted(&self, path: &str, permission: i32) -> Result<ModelNode, ErrorCode> {
         let node = self.get(path).ok_or(ErrorCode::NoNode)?;
-        if node.permissions & permission == 0 && self.place.standing == Standing::Common {
+        if node.permissions & permission == 0 && self.txn.privilege == Privilege::Common {
             return Err(ErrorCode::NoAuth);
         }
         Ok((*node).clone())
@@ -127,29 +127,29 @@ impl Stage<'_> {
 
     fn create(
         &mut self,
-        asked: &Path,
+        asked: &NodePath,
         data: &std::sync::Arc<[u8]>,
         mode: CreateMode,
         op: CreateOp,
         permissions: i32,
-    ) -> Result<Effect, ErrorCode> {
+    ) -> Result<ModelEffect, ErrorCode> {
         let above = parent_of(asked).ok_or(ErrorCode::NodeExists)?;
         let mut parent = self.permitted(above, Permissions::CREATE)?;
-        let path: Path =
+        let path: NodePath =
             if mode.is_sequential() { format!("{asked}{:010}", parent.births).into() } else { asked.clone() };
         if self.get(&path).is_some() {
             return Err(ErrorCode::NodeExists);
         }
-        if matches!(parent.stays, Stays::WithSession(_)) {
+        if matches!(parent.stays, ModelLifetime::WithSession(_)) {
             return Err(ErrorCode::NoChildrenForEphemerals);
         }
         let stays = match mode {
-            _ if mode.is_ephemeral() => Stays::WithSession(self.place.session),
-            CreateMode::Container => Stays::WhileUsed,
-            _ => Stays::UntilDeleted,
+            _ if mode.is_ephemeral() => ModelLifetime::WithSession(self.txn.session),
+            CreateMode::Container => ModelLifetime::WhileUsed,
+            _ => ModelLifetime::UntilDeleted,
         };
-        let here = (self.place.zxid, self.place.time_ms);
-        let node = Node {
+        let here = (self.txn.zxid, self.txn.time_ms);
+        let node = ModelNode {
             data: Some(data.clone()),
             permissions,
             created: here,
@@ -167,14 +167,14 @@ impl Stage<'_> {
         Rc::make_mut(&mut parent.children).insert(name_of(&path).into());
         self.put(above, Some(parent));
         self.put(&path, Some(node));
-        self.events.push((path.clone(), Change::Created));
-        self.events.push((Path::from(above), Change::Children));
-        Ok(Effect::Created { path, stat, answer: op })
+        self.events.push((path.clone(), ModelChange::Created));
+        self.events.push((NodePath::from(above), ModelChange::Children));
+        Ok(ModelEffect::Created { path, stat, answer: op })
     }
 
-    fn delete(&mut self, path: &Path, version: i32) -> Result<Effect, ErrorCode> {
+    fn delete(&mut self, path: &NodePath, version: i32) -> Result<ModelEffect, ErrorCode> {
         let above = parent_of(path).ok_or(ErrorCode::BadArguments)?;
-        // The parent is looked at first, and its permissions decide.
+        // The parent is checked first, and its ACL applies.
         self.permitted(above, Permissions::DELETE)?;
         let node = self.get(path).ok_or(ErrorCode::NoNode)?;
         checked(node.version, version)?;
@@ -182,42 +182,43 @@ impl Stage<'_> {
             return Err(ErrorCode::NotEmpty);
         }
         self.remove(path);
-        Ok(Effect::Deleted { path: path.clone() })
+        Ok(ModelEffect::Deleted { path: path.clone() })
     }
 
-    fn remove(&mut self, path: &Path) {
+    fn remove(&mut self, path: &NodePath) {
         let Some(above) = parent_of(path) else { return };
         if let Some(parent) = self.get(above) {
             let mut parent = (*parent).clone();
-            parent.children_changed = self.place.zxid;
+            parent.children_changed = self.txn.zxid;
             Rc::make_mut(&mut parent.children).remove(name_of(path));
             self.put(above, Some(parent));
         }
         self.put(path, None);
-        self.events.push((path.clone(), Change::Deleted));
-        self.events.push((Path::from(above), Change::Children));
+        self.events.push((path.clone(), ModelChange::Deleted));
+        self.events.push((NodePath::from(above), ModelChange::Children));
     }
 }
 
-/// A version that is asked for must be the one that is there.
+/// Checks that an expected version is the current one.
 fn checked(found: i32, asked: i32) -> Result<(), ErrorCode> {
     if asked == -1 || asked == found { Ok(()) } else { Err(ErrorCode::BadVersion) }
 }
 
 impl Model {
-    /// Carries out a request as a whole or not at all. The effects are one per write; if one is an error,
-    /// nothing has happened and only the first error counts.
-    pub(crate) fn execute(&mut self, place: Place, writes: &[Write]) -> Vec<Effect> {
+    /// Executes a request as a whole or not at all. The effects are one per write; if one is an error, no
+    /// write was executed and only the first error counts.
+    pub(crate) fn execute(&mut self, place: TxnContext, writes: &[WriteOperation]) -> Vec<ModelEffect> {
         let is_open = self.session(place.session).is_some_and(|life| life.closed.is_none());
         if !is_open {
-            return vec![Effect::Error(ErrorCode::SessionExpired)];
+            return vec![ModelEffect::Error(ErrorCode::SessionExpired)];
         }
-        let mut stage = Stage { model: self, place, changed: BTreeMap::new(), events: Vec::new() };
+        let mut stage =
+            ModelOverlay { model: self, txn: place, changed: BTreeMap::new(), events: Vec::new() };
         let mut effects = Vec::new();
         let mut failed = false;
         for write in writes {
-            let effect = stage.run(write).unwrap_or_else(Effect::Error);
-            failed = failed || matches!(effect, Effect::Error(_));
+            let effect = stage.run(write).unwrap_or_else(ModelEffect::Error);
+            failed = failed || matches!(effect, ModelEffect::Error(_));
             effects.push(effect);
             if failed {
                 break;
@@ -233,8 +234,8 @@ impl Model {
     pub(super) fn commit(
         &mut self,
         zxid: i64,
-        changed: BTreeMap<Path, Option<Rc<Node>>>,
-        events: Vec<(Path, Change)>,
+        changed: BTreeMap<NodePath, Option<Rc<ModelNode>>>,
+        events: Vec<(NodePath, ModelChange)>,
     ) {
         self.touched = (zxid, changed.keys().cloned().collect());
         for (path, node) in changed {
@@ -245,17 +246,17 @@ impl Model {
 
     /// A session begins.
     pub(crate) fn open_session(&mut self, session: SessionId) {
-        self.sessions.insert(session, SessionLife { closed: None });
+        self.sessions.insert(session, ModelSession { closed: None });
     }
 
-    /// A session ends; what went with it.
-    pub(crate) fn close_session(&mut self, place: Place) -> Vec<Path> {
+    /// A session ends. Returns its deleted nodes.
+    pub(crate) fn close_session(&mut self, place: TxnContext) -> Vec<NodePath> {
         let Some(life) = self.sessions.get_mut(&place.session).filter(|life| life.closed.is_none()) else {
             return Vec::new();
         };
         life.closed = Some(place.zxid);
-        let owned = |node: &Rc<Node>| node.stays == Stays::WithSession(place.session);
-        let paths: Vec<Path> = self
+        let owned = |node: &Rc<ModelNode>| node.stays == ModelLifetime::WithSession(place.session);
+        let paths: Vec<NodePath> = self
             .nodes
             .iter()
             .filter(|(_, versions)| versions.last().is_some_and(|(_, it)| it.as_ref().is_some_and(owned)))
@@ -266,9 +267,10 @@ impl Model {
     }
 
     /// The server removes an empty container. False if it is none.
-    pub(crate) fn remove_container(&mut self, place: Place, path: &Path) -> bool {
-        let removable =
-            |node: &Rc<Node>| node.stays == Stays::WhileUsed && node.children.is_empty() && node.births > 0;
+    pub(crate) fn remove_container(&mut self, place: TxnContext, path: &NodePath) -> bool {
+        let removable = |node: &Rc<ModelNode>| {
+            node.stays == ModelLifetime::WhileUsed && node.children.is_empty() && node.births > 0
+        };
         if !self.now(path).is_some_and(removable) {
             return false;
         }
@@ -276,8 +278,9 @@ impl Model {
         true
     }
 
-    fn remove_all(&mut self, place: Place, paths: &[Path]) {
-        let mut stage = Stage { model: self, place, changed: BTreeMap::new(), events: Vec::new() };
+    fn remove_all(&mut self, place: TxnContext, paths: &[NodePath]) {
+        let mut stage =
+            ModelOverlay { model: self, txn: place, changed: BTreeMap::new(), events: Vec::new() };
         for path in paths {
             stage.remove(path);
         }
@@ -286,7 +289,7 @@ impl Model {
     }
 
     /// Paths that a transaction has changed, if it is the last one that has changed anything.
-    pub(crate) fn changed_at(&self, zxid: i64) -> &[Path] {
+    pub(crate) fn changed_at(&self, zxid: i64) -> &[NodePath] {
         if self.touched.0 == zxid { &self.touched.1 } else { &[] }
     }
 }

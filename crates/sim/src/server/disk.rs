@@ -1,30 +1,30 @@
-//! The disk of a server with its moods: errors, no space, power that fails in the middle of some work. The
-//! bytes are kept by the storage crate's model of a disk.
+//! The disk of a server with its faults: errors, no space, power that fails in the middle of some work. The
+//! storage crate's model of a disk keeps the bytes.
 
 use std::cell::RefCell;
 use std::io;
 use std::path::Path;
 use std::rc::Rc;
 
+use zebu_storage::crash_disk::{CrashDisk, CrashDiskFile, CrashDiskLock};
 use zebu_storage::disk::{Access, Disk, DiskFile, LockRefused, ReadAt};
-use zebu_storage::model::{ModelDisk, ModelFile, ModelLock};
 
-/// What the next operations meet.
+/// The faults of the next operations.
 #[derive(Clone, Debug, Default)]
-struct Mood {
+struct DiskFaults {
     /// So many changes succeed, then one fails.
     error_after: Option<u64>,
     /// So many reads succeed, then one fails.
     read_error_after: Option<u64>,
     /// So many changes succeed, then the power is off.
     power_off_after: Option<u64>,
-    power: Power,
+    power: PowerState,
     full: bool,
 }
 
 /// Whether the machine has power.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Power {
+pub(crate) enum PowerState {
     #[default]
     On,
     Off,
@@ -32,33 +32,33 @@ pub(crate) enum Power {
 
 /// A disk in memory that can fail. Clones are the same disk.
 #[derive(Clone, Debug)]
-pub(crate) struct MoodyDisk {
-    model: ModelDisk,
-    mood: Rc<RefCell<Mood>>,
+pub(crate) struct FaultyDisk {
+    model: CrashDisk,
+    mood: Rc<RefCell<DiskFaults>>,
 }
 
-/// A file of it.
+/// A file of a faulty disk.
 #[derive(Clone, Debug)]
-pub(crate) struct MoodyFile {
-    file: ModelFile,
-    mood: Rc<RefCell<Mood>>,
+pub(crate) struct FaultyFile {
+    file: CrashDiskFile,
+    mood: Rc<RefCell<DiskFaults>>,
 }
 
-/// What an operation does to the space that is taken.
+/// Whether an operation needs space on the disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Space {
+enum FreeSpace {
     Takes,
     Keeps,
 }
 
-fn pass(mood: &RefCell<Mood>, space: Space) -> io::Result<()> {
+fn pass(mood: &RefCell<DiskFaults>, space: FreeSpace) -> io::Result<()> {
     let mut mood = mood.borrow_mut();
-    if mood.power == Power::Off {
+    if mood.power == PowerState::Off {
         return Err(io::Error::other("the power is off"));
     }
     if let Some(left) = &mut mood.power_off_after {
         if *left == 0 {
-            mood.power = Power::Off;
+            mood.power = PowerState::Off;
             return Err(io::Error::other("the power is off"));
         }
         *left -= 1;
@@ -70,13 +70,13 @@ fn pass(mood: &RefCell<Mood>, space: Space) -> io::Result<()> {
         }
         *left -= 1;
     }
-    if mood.full && space == Space::Takes {
+    if mood.full && space == FreeSpace::Takes {
         return Err(io::ErrorKind::StorageFull.into());
     }
     Ok(())
 }
 
-fn pass_read(mood: &RefCell<Mood>) -> io::Result<()> {
+fn pass_read(mood: &RefCell<DiskFaults>) -> io::Result<()> {
     let mut mood = mood.borrow_mut();
     match &mut mood.read_error_after {
         None => Ok(()),
@@ -91,13 +91,13 @@ fn pass_read(mood: &RefCell<Mood>) -> io::Result<()> {
     }
 }
 
-impl MoodyDisk {
-    pub(crate) fn new(model: ModelDisk) -> MoodyDisk {
-        MoodyDisk { model, mood: Rc::default() }
+impl FaultyDisk {
+    pub(crate) fn new(model: CrashDisk) -> FaultyDisk {
+        FaultyDisk { model, mood: Rc::default() }
     }
 
-    /// What is on it, without its moods.
-    pub(crate) fn model(&self) -> &ModelDisk {
+    /// The content of the disk, without its faults.
+    pub(crate) fn model(&self) -> &CrashDisk {
         &self.model
     }
 
@@ -117,7 +117,7 @@ impl MoodyDisk {
         self.mood.borrow_mut().full = full;
     }
 
-    /// Nothing is going to fail any more, unless the power is off already.
+    /// Removes all pending faults, unless the power is off already.
     pub(crate) fn calm_down(&self) {
         let mut mood = self.mood.borrow_mut();
         mood.error_after = None;
@@ -126,12 +126,12 @@ impl MoodyDisk {
         mood.full = false;
     }
 
-    pub(crate) fn power(&self) -> Power {
+    pub(crate) fn power(&self) -> PowerState {
         self.mood.borrow().power
     }
 }
 
-impl ReadAt for MoodyFile {
+impl ReadAt for FaultyFile {
     fn length(&self) -> io::Result<u64> {
         pass_read(&self.mood)?;
         self.file.length()
@@ -143,31 +143,31 @@ impl ReadAt for MoodyFile {
     }
 }
 
-impl DiskFile for MoodyFile {
+impl DiskFile for FaultyFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        pass(&self.mood, Space::Takes)?;
+        pass(&self.mood, FreeSpace::Takes)?;
         self.file.write_at(offset, bytes)
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {
-        pass(&self.mood, Space::Keeps)?;
+        pass(&self.mood, FreeSpace::Keeps)?;
         self.file.set_length(length)
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        pass(&self.mood, Space::Keeps)?;
+        pass(&self.mood, FreeSpace::Keeps)?;
         self.file.sync_data()
     }
 
     fn sync_all(&self) -> io::Result<()> {
-        pass(&self.mood, Space::Keeps)?;
+        pass(&self.mood, FreeSpace::Keeps)?;
         self.file.sync_all()
     }
 }
 
-impl Disk for MoodyDisk {
-    type File = MoodyFile;
-    type Lock = ModelLock;
+impl Disk for FaultyDisk {
+    type File = FaultyFile;
+    type Lock = CrashDiskLock;
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
         pass_read(&self.mood)?;
@@ -180,36 +180,36 @@ impl Disk for MoodyDisk {
     }
 
     fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        pass(&self.mood, Space::Takes)?;
+        pass(&self.mood, FreeSpace::Takes)?;
         self.model.create_directory(directory)
     }
 
-    fn open(&self, path: &Path, access: Access) -> io::Result<MoodyFile> {
+    fn open(&self, path: &Path, access: Access) -> io::Result<FaultyFile> {
         pass_read(&self.mood)?;
-        Ok(MoodyFile { file: self.model.open(path, access)?, mood: self.mood.clone() })
+        Ok(FaultyFile { file: self.model.open(path, access)?, mood: self.mood.clone() })
     }
 
-    fn create(&self, path: &Path) -> io::Result<MoodyFile> {
-        pass(&self.mood, Space::Takes)?;
-        Ok(MoodyFile { file: self.model.create(path)?, mood: self.mood.clone() })
+    fn create(&self, path: &Path) -> io::Result<FaultyFile> {
+        pass(&self.mood, FreeSpace::Takes)?;
+        Ok(FaultyFile { file: self.model.create(path)?, mood: self.mood.clone() })
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        pass(&self.mood, Space::Keeps)?;
+        pass(&self.mood, FreeSpace::Keeps)?;
         self.model.rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        pass(&self.mood, Space::Keeps)?;
+        pass(&self.mood, FreeSpace::Keeps)?;
         self.model.remove(path)
     }
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        pass(&self.mood, Space::Keeps)?;
+        pass(&self.mood, FreeSpace::Keeps)?;
         self.model.sync_directory(directory)
     }
 
-    fn lock(&self, path: &Path, holder: &str) -> Result<ModelLock, LockRefused> {
+    fn lock(&self, path: &Path, holder: &str) -> Result<CrashDiskLock, LockRefused> {
         self.model.lock(path, holder)
     }
 }

@@ -1,5 +1,5 @@
-//! A server of the simulated ensemble: the shipped brain, tree and storage, run by the mirror image of the
-//! real edge. It owns its process while it lives, its disk always.
+//! A server of the simulated ensemble: the shipped node, tree and storage, with a simulated edge. It owns its
+//! process while it runs, and its disk always.
 
 pub(crate) mod disk;
 pub(crate) mod member_files;
@@ -7,50 +7,50 @@ pub(crate) mod process;
 pub(crate) mod snapshot;
 pub(crate) mod start;
 
-use zebu_storage::model::{Crash, ModelDisk};
+use zebu_storage::crash_disk::{Crash, CrashDisk};
 
 use crate::clock::Clocks;
-use crate::queue::Time;
-use disk::MoodyDisk;
+use crate::queue::VirtualTime;
+use disk::FaultyDisk;
 use process::Process;
 
 /// Whether a server runs.
-pub(crate) enum Life {
+pub(crate) enum ServerLife {
     Up(Box<Process>),
-    /// The process is not there; the machine may be.
+    /// The process is not running; the machine may be.
     Down,
 }
 
 /// A machine with a disk and at most one process.
-pub(crate) struct Server {
-    pub(crate) life: Life,
-    pub(crate) disk: ModelDisk,
+pub(crate) struct SimServer {
+    pub(crate) life: ServerLife,
+    pub(crate) disk: CrashDisk,
     /// How often it was started.
     pub(crate) incarnation: u32,
     pub(crate) clocks: Clocks,
-    /// Nothing is done before this moment.
-    pub(crate) paused_until: Time,
-    /// Each sync takes so much longer.
-    slow: Time,
-    /// So many batches share a sync at most.
+    /// The process does nothing before this moment.
+    pub(crate) paused_until: VirtualTime,
+    /// Extra time of each sync.
+    slow: VirtualTime,
+    /// How many batches share a sync at most.
     sync_batches: usize,
     /// No sync ends before this moment.
-    pub(crate) hung_until: Time,
+    pub(crate) hung_until: VirtualTime,
     /// Its disk has no space before this moment.
-    pub(crate) full_until: Time,
-    /// The next process can read so many times, then once not.
+    pub(crate) full_until: VirtualTime,
+    /// How many reads of the next process succeed before one fails.
     pub(crate) unreadable_after: Option<u64>,
-    /// It is not started before this moment.
-    pub(crate) down_until: Time,
-    /// Cut off in the liveness phase: it stays down.
+    /// The server is not started before this moment.
+    pub(crate) down_until: VirtualTime,
+    /// Cut off in the liveness phase: the server stays down.
     pub(crate) retired: bool,
 }
 
-impl Server {
-    pub(crate) fn new() -> Server {
-        Server {
-            life: Life::Down,
-            disk: ModelDisk::new(),
+impl SimServer {
+    pub(crate) fn new() -> SimServer {
+        SimServer {
+            life: ServerLife::Down,
+            disk: CrashDisk::new(),
             incarnation: 0,
             clocks: Clocks::default(),
             paused_until: 0,
@@ -66,22 +66,22 @@ impl Server {
 
     pub(crate) fn process(&mut self) -> Option<&mut Process> {
         match &mut self.life {
-            Life::Up(process) => Some(process),
-            Life::Down => None,
+            ServerLife::Up(process) => Some(process),
+            ServerLife::Down => None,
         }
     }
 
-    /// How its disk hinders the next process.
+    /// Applies the disk's slowness to the next process.
     pub(crate) fn hinder(&self, process: &mut Process) {
         process.slow = self.slow;
         process.sync_batches = self.sync_batches;
     }
 
-    pub(crate) fn slow_down(&mut self, extra: Time) {
+    pub(crate) fn slow_down(&mut self, extra: VirtualTime) {
         self.set_slow(self.slow + extra);
     }
 
-    pub(crate) fn speed_up(&mut self, extra: Time) {
+    pub(crate) fn speed_up(&mut self, extra: VirtualTime) {
         self.set_slow(self.slow.saturating_sub(extra));
     }
 
@@ -92,7 +92,7 @@ impl Server {
         }
     }
 
-    fn set_slow(&mut self, slow: Time) {
+    fn set_slow(&mut self, slow: VirtualTime) {
         self.slow = slow;
         if let Some(process) = self.process() {
             process.slow = slow;
@@ -100,18 +100,18 @@ impl Server {
     }
 
     pub(crate) fn is_up(&self) -> bool {
-        matches!(self.life, Life::Up(_))
+        matches!(self.life, ServerLife::Up(_))
     }
 
-    /// The machine is suspended: it does nothing, and one of its clocks stands still.
-    pub(crate) fn suspend(&mut self, now: Time, until: Time) {
+    /// The machine is suspended: it does nothing, and one of its clocks does not advance.
+    pub(crate) fn suspend(&mut self, now: VirtualTime, until: VirtualTime) {
         self.paused_until = self.paused_until.max(until);
         self.clocks.suspend(now, until);
         self.set_clocks();
     }
 
-    /// The machine goes on before its time.
-    pub(crate) fn resume(&mut self, now: Time) {
+    /// The machine resumes before its time.
+    pub(crate) fn resume(&mut self, now: VirtualTime) {
         self.paused_until = self.paused_until.min(now);
         self.clocks.resume(now);
         self.set_clocks();
@@ -129,14 +129,14 @@ impl Server {
         }
     }
 
-    /// The process ends. The disk keeps what the system has in its memory, synced or not.
+    /// The process ends. The disk keeps the page cache, synced or not.
     pub(crate) fn end_process(&mut self) {
-        self.life = Life::Down;
+        self.life = ServerLife::Down;
     }
 
-    /// The machine loses its power: of what was not synced, a part is lost.
+    /// The machine loses its power: a part of the unsynced data is lost.
     pub(crate) fn lose_power(&mut self, survives: u64) {
-        self.life = Life::Down;
+        self.life = ServerLife::Down;
         let crash = match survives % 8 {
             0 => Crash::LoseAll,
             1 => Crash::KeepAll,
@@ -148,9 +148,9 @@ impl Server {
         self.disk = self.disk.after(crash);
     }
 
-    /// A disk for the next process.
-    pub(crate) fn moody_disk(&mut self, now: Time) -> MoodyDisk {
-        let disk = MoodyDisk::new(self.disk.clone());
+    /// The faulty disk for the next process.
+    pub(crate) fn moody_disk(&mut self, now: VirtualTime) -> FaultyDisk {
+        let disk = FaultyDisk::new(self.disk.clone());
         disk.set_full(now < self.full_until);
         if let Some(operations) = self.unreadable_after.take() {
             disk.fail_reads_after(operations);

@@ -1,91 +1,74 @@
-//! Snapshots of a serving member, a slice at a time while transactions go on, and the purge of old ones.
+//! Snapshots of a serving server, a slice at a time while transactions are applied, and the purge of old
+//! ones.
 
-use zebu_proto::Zxid;
-use zebu_storage::{Sections, SnapshotWriter, purge};
-use zebu_tree::{WalkProgress, Walker};
+use zebu_runtime::{SnapshotStep, SnapshotTask};
+use zebu_storage::purge;
 
-use super::disk::MoodyDisk;
-use super::process::{Process, Service};
-use super::start::begin_snapshot;
-use crate::check::purged_files::Needed;
-use crate::core::Core;
-use crate::queue::{Event, MS};
-use crate::shape::PurgeShape;
+use super::disk::FaultyDisk;
+use super::process::Process;
+use crate::check::purged_files::RequiredFiles;
+use crate::context::SimContext;
+use crate::queue::{MS, SimEvent};
+use crate::run_parameters::PurgeParameters;
 
 /// A snapshot that is being written.
 pub(crate) struct Snapshotting {
     number: u64,
-    zxid: Zxid,
-    writer: SnapshotWriter<MoodyDisk>,
-    walker: Walker,
+    task: SnapshotTask<FaultyDisk>,
 }
 
-/// Nodes of a slice: few, so that much happens in between.
+/// Nodes of a slice: few, so that many events happen in between.
 const SLICE_NODES: usize = 3;
 
 impl Process {
-    /// A snapshot is due. It is taken only while clients are served, and not while another one is written.
-    pub(crate) fn begin_snapshot(&mut self, core: &mut Core) {
-        if self.service == Service::Closed || self.snapshotting.is_some() {
+    /// A snapshot is due. It is not taken while another one is written.
+    pub(crate) fn begin_snapshot(&mut self, core: &mut SimContext) {
+        if self.snapshotting.is_some() {
             return;
         }
-        let tree = self.replica.tree();
-        // A snapshot that fails is no reason to stop: the log has it all.
-        let Ok(writer) = begin_snapshot(&self.disk, &self.directories, tree) else { return };
+        let mut task = SnapshotTask::begin(self.snapshot_store.clone(), &self.replica);
+        // A server continues after a failed snapshot: the log is complete.
+        if task.create().is_err() {
+            return;
+        }
         self.snapshots += 1;
-        let (number, zxid, walker) = (self.snapshots, tree.last_zxid(), tree.walker());
-        core.tell(format_args!("s{} begins a snapshot of {zxid}", self.server));
-        self.snapshotting = Some(Snapshotting { number, zxid, writer, walker });
-        self.schedule_slice(number, core);
+        core.trace_line(format_args!("s{} begins a snapshot of {}", self.server, task.zxid()));
+        self.snapshotting = Some(Snapshotting { number: self.snapshots, task });
+        self.schedule_slice(self.snapshots, core);
     }
 
-    fn purge(&self, core: &mut Core) {
+    fn purge(&self, core: &mut SimContext) {
         const RETAIN: usize = 3;
-        let needed = Needed::before_purge(self.disk.model(), &self.directories, RETAIN);
+        let needed = RequiredFiles::before_purge(self.disk.model(), &self.directories, RETAIN);
         let _ = purge(&self.disk, &self.directories, RETAIN);
         let verdict = needed.check(self.server, self.disk.model(), &self.directories);
-        core.judge.note(verdict);
+        core.checker.report(verdict);
     }
 
-    fn schedule_slice(&self, snapshot: u64, core: &mut Core) {
+    fn schedule_slice(&self, snapshot: u64, core: &mut SimContext) {
         let pause = core.disk_random.between(MS / 10, 5 * MS);
         let (server, incarnation) = (self.server, self.incarnation);
-        core.push(core.now + pause, Event::SnapshotStep { server, incarnation, snapshot });
+        core.push(core.now + pause, SimEvent::SnapshotStep { server, incarnation, snapshot });
     }
 
     /// The next slice of a snapshot.
-    pub(crate) fn snapshot_step(&mut self, number: u64, core: &mut Core) {
+    pub(crate) fn snapshot_step(&mut self, number: u64, core: &mut SimContext) {
         let Some(mut snapshotting) = self.snapshotting.take_if(|it| it.number == number) else { return };
-        let tree = self.replica.tree();
-        let mut result = Ok(());
-        let progress = snapshotting.walker.next_slice(tree, SLICE_NODES, &mut |path, data, acl, stat| {
-            if result.is_ok() {
-                result = snapshotting.writer.node(path, data, acl, stat);
-            }
-        });
-        match (result, progress) {
-            (Err(_), _) | (Ok(()), WalkProgress::Void) => {
-                let _ = snapshotting.writer.abandon();
-            }
-            (Ok(()), WalkProgress::More) => {
+        snapshotting.task.copy_slice(&self.replica, SLICE_NODES);
+        match snapshotting.task.write_slice() {
+            Ok(SnapshotStep::More) => {
                 self.snapshotting = Some(snapshotting);
                 self.schedule_slice(number, core);
             }
-            (Ok(()), WalkProgress::Done) => {
-                let last = tree.last_zxid();
-                let sections =
-                    Sections::DigestAndLastZxid { zxid: last, digest: tree.digest(), last_zxid: last };
-                let written = snapshotting.writer.finish(sections).is_ok();
-                core.tell(format_args!(
-                    "s{} wrote a snapshot of {}: {written}",
-                    self.server, snapshotting.zxid
-                ));
-                if written {
-                    core.counts.snapshots += 1;
-                    if core.shape.disk.purge == PurgeShape::AfterSnapshots {
-                        self.purge(core);
-                    }
+            Ok(SnapshotStep::Written(zxid)) => {
+                core.trace_line(format_args!("s{} wrote a snapshot of {zxid}", self.server));
+                core.counts.snapshots += 1;
+                if core.parameters.disk.purge == PurgeParameters::AfterSnapshots {
+                    self.purge(core);
                 }
+            }
+            Ok(SnapshotStep::TreeReplaced | SnapshotStep::Invalidated) | Err(_) => {
+                core.trace_line(format_args!("s{} gives up a snapshot", self.server));
             }
         }
     }

@@ -1,37 +1,39 @@
-//! Clients of a run: their session machines, their sockets and their calls.
+//! Clients of a run: their session state machines, their sockets and their calls.
 
 use std::rc::Rc;
 
-use zebu_client::core::{Action, Request, SessionState, WatchRegistration};
+use zebu_client::core::{SessionAction, SessionRequest, SessionState, WatchRegistration};
 use zebu_proto::{Jute, OpCode, Reader};
 
-use super::{Phase, World};
+use super::{RunPhase, World};
 use crate::check::{FrameKind, session_lease};
-use crate::client::{Client, Link, Received, Requested, Wire, Zeal, pause, server_of};
+use crate::client::{
+    ClientActivity, ClientLink, FrameObserver, ReceivedFrame, SentFrame, SimClient, pause, server_of,
+};
 use crate::members::CONFIG;
-use crate::network::{ConnectionId, Host, Message, Port, Side};
-use crate::operation::{Operation, Path, Read, Write};
-use crate::queue::{Accepted, Event};
+use crate::network::{Host, NetworkMessage, Port, SocketId, SocketSide};
+use crate::operation::{NodePath, Operation, ReadOperation, SYNCED, WriteOperation};
+use crate::queue::{Acceptance, SimEvent};
 
-/// What a client has just heard.
+/// The kind of frame that a client has just received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum ClientNotice {
     Event,
     Reply,
 }
 
 impl World {
-    pub(super) fn new_client(&mut self) -> Client {
+    pub(super) fn new_client(&mut self) -> SimClient {
         self.born += 1;
-        let shape = &self.core.shape;
-        Client::new(shape, self.born, self.core.now)
+        let shape = &self.core.parameters;
+        SimClient::new(shape, self.born, self.core.now)
     }
 
     pub(super) fn client_host(&self, client: usize) -> Host {
         Host(self.servers.len() + client)
     }
 
-    /// Does everything that the session machine wants done.
+    /// Executes all effects of the session state machine.
     pub(super) fn drive(&mut self, client: usize) {
         loop {
             let Some(action) = self.clients[client].session.poll_action() else { break };
@@ -43,76 +45,84 @@ impl World {
         let at = deadline.max(self.core.now + 1);
         if it.wake_at.is_none_or(|earlier| at < earlier) {
             it.wake_at = Some(at);
-            self.core.push(at, Event::ClientWake { client });
+            self.core.push(at, SimEvent::ClientWake { client });
         }
     }
 
-    fn client_action(&mut self, client: usize, action: Action<usize>) {
+    fn client_action(&mut self, client: usize, action: SessionAction<usize>) {
         match action {
-            Action::Open { link, server, .. } => {
+            SessionAction::Open { link, server, .. } => {
                 let port = server.port;
                 let Some(server) = server_of(&server) else { return };
                 let (from, now) = (self.client_host(client), self.core.now);
                 let connection =
                     self.core.network.dial(from, Host(server), Port::Client, now, &mut self.core.queue);
                 match port {
-                    2181 => self.core.tell(format_args!("c{client} dials s{server}")),
-                    port => self.core.tell(format_args!("c{client} dials s{server} at {port}")),
+                    2181 => self.core.trace_line(format_args!("c{client} dials s{server}")),
+                    port => self.core.trace_line(format_args!("c{client} dials s{server} at {port}")),
                 }
                 if self.servers[server].process().is_some_and(|process| process.client_port() != port) {
                     self.misdialed.insert(connection);
                 }
-                self.core.judge.dialed(client);
+                self.core.checker.dialed(client);
                 let it = &mut self.clients[client];
-                it.link = Some(Link { link, connection, server });
-                it.wire = Wire::default();
+                it.link = Some(ClientLink { link, connection, server });
+                it.wire = FrameObserver::default();
             }
-            Action::Drop { link } => {
+            SessionAction::Drop { link } => {
                 let now = self.core.now;
                 if let Some(dropped) = self.clients[client].link.take_if(|it| it.link == link) {
-                    self.core.network.close(dropped.connection, Side::Dialer, now, &mut self.core.queue);
+                    self.core.network.close(
+                        dropped.connection,
+                        SocketSide::Dialer,
+                        now,
+                        &mut self.core.queue,
+                    );
                 }
-                self.core.judge.disconnected(client);
+                self.core.checker.disconnected(client);
             }
-            Action::Complete { ticket, outcome } => self.client_call_ends(client, ticket, outcome),
-            Action::Status(status) => {
-                self.core.tell(format_args!(
+            SessionAction::Complete { token, outcome } => self.client_call_ends(client, token, outcome),
+            SessionAction::Status(status) => {
+                self.core.trace_line(format_args!(
                     "c{client} is {:?} with session {:#x}",
                     status.state, status.session.id.0
                 ));
                 if matches!(status.state, SessionState::Connected | SessionState::Reconnected) {
                     let timeout_ms = self.clients[client].timeout_ms();
-                    self.core.judge.session_began(client, status.session.id, timeout_ms);
+                    self.core.checker.session_began(client, status.session.id, timeout_ms);
                     if let Some(link) = self.clients[client].link {
-                        self.core.judge.quiet.connected(client, link.server, self.core.now);
+                        self.core.checker.quiet.connected(client, link.server, self.core.now);
                     }
                 }
             }
-            Action::Notify { .. } | Action::Probe { .. } | Action::Note(_) | Action::End => {}
+            SessionAction::Notify { .. }
+            | SessionAction::Probe { .. }
+            | SessionAction::Log(_)
+            | SessionAction::End => {}
         }
     }
 
-    fn client_call_ends(&mut self, client: usize, call: usize, outcome: zebu_client::core::Outcome) {
+    fn client_call_ends(&mut self, client: usize, call: usize, outcome: zebu_client::core::CallOutcome) {
         let it = &mut self.clients[client];
         it.outstanding = it.outstanding.saturating_sub(1);
-        // The end of a session has no call.
+        // A closeSession has no call.
         if call == usize::MAX {
             return;
         }
         match outcome {
             Ok(answer) => {
-                let operation = self.core.judge.calls[call].operation.clone();
-                self.core.tell(format_args!(
+                let operation = self.core.checker.calls[call].operation.clone();
+                self.core.trace_line(format_args!(
                     "c{client} call {call} is answered {} at {:#x}: {operation:?}",
                     answer.code, answer.zxid
                 ));
                 self.core.mix(answer.zxid as u64 ^ answer.code as u64);
                 self.core.mix_bytes(&answer.body);
-                self.core.judge.answered(call, &answer);
+                self.core.checker.answered(call, &answer);
                 if answer.code == 0 && is_about_list(&operation) {
                     self.clients[client].learn_list(&answer.body);
                 }
-                if let Operation::Write(Write::Create { mode, .. }) = &*operation
+                if let Operation::Write(WriteOperation::Create { mode, .. }) = &*operation
                     && answer.code == 0
                     && mode.is_sequential()
                     && let Ok(path) = Box::<str>::decode(&mut Reader::new(&answer.body))
@@ -121,12 +131,12 @@ impl World {
                 }
             }
             Err(failure) => {
-                self.core.tell(format_args!(
+                self.core.trace_line(format_args!(
                     "c{client} call {call} fails: {}, {:?}",
                     failure.cause, failure.delivery
                 ));
                 self.clients[client].waiting.retain(|it| *it != call);
-                self.core.judge.failed(call);
+                self.core.checker.failed(call);
             }
         }
     }
@@ -147,56 +157,56 @@ impl World {
         let session = it.session.status().session.id;
         for requested in it.wire.leaving(&bytes) {
             match requested {
-                Requested::Call { xid } => {
+                SentFrame::Call { xid } => {
                     if let Some(call) = it.waiting.pop_front() {
-                        self.core.judge.sent(call, session, xid);
+                        self.core.checker.sent(call, session, xid);
                     }
                 }
-                Requested::Rewatch { xid, set } => {
-                    self.core.tell(format_args!("c{client} watches again: {set:?}"));
-                    self.core.judge.rewatching(client, xid, set);
+                SentFrame::Rewatch { xid, set } => {
+                    self.core.trace_line(format_args!("c{client} watches again: {set:?}"));
+                    self.core.checker.resending_watches(client, xid, set);
                 }
-                Requested::Close => self.core.judge.session_closing(session),
-                Requested::Connect | Requested::Own => {}
+                SentFrame::Close => self.core.checker.session_closing(session),
+                SentFrame::Connect | SentFrame::Own => {}
             }
         }
         self.core.network.send(
             link.connection,
-            Side::Dialer,
-            Message::Bytes(bytes),
+            SocketSide::Dialer,
+            NetworkMessage::Bytes(bytes),
             now,
             &mut self.core.queue,
         );
     }
 
-    /// What clients believe of their sessions is true.
+    /// Checks the leases of all clients.
     pub(super) fn check_leases(&mut self) {
         for client in 0..self.clients.len() {
             let it = &self.clients[client];
-            // A suspended client believes nothing.
+            // A suspended client does not use its lease.
             if it.clocks.suspended_until(self.core.now).is_some() {
                 continue;
             }
             let (session, left) = (it.session.status().session.id, it.lease_left(self.core.now));
-            let verdict = session_lease::check_lease(&self.core.judge, session, left);
-            self.core.judge.note(verdict);
+            let verdict = session_lease::check_lease(&self.core.checker, session, left);
+            self.core.checker.report(verdict);
         }
     }
 
-    pub(super) fn client_dialed(&mut self, connection: ConnectionId, accepted: Accepted) {
+    pub(super) fn client_dialed(&mut self, connection: SocketId, accepted: Acceptance) {
         let now = self.core.now;
         let found =
             self.clients.iter().position(|it| it.link.is_some_and(|link| link.connection == connection));
         let Some(client) = found else {
-            // Nobody waits for it any more.
-            return self.core.network.close(connection, Side::Dialer, now, &mut self.core.queue);
+            // The client does not wait for it any more.
+            return self.core.network.close(connection, SocketSide::Dialer, now, &mut self.core.queue);
         };
         let it = &mut self.clients[client];
         let (instant, link) = (it.instant(now), it.link);
         if let Some(link) = link {
             match accepted {
-                Accepted::Yes => it.session.opened(instant, link.link),
-                Accepted::No => {
+                Acceptance::Yes => it.session.opened(instant, link.link),
+                Acceptance::No => {
                     it.link = None;
                     it.session.lost(instant, link.link, "refused");
                 }
@@ -205,8 +215,8 @@ impl World {
         self.drive(client);
     }
 
-    pub(super) fn client_receives(&mut self, client: usize, connection: ConnectionId, message: Message) {
-        let Message::Bytes(bytes) = message else { return };
+    pub(super) fn client_receives(&mut self, client: usize, connection: SocketId, message: NetworkMessage) {
+        let NetworkMessage::Bytes(bytes) = message else { return };
         let it = &mut self.clients[client];
         if it.link.is_none_or(|link| link.connection != connection) {
             return;
@@ -218,22 +228,27 @@ impl World {
             let Some((frame, received)) = it.wire.next() else { break };
             let session = it.session.status().session.id;
             let event = match &received {
-                Received::Frame(frame) if matches!(frame.kind, FrameKind::Event { .. }) => Told::Event,
-                _ => Told::Reply,
+                ReceivedFrame::Frame(frame) if matches!(frame.kind, FrameKind::Event { .. }) => {
+                    ClientNotice::Event
+                }
+                _ => ClientNotice::Reply,
             };
             match received {
-                Received::Frame(frame) => {
-                    self.core.judge.quiet.heard(client, self.core.now);
-                    if event == Told::Event {
-                        self.core.tell(format_args!("c{client} hears {:?} at {:#x}", frame.kind, frame.zxid));
+                ReceivedFrame::Frame(frame) => {
+                    self.core.checker.quiet.heard(client, self.core.now);
+                    if event == ClientNotice::Event {
+                        self.core.trace_line(format_args!(
+                            "c{client} hears {:?} at {:#x}",
+                            frame.kind, frame.zxid
+                        ));
                     }
-                    self.core.judge.frame(client, session, &frame);
+                    self.core.checker.frame(client, session, &frame);
                 }
-                Received::Greeting => self.core.judge.quiet.heard(client, self.core.now),
-                Received::Garbage => {
+                ReceivedFrame::Greeting => self.core.checker.quiet.heard(client, self.core.now),
+                ReceivedFrame::Garbage => {
                     let text = format!("client {client} received {frame:?}");
                     let violation = crate::history::Violation::new("wire", text);
-                    self.core.judge.note(Err(violation));
+                    self.core.checker.report(Err(violation));
                 }
             }
             let it = &mut self.clients[client];
@@ -241,42 +256,42 @@ impl World {
             it.session.received(instant, link.link, &frame);
             self.drive(client);
             if self.is_restless(client, event) {
-                self.core.tell(format_args!("c{client} goes elsewhere"));
+                self.core.trace_line(format_args!("c{client} goes elsewhere"));
                 self.move_client(client);
             }
         }
     }
 
-    /// Whether a client goes to another server now: most likely when it has just been told of a change.
-    fn is_restless(&mut self, client: usize, event: Told) -> bool {
-        let permille = self.core.shape.workload.restless_permille;
+    /// Whether a client moves to another server now: most likely when it has just received a watch event.
+    fn is_restless(&mut self, client: usize, event: ClientNotice) -> bool {
+        let permille = self.core.parameters.workload.restless_permille;
         let it = &mut self.clients[client];
         let chance = match event {
-            Told::Event => permille,
-            Told::Reply => permille / 10,
+            ClientNotice::Event => permille,
+            ClientNotice::Reply => permille / 10,
         };
-        it.zeal == Zeal::Busy && it.random.permille(chance)
+        it.activity == ClientActivity::Busy && it.random.permille(chance)
     }
 
-    /// A client breaks its connection, to go to another server.
+    /// A client drops its connection, to move to another server.
     pub(super) fn move_client(&mut self, client: usize) {
         let now = self.core.now;
         let it = &mut self.clients[client];
         if let Some(link) = it.link.take() {
             let instant = it.instant(now);
-            self.core.network.close(link.connection, Side::Dialer, now, &mut self.core.queue);
+            self.core.network.close(link.connection, SocketSide::Dialer, now, &mut self.core.queue);
             self.clients[client].session.lost(instant, link.link, "moves");
-            self.core.judge.disconnected(client);
+            self.core.checker.disconnected(client);
             self.drive(client);
         }
     }
 
-    pub(super) fn client_loses(&mut self, client: usize, connection: ConnectionId) {
+    pub(super) fn client_loses(&mut self, client: usize, connection: SocketId) {
         let it = &mut self.clients[client];
         let Some(link) = it.link.take_if(|link| link.connection == connection) else { return };
         let instant = it.instant(self.core.now);
         it.session.lost(instant, link.link, "closed");
-        self.core.judge.disconnected(client);
+        self.core.checker.disconnected(client);
         self.drive(client);
     }
 
@@ -288,7 +303,7 @@ impl World {
         }
         if it.stalled_until > now {
             it.wake_at = Some(it.stalled_until);
-            return self.core.push(it.stalled_until, Event::ClientWake { client });
+            return self.core.push(it.stalled_until, SimEvent::ClientWake { client });
         }
         it.wake_at = None;
         let instant = it.instant(now);
@@ -296,33 +311,39 @@ impl World {
         self.drive(client);
     }
 
-    /// The next calls of a client, and the moment of those behind them.
+    /// Makes the next calls of a client, and schedules the ones after them.
     pub(super) fn client_acts(&mut self, client: usize) {
         let now = self.core.now;
-        let shape = &self.core.shape;
+        let shape = &self.core.parameters;
         let it = &mut self.clients[client];
-        if it.zeal == Zeal::Idle {
+        if it.activity == ClientActivity::Idle {
             return;
         }
         let at = (now + pause(&mut it.random, &shape.workload)).max(it.stalled_until);
-        self.core.push(at, Event::ClientActs { client });
+        self.core.push(at, SimEvent::ClientActs { client });
         let it = &mut self.clients[client];
         if it.stalled_until > now {
             return;
         }
-        let room = self.core.shape.workload.pipeline.saturating_sub(it.outstanding);
+        let room = self.core.parameters.workload.pipeline.saturating_sub(it.outstanding);
         if room == 0 {
             return;
         }
         let count = it.random.between(1, room as u64).min(it.budget);
         it.budget -= count;
         for _ in 0..count {
-            let about_members = self.draw_about_members(client);
-            let operation =
-                about_members.unwrap_or_else(|| self.clients[client].draw(&self.core.shape.workload));
+            let operation = self.draw_call(client);
             self.call(client, operation);
         }
         self.drive(client);
+    }
+
+    fn draw_call(&mut self, client: usize) -> Operation {
+        if client < self.core.parameters.syncing_clients {
+            return Operation::Sync(NodePath::from(SYNCED));
+        }
+        let about_members = self.draw_about_members(client);
+        about_members.unwrap_or_else(|| self.clients[client].draw(&self.core.parameters.workload))
     }
 
     /// Makes a call.
@@ -333,9 +354,10 @@ impl World {
         let watched = operation.watch().map(|(intent, path)| (intent, Box::<str>::from(&**path)));
         let it = &mut self.clients[client];
         let watch = watched.map(|(intent, path)| WatchRegistration { watcher: it.watcher(), intent, path });
-        let call = self.core.judge.called(client, Rc::new(operation));
+        let call = self.core.checker.called(client, Rc::new(operation));
         let it = &mut self.clients[client];
-        let request = Request { op, body: body.into(), watch, losses_seen: it.session.losses() };
+        let request =
+            SessionRequest { op, body: body.into(), watch, disconnects_seen: it.session.disconnects() };
         it.outstanding += 1;
         it.waiting.push_back(call);
         let instant = it.instant(self.core.now);
@@ -345,9 +367,9 @@ impl World {
 
     /// The last calls of a client: one write and one read that have to succeed.
     pub(super) fn last_calls(&mut self, client: usize) -> [usize; 2] {
-        debug_assert_eq!(self.phase, Phase::Liveness);
-        let path: Path = format!("/last{client}").into();
-        let write = Operation::Write(Write::Create {
+        debug_assert_eq!(self.phase, RunPhase::Liveness);
+        let path: NodePath = format!("/last{client}").into();
+        let write = Operation::Write(WriteOperation::Create {
             path,
             data: std::sync::Arc::from(*b"last"),
             mode: zebu_proto::client::CreateMode::PersistentSequential,
@@ -355,8 +377,8 @@ impl World {
             permissions: zebu_proto::Permissions::ALL,
         });
         let first = self.call(client, write);
-        let root = Path::from("/");
-        let read = crate::operation::Read::ChildrenAndStat(root);
+        let root = NodePath::from("/");
+        let read = crate::operation::ReadOperation::ChildrenAndStat(root);
         let second = self.call(client, Operation::Read { read, watch: false });
         self.drive(client);
         [first, second]
@@ -366,7 +388,7 @@ impl World {
 fn is_about_list(operation: &Operation) -> bool {
     match operation {
         Operation::Reconfig { .. } => true,
-        Operation::Read { read: Read::Get(path), .. } => &**path == CONFIG,
+        Operation::Read { read: ReadOperation::Get(path), .. } => &**path == CONFIG,
         _ => false,
     }
 }

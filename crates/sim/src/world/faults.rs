@@ -1,22 +1,22 @@
-//! Faults of the plan as they come and go.
+//! Faults of the plan: how they begin and end.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use zebu_storage::format::durable::{self, DurableNote};
+use zebu_storage::crash_disk::{Crash, CrashDisk};
+use zebu_storage::format::durable::{self, SyncWatermark};
 use zebu_storage::format::names::parse_log;
-use zebu_storage::model::{Crash, ModelDisk};
 
-use super::{Phase, World};
+use super::{RunPhase, World};
 use crate::check::purged_files::valid_snapshots;
-use crate::core::Trap;
-use crate::network::{Farewell, Host};
-use crate::plan::{Fault, LEADER, Rotten};
-use crate::queue::Event;
+use crate::context::Breakpoint;
+use crate::network::{CloseNotice, Host};
+use crate::plan::{Fault, LEADER, RottenFile};
+use crate::queue::SimEvent;
 use crate::server::start::directories;
 
 impl World {
-    /// The fault with the leader of the moment in its place. The end of a fault must mean the same server.
+    /// The fault with the current leader as its server. The end of a fault must mean the same server.
     fn resolved(&mut self, index: usize) -> Fault {
         let found = self.servers.iter_mut().position(|it| it.process().is_some_and(|it| it.leads.is_some()));
         let leader = found.unwrap_or(0);
@@ -31,6 +31,7 @@ impl World {
             | Fault::PowerFailsInDiskWork { server, .. }
             | Fault::Pause { server, .. }
             | Fault::Suspend { server, .. }
+            | Fault::Freeze { server, .. }
             | Fault::ClockJump { server, .. }
             | Fault::DiskError { server, .. }
             | Fault::ReadError { server, .. }
@@ -57,22 +58,22 @@ impl World {
                 host(one);
                 host(other);
             }
-            Fault::Trap { .. }
+            Fault::EndAtStep { .. }
             | Fault::ClientStalls { .. }
             | Fault::ClientSuspends { .. }
             | Fault::ClientVanishes { .. }
             | Fault::ClientMoves { .. }
             | Fault::ConfigAcl { .. } => {}
-            Fault::Reconfig { wish, .. } => wish.resolve(LEADER, leader),
+            Fault::Reconfig { change: wish, .. } => wish.resolve(LEADER, leader),
         }
         fault.clone()
     }
 
-    /// A server has made a step at which it was to end.
-    pub(super) fn spring_traps(&mut self) {
-        for (server, index) in std::mem::take(&mut self.core.sprung) {
-            if let Fault::Trap { down, survives, .. } = self.plan[index].fault {
-                self.core.tell(format_args!("TRAP of s{server}"));
+    /// Stops the servers that have reached a breakpoint.
+    pub(super) fn end_servers_at_breakpoints(&mut self) {
+        for (server, index) in std::mem::take(&mut self.core.hit) {
+            if let Fault::EndAtStep { down, survives, .. } = self.plan[index].fault {
+                self.core.trace_line(format_args!("TRAP of s{server}"));
                 match survives {
                     None => self.kill(server, down),
                     Some(survives) => self.lose_power(server, down, survives),
@@ -83,11 +84,11 @@ impl World {
 
     /// A fault begins.
     pub(super) fn inject(&mut self, index: usize) {
-        if self.phase != Phase::Safety {
+        if self.phase != RunPhase::Safety {
             return;
         }
         let fault = self.resolved(index);
-        self.core.tell(format_args!("FAULT {fault:?}"));
+        self.core.trace_line(format_args!("FAULT {fault:?}"));
         self.injected.push(fault.kind());
         self.core.mix(index as u64);
         let now = self.core.now;
@@ -106,13 +107,24 @@ impl World {
             Fault::Pause { server, lasts } => {
                 let machine = &mut self.servers[server];
                 machine.paused_until = machine.paused_until.max(now + lasts);
-                self.core.judge.ages.hinder(server, now + lasts);
-                self.core.judge.quiet.disturb_server(server, now + lasts);
+                self.core.checker.served_ages.excuse(server, now + lasts);
+                self.core.checker.quiet.disturb_server(server, now + lasts);
             }
             Fault::Suspend { server, lasts } => {
                 self.servers[server].suspend(now, now + lasts);
-                self.core.judge.ages.hinder(server, now + lasts);
-                self.core.judge.quiet.disturb_server(server, now + lasts);
+                self.core.checker.served_ages.excuse(server, now + lasts);
+                self.core.checker.quiet.disturb_server(server, now + lasts);
+            }
+            Fault::Freeze { server, lasts } => {
+                let machine = &mut self.servers[server];
+                machine.paused_until = machine.paused_until.max(now + lasts);
+                machine.clocks.freeze(now, now + lasts);
+                let clocks = machine.clocks;
+                if let Some(process) = machine.process() {
+                    process.clocks = clocks;
+                }
+                self.core.checker.served_ages.excuse(server, now + lasts);
+                self.core.checker.quiet.disturb_server(server, now + lasts);
             }
             Fault::ClockJump { server, by_ms } => {
                 self.servers[server].shift_wall_clock(by_ms);
@@ -123,7 +135,7 @@ impl World {
                     self.disturb(from, now + lasts);
                     self.disturb(to, now + lasts);
                 }
-                self.core.push(now + lasts, Event::FaultEnds { index });
+                self.core.push(now + lasts, SimEvent::FaultEnds { index });
             }
             Fault::Reset { one, other } => {
                 self.disturb(one, now);
@@ -137,10 +149,10 @@ impl World {
                     self.core.network.slow_down(from, to, extra);
                     self.disturb(from, now + lasts + extra);
                     if from.0 < self.servers.len() {
-                        self.core.judge.ages.hinder(from.0, now + lasts + extra);
+                        self.core.checker.served_ages.excuse(from.0, now + lasts + extra);
                     }
                 }
-                self.core.push(now + lasts, Event::FaultEnds { index });
+                self.core.push(now + lasts, SimEvent::FaultEnds { index });
             }
             Fault::DiskError { server, operations } => {
                 if let Some(process) = self.servers[server].process() {
@@ -168,48 +180,52 @@ impl World {
                 if let Some(process) = self.servers[server].process() {
                     process.disk.set_full(true);
                 }
-                self.core.push(now + lasts, Event::FaultEnds { index });
+                self.core.push(now + lasts, SimEvent::FaultEnds { index });
             }
             Fault::DiskLags { server, extra, batches, lasts } => {
                 self.servers[server].slow_down(extra);
                 self.servers[server].limit_syncs(batches);
-                self.core.judge.quiet.disturb_server(server, now + lasts + extra);
-                self.core.push(now + lasts, Event::FaultEnds { index });
+                self.core.checker.quiet.disturb_server(server, now + lasts + extra);
+                self.core.push(now + lasts, SimEvent::FaultEnds { index });
             }
             Fault::SlowDisk { server, extra, lasts } => {
                 self.servers[server].slow_down(extra);
-                self.core.judge.quiet.disturb_server(server, now + lasts + extra);
-                self.core.push(now + lasts, Event::FaultEnds { index });
+                self.core.checker.quiet.disturb_server(server, now + lasts + extra);
+                self.core.push(now + lasts, SimEvent::FaultEnds { index });
             }
             Fault::DiskHangs { server, lasts } => {
                 let machine = &mut self.servers[server];
                 machine.hung_until = machine.hung_until.max(now + lasts);
-                self.core.judge.quiet.disturb_server(server, now + lasts);
+                self.core.checker.quiet.disturb_server(server, now + lasts);
             }
             Fault::BitRot { server, file, place, down } => self.rot(server, file, place, down),
             Fault::ClientStalls { client, lasts } => {
                 let it = &mut self.clients[client];
                 it.stalled_until = it.stalled_until.max(now + lasts);
-                self.core.judge.quiet.disturb_client(client, now + lasts);
+                self.core.checker.quiet.disturb_client(client, now + lasts);
             }
             Fault::ClientSuspends { client, lasts } => {
                 self.clients[client].suspend(now, now + lasts);
-                self.core.judge.quiet.disturb_client(client, now + lasts);
+                self.core.checker.quiet.disturb_client(client, now + lasts);
             }
-            Fault::Trap { on, when, skip, .. } => self.core.traps.push(Trap { on, when, skip, index }),
-            Fault::ClientVanishes { client, farewell } => self.replace_client(client, farewell),
+            Fault::EndAtStep { on, when, skip, .. } => {
+                self.core.breakpoints.push(Breakpoint { on, when, skip, index })
+            }
+            Fault::ClientVanishes { client, closes: farewell } => self.replace_client(client, farewell),
             Fault::ClientMoves { client } => self.move_client(client),
-            Fault::Reconfig { client, wish, asked } => self.ask_for_members(client, wish, asked),
-            Fault::ConfigAcl { permissions } => self.share_config(permissions),
+            Fault::Reconfig { client, change: wish, version: asked } => {
+                self.request_reconfig(client, wish, asked)
+            }
+            Fault::ConfigAcl { permissions } => self.set_config_acl(permissions),
             _ => {}
         }
     }
 
     fn disturb(&mut self, host: Host, until: u64) {
         if host.0 < self.servers.len() {
-            self.core.judge.quiet.disturb_server(host.0, until);
+            self.core.checker.quiet.disturb_server(host.0, until);
         } else {
-            self.core.judge.quiet.disturb_client(host.0 - self.servers.len(), until);
+            self.core.checker.quiet.disturb_client(host.0 - self.servers.len(), until);
         }
     }
 
@@ -217,8 +233,8 @@ impl World {
     pub(super) fn end_fault(&mut self, index: usize) {
         let now = self.core.now;
         match self.plan[index].fault.clone() {
-            // The second phase has healed what it wants healed, and keeps the rest.
-            Fault::Cut { paths, .. } if self.phase == Phase::Safety => {
+            // The second phase has removed the cuts among the healed servers, and keeps the others.
+            Fault::Cut { paths, .. } if self.phase == RunPhase::Safety => {
                 for (from, to) in paths {
                     self.core.network.heal(from, to, now, &mut self.core.queue);
                 }
@@ -245,16 +261,16 @@ impl World {
         }
     }
 
-    /// The process ends, and one bit changes before it comes back. Everything had reached the disk before: a bit
-    /// that changes in what a power failure may have cut short anyway cannot be told from that.
-    fn rot(&mut self, server: usize, file: Rotten, place: u64, down: u64) {
+    /// The process ends, and one bit changes before it restarts. All data had reached the disk before: damage
+    /// in data that a power failure may have torn cannot be told from that.
+    fn rot(&mut self, server: usize, file: RottenFile, place: u64, down: u64) {
         self.kill(server, down);
         let machine = &mut self.servers[server];
         machine.disk = machine.disk.after(Crash::KeepAll);
         let prefixes: &[&str] = match file {
-            Rotten::Log => &["log."],
-            Rotten::Snapshot | Rotten::NewestSnapshot => &["snapshot."],
-            Rotten::Epoch => &["currentEpoch", "acceptedEpoch"],
+            RottenFile::Log => &["log."],
+            RottenFile::Snapshot | RottenFile::NewestSnapshot => &["snapshot."],
+            RottenFile::Epoch => &["currentEpoch", "acceptedEpoch"],
         };
         let image = machine.disk.image();
         let is_meant = |path: &std::path::Path| {
@@ -267,35 +283,36 @@ impl World {
             return;
         }
         let newest = match file {
-            Rotten::NewestSnapshot => {
-                let newest = replaceable_snapshot(&machine.disk, self.core.judge.servers[server].installed);
+            RottenFile::NewestSnapshot => {
+                let newest = replaceable_snapshot(&machine.disk, self.core.checker.servers[server].installed);
                 let Some(newest) = newest else { return };
                 Some(newest)
             }
-            Rotten::Log | Rotten::Snapshot | Rotten::Epoch => None,
+            RottenFile::Log | RottenFile::Snapshot | RottenFile::Epoch => None,
         };
         let chosen = meant.iter().find(|(path, _)| newest.as_ref() == Some(path));
         let (path, bytes) = chosen.copied().unwrap_or(meant[place as usize % meant.len()]);
         let mut bytes = bytes.clone();
         let at = (place >> 16) as usize % bytes.len();
-        if file == Rotten::Log && is_behind_the_note(&image, path, at) {
-            self.core
-                .tell(format_args!("s{server}: no bit rot where nobody could tell it from a power loss"));
+        if file == RottenFile::Log && is_behind_the_note(&image, path, at) {
+            self.core.trace_line(format_args!(
+                "s{server}: no bit rot where nobody could tell it from a power loss"
+            ));
             return;
         }
-        // A digit that becomes another digit is a number like any other: no reader of these files can tell.
-        let bit = if file == Rotten::Epoch { 6 } else { place >> 8 & 7 };
+        // A digit that becomes another digit is a valid number: no reader of these files can detect it.
+        let bit = if file == RottenFile::Epoch { 6 } else { place >> 8 & 7 };
         bytes[at] ^= 1 << bit;
         machine.disk.put(path, &bytes);
-        if file != Rotten::NewestSnapshot {
-            let view = &mut self.core.judge.servers[server];
+        if file != RottenFile::NewestSnapshot {
+            let view = &mut self.core.checker.servers[server];
             view.rotten = true;
             view.forgotten = view.forgotten.max(view.durable);
         }
-        self.core.tell(format_args!("s{server}: bit rot in {} at {at}", path.display()));
+        self.core.trace_line(format_args!("s{server}: bit rot in {} at {at}", path.display()));
     }
 
-    /// A client's process ends; another one takes its place.
+    /// A client's process ends; another one replaces it.
     fn replace_client(&mut self, client: usize, farewell: bool) {
         let now = self.core.now;
         let host = self.client_host(client);
@@ -306,34 +323,35 @@ impl World {
             self.drive(client);
         }
         let session = self.clients[client].session.status().session.id;
-        // Its session ends sooner or later, and rightly so.
-        self.core.judge.session_closing(session);
-        self.core.network.host_down(host, Farewell::Close, now, &mut self.core.queue);
-        for call in 0..self.core.judge.calls.len() {
-            let it = &mut self.core.judge.calls[call];
+        // Its session expires sooner or later, which is correct.
+        self.core.checker.session_closing(session);
+        self.core.network.host_down(host, CloseNotice::Close, now, &mut self.core.queue);
+        for call in 0..self.core.checker.calls.len() {
+            let it = &mut self.core.checker.calls[call];
             if it.client == client && it.end.is_none() {
-                it.end = Some(crate::history::End::Failed);
+                it.end = Some(crate::history::CallEnd::Failed);
             }
         }
-        self.core.judge.disconnected(client);
-        let zeal = self.clients[client].zeal;
+        self.core.checker.disconnected(client);
+        let zeal = self.clients[client].activity;
         self.clients[client] = self.new_client();
-        self.clients[client].zeal = zeal;
+        self.clients[client].activity = zeal;
         self.drive(client);
     }
 }
 
-/// The newest valid snapshot, if an older valid one belongs to the same history: behind it is all that the newest
-/// one holds.
-fn replaceable_snapshot(disk: &ModelDisk, installed: i64) -> Option<PathBuf> {
+/// The newest valid snapshot, if an older valid one belongs to the same history: the log after that one has
+/// everything of the newest one.
+fn replaceable_snapshot(disk: &CrashDisk, installed: i64) -> Option<PathBuf> {
     let directories = directories();
     let valid = valid_snapshots(disk, &directories);
     let [newest, older, ..] = valid[..] else { return None };
     (older.0 >= installed).then(|| directories.snapshots().join(format!("snapshot.{:x}", newest.0)))
 }
 
-/// Whether a place in a log is where it may have been cut short by a power failure, as far as the note beside it tells:
-/// a change there looks like an end that was never written. That two such failures meet is documented, not covered.
+/// Whether a position in a log is after the sync watermark, where a power failure may have torn it. A change
+/// there looks like an end that was never written. The combination of two such failures is documented, not
+/// covered.
 fn is_behind_the_note(image: &BTreeMap<PathBuf, Vec<u8>>, path: &Path, at: usize) -> bool {
     let first = |path: &Path| Some(parse_log(path.file_name()?.to_str()?)?.zxid);
     let Some(log) = first(path) else { return false };
@@ -341,7 +359,7 @@ fn is_behind_the_note(image: &BTreeMap<PathBuf, Vec<u8>>, path: &Path, at: usize
         return false;
     }
     let note = image.get(&path.with_file_name(durable::NAME));
-    let noted = match note.and_then(|bytes| DurableNote::decode_file(bytes)) {
+    let noted = match note.and_then(|bytes| SyncWatermark::decode_file(bytes)) {
         Some(note) if note.log == log => note.offset as usize,
         Some(_) | None => 0,
     };

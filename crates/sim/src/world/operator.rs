@@ -1,46 +1,46 @@
-//! Who changes the members, and who asks for them.
+//! The operator's reconfigs, and the config reads of clients.
 
 use super::World;
-use crate::members::{Asked, CONFIG, Wish};
-use crate::operation::{Operation, Path, Read, SYNCED, Write};
+use crate::members::{CONFIG, ExpectedVersion, ReconfigChange};
+use crate::operation::{NodePath, Operation, ReadOperation, SYNCED, WriteOperation};
 
 impl World {
-    /// A client asks for other members.
-    pub(super) fn ask_for_members(&mut self, client: usize, wish: Wish, asked: Asked) {
+    /// A client requests a reconfig.
+    pub(super) fn request_reconfig(&mut self, client: usize, wish: ReconfigChange, asked: ExpectedVersion) {
         let it = &self.clients[client];
         let version = match asked {
-            Asked::Any => -1,
-            Asked::Known => it.known_list,
-            Asked::Wrong => it.known_list + 1,
+            ExpectedVersion::Any => -1,
+            ExpectedVersion::Known => it.known_list,
+            ExpectedVersion::Wrong => it.known_list + 1,
         };
         self.call(client, Operation::Reconfig { wish, version });
         self.drive(client);
     }
 
-    /// The operator says who may change the members. Before the first change nobody could say what the answer has to be:
-    /// the first list is in no history.
-    pub(super) fn share_config(&mut self, permissions: i32) {
-        let Some(operator) = self.core.shape.operator() else { return };
+    /// The operator sets the ACL of the config node. Before the first reconfig the reply would be undefined:
+    /// the first config is in no history.
+    pub(super) fn set_config_acl(&mut self, permissions: i32) {
+        let Some(operator) = self.core.parameters.operator() else { return };
         if zebu_proto::Zxid(self.clients[operator].known_list).counter() != 0 {
-            let path = Path::from(CONFIG);
-            self.call(operator, Operation::Write(Write::SetAcl { path, permissions, version: -1 }));
+            let path = NodePath::from(CONFIG);
+            self.call(operator, Operation::Write(WriteOperation::SetAcl { path, permissions, version: -1 }));
             self.drive(operator);
         }
     }
 
-    /// What a client asks for next where members change; `None` if it is what it would ask for anyway.
+    /// The next call of a client in a run with reconfig; `None` for a call of the normal workload.
     pub(super) fn draw_about_members(&mut self, client: usize) -> Option<Operation> {
-        let permille = self.core.shape.members.as_ref()?.curious_permille;
-        let is_operator = self.core.shape.operator() == Some(client);
-        let watch_permille = self.core.shape.workload.watch_permille;
+        let permille = self.core.parameters.members.as_ref()?.curious_permille;
+        let is_operator = self.core.parameters.operator() == Some(client);
+        let watch_permille = self.core.parameters.workload.watch_permille;
         let random = &mut self.clients[client].random;
         if !is_operator && !random.permille(permille) {
             return None;
         }
         if random.permille(300) {
-            return Some(Operation::Sync(Path::from(SYNCED)));
+            return Some(Operation::Sync(NodePath::from(SYNCED)));
         }
         let watch = random.permille(watch_permille);
-        Some(Operation::Read { read: Read::Get(Path::from(CONFIG)), watch })
+        Some(Operation::Read { read: ReadOperation::Get(NodePath::from(CONFIG)), watch })
     }
 }

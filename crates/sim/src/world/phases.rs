@@ -1,78 +1,78 @@
-//! The phases of a run, and what has to be true at their ends.
+//! The phases of a run, and the conditions at their ends.
 
 use zebu_proto::SessionId;
 
-use super::{Phase, World};
+use super::{RunPhase, World};
 use crate::check::g09_timeliness::late;
 use crate::check::g18_session_expiry;
-use crate::client::Zeal;
-use crate::history::End;
-use crate::network::{Farewell, Host};
-use crate::queue::{Event, Time};
+use crate::client::ClientActivity;
+use crate::history::CallEnd;
+use crate::network::{CloseNotice, Host};
+use crate::queue::{SimEvent, VirtualTime};
 use crate::server::process::Service;
 
 impl World {
     pub(super) fn next_phase(&mut self) {
         match self.phase {
-            Phase::Safety => self.heal(),
-            Phase::Liveness => {
+            RunPhase::Safety => self.heal(),
+            RunPhase::Liveness => {
                 let waiting = self.unanswered();
                 if !waiting.is_empty() {
                     let text = format!("not answered in time: {}", waiting.join("; "));
-                    self.core.judge.note(Err(late(text)));
+                    self.core.checker.report(Err(late(text)));
                 }
                 self.converge();
             }
-            Phase::Convergence => {
+            RunPhase::Convergence => {
                 let behind = self.behind();
                 if !behind.is_empty() {
                     let text = format!("not caught up in time: {}", behind.join("; "));
-                    self.core.judge.note(Err(late(text)));
+                    self.core.checker.report(Err(late(text)));
                 }
                 let left = self.forgotten_sessions();
                 if !left.is_empty() {
-                    self.core.judge.note(Err(g18_session_expiry::left(&left)));
+                    self.core.checker.report(Err(g18_session_expiry::left(&left)));
                 }
-                self.phase = Phase::Over;
+                self.phase = RunPhase::Over;
             }
-            Phase::Over => {}
+            RunPhase::Over => {}
         }
     }
 
-    /// Ends a phase as soon as everything is as it should be.
+    /// Ends a phase as soon as its conditions hold.
     pub(super) fn look_for_end(&mut self) {
-        // Looking at everything is not free.
+        // The check of all conditions is not free.
         if !self.core.counts.events.is_multiple_of(64) {
             return;
         }
         match self.phase {
-            Phase::Liveness => {
+            RunPhase::Liveness => {
                 if self.unanswered().is_empty() {
                     self.converge();
                 }
             }
-            Phase::Convergence => {
+            RunPhase::Convergence => {
                 if self.behind().is_empty() && self.forgotten_sessions().is_empty() {
-                    self.phase = Phase::Over;
+                    self.phase = RunPhase::Over;
                 }
             }
-            Phase::Safety | Phase::Over => {}
+            RunPhase::Safety | RunPhase::Over => {}
         }
     }
 
-    /// Leaves a majority alone, with all clients; the other servers stay away.
+    /// Heals a majority and all clients; the other servers stay down.
     fn heal(&mut self) {
-        self.phase = Phase::Liveness;
-        self.core.traps.clear();
-        let shape = self.core.shape.clone();
+        self.phase = RunPhase::Liveness;
+        self.core.breakpoints.clear();
+        let shape = self.core.parameters.clone();
         let Some(healed) = self.draw_healed() else {
-            self.core.tell(format_args!("NOBODY CAN BE HEALED"));
+            self.core.trace_line(format_args!("NOBODY CAN BE HEALED"));
             self.core.counts.unhealed += 1;
-            self.phase = Phase::Over;
+            self.phase = RunPhase::Over;
             return;
         };
         self.healed = healed;
-        self.core.tell(format_args!("HEAL {:?}", self.healed));
+        self.core.trace_line(format_args!("HEAL {:?}", self.healed));
         let now = self.core.now;
         let mut hosts: Vec<Host> = self.healed.iter().map(|&server| Host(server)).collect();
         hosts.extend((0..shape.clients).map(|client| self.client_host(client)));
@@ -80,7 +80,7 @@ impl World {
         for server in 0..self.servers.len() {
             let is_healed = self.healed.contains(&server);
             let machine = &mut self.servers[server];
-            machine.speed_up(Time::MAX);
+            machine.speed_up(VirtualTime::MAX);
             machine.limit_syncs(usize::MAX);
             machine.hung_until = 0;
             machine.full_until = 0;
@@ -93,38 +93,38 @@ impl World {
             if !is_healed {
                 machine.retired = true;
                 machine.end_process();
-                let farewell = if server % 2 == 0 { Farewell::Close } else { Farewell::Silence };
+                let farewell = if server % 2 == 0 { CloseNotice::Close } else { CloseNotice::Silence };
                 self.core.network.host_down(Host(server), farewell, now, &mut self.core.queue);
             } else if !machine.is_up() {
                 let incarnation = machine.incarnation;
-                self.core.push(now + 1, Event::Start { server, incarnation });
+                self.core.push(now + 1, SimEvent::Start { server, incarnation });
             }
         }
         for client in 0..self.clients.len() {
             self.clients[client].go_on(now);
-            self.clients[client].zeal = Zeal::Idle;
+            self.clients[client].activity = ClientActivity::Idle;
         }
-        self.phase_ends = now + shape.patience();
-        self.core.push(self.phase_ends, Event::NextPhase);
+        self.phase_ends = now + shape.healing_time();
+        self.core.push(self.phase_ends, SimEvent::NextPhase);
         self.ask_again();
     }
 
-    /// Every client makes its last calls, again if they got lost.
+    /// Every client makes its last calls, again if they were lost.
     fn ask_again(&mut self) {
         for client in 0..self.clients.len() {
             self.last_calls(client);
         }
     }
 
-    /// What is not answered yet. A client whose last calls were lost makes them again.
+    /// The calls that are not answered yet. A client whose last calls were lost makes them again.
     fn unanswered(&mut self) -> Vec<String> {
         let mut waiting = Vec::new();
         for client in 0..self.clients.len() {
-            let mine = |call: &&crate::history::Call| call.client == client;
-            let last = self.core.judge.calls.iter().rfind(mine);
+            let mine = |call: &&crate::history::ClientCall| call.client == client;
+            let last = self.core.checker.calls.iter().rfind(mine);
             match last.and_then(|call| call.end.clone()) {
-                Some(End::Answered { .. }) => {}
-                Some(End::Failed) => {
+                Some(CallEnd::Answered { .. }) => {}
+                Some(CallEnd::Failed) => {
                     waiting.push(format!("client {client} has lost its last call"));
                     if self.clients[client].outstanding == 0 && self.core.now < self.phase_ends {
                         self.last_calls(client);
@@ -137,10 +137,10 @@ impl World {
     }
 
     fn converge(&mut self) {
-        self.core.tell(format_args!("CONVERGE"));
-        self.phase = Phase::Convergence;
-        self.phase_ends = self.core.now + self.core.shape.patience();
-        self.core.push(self.phase_ends, Event::NextPhase);
+        self.core.trace_line(format_args!("CONVERGE"));
+        self.phase = RunPhase::Convergence;
+        self.phase_ends = self.core.now + self.core.parameters.healing_time();
+        self.core.push(self.phase_ends, SimEvent::NextPhase);
     }
 
     /// Sessions that are open although no client holds them.
@@ -148,13 +148,13 @@ impl World {
         let is_held = |session: &SessionId| {
             self.clients.iter().any(|client| client.session.status().session.id == *session)
         };
-        self.core.judge.ledger.model.open_sessions().filter(|session| !is_held(session)).collect()
+        self.core.checker.committed.model.open_sessions().filter(|session| !is_held(session)).collect()
     }
 
-    /// Servers of the healed majority that do not serve, or do not hold everything.
+    /// Servers of the healed majority that do not serve, or lag behind.
     fn behind(&mut self) -> Vec<String> {
-        let last = self.core.judge.ledger.last();
-        let list = self.core.judge.ledger.chronicle.last().version;
+        let last = self.core.checker.committed.last();
+        let list = self.core.checker.committed.configs.last().version;
         let mut behind = Vec::new();
         for server in self.expected() {
             let Some(process) = self.servers[server].process() else {
@@ -163,7 +163,7 @@ impl World {
             };
             let applied = process.replica.last_zxid();
             if process.service == Service::Closed {
-                behind.push(format!("server {server} does not serve: {:?}", process.node.status()));
+                behind.push(format!("server {server} does not serve: {:?}", process.node().status()));
             } else if applied.0 != last {
                 behind.push(format!("server {server} is at {applied}, not at {last:#x}"));
             } else if process.list_version().is_some_and(|version| version < list) {

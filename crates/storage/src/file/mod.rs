@@ -1,4 +1,4 @@
-//! The real disk, through the standard library. It decides nothing: every error goes back to the caller.
+//! The real disk, through the standard library. Every error is returned to the caller.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use crate::disk::{Access, Disk, DiskFile, LockRefused, ReadAt};
 
-/// How often a lock is asked for before it counts as held.
+/// How often the lock is tried before it counts as held.
 const LOCK_ATTEMPTS: u32 = 5;
-/// Between two attempts.
+/// The pause between two attempts.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// The disk of this machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FileDisk;
 
-/// A lock on a file of this machine. The system releases it when the process ends, however it ends.
+/// A lock on a file of this machine. The system releases it when the process ends for any reason.
 #[derive(Debug)]
 pub struct FileLock {
     _file: File,
@@ -107,7 +107,7 @@ impl Disk for FileDisk {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut holder = String::new();
-                // The text is a courtesy; the refusal stands without it.
+                // The text is optional; the refusal does not depend on it.
                 let _ = (&file).take(256).read_to_string(&mut holder);
                 return Err(LockRefused::Held { holder: holder.trim().to_owned() });
             }
@@ -118,7 +118,7 @@ impl Disk for FileDisk {
     }
 }
 
-/// Takes the lock. A command that asks who holds it has it for a moment, so one refusal is not enough.
+/// Takes the lock. A command that inspects the holder takes it for a moment, so one refusal is not enough.
 fn try_lock(file: &File) -> Result<(), TryLockError> {
     for _ in 1..LOCK_ATTEMPTS {
         match file.try_lock() {

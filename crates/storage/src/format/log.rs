@@ -1,5 +1,5 @@
-//! The transaction log's bytes: the file header and one entry's frame. Which entries follow each other is
-//! the scanner's and recovery's matter.
+//! The transaction log's bytes: the file header and one entry's frame. The scanner and recovery check the
+//! order of entries.
 
 use zebu_proto::Zxid;
 use zebu_proto::txn::TxnEntry;
@@ -49,7 +49,7 @@ fn append_with(out: &mut Vec<u8>, payload: impl FnOnce(&mut Vec<u8>)) {
 
 /// The zxid of a payload, without decoding the rest; `None` when it is too short to have one.
 pub fn payload_zxid(payload: &[u8]) -> Option<Zxid> {
-    // Behind the session (8 bytes) and the client's request number (4 bytes).
+    // After the session (8 bytes) and the xid (4 bytes).
     payload.get(12..)?.first_chunk().map(|field| Zxid(i64::from_be_bytes(*field)))
 }
 

@@ -1,5 +1,5 @@
-//! ZooKeeper's file formats as bytes: log entries, snapshots, file names, and Zebu's own small record of
-//! what was made durable. Nothing here opens a file, reads a clock or keeps a thread.
+//! ZooKeeper's file formats as bytes: log entries, snapshots, file names, and Zebu's own sync watermark.
+//! Nothing here opens a file, reads a clock or starts a thread.
 
 pub mod durable;
 pub mod log;

@@ -1,12 +1,12 @@
-//! Names of logs and snapshots, read exactly as Apache reads them, and the rule which of them are ours to
-//! delete. A name that does not parse is never touched.
+//! Names of logs and snapshots, parsed exactly as ZooKeeper parses them, and the rule which files may be
+//! deleted. A file whose name does not parse is never touched.
 
 use zebu_proto::Zxid;
 
-/// How a snapshot's bytes are packed.
+/// The compression of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Compression {
-    /// Not at all.
+    /// None.
     #[default]
     Plain,
     /// One gzip stream.
@@ -16,7 +16,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// What the file name ends with.
+    /// The extension of the file name.
     pub const fn extension(self) -> &'static str {
         match self {
             Compression::Plain => "",
@@ -25,7 +25,7 @@ impl Compression {
         }
     }
 
-    /// Reads the value of `snapshot.compression.method`; Apache takes every unknown word for plain.
+    /// Parses the value of `snapshot.compression.method`; ZooKeeper treats every unknown word as none.
     pub fn from_setting(word: &str) -> Option<Compression> {
         match word {
             "" => Some(Compression::Plain),
@@ -38,32 +38,32 @@ impl Compression {
 
 /// Whether a file may be used and deleted by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spelling {
-    /// Exactly as a server writes it.
+pub enum NameSpelling {
+    /// Exactly the name that a server writes.
     Canonical,
-    /// Read as such a file, but named by someone else: a copy, a tool's output. Never deleted.
+    /// Parsed as such a file, but named by an operator or a tool. Never deleted.
     Foreign,
     /// Left over from a write that was not finished.
     Unfinished,
 }
 
-/// What the name of a log or snapshot says.
+/// The parsed name of a log or snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NumberedName {
     /// First transaction of a log; last transaction of a snapshot.
     pub zxid: Zxid,
-    /// Who named it.
-    pub spelling: Spelling,
+    /// Whether a server has written this name.
+    pub spelling: NameSpelling,
 }
 
-/// What temporary snapshot names start with. Apache must not take them for snapshots.
+/// The prefix of temporary snapshot names. ZooKeeper must not take them for snapshots.
 pub const SNAPSHOT_TEMPORARY_PREFIX: &str = "zebu.snapshot.";
 
-/// What temporary log names start with. Apache must not take them for logs.
+/// The prefix of temporary log names. ZooKeeper must not take them for logs.
 pub const LOG_TEMPORARY_PREFIX: &str = "zebu.log.";
 
-/// What a copy with the name of a log or snapshot is called when a received state takes the place of
-/// everything: it is no part of that state, and not ours to delete.
+/// The prefix of a foreign file, named like a log or snapshot, when a received snapshot replaces everything.
+/// The file is no part of that snapshot, and the server may not delete it.
 pub const KEPT_PREFIX: &str = "kept.";
 
 /// `log.<zxid>`.
@@ -71,7 +71,7 @@ pub fn log_name(first: Zxid) -> String {
     format!("log.{:x}", first.0)
 }
 
-/// The name that a log has before its header is durable.
+/// The name of a log before its header is durable.
 pub fn log_temporary_name(first: Zxid) -> String {
     format!("{LOG_TEMPORARY_PREFIX}{:x}", first.0)
 }
@@ -81,32 +81,32 @@ pub fn snapshot_name(zxid: Zxid, compression: Compression) -> String {
     format!("snapshot.{:x}{}", zxid.0, compression.extension())
 }
 
-/// The name that a snapshot has until it is complete and durable.
+/// The name of a snapshot until it is complete and durable.
 pub fn snapshot_temporary_name(zxid: Zxid, compression: Compression) -> String {
     format!("{SNAPSHOT_TEMPORARY_PREFIX}{:x}{}", zxid.0, compression.extension())
 }
 
-/// Reads a log's name; `None` if Apache would not take it for a log.
+/// Parses a log's name; `None` if ZooKeeper would not take it for a log.
 pub fn parse_log(name: &str) -> Option<NumberedName> {
     let zxid = number(name, "log")?;
-    let spelling = if name == log_name(zxid) { Spelling::Canonical } else { Spelling::Foreign };
+    let spelling = if name == log_name(zxid) { NameSpelling::Canonical } else { NameSpelling::Foreign };
     Some(NumberedName { zxid, spelling })
 }
 
-/// Reads a snapshot's name; `None` if Apache would not take it for a snapshot.
+/// Parses a snapshot's name; `None` if ZooKeeper would not take it for a snapshot.
 pub fn parse_snapshot(name: &str) -> Option<NumberedName> {
     let zxid = number(name, "snapshot")?;
     let spelling = if name.ends_with(".tmp") {
-        Spelling::Unfinished
+        NameSpelling::Unfinished
     } else if name == snapshot_name(zxid, compression_of(name)) {
-        Spelling::Canonical
+        NameSpelling::Canonical
     } else {
-        Spelling::Foreign
+        NameSpelling::Foreign
     };
     Some(NumberedName { zxid, spelling })
 }
 
-/// The decoder that a snapshot's name asks for: by its last extension, in any case.
+/// The compression according to a snapshot's name: by its last extension, in any case.
 pub fn compression_of(name: &str) -> Compression {
     let extension = name.rsplit('.').next().unwrap_or_default();
     if extension.eq_ignore_ascii_case("gz") {
@@ -118,7 +118,7 @@ pub fn compression_of(name: &str) -> Compression {
     }
 }
 
-/// The second dotted part as a signed hexadecimal number; what follows does not matter.
+/// The second dotted part as a signed hexadecimal number; the remainder is ignored.
 fn number(name: &str, kind: &str) -> Option<Zxid> {
     let mut parts = name.split('.');
     if parts.next() != Some(kind) {
@@ -135,13 +135,13 @@ mod tests {
     #[test]
     fn names_as_apache_reads_them() {
         for (name, expected) in [
-            ("log.1", Some((1, Spelling::Canonical))),
-            ("log.100000001", Some((0x1_0000_0001, Spelling::Canonical))),
-            ("log.00a", Some((10, Spelling::Foreign))),
-            ("log.A", Some((10, Spelling::Foreign))),
-            ("log.7.bak", Some((7, Spelling::Foreign))),
-            ("log.7.chopped9", Some((7, Spelling::Foreign))),
-            ("log.7fffffffffffffff", Some((i64::MAX, Spelling::Canonical))),
+            ("log.1", Some((1, NameSpelling::Canonical))),
+            ("log.100000001", Some((0x1_0000_0001, NameSpelling::Canonical))),
+            ("log.00a", Some((10, NameSpelling::Foreign))),
+            ("log.A", Some((10, NameSpelling::Foreign))),
+            ("log.7.bak", Some((7, NameSpelling::Foreign))),
+            ("log.7.chopped9", Some((7, NameSpelling::Foreign))),
+            ("log.7fffffffffffffff", Some((i64::MAX, NameSpelling::Canonical))),
             ("log.8000000000000000", None),
             ("log.-1", None),
             ("log.old", None),
@@ -155,13 +155,13 @@ mod tests {
             assert_eq!(parse_log(name).map(|it| (it.zxid.0, it.spelling)), expected, "{name}");
         }
         for (name, expected) in [
-            ("snapshot.0", Some((0, Spelling::Canonical, Compression::Plain))),
-            ("snapshot.1f.gz", Some((31, Spelling::Canonical, Compression::Gzip))),
-            ("snapshot.1f.GZ", Some((31, Spelling::Foreign, Compression::Gzip))),
-            ("snapshot.1f.snappy", Some((31, Spelling::Canonical, Compression::Snappy))),
-            ("snapshot.1f.gz.tmp", Some((31, Spelling::Unfinished, Compression::Plain))),
-            ("snapshot.1f.tmp", Some((31, Spelling::Unfinished, Compression::Plain))),
-            ("snapshot.1f.bak", Some((31, Spelling::Foreign, Compression::Plain))),
+            ("snapshot.0", Some((0, NameSpelling::Canonical, Compression::Plain))),
+            ("snapshot.1f.gz", Some((31, NameSpelling::Canonical, Compression::Gzip))),
+            ("snapshot.1f.GZ", Some((31, NameSpelling::Foreign, Compression::Gzip))),
+            ("snapshot.1f.snappy", Some((31, NameSpelling::Canonical, Compression::Snappy))),
+            ("snapshot.1f.gz.tmp", Some((31, NameSpelling::Unfinished, Compression::Plain))),
+            ("snapshot.1f.tmp", Some((31, NameSpelling::Unfinished, Compression::Plain))),
+            ("snapshot.1f.bak", Some((31, NameSpelling::Foreign, Compression::Plain))),
             ("snapshot.bak", None),
             ("zebu.snapshot.1f", None),
         ] {

@@ -1,7 +1,7 @@
-//! Reads a log's entries one after the other and says how the log ends: at zeros, torn, or damaged with
-//! valid entries behind the damage. It looks behind every end, because Apache does not and loses data by it.
+//! Reads a log's entries one after the other and classifies its end: zeros, torn, or damaged with valid
+//! entries after the damage. It searches after every end, because ZooKeeper does not and loses data.
 //!
-//! It knows no neighbouring files and drops nothing: recovery decides what an end means.
+//! It knows no other files and drops nothing: recovery decides about an end.
 
 use std::io;
 
@@ -15,10 +15,10 @@ use super::log::{
 /// Bytes that are read ahead.
 const WINDOW_SIZE: usize = 256 * 1024;
 
-/// Offsets that are searched at a time for an entry behind damage.
+/// Offsets that are searched at a time for an entry after damage.
 const SEARCH_SIZE: usize = 4096;
 
-/// Bytes that are looked at before a checksum is computed.
+/// Bytes that are checked before a checksum is computed.
 const CANDIDATE_SIZE: usize = ENTRY_HEAD_SIZE + TXN_HEADER_SIZE;
 
 /// The unit that a disk writes whole or not at all.
@@ -26,7 +26,7 @@ pub const SECTOR_SIZE: u64 = 512;
 
 /// Bytes that can be read at any offset.
 pub trait ReadAt {
-    /// How many there are.
+    /// The number of bytes.
     fn length(&self) -> io::Result<u64>;
 
     /// Reads some bytes from `offset` on; zero only at the end.
@@ -56,14 +56,14 @@ impl<T: ReadAt + ?Sized> ReadAt for &T {
     }
 }
 
-/// What the first bytes of a log are.
+/// The kind of a log's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogHeader {
     /// The magic is right.
     Valid,
-    /// Fewer bytes than a header has: its creation was interrupted, it holds nothing.
+    /// Fewer bytes than a header has: its creation was interrupted, it has no entries.
     Unfinished,
-    /// The whole file is zero: its header never reached the disk, it holds nothing.
+    /// The file contains only zeros: its header never reached the disk, it has no entries.
     Zero,
     /// Anything else.
     Foreign,
@@ -71,7 +71,7 @@ pub enum LogHeader {
 
 /// Why bytes at an offset are not an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Flaw {
+pub enum LogFlaw {
     /// The file ends inside of it.
     #[error("the file ends inside the entry")]
     CutShort,
@@ -84,7 +84,7 @@ pub enum Flaw {
     /// The checksum is not that of the payload.
     #[error("wrong checksum")]
     Checksum,
-    /// The checksum is right, the byte behind is not the end mark.
+    /// The checksum is right, but the end mark is missing.
     #[error("end mark missing")]
     EndMark,
 }
@@ -92,44 +92,44 @@ pub enum Flaw {
 /// How the entries of a log end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogEnd {
-    /// The file ends behind the last entry, or only zeros follow.
+    /// The file ends after the last entry, or only zeros follow.
     Clean {
-        /// Offset behind the last entry.
+        /// Offset after the last entry.
         at: u64,
     },
-    /// Bytes that are no entry follow, and no valid entry behind them.
-    Torn(Damage),
-    /// Bytes that are no entry follow, and behind them a valid entry of a later transaction.
-    Damaged(Damage, ValidBehind),
+    /// Bytes that are no entry follow, and no valid entry after them.
+    Torn(LogDamage),
+    /// Bytes that are no entry follow, and after them a valid entry of a later transaction.
+    Damaged(LogDamage, ValidAfterDamage),
 }
 
 /// Bytes that are no entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damage {
-    /// Offset behind the last valid entry.
+pub struct LogDamage {
+    /// Offset after the last valid entry.
     pub at: u64,
-    /// What is wrong.
-    pub flaw: Flaw,
+    /// The flaw of the bytes.
+    pub flaw: LogFlaw,
     /// The highest transaction before it in this file.
     pub last: Option<Zxid>,
-    /// The transaction, if the bytes still name one that can be.
+    /// The zxid of the damaged entry, if the bytes contain a plausible one.
     pub claimed: Option<Zxid>,
-    /// The first whole sector since `at` that holds nothing, as a write that a power failure lost.
+    /// The first sector since `at` that contains only zeros, as after a write that a power failure lost.
     pub blank_sector: Option<u64>,
 }
 
-/// A valid entry behind damage.
+/// A valid entry after damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ValidBehind {
-    /// Where it begins.
+pub struct ValidAfterDamage {
+    /// Its offset.
     pub at: u64,
-    /// Its transaction.
+    /// Its zxid.
     pub zxid: Zxid,
 }
 
-/// What the scanner found next.
+/// The next item of the scanner.
 #[derive(Debug)]
-pub enum Scanned<'s> {
+pub enum ScanItem<'s> {
     /// An entry with a right checksum and end mark.
     Entry(RawEntry<'s>),
     /// There are no more.
@@ -139,17 +139,17 @@ pub enum Scanned<'s> {
 /// A checked but undecoded entry.
 #[derive(Debug)]
 pub struct RawEntry<'s> {
-    /// Where the frame begins.
+    /// The offset of the frame.
     pub at: u64,
-    /// Where the next frame begins.
+    /// The offset of the next frame.
     pub end: u64,
     /// Header, body, digest.
     pub payload: &'s [u8],
 }
 
-enum Checked {
+enum CheckedEntry {
     Valid { end: u64 },
-    Flawed(Flaw),
+    Flawed(LogFlaw),
 }
 
 /// Reads a log front to back.
@@ -166,7 +166,7 @@ pub struct LogScanner<F> {
 }
 
 impl<F: ReadAt> LogScanner<F> {
-    /// Looks at the header. Entries may be read only if it is valid.
+    /// Reads the header. Entries may be read only if it is valid.
     pub fn open(file: F) -> io::Result<(LogScanner<F>, LogHeader)> {
         let length = file.length()?;
         let mut scanner = LogScanner {
@@ -191,53 +191,53 @@ impl<F: ReadAt> LogScanner<F> {
         Ok((scanner, header))
     }
 
-    /// Bytes of the whole file.
+    /// The length of the file in bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Where the next entry is looked for.
+    /// The offset of the next entry.
     pub fn position(&self) -> u64 {
         self.at
     }
 
-    /// Goes on at another offset: behind damage, or again from the front. What was read before still tells
-    /// which transactions are later ones.
+    /// Continues at another offset: after damage, or again from the front. The highest zxid so far still
+    /// determines which transactions are later ones.
     pub fn continue_at(&mut self, at: u64) {
         self.at = at;
     }
 
-    /// What is wrong with the entry at an offset; `None` if it is valid.
-    pub fn flaw_at(&mut self, at: u64) -> io::Result<Option<Flaw>> {
+    /// The flaw of the entry at an offset; `None` if it is valid.
+    pub fn flaw_at(&mut self, at: u64) -> io::Result<Option<LogFlaw>> {
         Ok(match self.check(at)? {
-            Checked::Valid { .. } => None,
-            Checked::Flawed(flaw) => Some(flaw),
+            CheckedEntry::Valid { .. } => None,
+            CheckedEntry::Flawed(flaw) => Some(flaw),
         })
     }
 
-    /// The next entry, or how the log ends. After the end it stays at the end.
-    pub fn next_entry(&mut self) -> io::Result<Scanned<'_>> {
+    /// The next entry, or the end of the log. After the end every call returns the end.
+    pub fn next_entry(&mut self) -> io::Result<ScanItem<'_>> {
         let at = self.at;
         match self.check(at)? {
-            Checked::Valid { end } => {
+            CheckedEntry::Valid { end } => {
                 self.at = end;
                 let size = usize::try_from(end - at).expect("check has read the entry");
                 let start = usize::try_from(at - self.window_start).expect("the window holds the entry");
                 let payload = &self.window[start + ENTRY_HEAD_SIZE..start + size - 1];
                 self.highest = self.highest.max(payload_zxid(payload));
-                Ok(Scanned::Entry(RawEntry { at, end, payload }))
+                Ok(ScanItem::Entry(RawEntry { at, end, payload }))
             }
-            Checked::Flawed(flaw) => Ok(Scanned::End(self.end_at(at, flaw)?)),
+            CheckedEntry::Flawed(flaw) => Ok(ScanItem::End(self.end_at(at, flaw)?)),
         }
     }
 
-    fn end_at(&mut self, at: u64, flaw: Flaw) -> io::Result<LogEnd> {
+    fn end_at(&mut self, at: u64, flaw: LogFlaw) -> io::Result<LogEnd> {
         if self.first_nonzero(at)?.is_none() {
             return Ok(LogEnd::Clean { at });
         }
         let behind = self.find_valid(at + 1)?;
         let until = behind.map_or(self.length, |behind| behind.at);
-        let damage = Damage {
+        let damage = LogDamage {
             at,
             flaw,
             last: self.highest,
@@ -273,31 +273,31 @@ impl<F: ReadAt> LogScanner<F> {
         Ok(&self.window[start..end])
     }
 
-    fn check(&mut self, at: u64) -> io::Result<Checked> {
+    fn check(&mut self, at: u64) -> io::Result<CheckedEntry> {
         let Some((_, length)) = self.head(at)? else {
-            return Ok(Checked::Flawed(Flaw::CutShort));
+            return Ok(CheckedEntry::Flawed(LogFlaw::CutShort));
         };
         let payload = match usize::try_from(length) {
-            Err(_) => return Ok(Checked::Flawed(Flaw::Length(length))),
-            Ok(0) => return Ok(Checked::Flawed(Flaw::Zeros)),
+            Err(_) => return Ok(CheckedEntry::Flawed(LogFlaw::Length(length))),
+            Ok(0) => return Ok(CheckedEntry::Flawed(LogFlaw::Zeros)),
             Ok(payload) => payload,
         };
         let size = payload + ENTRY_OVERHEAD;
         let end = at + size as u64;
         if end > self.length {
-            return Ok(Checked::Flawed(Flaw::CutShort));
+            return Ok(CheckedEntry::Flawed(LogFlaw::CutShort));
         }
         let frame = self.bytes(at, size)?;
         if frame.len() < size {
-            return Ok(Checked::Flawed(Flaw::CutShort));
+            return Ok(CheckedEntry::Flawed(LogFlaw::CutShort));
         }
         let checksum = u64::from(simd_adler32::adler32(&&frame[ENTRY_HEAD_SIZE..size - 1]));
         Ok(if frame[..8] != checksum.to_be_bytes() {
-            Checked::Flawed(Flaw::Checksum)
+            CheckedEntry::Flawed(LogFlaw::Checksum)
         } else if frame[size - 1] != END_MARK {
-            Checked::Flawed(Flaw::EndMark)
+            CheckedEntry::Flawed(LogFlaw::EndMark)
         } else {
-            Checked::Valid { end }
+            CheckedEntry::Valid { end }
         })
     }
 
@@ -311,7 +311,7 @@ impl<F: ReadAt> LogScanner<F> {
     }
 
     /// The first valid entry of a later transaction from `at` on, at any offset.
-    fn find_valid(&mut self, mut at: u64) -> io::Result<Option<ValidBehind>> {
+    fn find_valid(&mut self, mut at: u64) -> io::Result<Option<ValidAfterDamage>> {
         let highest = self.highest;
         while at < self.length {
             // The upper half of a checksum is zero, the lower half never is.
@@ -324,8 +324,8 @@ impl<F: ReadAt> LogScanner<F> {
                 None => at += SEARCH_SIZE as u64,
                 Some((index, zxid)) => {
                     at += index as u64;
-                    if matches!(self.check(at)?, Checked::Valid { .. }) {
-                        return Ok(Some(ValidBehind { at, zxid }));
+                    if matches!(self.check(at)?, CheckedEntry::Valid { .. }) {
+                        return Ok(Some(ValidAfterDamage { at, zxid }));
                     }
                     at += 1;
                 }
@@ -334,7 +334,7 @@ impl<F: ReadAt> LogScanner<F> {
         Ok(None)
     }
 
-    /// The transaction that the damaged bytes at `at` speak of, if it can follow what was read.
+    /// The zxid in the damaged bytes at `at`, if it can follow the entries before.
     fn claimed(&mut self, at: u64) -> io::Result<Option<Zxid>> {
         let highest = self.highest;
         let front = self.bytes(at, CANDIDATE_SIZE)?;
@@ -342,7 +342,7 @@ impl<F: ReadAt> LogScanner<F> {
         Ok(zxid.filter(|&zxid| zxid.0 > 0 && Some(zxid) > highest))
     }
 
-    /// A sector that begins below `until` and holds only zeros behind `at`.
+    /// A sector that begins below `until` and contains only zeros after `at`.
     fn blank_sector(&mut self, at: u64, until: u64) -> io::Result<Option<u64>> {
         let mut sector = at - at % SECTOR_SIZE;
         while sector < until {
@@ -374,7 +374,8 @@ impl<F: ReadAt> LogScanner<F> {
     }
 }
 
-/// Where an entry of a transaction behind `highest` can begin, judged before its checksum is computed.
+/// The offset at which an entry with a zxid above `highest` can begin; checked before the checksum is
+/// computed.
 fn find_candidate(view: &[u8], highest: Option<Zxid>) -> Option<(usize, Zxid)> {
     for (index, front) in view.windows(CANDIDATE_SIZE).enumerate() {
         if front[0] != 0 || front[..4] != [0; 4] || front[4..8] == [0; 4] {

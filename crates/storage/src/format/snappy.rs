@@ -9,13 +9,13 @@ const HEADER: [u8; 16] = *b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01";
 /// Bytes of the magic inside the header.
 const MAGIC_SIZE: usize = 8;
 
-/// Uncompressed bytes per block, as snappy-java cuts them.
+/// Uncompressed bytes per block, as in snappy-java.
 const BLOCK_SIZE: usize = 32 * 1024;
 
-/// More than any block of a snapshot expands to; a larger claim is damage.
+/// The largest plausible size of a block of a snapshot; a larger one is damage.
 const BLOCK_SIZE_MAX: usize = 64 * 1024 * 1024;
 
-/// Packs what is written to it.
+/// Compresses the bytes that are written to it.
 #[derive(Debug)]
 pub struct SnappyWriter<W> {
     inner: W,
@@ -72,7 +72,7 @@ impl<W: Write> Write for SnappyWriter<W> {
     }
 }
 
-/// Unpacks what the inner reader holds.
+/// Decompresses the bytes of the inner reader.
 #[derive(Debug)]
 pub struct SnappyReader<R> {
     inner: R,
@@ -94,7 +94,7 @@ impl<R: Read> SnappyReader<R> {
         Ok(SnappyReader { inner, block: Vec::new(), at: 0, packed: Vec::new(), decoder })
     }
 
-    /// Unpacks the next block; false at the end of the stream.
+    /// Decompresses the next block; false at the end of the stream.
     fn read_block(&mut self) -> io::Result<bool> {
         let mut length = [0; 4];
         match self.inner.read(&mut length)? {
@@ -106,7 +106,7 @@ impl<R: Read> SnappyReader<R> {
             return Err(invalid(format!("a block of {length} bytes")));
         }
         self.packed.clear();
-        // Read as far as there is something, rather than reserving what the length claims.
+        // Reads the available bytes, rather than reserving the claimed length.
         (&mut self.inner).take(length as u64).read_to_end(&mut self.packed)?;
         if self.packed.len() < length {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -118,7 +118,7 @@ impl<R: Read> SnappyReader<R> {
         self.block.resize(size, 0);
         self.at = 0;
         let written = self.decoder.decompress(&self.packed, &mut self.block);
-        // After an error nothing is left to be read.
+        // After an error there is nothing more to read.
         self.block.truncate(*written.as_ref().unwrap_or(&0));
         written.map_err(|error| invalid(error.to_string()))?;
         Ok(true)
@@ -257,7 +257,7 @@ mod tests {
             let mut unpacked = Vec::new();
             let mut reader = SnappyReader::new(&broken[..]).unwrap();
             assert!(reader.read_to_end(&mut unpacked).is_err());
-            // Whoever reads on gets nothing that was never packed.
+            // A later read returns no bytes that were never compressed.
             assert!(reader.read_to_end(&mut unpacked).is_ok_and(|count| count == 0));
             assert!(unpacked.is_empty());
         }

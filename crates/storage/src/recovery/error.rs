@@ -1,23 +1,23 @@
-//! Why recovery refuses. Every text says what was found, where, and what an operator can do about it.
+//! Why recovery refuses. Every text names the finding, the place and the action for an operator.
 
 use std::path::PathBuf;
 
 use zebu_proto::{DecodeError, Zxid};
 
 use crate::failure::IoFailure;
-use crate::format::scan::Flaw;
-use crate::pending::PendingError;
+use crate::format::scan::LogFlaw;
+use crate::pending_operation::PendingOperationError;
 
-/// Why the data was not loaded. Nothing on disk has changed, unless it says so.
+/// Why the data was not loaded. Nothing on disk has changed, unless the error says so.
 #[derive(Debug, thiserror::Error)]
 pub enum RecoveryError {
     /// The disk failed.
     #[error(transparent)]
     Io(#[from] IoFailure),
-    /// A change of the whole directory had begun and cannot be finished.
+    /// An operation on the data directory had begun and cannot be completed.
     #[error(transparent)]
-    Pending(PendingError),
-    /// The member may lack transactions.
+    Pending(PendingOperationError),
+    /// The server may lack transactions.
     #[error(
         "{}: this data belongs to a member of an ensemble and may lack transactions that it has \
          acknowledged: start it as that member, and the others bring it up to date. To accept the \
@@ -25,7 +25,7 @@ pub enum RecoveryError {
         path.display()
     )]
     Untrusted {
-        /// The file that says so.
+        /// The file with the mark.
         path: PathBuf,
     },
     /// An entry is damaged and others follow it.
@@ -39,18 +39,18 @@ pub enum RecoveryError {
     Damaged {
         /// The log.
         path: PathBuf,
-        /// Where the damage begins.
+        /// The offset of the damage.
         at: u64,
-        /// What is wrong.
-        flaw: Flaw,
+        /// The flaw of the entry.
+        flaw: LogFlaw,
         /// The last transaction before it.
         last: Zxid,
-        /// The first valid one behind it.
+        /// The first valid one after it.
         next: Zxid,
-        /// Where that is.
+        /// Its offset.
         next_at: u64,
     },
-    /// An entry has the right checksum and yet is no transaction.
+    /// An entry has the right checksum but is no transaction.
     #[error(
         "{}: the entry at offset {at} is intact but not a transaction that is known ({error}): it was \
          written by a newer or a modified server; use that one, or a copy of this file",
@@ -59,9 +59,9 @@ pub enum RecoveryError {
     Undecodable {
         /// The log.
         path: PathBuf,
-        /// Where the entry begins.
+        /// The offset of the entry.
         at: u64,
-        /// What is wrong.
+        /// The decode error.
         error: DecodeError,
     },
     /// A file with the name of a log that is none.
@@ -94,14 +94,14 @@ pub enum RecoveryError {
     Hole {
         /// The log.
         path: PathBuf,
-        /// Where the entry behind the hole begins.
+        /// The offset of the entry after the gap.
         at: u64,
-        /// The last transaction before the hole.
+        /// The last transaction before the gap.
         last: Zxid,
-        /// The first one behind it.
+        /// The first one after it.
         found: Zxid,
     },
-    /// Snapshots are there, but none can be used.
+    /// There are snapshots, but none can be used.
     #[error(
         "{}: no snapshot is usable ({rejected}); restore one from a copy. If the logs reach back to the \
          first transaction, move the damaged snapshots away and set snapshot.trust.empty=true for one \
@@ -109,9 +109,9 @@ pub enum RecoveryError {
         directory.display()
     )]
     NoUsableSnapshot {
-        /// Where the snapshots are.
+        /// The directory of the snapshots.
         directory: PathBuf,
-        /// Which there are and what is wrong with them.
+        /// The snapshots and their flaws.
         rejected: String,
     },
     /// Logs without any snapshot.
@@ -121,10 +121,10 @@ pub enum RecoveryError {
         directory.display()
     )]
     LogsWithoutSnapshot {
-        /// Where a snapshot should be.
+        /// The directory of the snapshots.
         directory: PathBuf,
     },
-    /// An older snapshot and the logs do not lead to where a damaged newer one was.
+    /// An older snapshot and the logs do not reach the zxid of a damaged newer one.
     #[error(
         "{}: this snapshot is damaged ({reason}), and the older ones with the logs lead only to \
          transaction {last}: acknowledged transactions would be lost; restore the file from a copy. To \
@@ -134,12 +134,12 @@ pub enum RecoveryError {
     BehindSnapshot {
         /// The damaged snapshot.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Its flaw.
         reason: String,
-        /// How far the rest leads.
+        /// The last transaction that they reach.
         last: Zxid,
     },
-    /// The log ends before the transactions that a snapshot was mixed with.
+    /// The log ends before the transactions that a fuzzy snapshot contains in part.
     #[error(
         "{}: this snapshot holds parts of transactions up to {end}, but the log ends at {last}: the log \
          has lost its end; restore it. To go back to {last}, move this snapshot away so that an older one \
@@ -149,12 +149,12 @@ pub enum RecoveryError {
     FuzzyEnd {
         /// The snapshot.
         path: PathBuf,
-        /// The last transaction that it may hold parts of.
+        /// The last transaction that it may contain in part.
         end: Zxid,
-        /// Where the log ends.
+        /// The last transaction of the log.
         last: Zxid,
     },
-    /// A transaction that was durable is gone.
+    /// A transaction that was durable is missing.
     #[error(
         "{}: transaction {noted} was durable, but the log can be read only up to {last}, offset {offset}: \
          the file was damaged after it was written; restore it from a copy. To accept the loss, remove \
@@ -164,23 +164,23 @@ pub enum RecoveryError {
     DurableLost {
         /// The log.
         path: PathBuf,
-        /// Where it stops being readable.
+        /// The offset of the first unreadable byte.
         offset: u64,
         /// The last transaction that was durable.
         noted: Zxid,
-        /// The last one that is there.
+        /// The last one in the log.
         last: Zxid,
-        /// The file that says so.
+        /// The file of the sync watermark.
         note: PathBuf,
     },
 }
 
-/// An error of the disk stays one: what cannot be read or written now is no reason to give up what is there.
-impl From<PendingError> for RecoveryError {
-    fn from(error: PendingError) -> RecoveryError {
+/// An error of the disk stays one: a temporary failure must not lead to dropped data.
+impl From<PendingOperationError> for RecoveryError {
+    fn from(error: PendingOperationError) -> RecoveryError {
         match error {
-            PendingError::Io(failure) => RecoveryError::Io(failure),
-            PendingError::Mark(_) | PendingError::Lost(_) => RecoveryError::Pending(error),
+            PendingOperationError::Io(failure) => RecoveryError::Io(failure),
+            PendingOperationError::Mark(_) | PendingOperationError::Lost(_) => RecoveryError::Pending(error),
         }
     }
 }

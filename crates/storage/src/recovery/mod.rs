@@ -1,9 +1,9 @@
-//! From the files to the state: the newest valid snapshot, then the log behind it, checked for holes.
+//! From the files to the state: the newest valid snapshot, then the log after it, checked for gaps.
 //!
-//! Recovery refuses rather than guesses. A torn tail of the last log was never acknowledged and is dropped;
-//! damage with valid entries behind it, a hole, a transaction that was noted as durable and is gone: these
-//! are errors that name the file, the offset and the way out. The disk is changed only after everything was
-//! read and accepted.
+//! Recovery refuses rather than guesses. A torn tail of the last log was never acknowledged and is dropped.
+//! Damage with valid entries after it, a gap, or a lost transaction below the sync watermark is an error. The
+//! error names the file, the offset and the remedy. The disk is changed only after everything was read and
+//! accepted.
 
 mod error;
 mod repair;
@@ -17,94 +17,93 @@ use zebu_proto::txn::TxnEntry;
 
 use crate::directory::Directories;
 use crate::disk::Disk;
-use crate::durable::{self, read_note};
 use crate::failure::During;
-use crate::format::durable::DurableNote;
+use crate::format::durable::SyncWatermark;
 use crate::format::names::{compression_of, parse_snapshot};
-use crate::format::scan::Flaw;
+use crate::format::scan::LogFlaw;
 use crate::format::snapshot::{SnapshotSummary, SnapshotVisitor};
 use crate::log_files::{self, LogFile};
-use crate::pending::{self, Pending};
+use crate::pending_operation::{self, PendingOperation};
 use crate::snapshot_file::{self, SnapshotFile};
+use crate::sync_watermark::{self, read_note};
 use crate::trust::{self, Trust};
 pub use error::RecoveryError;
-pub use repair::Repair;
+pub use repair::RecoveryRepair;
 use repair::{leftovers, perform};
-use replay::{Replay, Replayed};
-use snapshot::{Base, load_base};
+use replay::{LogReplay, ReplayResult};
+use snapshot::{SnapshotBase, load_base};
 
-/// Receives the state: a snapshot, which a node that cannot be rejects, and what is behind it. Storage does not
-/// know what it means.
+/// Receives the state: a snapshot, whose invalid nodes it rejects, and the transactions after it. Storage
+/// does not interpret them.
 pub trait RecoveryTarget: SnapshotVisitor {
-    /// Forgets everything: another attempt begins.
+    /// Drops everything: another attempt begins.
     fn reset(&mut self);
 
     /// The snapshot was read to its end and its checksums are right.
     fn snapshot_loaded(&mut self, zxid: Zxid);
 
-    /// A transaction behind the snapshot.
+    /// A transaction after the snapshot.
     fn apply(&mut self, entry: &TxnEntry);
 
     /// The digest of the state; `None` if digests are off.
     fn digest(&self) -> Option<i64>;
 }
 
-/// What logs without any snapshot mean (`snapshot.trust.empty`).
+/// The policy for logs without any snapshot (`snapshot.trust.empty`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum EmptySnapshots {
-    /// Something was lost: refuse.
+    /// A snapshot was lost: refuse.
     #[default]
     Refuse,
-    /// The logs hold everything from the first transaction on.
+    /// The logs contain everything from the first transaction on.
     Trust,
 }
 
-/// What a snapshot means that was still being written while later transactions were applied, when the log
-/// does not reach them.
+/// The policy for a fuzzy snapshot whose later transactions are missing in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum FuzzyEnd {
     /// The log has lost transactions: refuse. Right for a standalone server.
     #[default]
     Refuse,
-    /// Report it. Right for a member: the others have these transactions and send them again.
+    /// Report it. Right for a server of an ensemble: its peers have these transactions and send them again.
     Report,
 }
 
-/// What the mark of an untrusted member means, see [`crate::trust`].
+/// The policy for an untrusted server, see [`crate::trust`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Untrusted {
     /// Transactions may be missing: refuse. Right for a standalone server.
     #[default]
     Refuse,
-    /// Report it. Right for a member: it does not vote until the others have brought it up to date.
+    /// Report it. Right for a server of an ensemble: it does not vote until it is synchronized.
     Report,
 }
 
 /// Whether recovery may change the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Changes {
-    /// Torn tails are cut, left-overs removed.
+pub enum RecoveryChanges {
+    /// Torn tails are truncated, leftovers removed.
     #[default]
     Perform,
-    /// What would be done is only reported. For tools.
+    /// Changes are only reported. For tools.
     Plan,
 }
 
-/// How recovery decides.
+/// The policies of recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct RecoveryOptions {
     /// Logs without a snapshot.
     pub empty_snapshots: EmptySnapshots,
     /// A fuzzy snapshot that the log does not complete.
     pub fuzzy_end: FuzzyEnd,
-    /// A member that may lack something.
+    /// An untrusted server.
     pub untrusted: Untrusted,
     /// Whether the disk may be changed.
-    pub changes: Changes,
+    pub changes: RecoveryChanges,
 }
 
 impl RecoveryOptions {
-    /// For a member of an ensemble: what the others can make good is reported, not refused.
+    /// For a server of an ensemble: damage that a synchronization repairs is reported, not refused.
     pub fn member() -> RecoveryOptions {
         RecoveryOptions {
             fuzzy_end: FuzzyEnd::Report,
@@ -114,19 +113,19 @@ impl RecoveryOptions {
     }
 }
 
-/// How far recovery has come; called every few thousand records.
+/// The progress of recovery; called every few thousand records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress<'a> {
+pub enum RecoveryProgress<'a> {
     /// Reading a snapshot.
     Snapshot {
-        /// Which.
+        /// The file.
         path: &'a Path,
-        /// Unpacked bytes so far.
+        /// Uncompressed bytes so far.
         bytes: u64,
     },
     /// Reading a log.
     Log {
-        /// Which.
+        /// The file.
         path: &'a Path,
         /// Bytes so far.
         bytes: u64,
@@ -140,41 +139,41 @@ pub enum Progress<'a> {
 /// The snapshot that was used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadedSnapshot {
-    /// Its file.
+    /// Its path.
     pub path: PathBuf,
     /// The zxid of its name.
     pub zxid: Zxid,
-    /// What it said beside the state.
+    /// Its counts and sections.
     pub summary: SnapshotSummary,
 }
 
 /// A snapshot that could not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RejectedSnapshot {
-    /// Its file.
+    /// Its path.
     pub path: PathBuf,
     /// The zxid of its name.
     pub zxid: Zxid,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// Bytes at the end of a log that were not a whole entry.
+/// Bytes at the end of a log that were not a complete entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DroppedTail {
     /// The log.
     pub path: PathBuf,
-    /// Where they began; the log ends here now.
+    /// Their offset, where the log ends now.
     pub at: u64,
-    /// What was wrong with them.
-    pub flaw: Flaw,
+    /// Their flaw.
+    pub flaw: LogFlaw,
     /// The last transaction before them.
     pub kept: Zxid,
     /// The transaction that was lost, if the bytes still name one.
     pub claimed: Option<Zxid>,
 }
 
-/// Where a digest was found that the state does not have.
+/// The source of a digest that differs from the state's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DigestSource {
     /// In the snapshot.
@@ -183,16 +182,16 @@ pub enum DigestSource {
     Log,
 }
 
-/// A digest that the state does not have.
+/// A digest that differs from the state's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DigestMismatch {
-    /// After which transaction.
+    /// The transaction that it belongs to.
     pub zxid: Zxid,
-    /// Who says otherwise.
+    /// The source of the other digest.
     pub source: DigestSource,
-    /// What the file says.
+    /// The digest in the file.
     pub expected: i64,
-    /// What the state has.
+    /// The digest of the state.
     pub found: i64,
 }
 
@@ -207,63 +206,63 @@ pub struct DigestReport {
     pub first: Vec<DigestMismatch>,
 }
 
-/// What recovery found.
+/// The result of recovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recovered {
+pub struct RecoveredState {
     /// The last transaction of the state; zero for an empty database.
     pub last_zxid: Zxid,
-    /// The snapshot that it began with; `None` for an empty database, and for trusted logs without one. A
-    /// server writes `snapshot.0` before its first log then.
+    /// The snapshot that was loaded; `None` for an empty database, and for trusted logs without one. A server
+    /// then writes `snapshot.0` before its first log.
     pub snapshot: Option<LoadedSnapshot>,
     /// Newer snapshots that could not be used.
     pub rejected: Vec<RejectedSnapshot>,
-    /// Transactions that were applied behind the snapshot.
+    /// Transactions that were applied after the snapshot.
     pub applied: u64,
     /// Entries that repeat an earlier zxid; skipped.
     pub repeated: u64,
     /// Torn tails that were dropped.
     pub dropped: Vec<DroppedTail>,
-    /// Digests.
+    /// The compared digests.
     pub digests: DigestReport,
-    /// The snapshot holds parts of transactions up to this one, which the log does not reach: the state is
+    /// The snapshot contains parts of transactions up to this one, which the log does not reach. The state is
     /// right only when they have been applied again.
     pub fuzzy_until: Option<Zxid>,
-    /// What was changed on disk.
-    pub repairs: Vec<Repair>,
-    /// A change of the whole directory that had begun and is done now.
-    pub finished: Option<Pending>,
-    /// Whether the state holds everything that was acknowledged. An empty one is trusted here unless it was
-    /// set aside; whether an ensemble may trust it is the caller's matter.
+    /// The changes on disk.
+    pub repairs: Vec<RecoveryRepair>,
+    /// A pending operation that recovery has completed.
+    pub finished: Option<PendingOperation>,
+    /// Whether the state contains every acknowledged transaction. An empty state is trusted here unless it
+    /// was quarantined; the caller decides whether an ensemble may trust it.
     pub trust: Trust,
 }
 
-/// What the state is made from.
-struct Source {
+/// The files that the state is read from.
+struct RecoverySource {
     snapshots: Vec<SnapshotFile>,
     logs: Vec<LogFile>,
-    note: Option<DurableNote>,
+    note: Option<SyncWatermark>,
 }
 
-/// Loads everything into `target`. On an error the target holds garbage and nothing on disk has changed,
-/// except that an installation or a setting aside that had begun is finished.
+/// Loads everything into `target`. On an error the target contains garbage and nothing on disk has changed,
+/// except that a pending installation or quarantine is completed.
 pub fn recover<D: Disk>(
     disk: &D,
     directories: &Directories,
     options: RecoveryOptions,
     target: &mut dyn RecoveryTarget,
-    progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Recovered, RecoveryError> {
-    let pending = pending::read(disk, directories)?;
-    if let (Some(pending), Changes::Perform) = (&pending, options.changes) {
-        pending::finish(disk, directories, pending)?;
+    progress: &mut dyn FnMut(RecoveryProgress<'_>),
+) -> Result<RecoveredState, RecoveryError> {
+    let pending = pending_operation::read(disk, directories)?;
+    if let (Some(pending), RecoveryChanges::Perform) = (&pending, options.changes) {
+        pending_operation::finish(disk, directories, pending)?;
     }
     let marked = check_trust(disk, directories, options, pending.as_ref())?;
     let source = match (&pending, options.changes) {
-        (Some(pending), Changes::Plan) => Source::as_finished(disk, directories, pending)?,
-        (None, _) | (_, Changes::Perform) => Source::list(disk, directories)?,
+        (Some(pending), RecoveryChanges::Plan) => RecoverySource::as_finished(disk, directories, pending)?,
+        (None, _) | (_, RecoveryChanges::Perform) => RecoverySource::list(disk, directories)?,
     };
     let base = load_base(disk, directories, options, &source, target, progress)?;
-    let replay = Replay::new(disk, &base, source.note, target, progress);
+    let replay = LogReplay::new(disk, &base, source.note, target, progress);
     let replayed = replay.run(&source.logs)?;
     check_reached(&base, &replayed)?;
     check_note(directories, source.note, &replayed)?;
@@ -275,15 +274,15 @@ pub fn recover<D: Disk>(
     let mut repairs = replayed.repairs;
     let in_use = base.snapshot.as_ref().map(|snapshot| &snapshot.path);
     repairs.extend(leftovers(disk, directories)?.into_iter().filter(|it| Some(it.path()) != in_use));
-    if options.changes == Changes::Perform {
+    if options.changes == RecoveryChanges::Perform {
         let mut read = replayed.read;
         read.extend(base.snapshot.iter().map(|snapshot| snapshot.path.clone()));
         perform(disk, directories, &repairs, &read)?;
         if let Some(end) = replayed.end {
-            durable::raise(disk, &directories.logs(), end, replayed.last)?;
+            sync_watermark::raise(disk, &directories.logs(), end, replayed.last)?;
         }
     }
-    Ok(Recovered {
+    Ok(RecoveredState {
         last_zxid: replayed.last,
         snapshot: base.snapshot,
         rejected: base.rejected,
@@ -298,22 +297,22 @@ pub fn recover<D: Disk>(
     })
 }
 
-impl Source {
-    fn list<D: Disk>(disk: &D, directories: &Directories) -> Result<Source, RecoveryError> {
+impl RecoverySource {
+    fn list<D: Disk>(disk: &D, directories: &Directories) -> Result<RecoverySource, RecoveryError> {
         let note = read_note(disk, &directories.logs())?;
         let logs = log_files::list(disk, &directories.logs())?;
         let snapshots = snapshot_file::list(disk, &directories.snapshots())?;
-        Ok(Source { snapshots, logs, note })
+        Ok(RecoverySource { snapshots, logs, note })
     }
 
-    /// What there would be if a change that has begun were finished, for those who may not finish it.
+    /// The directory as if a pending operation were completed, for callers that may not complete it.
     fn as_finished<D: Disk>(
         disk: &D,
         directories: &Directories,
-        pending: &Pending,
-    ) -> Result<Source, RecoveryError> {
+        pending: &PendingOperation,
+    ) -> Result<RecoverySource, RecoveryError> {
         let mut snapshots = Vec::new();
-        if let Pending::Install { received, snapshot, .. } = pending
+        if let PendingOperation::Install { received, snapshot, .. } = pending
             && let Some(name) = parse_snapshot(snapshot)
         {
             let mut path = directories.snapshots().join(received);
@@ -322,7 +321,7 @@ impl Source {
             }
             snapshots.push(SnapshotFile { path, name, compression: compression_of(snapshot) });
         }
-        Ok(Source { snapshots, logs: Vec::new(), note: None })
+        Ok(RecoverySource { snapshots, logs: Vec::new(), note: None })
     }
 }
 
@@ -330,11 +329,11 @@ fn check_trust<D: Disk>(
     disk: &D,
     directories: &Directories,
     options: RecoveryOptions,
-    pending: Option<&Pending>,
+    pending: Option<&PendingOperation>,
 ) -> Result<Trust, RecoveryError> {
     let trust = match pending {
-        Some(Pending::SetAside { .. }) => Trust::Untrusted,
-        Some(Pending::Install { .. }) | None => trust::read(disk, &directories.snapshots())?,
+        Some(PendingOperation::SetAside { .. }) => Trust::Untrusted,
+        Some(PendingOperation::Install { .. }) | None => trust::read(disk, &directories.snapshots())?,
     };
     if trust == Trust::Untrusted && options.untrusted == Untrusted::Refuse {
         return Err(RecoveryError::Untrusted { path: directories.snapshots().join(trust::NAME) });
@@ -342,8 +341,8 @@ fn check_trust<D: Disk>(
     Ok(trust)
 }
 
-/// An unusable newer snapshot still says how far the history went: the logs must lead there.
-fn check_reached(base: &Base, replayed: &Replayed) -> Result<(), RecoveryError> {
+/// An unusable newer snapshot still names a zxid: the logs must reach it.
+fn check_reached(base: &SnapshotBase, replayed: &ReplayResult) -> Result<(), RecoveryError> {
     for rejected in &base.rejected {
         if rejected.zxid > replayed.last && rejected.zxid.counter() != 0 {
             return Err(RecoveryError::BehindSnapshot {
@@ -358,8 +357,8 @@ fn check_reached(base: &Base, replayed: &Replayed) -> Result<(), RecoveryError> 
 
 fn check_note(
     directories: &Directories,
-    note: Option<DurableNote>,
-    replayed: &Replayed,
+    note: Option<SyncWatermark>,
+    replayed: &ReplayResult,
 ) -> Result<(), RecoveryError> {
     let Some(note) = note.filter(|note| note.zxid > replayed.last) else { return Ok(()) };
     let logs = directories.logs();

@@ -1,5 +1,5 @@
-//! Replays the logs behind a snapshot: which files, in which order, which entries, and what their ends mean.
-//! Plans repairs; changes nothing itself.
+//! Replays the logs after a snapshot: selects files and entries, and classifies the ends of logs. Plans
+//! repairs; changes nothing itself.
 
 use std::path::{Path, PathBuf};
 
@@ -7,17 +7,17 @@ use zebu_proto::txn::{DIGEST_VERSION, TxnEntry};
 use zebu_proto::{DecodeError, Zxid};
 
 use super::error::RecoveryError;
-use super::repair::Repair;
-use super::snapshot::Base;
+use super::repair::RecoveryRepair;
+use super::snapshot::SnapshotBase;
 use super::{
-    DigestMismatch, DigestReport, DigestSource, DroppedTail, LoadedSnapshot, Progress, RecoveryTarget,
+    DigestMismatch, DigestReport, DigestSource, DroppedTail, LoadedSnapshot, RecoveryProgress, RecoveryTarget,
 };
 use crate::disk::{Access, Disk};
 use crate::failure::During;
-use crate::format::durable::DurableNote;
+use crate::format::durable::SyncWatermark;
 use crate::format::log::payload_zxid;
-use crate::format::names::Spelling;
-use crate::format::scan::{Damage, LogEnd, LogHeader, LogScanner, RawEntry, Scanned};
+use crate::format::names::NameSpelling;
+use crate::format::scan::{LogDamage, LogEnd, LogHeader, LogScanner, RawEntry, ScanItem};
 use crate::log_files::{LogFile, follows, needed};
 
 /// How many mismatches are reported one by one.
@@ -25,55 +25,56 @@ const MISMATCHES_MAX: usize = 16;
 
 /// Whether newer logs exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ReplayPosition {
     Newest,
     Older,
 }
 
-/// Which digest is compared next.
-enum Comparing {
+/// The next digest to compare.
+enum DigestComparison {
     /// That of every entry.
     Entries,
-    /// That of the snapshot, when this transaction has been applied; until then the state is a mixture.
+    /// That of the snapshot, when this transaction has been applied; until then the state is fuzzy.
     SnapshotAt(Zxid, i64),
-    /// That of the next entry: it decides whether the state really differed from the snapshot's digest. Apache changes
-    /// nodes before it notes the digest, so a snapshot that ends in between has a node of the transaction behind.
+    /// That of the next entry: it shows whether the state really differed from the snapshot's digest.
+    /// ZooKeeper changes nodes before it records the digest. A snapshot that ends in between contains a node
+    /// of the next transaction.
     Confirming(DigestMismatch),
 }
 
-/// What the replay came to.
-pub(super) struct Replayed {
+/// The result of the replay.
+pub(super) struct ReplayResult {
     pub(super) last: Zxid,
-    /// The log that holds it, and where it ends there; `None` if it is in the snapshot alone.
+    /// The log with the last transaction, and its end there; `None` if it is in the snapshot alone.
     pub(super) end: Option<(Zxid, u64)>,
     pub(super) applied: u64,
     pub(super) repeated: u64,
     pub(super) dropped: Vec<DroppedTail>,
     pub(super) digests: DigestReport,
-    pub(super) repairs: Vec<Repair>,
+    pub(super) repairs: Vec<RecoveryRepair>,
     /// The logs that were read.
     pub(super) read: Vec<PathBuf>,
 }
 
-pub(super) struct Replay<'a, D> {
+pub(super) struct LogReplay<'a, D> {
     disk: &'a D,
     base: Zxid,
-    note: Option<DurableNote>,
+    note: Option<SyncWatermark>,
     target: &'a mut dyn RecoveryTarget,
-    progress: &'a mut dyn FnMut(Progress<'_>),
-    comparing: Comparing,
-    found: Replayed,
+    progress: &'a mut dyn FnMut(RecoveryProgress<'_>),
+    comparing: DigestComparison,
+    found: ReplayResult,
 }
 
-impl<'a, D: Disk> Replay<'a, D> {
+impl<'a, D: Disk> LogReplay<'a, D> {
     pub(super) fn new(
         disk: &'a D,
-        base: &Base,
-        note: Option<DurableNote>,
+        base: &SnapshotBase,
+        note: Option<SyncWatermark>,
         target: &'a mut dyn RecoveryTarget,
-        progress: &'a mut dyn FnMut(Progress<'_>),
-    ) -> Replay<'a, D> {
-        let found = Replayed {
+        progress: &'a mut dyn FnMut(RecoveryProgress<'_>),
+    ) -> LogReplay<'a, D> {
+        let found = ReplayResult {
             last: base.zxid,
             end: None,
             applied: 0,
@@ -83,8 +84,15 @@ impl<'a, D: Disk> Replay<'a, D> {
             repairs: Vec::new(),
             read: Vec::new(),
         };
-        let mut replay =
-            Replay { disk, base: base.zxid, note, target, progress, comparing: Comparing::Entries, found };
+        let mut replay = LogReplay {
+            disk,
+            base: base.zxid,
+            note,
+            target,
+            progress,
+            comparing: DigestComparison::Entries,
+            found,
+        };
         if let Some(snapshot) = &base.snapshot {
             replay.begin_comparing(snapshot);
         }
@@ -100,31 +108,31 @@ impl<'a, D: Disk> Replay<'a, D> {
         if digest.zxid == snapshot.zxid {
             self.compare_snapshot(digest.zxid, digest.digest);
         } else {
-            self.comparing = Comparing::SnapshotAt(digest.zxid, digest.digest);
+            self.comparing = DigestComparison::SnapshotAt(digest.zxid, digest.digest);
         }
     }
 
-    pub(super) fn run(mut self, files: &[LogFile]) -> Result<Replayed, RecoveryError> {
+    pub(super) fn run(mut self, files: &[LogFile]) -> Result<ReplayResult, RecoveryError> {
         let files = needed(files, self.base);
         for (index, file) in files.iter().enumerate() {
-            let place = if index + 1 == files.len() { Place::Newest } else { Place::Older };
+            let place = if index + 1 == files.len() { ReplayPosition::Newest } else { ReplayPosition::Older };
             self.read_log(file, place)?;
             self.found.read.push(file.path.clone());
         }
-        if let Comparing::Confirming(mismatch) = self.comparing {
+        if let DigestComparison::Confirming(mismatch) = self.comparing {
             self.report(mismatch);
         }
         Ok(self.found)
     }
 
-    fn read_log(&mut self, log: &LogFile, place: Place) -> Result<(), RecoveryError> {
+    fn read_log(&mut self, log: &LogFile, place: ReplayPosition) -> Result<(), RecoveryError> {
         let path = &log.path;
         let file = self.disk.open(path, Access::Read).during("open", path)?;
         let (mut scanner, header) = LogScanner::open(&file).during("read", path)?;
         match header {
             LogHeader::Valid => {}
             LogHeader::Foreign => return Err(RecoveryError::NotALog { path: path.clone() }),
-            LogHeader::Unfinished | LogHeader::Zero if place == Place::Newest => {
+            LogHeader::Unfinished | LogHeader::Zero if place == ReplayPosition::Newest => {
                 self.plan_removal(log);
                 return Ok(());
             }
@@ -136,7 +144,7 @@ impl<'a, D: Disk> Replay<'a, D> {
         let mut entries: u64 = 0;
         let end = loop {
             match scanner.next_entry().during("read", path)? {
-                Scanned::Entry(entry) => {
+                ScanItem::Entry(entry) => {
                     self.entry(path, &entry)?;
                     if payload_zxid(entry.payload) == Some(self.found.last) {
                         self.found.end = Some((log.name.zxid, entry.end));
@@ -144,10 +152,10 @@ impl<'a, D: Disk> Replay<'a, D> {
                     entries += 1;
                     if entries.is_multiple_of(4096) {
                         let (bytes, zxid) = (entry.end, self.found.last);
-                        (self.progress)(Progress::Log { path, bytes, length, zxid });
+                        (self.progress)(RecoveryProgress::Log { path, bytes, length, zxid });
                     }
                 }
-                Scanned::End(end) => break end,
+                ScanItem::End(end) => break end,
             }
         };
         self.end_log(log, place, entries, end)
@@ -181,14 +189,14 @@ impl<'a, D: Disk> Replay<'a, D> {
     fn compare_entry(&mut self, entry: &TxnEntry) {
         let zxid = entry.header.zxid;
         match self.comparing {
-            Comparing::SnapshotAt(at, _) if zxid < at => {}
-            Comparing::SnapshotAt(at, digest) => {
-                self.comparing = Comparing::Entries;
+            DigestComparison::SnapshotAt(at, _) if zxid < at => {}
+            DigestComparison::SnapshotAt(at, digest) => {
+                self.comparing = DigestComparison::Entries;
                 if zxid == at {
                     self.compare_snapshot(zxid, digest);
                 }
             }
-            Comparing::Entries | Comparing::Confirming(_) => {
+            DigestComparison::Entries | DigestComparison::Confirming(_) => {
                 if let Some(digest) = entry.digest.filter(|digest| digest.version == DIGEST_VERSION) {
                     self.compare_log(zxid, digest.tree_digest);
                 }
@@ -198,17 +206,17 @@ impl<'a, D: Disk> Replay<'a, D> {
 
     fn compare_snapshot(&mut self, zxid: Zxid, expected: i64) {
         if let Some(mismatch) = self.compare(zxid, DigestSource::Snapshot, expected) {
-            self.comparing = Comparing::Confirming(mismatch);
+            self.comparing = DigestComparison::Confirming(mismatch);
         }
     }
 
     fn compare_log(&mut self, zxid: Zxid, expected: i64) {
         let Some(mismatch) = self.compare(zxid, DigestSource::Log, expected) else {
-            self.comparing = Comparing::Entries;
+            self.comparing = DigestComparison::Entries;
             return;
         };
-        if let Comparing::Confirming(earlier) = self.comparing {
-            self.comparing = Comparing::Entries;
+        if let DigestComparison::Confirming(earlier) = self.comparing {
+            self.comparing = DigestComparison::Entries;
             self.report(earlier);
         }
         self.report(mismatch);
@@ -231,13 +239,13 @@ impl<'a, D: Disk> Replay<'a, D> {
     fn end_log(
         &mut self,
         log: &LogFile,
-        place: Place,
+        place: ReplayPosition,
         entries: u64,
         end: LogEnd,
     ) -> Result<(), RecoveryError> {
         let damage = match end {
             LogEnd::Clean { .. } => {
-                if entries == 0 && place == Place::Newest {
+                if entries == 0 && place == ReplayPosition::Newest {
                     self.plan_removal(log);
                 }
                 return Ok(());
@@ -247,7 +255,7 @@ impl<'a, D: Disk> Replay<'a, D> {
                 damage
             }
             LogEnd::Damaged(damage, behind) => {
-                if place == Place::Older || !self.is_lost_write(log, &damage) {
+                if place == ReplayPosition::Older || !self.is_lost_write(log, &damage) {
                     return Err(RecoveryError::Damaged {
                         path: log.path.clone(),
                         at: damage.at,
@@ -267,18 +275,18 @@ impl<'a, D: Disk> Replay<'a, D> {
             kept: self.found.last,
             claimed: damage.claimed,
         });
-        if entries == 0 && place == Place::Newest {
+        if entries == 0 && place == ReplayPosition::Newest {
             self.plan_removal(log);
         } else {
-            self.found.repairs.push(Repair::Cut { path: log.path.clone(), length: damage.at });
+            self.found.repairs.push(RecoveryRepair::Cut { path: log.path.clone(), length: damage.at });
         }
         Ok(())
     }
 
-    /// Whoever began a later log and noted it had cut a torn end of this one off before. An end that is torn now
-    /// was damaged since, and what it held may have been acknowledged: the next log may begin an epoch, so that
-    /// no hole in the numbers tells.
-    fn refuse_late_damage(&self, log: &LogFile, damage: &Damage) -> Result<(), RecoveryError> {
+    /// A server that began a later log and wrote its watermark had truncated a torn end of this one before.
+    /// An end that is torn now was damaged since, and may have held acknowledged transactions. The next log
+    /// may begin an epoch, so that no gap in the zxids shows the loss.
+    fn refuse_late_damage(&self, log: &LogFile, damage: &LogDamage) -> Result<(), RecoveryError> {
         let Some(note) = self.note.filter(|note| note.log > log.name.zxid) else { return Ok(()) };
         let logs = log.path.parent().unwrap_or(Path::new(""));
         Err(RecoveryError::DurableLost {
@@ -290,19 +298,20 @@ impl<'a, D: Disk> Replay<'a, D> {
         })
     }
 
-    /// Whether valid entries behind damage are the rest of a batch that was never acknowledged: a disk may
-    /// write the sectors of one unsynced batch in any order. Only where the log is ours, behind everything
-    /// that was noted as durable, and with a whole sector missing. Without a note it is damage.
-    fn is_lost_write(&self, log: &LogFile, damage: &Damage) -> bool {
+    /// Whether valid entries after damage are the remainder of a batch that was never acknowledged. A disk
+    /// may write the sectors of one unsynced batch in any order. This applies only to a log that Zebu has
+    /// written, after its sync watermark, and with a complete sector missing. Without a watermark it is
+    /// damage.
+    fn is_lost_write(&self, log: &LogFile, damage: &LogDamage) -> bool {
         let behind_durable =
             self.note.is_some_and(|note| note.log == log.name.zxid && damage.at >= note.offset);
-        behind_durable && log.name.spelling == Spelling::Canonical && damage.blank_sector.is_some()
+        behind_durable && log.name.spelling == NameSpelling::Canonical && damage.blank_sector.is_some()
     }
 
-    /// A newest log without entries would be taken for history by Apache, or stop it.
+    /// ZooKeeper would take a newest log without entries for history, or refuse to start.
     fn plan_removal(&mut self, log: &LogFile) {
-        if log.name.spelling == Spelling::Canonical {
-            self.found.repairs.push(Repair::Remove { path: log.path.clone() });
+        if log.name.spelling == NameSpelling::Canonical {
+            self.found.repairs.push(RecoveryRepair::Remove { path: log.path.clone() });
         }
     }
 }

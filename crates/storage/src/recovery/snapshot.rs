@@ -1,5 +1,5 @@
-//! Finds the snapshot to begin with: the newest that can be read to its last checksum and that the target
-//! accepts. Each attempt starts from nothing.
+//! Finds the snapshot to load: the newest that can be read to its last checksum and that the target accepts.
+//! Each attempt starts with an empty target.
 
 use std::path::Path;
 
@@ -7,23 +7,24 @@ use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 
 use super::error::RecoveryError;
 use super::{
-    EmptySnapshots, LoadedSnapshot, Progress, RecoveryOptions, RecoveryTarget, RejectedSnapshot, Source,
+    EmptySnapshots, LoadedSnapshot, RecoveryOptions, RecoveryProgress, RecoverySource, RecoveryTarget,
+    RejectedSnapshot,
 };
 use crate::directory::Directories;
 use crate::disk::Disk;
-use crate::format::names::Spelling;
+use crate::format::names::NameSpelling;
 use crate::format::snapshot::SnapshotVisitor;
 use crate::snapshot_file::load_as;
 
-/// What the logs are replayed on.
-pub(super) struct Base {
+/// The snapshot that the logs are replayed on.
+pub(super) struct SnapshotBase {
     pub(super) zxid: Zxid,
     pub(super) snapshot: Option<LoadedSnapshot>,
     pub(super) rejected: Vec<RejectedSnapshot>,
 }
 
-impl Base {
-    /// The last transaction that a snapshot may hold parts of, if that is later than its name.
+impl SnapshotBase {
+    /// The last transaction that a snapshot may contain in part, if that is later than its name.
     pub(super) fn fuzzy_end(&self) -> Option<Zxid> {
         let end = self.snapshot.as_ref()?.summary.mixed_until();
         // Counter zero is a change of leader, not a transaction.
@@ -31,13 +32,13 @@ impl Base {
     }
 }
 
-struct Visitor<'a, 'p> {
+struct RecoveryVisitor<'a, 'p> {
     target: &'a mut dyn RecoveryTarget,
-    progress: &'a mut dyn FnMut(Progress<'_>),
+    progress: &'a mut dyn FnMut(RecoveryProgress<'_>),
     path: &'p Path,
 }
 
-impl SnapshotVisitor for Visitor<'_, '_> {
+impl SnapshotVisitor for RecoveryVisitor<'_, '_> {
     fn session(&mut self, id: SessionId, timeout_ms: i32) {
         self.target.session(id, timeout_ms);
     }
@@ -57,7 +58,7 @@ impl SnapshotVisitor for Visitor<'_, '_> {
     }
 
     fn progress(&mut self, bytes: u64) {
-        (self.progress)(Progress::Snapshot { path: self.path, bytes });
+        (self.progress)(RecoveryProgress::Snapshot { path: self.path, bytes });
     }
 }
 
@@ -65,24 +66,25 @@ pub(super) fn load_base<D: Disk>(
     disk: &D,
     directories: &Directories,
     options: RecoveryOptions,
-    source: &Source,
+    source: &RecoverySource,
     target: &mut dyn RecoveryTarget,
-    progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Base, RecoveryError> {
+    progress: &mut dyn FnMut(RecoveryProgress<'_>),
+) -> Result<SnapshotBase, RecoveryError> {
     let directory = directories.snapshots();
     let mut rejected = Vec::new();
     for file in &source.snapshots {
-        if file.name.spelling == Spelling::Unfinished {
+        if file.name.spelling == NameSpelling::Unfinished {
             continue;
         }
         let zxid = file.name.zxid;
         target.reset();
-        let mut visitor = Visitor { target: &mut *target, progress: &mut *progress, path: &file.path };
+        let mut visitor =
+            RecoveryVisitor { target: &mut *target, progress: &mut *progress, path: &file.path };
         match load_as(disk, &file.path, file.compression, &mut visitor)? {
             Ok(summary) => {
                 target.snapshot_loaded(zxid);
                 let snapshot = Some(LoadedSnapshot { path: file.path.clone(), zxid, summary });
-                return Ok(Base { zxid, snapshot, rejected });
+                return Ok(SnapshotBase { zxid, snapshot, rejected });
             }
             Err(flaw) => {
                 rejected.push(RejectedSnapshot { path: file.path.clone(), zxid, reason: flaw.to_string() });
@@ -98,5 +100,5 @@ pub(super) fn load_base<D: Disk>(
         return Err(RecoveryError::LogsWithoutSnapshot { directory });
     }
     target.reset();
-    Ok(Base { zxid: Zxid::ZERO, snapshot: None, rejected })
+    Ok(SnapshotBase { zxid: Zxid::ZERO, snapshot: None, rejected })
 }

@@ -10,7 +10,7 @@ use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 use zebu_storage::format::log::append_entry;
 use zebu_storage::format::snapshot::SnapshotVisitor;
 use zebu_storage::{
-    Compression, Directories, Disk, Epochs, LogOptions, LogWriter, Missing, Recovered, RecoveryOptions,
+    Compression, Directories, Disk, Epochs, LogOptions, LogWriter, Missing, RecoveredState, RecoveryOptions,
     RecoveryTarget, Sections, SnapshotWriter, purge, recover,
 };
 
@@ -129,7 +129,7 @@ pub struct Life<D: Disk> {
     pub chain: Chain,
     pub writer: LogWriter<D>,
     pub epochs: Epochs,
-    pub recovered: Recovered,
+    pub recovered: RecoveredState,
 }
 
 impl<D: Disk> Life<D> {

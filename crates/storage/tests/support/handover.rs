@@ -6,14 +6,14 @@ use zebu_proto::Zxid;
 use zebu_proto::txn::TxnEntry;
 use zebu_storage::Disk;
 use zebu_storage::disk::read_file;
-use zebu_storage::format::names::{Spelling, parse_log};
-use zebu_storage::format::scan::{LogEnd, LogHeader, LogScanner, Scanned};
+use zebu_storage::format::names::{NameSpelling, parse_log};
+use zebu_storage::format::scan::{LogEnd, LogHeader, LogScanner, ScanItem};
 use zebu_storage::snapshot_file::{list, validate};
 
 /// Panics with the reason if Apache would refuse the directory or lose something.
 pub fn assert_apache_can_open<D: Disk>(disk: &D, snapshots: &Path, logs: &Path, last: Zxid) {
     let files = list(disk, snapshots).unwrap();
-    assert!(files.iter().all(|file| file.name.spelling != Spelling::Unfinished), "unfinished snapshot");
+    assert!(files.iter().all(|file| file.name.spelling != NameSpelling::Unfinished), "unfinished snapshot");
     let base = files.iter().find(|file| validate(disk, &file.path).unwrap().is_ok());
     let base = base.expect("a snapshot").name.zxid;
     let mut names: Vec<_> = disk
@@ -33,7 +33,7 @@ pub fn assert_apache_can_open<D: Disk>(disk: &D, snapshots: &Path, logs: &Path, 
         let mut entries = 0;
         let end = loop {
             match scanner.next_entry().unwrap() {
-                Scanned::Entry(raw) => {
+                ScanItem::Entry(raw) => {
                     entries += 1;
                     let zxid = TxnEntry::decode(raw.payload).unwrap().header.zxid;
                     if zxid > reached {
@@ -42,7 +42,7 @@ pub fn assert_apache_can_open<D: Disk>(disk: &D, snapshots: &Path, logs: &Path, 
                         reached = zxid;
                     }
                 }
-                Scanned::End(end) => break end,
+                ScanItem::End(end) => break end,
             }
         };
         assert!(matches!(end, LogEnd::Clean { .. }), "{name}: {end:?}");

@@ -3,14 +3,16 @@
 use std::path::Path;
 
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
-use zebu_storage::model::{Crash, ModelDisk};
-use zebu_storage::{Compression, Receiving, Recovered, RecoveryError, RecoveryOptions, Sections, recover};
+use zebu_storage::crash_disk::{Crash, CrashDisk};
+use zebu_storage::{
+    Compression, RecoveredState, RecoveryError, RecoveryOptions, Sections, SnapshotInstall, recover,
+};
 
 use super::chain::{Chain, Ledger, Life, Step, directories};
 
 /// The directory, everything in it durable, and the number after every transaction.
-pub fn history() -> (ModelDisk, Ledger) {
-    let disk = ModelDisk::new();
+pub fn history() -> (CrashDisk, Ledger) {
+    let disk = CrashDisk::new();
     let mut ledger = Ledger::default();
     ledger.chain.insert(Zxid::ZERO, 0);
     let mut life = Life::start(&disk).unwrap();
@@ -50,15 +52,16 @@ pub fn last(ledger: &Ledger) -> Zxid {
 }
 
 /// Recovers as a member does.
-pub fn load(disk: &ModelDisk) -> Result<(Chain, Recovered), RecoveryError> {
+pub fn load(disk: &CrashDisk) -> Result<(Chain, RecoveredState), RecoveryError> {
     let mut chain = Chain::default();
     let recovered = recover(disk, &directories(), RecoveryOptions::member(), &mut chain, &mut |_| {})?;
     Ok((chain, recovered))
 }
 
 /// Writes a state as it comes from a leader.
-pub fn receive(disk: &ModelDisk, chain: Chain, compression: Compression) -> Receiving<ModelDisk> {
-    let mut receiving = Receiving::begin(disk.clone(), &directories(), chain.last, compression).unwrap();
+pub fn receive(disk: &CrashDisk, chain: Chain, compression: Compression) -> SnapshotInstall<CrashDisk> {
+    let mut receiving =
+        SnapshotInstall::begin(disk.clone(), &directories(), chain.last, compression).unwrap();
     receiving.session(SessionId(7), 4000);
     receiving.acl(1, Acl::open());
     let stat = StatPersisted::default();
@@ -83,8 +86,8 @@ pub enum ApacheView {
 }
 
 /// Apache sees logs, snapshots and epochs, and none of Zebu's own files.
-pub fn apache_view(disk: &ModelDisk) -> ApacheView {
-    let seen = ModelDisk::new();
+pub fn apache_view(disk: &CrashDisk) -> ApacheView {
+    let seen = CrashDisk::new();
     for (path, bytes) in disk.image() {
         let name = path.file_name().unwrap().to_str().unwrap();
         if !name.starts_with("zebu.") && path.parent().is_some_and(|it| it.ends_with("version-2")) {
@@ -117,9 +120,9 @@ pub fn crashes(pieces: usize, seed: u64) -> Vec<Crash> {
 /// also what is left when one of its changes fails and the server stops. `check` is told whether the work
 /// had been done.
 pub fn every_failure<T, E: std::fmt::Debug>(
-    disk: &ModelDisk,
-    mut work: impl FnMut(&ModelDisk) -> Result<T, E>,
-    mut check: impl FnMut(&ModelDisk, Done, &str),
+    disk: &CrashDisk,
+    mut work: impl FnMut(&CrashDisk) -> Result<T, E>,
+    mut check: impl FnMut(&CrashDisk, Done, &str),
 ) {
     let trial = disk.after(Crash::KeepAll);
     trial.record();

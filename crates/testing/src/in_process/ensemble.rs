@@ -1,5 +1,5 @@
-//! An ensemble inside the test's own process: several servers that agree over real sockets, each with a directory
-//! of its own, behind a network that can be broken. It owns servers, directories and network.
+//! An ensemble inside the test's own process: several servers that agree over real sockets, each with a
+//! directory of its own, behind a network that can be broken. It owns servers, directories and network.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -9,16 +9,16 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
-use zebu_server::Stop;
-use zebu_server::config::{Environment, Inputs, ServerConfig, ThisMachine, load};
+use zebu_server::ShutdownMode;
+use zebu_server::config::{ConfigInputs, Environment, LocalSystem, ServerConfig, load};
 
 use super::running::Running;
 use super::{TestServerError, failed};
 use crate::four_letter;
 use crate::network::{Content, Flow, Network, Ports};
 
-/// Short ticks, as a [`TestServer`](super::TestServer) has them. A member that hears nothing gives up after two
-/// seconds: machines that run tests are often busy with something else.
+/// Short ticks, as a [`TestServer`](super::TestServer) has them. A member that hears nothing gives up after
+/// two seconds: machines that run tests are often busy with something else.
 const BASE: &str = "tickTime=100\nminSessionTimeout=200\nmaxSessionTimeout=60000\nmaxClientCnxns=0\n\
                     admin.enableServer=false\nforceSync=no\npreAllocSize=1024\ninitLimit=100\nsyncLimit=20\n\
                     clientPortAddress=127.0.0.1\n";
@@ -78,7 +78,7 @@ impl TestEnsembleBuilder {
         }
         let path = home.join(format!("zoo{index}.cfg"));
         fs::write(&path, text).map_err(failed("write zoo.cfg"))?;
-        let inputs = Inputs {
+        let inputs = ConfigInputs {
             arguments: vec![path.display().to_string()],
             properties: vec![
                 "zookeeper.4lw.commands.whitelist=*".to_owned(),
@@ -87,9 +87,9 @@ impl TestEnsembleBuilder {
             // A developer's variables are not part of a test.
             environment: Environment::default(),
         };
-        let loaded = load(&inputs, &ThisMachine);
+        let loaded = load(&inputs, &LocalSystem);
         loaded.config.ok_or_else(|| {
-            let errors: Vec<String> = loaded.findings.errors.iter().map(ToString::to_string).collect();
+            let errors: Vec<String> = loaded.diagnostics.errors.iter().map(ToString::to_string).collect();
             TestServerError::Config(errors.join("; "))
         })
     }
@@ -148,9 +148,9 @@ struct Member {
 
 /// A Zebu ensemble for a test, in the test's own process. Members are numbered from zero.
 ///
-/// Everything is gone when it is dropped. It has the settings of a [`TestServer`](super::TestServer); the limits are
-/// those of a machine that is busy: a lost leader is noticed at once if it goes, within two seconds if it is
-/// cut off.
+/// Everything is gone when it is dropped. It has the settings of a [`TestServer`](super::TestServer); the
+/// limits are those of a machine that is busy: a lost leader is noticed at once if it goes, within two
+/// seconds if it is cut off.
 ///
 /// ```
 /// # #[tokio::main]
@@ -212,19 +212,19 @@ impl TestEnsemble {
     /// # Errors
     /// The server ended badly.
     pub async fn stop(&self, member: usize) -> Result<(), TestServerError> {
-        self.end(member, Stop::Finish).await
+        self.end(member, ShutdownMode::Graceful).await
     }
 
-    /// Ends a member as a crash would: connections break, nothing more is answered, and writes that were not in
-    /// its log yet are lost.
+    /// Ends a member as a crash would: connections break, nothing more is answered, and writes that were not
+    /// in its log yet are lost.
     ///
     /// # Errors
     /// The server ended badly.
     pub async fn kill(&self, member: usize) -> Result<(), TestServerError> {
-        self.end(member, Stop::Abandon).await
+        self.end(member, ShutdownMode::Abort).await
     }
 
-    async fn end(&self, member: usize, how: Stop) -> Result<(), TestServerError> {
+    async fn end(&self, member: usize, how: ShutdownMode) -> Result<(), TestServerError> {
         let running = self.members[member].running.lock().await.take();
         match running {
             Some(running) => Ok(running.end(how).await?),
@@ -232,8 +232,8 @@ impl TestEnsemble {
         }
     }
 
-    /// Starts a member again on the same ports and files; one that runs is stopped first. It may not serve yet
-    /// when this returns: see [`TestEnsemble::wait_for_all`].
+    /// Starts a member again on the same ports and files; one that runs is stopped first. It may not serve
+    /// yet when this returns: see [`TestEnsemble::wait_for_all`].
     ///
     /// # Errors
     /// The server did not start.
@@ -244,8 +244,8 @@ impl TestEnsemble {
         Ok(())
     }
 
-    /// Cuts a member off from the others, until [`TestEnsemble::heal`]; clients still reach it. Nothing is lost of
-    /// what is on its way, it comes late.
+    /// Cuts a member off from the others, until [`TestEnsemble::heal`]; clients still reach it. Nothing is
+    /// lost of what is on its way, it comes late.
     pub fn isolate(&self, member: usize) {
         for other in (0..self.members.len()).filter(|&other| other != member) {
             self.network.set(member, other, Flow::Held);
@@ -263,8 +263,8 @@ impl TestEnsemble {
         self.network.cut(self.network.clients(), member);
     }
 
-    /// The member that says that it leads; `None` while nobody does. One that was cut off a moment ago may still
-    /// believe it.
+    /// The member that says that it leads; `None` while nobody does. One that was cut off a moment ago may
+    /// still believe it.
     pub async fn leader(&self) -> Option<usize> {
         for (index, _) in self.running().await {
             if self.mode(index).await.as_deref() == Some("leader") {

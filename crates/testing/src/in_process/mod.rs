@@ -17,8 +17,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::Mutex;
 use zebu_proto::{OpCode, SessionId};
-use zebu_server::config::{BindAddress, Environment, Inputs, ServerConfig, ThisMachine, load};
-use zebu_server::{ServeError, Stop};
+use zebu_server::config::{BindAddress, ConfigInputs, Environment, LocalSystem, ServerConfig, load};
+use zebu_server::{ServeError, ShutdownMode};
 
 pub use self::ensemble::{TestEnsemble, TestEnsembleBuilder};
 use self::running::Running;
@@ -106,15 +106,15 @@ impl TestServerBuilder {
             "zookeeper.extendedTypesEnabled=true".to_owned(),
         ];
         properties.extend(self.properties.iter().cloned());
-        let inputs = Inputs {
+        let inputs = ConfigInputs {
             arguments: vec![path.display().to_string()],
             properties,
             // A developer's variables are not part of a test.
             environment: Environment::default(),
         };
-        let loaded = load(&inputs, &ThisMachine);
+        let loaded = load(&inputs, &LocalSystem);
         let Some(mut config) = loaded.config else {
-            let errors: Vec<String> = loaded.findings.errors.iter().map(ToString::to_string).collect();
+            let errors: Vec<String> = loaded.diagnostics.errors.iter().map(ToString::to_string).collect();
             return Err(TestServerError::Config(errors.join("; ")));
         };
         // Behind the wire any port will do.
@@ -185,7 +185,7 @@ impl TestServer {
         let mut running = self.running.lock().await;
         self.wire.lead_to(None);
         let result = match running.take() {
-            Some(server) => server.end(Stop::Finish).await,
+            Some(server) => server.end(ShutdownMode::Graceful).await,
             None => Ok(()),
         };
         self.wire.cut(Whose::All);
@@ -199,7 +199,7 @@ impl TestServer {
         self.wire.lead_to(None);
         self.wire.cut(Whose::All);
         match running.take() {
-            Some(server) => Ok(server.end(Stop::Abandon).await?),
+            Some(server) => Ok(server.end(ShutdownMode::Abort).await?),
             None => Ok(()),
         }
     }

@@ -5,13 +5,13 @@ use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
 use zebu_server::config::ServerConfig;
-use zebu_server::{ServeError, Stop, run_until};
+use zebu_server::{ServeError, ShutdownMode, run_until};
 
 /// A server that serves.
 #[derive(Debug)]
 pub(super) struct Running {
     address: SocketAddr,
-    stop: Option<oneshot::Sender<Stop>>,
+    stop: Option<oneshot::Sender<ShutdownMode>>,
     ended: oneshot::Receiver<Result<(), ServeError>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -23,11 +23,11 @@ impl Running {
         let (ready, serving) = oneshot::channel();
         let (end, ended) = oneshot::channel();
         let body = move || {
-            let announce = |it: &zebu_server::Ready| {
+            let announce = |it: &zebu_server::ServerReady| {
                 // Whoever asked for the server may have gone; then its end is asked for, too.
                 let _ = ready.send(it.address);
             };
-            let result = run_until(config, announce, async { stopped.await.unwrap_or(Stop::Abandon) });
+            let result = run_until(config, announce, async { stopped.await.unwrap_or(ShutdownMode::Abort) });
             let _ = end.send(result);
         };
         let thread = std::thread::Builder::new()
@@ -46,7 +46,7 @@ impl Running {
     }
 
     /// Ends it and waits until everything of it has ended.
-    pub(super) async fn end(mut self, how: Stop) -> Result<(), ServeError> {
+    pub(super) async fn end(mut self, how: ShutdownMode) -> Result<(), ServeError> {
         self.tell(how);
         match (&mut self.ended).await {
             Ok(result) => result,
@@ -54,7 +54,7 @@ impl Running {
         }
     }
 
-    fn tell(&mut self, how: Stop) {
+    fn tell(&mut self, how: ShutdownMode) {
         if let Some(stop) = self.stop.take() {
             // A server that has ended by itself does not listen any more.
             let _ = stop.send(how);
@@ -72,7 +72,7 @@ async fn reason(ended: oneshot::Receiver<Result<(), ServeError>>) -> ServeError 
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.tell(Stop::Abandon);
+        self.tell(ShutdownMode::Abort);
         if let Some(thread) = self.thread.take() {
             // Its directory must not be removed under it. A panic was reported by the thread itself.
             let _ = thread.join();

@@ -1,8 +1,9 @@
-//! The network between the members of an ensemble, and between clients and members: a proxy in this process for every ordered
-//! pair. It knows who talks to whom, because each host is told ports of its own for every other one.
+//! The network between the members of an ensemble, and between clients and members: a proxy in this process
+//! for every ordered pair. It knows who talks to whom, because each host is told ports of its own for every
+//! other one.
 //!
-//! It changes one thing: a member that calls another one for an election says where it can be called back, and
-//! that is replaced by the place where the other one reaches it through the network.
+//! It changes one thing: a member that calls another one for an election says where it can be called back,
+//! and that is replaced by the place where the other one reaches it through the network.
 
 mod ports;
 
@@ -33,7 +34,8 @@ pub enum Flow {
     Free,
     /// They come late.
     Late(Duration),
-    /// Nobody takes them: whoever sends them is stuck when the buffers are full. They come when the path is free.
+    /// Nobody takes them: whoever sends them is stuck when the buffers are full. They come when the path is
+    /// free.
     Held,
     /// They vanish. A connection that has lost some ends when the path is free.
     Lost,

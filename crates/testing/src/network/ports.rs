@@ -1,15 +1,10 @@
-//! Ports that nobody else uses. They lie below those that the system gives to connections that leave: a member
-//! that is started again must find its own still free.
+//! Ports for the servers of a network: those of [`crate::port`], so that no other test program gets the same
+//! ones.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::net::{SocketAddr, TcpListener};
 
-const FIRST: u32 = 21_000;
-const COUNT: u32 = 1000;
-
-/// How many ports were handed out by this process, so that no two of its tests get the same.
-static GIVEN: AtomicU32 = AtomicU32::new(0);
+use crate::port;
 
 /// Hands out ports.
 #[derive(Debug, Default)]
@@ -21,17 +16,8 @@ impl Ports {
     /// # Errors
     /// None is free.
     pub fn open(&mut self) -> io::Result<(SocketAddr, TcpListener)> {
-        // Programs that run at the same time begin at different places.
-        let start = std::process::id().wrapping_mul(61);
-        for _ in 0..COUNT {
-            let next = start.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed)) % COUNT;
-            let port = u16::try_from(FIRST + next).map_err(io::Error::other)?;
-            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-            if let Ok(listener) = TcpListener::bind(address) {
-                return Ok((address, listener));
-            }
-        }
-        Err(io::Error::other(format!("no port is free from {FIRST} to {}", FIRST + COUNT - 1)))
+        let listener = port::free_listener()?;
+        Ok((listener.local_addr()?, listener))
     }
 
     /// A port that was free a moment ago, for a server.
@@ -39,6 +25,6 @@ impl Ports {
     /// # Errors
     /// None is free.
     pub fn free(&mut self) -> io::Result<SocketAddr> {
-        Ok(self.open()?.0)
+        port::free_address()
     }
 }

@@ -1,4 +1,4 @@
-//! What an ACL grants to a connection, and how much of it the connection may see.
+//! The permissions that an ACL grants to a connection, and the part of an ACL that the connection may see.
 
 use zebu_proto::{Acl, Id};
 
@@ -6,7 +6,7 @@ use crate::access::Provider;
 use crate::access::credentials::Credentials;
 use crate::access::policy::{AclChecks, Policy};
 
-/// Whether one of the permissions in `permission` is granted. An empty list grants everything.
+/// Whether one of the permissions in `permission` is granted. An empty ACL grants everything.
 pub fn allowed(acl: &[Acl], permission: i32, credentials: &Credentials, policy: &Policy) -> bool {
     if policy.acl_checks == AclChecks::Skipped || acl.is_empty() || credentials.is_super() {
         return true;
@@ -32,7 +32,7 @@ fn matches(id: &Id, credentials: &Credentials, policy: &Policy) -> bool {
         .any(|held| held.id.as_deref().is_some_and(|held| provider.matches(held, wanted)))
 }
 
-/// The list without the hashes of `digest` ids: for those who may read a node but not administer it.
+/// The ACL without the hashes of `digest` ids: for clients that may read a node but not administer it.
 pub fn masked(acl: &[Acl]) -> Vec<Acl> {
     acl.iter().map(masked_entry).collect()
 }
@@ -47,7 +47,8 @@ fn masked_entry(entry: &Acl) -> Acl {
     }
 }
 
-/// What whoAmI says of a credential: the user without secrets, nothing for a scheme without a provider.
+/// The name that whoAmI returns for a credential: the user without secrets, empty for a scheme without a
+/// provider.
 pub fn user_name<'a>(id: &'a Id, policy: &Policy) -> &'a str {
     let text = id.id.as_deref().unwrap_or_default();
     match id.scheme.as_deref().and_then(|scheme| Provider::of(scheme, policy)) {

@@ -10,29 +10,29 @@ use crate::access::ip_scheme::ip_text;
 /// A set of ids in the order in which they were added. The caller bounds how many there are.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Credentials {
-    /// Shared with what is sent about this connection: that is for every request, and they hardly ever change.
+    /// Shared with the requests of this connection: every request carries them, and they hardly ever change.
     ids: Arc<[Id]>,
 }
 
 impl Credentials {
-    /// Nobody: for the server's own requests.
+    /// No credentials: for the server's own requests.
     pub fn none() -> Credentials {
         Credentials::default()
     }
 
-    /// What every connection starts with: its address.
+    /// The initial credentials of every connection: its address.
     pub fn of_peer(address: IpAddr) -> Credentials {
         Credentials { ids: [Id::new("ip", ip_text(address))].into() }
     }
 
-    /// Adds an id unless it is there.
+    /// Adds an id unless it exists.
     pub fn add(&mut self, id: Id) {
         if !self.ids.contains(&id) {
             self.ids = self.ids.iter().cloned().chain([id]).collect();
         }
     }
 
-    /// All ids, to be kept.
+    /// All ids, shared.
     pub fn shared(&self) -> Arc<[Id]> {
         self.ids.clone()
     }
@@ -47,7 +47,7 @@ impl Credentials {
         self.ids.len()
     }
 
-    /// Bytes of all ids as they travel.
+    /// Bytes of all ids on the wire.
     pub fn encoded_length(&self) -> usize {
         self.ids.iter().map(Id::encoded_length).sum()
     }

@@ -1,5 +1,5 @@
 //! The `digest` scheme: `user:` and the hash of `user:password`. Knowing the password is the proof, so
-//! authentication always succeeds; it only computes who somebody is.
+//! authentication always succeeds; it only computes the id.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -37,7 +37,7 @@ pub enum DigestAlgorithm {
 }
 
 impl DigestAlgorithm {
-    /// The algorithm of a setting; capitals and the dash after SHA do not matter.
+    /// The algorithm of a setting; case and the dash after SHA are ignored.
     pub fn from_name(name: &str) -> Option<DigestAlgorithm> {
         Some(match name.to_ascii_uppercase().as_str() {
             "MD5" => DigestAlgorithm::Md5,
@@ -73,7 +73,7 @@ impl DigestAlgorithm {
 /// Why an auth packet was refused. The client gets AUTHFAILED and the connection closes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
-    /// Nothing authenticates this scheme.
+    /// No provider is registered for this scheme.
     #[error("authentication scheme {0:?} is not registered; the client must use digest or ip")]
     UnknownScheme(Box<str>),
     /// The packet has no scheme or no data.
@@ -81,7 +81,7 @@ pub enum AuthError {
     Null,
 }
 
-/// The ids that an auth packet proves. An address is held since the connection began, so `ip` adds none.
+/// The ids that an auth packet proves. A connection has its address from the start, so `ip` adds none.
 pub fn authenticate(
     scheme: Option<&str>,
     data: Option<&[u8]>,
@@ -103,7 +103,7 @@ pub fn authenticate(
     }
 }
 
-/// `user:password` as it stands in ACLs: `user:` and the hash of the whole.
+/// `user:password` as it is written in ACLs: `user:` and the hash of the complete text.
 pub fn digest_id(user_and_password: &str, algorithm: DigestAlgorithm) -> String {
     let user = user_and_password.split(':').next().unwrap_or_default();
     format!("{user}:{}", algorithm.base64_of(user_and_password.as_bytes()))

@@ -1,4 +1,4 @@
-//! Which ACLs are acceptable, and what they become before they are stored.
+//! Checks ACLs and converts them to their stored form.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::access::Provider;
 use crate::access::credentials::Credentials;
 use crate::access::policy::Policy;
 
-/// Why a list is not acceptable.
+/// Why an ACL is not acceptable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AclError {
     /// Empty, or an entry that no provider accepts: INVALIDACL.
@@ -17,7 +17,7 @@ pub enum AclError {
     /// A null id where the scheme needs one: MARSHALLINGERROR, which fails a whole multi.
     #[error("an entry has a scheme but a null id; the client is broken")]
     NullId,
-    /// With the ids of the caller in the place of `auth` it is longer than a transaction may be.
+    /// With the ids of the caller instead of `auth` it is longer than a transaction may be.
     #[error("the list has more than {bytes} bytes with the caller's ids; the client must name fewer ids")]
     TooLong {
         /// The length at which the expansion stopped.
@@ -25,38 +25,38 @@ pub enum AclError {
     },
 }
 
-/// Why a request fails: by itself, or with everything that came along with it.
+/// Why a request fails: alone, or with the complete multi.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// An answer of its own; in a multi it fails the operation.
+pub(crate) enum PrepareRefusal {
+    /// An error of its own; in a multi it fails the operation.
     Failed(ErrorCode),
-    /// Something no client sends. The request as a whole is MARSHALLINGERROR.
+    /// A request that no client sends. The complete request is MARSHALLINGERROR.
     Broken,
-    /// The transaction would be longer than servers read. The request as a whole is MARSHALLINGERROR.
+    /// The transaction would be longer than servers can read. The complete request is MARSHALLINGERROR.
     TooLong {
         /// Its length, as far as it was counted.
         bytes: usize,
     },
 }
 
-impl From<ErrorCode> for Refusal {
-    fn from(code: ErrorCode) -> Refusal {
-        Refusal::Failed(code)
+impl From<ErrorCode> for PrepareRefusal {
+    fn from(code: ErrorCode) -> PrepareRefusal {
+        PrepareRefusal::Failed(code)
     }
 }
 
-impl From<AclError> for Refusal {
-    fn from(error: AclError) -> Refusal {
+impl From<AclError> for PrepareRefusal {
+    fn from(error: AclError) -> PrepareRefusal {
         match error {
-            AclError::Invalid => Refusal::Failed(ErrorCode::InvalidAcl),
-            AclError::NullId => Refusal::Broken,
-            AclError::TooLong { bytes } => Refusal::TooLong { bytes },
+            AclError::Invalid => PrepareRefusal::Failed(ErrorCode::InvalidAcl),
+            AclError::NullId => PrepareRefusal::Broken,
+            AclError::TooLong { bytes } => PrepareRefusal::TooLong { bytes },
         }
     }
 }
 
-/// The list as it is stored: without duplicates, `auth` replaced by who the caller is. Most lists are that already,
-/// and stay what they are.
+/// The ACL as it is stored: without duplicates, `auth` replaced by the caller's ids. Most ACLs have this form
+/// already, and are not copied.
 pub fn fixup_acl(
     acl: Option<AclList>,
     credentials: &Credentials,
@@ -86,9 +86,9 @@ pub fn fixup_acl(
     Ok(if has_auth { expand_auth(&acl, credentials, policy)?.into() } else { acl })
 }
 
-/// Every entry once, in order. ZooKeeper compares an entry with those before it field by field and breaks
-/// on the first null that it has to look at; so a null is an error of its own only if nothing before it
-/// shares the fields in front of it.
+/// Every entry once, in order. ZooKeeper compares an entry with the earlier ones field by field and fails on
+/// the first null that it reads. A null is therefore an error of its own only if no earlier entry shares the
+/// fields before it.
 fn without_duplicates(mut acl: AclList) -> Result<AclList, AclError> {
     if acl.len() < 2 {
         return Ok(acl);
@@ -116,7 +116,8 @@ fn without_duplicates(mut acl: AclList) -> Result<AclList, AclError> {
     Ok(acl)
 }
 
-/// The list with the ids of the caller in the place of `auth`. The expansion stops when no transaction has room for it.
+/// The ACL with the ids of the caller instead of `auth`. The expansion stops when no transaction has room for
+/// it.
 fn expand_auth(acl: &[Acl], credentials: &Credentials, policy: &Policy) -> Result<Vec<Acl>, AclError> {
     let mut expanded = Vec::new();
     let mut bytes = 0;
@@ -137,7 +138,7 @@ fn expand_auth(acl: &[Acl], credentials: &Credentials, policy: &Policy) -> Resul
     Ok(expanded)
 }
 
-/// The ids of the caller that somebody has vouched for.
+/// The authenticated ids of the caller.
 fn authenticated<'a>(credentials: &'a Credentials, policy: &'a Policy) -> impl Iterator<Item = &'a Id> {
     credentials.iter().filter(|id| {
         let provider = id.scheme.as_deref().and_then(|scheme| Provider::of(scheme, policy));

@@ -3,7 +3,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An address as a credential: IPv6 in eight uncompressed groups; an IPv4 address in IPv6 clothes is IPv4.
+/// An address as a credential: IPv6 in eight uncompressed groups; an IPv4-mapped IPv6 address is IPv4.
 pub fn ip_text(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(address) => address.to_string(),
@@ -23,7 +23,7 @@ pub(super) fn matches(credential: &str, network: &str) -> bool {
     };
     match (address, network) {
         (IpAddr::V4(address), IpAddr::V4(network)) => {
-            // A shift by the full width is "no bit counts".
+            // A shift by the full width means that no bit counts.
             let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
             address.to_bits() & mask == network.to_bits() & mask
         }

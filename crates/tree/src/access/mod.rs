@@ -1,4 +1,4 @@
-//! Access control: who a connection is, what an ACL grants, which ACLs are acceptable.
+//! Access control: the credentials of a connection, the permissions of an ACL, the acceptable ACLs.
 //!
 //! Authentication happens here only for schemes that are a computation (`digest`, `ip`); exchanges such as
 //! SASL end elsewhere and add their [`Id`](zebu_proto::Id) to the [`Credentials`].
@@ -13,12 +13,12 @@ mod policy;
 pub use check::{allowed, masked, user_name};
 pub use credentials::Credentials;
 pub use digest_scheme::{AuthError, DigestAlgorithm, authenticate, digest_id};
-pub(crate) use fixup::Refusal;
+pub(crate) use fixup::PrepareRefusal;
 pub use fixup::{AclError, fixup_acl};
 pub use ip_scheme::ip_text;
 pub use policy::{AclChecks, AuthSettings, DigestScheme, Policy, QuotaEnforcement, TRANSACTION_BYTES_MAX};
 
-/// What is known of a scheme.
+/// The provider of a scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Provider {
     Digest,
@@ -35,7 +35,7 @@ impl Provider {
         }
     }
 
-    /// Whether holding a credential of the scheme means that somebody proved something.
+    /// Whether a credential of the scheme is proven.
     fn is_authenticated(self) -> bool {
         match self {
             Provider::Digest => true,
@@ -43,7 +43,7 @@ impl Provider {
         }
     }
 
-    /// Whether `id` may stand in an ACL.
+    /// Whether `id` is valid in an ACL.
     fn is_valid(self, id: &str) -> bool {
         match self {
             Provider::Digest => digest_scheme::is_valid(id),
@@ -51,7 +51,7 @@ impl Provider {
         }
     }
 
-    /// Whether a credential is meant by the id of an ACL.
+    /// Whether a credential matches the id of an ACL.
     fn matches(self, credential: &str, acl_id: &str) -> bool {
         match self {
             Provider::Digest => credential == acl_id,
@@ -66,7 +66,7 @@ fn java_split(text: &str, separator: char) -> Vec<&str> {
     while parts.len() > 1 && parts.last() == Some(&"") {
         parts.pop();
     }
-    // Nothing but separators leaves nothing at all.
+    // Only separators give no part at all.
     if parts == [""] && !text.is_empty() {
         parts.pop();
     }

@@ -1,14 +1,14 @@
-//! Settings that decide whether a request is granted. They change no state, so members may differ.
+//! Settings that decide whether a request is granted. They change no state, so servers may differ.
 
 use crate::access::digest_scheme::DigestAlgorithm;
 
-/// Whether ACLs are looked at.
+/// Whether ACLs are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum AclChecks {
     /// As usual.
     #[default]
     Enforced,
-    /// Everybody may do everything.
+    /// Every client has all permissions.
     Skipped,
 }
 
@@ -18,7 +18,7 @@ pub enum QuotaEnforcement {
     /// Usage is only counted.
     #[default]
     Off,
-    /// What would exceed a hard limit is refused.
+    /// A request that would exceed a hard limit is refused.
     On,
 }
 
@@ -28,7 +28,7 @@ pub enum DigestScheme {
     /// Registered.
     #[default]
     Enabled,
-    /// Not registered: nobody can authenticate with it and its ACL entries match nobody.
+    /// Not registered: no client can authenticate with it and its ACL entries match no client.
     Disabled,
 }
 
@@ -47,7 +47,7 @@ pub struct AuthSettings {
 /// `zookeeper.jute.maxbuffer.extrasize`, both 0xfffff.
 pub const TRANSACTION_BYTES_MAX: usize = 2 * 0xf_ffff;
 
-/// What requests are measured against.
+/// The settings that requests are checked against.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// ACL checks.
@@ -56,7 +56,7 @@ pub struct Policy {
     pub quota: QuotaEnforcement,
     /// Schemes.
     pub auth: AuthSettings,
-    /// How long a container may wait for its first child, milliseconds; zero is for ever.
+    /// How long a container may wait for its first child, milliseconds; zero means forever.
     pub container_never_used_ms: i64,
     /// Bytes of the longest transaction: header, body and digest. A request that needs more is refused.
     pub transaction_bytes_max: usize,

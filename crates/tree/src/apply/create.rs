@@ -4,15 +4,15 @@ use zebu_proto::client::EventType;
 use zebu_proto::txn::TxnHeader;
 use zebu_proto::{Acl, Buffer, ErrorCode, StatPersisted, Zxid};
 
-use crate::apply::Events;
+use crate::apply::EventSink;
 use crate::event::TreeEvent;
 use crate::node::NodeId;
 use crate::node_ref::NodeRef;
-use crate::outcome::Outcome;
+use crate::outcome::TxnOutcome;
 use crate::path;
 use crate::tree::Tree;
 
-/// What all creates have in common.
+/// The common fields of all creates.
 pub(super) struct NewNode<'a> {
     pub(super) path: &'a str,
     pub(super) data: &'a Buffer,
@@ -21,7 +21,7 @@ pub(super) struct NewNode<'a> {
     pub(super) parent_cversion: i32,
 }
 
-/// What a replay does to the parent when the node is there already.
+/// The effect of a replay on the parent when the node exists already.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum OnExisting {
     AdvanceParent,
@@ -34,22 +34,22 @@ impl Tree {
         header: &TxnHeader,
         new: &NewNode<'_>,
         on_existing: OnExisting,
-        events: Events<'_>,
-    ) -> Outcome {
+        events: EventSink<'_>,
+    ) -> TxnOutcome {
         let Some((parent_path, name)) = path::split_stored(new.path) else {
-            return Outcome::error(ErrorCode::BadArguments);
+            return TxnOutcome::error(ErrorCode::BadArguments);
         };
         let Some(parent) = self.find_parent(parent_path) else {
-            return Outcome::error(ErrorCode::NoNode);
+            return TxnOutcome::error(ErrorCode::NoNode);
         };
         let acl = self.acls.intern(new.acl);
         if let Some(existing) = self.child(parent, name) {
-            // The list may be newer than the table of the snapshot that the node came from.
+            // The ACL may be newer than the table of the snapshot that the node came from.
             self.replace_acl(existing, acl);
             if on_existing == OnExisting::AdvanceParent {
                 self.advance_parent(parent, new.parent_cversion, header.zxid);
             }
-            return Outcome::error(ErrorCode::NodeExists);
+            return TxnOutcome::error(ErrorCode::NodeExists);
         }
         self.advance_parent(parent, new.parent_cversion, header.zxid);
         let stat = StatPersisted {
@@ -62,8 +62,8 @@ impl Tree {
             ..StatPersisted::default()
         };
         let id = self.attach(parent, new.path, new.data, acl, &stat);
-        // Taken before usage is counted: the reply tells of the data that was sent, also for the node that
-        // holds the usage.
+        // Taken before usage is counted: the reply describes the data that was sent, also for the node that
+        // contains the usage.
         let stat = NodeRef::new(self, id).stat();
         self.quota_created(new.path, id);
         events(TreeEvent {
@@ -73,10 +73,10 @@ impl Tree {
             acl: self.acls.get(acl),
         });
         events(self.children_changed(header.zxid, parent_path, parent));
-        Outcome::Created { stat }
+        TxnOutcome::Created { stat }
     }
 
-    /// The counter of children and the zxid of the last change only ever grow; -1 is one more than it has.
+    /// cversion and pzxid only ever grow; -1 increments cversion.
     fn advance_parent(&mut self, parent: NodeId, cversion: i32, zxid: Zxid) {
         let current = self.nodes.branch(self.nodes.get(parent)).cversion;
         let cversion = if cversion == -1 { current.wrapping_add(1) } else { cversion };

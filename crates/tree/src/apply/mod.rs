@@ -1,6 +1,5 @@
-//! From a transaction to new state. Total: whatever the transaction says and whatever the tree holds, apply
-//! neither fails nor panics, and replaying a history over a snapshot taken while it happened ends in the
-//! same tree.
+//! From a transaction to new state. Apply is total: it neither fails nor panics on any transaction and any
+//! tree. Replaying a history over a fuzzy snapshot of the same history gives the same tree.
 
 mod create;
 mod delete;
@@ -12,45 +11,50 @@ use zebu_proto::txn::{SubTxn, Txn, TxnHeader};
 
 use crate::apply::create::{NewNode, OnExisting};
 use crate::event::TreeEvent;
-use crate::outcome::Outcome;
+use crate::outcome::TxnOutcome;
 use crate::owner::{CONTAINER_OWNER, ttl_owner};
 use crate::tree::Tree;
 
-/// Where events go.
-pub(crate) type Events<'a> = &'a mut dyn FnMut(TreeEvent<'_>);
+/// Receives events.
+pub(crate) type EventSink<'a> = &'a mut dyn FnMut(TreeEvent<'_>);
 
 impl Tree {
-    /// Applies a transaction and reports what watches may wait for, in order.
-    pub fn apply(&mut self, header: &TxnHeader, txn: &Txn, events: &mut dyn FnMut(TreeEvent<'_>)) -> Outcome {
+    /// Applies a transaction and reports the events that may fire watches, in order.
+    pub fn apply(
+        &mut self,
+        header: &TxnHeader,
+        txn: &Txn,
+        events: &mut dyn FnMut(TreeEvent<'_>),
+    ) -> TxnOutcome {
         let outcome = match txn {
             Txn::Multi(parts) => self.apply_multi(header, parts, events),
             txn => self.apply_one(header, txn, events),
         };
-        // Only now: a snapshot named after this zxid must not hold half of it.
+        // Only now: a snapshot named after this zxid must not contain half of it.
         self.last_zxid = self.last_zxid.max(header.zxid);
         outcome
     }
 
-    fn apply_multi(&mut self, header: &TxnHeader, parts: &[SubTxn], events: Events<'_>) -> Outcome {
+    fn apply_multi(&mut self, header: &TxnHeader, parts: &[SubTxn], events: EventSink<'_>) -> TxnOutcome {
         let Some(failed) = parts.iter().position(|SubTxn(txn)| matches!(txn, Txn::Error(_))) else {
-            return Outcome::Multi(
+            return TxnOutcome::Multi(
                 parts.iter().map(|SubTxn(txn)| self.apply_one(header, txn, events)).collect(),
             );
         };
         let outcomes = parts.iter().enumerate().map(|(index, SubTxn(txn))| match txn {
-            Txn::Error(code) => Outcome::Error(*code),
-            _ if index < failed => Outcome::Error(0),
-            _ => Outcome::error(ErrorCode::RuntimeInconsistency),
+            Txn::Error(code) => TxnOutcome::Error(*code),
+            _ if index < failed => TxnOutcome::Error(0),
+            _ => TxnOutcome::error(ErrorCode::RuntimeInconsistency),
         });
-        Outcome::Multi(outcomes.collect())
+        TxnOutcome::Multi(outcomes.collect())
     }
 
-    fn apply_one(&mut self, header: &TxnHeader, txn: &Txn, events: Events<'_>) -> Outcome {
+    fn apply_one(&mut self, header: &TxnHeader, txn: &Txn, events: EventSink<'_>) -> TxnOutcome {
         match txn {
-            Txn::Error(code) => Outcome::Error(*code),
+            Txn::Error(code) => TxnOutcome::Error(*code),
             Txn::CreateSession { timeout_ms } => {
                 self.sessions.insert(header.session, *timeout_ms);
-                Outcome::SessionCreated
+                TxnOutcome::SessionCreated
             }
             Txn::CloseSession(paths) => self.apply_close_session(header, paths.as_deref(), events),
             Txn::Create(create) | Txn::Create2(create) => {
@@ -89,17 +93,17 @@ impl Tree {
             }
             Txn::Delete(path) | Txn::DeleteContainer(path) => self.apply_delete(header.zxid, path, events),
             Txn::SetData(set) => match self.apply_set_data(header, set, events) {
-                Ok(stat) => Outcome::DataSet { stat },
-                Err(code) => Outcome::error(code),
+                Ok(stat) => TxnOutcome::DataSet { stat },
+                Err(code) => TxnOutcome::error(code),
             },
             Txn::Reconfig(set) => match self.apply_set_data(header, set, events) {
-                Ok(stat) => Outcome::Reconfigured { stat },
-                Err(code) => Outcome::error(code),
+                Ok(stat) => TxnOutcome::Reconfigured { stat },
+                Err(code) => TxnOutcome::error(code),
             },
             Txn::SetAcl(set) => self.apply_set_acl(set),
-            Txn::Check(_) => Outcome::Checked,
-            // The decoder refuses one multi inside another; nobody writes it.
-            Txn::Multi(_) => Outcome::error(ErrorCode::MarshallingError),
+            Txn::Check(_) => TxnOutcome::Checked,
+            // The decoder refuses one multi inside another; no server writes it.
+            Txn::Multi(_) => TxnOutcome::error(ErrorCode::MarshallingError),
         }
     }
 }

@@ -2,20 +2,20 @@
 
 use zebu_proto::txn::TxnHeader;
 
-use crate::apply::Events;
-use crate::outcome::Outcome;
+use crate::apply::EventSink;
+use crate::outcome::TxnOutcome;
 use crate::tree::Tree;
 
 impl Tree {
-    /// First what the transaction names, in its order, then whatever else is here of the session. Named
-    /// nodes that are missing still raise the parent's pzxid. Without a list a replay raises only the parents whose
-    /// nodes are still there, so a walk that saw both sides of it is void.
+    /// First the paths that the transaction names, in its order, then all other ephemeral nodes of the
+    /// session. Named nodes that are missing still raise the parent's pzxid. Without a list a replay raises
+    /// only the parents of existing nodes, so a walk across this transaction is void.
     pub(super) fn apply_close_session(
         &mut self,
         header: &TxnHeader,
         paths: Option<&[Box<str>]>,
-        events: Events<'_>,
-    ) -> Outcome {
+        events: EventSink<'_>,
+    ) -> TxnOutcome {
         self.sessions.remove(&header.session);
         for path in paths.unwrap_or_default() {
             self.apply_delete(header.zxid, path, events);
@@ -27,6 +27,6 @@ impl Tree {
         for path in rest {
             self.apply_delete(header.zxid, &path, events);
         }
-        Outcome::SessionClosed { session: header.session }
+        TxnOutcome::SessionClosed { session: header.session }
     }
 }

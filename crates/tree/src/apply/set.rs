@@ -1,13 +1,13 @@
-//! Applies new data and new ACLs: absolute values, so that a replay ends where the history ended.
+//! Applies new data and new ACLs: absolute values, so that a replay gives the same state.
 
 use zebu_proto::client::EventType;
 use zebu_proto::txn::{SetAclTxn, SetDataTxn, TxnHeader};
 use zebu_proto::{Buffer, ErrorCode, Stat, Zxid};
 
-use crate::apply::Events;
+use crate::apply::EventSink;
 use crate::event::TreeEvent;
 use crate::node_ref::NodeRef;
-use crate::outcome::Outcome;
+use crate::outcome::TxnOutcome;
 use crate::path;
 use crate::tree::Tree;
 
@@ -16,7 +16,7 @@ impl Tree {
         &mut self,
         header: &TxnHeader,
         set: &SetDataTxn,
-        events: Events<'_>,
+        events: EventSink<'_>,
     ) -> Result<Stat, ErrorCode> {
         let id = self.find_to_change(&set.path).ok_or(ErrorCode::NoNode)?;
         let before = self.nodes.get(id).data_length();
@@ -32,7 +32,7 @@ impl Tree {
         Ok(NodeRef::new(self, id).stat())
     }
 
-    /// Writes the configuration that the server started with into `/zookeeper/config`: outside the history,
+    /// Writes the configuration that the server started with to `/zookeeper/config`: outside the history,
     /// with the version of the configuration as zxid.
     pub fn write_config(&mut self, text: Buffer, config_version: Zxid, time_ms: i64) {
         if let Some(id) = self.find(path::CONFIG) {
@@ -44,13 +44,13 @@ impl Tree {
         }
     }
 
-    pub(super) fn apply_set_acl(&mut self, set: &SetAclTxn) -> Outcome {
+    pub(super) fn apply_set_acl(&mut self, set: &SetAclTxn) -> TxnOutcome {
         let Some(id) = self.find(&set.path) else {
-            return Outcome::error(ErrorCode::NoNode);
+            return TxnOutcome::error(ErrorCode::NoNode);
         };
         let acl = self.acls.intern(set.acl.as_deref());
         self.replace_acl(id, acl);
         self.change_stat(id, |stat| stat.aversion = set.version);
-        Outcome::AclSet { stat: NodeRef::new(self, id).stat() }
+        TxnOutcome::AclSet { stat: NodeRef::new(self, id).stat() }
     }
 }

@@ -4,17 +4,20 @@ use zebu_proto::client::{CreateMode, CreateOp, CreateRequest};
 use zebu_proto::txn::{CreateContainerTxn, CreateTtlTxn, CreateTxn, Txn};
 use zebu_proto::{ErrorCode, Permissions, StatPersisted};
 
-use crate::access::Refusal;
+use crate::access::PrepareRefusal;
 use crate::options::TtlNodes;
 use crate::owner::{self, CONTAINER_OWNER, TTL_MAX_MS};
 use crate::path;
-use crate::prep::stage::Stage;
+use crate::prep::scope::PrepareScope;
 use crate::quota;
 
-pub(super) fn prepare(stage: &mut Stage<'_, '_>, mut request: CreateRequest) -> Result<Txn, Refusal> {
+pub(super) fn prepare(
+    stage: &mut PrepareScope<'_, '_>,
+    mut request: CreateRequest,
+) -> Result<Txn, PrepareRefusal> {
     let mode = check_flags(stage, &request)?;
     if mode.is_ephemeral() { stage.context.ephemeral_session } else { stage.context.session }?;
-    let requested = request.path.take().ok_or(Refusal::Broken)?;
+    let requested = request.path.take().ok_or(PrepareRefusal::Broken)?;
     let (parent_path, _) = path::split_target(&requested)?;
     if quota::breaks_apache(&requested) && !mode.is_sequential() {
         return Err(ErrorCode::BadArguments.into());
@@ -39,7 +42,7 @@ pub(super) fn prepare(stage: &mut Stage<'_, '_>, mut request: CreateRequest) -> 
     let parent_cversion = parent.stat.cversion.wrapping_add(1);
     let mut parent_after = parent.clone();
     parent_after.child_count += 1;
-    // As apply does it: the counter never goes back, not even when it is used up.
+    // As in apply: cversion never goes back, not even when it overflows.
     if parent_cversion > parent.stat.cversion {
         parent_after.stat.cversion = parent_cversion;
         parent_after.stat.pzxid = zxid;
@@ -68,7 +71,7 @@ pub(super) fn prepare(stage: &mut Stage<'_, '_>, mut request: CreateRequest) -> 
 }
 
 /// Flags and time to live must fit each other and the operation.
-fn check_flags(stage: &Stage<'_, '_>, request: &CreateRequest) -> Result<CreateMode, ErrorCode> {
+fn check_flags(stage: &PrepareScope<'_, '_>, request: &CreateRequest) -> Result<CreateMode, ErrorCode> {
     let mode = CreateMode::from_flags(request.flags).ok_or(ErrorCode::BadArguments)?;
     if mode.has_ttl() {
         match stage.tree.options.ttl_nodes {
@@ -88,7 +91,7 @@ fn check_flags(stage: &Stage<'_, '_>, request: &CreateRequest) -> Result<CreateM
     Ok(mode)
 }
 
-/// The operation decides what the node is; the flags only say whether a plain one is ephemeral.
+/// The operation determines the kind of node; the flags only say whether a plain one is ephemeral.
 fn owner_of(request: &CreateRequest, mode: CreateMode, session: i64) -> i64 {
     match request.op {
         CreateOp::Create | CreateOp::Create2 => {

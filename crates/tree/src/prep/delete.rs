@@ -4,13 +4,16 @@ use zebu_proto::client::DeleteRequest;
 use zebu_proto::txn::Txn;
 use zebu_proto::{ErrorCode, Permissions};
 
-use crate::access::Refusal;
+use crate::access::PrepareRefusal;
 use crate::path;
-use crate::prep::stage::{Stage, next_version};
+use crate::prep::scope::{PrepareScope, next_version};
 
-pub(super) fn prepare(stage: &mut Stage<'_, '_>, request: DeleteRequest) -> Result<Txn, Refusal> {
+pub(super) fn prepare(
+    stage: &mut PrepareScope<'_, '_>,
+    request: DeleteRequest,
+) -> Result<Txn, PrepareRefusal> {
     stage.context.session?;
-    let path = request.path.ok_or(Refusal::Broken)?;
+    let path = request.path.ok_or(PrepareRefusal::Broken)?;
     let (parent_path, _) = path::split_target(&path)?;
     if path::is_special(&path) {
         return Err(ErrorCode::BadArguments.into());

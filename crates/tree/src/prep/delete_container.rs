@@ -1,15 +1,15 @@
-//! deleteContainer: the server removes an empty container or an expired TTL node. It is asked for some
-//! time after the candidate was found, so whether it still is one is looked at again.
+//! deleteContainer: the server removes an empty container or an expired TTL node. The request comes some time
+//! after the candidate was found, so it is checked again.
 
 use zebu_proto::ErrorCode;
 use zebu_proto::txn::Txn;
 
-use crate::access::Refusal;
+use crate::access::PrepareRefusal;
 use crate::expiry;
 use crate::path;
-use crate::prep::stage::Stage;
+use crate::prep::scope::PrepareScope;
 
-pub(super) fn prepare(stage: &mut Stage<'_, '_>, path: &str) -> Result<Txn, Refusal> {
+pub(super) fn prepare(stage: &mut PrepareScope<'_, '_>, path: &str) -> Result<Txn, PrepareRefusal> {
     let (parent_path, _) = path::split_target(path)?;
     if path::is_special(path) {
         return Err(ErrorCode::BadArguments.into());

@@ -4,18 +4,18 @@ use zebu_proto::client::MultiOp;
 use zebu_proto::txn::{SubTxn, Txn};
 use zebu_proto::{ErrorCode, Text};
 
-use crate::access::Refusal;
-use crate::prep::stage::Stage;
+use crate::access::PrepareRefusal;
+use crate::prep::scope::PrepareScope;
 use crate::prep::{check, create, delete, set_data};
 
-pub(super) fn prepare(stage: &mut Stage<'_, '_>, ops: Vec<MultiOp>) -> Result<Txn, Refusal> {
-    // A null path is found before the first operation is looked at.
+pub(super) fn prepare(stage: &mut PrepareScope<'_, '_>, ops: Vec<MultiOp>) -> Result<Txn, PrepareRefusal> {
+    // A null path is found before the first operation is checked.
     if ops.iter().any(|op| path_of(op).is_none()) {
-        return Err(Refusal::Broken);
+        return Err(PrepareRefusal::Broken);
     }
     let mut parts = Vec::with_capacity(ops.len());
     let mut failed = false;
-    // Counted on the way: lists of credentials may make very much of a short request.
+    // Counted on the way: expanded ACLs can make a short request very long.
     let mut bytes = 0;
     for op in ops {
         if failed {
@@ -27,12 +27,12 @@ pub(super) fn prepare(stage: &mut Stage<'_, '_>, ops: Vec<MultiOp>) -> Result<Tx
                 let part = SubTxn(txn);
                 bytes += part.encoded_length();
                 if bytes > stage.context.policy.transaction_bytes_max {
-                    return Err(Refusal::TooLong { bytes });
+                    return Err(PrepareRefusal::TooLong { bytes });
                 }
                 parts.push(part);
             }
-            Err(refusal @ (Refusal::Broken | Refusal::TooLong { .. })) => return Err(refusal),
-            Err(Refusal::Failed(code)) => {
+            Err(refusal @ (PrepareRefusal::Broken | PrepareRefusal::TooLong { .. })) => return Err(refusal),
+            Err(PrepareRefusal::Failed(code)) => {
                 stage.roll_back();
                 parts.push(SubTxn(Txn::error(code)));
                 failed = true;
@@ -42,9 +42,9 @@ pub(super) fn prepare(stage: &mut Stage<'_, '_>, ops: Vec<MultiOp>) -> Result<Tx
     Ok(Txn::Multi(parts))
 }
 
-fn prepare_part(stage: &mut Stage<'_, '_>, op: MultiOp) -> Result<Txn, Refusal> {
+fn prepare_part(stage: &mut PrepareScope<'_, '_>, op: MultiOp) -> Result<Txn, PrepareRefusal> {
     match op {
-        // Members of older releases know create only; the body is the same.
+        // Servers of older releases know create only; the body is the same.
         MultiOp::Create(request) => Ok(match create::prepare(stage, request)? {
             Txn::Create2(create) => Txn::Create(create),
             txn => txn,

@@ -1,17 +1,17 @@
-//! reconfig: the membership checks are made elsewhere; here is what concerns the node that holds the text.
+//! reconfig: prepares the change of the config node. The membership checks are made in another crate.
 
 use zebu_proto::txn::{SetDataTxn, Txn};
 use zebu_proto::{ErrorCode, Permissions};
 
-use crate::access::Refusal;
+use crate::access::PrepareRefusal;
 use crate::path::CONFIG;
 use crate::prep::Reconfig;
-use crate::prep::stage::Stage;
+use crate::prep::scope::PrepareScope;
 
 /// The data version that the configuration always has.
 const CONFIG_VERSION: i32 = -1;
 
-pub(super) fn prepare(stage: &mut Stage<'_, '_>) -> Result<Txn, Refusal> {
+pub(super) fn prepare(stage: &mut PrepareScope<'_, '_>) -> Result<Txn, PrepareRefusal> {
     let context = stage.context;
     if context.reconfig == Reconfig::Disabled {
         return Err(ErrorCode::ReconfigDisabled.into());

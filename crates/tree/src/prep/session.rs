@@ -1,12 +1,12 @@
-//! closeSession: never refused. The ephemeral nodes that go with the session are named in the transaction,
-//! pending ones included, so that every replica removes the same. If the names do not fit into a transaction, it has
-//! the form before 3.6 without them: every replica removes the ephemeral nodes that the session has there.
+//! closeSession: never refused. The transaction names the ephemeral nodes of the session, including pending
+//! ones, so that every replica deletes the same. If the names do not fit into a transaction, it has the form
+//! before 3.6 without them. Then every replica deletes the ephemeral nodes that the session has there.
 
 use zebu_proto::txn::{DIGEST_VERSION, Txn, TxnDigest};
 
-use crate::prep::stage::Stage;
+use crate::prep::scope::PrepareScope;
 
-pub(super) fn prepare_close(stage: &mut Stage<'_, '_>) -> Txn {
+pub(super) fn prepare_close(stage: &mut PrepareScope<'_, '_>) -> Txn {
     let paths = stage.ephemerals();
     for path in &paths {
         if let Ok(node) = stage.get(path) {

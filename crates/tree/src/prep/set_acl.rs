@@ -1,14 +1,17 @@
-//! setACL. Requests that follow are checked against the new list, even before it is applied.
+//! setACL. Later requests are checked against the new ACL, even before it is applied.
 
 use zebu_proto::client::SetAclRequest;
 use zebu_proto::txn::{SetAclTxn, Txn};
 use zebu_proto::{ErrorCode, Permissions};
 
-use crate::access::Refusal;
+use crate::access::PrepareRefusal;
 use crate::path;
-use crate::prep::stage::{Stage, next_version};
+use crate::prep::scope::{PrepareScope, next_version};
 
-pub(super) fn prepare(stage: &mut Stage<'_, '_>, request: SetAclRequest) -> Result<Txn, Refusal> {
+pub(super) fn prepare(
+    stage: &mut PrepareScope<'_, '_>,
+    request: SetAclRequest,
+) -> Result<Txn, PrepareRefusal> {
     stage.context.session?;
     let path = request.path.ok_or(ErrorCode::BadArguments)?;
     path::validate(&path)?;

@@ -4,11 +4,14 @@ use zebu_proto::client::SetDataRequest;
 use zebu_proto::txn::{SetDataTxn, Txn};
 use zebu_proto::{ErrorCode, Permissions};
 
-use crate::access::Refusal;
+use crate::access::PrepareRefusal;
 use crate::path;
-use crate::prep::stage::{Stage, next_version};
+use crate::prep::scope::{PrepareScope, next_version};
 
-pub(super) fn prepare(stage: &mut Stage<'_, '_>, request: SetDataRequest) -> Result<Txn, Refusal> {
+pub(super) fn prepare(
+    stage: &mut PrepareScope<'_, '_>,
+    request: SetDataRequest,
+) -> Result<Txn, PrepareRefusal> {
     stage.context.session?;
     let path = request.path.ok_or(ErrorCode::BadArguments)?;
     path::validate(&path)?;

@@ -1,6 +1,6 @@
-//! Quotas: which subtrees have one, what they use, and whether a request would exceed it.
+//! Quotas: the subtrees with a quota, their usage, and whether a request would exceed it.
 //!
-//! Usage is kept in the data of a node next to the limits, rewritten in place without a transaction.
+//! Usage is stored in the data of a node next to the limits, rewritten in place without a transaction.
 
 mod text;
 
@@ -17,22 +17,22 @@ use crate::tree::Tree;
 
 const LIMITS: &str = "zookeeper_limits";
 
-/// Limits of the whole tree. They mean nothing, and an Apache server that meets such a node ends, and ends
-/// again at every start on the directory.
+/// Limits of the complete tree. They have no effect, but a ZooKeeper server that finds such a node exits, at
+/// every start on the directory.
 pub(crate) fn breaks_apache(path: &str) -> bool {
     path.strip_prefix(QUOTA).and_then(|rest| rest.strip_prefix('/')) == Some(LIMITS)
 }
 
 const STATS: &str = "zookeeper_stats";
 
-/// Paths with a quota. Usually empty, and then nothing is looked up.
+/// Paths with a quota. Usually empty, and then there is no lookup.
 #[derive(Debug, Default)]
 pub(crate) struct QuotaRoots {
     paths: BTreeSet<Box<str>>,
 }
 
 impl QuotaRoots {
-    /// The deepest path with a quota that holds `path`.
+    /// The deepest path with a quota that contains `path`.
     fn above<'a>(&self, path: &'a str) -> Option<&'a str> {
         if self.paths.is_empty() {
             return None;
@@ -41,8 +41,8 @@ impl QuotaRoots {
     }
 }
 
-/// The path that a node below `/zookeeper/quota` speaks of, if it has this name. A quota on the root does
-/// not exist.
+/// The path whose quota a node below `/zookeeper/quota` defines, if it has this name. A quota on the root
+/// does not exist.
 fn subject<'a>(path: &'a str, name: &str) -> Option<&'a str> {
     let holder = path.strip_suffix(name)?.strip_suffix('/')?;
     holder.strip_prefix(QUOTA).filter(|subject| subject.starts_with('/'))
@@ -71,7 +71,7 @@ impl Tree {
         }
     }
 
-    /// A node was deleted that had so much data.
+    /// A node with this length of data was deleted.
     pub(crate) fn quota_deleted(&mut self, path: &str, data_length: usize) {
         if let Some(root) = subject(path, LIMITS) {
             self.quotas.paths.remove(root);
@@ -133,12 +133,12 @@ impl Tree {
                 usage.adjust(count, bytes);
                 self.write_usage(stats, &usage);
             }
-            // A client wrote something else into it.
+            // A client wrote invalid text to it.
             None => self.recount_usage(root, stats),
         }
     }
 
-    /// No version, no zxid, no watch: it is not a change that anybody asked for.
+    /// No version, no zxid, no watch: the change is not requested by a client.
     fn write_usage(&mut self, stats: NodeId, usage: &QuotaText) {
         let data: Arc<[u8]> = usage.to_string().into_bytes().into();
         let before = self.nodes.get(stats).data_length();
@@ -168,7 +168,7 @@ impl Tree {
         self.check_quota(path, 0, after as i64 - before as i64, policy)
     }
 
-    /// Only hard limits refuse; usage is the committed one.
+    /// Only hard limits refuse; usage is the applied one.
     fn check_quota(&self, path: &str, count: i64, bytes: i64, policy: &Policy) -> Result<(), ErrorCode> {
         if policy.quota == QuotaEnforcement::Off {
             return Ok(());

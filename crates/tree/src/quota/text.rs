@@ -1,4 +1,4 @@
-//! The text in which limits and usage are kept: `count=5,bytes=-1` and, if there is more, `=;key=value`.
+//! The text format of limits and usage: `count=5,bytes=-1` and, if there is more, `=;key=value`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,17 +17,17 @@ pub(super) struct QuotaText {
 }
 
 impl QuotaText {
-    /// What a subtree uses.
+    /// The usage of a subtree.
     pub(super) fn usage(count: i64, bytes: i64) -> QuotaText {
         QuotaText { numbers: [(COUNT.into(), count), (BYTES.into(), bytes)].into() }
     }
 
-    /// Reads a text; `None` if it is none. Empty data is a text without numbers.
+    /// Parses a text; `None` if it is invalid. Empty data is a text without numbers.
     pub(super) fn parse(data: &[u8]) -> Option<QuotaText> {
         let text = std::str::from_utf8(data).ok()?;
         let mut numbers = BTreeMap::new();
         for pair in text.split([',', ';']).filter(|pair| !pair.is_empty()) {
-            // Whatever follows a second `=` is ignored: the writer puts a stray one after the bytes.
+            // Text after a second `=` is ignored: the writer puts a stray one after the bytes.
             let mut parts = pair.split('=');
             let (key, value) = (parts.next()?, parts.next()?);
             let value = if value.is_empty() { UNSET } else { value.parse().ok()? };
@@ -69,7 +69,7 @@ impl fmt::Display for QuotaText {
         write!(f, "{COUNT}={},{BYTES}={}", self.count(), self.bytes())?;
         let others = self.numbers.iter().filter(|(key, _)| !matches!(&***key, COUNT | BYTES));
         for (index, (key, value)) in others.enumerate() {
-            // Old readers take the text apart at `=` and must not see the further keys.
+            // Old readers split the text at `=` and must not see the further keys.
             write!(f, "{};{key}={value}", if index == 0 { "=" } else { "" })?;
         }
         Ok(())

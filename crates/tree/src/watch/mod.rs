@@ -1,4 +1,4 @@
-//! Watches: who waits for what. Pure: it says which watchers an event concerns, others tell them.
+//! Watches of connections. Pure: it returns the watchers of an event; the caller sends the notifications.
 
 mod modes;
 mod summary;
@@ -9,6 +9,6 @@ pub use modes::WatchKind;
 pub use summary::DataWatchSummary;
 pub use table::WatchTable;
 
-/// A connection that watches. The caller gives the numbers and never uses one twice.
+/// A connection that watches. The caller assigns the numbers and never reuses one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WatcherId(pub u64);

@@ -1,6 +1,6 @@
 //! The ways in which one watcher can watch one path in one table; several can hold at once.
 
-/// What a client asks for.
+/// The kind of watch that a client sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchKind {
     /// getData, exists: data events, once.
@@ -23,7 +23,7 @@ impl Modes {
     pub(super) const STANDARD: Modes = Modes(1);
     /// Fires until removed.
     pub(super) const PERSISTENT: Modes = Modes(2);
-    /// Fires for everything below too.
+    /// Fires for all descendants too.
     pub(super) const RECURSIVE: Modes = Modes(4);
     pub(super) const ALL: Modes = Modes(7);
 

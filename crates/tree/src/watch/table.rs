@@ -12,16 +12,16 @@ use crate::watch::WatcherId;
 use crate::watch::modes::{Modes, WatchKind};
 use crate::watch::watchers::Watchers;
 
-/// Which of the two tables.
+/// The data table or the child table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
+enum WatchSide {
     Data,
     Child,
 }
 
-/// A path that somebody watches. An unused entry has an empty path and waits to be reused.
+/// A watched path. An unused entry has an empty path and is reused.
 #[derive(Debug, Default)]
-pub(super) struct Entry {
+pub(super) struct WatchEntry {
     pub(super) path: Box<str>,
     pub(super) data: Watchers,
     pub(super) child: Watchers,
@@ -30,23 +30,23 @@ pub(super) struct Entry {
 /// All watches of a server.
 #[derive(Debug)]
 pub struct WatchTable {
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<WatchEntry>,
     free: Vec<u32>,
     by_path: HashTable<u32>,
-    /// Which entries hold something of a watcher.
+    /// The entries of each watcher.
     pub(super) by_watcher: BTreeMap<WatcherId, BTreeSet<u32>>,
     hash: FixedState,
     /// Pairs of path and watcher in each table.
     data_count: usize,
     child_count: usize,
-    /// How many recursive watches there are; without any no ancestor is looked up.
+    /// How many recursive watches there are; with none, no ancestor is looked up.
     recursive_count: usize,
-    /// Watchers of the event at hand; kept to save the allocation.
+    /// Watchers of the current event; kept to save the allocation.
     collected: Vec<WatcherId>,
 }
 
 impl WatchTable {
-    /// No watches.
+    /// An empty table.
     pub fn new(hash_seed: u64) -> WatchTable {
         WatchTable {
             entries: Vec::new(),
@@ -61,7 +61,7 @@ impl WatchTable {
         }
     }
 
-    /// Registers a watch. Whether the path exists does not matter.
+    /// Registers a watch. The path need not exist.
     pub fn add(&mut self, path: &str, watcher: WatcherId, kind: WatchKind) {
         let entry = self.find(path).unwrap_or_else(|| self.insert(path));
         let mut add = |side, mode| {
@@ -69,13 +69,13 @@ impl WatchTable {
             self.set(entry, side, watcher, modes);
         };
         match kind {
-            WatchKind::Data => add(Side::Data, Modes::STANDARD),
-            WatchKind::Child => add(Side::Child, Modes::STANDARD),
+            WatchKind::Data => add(WatchSide::Data, Modes::STANDARD),
+            WatchKind::Child => add(WatchSide::Child, Modes::STANDARD),
             WatchKind::Persistent => {
-                add(Side::Child, Modes::PERSISTENT);
-                add(Side::Data, Modes::PERSISTENT);
+                add(WatchSide::Child, Modes::PERSISTENT);
+                add(WatchSide::Data, Modes::PERSISTENT);
             }
-            WatchKind::PersistentRecursive => add(Side::Data, Modes::RECURSIVE),
+            WatchKind::PersistentRecursive => add(WatchSide::Data, Modes::RECURSIVE),
         }
         self.by_watcher.entry(watcher).or_default().insert(entry);
     }
@@ -85,8 +85,8 @@ impl WatchTable {
         let Some(entry) = self.find(path) else {
             return false;
         };
-        let data = self.side(entry, Side::Data).modes_of(watcher);
-        let child = self.side(entry, Side::Child).modes_of(watcher);
+        let data = self.side(entry, WatchSide::Data).modes_of(watcher);
+        let child = self.side(entry, WatchSide::Child).modes_of(watcher);
         match kind {
             WatcherType::Children => child.intersects(Modes::STANDARD),
             WatcherType::Data => data.intersects(Modes::STANDARD),
@@ -96,7 +96,7 @@ impl WatchTable {
         }
     }
 
-    /// Removes the watches of this type that a watcher has on the path. Says whether there was one.
+    /// Removes the watches of this type that a watcher has on the path. Returns whether there was one.
     pub fn remove(&mut self, path: &str, watcher: WatcherId, kind: WatcherType) -> bool {
         let Some(entry) = self.find(path) else {
             return false;
@@ -109,7 +109,7 @@ impl WatchTable {
             WatcherType::PersistentRecursive => (Modes::RECURSIVE, Modes::NONE),
         };
         let mut found = false;
-        for (side, gone) in [(Side::Data, data), (Side::Child, child)] {
+        for (side, gone) in [(WatchSide::Data, data), (WatchSide::Child, child)] {
             let modes = self.side(entry, side).modes_of(watcher);
             if modes.intersects(gone) {
                 found = true;
@@ -120,16 +120,16 @@ impl WatchTable {
         found
     }
 
-    /// A connection is gone, and all its watches with it.
+    /// Removes all watches of a closed connection.
     pub fn remove_watcher(&mut self, watcher: WatcherId) {
         for entry in self.by_watcher.remove(&watcher).unwrap_or_default() {
-            self.set(entry, Side::Data, watcher, Modes::NONE);
-            self.set(entry, Side::Child, watcher, Modes::NONE);
+            self.set(entry, WatchSide::Data, watcher, Modes::NONE);
+            self.set(entry, WatchSide::Child, watcher, Modes::NONE);
             self.release_if_unused(entry);
         }
     }
 
-    /// Tells `sink` each watcher that an event concerns, once. One-shot watches are gone afterwards.
+    /// Calls `sink` for each watcher of an event, once. One-shot watches are removed.
     pub fn fire(&mut self, kind: EventType, path: &str, sink: &mut dyn FnMut(WatcherId)) {
         if self.by_watcher.is_empty() {
             return;
@@ -141,16 +141,16 @@ impl WatchTable {
             EventType::NodeCreated | EventType::NodeDataChanged => {
                 self.collect_data(entry, path, &mut collected)
             }
-            EventType::NodeChildrenChanged => self.collect(entry, Side::Child, &mut collected),
+            EventType::NodeChildrenChanged => self.collect(entry, WatchSide::Child, &mut collected),
             EventType::NodeDeleted => {
                 self.collect_data(entry, path, &mut collected);
-                // Who learns of it through the data table is not told again, but the watch is used up.
-                self.collect(entry, Side::Child, &mut collected);
+                // A watcher in the data table is not notified again, but its child watch is used up.
+                self.collect(entry, WatchSide::Child, &mut collected);
             }
         }
         collected.sort_unstable();
         collected.dedup();
-        // They are told first: to tidy up after thousands takes a while.
+        // Watchers are notified first: the cleanup after thousands takes a while.
         collected.iter().copied().for_each(sink);
         if let Some(entry) = entry {
             for &watcher in &collected {
@@ -165,7 +165,7 @@ impl WatchTable {
         self.data_count + self.child_count
     }
 
-    /// Whether nobody watches anything.
+    /// Whether there are no watches.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -177,7 +177,7 @@ impl WatchTable {
 
     /// Watchers of exactly this path, and recursive ones of its ancestors.
     fn collect_data(&mut self, entry: Option<u32>, path: &str, collected: &mut Vec<WatcherId>) {
-        self.collect(entry, Side::Data, collected);
+        self.collect(entry, WatchSide::Data, collected);
         if self.recursive_count == 0 {
             return;
         }
@@ -185,39 +185,39 @@ impl WatchTable {
             let Some(entry) = self.find(ancestor) else {
                 continue;
             };
-            let watchers = self.side(entry, Side::Data).iter();
+            let watchers = self.side(entry, WatchSide::Data).iter();
             collected
                 .extend(watchers.filter(|(_, modes)| modes.intersects(Modes::RECURSIVE)).map(|(id, _)| id));
         }
     }
 
-    fn collect(&mut self, entry: Option<u32>, side: Side, collected: &mut Vec<WatcherId>) {
+    fn collect(&mut self, entry: Option<u32>, side: WatchSide, collected: &mut Vec<WatcherId>) {
         let Some(entry) = entry else {
             return;
         };
-        // In one go: there may be thousands. Recursive ones stay, so that their number does.
+        // All at once: there may be thousands. Recursive watches stay, and so does their number.
         let entry = &mut self.entries[entry as usize];
         let (watchers, count) = match side {
-            Side::Data => (&mut entry.data, &mut self.data_count),
-            Side::Child => (&mut entry.child, &mut self.child_count),
+            WatchSide::Data => (&mut entry.data, &mut self.data_count),
+            WatchSide::Child => (&mut entry.child, &mut self.child_count),
         };
         *count -= watchers.use_up(Modes::STANDARD, &mut |watcher| collected.push(watcher));
     }
 
-    fn side(&self, entry: u32, side: Side) -> &Watchers {
+    fn side(&self, entry: u32, side: WatchSide) -> &Watchers {
         let entry = &self.entries[entry as usize];
         match side {
-            Side::Data => &entry.data,
-            Side::Child => &entry.child,
+            WatchSide::Data => &entry.data,
+            WatchSide::Child => &entry.child,
         }
     }
 
-    /// Replaces modes and keeps the counts. The caller tidies the indexes.
-    fn set(&mut self, entry: u32, side: Side, watcher: WatcherId, modes: Modes) {
+    /// Replaces modes and updates the counts. The caller cleans up the indexes.
+    fn set(&mut self, entry: u32, side: WatchSide, watcher: WatcherId, modes: Modes) {
         let entry = &mut self.entries[entry as usize];
         let (watchers, count) = match side {
-            Side::Data => (&mut entry.data, &mut self.data_count),
-            Side::Child => (&mut entry.child, &mut self.child_count),
+            WatchSide::Data => (&mut entry.data, &mut self.data_count),
+            WatchSide::Child => (&mut entry.child, &mut self.child_count),
         };
         let before = watchers.modes_of(watcher);
         *count = *count + usize::from(!modes.is_empty()) - usize::from(!before.is_empty());
@@ -226,10 +226,10 @@ impl WatchTable {
         watchers.set(watcher, modes);
     }
 
-    /// Forgets what no longer holds anything: the watcher's mark, then the entry.
+    /// Removes empty records: the watcher's mark, then the entry.
     fn tidy(&mut self, entry: u32, watcher: WatcherId) {
-        let holds_something = !self.side(entry, Side::Data).modes_of(watcher).is_empty()
-            || !self.side(entry, Side::Child).modes_of(watcher).is_empty();
+        let holds_something = !self.side(entry, WatchSide::Data).modes_of(watcher).is_empty()
+            || !self.side(entry, WatchSide::Child).modes_of(watcher).is_empty();
         if holds_something {
             return;
         }
@@ -251,7 +251,7 @@ impl WatchTable {
         // An entry that was released before is not in the table.
         if let Ok(found) = self.by_path.find_entry(hash, |&other| other == index) {
             found.remove();
-            *entry = Entry::default();
+            *entry = WatchEntry::default();
             self.free.push(index);
         }
     }
@@ -266,7 +266,7 @@ impl WatchTable {
     }
 
     fn insert(&mut self, path: &str) -> u32 {
-        let new = Entry { path: path.into(), ..Entry::default() };
+        let new = WatchEntry { path: path.into(), ..WatchEntry::default() };
         let index = match self.free.pop() {
             Some(index) => {
                 self.entries[index as usize] = new;

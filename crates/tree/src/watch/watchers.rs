@@ -51,7 +51,8 @@ impl Watchers {
         }
     }
 
-    /// Tells every watcher, and takes these modes away from all. Returns how many are gone with that.
+    /// Calls `tell` for every watcher, and removes these modes from all. Returns how many watchers were
+    /// removed.
     pub(super) fn use_up(&mut self, gone: Modes, tell: &mut dyn FnMut(WatcherId)) -> usize {
         match self {
             Watchers::Nobody => 0,

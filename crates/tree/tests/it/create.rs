@@ -3,7 +3,7 @@
 use zebu_proto::client::{CreateOp, CreateRequest, WriteRequest};
 use zebu_proto::txn::Txn;
 use zebu_proto::{Acl, ErrorCode, Id};
-use zebu_tree::{DigestMode, Lifetime, Outcome, TreeOptions, TtlNodes};
+use zebu_tree::{DigestMode, Lifetime, TreeOptions, TtlNodes, TxnOutcome};
 
 use crate::support::*;
 
@@ -103,7 +103,7 @@ fn operations_and_flags() {
         match expected {
             Err(code) => assert_eq!(world.error(request), code, "{op:?} {flags}"),
             Ok((lifetime, suffix)) => {
-                let Outcome::Created { stat } = world.ok(request) else { panic!("{op:?} {flags}") };
+                let TxnOutcome::Created { stat } = world.ok(request) else { panic!("{op:?} {flags}") };
                 let path = if suffix { "/n0000000000" } else { "/n" };
                 assert_eq!(world.tree.node(path).unwrap().lifetime(), lifetime, "{op:?} {flags}");
                 assert_eq!(stat.ephemeral_owner, if lifetime == session { SESSION.0 } else { 0 });
@@ -135,7 +135,7 @@ fn the_range_of_a_ttl() {
     {
         let request = CreateRequest { ttl_ms, ..request(CreateOp::Ttl, "/n", 5) };
         let outcome = World::new().run(WriteRequest::Create(request));
-        assert_eq!(!matches!(outcome, Outcome::Error(_)), valid, "{ttl_ms}");
+        assert_eq!(!matches!(outcome, TxnOutcome::Error(_)), valid, "{ttl_ms}");
     }
 }
 

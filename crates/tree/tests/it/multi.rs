@@ -3,7 +3,7 @@
 use zebu_proto::client::{CreateOp, CreateRequest, EventType, MultiOp, WriteRequest};
 use zebu_proto::txn::Txn;
 use zebu_proto::{Acl, ErrorCode, Id};
-use zebu_tree::Outcome;
+use zebu_tree::TxnOutcome;
 
 use crate::support::*;
 
@@ -18,10 +18,10 @@ fn parts_see_each_other() {
         check("/p", 1),
         op(delete("/p/n-0000000000")),
     ]));
-    let Outcome::Multi(parts) = outcome else { panic!() };
+    let TxnOutcome::Multi(parts) = outcome else { panic!() };
     assert_eq!(parts.len(), 6);
-    assert!(matches!(parts[1], Outcome::Created { .. }) && matches!(parts[3], Outcome::DataSet { .. }));
-    assert_eq!((&parts[4], &parts[5]), (&Outcome::Checked, &Outcome::Deleted));
+    assert!(matches!(parts[1], TxnOutcome::Created { .. }) && matches!(parts[3], TxnOutcome::DataSet { .. }));
+    assert_eq!((&parts[4], &parts[5]), (&TxnOutcome::Checked, &TxnOutcome::Deleted));
     assert_eq!(world.tree.node("/p").unwrap().children().collect::<Vec<_>>(), ["n-0000000001"]);
     assert_eq!(world.stat("/p").czxid, world.zxid);
     let kinds: Vec<EventType> = world.events.iter().map(|(kind, _)| *kind).collect();
@@ -53,9 +53,9 @@ fn one_failure_undoes_all() {
     assert!(matches!(world.prepare(set_version("/a", "after", 1)), Txn::SetData(_)));
     world.apply_next();
     let codes = |outcome| match outcome {
-        Some(Outcome::Multi(parts)) => parts
+        Some(TxnOutcome::Multi(parts)) => parts
             .into_iter()
-            .map(|part| if let Outcome::Error(code) = part { code } else { panic!("{part:?}") })
+            .map(|part| if let TxnOutcome::Error(code) = part { code } else { panic!("{part:?}") })
             .collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };
@@ -84,8 +84,8 @@ fn a_failed_multi_leaves_no_trace_in_the_overlay() {
 #[test]
 fn the_empty_multi_and_the_check_only_multi_are_transactions() {
     let mut world = World::new();
-    assert_eq!(world.ok(multi([])), Outcome::Multi(vec![]));
-    assert_eq!(world.ok(multi([check("/", -1)])), Outcome::Multi(vec![Outcome::Checked]));
+    assert_eq!(world.ok(multi([])), TxnOutcome::Multi(vec![]));
+    assert_eq!(world.ok(multi([check("/", -1)])), TxnOutcome::Multi(vec![TxnOutcome::Checked]));
 }
 
 #[test]

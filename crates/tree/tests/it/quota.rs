@@ -61,7 +61,7 @@ fn the_reply_speaks_of_the_data_that_was_sent() {
     world.create("/p");
     world.create("/zookeeper/quota/p");
     match world.ok(create_data(STATS, "a text of twenty-five bytes")) {
-        zebu_tree::Outcome::Created { stat } => assert_eq!(stat.data_length, 27),
+        zebu_tree::TxnOutcome::Created { stat } => assert_eq!(stat.data_length, 27),
         other => panic!("{other:?}"),
     }
     assert_eq!(usage(&world), "count=1,bytes=4");

@@ -2,7 +2,7 @@
 
 use zebu_proto::client::{EventType, ReconfigRequest, WriteRequest};
 use zebu_proto::{ErrorCode, Id, Zxid};
-use zebu_tree::{Outcome, Reconfig};
+use zebu_tree::{Reconfig, TxnOutcome};
 
 use crate::support::*;
 
@@ -23,7 +23,7 @@ fn the_order_of_checks() {
     world.reconfig = Reconfig::Accepted(text("server.1=…"));
     assert_eq!(world.error(reconfig()), ErrorCode::NoAuth);
     world.credentials.add(Id::new("super", ""));
-    let Outcome::Reconfigured { stat } = world.ok(reconfig()) else { panic!() };
+    let TxnOutcome::Reconfigured { stat } = world.ok(reconfig()) else { panic!() };
     assert_eq!((stat.version, stat.mzxid, stat.mtime), (-1, world.zxid, START_MS));
     assert_eq!(world.events, [(EventType::NodeDataChanged, "/zookeeper/config".to_owned())]);
     assert_eq!(world.data("/zookeeper/config"), Some("server.1=…".as_bytes()));

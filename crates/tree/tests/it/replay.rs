@@ -3,7 +3,7 @@
 use zebu_proto::client::EventType;
 use zebu_proto::txn::{CheckTxn, CreateContainerTxn, CreateTtlTxn, CreateTxn, SetAclTxn, SetDataTxn, Txn};
 use zebu_proto::{Acl, ErrorCode};
-use zebu_tree::{Outcome, Tree};
+use zebu_tree::{Tree, TxnOutcome};
 
 use crate::support::*;
 
@@ -33,7 +33,7 @@ fn root(tree: &Tree) -> (i32, i64) {
 fn create_of_an_existing_node_takes_the_acl_and_advances_the_parent() {
     let mut tree = fresh();
     let before = tree.node("/a").unwrap().persisted();
-    assert_eq!(apply(&mut tree, 10, &Txn::Create(plain("/a", 5))), Outcome::error(ErrorCode::NodeExists));
+    assert_eq!(apply(&mut tree, 10, &Txn::Create(plain("/a", 5))), TxnOutcome::error(ErrorCode::NodeExists));
     let node = tree.node("/a").unwrap();
     assert_eq!((node.data(), node.persisted()), (Some(&b"old"[..]), before));
     assert_eq!(**node.acl(), *nobody());
@@ -59,7 +59,7 @@ fn the_other_creates_leave_the_parent_alone() {
     for txn in [Txn::Create2(plain("/a", 9)), Txn::CreateContainer(container), Txn::CreateTtl(ttl)] {
         let mut tree = fresh();
         let parent = root(&tree);
-        assert_eq!(apply(&mut tree, 10, &txn), Outcome::error(ErrorCode::NodeExists));
+        assert_eq!(apply(&mut tree, 10, &txn), TxnOutcome::error(ErrorCode::NodeExists));
         assert_eq!((root(&tree), &**tree.node("/a").unwrap().acl()), (parent, &*nobody()), "{txn:?}");
     }
 }
@@ -79,7 +79,7 @@ fn create_moves_the_parent_only_upward() {
 #[test]
 fn delete_of_a_missing_node_raises_the_parent() {
     let mut tree = fresh();
-    assert_eq!(apply(&mut tree, 10, &Txn::Delete("/gone".into())), Outcome::error(ErrorCode::NoNode));
+    assert_eq!(apply(&mut tree, 10, &Txn::Delete("/gone".into())), TxnOutcome::error(ErrorCode::NoNode));
     assert_eq!(root(&tree), (1, 10));
     apply(&mut tree, 9, &Txn::DeleteContainer("/gone".into()));
     assert_eq!(root(&tree), (1, 10), "never downward");
@@ -106,7 +106,7 @@ fn delete_of_a_node_that_has_children_already() {
 fn what_concerns_missing_nodes_is_ignored() {
     let mut tree = fresh();
     let digest = tree.digest();
-    let missing = Outcome::error(ErrorCode::NoNode);
+    let missing = TxnOutcome::error(ErrorCode::NoNode);
     let set = SetDataTxn { path: "/x".into(), data: None, version: 1 };
     let acl = SetAclTxn { path: "/x".into(), acl: None, version: 1 };
     assert_eq!(apply(&mut tree, 10, &Txn::SetData(set)), missing);
@@ -114,8 +114,8 @@ fn what_concerns_missing_nodes_is_ignored() {
     assert_eq!(apply(&mut tree, 12, &Txn::Create(plain("/x/y", 1))), missing);
     assert_eq!(apply(&mut tree, 13, &Txn::Delete("/x/y".into())), missing);
     let check = CheckTxn { path: "/x".into(), version: 1 };
-    assert_eq!(apply(&mut tree, 14, &Txn::Check(check)), Outcome::Checked);
-    assert_eq!(apply(&mut tree, 15, &Txn::Error(-4711)), Outcome::Error(-4711), "also codes nobody knows");
+    assert_eq!(apply(&mut tree, 14, &Txn::Check(check)), TxnOutcome::Checked);
+    assert_eq!(apply(&mut tree, 15, &Txn::Error(-4711)), TxnOutcome::Error(-4711), "also codes nobody knows");
     assert_eq!(tree.digest(), digest);
 }
 
@@ -156,9 +156,12 @@ fn parts_of_a_multi_follow_the_rows_one_by_one() {
         part(Txn::Delete("/x".into())),
         part(Txn::Create(plain("/b", 4))),
     ];
-    let Outcome::Multi(outcomes) = apply(&mut tree, 10, &Txn::Multi(parts)) else { panic!() };
-    assert_eq!(outcomes[..2], [Outcome::error(ErrorCode::NodeExists), Outcome::error(ErrorCode::NoNode)]);
-    assert!(matches!(outcomes[2], Outcome::Created { .. }));
+    let TxnOutcome::Multi(outcomes) = apply(&mut tree, 10, &Txn::Multi(parts)) else { panic!() };
+    assert_eq!(
+        outcomes[..2],
+        [TxnOutcome::error(ErrorCode::NodeExists), TxnOutcome::error(ErrorCode::NoNode)]
+    );
+    assert!(matches!(outcomes[2], TxnOutcome::Created { .. }));
     assert_eq!(root(&tree), (4, 10));
     let nested = Txn::Multi(vec![part(Txn::Multi(vec![part(Txn::Delete("/a".into()))]))]);
     apply(&mut tree, 11, &nested);
@@ -169,12 +172,12 @@ fn parts_of_a_multi_follow_the_rows_one_by_one() {
 #[test]
 fn a_parent_that_has_gone_is_not_taken_for_the_node_in_its_place() {
     let mut tree = fresh();
-    assert!(matches!(apply(&mut tree, 3, &Txn::Create(plain("/a/b", 1))), Outcome::Created { .. }));
+    assert!(matches!(apply(&mut tree, 3, &Txn::Create(plain("/a/b", 1))), TxnOutcome::Created { .. }));
     apply(&mut tree, 4, &Txn::Delete("/a/b".into()));
     apply(&mut tree, 5, &Txn::Delete("/a".into()));
     apply(&mut tree, 6, &Txn::Create(plain("/c", 3)));
     apply(&mut tree, 7, &Txn::Create(plain("/d", 4)));
-    let missing = Outcome::error(ErrorCode::NoNode);
+    let missing = TxnOutcome::error(ErrorCode::NoNode);
     assert_eq!(apply(&mut tree, 8, &Txn::Create(plain("/a/x", 1))), missing);
     assert_eq!(tree.all_children_number("/c"), Some(0));
 }

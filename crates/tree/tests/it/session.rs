@@ -3,7 +3,7 @@
 use zebu_proto::client::{EventType, WriteRequest};
 use zebu_proto::txn::Txn;
 use zebu_proto::{ErrorCode, SessionId};
-use zebu_tree::Outcome;
+use zebu_tree::TxnOutcome;
 
 use crate::support::*;
 
@@ -19,14 +19,14 @@ fn close(world: &mut World) -> Vec<Box<str>> {
 #[test]
 fn the_table() {
     let mut world = World::new();
-    assert_eq!(world.ok(WriteRequest::CreateSession { timeout_ms: 4000 }), Outcome::SessionCreated);
+    assert_eq!(world.ok(WriteRequest::CreateSession { timeout_ms: 4000 }), TxnOutcome::SessionCreated);
     assert_eq!(world.tree.sessions().get(&SESSION), Some(&4000));
     world.ok(ephemeral("/e"));
     assert_eq!((world.tree.ephemerals_count(), world.stat("/e").ephemeral_owner), (1, SESSION.0));
     assert_eq!(world.tree.sessions_with_ephemerals().collect::<Vec<_>>(), [SESSION]);
     world.session_check = Err(ErrorCode::SessionExpired);
     world.events.clear();
-    assert_eq!(world.ok(WriteRequest::CloseSession), Outcome::SessionClosed { session: SESSION });
+    assert_eq!(world.ok(WriteRequest::CloseSession), TxnOutcome::SessionClosed { session: SESSION });
     assert!(world.tree.sessions().is_empty() && !world.exists("/e"));
     assert_eq!((world.tree.ephemerals_count(), world.stat("/").pzxid), (0, world.zxid));
     assert_eq!(world.events[0], (EventType::NodeDeleted, "/e".to_owned()));

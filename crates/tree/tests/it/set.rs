@@ -3,7 +3,7 @@
 use zebu_proto::client::{EventType, SetAclRequest, SetDataRequest, WriteRequest};
 use zebu_proto::txn::{CheckTxn, SetAclTxn, SetDataTxn, Txn};
 use zebu_proto::{Acl, ErrorCode, Permissions};
-use zebu_tree::Outcome;
+use zebu_tree::TxnOutcome;
 
 use crate::support::*;
 
@@ -31,7 +31,7 @@ fn set_data_in_order() {
     assert_eq!(world.error(set_version("/a", "", 9)), ErrorCode::BadVersion);
     world.events.clear();
     world.time_ms += 5;
-    let Outcome::DataSet { stat } = world.ok(set_version("/a", "abc", 0)) else { panic!() };
+    let TxnOutcome::DataSet { stat } = world.ok(set_version("/a", "abc", 0)) else { panic!() };
     assert_eq!((stat.version, stat.mzxid, stat.mtime), (1, world.zxid, START_MS + 5));
     assert_eq!((stat.ctime, stat.data_length, stat.pzxid), (START_MS, 3, stat.czxid));
     assert_eq!(world.events, [(EventType::NodeDataChanged, "/a".to_owned())]);
@@ -95,7 +95,7 @@ fn set_acl_in_order() {
     world.ok(set("/a", "x"));
     let before = world.stat("/a");
     world.events.clear();
-    let Outcome::AclSet { stat } = world.ok(set_acl("/a", Acl::read_only(), 0)) else { panic!() };
+    let TxnOutcome::AclSet { stat } = world.ok(set_acl("/a", Acl::read_only(), 0)) else { panic!() };
     assert_eq!(stat, zebu_proto::Stat { aversion: 1, ..before }, "nothing else moves");
     assert_eq!(world.events, []);
     assert_eq!(**world.tree.node("/a").unwrap().acl(), *Acl::read_only());
@@ -115,19 +115,19 @@ fn check_in_order() {
     world.ok(create_acl("/closed", only(!Permissions::READ)));
     world.create("/a");
     let part = |world: &mut World, path: &str, version| match world.run(multi([check(path, version)])) {
-        Outcome::Multi(parts) => parts[0].clone(),
+        TxnOutcome::Multi(parts) => parts[0].clone(),
         other => panic!("{other:?}"),
     };
     world.session_check = Err(ErrorCode::SessionExpired);
-    assert_eq!(part(&mut world, "bad", 0), Outcome::error(ErrorCode::SessionExpired));
+    assert_eq!(part(&mut world, "bad", 0), TxnOutcome::error(ErrorCode::SessionExpired));
     world.session_check = Ok(());
     for path in BAD_PATHS {
-        assert_eq!(part(&mut world, path, 0), Outcome::error(ErrorCode::BadArguments), "{path:?}");
+        assert_eq!(part(&mut world, path, 0), TxnOutcome::error(ErrorCode::BadArguments), "{path:?}");
     }
-    assert_eq!(part(&mut world, "/missing", 9), Outcome::error(ErrorCode::NoNode));
-    assert_eq!(part(&mut world, "/closed", 9), Outcome::error(ErrorCode::NoAuth));
-    assert_eq!(part(&mut world, "/a", 9), Outcome::error(ErrorCode::BadVersion));
-    assert_eq!(part(&mut world, "/a", 0), Outcome::Checked);
+    assert_eq!(part(&mut world, "/missing", 9), TxnOutcome::error(ErrorCode::NoNode));
+    assert_eq!(part(&mut world, "/closed", 9), TxnOutcome::error(ErrorCode::NoAuth));
+    assert_eq!(part(&mut world, "/a", 9), TxnOutcome::error(ErrorCode::BadVersion));
+    assert_eq!(part(&mut world, "/a", 0), TxnOutcome::Checked);
     let Txn::Multi(parts) = world.prepare(multi([check("/a", -1)])) else { panic!() };
     assert_eq!(parts[0].0, Txn::Check(CheckTxn { path: "/a".into(), version: 1 }), "one more than it is");
 }

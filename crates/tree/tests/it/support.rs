@@ -9,8 +9,8 @@ use zebu_proto::client::{
 use zebu_proto::txn::{SubTxn, Txn, TxnDigest, TxnHeader};
 use zebu_proto::{Acl, Buffer, ErrorCode, Id, SessionId, Stat, StatPersisted, Zxid};
 use zebu_tree::{
-    Credentials, DigestMode, Outcome, Overlay, Policy, PrepareContext, Prepared, Reconfig, Tree, TreeOptions,
-    TtlNodes, WalkProgress,
+    Credentials, DigestMode, Overlay, Policy, PrepareContext, Prepared, Reconfig, Tree, TreeOptions,
+    TtlNodes, TxnOutcome, WalkProgress,
 };
 
 pub(crate) const SESSION: SessionId = SessionId(0x1000);
@@ -81,7 +81,7 @@ impl World {
     }
 
     /// Applies the oldest pending transaction.
-    pub(crate) fn apply_next(&mut self) -> Option<Outcome> {
+    pub(crate) fn apply_next(&mut self) -> Option<TxnOutcome> {
         let (header, prepared) = self.pending.pop_front()?;
         let events = &mut self.events;
         let mut sink = |event: zebu_tree::TreeEvent<'_>| {
@@ -99,7 +99,7 @@ impl World {
     }
 
     /// Applies everything pending and returns the last outcome.
-    pub(crate) fn settle(&mut self) -> Option<Outcome> {
+    pub(crate) fn settle(&mut self) -> Option<TxnOutcome> {
         let mut last = None;
         while let Some(outcome) = self.apply_next() {
             last = Some(outcome);
@@ -109,15 +109,15 @@ impl World {
     }
 
     /// Prepares and applies.
-    pub(crate) fn run(&mut self, request: WriteRequest) -> Outcome {
+    pub(crate) fn run(&mut self, request: WriteRequest) -> TxnOutcome {
         self.prepare(request);
         self.settle().unwrap()
     }
 
     /// Prepares and applies what must succeed.
-    pub(crate) fn ok(&mut self, request: WriteRequest) -> Outcome {
+    pub(crate) fn ok(&mut self, request: WriteRequest) -> TxnOutcome {
         let outcome = self.run(request.clone());
-        assert!(!matches!(outcome, Outcome::Error(_)), "{request:?} gave {outcome:?}");
+        assert!(!matches!(outcome, TxnOutcome::Error(_)), "{request:?} gave {outcome:?}");
         outcome
     }
 
@@ -125,7 +125,7 @@ impl World {
     pub(crate) fn error(&mut self, request: WriteRequest) -> ErrorCode {
         let before = self.tree.digest();
         match self.run(request.clone()) {
-            Outcome::Error(code) => {
+            TxnOutcome::Error(code) => {
                 assert_eq!(self.tree.digest(), before);
                 ErrorCode::from_wire(code).unwrap()
             }
@@ -235,7 +235,7 @@ pub(crate) fn header(zxid: i64) -> TxnHeader {
     TxnHeader { session: SESSION, cxid: 0, zxid: Zxid(zxid), time_ms: START_MS + zxid }
 }
 
-pub(crate) fn apply(tree: &mut Tree, zxid: i64, txn: &Txn) -> Outcome {
+pub(crate) fn apply(tree: &mut Tree, zxid: i64, txn: &Txn) -> TxnOutcome {
     tree.apply(&header(zxid), txn, &mut |_| {})
 }
 

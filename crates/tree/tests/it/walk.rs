@@ -79,7 +79,8 @@ fn a_reused_slot_is_not_mistaken() {
     );
 }
 
-/// The parent was seen before the end of the session, its nodes would be behind it: no replay could tell that they went.
+/// The parent was seen before the end of the session, its nodes would be behind it: no replay could tell that
+/// they went.
 #[test]
 fn a_walk_is_void_when_a_session_ends_without_a_list() {
     let mut world = World::new();

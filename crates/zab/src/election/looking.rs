@@ -1,240 +1,258 @@
-//! One search for a leader: the ballots heard so far, the own vote, and the clock of the search.
+//! One election of a server in the LOOKING state: the received votes, the own vote and the timers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use zebu_proto::quorum::PeerState;
+use zebu_proto::quorum::ServerState;
 use zebu_proto::{ServerId, Zxid};
 
-use super::candidate::{Ballot, Candidate};
-use super::{Action, ElectorSettings, Members, Standing, notification};
+use super::vote::{ElectionVote, ReceivedVote};
+use super::{ElectionEffect, ElectorSettings, LoggedState, MembershipMode, notification};
 
 /// The zxid of a server whose data cannot be trusted.
-const UNTRUSTED: Zxid = Zxid(-1);
+const UNTRUSTED_ZXID: Zxid = Zxid(-1);
 
-/// A search is long when votes are sent again after so many times the first wait: with the usual 200 ms, after 6 s.
-const LONG_WAITS: i64 = 16;
+/// An election counts as long once the resend delay is this many times the first one: after 6 s by default.
+const LONG_ELECTION_RESENDS: i64 = 16;
 
 /// Whether this server's own vote counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Voice {
+enum OwnVoteStatus {
     Counted,
-    Silent,
+    Withheld,
 }
 
-/// What it means that all voters whom this server knows say the same.
+/// The effect of equal votes from all known voters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unanimity {
-    /// Nobody better can come: the election is over.
-    Ends,
-    /// One of them may know a candidate whom this server does not: he did not lead when he was elected last.
-    MustLast,
+pub(super) enum UnanimityRule {
+    /// No better vote can arrive: the election ends at once.
+    EndsElection,
+    /// A voter may know a candidate that this server does not know, because the last elected server never
+    /// led. The election waits for the finalize timeout.
+    AwaitsFinalizeTimeout,
 }
 
 #[derive(Debug)]
 pub(super) struct Looking {
-    /// What this server put in at the beginning of the round.
-    initial: Candidate,
-    /// The best so far.
-    proposal: Candidate,
-    voice: Voice,
-    unanimity: Unanimity,
-    /// Ballots of this round.
-    received: BTreeMap<ServerId, Ballot>,
-    /// Ballots of servers that have a leader, of any round.
-    settled: BTreeMap<ServerId, Ballot>,
-    /// A leader that was just lost: whatever has become of it, its vote is not worth waiting for.
-    lost: Option<ServerId>,
+    /// The vote of this server at the start of the round.
+    initial_vote: ElectionVote,
+    /// The best vote so far.
+    proposed_vote: ElectionVote,
+    own_vote_status: OwnVoteStatus,
+    unanimity_rule: UnanimityRule,
+    /// Votes of LOOKING servers, and others of the same round.
+    received: BTreeMap<ServerId, ReceivedVote>,
+    /// Votes of FOLLOWING and LEADING servers, of any round.
+    out_of_election: BTreeMap<ServerId, ReceivedVote>,
+    /// The leader whose connection was just lost. The election does not wait for its vote.
+    lost_leader: Option<ServerId>,
     resend_ms: i64,
     resend_at_ms: i64,
-    /// Set while a quorum agrees: the election ends then, unless somebody better is heard of.
-    decide_at_ms: Option<i64>,
+    /// Set while a quorum agrees. The election ends at this time unless a better vote arrives.
+    finalize_at_ms: Option<i64>,
 }
 
 impl Looking {
     pub(super) fn new(
         settings: &ElectorSettings,
-        standing: Standing,
+        logged_state: LoggedState,
         lost: Option<ServerId>,
-        unanimity: Unanimity,
+        unanimity: UnanimityRule,
         now_ms: i64,
     ) -> Looking {
-        let own = Candidate { leader: settings.me, zxid: standing.last_zxid, epoch: standing.current_epoch };
-        let is_voter = settings.votes();
-        let initial = if settings.stands() { own } else { Candidate::NOBODY };
-        let trusted = standing.last_zxid != UNTRUSTED;
+        let own = ElectionVote {
+            leader: settings.me,
+            zxid: logged_state.last_zxid,
+            epoch: logged_state.current_epoch,
+        };
+        let is_voter = settings.has_own_vote();
+        let initial = if settings.nominates_itself() { own } else { ElectionVote::NONE };
+        let trusted = logged_state.last_zxid != UNTRUSTED_ZXID;
         Looking {
-            initial,
-            proposal: initial,
-            voice: if is_voter && trusted { Voice::Counted } else { Voice::Silent },
-            unanimity,
+            initial_vote: initial,
+            proposed_vote: initial,
+            own_vote_status: if is_voter && trusted {
+                OwnVoteStatus::Counted
+            } else {
+                OwnVoteStatus::Withheld
+            },
+            unanimity_rule: unanimity,
             received: BTreeMap::new(),
-            settled: BTreeMap::new(),
-            lost,
+            out_of_election: BTreeMap::new(),
+            lost_leader: lost,
             resend_ms: settings.resend_ms_min,
             resend_at_ms: now_ms + settings.resend_ms_min,
-            decide_at_ms: None,
+            finalize_at_ms: None,
         }
     }
 
-    pub(super) fn proposal(&self) -> Candidate {
-        self.proposal
+    pub(super) fn proposed_vote(&self) -> ElectionVote {
+        self.proposed_vote
     }
 
     pub(super) fn deadline(&self) -> i64 {
-        self.decide_at_ms.unwrap_or(self.resend_at_ms)
+        self.finalize_at_ms.unwrap_or(self.resend_at_ms)
     }
 
-    /// Who is told of the own vote: all voters, and whom they may not know yet. Who has looked in vain for long may
-    /// have an old list whose voters are gone; its observers may have a vote by now.
-    pub(super) fn audience(&self, settings: &ElectorSettings) -> BTreeSet<ServerId> {
-        let mut audience = settings.voters();
-        if settings.is_candidate(self.proposal.leader) {
-            audience.insert(self.proposal.leader);
+    /// The recipients of the own vote: all voters, and the proposed leader. In a long election the observers
+    /// too: the known config may be old, and they may be voters now.
+    pub(super) fn recipients(&self, settings: &ElectorSettings) -> BTreeSet<ServerId> {
+        let mut recipients = settings.voters();
+        if settings.is_candidate(self.proposed_vote.leader) {
+            recipients.insert(self.proposed_vote.leader);
         }
-        let long_ms = (LONG_WAITS * settings.resend_ms_min).min(settings.resend_ms_max);
-        if settings.members != Members::Fixed && self.resend_ms >= long_ms {
-            audience.extend(&settings.observers);
+        let long_ms = (LONG_ELECTION_RESENDS * settings.resend_ms_min).min(settings.resend_ms_max);
+        if settings.membership_mode != MembershipMode::Static && self.resend_ms >= long_ms {
+            recipients.extend(&settings.observers);
         }
-        audience.remove(&settings.me);
-        audience
+        recipients.remove(&settings.me);
+        recipients
     }
 
-    /// Tells all who may decide, and counts the own vote.
-    pub(super) fn vote_for_proposal(
+    /// Sends the own vote to all recipients, and counts it.
+    pub(super) fn send_notifications(
         &mut self,
         settings: &ElectorSettings,
         round: i64,
-        out: &mut Vec<Action>,
+        out: &mut Vec<ElectionEffect>,
     ) {
-        let message = notification(settings, PeerState::Looking, self.proposal, round);
-        if self.voice == Voice::Counted {
-            self.received.insert(settings.me, Ballot::of(&message));
+        let message = notification(settings, ServerState::Looking, self.proposed_vote, round);
+        if self.own_vote_status == OwnVoteStatus::Counted {
+            self.received.insert(settings.me, ReceivedVote::from_notification(&message));
         }
-        for to in self.audience(settings) {
-            out.push(Action::Send { to, notification: message.clone() });
+        for to in self.recipients(settings) {
+            out.push(ElectionEffect::Send { to, notification: message.clone() });
         }
     }
 
-    /// A ballot of a server that looks too.
-    pub(super) fn count_looking(
+    /// Counts the vote of a server in the LOOKING state.
+    pub(super) fn count_looking_vote(
         &mut self,
         from: ServerId,
-        ballot: Ballot,
+        received_vote: ReceivedVote,
         settings: &ElectorSettings,
         round: &mut i64,
         now_ms: i64,
-        out: &mut Vec<Action>,
+        out: &mut Vec<ElectionEffect>,
     ) {
-        if self.voice == Voice::Silent && settings.votes() || ballot.candidate.zxid == UNTRUSTED {
+        if self.own_vote_status == OwnVoteStatus::Withheld && settings.has_own_vote()
+            || received_vote.vote.zxid == UNTRUSTED_ZXID
+        {
             return;
         }
-        if ballot.round < *round {
-            if self.proposal != Candidate::NOBODY {
+        if received_vote.round < *round {
+            if self.proposed_vote != ElectionVote::NONE {
                 return;
             }
-            // It has said nothing in its own round, and nobody would wait for it there.
-            *round = ballot.round;
+            // This server has proposed no candidate in its own round, so it joins the older round.
+            *round = received_vote.round;
         }
-        let votes_again = if ballot.round > *round {
-            *round = ballot.round;
+        let votes_again = if received_vote.round > *round {
+            *round = received_vote.round;
             self.received.clear();
-            let better = settings.prefers(&ballot.candidate, &self.initial)
-                && settings.is_candidate(ballot.candidate.leader);
-            self.proposal = if better { ballot.candidate } else { self.initial };
+            let better = settings.prefers(&received_vote.vote, &self.initial_vote)
+                && settings.is_candidate(received_vote.vote.leader);
+            self.proposed_vote = if better { received_vote.vote } else { self.initial_vote };
             true
-        } else if settings.prefers(&ballot.candidate, &self.proposal)
-            && settings.is_candidate(ballot.candidate.leader)
+        } else if settings.prefers(&received_vote.vote, &self.proposed_vote)
+            && settings.is_candidate(received_vote.vote.leader)
         {
-            self.proposal = ballot.candidate;
+            self.proposed_vote = received_vote.vote;
             true
         } else {
             false
         };
         if votes_again {
-            self.vote_for_proposal(settings, *round, out);
-        } else if settings.quorum.is_voter(settings.me) && settings.prefers(&self.proposal, &ballot.candidate)
+            self.send_notifications(settings, *round, out);
+        } else if settings.quorum.is_voter(settings.me)
+            && settings.prefers(&self.proposed_vote, &received_vote.vote)
         {
-            // It began to look only now: what was said to it before went to somebody who had a leader.
-            let message = notification(settings, PeerState::Looking, self.proposal, *round);
-            out.push(Action::Send { to: from, notification: message });
+            // The sender has just started to look: while it had a leader, it ignored the earlier vote.
+            let message = notification(settings, ServerState::Looking, self.proposed_vote, *round);
+            out.push(ElectionEffect::Send { to: from, notification: message });
         }
-        self.received.insert(from, ballot);
-        if self.lost == Some(from) {
-            // It takes part, so it is waited for like the others.
-            self.lost = None;
+        self.received.insert(from, received_vote);
+        if self.lost_leader == Some(from) {
+            // It takes part, so the election waits for its vote.
+            self.lost_leader = None;
         }
-        self.consider(settings, *round, now_ms);
+        self.check_quorum(settings, *round, now_ms);
     }
 
-    /// A ballot of a server that has a leader; returns the vote to join in if a quorum has him.
-    pub(super) fn count_settled(
+    /// Counts the vote of a server that has a leader. Returns the vote to adopt if a quorum supports that
+    /// leader.
+    pub(super) fn count_out_of_election_vote(
         &mut self,
         from: ServerId,
-        ballot: Ballot,
+        received_vote: ReceivedVote,
         settings: &ElectorSettings,
         round: &mut i64,
-    ) -> Option<Candidate> {
-        if ballot.candidate.leader == settings.me && self.voice == Voice::Silent {
-            // They speak of the server that this one was before it forgot something.
+    ) -> Option<ElectionVote> {
+        if received_vote.vote.leader == settings.me && self.own_vote_status == OwnVoteStatus::Withheld {
+            // The vote names this server as the leader it was before it lost its data.
             return None;
         }
-        if ballot.round == *round {
-            self.received.insert(from, ballot);
-            if has_leader(&self.received, &ballot, settings)
-                && leads(&self.received, &ballot, settings.me, *round)
+        if received_vote.round == *round {
+            self.received.insert(from, received_vote);
+            if may_have_leader(&self.received, &received_vote, settings)
+                && check_leader(&self.received, &received_vote, settings.me, *round)
             {
-                return Some(ballot.candidate);
+                return Some(received_vote.vote);
             }
         }
-        self.settled.insert(from, ballot);
-        if has_leader(&self.settled, &ballot, settings) && leads(&self.settled, &ballot, settings.me, *round)
+        self.out_of_election.insert(from, received_vote);
+        if may_have_leader(&self.out_of_election, &received_vote, settings)
+            && check_leader(&self.out_of_election, &received_vote, settings.me, *round)
         {
-            *round = ballot.round;
-            return Some(ballot.candidate);
+            *round = received_vote.round;
+            return Some(received_vote.vote);
         }
         None
     }
 
-    /// Who else voted and has not said since that it has a leader.
-    pub(super) fn others_looking(&self, me: ServerId) -> Vec<ServerId> {
-        let other = |(server, ballot): (&ServerId, &Ballot)| {
-            let looks = ballot.state == PeerState::Looking && !self.settled.contains_key(server);
+    /// The other servers whose last vote was in the LOOKING state.
+    pub(super) fn other_looking_servers(&self, me: ServerId) -> Vec<ServerId> {
+        let other = |(server, received_vote): (&ServerId, &ReceivedVote)| {
+            let looks =
+                received_vote.state == ServerState::Looking && !self.out_of_election.contains_key(server);
             (looks && *server != me).then_some(*server)
         };
         self.received.iter().filter_map(other).collect()
     }
 
-    /// Starts or ends the moment of silence that follows agreement. Every ballot makes it begin anew. It is for
-    /// those who have not been heard: when all have said the same, nobody better can come.
-    pub(super) fn consider(&mut self, settings: &ElectorSettings, round: i64, now_ms: i64) {
-        let own = Ballot {
-            candidate: self.proposal,
+    /// Starts or stops the finalize timer. Every vote restarts it. The timer waits for voters that have not
+    /// voted; if all agree, the election ends at once.
+    pub(super) fn check_quorum(&mut self, settings: &ElectorSettings, round: i64, now_ms: i64) {
+        let own = ReceivedVote {
+            vote: self.proposed_vote,
             round,
-            state: PeerState::Looking,
+            state: ServerState::Looking,
             version: zebu_proto::quorum::election::NotificationVersion::V2,
         };
-        let alike = |voter: ServerId| self.received.get(&voter).is_some_and(|ballot| ballot.is_alike(&own));
-        let unanimous = settings.voters().into_iter().all(|voter| alike(voter) || self.lost == Some(voter));
-        self.decide_at_ms = match has_quorum(&self.received, &own, settings) {
-            true if unanimous && self.unanimity == Unanimity::Ends => Some(now_ms),
+        let alike = |voter: ServerId| {
+            self.received.get(&voter).is_some_and(|received_vote| received_vote.agrees_with(&own))
+        };
+        let unanimous =
+            settings.voters().into_iter().all(|voter| alike(voter) || self.lost_leader == Some(voter));
+        self.finalize_at_ms = match has_quorum(&self.received, &own, settings) {
+            true if unanimous && self.unanimity_rule == UnanimityRule::EndsElection => Some(now_ms),
             true => Some(now_ms + settings.finalize_ms),
             false => None,
         };
     }
 
-    /// Returns the leader if the silence has lasted.
+    /// Returns the elected vote if the finalize timer has expired; sends the own vote again if that is due.
     pub(super) fn timeout(
         &mut self,
         settings: &ElectorSettings,
         round: i64,
         now_ms: i64,
-        out: &mut Vec<Action>,
-    ) -> Option<Candidate> {
-        if self.decide_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
-            return Some(self.proposal);
+        out: &mut Vec<ElectionEffect>,
+    ) -> Option<ElectionVote> {
+        if self.finalize_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+            return Some(self.proposed_vote);
         }
-        if self.decide_at_ms.is_none() && self.resend_at_ms <= now_ms {
-            self.vote_for_proposal(settings, round, out);
+        if self.finalize_at_ms.is_none() && self.resend_at_ms <= now_ms {
+            self.send_notifications(settings, round, out);
             self.resend_ms = (self.resend_ms * 2).min(settings.resend_ms_max);
             self.resend_at_ms = now_ms + self.resend_ms;
         }
@@ -242,28 +260,45 @@ impl Looking {
     }
 }
 
-/// Whether the voters whose ballot is like this one are a quorum.
-fn has_quorum(ballots: &BTreeMap<ServerId, Ballot>, wanted: &Ballot, settings: &ElectorSettings) -> bool {
-    settings.is_quorum(&alike(ballots, wanted))
+/// Whether the voters with an equal vote are a quorum.
+fn has_quorum(
+    received_votes: &BTreeMap<ServerId, ReceivedVote>,
+    vote: &ReceivedVote,
+    settings: &ElectorSettings,
+) -> bool {
+    settings.is_quorum(&supporters(received_votes, vote))
 }
 
-/// Whether voters with a ballot like this one may have a leader already. They may have decided without what is
-/// pending here: it was never decided then, and whoever waited for its voters would wait for ever.
-fn has_leader(ballots: &BTreeMap<ServerId, Ballot>, wanted: &Ballot, settings: &ElectorSettings) -> bool {
-    let alike = alike(ballots, wanted);
+/// Whether voters with an equal vote may already have a leader. They may have elected it without the pending
+/// config, which was then never committed. Waiting for voters of the pending config could block for ever.
+fn may_have_leader(
+    received_votes: &BTreeMap<ServerId, ReceivedVote>,
+    vote: &ReceivedVote,
+    settings: &ElectorSettings,
+) -> bool {
+    let alike = supporters(received_votes, vote);
     settings.quorum.is_quorum(&alike)
-        || settings.pending.as_ref().is_some_and(|pending| pending.is_quorum(&alike))
+        || settings.pending_quorum.as_ref().is_some_and(|pending| pending.is_quorum(&alike))
 }
 
-fn alike(ballots: &BTreeMap<ServerId, Ballot>, wanted: &Ballot) -> BTreeSet<ServerId> {
-    ballots.iter().filter(|(_, ballot)| ballot.is_alike(wanted)).map(|(server, _)| *server).collect()
+fn supporters(received_votes: &BTreeMap<ServerId, ReceivedVote>, vote: &ReceivedVote) -> BTreeSet<ServerId> {
+    received_votes
+        .iter()
+        .filter(|(_, received_vote)| received_vote.agrees_with(vote))
+        .map(|(server, _)| *server)
+        .collect()
 }
 
-/// Whether the one that they follow knows that he leads.
-fn leads(ballots: &BTreeMap<ServerId, Ballot>, ballot: &Ballot, me: ServerId, round: i64) -> bool {
-    let leader = ballot.candidate.leader;
+/// Whether the proposed leader itself is known to be LEADING.
+fn check_leader(
+    received_votes: &BTreeMap<ServerId, ReceivedVote>,
+    received_vote: &ReceivedVote,
+    me: ServerId,
+    round: i64,
+) -> bool {
+    let leader = received_vote.vote.leader;
     if leader == me {
-        return round == ballot.round;
+        return round == received_vote.round;
     }
-    ballots.get(&leader).is_some_and(|ballot| ballot.state == PeerState::Leading)
+    received_votes.get(&leader).is_some_and(|received_vote| received_vote.state == ServerState::Leading)
 }

@@ -1,177 +1,182 @@
-//! Fast leader election: every server votes for the best candidate that it knows of, tells all voters, and
-//! changes its vote when it hears of a better one. It ends when all vote alike, when a quorum votes alike and
-//! has been silent for a moment, or when a quorum says that it has a leader already.
+//! Fast leader election. Every server votes for the best candidate that it knows, notifies all voters, and
+//! adopts a better vote when it receives one. An election ends when all voters agree, when a quorum agrees
+//! until the finalize timeout, or when a quorum already has a leader.
 //!
-//! The elector lives as long as the server: while the server follows or leads, it answers those who look.
-//! It decides nothing about history; a wrong choice costs time, never data.
+//! The elector lives as long as the server: while the server follows or leads, it answers LOOKING servers.
+//! It has no part in the safety of the history; a wrong choice costs time, never data.
 
-mod answers;
-mod candidate;
 mod looking;
+mod sent_votes;
+mod vote;
 
 use std::collections::BTreeSet;
 
 use zebu_proto::quorum::election::NotificationVersion;
-use zebu_proto::quorum::{Notification, PeerState};
+use zebu_proto::quorum::{Notification, ServerState};
 use zebu_proto::{ServerId, Zxid};
 
-use answers::{Answer, Answers};
-use candidate::Ballot;
-pub use candidate::Candidate;
-use looking::{Looking, Unanimity};
+use looking::{Looking, UnanimityRule};
+use sent_votes::{SentVote, SentVotes};
+pub use vote::ElectionVote;
+use vote::ReceivedVote;
 
 use crate::quorum::QuorumRule;
 
 /// The round of a server's first election.
 const FIRST_ROUND: i64 = 1;
 
-/// What this server is in the configuration.
+/// The role of this server in the config.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It votes and may lead.
-    Voter,
-    /// It only learns who leads.
+    /// The server votes and may lead.
+    Participant,
+    /// The server does not vote; it learns the leader from the voters.
     Observer,
 }
 
-/// What an elector is told once.
+/// The settings of an elector.
 #[derive(Clone, Debug)]
 pub struct ElectorSettings {
-    /// This server.
+    /// The id of this server.
     pub me: ServerId,
-    /// What it is in the configuration.
+    /// The role of this server in the config.
     pub role: Role,
-    /// Who votes, and which sets of them decide.
+    /// The voters of the committed config and their quorum rule.
     pub quorum: QuorumRule,
-    /// Who votes, and which sets of them decide, in a configuration that was proposed. Then both count.
-    pub pending: Option<QuorumRule>,
-    /// Whether the list of voters may be another one elsewhere.
-    pub members: Members,
-    /// Who has no vote. Where the list is another one they may have one, and know who leads.
+    /// The voters of a proposed config and their quorum rule. If set, an election needs a quorum of both.
+    pub pending_quorum: Option<QuorumRule>,
+    /// Whether other servers may have another config.
+    pub membership_mode: MembershipMode,
+    /// The servers without a vote. In a newer config they may have one, and know the leader.
     pub observers: BTreeSet<ServerId>,
-    /// The committed configuration, as it is told to others.
+    /// The config text for notifications.
     pub config: Box<str>,
-    /// First wait before votes are sent again.
+    /// The first delay before a vote is sent again, in milliseconds.
     pub resend_ms_min: i64,
-    /// The wait doubles up to this.
+    /// The largest delay before a vote is sent again, in milliseconds. The delay doubles up to this.
     pub resend_ms_max: i64,
-    /// Silence that ends an election.
+    /// The time without a better vote after which an election ends, in milliseconds.
     pub finalize_ms: i64,
 }
 
-/// Whether the list of voters may be another one elsewhere.
+/// Whether other servers may have another config.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Members {
-    /// It is the same everywhere.
-    Fixed,
-    /// It may change: a voter may vote for one who is not on this server's list.
-    Changing,
-    /// It may change; and a leader has refused this server, whose history is longer. If it is to have a vote,
-    /// nobody else can lead.
-    ChangingWithoutMe,
+pub enum MembershipMode {
+    /// All servers have the same config.
+    Static,
+    /// The config may change: a voter may vote for a server that is not in the config of this server.
+    Dynamic,
+    /// The config may change, and a leader has refused this server because its history is longer. If the
+    /// proposed config gives it a vote, no other server can lead.
+    DynamicAfterRefusal,
 }
 
 impl ElectorSettings {
-    /// Whether a server may vote, now or if what is pending is decided.
+    /// Whether a server has a vote in the committed or the proposed config.
     fn is_voter(&self, server: ServerId) -> bool {
-        self.quorum.is_voter(server) || self.pending.as_ref().is_some_and(|pending| pending.is_voter(server))
+        self.quorum.is_voter(server)
+            || self.pending_quorum.as_ref().is_some_and(|pending| pending.is_voter(server))
     }
 
-    /// Whether a server may be elected, now or if what is pending is decided.
+    /// Whether a server may lead in the committed or the proposed config.
     fn may_lead(&self, server: ServerId) -> bool {
-        self.quorum.may_lead(server) || self.pending.as_ref().is_some_and(|pending| pending.may_lead(server))
+        self.quorum.may_lead(server)
+            || self.pending_quorum.as_ref().is_some_and(|pending| pending.may_lead(server))
     }
 
-    /// Whether these servers may decide.
+    /// Whether these servers are a quorum of the committed and of the proposed config.
     fn is_quorum(&self, servers: &BTreeSet<ServerId>) -> bool {
         self.quorum.is_quorum(servers)
-            && self.pending.as_ref().is_none_or(|pending| pending.is_quorum(servers))
+            && self.pending_quorum.as_ref().is_none_or(|pending| pending.is_quorum(servers))
     }
 
-    /// All who may vote.
+    /// The voters of the committed and the proposed config.
     fn voters(&self) -> BTreeSet<ServerId> {
-        let pending = self.pending.iter().flat_map(QuorumRule::voters);
+        let pending = self.pending_quorum.iter().flat_map(QuorumRule::voters);
         self.quorum.voters().chain(pending).collect()
     }
 
-    /// Whether this server itself has a vote. Those without one listen to those who have.
-    fn votes(&self) -> bool {
+    /// Whether this server has a vote.
+    fn has_own_vote(&self) -> bool {
         self.is_voter(self.me)
     }
 
-    /// Whether this server may put itself in: if what is in effect says so, or if it cannot go on without it.
-    fn stands(&self) -> bool {
-        let may_lead = match self.members {
-            Members::Fixed | Members::Changing => self.quorum.may_lead(self.me),
-            Members::ChangingWithoutMe => self.may_lead(self.me),
+    /// Whether this server may propose itself: by the committed config, or by the proposed one if it was
+    /// refused.
+    fn nominates_itself(&self) -> bool {
+        let may_lead = match self.membership_mode {
+            MembershipMode::Static | MembershipMode::Dynamic => self.quorum.may_lead(self.me),
+            MembershipMode::DynamicAfterRefusal => self.may_lead(self.me),
         };
-        self.role == Role::Voter && may_lead
+        self.role == Role::Participant && may_lead
     }
 
-    /// Whether one candidate is better: the later epoch, then the longer history, then the larger id. Of two
-    /// with the same history, who has a vote already comes first: those who do not know what is pending know
-    /// nobody else, and they would never agree with those who do.
-    fn prefers(&self, one: &Candidate, other: &Candidate) -> bool {
-        let rank = |it: &Candidate| (it.epoch, it.zxid, self.quorum.may_lead(it.leader), it.leader);
+    /// Whether one candidate is better: the later epoch, then the larger zxid, then the larger id. With
+    /// equal histories a voter of the committed config wins. Servers that do not know the proposed config
+    /// know no other candidate, and both groups would never agree.
+    fn prefers(&self, one: &ElectionVote, other: &ElectionVote) -> bool {
+        let rank = |it: &ElectionVote| (it.epoch, it.zxid, self.quorum.may_lead(it.leader), it.leader);
         rank(one) > rank(other)
     }
 
-    /// Whether a server for which a voter votes may be voted for.
+    /// Whether the candidate of a voter can be voted for.
     fn is_candidate(&self, server: ServerId) -> bool {
-        match self.members {
-            Members::Fixed => self.may_lead(server),
-            Members::Changing | Members::ChangingWithoutMe => {
-                self.may_lead(server) || (!self.is_voter(server) && server != Candidate::NOBODY.leader)
+        match self.membership_mode {
+            MembershipMode::Static => self.may_lead(server),
+            MembershipMode::Dynamic | MembershipMode::DynamicAfterRefusal => {
+                self.may_lead(server) || (!self.is_voter(server) && server != ElectionVote::NONE.leader)
             }
         }
     }
 }
 
-/// What a server brings into an election: exactly what a restart would find on its disk.
+/// The state of a server in an election: what a restart would recover from its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
-    /// Its last transaction; -1 if its data cannot be trusted: then it neither votes nor is voted for.
+pub struct LoggedState {
+    /// The last transaction of the log; -1 if the data is not trusted. The server then neither votes nor is
+    /// a candidate.
     pub last_zxid: Zxid,
-    /// The last epoch whose leader it accepted.
+    /// The current epoch.
     pub current_epoch: i64,
 }
 
-/// How an election ended.
+/// The result of an election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decision {
-    /// Who leads.
+pub struct ElectionResult {
+    /// The elected leader.
     pub leader: ServerId,
-    /// What this server does now: leads, follows or observes.
-    pub state: PeerState,
-    /// The epoch in which a quorum had the leader already, by their votes; `None` if this server has elected it.
-    pub joined: Option<i64>,
+    /// The new state of this server: LEADING, FOLLOWING or OBSERVING.
+    pub state: ServerState,
+    /// The epoch in which a quorum already had the leader, by their votes; `None` if this election elected
+    /// it.
+    pub established_epoch: Option<i64>,
 }
 
-/// What the elector wants done.
+/// The effects of an elector.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Tell a server. A newer message to the same server replaces one that was not sent yet.
+pub enum ElectionEffect {
+    /// Send a notification. A newer one to the same server replaces one that was not sent yet.
     Send {
-        /// Whom.
+        /// The recipient.
         to: ServerId,
-        /// What.
+        /// The notification.
         notification: Notification,
     },
     /// The election is over.
-    Decided(Decision),
+    Elected(ElectionResult),
 }
 
 /// The vote of a server that has a leader.
 #[derive(Clone, Copy, Debug)]
-struct Settled {
-    state: PeerState,
-    vote: Candidate,
+struct ElectedState {
+    state: ServerState,
+    vote: ElectionVote,
 }
 
 #[derive(Debug)]
-enum State {
+enum ElectorState {
     Looking(Looking),
-    Settled(Settled),
+    Elected(ElectedState),
 }
 
 /// Takes part in elections.
@@ -179,55 +184,74 @@ enum State {
 pub struct Elector {
     settings: ElectorSettings,
     round: i64,
-    state: State,
-    /// Whether the leader of the last election came to lead.
-    last: LastElection,
-    /// What servers without a vote were told last.
-    answers: Answers,
+    state: ElectorState,
+    /// Whether the leader of the last election was established.
+    last_election: LastElection,
+    /// The last votes that were sent to servers without a vote.
+    sent_votes: SentVotes,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LastElection {
-    Held,
-    Open,
+    Established,
+    Unconfirmed,
 }
 
 impl Elector {
-    /// Starts to look for a leader.
-    pub fn new(settings: ElectorSettings, standing: Standing, now_ms: i64, out: &mut Vec<Action>) -> Elector {
-        let looking = Looking::new(&settings, standing, None, Unanimity::Ends, now_ms);
-        let last = LastElection::Held;
-        let state = State::Looking(looking);
-        let mut elector = Elector { settings, round: 0, state, last, answers: Answers::default() };
-        elector.look(standing, None, now_ms, out);
+    /// Starts the first election.
+    pub fn new(
+        settings: ElectorSettings,
+        logged_state: LoggedState,
+        now_ms: i64,
+        out: &mut Vec<ElectionEffect>,
+    ) -> Elector {
+        let looking = Looking::new(&settings, logged_state, None, UnanimityRule::EndsElection, now_ms);
+        let last = LastElection::Established;
+        let state = ElectorState::Looking(looking);
+        let mut elector =
+            Elector { settings, round: 0, state, last_election: last, sent_votes: SentVotes::default() };
+        elector.look_for_leader(logged_state, None, now_ms, out);
         elector
     }
 
-    /// Looks for a leader again, in a new round. If the connection to a leader broke, that is `lost`: the election
-    /// need not wait for what it has to say.
-    pub fn look(&mut self, standing: Standing, lost: Option<ServerId>, now_ms: i64, out: &mut Vec<Action>) {
+    /// Starts an election in a new round. `lost` is the leader whose connection was lost; the election does
+    /// not wait for its vote.
+    pub fn look_for_leader(
+        &mut self,
+        logged_state: LoggedState,
+        lost: Option<ServerId>,
+        now_ms: i64,
+        out: &mut Vec<ElectionEffect>,
+    ) {
         self.round = next_round(self.round);
-        let unanimity = match (self.settings.members, self.last) {
-            (Members::Fixed, _) | (_, LastElection::Held) => Unanimity::Ends,
-            (Members::Changing | Members::ChangingWithoutMe, LastElection::Open) => Unanimity::MustLast,
+        let unanimity = match (self.settings.membership_mode, self.last_election) {
+            (MembershipMode::Static, _) | (_, LastElection::Established) => UnanimityRule::EndsElection,
+            (MembershipMode::Dynamic | MembershipMode::DynamicAfterRefusal, LastElection::Unconfirmed) => {
+                UnanimityRule::AwaitsFinalizeTimeout
+            }
         };
-        let looking = Looking::new(&self.settings, standing, lost, unanimity, now_ms);
-        self.state = State::Looking(looking);
+        let looking = Looking::new(&self.settings, logged_state, lost, unanimity, now_ms);
+        self.state = ElectorState::Looking(looking);
         self.with_looking(|looking, settings, round| {
-            looking.vote_for_proposal(settings, *round, out);
-            looking.consider(settings, *round, now_ms);
+            looking.send_notifications(settings, *round, out);
+            looking.check_quorum(settings, *round, now_ms);
         });
     }
 
-    /// The members have changed.
+    /// Applies a new config.
     pub fn reconfigure(&mut self, settings: ElectorSettings) {
         self.settings = settings;
     }
 
-    /// Takes a leader who was named by the one before him, without an election.
-    pub fn designate(&mut self, leader: ServerId, standing: Standing, out: &mut Vec<Action>) {
-        let vote = Candidate { leader, zxid: standing.last_zxid, epoch: standing.current_epoch };
-        self.settle(vote, None, out);
+    /// Adopts the leader that the previous leader designated, without an election.
+    pub fn set_designated_leader(
+        &mut self,
+        leader: ServerId,
+        logged_state: LoggedState,
+        out: &mut Vec<ElectionEffect>,
+    ) {
+        let vote = ElectionVote { leader, zxid: logged_state.last_zxid, epoch: logged_state.current_epoch };
+        self.conclude_election(vote, None, out);
     }
 
     /// Whether a server may be elected.
@@ -235,135 +259,153 @@ impl Elector {
         self.settings.quorum.may_lead(server)
     }
 
-    /// The round of this server's clock.
+    /// The current round (logical clock).
     pub fn round(&self) -> i64 {
         self.round
     }
 
-    /// What this server does, as it tells others.
-    pub fn state(&self) -> PeerState {
+    /// The state of this server in its notifications.
+    pub fn state(&self) -> ServerState {
         match &self.state {
-            State::Looking(_) => PeerState::Looking,
-            State::Settled(settled) => settled.state,
+            ElectorState::Looking(_) => ServerState::Looking,
+            ElectorState::Elected(elected) => elected.state,
         }
     }
 
-    /// The leader's epoch is established. From now on this vote names it, or a server that restarts would not
-    /// find a quorum of equal votes.
-    pub fn established(&mut self, epoch: i64) {
-        if let State::Settled(settled) = &mut self.state {
-            settled.vote.epoch = epoch;
-            self.last = LastElection::Held;
+    /// The epoch of the leader is established. The vote names it from now on, so that a restarted server
+    /// finds a quorum of equal votes.
+    pub fn set_established_epoch(&mut self, epoch: i64) {
+        if let ElectorState::Elected(elected) = &mut self.state {
+            elected.vote.epoch = epoch;
+            self.last_election = LastElection::Established;
         }
     }
 
-    /// When [`Elector::timeout`] has something to do.
+    /// The next time at which [`Elector::timeout`] has work to do.
     pub fn next_deadline(&self) -> Option<i64> {
         match &self.state {
-            State::Looking(looking) => Some(looking.deadline()),
-            State::Settled(_) => None,
+            ElectorState::Looking(looking) => Some(looking.deadline()),
+            ElectorState::Elected(_) => None,
         }
     }
 
-    /// Takes a notification of another server.
-    pub fn handle(
+    /// Handles the notification of another server.
+    pub fn handle_notification(
         &mut self,
         from: ServerId,
         notification: &Notification,
         now_ms: i64,
-        out: &mut Vec<Action>,
+        out: &mut Vec<ElectionEffect>,
     ) {
-        let asks = notification.state == PeerState::Looking;
+        let asks = notification.state == ServerState::Looking;
         if !self.settings.is_voter(from) {
-            // Observers and servers that are in no configuration learn the leader this way. One that has a leader
-            // does not ask, and one that is asked itself has only answered: it would be answered, answer in turn,
-            // and so on for ever.
-            if asks && !self.is_asking(from) {
+            // Observers and servers outside the config learn the leader this way. A server with a leader
+            // does not ask. A regular recipient of the own vote has only replied: replying again would start
+            // an endless exchange.
+            if asks && !self.is_recipient(from) {
                 let pause_ms = self.settings.resend_ms_min / 2;
-                if self.answers.is_due(from, self.current(), now_ms, pause_ms) {
-                    out.push(self.answer(from));
+                if self.sent_votes.record_if_due(from, self.current_vote(), now_ms, pause_ms) {
+                    out.push(self.reply_to(from));
                 }
             }
             return;
         }
         match &self.state {
-            State::Settled(_) if asks => out.push(self.answer(from)),
-            State::Settled(_) => {}
-            State::Looking(_) => {
-                // Who is no voter elsewhere would be answered, answer in turn, and so on for ever.
+            ElectorState::Elected(_) if asks => out.push(self.reply_to(from)),
+            ElectorState::Elected(_) => {}
+            ElectorState::Looking(_) => {
+                // If the sender does not count this server as a voter, replies to replies would never end.
                 let votes = self.settings.quorum.is_voter(self.settings.me);
                 if asks && notification.round < self.round && votes {
-                    out.push(self.answer(from));
+                    out.push(self.reply_to(from));
                 }
-                self.count(from, notification, now_ms, out);
+                self.count_vote(from, notification, now_ms, out);
             }
         }
     }
 
-    /// Does what time asks for: sends the vote again, or ends the election.
-    pub fn timeout(&mut self, now_ms: i64, out: &mut Vec<Action>) {
-        let decided =
+    /// Sends the vote again or ends the election, whichever is due.
+    pub fn timeout(&mut self, now_ms: i64, out: &mut Vec<ElectionEffect>) {
+        let elected =
             self.with_looking(|looking, settings, round| looking.timeout(settings, *round, now_ms, out));
-        if let Some(leader) = decided.flatten() {
-            self.settle(leader, None, out);
+        if let Some(leader) = elected.flatten() {
+            self.conclude_election(leader, None, out);
         }
     }
 
-    fn count(&mut self, from: ServerId, notification: &Notification, now_ms: i64, out: &mut Vec<Action>) {
-        let ballot = Ballot::of(notification);
-        let leader = ballot.candidate.leader;
+    fn count_vote(
+        &mut self,
+        from: ServerId,
+        notification: &Notification,
+        now_ms: i64,
+        out: &mut Vec<ElectionEffect>,
+    ) {
+        let received_vote = ReceivedVote::from_notification(notification);
+        let leader = received_vote.vote.leader;
         if !self.settings.is_voter(leader) && !self.settings.is_candidate(leader) {
             return;
         }
-        let joined = self.with_looking(|looking, settings, round| match ballot.state {
-            PeerState::Looking => {
-                looking.count_looking(from, ballot, settings, round, now_ms, out);
+        let established = self.with_looking(|looking, settings, round| match received_vote.state {
+            ServerState::Looking => {
+                looking.count_looking_vote(from, received_vote, settings, round, now_ms, out);
                 None
             }
-            PeerState::Following | PeerState::Leading => looking.count_settled(from, ballot, settings, round),
-            PeerState::Observing => None,
+            ServerState::Following | ServerState::Leading => {
+                looking.count_out_of_election_vote(from, received_vote, settings, round)
+            }
+            ServerState::Observing => None,
         });
-        if let Some(vote) = joined.flatten() {
+        if let Some(vote) = established.flatten() {
             let misled = self
-                .with_looking(|looking, settings, _| looking.others_looking(settings.me))
+                .with_looking(|looking, settings, _| looking.other_looking_servers(settings.me))
                 .unwrap_or_default();
-            self.settle(vote, Some(vote.epoch), out);
-            // They have this server's vote for somebody else, and might wait for it as his follower.
-            out.extend(misled.into_iter().map(|server| self.answer(server)));
+            self.conclude_election(vote, Some(vote.epoch), out);
+            // These servers hold an older vote of this server. Their candidate would wait for it as a
+            // follower.
+            out.extend(misled.into_iter().map(|server| self.reply_to(server)));
         }
     }
 
-    fn settle(&mut self, vote: Candidate, joined: Option<i64>, out: &mut Vec<Action>) {
+    fn conclude_election(
+        &mut self,
+        vote: ElectionVote,
+        established: Option<i64>,
+        out: &mut Vec<ElectionEffect>,
+    ) {
         let state = match self.settings.role {
-            _ if vote.leader == self.settings.me => PeerState::Leading,
-            Role::Voter => PeerState::Following,
-            Role::Observer => PeerState::Observing,
+            _ if vote.leader == self.settings.me => ServerState::Leading,
+            Role::Participant => ServerState::Following,
+            Role::Observer => ServerState::Observing,
         };
-        self.state = State::Settled(Settled { state, vote });
-        self.last = LastElection::Open;
-        out.push(Action::Decided(Decision { leader: vote.leader, state, joined }));
+        self.state = ElectorState::Elected(ElectedState { state, vote });
+        self.last_election = LastElection::Unconfirmed;
+        out.push(ElectionEffect::Elected(ElectionResult {
+            leader: vote.leader,
+            state,
+            established_epoch: established,
+        }));
     }
 
-    /// Whether a server without a vote is told of the own vote again and again anyway.
-    fn is_asking(&self, server: ServerId) -> bool {
+    /// Whether a server without a vote receives the own vote regularly anyway.
+    fn is_recipient(&self, server: ServerId) -> bool {
         match &self.state {
-            State::Looking(looking) => looking.audience(&self.settings).contains(&server),
-            State::Settled(_) => false,
+            ElectorState::Looking(looking) => looking.recipients(&self.settings).contains(&server),
+            ElectorState::Elected(_) => false,
         }
     }
 
-    /// What this server says now.
-    fn current(&self) -> Answer {
+    /// The current vote of this server.
+    fn current_vote(&self) -> SentVote {
         let (state, vote) = match &self.state {
-            State::Looking(looking) => (PeerState::Looking, looking.proposal()),
-            State::Settled(settled) => (settled.state, settled.vote),
+            ElectorState::Looking(looking) => (ServerState::Looking, looking.proposed_vote()),
+            ElectorState::Elected(elected) => (elected.state, elected.vote),
         };
-        Answer { state, vote, round: self.round }
+        SentVote { state, vote, round: self.round }
     }
 
-    fn answer(&self, to: ServerId) -> Action {
-        let Answer { state, vote, round } = self.current();
-        Action::Send { to, notification: notification(&self.settings, state, vote, round) }
+    fn reply_to(&self, to: ServerId) -> ElectionEffect {
+        let SentVote { state, vote, round } = self.current_vote();
+        ElectionEffect::Send { to, notification: notification(&self.settings, state, vote, round) }
     }
 
     fn with_looking<R>(
@@ -371,19 +413,24 @@ impl Elector {
         action: impl FnOnce(&mut Looking, &ElectorSettings, &mut i64) -> R,
     ) -> Option<R> {
         match &mut self.state {
-            State::Looking(looking) => Some(action(looking, &self.settings, &mut self.round)),
-            State::Settled(_) => None,
+            ElectorState::Looking(looking) => Some(action(looking, &self.settings, &mut self.round)),
+            ElectorState::Elected(_) => None,
         }
     }
 }
 
-/// The round behind another one. Peers choose rounds, and the largest number has no next one: the count begins anew,
-/// as it does in a server that was restarted. A server that is in a later round is caught up with when it is heard.
+/// The round after another one. Peers choose rounds, and the largest number has no successor: the count
+/// restarts, as after a restart of the server. The server adopts a later round when it receives one.
 fn next_round(round: i64) -> i64 {
     round.checked_add(1).unwrap_or(FIRST_ROUND).max(FIRST_ROUND)
 }
 
-fn notification(settings: &ElectorSettings, state: PeerState, vote: Candidate, round: i64) -> Notification {
+fn notification(
+    settings: &ElectorSettings,
+    state: ServerState,
+    vote: ElectionVote,
+    round: i64,
+) -> Notification {
     Notification {
         state,
         leader: vote.leader,

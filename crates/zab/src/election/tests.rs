@@ -15,8 +15,8 @@ fn settings(me: i64, role: Role, voters: &[i64]) -> ElectorSettings {
         me: ServerId(me),
         role,
         quorum: QuorumRule::majority(voters.iter().copied().map(ServerId)),
-        pending: None,
-        members: Members::Fixed,
+        pending_quorum: None,
+        membership_mode: MembershipMode::Static,
         observers: BTreeSet::new(),
         config: CONFIG.into(),
         resend_ms_min: 200,
@@ -25,16 +25,16 @@ fn settings(me: i64, role: Role, voters: &[i64]) -> ElectorSettings {
     }
 }
 
-fn standing(zxid: i64, epoch: i64) -> Standing {
-    Standing { last_zxid: Zxid(zxid), current_epoch: epoch }
+fn logged_state(zxid: i64, epoch: i64) -> LoggedState {
+    LoggedState { last_zxid: Zxid(zxid), current_epoch: epoch }
 }
 
-/// A network that delivers everything, each message after its own delay, in order per link.
+/// A network that delivers every message after its own delay, in order per connection.
 struct World {
     now_ms: i64,
     electors: BTreeMap<ServerId, Elector>,
     links: BTreeMap<(ServerId, ServerId), VecDeque<(i64, Notification)>>,
-    decisions: BTreeMap<ServerId, Decision>,
+    decisions: BTreeMap<ServerId, ElectionResult>,
     cut: BTreeSet<ServerId>,
     delays: Vec<i64>,
     sent: usize,
@@ -53,32 +53,32 @@ impl World {
         }
     }
 
-    fn add(&mut self, settings: ElectorSettings, standing: Standing) {
+    fn add(&mut self, settings: ElectorSettings, logged_state: LoggedState) {
         let me = settings.me;
         let mut out = Vec::new();
-        let elector = Elector::new(settings, standing, self.now_ms, &mut out);
+        let elector = Elector::new(settings, logged_state, self.now_ms, &mut out);
         self.electors.insert(me, elector);
         self.act(me, out);
     }
 
-    fn act(&mut self, from: ServerId, actions: Vec<Action>) {
+    fn act(&mut self, from: ServerId, actions: Vec<ElectionEffect>) {
         for action in actions {
             match action {
-                Action::Send { to, notification } => {
+                ElectionEffect::Send { to, notification } => {
                     let delay = self.delays[self.sent % self.delays.len()];
                     self.sent += 1;
                     let queue = self.links.entry((from, to)).or_default();
                     let not_before = queue.back().map_or(0, |(at_ms, _)| *at_ms);
                     queue.push_back(((self.now_ms + delay).max(not_before), notification));
                 }
-                Action::Decided(decision) => {
+                ElectionEffect::Elected(decision) => {
                     self.decisions.insert(from, decision);
                 }
             }
         }
     }
 
-    /// Runs until nothing happens any more, or for ten minutes.
+    /// Runs until no event is left, or for ten minutes.
     fn run(&mut self) {
         self.run_for(600_000);
     }
@@ -102,7 +102,7 @@ impl World {
 
     fn next_event(&self) -> Option<i64> {
         let deliveries = self.links.values().filter_map(|queue| queue.front().map(|(at_ms, _)| *at_ms));
-        let undecided = self.electors.values().any(|elector| elector.state() == PeerState::Looking);
+        let undecided = self.electors.values().any(|elector| elector.state() == ServerState::Looking);
         let deadlines = self.electors.values().filter_map(Elector::next_deadline).filter(|_| undecided);
         deliveries.chain(deadlines).min()
     }
@@ -118,14 +118,14 @@ impl World {
                 let reachable = !self.cut.contains(&from) && !self.cut.contains(&to);
                 if let Some(elector) = self.electors.get_mut(&to).filter(|_| reachable) {
                     let mut out = Vec::new();
-                    elector.handle(from, &notification, self.now_ms, &mut out);
+                    elector.handle_notification(from, &notification, self.now_ms, &mut out);
                     self.act(to, out);
                 }
             }
         }
     }
 
-    fn leader_of(&self, server: i64) -> Option<(i64, PeerState)> {
+    fn leader_of(&self, server: i64) -> Option<(i64, ServerState)> {
         self.decisions.get(&ServerId(server)).map(|decision| (decision.leader.0, decision.state))
     }
 }
@@ -134,27 +134,27 @@ impl World {
 fn three_empty_servers_elect_the_largest_id() {
     let mut world = World::new(vec![3, 1, 7]);
     for me in 1..=3 {
-        world.add(settings(me, Role::Voter, &[1, 2, 3]), standing(0, 0));
+        world.add(settings(me, Role::Participant, &[1, 2, 3]), logged_state(0, 0));
     }
     world.run();
-    assert_eq!(world.leader_of(1), Some((3, PeerState::Following)));
-    assert_eq!(world.leader_of(2), Some((3, PeerState::Following)));
-    assert_eq!(world.leader_of(3), Some((3, PeerState::Leading)));
+    assert_eq!(world.leader_of(1), Some((3, ServerState::Following)));
+    assert_eq!(world.leader_of(2), Some((3, ServerState::Following)));
+    assert_eq!(world.leader_of(3), Some((3, ServerState::Leading)));
 }
 
 #[test]
 fn a_single_voter_elects_itself() {
     let mut world = World::new(vec![1]);
-    world.add(settings(5, Role::Voter, &[5]), standing(7, 1));
+    world.add(settings(5, Role::Participant, &[5]), logged_state(7, 1));
     world.run();
-    assert_eq!(world.leader_of(5), Some((5, PeerState::Leading)));
+    assert_eq!(world.leader_of(5), Some((5, ServerState::Leading)));
 }
 
 #[test]
 fn without_a_quorum_nobody_leads() {
     let mut world = World::new(vec![1]);
     for me in 1..=2 {
-        world.add(settings(me, Role::Voter, &[1, 2, 3, 4]), standing(0, 0));
+        world.add(settings(me, Role::Participant, &[1, 2, 3, 4]), logged_state(0, 0));
     }
     world.run();
     assert_eq!(world.decisions.len(), 0);
@@ -164,27 +164,27 @@ fn without_a_quorum_nobody_leads() {
 fn a_server_that_comes_back_finds_the_leader_even_with_a_better_id() {
     let mut world = World::new(vec![2]);
     for me in [1, 2] {
-        world.add(settings(me, Role::Voter, &[1, 2, 3]), standing(0x1_0000_0005, 1));
+        world.add(settings(me, Role::Participant, &[1, 2, 3]), logged_state(0x1_0000_0005, 1));
     }
     world.run();
-    assert_eq!(world.leader_of(1), Some((2, PeerState::Following)));
+    assert_eq!(world.leader_of(1), Some((2, ServerState::Following)));
     for me in [1, 2] {
-        world.electors.get_mut(&ServerId(me)).unwrap().established(2);
+        world.electors.get_mut(&ServerId(me)).unwrap().set_established_epoch(2);
     }
-    world.add(settings(3, Role::Voter, &[1, 2, 3]), standing(0x1_0000_0005, 1));
+    world.add(settings(3, Role::Participant, &[1, 2, 3]), logged_state(0x1_0000_0005, 1));
     world.run();
-    assert_eq!(world.leader_of(3), Some((2, PeerState::Following)));
+    assert_eq!(world.leader_of(3), Some((2, ServerState::Following)));
 }
 
-/// By then the first one sends its vote only once a minute.
+/// By then the first server sends its vote only once a minute.
 #[test]
 fn a_member_that_comes_late_is_not_kept_waiting() {
     for late in [1, 3] {
         let mut world = World::new(vec![2]);
-        world.add(settings(2, Role::Voter, &[1, 2, 3]), standing(5, 1));
+        world.add(settings(2, Role::Participant, &[1, 2, 3]), logged_state(5, 1));
         world.run();
         world.now_ms = 600_000;
-        world.add(settings(late, Role::Voter, &[1, 2, 3]), standing(5, 1));
+        world.add(settings(late, Role::Participant, &[1, 2, 3]), logged_state(5, 1));
         world.run();
         assert_eq!(world.decisions.len(), 2);
         assert!(world.now_ms - 600_000 < 250, "{late} waited {} ms", world.now_ms - 600_000);
@@ -195,36 +195,37 @@ fn a_member_that_comes_late_is_not_kept_waiting() {
 fn observers_learn_the_leader_and_are_never_elected() {
     let mut world = World::new(vec![2, 5]);
     for me in 1..=3 {
-        world.add(settings(me, Role::Voter, &[1, 2, 3]), standing(0, 0));
+        world.add(settings(me, Role::Participant, &[1, 2, 3]), logged_state(0, 0));
     }
-    world.add(settings(9, Role::Observer, &[1, 2, 3]), standing(0x7_0000_0000, 7));
+    world.add(settings(9, Role::Observer, &[1, 2, 3]), logged_state(0x7_0000_0000, 7));
     world.run();
-    assert_eq!(world.leader_of(9), Some((3, PeerState::Observing)));
-    assert_eq!(world.leader_of(1), Some((3, PeerState::Following)));
+    assert_eq!(world.leader_of(9), Some((3, ServerState::Observing)));
+    assert_eq!(world.leader_of(1), Some((3, ServerState::Following)));
 }
 
 #[test]
 fn a_server_without_trusted_data_does_not_vote_but_joins() {
     let mut world = World::new(vec![2]);
-    world.add(settings(3, Role::Voter, &[1, 2, 3]), standing(-1, 0));
-    world.add(settings(1, Role::Voter, &[1, 2, 3]), standing(0x1_0000_0001, 1));
+    world.add(settings(3, Role::Participant, &[1, 2, 3]), logged_state(-1, 0));
+    world.add(settings(1, Role::Participant, &[1, 2, 3]), logged_state(0x1_0000_0001, 1));
     world.run();
     assert_eq!(world.decisions.len(), 0, "one voice is no quorum of three");
-    world.add(settings(2, Role::Voter, &[1, 2, 3]), standing(0x1_0000_0000, 1));
+    world.add(settings(2, Role::Participant, &[1, 2, 3]), logged_state(0x1_0000_0000, 1));
     world.run();
-    assert_eq!(world.leader_of(1), Some((1, PeerState::Leading)));
-    assert_eq!(world.leader_of(3), Some((1, PeerState::Following)));
+    assert_eq!(world.leader_of(1), Some((1, ServerState::Leading)));
+    assert_eq!(world.leader_of(3), Some((1, ServerState::Following)));
 }
 
-/// The followers of a leader that has lost its data, and is back before they have noticed, still name it.
+/// The followers of a leader that lost its data and restarted before they noticed still name it.
 #[test]
 fn a_server_without_trusted_data_does_not_lead_because_others_follow_it() {
     for (zxid, leads) in [(0x1_0000_0001, true), (-1, false)] {
         let mut out = Vec::new();
-        let mut elector = Elector::new(settings(3, Role::Voter, &[1, 2, 3]), standing(zxid, 1), 0, &mut out);
+        let mut elector =
+            Elector::new(settings(3, Role::Participant, &[1, 2, 3]), logged_state(zxid, 1), 0, &mut out);
         for from in [1, 2] {
             let following = Notification {
-                state: PeerState::Following,
+                state: ServerState::Following,
                 leader: ServerId(3),
                 zxid: Zxid(0x1_0000_0001),
                 round: 1,
@@ -232,9 +233,9 @@ fn a_server_without_trusted_data_does_not_lead_because_others_follow_it() {
                 version: NotificationVersion::V2,
                 config: None,
             };
-            elector.handle(ServerId(from), &following, 1, &mut out);
+            elector.handle_notification(ServerId(from), &following, 1, &mut out);
         }
-        assert_eq!(elector.state() == PeerState::Leading, leads);
+        assert_eq!(elector.state() == ServerState::Leading, leads);
     }
 }
 
@@ -242,7 +243,7 @@ fn a_server_without_trusted_data_does_not_lead_because_others_follow_it() {
 fn when_the_leader_dies_the_others_look_in_a_later_round() {
     let mut world = World::new(vec![2]);
     for me in 1..=3 {
-        world.add(settings(me, Role::Voter, &[1, 2, 3]), standing(5, 0));
+        world.add(settings(me, Role::Participant, &[1, 2, 3]), logged_state(5, 0));
     }
     world.run();
     world.cut.insert(ServerId(3));
@@ -251,19 +252,19 @@ fn when_the_leader_dies_the_others_look_in_a_later_round() {
     for (me, zxid) in [(1, 0x1_0000_0009), (2, 0x1_0000_0004)] {
         let mut out = Vec::new();
         let elector = world.electors.get_mut(&ServerId(me)).unwrap();
-        elector.look(standing(zxid, 1), None, world.now_ms, &mut out);
+        elector.look_for_leader(logged_state(zxid, 1), None, world.now_ms, &mut out);
         world.act(ServerId(me), out);
     }
     world.run();
-    assert_eq!(world.leader_of(1), Some((1, PeerState::Leading)), "the longer history wins over the id");
-    assert_eq!(world.leader_of(2), Some((1, PeerState::Following)));
+    assert_eq!(world.leader_of(1), Some((1, ServerState::Leading)), "the longer history wins over the id");
+    assert_eq!(world.leader_of(2), Some((1, ServerState::Following)));
 }
 
-/// Lets the first two of three look again, with the third as the leader whose connection broke.
+/// Makes the first two of three servers look again, with the third as the lost leader.
 fn world_without_leader(lost: Option<ServerId>) -> World {
     let mut world = World::new(vec![2]);
     for me in 1..=3 {
-        world.add(settings(me, Role::Voter, &[1, 2, 3]), standing(5, 0));
+        world.add(settings(me, Role::Participant, &[1, 2, 3]), logged_state(5, 0));
     }
     world.run();
     world.electors.remove(&ServerId(3));
@@ -272,7 +273,7 @@ fn world_without_leader(lost: Option<ServerId>) -> World {
     for me in [1, 2] {
         let mut out = Vec::new();
         let elector = world.electors.get_mut(&ServerId(me)).unwrap();
-        elector.look(standing(5, 0), lost, world.now_ms, &mut out);
+        elector.look_for_leader(logged_state(5, 0), lost, world.now_ms, &mut out);
         world.act(ServerId(me), out);
     }
     world
@@ -282,7 +283,7 @@ fn world_without_leader(lost: Option<ServerId>) -> World {
 fn when_all_have_voted_alike_nobody_is_waited_for() {
     let mut world = World::new(vec![2]);
     for me in 1..=3 {
-        world.add(settings(me, Role::Voter, &[1, 2, 3]), standing(5, 0));
+        world.add(settings(me, Role::Participant, &[1, 2, 3]), logged_state(5, 0));
     }
     world.run();
     assert_eq!(world.decisions.len(), 3);
@@ -294,76 +295,104 @@ fn a_lost_leader_is_not_waited_for() {
     for (lost, took_ms) in [(Some(ServerId(3)), 0..20), (None, 200..220)] {
         let mut world = world_without_leader(lost);
         world.run();
-        assert_eq!(world.leader_of(1), Some((2, PeerState::Following)));
-        assert_eq!(world.leader_of(2), Some((2, PeerState::Leading)));
+        assert_eq!(world.leader_of(1), Some((2, ServerState::Following)));
+        assert_eq!(world.leader_of(2), Some((2, ServerState::Leading)));
         assert!(took_ms.contains(&(world.now_ms - 10_000)), "{lost:?} decided at {}", world.now_ms);
     }
 }
 
-/// The first vote of the better one came while the other one still had a leader.
+/// The first vote of the better candidate arrived while the other server still had a leader.
 #[test]
 fn who_begins_to_look_later_hears_of_the_better_candidate_at_once() {
     let mut out = Vec::new();
-    let mut elector = Elector::new(settings(2, Role::Voter, &[1, 2, 3]), standing(5, 1), 0, &mut out);
+    let mut elector =
+        Elector::new(settings(2, Role::Participant, &[1, 2, 3]), logged_state(5, 1), 0, &mut out);
     out.clear();
-    let own = settings(1, Role::Voter, &[1, 2, 3]);
-    let worse = Candidate { leader: ServerId(1), zxid: Zxid(5), epoch: 1 };
-    elector.handle(ServerId(1), &notification(&own, PeerState::Looking, worse, 1), 1, &mut out);
-    let better = Candidate { leader: ServerId(2), zxid: Zxid(5), epoch: 1 };
-    let answer = notification(&own, PeerState::Looking, better, 1);
-    assert_eq!(out, [Action::Send { to: ServerId(1), notification: answer.clone() }]);
+    let own = settings(1, Role::Participant, &[1, 2, 3]);
+    let worse = ElectionVote { leader: ServerId(1), zxid: Zxid(5), epoch: 1 };
+    elector.handle_notification(
+        ServerId(1),
+        &notification(&own, ServerState::Looking, worse, 1),
+        1,
+        &mut out,
+    );
+    let better = ElectionVote { leader: ServerId(2), zxid: Zxid(5), epoch: 1 };
+    let answer = notification(&own, ServerState::Looking, better, 1);
+    assert_eq!(out, [ElectionEffect::Send { to: ServerId(1), notification: answer.clone() }]);
     out.clear();
-    elector.handle(ServerId(1), &answer, 2, &mut out);
+    elector.handle_notification(ServerId(1), &answer, 2, &mut out);
     assert_eq!(out, [], "who says the same needs no answer");
 }
 
-/// Else he who has its vote would wait for it as a leader.
+/// Otherwise the candidate that holds its vote would wait for it as a leader.
 #[test]
 fn who_finds_a_leader_tells_those_who_have_its_vote() {
     let mut out = Vec::new();
-    let mut elector = Elector::new(settings(1, Role::Voter, &[1, 2, 3, 4, 5]), standing(5, 1), 0, &mut out);
-    let other = settings(9, Role::Voter, &[1, 2, 3, 4, 5]);
-    let better = Candidate { leader: ServerId(2), zxid: Zxid(5), epoch: 1 };
-    elector.handle(ServerId(2), &notification(&other, PeerState::Looking, better, 1), 1, &mut out);
-    let found = Candidate { leader: ServerId(5), zxid: Zxid(5), epoch: 1 };
-    for (from, state) in [(3, PeerState::Following), (4, PeerState::Following), (5, PeerState::Leading)] {
+    let mut elector =
+        Elector::new(settings(1, Role::Participant, &[1, 2, 3, 4, 5]), logged_state(5, 1), 0, &mut out);
+    let other = settings(9, Role::Participant, &[1, 2, 3, 4, 5]);
+    let better = ElectionVote { leader: ServerId(2), zxid: Zxid(5), epoch: 1 };
+    elector.handle_notification(
+        ServerId(2),
+        &notification(&other, ServerState::Looking, better, 1),
+        1,
+        &mut out,
+    );
+    let found = ElectionVote { leader: ServerId(5), zxid: Zxid(5), epoch: 1 };
+    for (from, state) in [(3, ServerState::Following), (4, ServerState::Following), (5, ServerState::Leading)]
+    {
         out.clear();
-        elector.handle(ServerId(from), &notification(&other, state, found, 7), 2, &mut out);
+        elector.handle_notification(ServerId(from), &notification(&other, state, found, 7), 2, &mut out);
     }
-    let told = notification(&other, PeerState::Following, found, 7);
+    let told = notification(&other, ServerState::Following, found, 7);
     assert_eq!(
         out,
         [
-            Action::Decided(Decision { leader: ServerId(5), state: PeerState::Following, joined: Some(1) }),
-            Action::Send { to: ServerId(2), notification: told },
+            ElectionEffect::Elected(ElectionResult {
+                leader: ServerId(5),
+                state: ServerState::Following,
+                established_epoch: Some(1)
+            }),
+            ElectionEffect::Send { to: ServerId(2), notification: told },
         ]
     );
 }
 
-/// It may have the longest history, and the others may just not have heard of it.
+/// It may have the longest history, and the others may not have received its vote yet.
 #[test]
 fn a_lost_leader_that_votes_is_waited_for_again() {
     let mut out = Vec::new();
-    let mut elector = Elector::new(settings(1, Role::Voter, &[1, 2, 3]), standing(5, 1), 0, &mut out);
-    elector.look(standing(5, 1), Some(ServerId(3)), 0, &mut out);
-    let own = settings(9, Role::Voter, &[1, 2, 3]);
-    let better = Candidate { leader: ServerId(3), zxid: Zxid(9), epoch: 1 };
-    elector.handle(ServerId(3), &notification(&own, PeerState::Looking, better, 2), 1, &mut out);
+    let mut elector =
+        Elector::new(settings(1, Role::Participant, &[1, 2, 3]), logged_state(5, 1), 0, &mut out);
+    elector.look_for_leader(logged_state(5, 1), Some(ServerId(3)), 0, &mut out);
+    let own = settings(9, Role::Participant, &[1, 2, 3]);
+    let better = ElectionVote { leader: ServerId(3), zxid: Zxid(9), epoch: 1 };
+    elector.handle_notification(
+        ServerId(3),
+        &notification(&own, ServerState::Looking, better, 2),
+        1,
+        &mut out,
+    );
     assert_eq!(elector.next_deadline(), Some(201), "the second has not been heard");
-    elector.handle(ServerId(2), &notification(&own, PeerState::Looking, better, 2), 5, &mut out);
+    elector.handle_notification(
+        ServerId(2),
+        &notification(&own, ServerState::Looking, better, 2),
+        5,
+        &mut out,
+    );
     assert_eq!(elector.next_deadline(), Some(5));
 }
 
-/// A settled server repeats its vote for whoever asks, and is not moved by anybody's better offer.
+/// A server with a leader repeats its vote for every LOOKING server, and adopts no better vote.
 #[test]
 fn settled_servers_answer_and_stay() {
     let mut out = Vec::new();
-    let mut elector = Elector::new(settings(1, Role::Voter, &[1]), standing(5, 1), 0, &mut out);
+    let mut elector = Elector::new(settings(1, Role::Participant, &[1]), logged_state(5, 1), 0, &mut out);
     elector.timeout(200, &mut out);
-    assert_eq!(elector.state(), PeerState::Leading);
+    assert_eq!(elector.state(), ServerState::Leading);
     out.clear();
     let better = Notification {
-        state: PeerState::Looking,
+        state: ServerState::Looking,
         leader: ServerId(1),
         zxid: Zxid(i64::MAX),
         round: 99,
@@ -371,43 +400,62 @@ fn settled_servers_answer_and_stay() {
         version: NotificationVersion::V2,
         config: None,
     };
-    elector.handle(ServerId(1), &better, 300, &mut out);
+    elector.handle_notification(ServerId(1), &better, 300, &mut out);
     assert_eq!(elector.round(), 1);
-    let Some(Action::Send { to, notification }) = out.pop() else { panic!("an answer") };
-    assert_eq!((to, notification.state, notification.round), (ServerId(1), PeerState::Leading, 1));
-    elector.handle(ServerId(77), &better, 300, &mut out);
-    assert!(matches!(out.pop(), Some(Action::Send { to: ServerId(77), .. })), "strangers are answered too");
+    let Some(ElectionEffect::Send { to, notification }) = out.pop() else { panic!("an answer") };
+    assert_eq!((to, notification.state, notification.round), (ServerId(1), ServerState::Leading, 1));
+    elector.handle_notification(ServerId(77), &better, 300, &mut out);
+    assert!(
+        matches!(out.pop(), Some(ElectionEffect::Send { to: ServerId(77), .. })),
+        "strangers are answered too"
+    );
 }
 
-/// Each of them would answer the other for ever.
+/// Each of them would reply to the other for ever.
 #[test]
 fn an_observer_that_has_a_leader_is_not_answered() {
     let mut out = Vec::new();
-    let mut elector = Elector::new(settings(1, Role::Voter, &[1, 2, 3]), standing(5, 1), 0, &mut out);
+    let mut elector =
+        Elector::new(settings(1, Role::Participant, &[1, 2, 3]), logged_state(5, 1), 0, &mut out);
     out.clear();
-    let vote = Candidate { leader: ServerId(3), zxid: Zxid(5), epoch: 1 };
+    let vote = ElectionVote { leader: ServerId(3), zxid: Zxid(5), epoch: 1 };
     let own = settings(9, Role::Observer, &[1, 2, 3]);
-    elector.handle(ServerId(9), &notification(&own, PeerState::Observing, vote, 1), 10, &mut out);
+    elector.handle_notification(
+        ServerId(9),
+        &notification(&own, ServerState::Observing, vote, 1),
+        10,
+        &mut out,
+    );
     assert_eq!(out, []);
-    elector.handle(ServerId(9), &notification(&own, PeerState::Looking, vote, 1), 10, &mut out);
+    elector.handle_notification(
+        ServerId(9),
+        &notification(&own, ServerState::Looking, vote, 1),
+        10,
+        &mut out,
+    );
     assert_eq!(out.len(), 1);
 }
 
-/// A voter answers whoever has no vote and asks. If those answered in turn because their round is later, it would
-/// never end.
+/// A voter replies to LOOKING servers without a vote. If those replied because their round is later, the
+/// exchange would never end.
 #[test]
 fn a_server_without_a_vote_is_asked_once() {
     let mut out = Vec::new();
-    let mut elector = Elector::new(settings(9, Role::Observer, &[1, 2, 3]), standing(5, 1), 0, &mut out);
+    let mut elector = Elector::new(settings(9, Role::Observer, &[1, 2, 3]), logged_state(5, 1), 0, &mut out);
     for _ in 0..3 {
-        elector.look(standing(5, 1), None, 0, &mut out);
+        elector.look_for_leader(logged_state(5, 1), None, 0, &mut out);
     }
     assert_eq!(elector.round(), 4);
-    let vote = Candidate { leader: ServerId(1), zxid: Zxid(5), epoch: 1 };
-    let voter = settings(1, Role::Voter, &[1, 2, 3]);
+    let vote = ElectionVote { leader: ServerId(1), zxid: Zxid(5), epoch: 1 };
+    let voter = settings(1, Role::Participant, &[1, 2, 3]);
     let mut said = |elector: &mut Elector| {
         out.clear();
-        elector.handle(ServerId(1), &notification(&voter, PeerState::Looking, vote, 1), 10, &mut out);
+        elector.handle_notification(
+            ServerId(1),
+            &notification(&voter, ServerState::Looking, vote, 1),
+            10,
+            &mut out,
+        );
         out.len()
     };
     assert_eq!(said(&mut elector), 3, "it joins the voters' round and says so to all of them");
@@ -417,10 +465,11 @@ fn a_server_without_a_vote_is_asked_once() {
 #[test]
 fn votes_for_strangers_are_not_counted() {
     let mut out = Vec::new();
-    let mut elector = Elector::new(settings(1, Role::Voter, &[1, 2, 3]), standing(5, 1), 0, &mut out);
+    let mut elector =
+        Elector::new(settings(1, Role::Participant, &[1, 2, 3]), logged_state(5, 1), 0, &mut out);
     out.clear();
     let vote = |leader: i64, round: i64| Notification {
-        state: PeerState::Looking,
+        state: ServerState::Looking,
         leader: ServerId(leader),
         zxid: Zxid(i64::MAX),
         round,
@@ -428,16 +477,17 @@ fn votes_for_strangers_are_not_counted() {
         version: NotificationVersion::V2,
         config: None,
     };
-    elector.handle(ServerId(2), &vote(99, 1000), 1, &mut out);
+    elector.handle_notification(ServerId(2), &vote(99, 1000), 1, &mut out);
     assert_eq!((elector.round(), out.len()), (1, 0), "the round is not raised by it either");
-    elector.handle(ServerId(2), &vote(2, 3), 1, &mut out);
+    elector.handle_notification(ServerId(2), &vote(2, 3), 1, &mut out);
     assert_eq!(elector.round(), 3);
 }
 
 #[test]
 fn votes_are_sent_again_and_ever_more_rarely() {
     let mut out = Vec::new();
-    let mut elector = Elector::new(settings(1, Role::Voter, &[1, 2, 3]), standing(5, 1), 0, &mut out);
+    let mut elector =
+        Elector::new(settings(1, Role::Participant, &[1, 2, 3]), logged_state(5, 1), 0, &mut out);
     let mut at_ms = Vec::new();
     for _ in 0..12 {
         let deadline_ms = elector.next_deadline().unwrap();
@@ -452,7 +502,7 @@ fn votes_are_sent_again_and_ever_more_rarely() {
 }
 
 proptest! {
-    /// With a network that is quicker than the moment of silence, everybody finds the best candidate.
+    /// If the network is faster than the finalize timeout, all servers elect the best candidate.
     #[test]
     fn the_best_candidate_wins(
         standings in proptest::collection::vec((0i64..4, 0i64..3), 1..=7),
@@ -463,30 +513,30 @@ proptest! {
         let mut world = World::new(delays);
         let mut order: Vec<usize> = (0..standings.len()).collect();
         order.sort_by_key(|&index| starts[index]);
-        // All of them start before the first has been silent for long enough to decide.
+        // All of them start before the finalize timeout of the first one expires.
         for index in order {
             let (zxid, epoch) = standings[index];
-            world.add(settings(voters[index], Role::Voter, &voters), standing(zxid, epoch));
+            world.add(settings(voters[index], Role::Participant, &voters), logged_state(zxid, epoch));
         }
         world.run();
         let best = voters.iter().zip(&standings).max_by_key(|(id, (zxid, epoch))| (*epoch, *zxid, **id));
         let best = *best.unwrap().0;
         for voter in &voters {
-            let state = if *voter == best { PeerState::Leading } else { PeerState::Following };
+            let state = if *voter == best { ServerState::Leading } else { ServerState::Following };
             prop_assert_eq!(world.leader_of(*voter), Some((best, state)));
         }
     }
 }
 
-/// The largest round has no next one. Whoever sent it, the next election must still find a leader.
+/// The largest round has no successor. After any sender used it, the next election must still find a leader.
 #[test]
 fn the_round_behind_the_largest_one_is_the_first() {
     let mut world = World::new(vec![3, 1, 7]);
     for me in 1..=3 {
-        world.add(settings(me, Role::Voter, &[1, 2, 3]), standing(5, 1));
+        world.add(settings(me, Role::Participant, &[1, 2, 3]), logged_state(5, 1));
     }
     let largest = Notification {
-        state: PeerState::Looking,
+        state: ServerState::Looking,
         leader: ServerId(2),
         zxid: Zxid(5),
         round: i64::MAX,
@@ -495,10 +545,10 @@ fn the_round_behind_the_largest_one_is_the_first() {
         config: None,
     };
     let mut out = Vec::new();
-    world.electors.get_mut(&ServerId(1)).unwrap().handle(ServerId(2), &largest, 0, &mut out);
+    world.electors.get_mut(&ServerId(1)).unwrap().handle_notification(ServerId(2), &largest, 0, &mut out);
     world.act(ServerId(1), out);
     world.run();
-    assert_eq!(world.leader_of(3), Some((3, PeerState::Leading)));
+    assert_eq!(world.leader_of(3), Some((3, ServerState::Leading)));
     assert!(world.electors.values().all(|elector| elector.round() == i64::MAX));
 
     world.cut.insert(ServerId(3));
@@ -506,28 +556,29 @@ fn the_round_behind_the_largest_one_is_the_first() {
         let now_ms = world.now_ms;
         let mut out = Vec::new();
         let elector = world.electors.get_mut(&ServerId(me)).unwrap();
-        elector.look(standing(5, 1), Some(ServerId(3)), now_ms, &mut out);
+        elector.look_for_leader(logged_state(5, 1), Some(ServerId(3)), now_ms, &mut out);
         assert_eq!(elector.round(), 1);
         world.act(ServerId(me), out);
-        // One of them begins to look only when the other has waited for a while.
+        // One of them starts to look only after the other has waited for a while.
         world.run_for(1_000);
     }
     world.run();
-    assert_eq!(world.leader_of(1), Some((2, PeerState::Following)));
-    assert_eq!(world.leader_of(2), Some((2, PeerState::Leading)));
+    assert_eq!(world.leader_of(1), Some((2, ServerState::Following)));
+    assert_eq!(world.leader_of(2), Some((2, ServerState::Leading)));
 }
 
-/// Numbers that no server has honestly: they cost at most this election, and no server stops.
+/// Rounds that no correct server has: they cost at most this election, and no server panics.
 #[test]
 fn numbers_out_of_range_in_a_notification_stop_no_server() {
     let numbers = [i64::MIN, -1, 0, i64::MAX];
-    for state in [PeerState::Looking, PeerState::Following, PeerState::Leading, PeerState::Observing] {
+    for state in [ServerState::Looking, ServerState::Following, ServerState::Leading, ServerState::Observing]
+    {
         for choice in 0..numbers.len().pow(3) {
             let [round, epoch, zxid] = [1, 4, 16].map(|place| numbers[choice / place % numbers.len()]);
             for from in [2, 9] {
                 let mut out = Vec::new();
-                let own = settings(1, Role::Voter, &[1, 2, 3]);
-                let mut elector = Elector::new(own, standing(5, 1), 0, &mut out);
+                let own = settings(1, Role::Participant, &[1, 2, 3]);
+                let mut elector = Elector::new(own, logged_state(5, 1), 0, &mut out);
                 let message = Notification {
                     state,
                     leader: ServerId(2),
@@ -537,9 +588,9 @@ fn numbers_out_of_range_in_a_notification_stop_no_server() {
                     version: NotificationVersion::V2,
                     config: None,
                 };
-                elector.handle(ServerId(from), &message, 1, &mut out);
+                elector.handle_notification(ServerId(from), &message, 1, &mut out);
                 elector.timeout(1_000, &mut out);
-                elector.look(standing(5, 1), None, 2_000, &mut out);
+                elector.look_for_leader(logged_state(5, 1), None, 2_000, &mut out);
                 assert!(elector.round() >= 1, "{message:?}");
             }
         }

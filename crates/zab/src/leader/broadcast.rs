@@ -1,116 +1,128 @@
-//! Proposals, acknowledgements, answers. What becomes of acknowledgements is said in `counting.rs`.
+//! Proposals, acks and replies of a leader. `commit.rs` counts the acks.
 
 use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
 
-use super::{Leader, Step};
-use crate::action::{Action, CloseReason};
-use crate::entry::Entry;
+use super::votes::counts;
+use super::{Leader, LeaderStep};
+use crate::action::{Action, LinkCloseReason};
+use crate::encoded_txn::EncodedTxn;
 use crate::event::LinkId;
-use crate::member::Member;
-use crate::role_end::RoleEnd;
-use crate::teaching::{Kind, LearnerStep, Phase, next_zxid};
+use crate::learner_handler::{HandlerStep, LearnerKind, SyncPhase, next_zxid};
+use crate::step_down::StepDown;
+use crate::zab_state::ZabState;
 
 impl Leader {
-    pub(crate) fn next_zxid(&self, member: &Member) -> Option<Zxid> {
+    pub(crate) fn next_zxid(&self, state: &ZabState) -> Option<Zxid> {
         match self.step {
-            Step::Established { epoch } => Some(next_zxid(member.history.last(), epoch)),
+            LeaderStep::Broadcasting { epoch } => Some(next_zxid(state.history.last(), epoch)),
             _ => None,
         }
     }
 
-    pub(crate) fn propose(&mut self, entry: Entry, member: &mut Member, now_ms: i64, out: &mut Vec<Action>) {
-        let expected = self.next_zxid(member);
-        assert_eq!(Some(entry.zxid), expected, "a proposal has the place that was named for it");
-        let is_last = entry.zxid.counter() >= member.settings.last_counter;
-        member.append(entry, now_ms, out);
-        if is_last && let Step::Established { epoch } = self.step {
-            self.step = Step::HandingOver { epoch };
+    pub(crate) fn propose(
+        &mut self,
+        entry: EncodedTxn,
+        state: &mut ZabState,
+        now_ms: i64,
+        out: &mut Vec<Action>,
+    ) {
+        let expected = self.next_zxid(state);
+        assert_eq!(Some(entry.zxid), expected, "a proposal has the next zxid");
+        let is_last = entry.zxid.counter() >= state.settings.last_counter;
+        state.append(entry, now_ms, out);
+        if is_last && let LeaderStep::Broadcasting { epoch } = self.step {
+            self.step = LeaderStep::Resigning { epoch };
         }
-        self.pump_all(member, out);
+        self.send_pending_to_all(state, out);
     }
 
-    /// Takes no new proposals; ends when all are committed and told.
-    pub(crate) fn hand_over(&mut self, member: &Member) -> Result<(), RoleEnd> {
+    /// Accepts no new proposals. The role ends when all proposals are committed and the commits are sent.
+    pub(crate) fn resign(&mut self, state: &ZabState) -> Result<(), StepDown> {
         match self.step {
-            Step::Established { epoch } => self.step = Step::HandingOver { epoch },
-            Step::HandingOver { .. } | Step::Leaving(_) => {}
-            Step::Gathering { .. }
-            | Step::Promising { .. }
-            | Step::Polling { .. }
-            | Step::Synchronising(_) => {
-                return Err(RoleEnd::LINK_LOST);
+            LeaderStep::Broadcasting { epoch } => self.step = LeaderStep::Resigning { epoch },
+            LeaderStep::Resigning { .. } | LeaderStep::SteppingDown(_) => {}
+            LeaderStep::CollectingEpochs { .. }
+            | LeaderStep::SavingEpoch { .. }
+            | LeaderStep::AwaitingEpochAcks { .. }
+            | LeaderStep::Synchronizing(_) => {
+                return Err(StepDown::for_reason(LinkCloseReason::Resigned));
             }
         }
-        self.finish_hand_over(member)
+        self.finish_resignation(state)
     }
 
-    pub(super) fn finish_hand_over(&self, member: &Member) -> Result<(), RoleEnd> {
+    pub(super) fn finish_resignation(&self, state: &ZabState) -> Result<(), StepDown> {
         match self.step {
-            Step::HandingOver { .. } if member.committed() == member.history.last() => {
-                // What is committed must reach those who stay before this leader is gone.
-                let all_told = self.learners.values().all(|learner| match &learner.step {
-                    LearnerStep::Flowing(identity, cursor) => {
-                        identity.kind == Kind::Observer
-                            || cursor.phase != Phase::UpToDate
-                            || cursor.committed >= member.committed()
+            LeaderStep::Resigning { .. } if state.committed() == state.history.last() => {
+                // Every serving follower must get the commits before this leader ends its role.
+                let all_committed = self.learners.values().all(|learner| match &learner.step {
+                    HandlerStep::Replicating(identity, progress) => {
+                        identity.kind == LearnerKind::Observer
+                            || progress.phase != SyncPhase::UpToDate
+                            || progress.committed >= state.committed()
                     }
                     _ => true,
                 });
-                if all_told { Err(RoleEnd::LINK_LOST) } else { Ok(()) }
+                if all_committed { Err(StepDown::for_reason(LinkCloseReason::Resigned)) } else { Ok(()) }
             }
             _ => Ok(()),
         }
     }
 
-    /// Sends a packet to a learner behind the commit of a transaction.
-    pub(crate) fn answer(
+    /// Sends a packet to a learner after the commit of a transaction.
+    pub(crate) fn send_after_commit(
         &mut self,
         link: LinkId,
         after: Zxid,
         packet: Packet,
-        member: &Member,
+        state: &ZabState,
         out: &mut Vec<Action>,
     ) {
-        self.teach(link, member, |learner, course| learner.answer(link, after, packet, course, out));
+        let result = self.with_learner(link, state, |learner, view| {
+            learner.send_after_commit(link, after, packet, view, out)
+        });
+        if let Some(Err(reason)) = result {
+            self.close_link(link, reason, out);
+        }
     }
 
-    /// A learner has something on disk.
-    pub(super) fn acknowledged(
+    /// Handles an ACK of a learner.
+    pub(super) fn handle_ack(
         &mut self,
         link: LinkId,
         zxid: Zxid,
-        member: &Member,
+        state: &ZabState,
         out: &mut Vec<Action>,
-    ) -> Result<(), CloseReason> {
-        let Some(epoch) = self.epoch() else { return Err(CloseReason::UnknownZxid(zxid)) };
+    ) -> Result<(), LinkCloseReason> {
+        let Some(epoch) = self.epoch() else { return Err(LinkCloseReason::UnknownZxid(zxid)) };
         let Some(learner) = self.learners.get_mut(&link) else { return Ok(()) };
-        let LearnerStep::Flowing(identity, cursor) = &mut learner.step else {
-            return Err(CloseReason::OutOfPlace { step: learner.step.name(), packet: "ACK" });
+        let HandlerStep::Replicating(identity, progress) = &mut learner.step else {
+            return Err(LinkCloseReason::UnexpectedPacket { step: learner.step.name(), packet: "ACK" });
         };
         if zxid == Zxid::new(epoch, 0) {
-            // The first accepts the history, the second only says that the learner serves.
-            if let Phase::AwaitingAck { up_to } = cursor.phase {
-                cursor.phase = Phase::Accepted;
-                cursor.acked = cursor.acked.max(up_to);
-                let (server, kind) = (identity.server, identity.kind);
-                if let Step::Synchronising(synchronising) = &mut self.step
-                    && kind == Kind::Follower
+            // The first ACK of NEWLEADER accepts the history; the second only reports that the learner
+            // serves.
+            if let SyncPhase::AwaitingNewLeaderAck { up_to } = progress.phase {
+                progress.phase = SyncPhase::NewLeaderAcked;
+                progress.acked = progress.acked.max(up_to);
+                if let LeaderStep::Synchronizing(synchronization) = &mut self.step
+                    && counts(*identity, learner.promise, state)
                 {
-                    synchronising.accepted.insert(server);
+                    synchronization.acked.insert(identity.server);
                 }
-                self.release(link, member, out);
+                self.send_up_to_date(link, state, out);
             }
             return Ok(());
         }
-        if zxid <= cursor.acked || identity.kind == Kind::Observer {
-            // Some learners acknowledge what was decided before they came.
+        if zxid <= progress.acked || identity.kind == LearnerKind::Observer {
+            // Some learners acknowledge transactions that were committed before they connected.
             return Ok(());
         }
-        if zxid > cursor.proposed || zxid != next_zxid(cursor.acked, epoch) {
-            return Err(CloseReason::UnknownZxid(zxid));
+        if zxid > progress.proposed || zxid != next_zxid(progress.acked, epoch) {
+            return Err(LinkCloseReason::UnknownZxid(zxid));
         }
-        cursor.acked = zxid;
+        progress.acked = zxid;
         Ok(())
     }
 }

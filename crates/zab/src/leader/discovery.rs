@@ -1,5 +1,5 @@
-//! The epoch: later than all that a quorum has promised before, promised by the leader on its own disk first,
-//! then by a quorum. Only members have a say.
+//! Discovery at the leader. The leader chooses an epoch later than the accepted epochs of a quorum, and
+//! writes it to its own disk. Then it collects the ACKEPOCHs of a quorum. Only servers of the config count.
 
 use std::collections::BTreeSet;
 
@@ -7,65 +7,71 @@ use zebu_proto::quorum::Packet;
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
 use zebu_proto::{ServerId, Zxid};
 
-use super::{Leader, Step, Synchronising, limit_ms};
-use crate::action::{Action, CloseReason};
+use super::votes::counts;
+use super::{Leader, LeaderStep, Synchronization, init_limit_ms};
+use crate::action::{Action, LinkCloseReason, PeerEffect};
 use crate::event::LinkId;
-use crate::finding::Finding;
-use crate::member::Member;
-use crate::role_end::{Pause, RoleEnd};
-use crate::teaching::{Identity, Kind, LearnerStep, Position, admit, is_listed};
+use crate::learner_handler::{
+    HandlerStep, LearnerIdentity, LearnerKind, LearnerPosition, Promise, admit, is_listed,
+};
+use crate::step_down::{RetryDelay, StepDown};
+use crate::warning::PeerWarning;
+use crate::zab_state::ZabState;
 
-/// The last epoch. They have 31 bits on the wire, and a file that names the largest number is taken for a damaged one. A
-/// promise of this epoch or a later one is not counted: otherwise one wrong file would keep all others from leading.
+/// The last epoch. Epochs have 31 bits in the protocol, and a file with the largest number counts as
+/// damaged. Accepted epochs from this one on are ignored: otherwise one wrong file would block every leader.
 const EPOCH_MAX: i64 = i32::MAX as i64 - 1;
 
-/// What a learner says instead of its epoch when it must not be counted.
+/// The epoch in an ACKEPOCH that must not be counted.
 const NOT_COUNTED: i32 = -1;
 
 impl Leader {
-    /// A learner says who it is.
-    pub(super) fn introduce(
+    /// Handles FOLLOWERINFO and OBSERVERINFO.
+    pub(super) fn handle_learner_info(
         &mut self,
         link: LinkId,
-        kind: Kind,
+        kind: LearnerKind,
         accepted: Zxid,
         info: LearnerInfo,
-        member: &Member,
+        state: &ZabState,
         out: &mut Vec<Action>,
-    ) -> Result<(), CloseReason> {
+    ) -> Result<(), LinkCloseReason> {
         let server = info.server;
-        admit(server, kind, self.learners.values(), member)?;
-        // A server that is not on a list that never changes has no say, also about the epoch.
-        let has_say = member.configuration().is_some() || is_listed(server, kind, member);
-        let promised_epoch = accepted.0 >> 32;
+        admit(server, kind, self.learners.values(), state)?;
+        // With a static config, a server outside the config does not influence the epoch.
+        let has_say = state.configuration().is_some() || is_listed(server, kind, state);
+        let accepted_epoch = accepted.0 >> 32;
         let Some(learner) = self.learners.get_mut(&link) else { return Ok(()) };
-        if info.config_version > member.settings.config_version {
-            return Err(CloseReason::NewerConfig(info.config_version));
+        if info.config_version > state.settings.config_version {
+            return Err(LinkCloseReason::NewerConfig(info.config_version));
         }
-        if info.protocol < LEARNER_PROTOCOL || !matches!(learner.step, LearnerStep::Stranger) {
-            return Err(CloseReason::OutOfPlace { step: learner.step.name(), packet: "FOLLOWERINFO" });
+        if info.protocol < LEARNER_PROTOCOL || !matches!(learner.step, HandlerStep::Unidentified) {
+            return Err(LinkCloseReason::UnexpectedPacket {
+                step: learner.step.name(),
+                packet: "FOLLOWERINFO",
+            });
         }
-        learner.step = LearnerStep::AwaitingEpoch(Identity { server, kind });
-        self.replace_older(link, server, out);
-        if let Step::Gathering { promised, .. } = &mut self.step
+        learner.step = HandlerStep::AwaitingEpoch(LearnerIdentity { server, kind });
+        self.close_older_links(link, server, out);
+        if let LeaderStep::CollectingEpochs { accepted_epochs, .. } = &mut self.step
             && has_say
-            && promised_epoch < EPOCH_MAX
+            && accepted_epoch < EPOCH_MAX
         {
-            promised.insert(server, promised_epoch);
+            accepted_epochs.insert(server, accepted_epoch);
         }
         if let Some(epoch) = self.epoch() {
-            if kind == Kind::Follower && promised_epoch > i64::from(epoch) {
-                let accepted = promised_epoch;
-                out.push(Action::Report(Finding::PromisedLater { server, accepted, epoch }));
+            if kind == LearnerKind::Follower && accepted_epoch > i64::from(epoch) {
+                let accepted = accepted_epoch;
+                out.push(Action::Report(PeerWarning::LearnerAcceptedLaterEpoch { server, accepted, epoch }));
             }
-            self.tell_epoch(link, epoch, out);
+            self.send_leader_info(link, epoch, out);
         }
         Ok(())
     }
 
-    /// A server that comes again has given up its older connection, whatever that looks like from here.
-    fn replace_older(&mut self, link: LinkId, server: ServerId, out: &mut Vec<Action>) {
-        let is_older = |other: LinkId, step: &LearnerStep| {
+    /// Closes older connections of a server that has reconnected.
+    fn close_older_links(&mut self, link: LinkId, server: ServerId, out: &mut Vec<Action>) {
+        let is_older = |other: LinkId, step: &HandlerStep| {
             other != link && step.identity().is_some_and(|identity| identity.server == server)
         };
         let older: Vec<LinkId> = self
@@ -75,111 +81,121 @@ impl Leader {
             .map(|(other, _)| *other)
             .collect();
         for other in older {
-            self.close(other, CloseReason::Replaced, out);
+            self.close_link(other, LinkCloseReason::Replaced, out);
         }
     }
 
-    fn tell_epoch(&mut self, link: LinkId, epoch: u32, out: &mut Vec<Action>) {
+    fn send_leader_info(&mut self, link: LinkId, epoch: u32, out: &mut Vec<Action>) {
         if let Some(learner) = self.learners.get_mut(&link)
-            && let LearnerStep::AwaitingEpoch(identity) = learner.step
+            && let HandlerStep::AwaitingEpoch(identity) = learner.step
         {
-            learner.step = LearnerStep::Promising(identity);
+            learner.step = HandlerStep::EpochProposed(identity);
             let packet = Packet::LeaderInfo { zxid: Zxid::new(epoch, 0), protocol: LEARNER_PROTOCOL };
-            out.push(Action::Send { link, packet });
+            out.push(Action::Peer(PeerEffect::Send { link, packet }));
         }
     }
 
-    /// Once a quorum has said which epochs it promised, the next one is chosen.
+    /// Chooses the next epoch once a quorum has reported its accepted epochs.
     pub(super) fn choose_epoch(
         &mut self,
-        member: &mut Member,
+        state: &mut ZabState,
         now_ms: i64,
         out: &mut Vec<Action>,
-    ) -> Result<(), RoleEnd> {
-        let Step::Gathering { promised, until_ms } = &self.step else { return Ok(()) };
-        let servers: BTreeSet<ServerId> = promised.keys().copied().collect();
-        if !member.is_quorum(&servers) {
+    ) -> Result<(), StepDown> {
+        let LeaderStep::CollectingEpochs { accepted_epochs, until_ms } = &self.step else {
+            return Ok(());
+        };
+        let servers: BTreeSet<ServerId> = accepted_epochs.keys().copied().collect();
+        if !state.is_quorum(&servers) {
             return Ok(());
         }
-        let highest = promised.values().copied().max().unwrap_or(0).max(member.accepted_epoch);
-        // A log may hold what was promised nowhere, if somebody else's word was believed.
-        let highest = highest.max(i64::from(member.history.last().epoch()));
+        let highest = accepted_epochs.values().copied().max().unwrap_or(0).max(state.accepted_epoch);
+        // The log may contain a later epoch than all accepted epochs; proposals must come after it.
+        let highest = highest.max(i64::from(state.history.last().epoch()));
         let next = highest.checked_add(1).filter(|epoch| *epoch <= EPOCH_MAX);
         let Some(epoch) = next.and_then(|epoch| u32::try_from(epoch).ok()) else {
-            out.push(Action::Report(Finding::NoEpochLeft { highest }));
-            return Err(RoleEnd { reason: CloseReason::RoleEnded, pause: Pause::Retry });
+            out.push(Action::Report(PeerWarning::EpochsExhausted { highest }));
+            return Err(StepDown { reason: LinkCloseReason::RoleEnded, retry_delay: RetryDelay::Short });
         };
         let until_ms = *until_ms;
-        let io = member.save_accepted_epoch(epoch, now_ms, out);
-        self.step = Step::Promising { io, epoch, until_ms };
+        let io = state.save_accepted_epoch(epoch, now_ms, out);
+        self.step = LeaderStep::SavingEpoch { io, epoch, until_ms };
         Ok(())
     }
 
-    /// The own promise is on disk: now others may hear of the epoch.
-    pub(super) fn propose_epoch(&mut self, member: &mut Member, now_ms: i64, out: &mut Vec<Action>) {
-        let Step::Promising { epoch, .. } = self.step else { return };
-        let promised = BTreeSet::from([member.settings.me]);
-        self.step = Step::Polling { epoch, promised, until_ms: now_ms + limit_ms(member) };
+    /// The accepted epoch is on the own disk: now the leader sends it to the learners.
+    pub(super) fn propose_epoch(&mut self, state: &mut ZabState, now_ms: i64, out: &mut Vec<Action>) {
+        let LeaderStep::SavingEpoch { epoch, .. } = self.step else { return };
+        let acked = BTreeSet::from([state.settings.me]);
+        self.step = LeaderStep::AwaitingEpochAcks { epoch, acked, until_ms: now_ms + init_limit_ms(state) };
         let links: Vec<LinkId> = self.links().collect();
         for link in links {
-            self.tell_epoch(link, epoch, out);
+            self.send_leader_info(link, epoch, out);
         }
-        // An ensemble of one has its quorum already, and nobody else will send an event.
-        self.adopt_epoch(member, now_ms, out);
+        // An ensemble of one already has its quorum, and gets no further event.
+        self.begin_synchronization(state, now_ms, out);
     }
 
-    /// A learner has promised the epoch.
-    pub(super) fn epoch_promised(
+    /// Handles an ACKEPOCH.
+    pub(super) fn handle_ack_epoch(
         &mut self,
         link: LinkId,
         last: Zxid,
         current_epoch: i32,
-        member: &mut Member,
+        state: &mut ZabState,
         out: &mut Vec<Action>,
-    ) -> Result<(), CloseReason> {
+    ) -> Result<(), LinkCloseReason> {
         let Some(learner) = self.learners.get_mut(&link) else { return Ok(()) };
-        let LearnerStep::Promising(identity) = learner.step else {
-            return Err(CloseReason::OutOfPlace { step: learner.step.name(), packet: "ACKEPOCH" });
+        let HandlerStep::EpochProposed(identity) = learner.step else {
+            return Err(LinkCloseReason::UnexpectedPacket { step: learner.step.name(), packet: "ACKEPOCH" });
         };
-        if let Step::Polling { promised, .. } = &mut self.step {
-            let own = (member.current_epoch, member.history.last());
-            // Who ends at the same place has the same history, whichever leaders it has accepted since.
+        let promise = match (current_epoch, last) {
+            (NOT_COUNTED, _) | (_, Zxid(-1)) => Promise::NotCounted,
+            _ => Promise::Counted,
+        };
+        if let LeaderStep::AwaitingEpochAcks { acked, .. } = &mut self.step {
+            let own = (state.current_epoch, state.history.last());
+            // A learner with the same last zxid has the same history, whichever leaders it has accepted
+            // since.
             if (i64::from(current_epoch), last) > own && last != own.1 {
                 let current_epoch = i64::from(current_epoch);
-                return Err(CloseReason::AheadOfLeader { last, current_epoch });
+                return Err(LinkCloseReason::AheadOfLeader { last, current_epoch });
             }
-            let counts = current_epoch != NOT_COUNTED && last.0 != -1 && identity.kind == Kind::Follower;
-            if counts {
-                promised.insert(identity.server);
+            if promise == Promise::Counted && counts(identity, promise, state) {
+                acked.insert(identity.server);
             }
         }
-        learner.step = LearnerStep::Promised(identity, Position { last });
-        if matches!(self.step, Step::Synchronising(_) | Step::Established { .. } | Step::HandingOver { .. }) {
-            self.synchronise(link, member, out);
+        learner.promise = promise;
+        learner.step = HandlerStep::EpochAcked(identity, LearnerPosition { last });
+        if matches!(
+            self.step,
+            LeaderStep::Synchronizing(_) | LeaderStep::Broadcasting { .. } | LeaderStep::Resigning { .. }
+        ) {
+            self.synchronize(link, state, out);
         }
         Ok(())
     }
 
-    /// A quorum has promised the epoch, and nobody in it knows more than this leader: its history becomes the
-    /// beginning of the epoch.
-    pub(super) fn adopt_epoch(&mut self, member: &mut Member, now_ms: i64, out: &mut Vec<Action>) {
-        let Step::Polling { epoch, promised, .. } = &self.step else { return };
-        if !member.is_quorum(promised) {
+    /// A quorum has acked the epoch, and no server in it is ahead of this leader. The leader's history
+    /// becomes the initial history of the epoch.
+    pub(super) fn begin_synchronization(&mut self, state: &mut ZabState, now_ms: i64, out: &mut Vec<Action>) {
+        let LeaderStep::AwaitingEpochAcks { epoch, acked, .. } = &self.step else { return };
+        if !state.is_quorum(acked) {
             return;
         }
         let epoch = *epoch;
-        member.name_first_version(epoch, out);
-        let adopted = member.save_current_epoch(epoch, now_ms, out);
-        self.step = Step::Synchronising(Synchronising {
+        state.assign_initial_version(epoch, out);
+        let save_epoch_io = state.save_current_epoch(epoch, now_ms, out);
+        self.step = LeaderStep::Synchronizing(Synchronization {
             epoch,
-            initial: member.history.last(),
-            adopted,
-            accepted: BTreeSet::new(),
-            until_ms: now_ms + limit_ms(member),
+            initial_zxid: state.history.last(),
+            save_epoch_io,
+            acked: BTreeSet::new(),
+            until_ms: now_ms + init_limit_ms(state),
         });
         let links: Vec<LinkId> = self.links().collect();
         for link in links {
-            self.synchronise(link, member, out);
+            self.synchronize(link, state, out);
         }
     }
 }

@@ -1,89 +1,92 @@
-//! Patience: pings, learners that fell silent, a quorum that went away, a disk that hangs.
+//! Timeouts of a leader: pings, silent or lagging learners, a lost quorum, a blocked disk.
 
 use std::collections::BTreeSet;
 
 use zebu_proto::ServerId;
 
-use super::{Leader, Step};
-use crate::action::{Action, CloseReason};
+use super::{Leader, LeaderStep};
+use crate::action::{Action, LinkCloseReason};
 use crate::event::LinkId;
-use crate::member::Member;
-use crate::role_end::RoleEnd;
-use crate::teaching::{Kind, LearnerLink, LearnerStep, Patience, Phase};
+use crate::learner_handler::{HandlerStep, LearnerHandler, LearnerKind, LearnerTimeouts, SyncPhase};
+use crate::step_down::StepDown;
+use crate::zab_state::ZabState;
 
 impl Leader {
     pub(crate) fn deadline(&self) -> i64 {
         let until_ms = match &self.step {
-            Step::Gathering { until_ms, .. }
-            | Step::Promising { until_ms, .. }
-            | Step::Polling { until_ms, .. } => *until_ms,
-            Step::Synchronising(synchronising) => synchronising.until_ms,
-            Step::Established { .. } | Step::HandingOver { .. } => i64::MAX,
-            Step::Leaving(leaving) => leaving.look_at_ms,
+            LeaderStep::CollectingEpochs { until_ms, .. }
+            | LeaderStep::SavingEpoch { until_ms, .. }
+            | LeaderStep::AwaitingEpochAcks { until_ms, .. } => *until_ms,
+            LeaderStep::Synchronizing(synchronization) => synchronization.until_ms,
+            LeaderStep::Broadcasting { .. } | LeaderStep::Resigning { .. } => i64::MAX,
+            LeaderStep::SteppingDown(stepping_down) => stepping_down.check_at_ms,
         };
-        until_ms.min(self.next_beat_ms).min(self.ask_deadline())
+        until_ms.min(self.next_ping_ms).min(self.on_demand_ping_deadline())
     }
 
     pub(crate) fn timeout(
         &mut self,
-        member: &Member,
+        state: &ZabState,
         now_ms: i64,
         out: &mut Vec<Action>,
-    ) -> Result<(), RoleEnd> {
+    ) -> Result<(), StepDown> {
         let gives_up = match &self.step {
-            Step::Gathering { until_ms, .. }
-            | Step::Promising { until_ms, .. }
-            | Step::Polling { until_ms, .. } => *until_ms <= now_ms,
-            Step::Synchronising(synchronising) => synchronising.until_ms <= now_ms,
-            Step::Established { .. } | Step::HandingOver { .. } | Step::Leaving(_) => false,
+            LeaderStep::CollectingEpochs { until_ms, .. }
+            | LeaderStep::SavingEpoch { until_ms, .. }
+            | LeaderStep::AwaitingEpochAcks { until_ms, .. } => *until_ms <= now_ms,
+            LeaderStep::Synchronizing(synchronization) => synchronization.until_ms <= now_ms,
+            LeaderStep::Broadcasting { .. } | LeaderStep::Resigning { .. } | LeaderStep::SteppingDown(_) => {
+                false
+            }
         };
         if gives_up {
-            return Err(RoleEnd::because(CloseReason::Silent));
+            return Err(StepDown::for_reason(LinkCloseReason::NoQuorum));
         }
-        self.leave(member, now_ms)?;
-        self.ask(member, now_ms, out);
-        if self.next_beat_ms > now_ms {
+        self.step_down_if_due(state, now_ms)?;
+        self.send_on_demand_pings(state, now_ms, out);
+        if self.next_ping_ms > now_ms {
             return Ok(());
         }
-        self.next_beat_ms = now_ms + (member.settings.tick_ms / 2).max(1);
-        self.close_silent(member, now_ms, out);
-        self.beat(member, now_ms, out);
-        self.keep_quorum(member, now_ms)?;
-        self.finish_hand_over(member)
+        self.next_ping_ms = now_ms + (state.settings.tick_ms / 2).max(1);
+        self.close_lagging_learners(state, now_ms, out);
+        self.send_periodic_pings(state, now_ms, out);
+        self.require_quorum(state, now_ms)?;
+        self.finish_resignation(state)
     }
 
-    /// Gives up learners that fell silent or are too far behind: they come back and are synchronized.
-    fn close_silent(&mut self, member: &Member, now_ms: i64, out: &mut Vec<Action>) {
-        let patience = Patience::of(&member.settings);
-        let ends = (member.history.last(), member.committed());
-        let give_up = |(&link, learner): (&LinkId, &mut LearnerLink)| {
-            learner.patience_ended(patience, ends, now_ms).map(|reason| (link, reason))
+    /// Closes connections of learners that are silent or lag too far behind. They reconnect and are
+    /// synchronized.
+    fn close_lagging_learners(&mut self, state: &ZabState, now_ms: i64, out: &mut Vec<Action>) {
+        let timeouts = LearnerTimeouts::from_settings(&state.settings);
+        let ends = (state.history.last(), state.committed());
+        let give_up = |(&link, learner): (&LinkId, &mut LearnerHandler)| {
+            learner.check_timeouts(timeouts, ends, now_ms).map(|reason| (link, reason))
         };
-        let given_up: Vec<(LinkId, CloseReason)> = self.learners.iter_mut().filter_map(give_up).collect();
+        let given_up: Vec<(LinkId, LinkCloseReason)> = self.learners.iter_mut().filter_map(give_up).collect();
         for (link, reason) in given_up {
-            self.close(link, reason, out);
+            self.close_link(link, reason, out);
         }
     }
 
-    /// A leader without a quorum, or without a disk, cannot decide anything: others should try.
-    fn keep_quorum(&self, member: &Member, now_ms: i64) -> Result<(), RoleEnd> {
-        if !matches!(self.step, Step::Established { .. } | Step::HandingOver { .. }) {
+    /// A leader without a quorum, or with a blocked disk, cannot commit: it steps down.
+    fn require_quorum(&self, state: &ZabState, now_ms: i64) -> Result<(), StepDown> {
+        if !matches!(self.step, LeaderStep::Broadcasting { .. } | LeaderStep::Resigning { .. }) {
             return Ok(());
         }
-        let patience_ms = member.settings.sync_limit * member.settings.tick_ms;
-        let hangs = member.disk.busy_since_ms().is_some_and(|since_ms| since_ms + patience_ms <= now_ms);
-        let mut present: BTreeSet<ServerId> = BTreeSet::from([member.settings.me]);
+        let limit_ms = state.settings.sync_limit * state.settings.tick_ms;
+        let hangs = state.disk.busy_since_ms().is_some_and(|since_ms| since_ms + limit_ms <= now_ms);
+        let mut present: BTreeSet<ServerId> = BTreeSet::from([state.settings.me]);
         present.extend(self.learners.values().filter_map(|learner| match &learner.step {
-            LearnerStep::Flowing(identity, cursor)
-                if identity.kind == Kind::Follower
-                    && matches!(cursor.phase, Phase::Accepted | Phase::UpToDate) =>
+            HandlerStep::Replicating(identity, progress)
+                if identity.kind == LearnerKind::Follower
+                    && matches!(progress.phase, SyncPhase::NewLeaderAcked | SyncPhase::UpToDate) =>
             {
                 Some(identity.server)
             }
             _ => None,
         }));
-        if hangs || !member.is_quorum(&present) {
-            return Err(RoleEnd::because(CloseReason::Silent));
+        if hangs || !state.is_quorum(&present) {
+            return Err(StepDown::for_reason(LinkCloseReason::NoQuorum));
         }
         Ok(())
     }

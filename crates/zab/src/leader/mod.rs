@@ -1,106 +1,110 @@
-//! A leader: agrees on an epoch with a quorum, gives everybody its history, then proposes, counts and commits.
-//! Each step is a type. A learner that breaks the protocol loses its connection, nothing else.
+//! The leader: discovery of an epoch, synchronization of the learners, then broadcast. Each phase is a type.
+//! A learner that breaks the protocol loses its connection; the leader goes on.
 
 mod broadcast;
-mod counting;
+mod commit;
 mod discovery;
 mod liveness;
-mod pulse;
+mod quorum_check;
 mod reconfig;
 mod sync;
+mod votes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use zebu_proto::quorum::Packet;
 use zebu_proto::{ServerId, Zxid};
 
-use crate::action::{Action, CloseReason, Serving};
-use crate::event::{Event, IoId, LinkId};
-use crate::member::Member;
+use crate::action::{Action, LinkCloseReason, PeerEffect, ServingRole};
+use crate::event::{IoId, LinkId, PeerEvent};
+use crate::learner_handler::{HandlerStep, LearnerHandler, LearnerKind, ReplicationView, SyncPhase};
 use crate::packet_name::packet_name;
 use crate::quorum::QuorumRule;
-use crate::role_end::RoleEnd;
 use crate::status::LearnerStatus;
-use crate::teaching::{Course, Kind, LearnerLink, LearnerStep, Phase};
-use counting::Acks;
-use pulse::Pulse;
-use reconfig::Leaving;
-use sync::decided;
+use crate::step_down::StepDown;
+use crate::zab_state::ZabState;
+use commit::Acks;
+use quorum_check::QuorumCheck;
+use reconfig::SteppingDown;
+use sync::committable_zxid;
 
 /// A server that was elected.
 #[derive(Debug)]
 pub(crate) struct Leader {
-    step: Step,
-    learners: BTreeMap<LinkId, LearnerLink>,
-    /// Servers that have another leader, or are one. Not asked for any more once this one is established.
-    elsewhere: BTreeSet<ServerId>,
-    next_beat_ms: i64,
-    pulse: Pulse,
-    /// Configurations that have taken effect since this leader leads, and whom each made the leader.
-    activated: BTreeMap<Zxid, ServerId>,
-    /// Room to collect acknowledgements in.
-    acks: Acks,
+    step: LeaderStep,
+    learners: BTreeMap<LinkId, LearnerHandler>,
+    /// Servers that follow another leader, or are one. Unused once this leader is established.
+    following_others: BTreeSet<ServerId>,
+    next_ping_ms: i64,
+    quorum_check: QuorumCheck,
+    /// The configs that were activated under this leader, each with its designated leader.
+    activated_configs: BTreeMap<Zxid, ServerId>,
+    /// A reused buffer for collecting acks.
+    ack_buffer: Acks,
 }
 
-/// How far it has come.
+/// The phase of a leader.
 #[derive(Debug)]
-enum Step {
-    /// Hears which epochs were promised before.
-    Gathering { promised: BTreeMap<ServerId, i64>, until_ms: i64 },
-    /// Writes its own promise.
-    Promising { io: IoId, epoch: u32, until_ms: i64 },
-    /// Waits until a quorum has promised the epoch.
-    Polling { epoch: u32, promised: BTreeSet<ServerId>, until_ms: i64 },
-    /// Gives its history to a quorum.
-    Synchronising(Synchronising),
-    /// Leads.
-    Established { epoch: u32 },
-    /// Finishes what was proposed, then leads no more.
-    HandingOver { epoch: u32 },
-    /// Has no place in the new configuration, or another one: it decides nothing more.
-    Leaving(Leaving),
+enum LeaderStep {
+    /// Discovery: collects the accepted epochs of a quorum.
+    CollectingEpochs { accepted_epochs: BTreeMap<ServerId, i64>, until_ms: i64 },
+    /// Discovery: writes its own accepted epoch.
+    SavingEpoch { io: IoId, epoch: u32, until_ms: i64 },
+    /// Discovery: waits for the ACKEPOCHs of a quorum.
+    AwaitingEpochAcks { epoch: u32, acked: BTreeSet<ServerId>, until_ms: i64 },
+    /// Synchronization: sends its history to a quorum.
+    Synchronizing(Synchronization),
+    /// Broadcast: proposes and commits.
+    Broadcasting { epoch: u32 },
+    /// Broadcast without new proposals: the role ends when all are committed.
+    Resigning { epoch: u32 },
+    /// Another server leads in the activated config: no further commits.
+    SteppingDown(SteppingDown),
 }
 
 #[derive(Debug)]
-struct Synchronising {
+struct Synchronization {
     epoch: u32,
-    /// The end of the history that this epoch begins with.
-    initial: Zxid,
-    /// The write of the own epoch.
-    adopted: IoId,
-    accepted: BTreeSet<ServerId>,
+    /// The last transaction of the initial history.
+    initial_zxid: Zxid,
+    /// The id of the write of the own current epoch.
+    save_epoch_io: IoId,
+    acked: BTreeSet<ServerId>,
     until_ms: i64,
 }
 
 impl Leader {
-    pub(crate) fn new(member: &mut Member, now_ms: i64, out: &mut Vec<Action>) -> Result<Leader, RoleEnd> {
-        let mut promised = BTreeMap::new();
-        promised.insert(member.settings.me, member.accepted_epoch);
+    pub(crate) fn new(state: &mut ZabState, now_ms: i64, out: &mut Vec<Action>) -> Result<Leader, StepDown> {
+        let mut accepted_epochs = BTreeMap::new();
+        accepted_epochs.insert(state.settings.me, state.accepted_epoch);
         let mut leader = Leader {
-            step: Step::Gathering { promised, until_ms: now_ms + limit_ms(member) },
+            step: LeaderStep::CollectingEpochs { accepted_epochs, until_ms: now_ms + init_limit_ms(state) },
             learners: BTreeMap::new(),
-            elsewhere: BTreeSet::new(),
-            next_beat_ms: now_ms + member.settings.tick_ms / 2,
-            pulse: Pulse::new(),
-            activated: BTreeMap::new(),
-            acks: Acks::new(),
+            following_others: BTreeSet::new(),
+            next_ping_ms: now_ms + state.settings.tick_ms / 2,
+            quorum_check: QuorumCheck::new(),
+            activated_configs: BTreeMap::new(),
+            ack_buffer: Acks::new(),
         };
-        leader.choose_epoch(member, now_ms, out)?;
+        leader.choose_epoch(state, now_ms, out)?;
         Ok(leader)
     }
 
-    pub(crate) fn serving(&self) -> Option<Serving> {
+    pub(crate) fn serving(&self) -> Option<ServingRole> {
         match self.step {
-            Step::Established { epoch }
-            | Step::HandingOver { epoch }
-            | Step::Leaving(Leaving { epoch, .. }) => Some(Serving::Leading { epoch }),
+            LeaderStep::Broadcasting { epoch }
+            | LeaderStep::Resigning { epoch }
+            | LeaderStep::SteppingDown(SteppingDown { epoch, .. }) => Some(ServingRole::Leading { epoch }),
             _ => None,
         }
     }
 
-    /// Whether a server is not here, and those who are here are no quorum yet.
-    pub(crate) fn misses(&self, server: ServerId, member: &Member) -> bool {
-        if matches!(self.step, Step::Established { .. } | Step::HandingOver { .. } | Step::Leaving(_)) {
+    /// Whether a server is not connected, and the connected servers are not a quorum.
+    pub(crate) fn lacks_quorum_without(&self, server: ServerId, state: &ZabState) -> bool {
+        if matches!(
+            self.step,
+            LeaderStep::Broadcasting { .. } | LeaderStep::Resigning { .. } | LeaderStep::SteppingDown(_)
+        ) {
             return false;
         }
         let mut here: BTreeSet<ServerId> = self
@@ -109,24 +113,27 @@ impl Leader {
             .filter_map(|learner| learner.step.identity())
             .map(|identity| identity.server)
             .collect();
-        here.insert(member.settings.me);
-        !here.contains(&server) && !member.is_quorum(&here)
+        here.insert(state.settings.me);
+        !here.contains(&server) && !state.is_quorum(&here)
     }
 
-    /// Takes note that these servers follow another leader, or are one. Returns whether this one cannot be
-    /// established without them.
-    pub(crate) fn loses(&mut self, servers: [ServerId; 2], member: &Member) -> bool {
-        if matches!(self.step, Step::Established { .. } | Step::HandingOver { .. } | Step::Leaving(_)) {
+    /// Records that these servers follow another leader, or are one. Returns whether no quorum is possible
+    /// without them.
+    pub(crate) fn lost_to_other_leader(&mut self, servers: [ServerId; 2], state: &ZabState) -> bool {
+        if matches!(
+            self.step,
+            LeaderStep::Broadcasting { .. } | LeaderStep::Resigning { .. } | LeaderStep::SteppingDown(_)
+        ) {
             return false;
         }
-        self.elsewhere.extend(servers);
-        let pending = member.pending_quorum().into_iter().flat_map(QuorumRule::voters);
-        let voters = member.settings.quorum.voters().chain(pending);
-        let left = voters.filter(|voter| !self.elsewhere.contains(voter)).collect();
-        !member.is_quorum(&left)
+        self.following_others.extend(servers);
+        let pending = state.pending_quorum().into_iter().flat_map(QuorumRule::voters);
+        let voters = state.settings.quorum.voters().chain(pending);
+        let left = voters.filter(|voter| !self.following_others.contains(voter)).collect();
+        !state.is_quorum(&left)
     }
 
-    /// All connections, to be closed when the role ends.
+    /// All connections, for closing them when the role ends.
     pub(crate) fn links(&self) -> impl Iterator<Item = LinkId> + '_ {
         self.learners.keys().copied()
     }
@@ -135,130 +142,137 @@ impl Leader {
         self.learners.iter().filter_map(|(&link, learner)| learner.status(link)).collect()
     }
 
-    /// Takes an event of a connection, or of the disk.
+    /// Handles an event of a connection or of the disk.
     pub(crate) fn handle(
         &mut self,
-        event: Event,
-        member: &mut Member,
+        event: PeerEvent,
+        state: &mut ZabState,
         now_ms: i64,
         out: &mut Vec<Action>,
-    ) -> Result<(), RoleEnd> {
+    ) -> Result<(), StepDown> {
         match event {
-            Event::Accepted { link } => {
-                self.learners.insert(link, LearnerLink::new(now_ms));
+            PeerEvent::Accepted { link } => {
+                self.learners.insert(link, LearnerHandler::new(now_ms));
             }
-            Event::LinkDown { link } => self.forget(link, out),
-            Event::Packet { link, packet } => {
+            PeerEvent::LinkDown { link } => self.remove_learner(link, out),
+            PeerEvent::Packet { link, packet } => {
                 let Some(learner) = self.learners.get_mut(&link) else { return Ok(()) };
-                learner.heard_ms = now_ms;
-                let decides = decides(&packet);
+                learner.last_heard_ms = now_ms;
+                let can_advance = can_advance(&packet);
                 if let Packet::PingReply { zxid, .. } = packet {
-                    self.ping_answered(link, zxid, member, now_ms, out);
+                    self.handle_ping_reply(link, zxid, state, now_ms, out);
                 }
-                if let Err(reason) = self.packet(link, packet, member, out) {
-                    self.close(link, reason, out);
+                if let Err(reason) = self.handle_packet(link, packet, state, out) {
+                    self.close_link(link, reason, out);
                 }
-                if decides {
-                    return self.progressed(member, now_ms, out);
+                if can_advance {
+                    return self.advance(state, now_ms, out);
                 }
             }
-            Event::Sent { link, weight } => {
+            PeerEvent::Sent { link, weight } => {
                 if let Some(learner) = self.learners.get_mut(&link) {
-                    learner.took(weight, now_ms);
+                    learner.record_sent(weight, now_ms);
                 }
-                self.pump(link, member, out);
-                return self.finish_hand_over(member);
+                self.send_pending(link, state, out);
+                return self.finish_resignation(state);
             }
-            Event::SnapshotMoves { link } => {
+            PeerEvent::SnapshotProgress { link } => {
                 if let Some(learner) = self.learners.get_mut(&link) {
-                    learner.heard_ms = now_ms;
+                    learner.last_heard_ms = now_ms;
                 }
             }
-            Event::SnapshotSent { link } => {
+            PeerEvent::SnapshotSent { link } => {
                 if let Some(learner) = self.learners.get_mut(&link) {
-                    learner.heard_ms = now_ms;
+                    learner.last_heard_ms = now_ms;
                 }
-                self.snapshot_sent(link, member, out);
+                self.snapshot_sent(link, state, out);
             }
-            Event::LogRead { link, read } => self.log_read(link, read, member, out),
-            Event::Persisted { .. } => return self.progressed(member, now_ms, out),
-            Event::Notification { .. }
-            | Event::ObserverAccepted { .. }
-            | Event::Dialed { .. }
-            | Event::DialFailed { .. }
-            | Event::SnapshotReceived { .. }
-            | Event::TruncateRefused { .. } => {}
+            PeerEvent::LogRead { link, read } => self.log_read(link, read, state, out),
+            PeerEvent::Persisted { .. } => return self.advance(state, now_ms, out),
+            PeerEvent::Notification { .. }
+            | PeerEvent::ObserverAccepted { .. }
+            | PeerEvent::Dialed { .. }
+            | PeerEvent::DialFailed { .. }
+            | PeerEvent::SnapshotReceived { .. }
+            | PeerEvent::TruncateRefused { .. } => {}
         }
         Ok(())
     }
 
-    /// Goes on if what was waited for is there.
-    fn progressed(&mut self, member: &mut Member, now_ms: i64, out: &mut Vec<Action>) -> Result<(), RoleEnd> {
+    /// Enters the next phase, or commits, if its condition is met.
+    fn advance(&mut self, state: &mut ZabState, now_ms: i64, out: &mut Vec<Action>) -> Result<(), StepDown> {
         match &self.step {
-            Step::Gathering { .. } => self.choose_epoch(member, now_ms, out)?,
-            Step::Promising { io, .. } if member.disk.has_done(*io) => {
-                self.propose_epoch(member, now_ms, out)
+            LeaderStep::CollectingEpochs { .. } => self.choose_epoch(state, now_ms, out)?,
+            LeaderStep::SavingEpoch { io, .. } if state.disk.has_done(*io) => {
+                self.propose_epoch(state, now_ms, out)
             }
-            Step::Promising { .. } => {}
-            Step::Polling { .. } => self.adopt_epoch(member, now_ms, out),
-            Step::Synchronising(_) => self.establish(member, now_ms, out),
-            Step::Established { .. } | Step::HandingOver { .. } => self.count_acks(member, now_ms, out),
-            Step::Leaving(_) => {}
+            LeaderStep::SavingEpoch { .. } => {}
+            LeaderStep::AwaitingEpochAcks { .. } => self.begin_synchronization(state, now_ms, out),
+            LeaderStep::Synchronizing(_) => self.establish(state, now_ms, out),
+            LeaderStep::Broadcasting { .. } | LeaderStep::Resigning { .. } => {
+                self.maybe_commit(state, now_ms, out)
+            }
+            LeaderStep::SteppingDown(_) => {}
         }
-        self.finish_hand_over(member)
+        self.finish_resignation(state)
     }
 
-    fn packet(
+    fn handle_packet(
         &mut self,
         link: LinkId,
         packet: Packet,
-        member: &mut Member,
+        state: &mut ZabState,
         out: &mut Vec<Action>,
-    ) -> Result<(), CloseReason> {
+    ) -> Result<(), LinkCloseReason> {
         match packet {
             Packet::FollowerInfo { accepted, info } => {
-                self.introduce(link, Kind::Follower, accepted, info, member, out)
+                self.handle_learner_info(link, LearnerKind::Follower, accepted, info, state, out)
             }
             Packet::ObserverInfo { accepted, info } => {
-                self.introduce(link, Kind::Observer, accepted, info, member, out)
+                self.handle_learner_info(link, LearnerKind::Observer, accepted, info, state, out)
             }
             Packet::AckEpoch { last, current_epoch } => {
-                self.epoch_promised(link, last, current_epoch, member, out)
+                self.handle_ack_epoch(link, last, current_epoch, state, out)
             }
-            Packet::Ack { zxid } => self.acknowledged(link, zxid, member, out),
+            Packet::Ack { zxid } => self.handle_ack(link, zxid, state, out),
             Packet::PingReply { .. } | Packet::Request { .. } | Packet::Revalidate { .. } => {
-                self.pass_on(link, packet, out)
+                self.forward_to_node(link, packet, out)
             }
-            other => Err(self.out_of_place(link, &other)),
+            other => Err(self.unexpected_packet(link, &other)),
         }
     }
 
-    /// Requests and sessions are not the business of agreement.
-    fn pass_on(&mut self, link: LinkId, packet: Packet, out: &mut Vec<Action>) -> Result<(), CloseReason> {
+    /// Passes requests and session packets to the node.
+    fn forward_to_node(
+        &mut self,
+        link: LinkId,
+        packet: Packet,
+        out: &mut Vec<Action>,
+    ) -> Result<(), LinkCloseReason> {
         let Some(learner) = self.learners.get(&link) else { return Ok(()) };
         match (&learner.step, &packet) {
-            (LearnerStep::Flowing(identity, cursor), _) if cursor.phase == Phase::UpToDate => {
+            (HandlerStep::Replicating(identity, progress), _) if progress.phase == SyncPhase::UpToDate => {
                 out.push(Action::FromLearner { link, server: identity.server, packet });
                 Ok(())
             }
-            (LearnerStep::Flowing(..), Packet::PingReply { .. }) => Ok(()),
-            _ => Err(self.out_of_place(link, &packet)),
+            (HandlerStep::Replicating(..), Packet::PingReply { .. }) => Ok(()),
+            _ => Err(self.unexpected_packet(link, &packet)),
         }
     }
 
-    fn out_of_place(&self, link: LinkId, packet: &Packet) -> CloseReason {
-        let step = self.learners.get(&link).map_or("nothing", |learner| learner.step.name());
-        CloseReason::OutOfPlace { step, packet: packet_name(packet) }
+    fn unexpected_packet(&self, link: LinkId, packet: &Packet) -> LinkCloseReason {
+        let step = self.learners.get(&link).map_or("unknown connection", |learner| learner.step.name());
+        LinkCloseReason::UnexpectedPacket { step, packet: packet_name(packet) }
     }
 
-    fn close(&mut self, link: LinkId, reason: CloseReason, out: &mut Vec<Action>) {
+    fn close_link(&mut self, link: LinkId, reason: LinkCloseReason, out: &mut Vec<Action>) {
         if self.learners.contains_key(&link) {
-            out.push(Action::Close { link, reason });
-            self.forget(link, out);
+            out.push(Action::Peer(PeerEffect::Close { link, reason }));
+            self.remove_learner(link, out);
         }
     }
 
-    fn forget(&mut self, link: LinkId, out: &mut Vec<Action>) {
+    fn remove_learner(&mut self, link: LinkId, out: &mut Vec<Action>) {
         let Some(learner) = self.learners.remove(&link) else { return };
         if learner.is_up_to_date() {
             out.push(Action::LearnerLost { link });
@@ -269,71 +283,71 @@ impl Leader {
         self.step.epoch()
     }
 
-    /// The learners, and what those move along that are in the history of this epoch.
-    fn class<'a>(
+    /// The learners, and the view of the history for their handlers. `None` before the epoch is chosen.
+    fn replication_view<'a>(
         &'a mut self,
-        member: &'a Member,
-    ) -> Option<(&'a mut BTreeMap<LinkId, LearnerLink>, Course<'a>)> {
+        state: &'a ZabState,
+    ) -> Option<(&'a mut BTreeMap<LinkId, LearnerHandler>, ReplicationView<'a>)> {
         let config = match &self.step {
-            Step::Synchronising(_) => member.last_seen_text(),
-            _ => &member.settings.config,
+            LeaderStep::Synchronizing(_) => state.last_seen_config(),
+            _ => &state.settings.config,
         };
-        let course = Course {
-            history: &member.history,
+        let view = ReplicationView {
+            history: &state.history,
             epoch: self.step.epoch()?,
-            decided: decided(&self.step, member),
-            delivered: member.delivered(),
+            committable: committable_zxid(&self.step, state),
+            delivered: state.delivered(),
             config,
-            activated: &self.activated,
-            window: member.settings.window,
-            oversize: member.oversize,
+            activated_configs: &self.activated_configs,
+            send_window: state.settings.send_window,
+            oversize: state.oversize,
         };
-        Some((&mut self.learners, course))
+        Some((&mut self.learners, view))
     }
 
-    /// Does something with a learner that is in the history of this epoch.
-    fn teach<R>(
+    /// Calls `f` with the handler of a connection and the view of the history.
+    fn with_learner<R>(
         &mut self,
         link: LinkId,
-        member: &Member,
-        lesson: impl FnOnce(&mut LearnerLink, &Course<'_>) -> R,
+        state: &ZabState,
+        f: impl FnOnce(&mut LearnerHandler, &ReplicationView<'_>) -> R,
     ) -> Option<R> {
-        let (learners, course) = self.class(member)?;
-        learners.get_mut(&link).map(|learner| lesson(learner, &course))
+        let (learners, view) = self.replication_view(state)?;
+        learners.get_mut(&link).map(|learner| f(learner, &view))
     }
 
-    fn pump_all(&mut self, member: &Member, out: &mut Vec<Action>) {
-        let Some((learners, course)) = self.class(member) else { return };
+    fn send_pending_to_all(&mut self, state: &ZabState, out: &mut Vec<Action>) {
+        let Some((learners, view)) = self.replication_view(state) else { return };
         for (&link, learner) in learners {
-            learner.pump(link, &course, out);
+            learner.send_pending(link, &view, out);
         }
     }
 
-    /// Sends what a learner can take.
-    fn pump(&mut self, link: LinkId, member: &Member, out: &mut Vec<Action>) {
-        self.teach(link, member, |learner, course| learner.pump(link, course, out));
+    /// Sends as much as the send window of a learner allows.
+    fn send_pending(&mut self, link: LinkId, state: &ZabState, out: &mut Vec<Action>) {
+        self.with_learner(link, state, |learner, view| learner.send_pending(link, view, out));
     }
 }
 
-impl Step {
+impl LeaderStep {
     fn epoch(&self) -> Option<u32> {
         match self {
-            Step::Gathering { .. } | Step::Promising { .. } => None,
-            Step::Polling { epoch, .. }
-            | Step::Established { epoch }
-            | Step::HandingOver { epoch }
-            | Step::Leaving(Leaving { epoch, .. }) => Some(*epoch),
-            Step::Synchronising(synchronising) => Some(synchronising.epoch),
+            LeaderStep::CollectingEpochs { .. } | LeaderStep::SavingEpoch { .. } => None,
+            LeaderStep::AwaitingEpochAcks { epoch, .. }
+            | LeaderStep::Broadcasting { epoch }
+            | LeaderStep::Resigning { epoch }
+            | LeaderStep::SteppingDown(SteppingDown { epoch, .. }) => Some(*epoch),
+            LeaderStep::Synchronizing(synchronization) => Some(synchronization.epoch),
         }
     }
 }
 
-/// Whether anything can be decided by a packet: there are many of the others.
-fn decides(packet: &Packet) -> bool {
+/// Whether a packet can advance the phase or the commits. Most packets cannot.
+fn can_advance(packet: &Packet) -> bool {
     !matches!(packet, Packet::Request { .. } | Packet::PingReply { .. } | Packet::Revalidate { .. })
 }
 
-/// How long a leader waits for each step, and for a learner that is being brought up to date.
-fn limit_ms(member: &Member) -> i64 {
-    member.settings.init_limit * member.settings.tick_ms
+/// The time limit of each phase before broadcast, and of the synchronization of a learner, in milliseconds.
+fn init_limit_ms(state: &ZabState) -> i64 {
+    state.settings.init_limit * state.settings.tick_ms
 }

@@ -1,36 +1,38 @@
-//! A leader whose configuration changes: who leads from then on, and how this leader goes if that is another one.
+//! Activation of a config at the leader: the designated leader, and the hand-over if it is another server.
 
 use std::collections::BTreeSet;
 
 use zebu_proto::{ServerId, Zxid};
 
-use super::{Leader, Step};
-use crate::member::Member;
+use super::{Leader, LeaderStep};
+use crate::action::LinkCloseReason;
+use crate::learner_handler::{HandlerStep, LearnerKind, SyncPhase};
 use crate::membership::Configuration;
 use crate::quorum::QuorumRule;
-use crate::role_end::RoleEnd;
-use crate::teaching::{Kind, LearnerStep, Phase};
+use crate::step_down::StepDown;
+use crate::zab_state::ZabState;
 
-/// A leader that goes: everybody is to hear of it first, and its clients are to get their answers.
+/// A leader that hands over: it waits until all learners have the commits and its clients have their
+/// replies.
 #[derive(Debug)]
-pub(super) struct Leaving {
+pub(super) struct SteppingDown {
     pub(super) epoch: u32,
-    /// When to look whether everybody has heard.
-    pub(super) look_at_ms: i64,
-    /// When to go in any case.
+    /// The next check whether all learners have the commits.
+    pub(super) check_at_ms: i64,
+    /// The time at which the role ends in any case.
     until_ms: i64,
 }
 
 impl Leader {
-    /// Whether those who follow now could decide in this configuration. Who has just become an observer is about to
-    /// come again as one, and then acknowledges nothing.
-    pub(crate) fn has_quorum_of(&self, configuration: &Configuration, member: &Member) -> bool {
-        let mut synced = BTreeSet::from([member.settings.me]);
+    /// Whether the synced followers are a quorum of this config. A follower that became an observer does not
+    /// count: it will reconnect as an observer and send no acks.
+    pub(crate) fn has_quorum_of(&self, configuration: &Configuration, state: &ZabState) -> bool {
+        let mut synced = BTreeSet::from([state.settings.me]);
         for learner in self.learners.values() {
-            if let LearnerStep::Flowing(identity, cursor) = &learner.step
-                && identity.kind == Kind::Follower
-                && cursor.phase == Phase::UpToDate
-                && !member.settings.observers.contains(&identity.server)
+            if let HandlerStep::Replicating(identity, progress) = &learner.step
+                && identity.kind == LearnerKind::Follower
+                && progress.phase == SyncPhase::UpToDate
+                && !state.settings.observers.contains(&identity.server)
             {
                 synced.insert(identity.server);
             }
@@ -38,52 +40,64 @@ impl Leader {
         configuration.quorum().is_quorum(&synced)
     }
 
-    /// A configuration has taken effect.
-    pub(super) fn activated(&mut self, zxid: Zxid, member: &mut Member, now_ms: i64) {
-        let leader = self.reconsider(member, now_ms);
-        self.activated.insert(zxid, leader);
+    /// A config was activated.
+    pub(super) fn config_activated(&mut self, zxid: Zxid, state: &mut ZabState, now_ms: i64) {
+        let leader = self.update_designated_leader(&BTreeSet::new(), state, now_ms);
+        self.activated_configs.insert(zxid, leader);
     }
 
-    /// Says who leads now; if that is another one, this leader begins to go.
-    pub(super) fn reconsider(&mut self, member: &mut Member, now_ms: i64) -> ServerId {
-        let leader = self.designated(member);
-        if leader != member.settings.me
+    /// Determines the designated leader; if it is another server, this leader starts to hand over.
+    /// `accepted` are servers that acked the initial history, if no proposal followed it.
+    pub(super) fn update_designated_leader(
+        &mut self,
+        accepted: &BTreeSet<ServerId>,
+        state: &mut ZabState,
+        now_ms: i64,
+    ) -> ServerId {
+        let leader = self.designated_leader(accepted, state);
+        if leader != state.settings.me
             && let Some(epoch) = self.epoch()
         {
-            let look_at_ms = now_ms + member.settings.retry_ms;
-            let until_ms = now_ms + member.settings.sync_limit * member.settings.tick_ms;
-            self.step = Step::Leaving(Leaving { epoch, look_at_ms, until_ms });
-            member.next_leader = Some(leader);
+            let look_at_ms = now_ms + state.settings.retry_ms;
+            let until_ms = now_ms + state.settings.sync_limit * state.settings.tick_ms;
+            self.step = LeaderStep::SteppingDown(SteppingDown { epoch, check_at_ms: look_at_ms, until_ms });
+            state.designated_leader = Some(leader);
         }
         leader
     }
 
-    /// This leader if it still has its vote, else the voter that has acknowledged most.
-    fn designated(&self, member: &Member) -> ServerId {
-        let me = member.settings.me;
-        if member.keeps_vote() {
+    /// This leader if it keeps its vote, otherwise the voter with the highest ack. A former observer sends
+    /// no acks before it reconnects, but it may have acked the initial history.
+    fn designated_leader(&self, accepted: &BTreeSet<ServerId>, state: &ZabState) -> ServerId {
+        let me = state.settings.me;
+        if state.keeps_voter_address() {
             return me;
         }
-        let quorum: &QuorumRule = &member.settings.quorum;
-        let acks = self.acks(member);
+        let quorum: &QuorumRule = &state.settings.quorum;
+        let history = accepted.iter().map(|server| (*server, state.committed()));
+        let acks = self.acks(state).chain(history);
         let others = acks.filter(|(server, _)| *server != me && quorum.may_lead(*server));
         others.max_by_key(|&(server, acked)| (acked, server)).map_or(me, |(server, _)| server)
     }
 
-    /// Goes when everybody has heard of the new configuration.
-    pub(super) fn leave(&mut self, member: &Member, now_ms: i64) -> Result<(), RoleEnd> {
-        let Step::Leaving(leaving) = &mut self.step else { return Ok(()) };
-        if leaving.look_at_ms > now_ms {
+    /// Ends the role once all serving learners have the commits, or at the time limit.
+    pub(super) fn step_down_if_due(&mut self, state: &ZabState, now_ms: i64) -> Result<(), StepDown> {
+        let LeaderStep::SteppingDown(stepping_down) = &mut self.step else { return Ok(()) };
+        if stepping_down.check_at_ms > now_ms {
             return Ok(());
         }
-        leaving.look_at_ms = now_ms + member.settings.retry_ms;
-        let told = self.learners.values().all(|learner| match &learner.step {
-            LearnerStep::Flowing(_, cursor) => {
-                cursor.phase != Phase::UpToDate || cursor.committed >= member.committed()
+        stepping_down.check_at_ms = now_ms + state.settings.retry_ms;
+        let all_committed = self.learners.values().all(|learner| match &learner.step {
+            HandlerStep::Replicating(_, progress) => {
+                progress.phase != SyncPhase::UpToDate || progress.committed >= state.committed()
             }
             _ => true,
         });
-        let delivered = member.delivered() >= member.committed();
-        if (told && delivered) || leaving.until_ms <= now_ms { Err(RoleEnd::LINK_LOST) } else { Ok(()) }
+        let delivered = state.delivered() >= state.committed();
+        if (all_committed && delivered) || stepping_down.until_ms <= now_ms {
+            Err(StepDown::for_reason(LinkCloseReason::ConfigChanged))
+        } else {
+            Ok(())
+        }
     }
 }

@@ -1,69 +1,71 @@
-//! The history of a new leader: who gets it, and the quorum whose word makes it decided.
+//! Synchronization at the leader: learners receive its history, and a quorum of NEWLEADER acks commits it.
 
 use zebu_proto::Zxid;
 
-use super::{Leader, Step};
-use crate::action::{Action, Serving};
+use super::{Leader, LeaderStep};
+use crate::action::{Action, ServingRole};
 use crate::event::{LinkId, LogRead};
-use crate::member::Member;
+use crate::zab_state::ZabState;
 
 impl Leader {
-    /// Begins to bring a learner up to date that has promised the epoch.
-    pub(super) fn synchronise(&mut self, link: LinkId, member: &Member, out: &mut Vec<Action>) {
-        self.teach(link, member, |learner, course| learner.synchronise(link, course, out));
+    /// Starts the synchronization of a learner that has acked the epoch.
+    pub(super) fn synchronize(&mut self, link: LinkId, state: &ZabState, out: &mut Vec<Action>) {
+        self.with_learner(link, state, |learner, view| learner.synchronize(link, view, out));
     }
 
-    /// The state is on its way.
-    pub(super) fn snapshot_sent(&mut self, link: LinkId, member: &Member, out: &mut Vec<Action>) {
-        self.teach(link, member, |learner, course| learner.snapshot_sent(link, course, out));
+    /// The snapshot stream to a learner was sent.
+    pub(super) fn snapshot_sent(&mut self, link: LinkId, state: &ZabState, out: &mut Vec<Action>) {
+        self.with_learner(link, state, |learner, view| learner.snapshot_sent(link, view, out));
     }
 
-    /// The log has answered.
-    pub(super) fn log_read(&mut self, link: LinkId, read: LogRead, member: &Member, out: &mut Vec<Action>) {
-        let result = self.teach(link, member, |learner, course| learner.log_read(link, read, course, out));
+    /// A read from the log has finished.
+    pub(super) fn log_read(&mut self, link: LinkId, read: LogRead, state: &ZabState, out: &mut Vec<Action>) {
+        let result = self.with_learner(link, state, |learner, view| learner.log_read(link, read, view, out));
         if let Some(Err(reason)) = result {
-            self.close(link, reason, out);
+            self.close_link(link, reason, out);
         }
     }
 
-    /// A quorum has accepted the history, this leader on its own disk among them: it is decided.
-    pub(super) fn establish(&mut self, member: &mut Member, now_ms: i64, out: &mut Vec<Action>) {
-        let Step::Synchronising(synchronising) = &mut self.step else { return };
-        if member.disk.has_done(synchronising.adopted) {
-            synchronising.accepted.insert(member.settings.me);
+    /// Starts broadcast once a quorum, this leader's disk included, has accepted the history. The history is
+    /// then committed.
+    pub(super) fn establish(&mut self, state: &mut ZabState, now_ms: i64, out: &mut Vec<Action>) {
+        let LeaderStep::Synchronizing(synchronization) = &mut self.step else { return };
+        if state.disk.has_done(synchronization.save_epoch_io) {
+            synchronization.acked.insert(state.settings.me);
         }
-        if !member.is_quorum(&synchronising.accepted) {
+        if !state.is_quorum(&synchronization.acked) {
             return;
         }
-        if !synchronising.accepted.contains(&member.settings.me) {
+        if !synchronization.acked.contains(&state.settings.me) {
             return;
         }
-        let (epoch, initial) = (synchronising.epoch, synchronising.initial);
-        self.step = Step::Established { epoch };
-        member.commit(initial, out);
-        let activated = member.activate_through(initial, out);
-        out.push(Action::Serve(Serving::Leading { epoch }));
+        let (epoch, initial) = (synchronization.epoch, synchronization.initial_zxid);
+        let accepted = std::mem::take(&mut synchronization.acked);
+        self.step = LeaderStep::Broadcasting { epoch };
+        state.commit(initial, out);
+        let activated = state.activate_committed(initial, out);
+        out.push(Action::Serve(ServingRole::Leading { epoch }));
         let links: Vec<LinkId> = self.links().collect();
         for link in links {
-            self.release(link, member, out);
+            self.send_up_to_date(link, state, out);
         }
         if activated.is_some() {
-            self.reconsider(member, now_ms);
+            self.update_designated_leader(&accepted, state, now_ms);
         }
     }
 
-    /// Lets a learner serve that has accepted the history, if there is a quorum.
-    pub(super) fn release(&mut self, link: LinkId, member: &Member, out: &mut Vec<Action>) {
-        if matches!(self.step, Step::Established { .. } | Step::HandingOver { .. }) {
-            self.teach(link, member, |learner, course| learner.release(link, course, out));
+    /// Sends UPTODATE to a learner that has acked NEWLEADER, if the leader is established.
+    pub(super) fn send_up_to_date(&mut self, link: LinkId, state: &ZabState, out: &mut Vec<Action>) {
+        if matches!(self.step, LeaderStep::Broadcasting { .. } | LeaderStep::Resigning { .. }) {
+            self.with_learner(link, state, |learner, view| learner.send_up_to_date(link, view, out));
         }
     }
 }
 
-/// The end of what may be committed to learners: decided, or decided by accepting this epoch.
-pub(super) fn decided(step: &Step, member: &Member) -> Zxid {
+/// The last transaction that learners may commit: committed, or part of the initial history.
+pub(super) fn committable_zxid(step: &LeaderStep, state: &ZabState) -> Zxid {
     match step {
-        Step::Synchronising(synchronising) => synchronising.initial,
-        _ => member.committed(),
+        LeaderStep::Synchronizing(synchronization) => synchronization.initial_zxid,
+        _ => state.committed(),
     }
 }

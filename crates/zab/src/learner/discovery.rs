@@ -1,141 +1,165 @@
-//! From the connection to the promise: who the learner is, which epoch the leader proposes, and the word that
-//! it will never follow an older one, given only when it is on disk.
+//! Discovery at a learner: connect, send FOLLOWERINFO or OBSERVERINFO, and accept the epoch of the leader.
+//! ACKEPOCH leaves only when the epoch is on disk.
 
 use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
 
-use super::targets::Time;
-use super::{Dialing, Learner, Promising, QUICK_TRIES, Step, Voice};
-use crate::action::{Action, CloseReason};
+use super::learner_masters::MasterSearch;
+use super::{DialState, Learner, LearnerStep, LearnerVote, QUICK_TRIES, SavingEpoch};
+use crate::action::{Action, LinkCloseReason, PeerEffect};
 use crate::election::Role;
-use crate::finding::Finding;
-use crate::member::Member;
-use crate::membership::Refused;
-use crate::role_end::RoleEnd;
-use crate::settings::Trust;
-use crate::wanted::Wanted;
+use crate::membership::RefusedByLeader;
+use crate::settings::DiskTrust;
+use crate::step_down::StepDown;
+use crate::sync_need::SyncNeed;
+use crate::warning::PeerWarning;
+use crate::zab_state::ZabState;
 
-/// Told instead of an epoch by a learner that had promised it before.
+/// The epoch in the ACKEPOCH of a learner that had accepted it before.
 const NOT_COUNTED: i32 = -1;
 
-/// Told instead of the last transaction by a learner that needs a whole state: no history holds it, and nothing in
-/// common can be found, so every leader sends one. Behind a zero an Apache leader could send its log instead.
+/// The last zxid in the ACKEPOCH of a learner that needs a snapshot. No history contains it, so every leader
+/// sends a SNAP. For a zero, an Apache leader could send its log instead.
 const NO_HISTORY: Zxid = Zxid(-1);
 
-/// How long an observer asks followers only, if the limit for connecting is not short.
+/// The time for which an observer tries only followers, in milliseconds; at most half of the connect limit.
 const FOLLOWERS_FIRST_MS: i64 = 3000;
 
 impl Learner {
-    /// A leader that has not yet heard of its election cannot be reached, or closes those who come too early:
-    /// they try again, at first very soon: it may be a matter of milliseconds.
-    pub(super) fn link_lost(&mut self, member: &mut Member, now_ms: i64) -> Result<(), RoleEnd> {
-        if let Step::AwaitingHistory { .. } = self.step {
-            member.note_refusal(Refused::Yes);
+    /// The connection failed or was closed. An elected server that does not know its election yet refuses
+    /// learners. They try again, first after milliseconds.
+    pub(super) fn handle_link_lost(&mut self, state: &mut ZabState, now_ms: i64) -> Result<(), StepDown> {
+        if let LearnerStep::AwaitingSync { .. } = self.step {
+            state.set_refused_by_leader(RefusedByLeader::Yes);
         }
-        let patience_ms = member.settings.connect_limit * member.settings.tick_ms;
-        let tried_ms = now_ms - self.began_ms;
+        let limit_ms = state.settings.connect_limit * state.settings.tick_ms;
+        let tried_ms = now_ms - self.connecting_since_ms;
         match (&self.step, self.tries_left.checked_sub(1)) {
-            // Who closes those who come is there, but may never serve: somebody else may lead by now.
-            (Step::Dialing(_) | Step::Greeting, _) if tried_ms >= patience_ms => Err(RoleEnd::LINK_LOST),
-            (Step::Dialing(Dialing::Waiting) | Step::Greeting, Some(tries_left)) => {
+            // The server is reachable but may never lead: another server may lead by now.
+            (LearnerStep::Dialing(_) | LearnerStep::AwaitingLeaderInfo, _) if tried_ms >= limit_ms => {
+                Err(StepDown::for_reason(LinkCloseReason::LeaderUnreachable))
+            }
+            (
+                LearnerStep::Dialing(DialState::Waiting) | LearnerStep::AwaitingLeaderInfo,
+                Some(tries_left),
+            ) => {
                 self.tries_left = tries_left;
-                let late = tried_ms >= FOLLOWERS_FIRST_MS.min(patience_ms / 2);
-                self.targets.advance(if late { Time::Late } else { Time::Early });
-                let failed = self.targets.tries() - tries_left;
-                let retry_ms = member.settings.retry_ms;
+                let late = tried_ms >= FOLLOWERS_FIRST_MS.min(limit_ms / 2);
+                self.masters.advance(if late {
+                    MasterSearch::LeaderOnly
+                } else {
+                    MasterSearch::FollowersFirst
+                });
+                let failed = self.masters.attempts_max() - tries_left;
+                let retry_ms = state.settings.retry_ms;
                 let pause_ms = (retry_ms >> QUICK_TRIES.saturating_sub(failed)).max(1);
                 let until_ms = now_ms + pause_ms;
-                self.step = Step::Dialing(Dialing::Pausing { until_ms });
+                self.step = LearnerStep::Dialing(DialState::Pausing { until_ms });
                 Ok(())
             }
-            _ => Err(RoleEnd::LINK_LOST),
+            (LearnerStep::Dialing(_) | LearnerStep::AwaitingLeaderInfo, _) => {
+                Err(StepDown::for_reason(LinkCloseReason::LeaderUnreachable))
+            }
+            _ => Err(StepDown::for_reason(LinkCloseReason::ConnectionLost)),
         }
     }
 
-    /// Gives up the connection, not the leader.
-    pub(super) fn come_again(&mut self, reason: CloseReason, now_ms: i64, out: &mut Vec<Action>) {
-        out.push(Action::Close { link: self.link, reason });
-        self.backlog.clear();
-        self.tries_left = self.targets.tries();
-        self.began_ms = now_ms;
-        self.heard_ms = now_ms;
-        self.step = Step::Dialing(Dialing::Pausing { until_ms: now_ms });
+    /// Closes the connection and connects again to the same leader.
+    pub(super) fn reconnect(&mut self, reason: LinkCloseReason, now_ms: i64, out: &mut Vec<Action>) {
+        out.push(Action::Peer(PeerEffect::Close { link: self.link, reason }));
+        self.blocked_packets.clear();
+        self.tries_left = self.masters.attempts_max();
+        self.connecting_since_ms = now_ms;
+        self.last_heard_ms = now_ms;
+        self.step = LearnerStep::Dialing(DialState::Pausing { until_ms: now_ms });
     }
 
-    pub(super) fn greet(&mut self, member: &Member, out: &mut Vec<Action>) {
-        let accepted = Zxid(member.accepted_epoch << 32);
+    pub(super) fn send_learner_info(&mut self, state: &ZabState, out: &mut Vec<Action>) {
+        let accepted = Zxid(state.accepted_epoch << 32);
         let info = LearnerInfo {
-            server: member.settings.me,
+            server: state.settings.me,
             protocol: LEARNER_PROTOCOL,
-            config_version: member.settings.config_version,
+            config_version: state.settings.config_version,
         };
-        self.role = self.role_for_leader(member);
+        self.role = self.role_for_leader(state);
         let packet = match self.role {
-            Role::Voter => Packet::FollowerInfo { accepted, info },
+            Role::Participant => Packet::FollowerInfo { accepted, info },
             Role::Observer => Packet::ObserverInfo { accepted, info },
         };
-        out.push(Action::Send { link: self.link, packet });
-        self.step = Step::Greeting;
+        out.push(Action::Peer(PeerEffect::Send { link: self.link, packet }));
+        self.step = LearnerStep::AwaitingLeaderInfo;
     }
 
-    pub(super) fn leader_info(
+    pub(super) fn handle_leader_info(
         &mut self,
         packet: Packet,
-        member: &mut Member,
+        state: &mut ZabState,
         now_ms: i64,
         out: &mut Vec<Action>,
-    ) -> Result<(), RoleEnd> {
-        let Packet::LeaderInfo { zxid, .. } = packet else { return Err(self.out_of_place(&packet)) };
+    ) -> Result<(), StepDown> {
+        let Packet::LeaderInfo { zxid, .. } = packet else { return Err(self.unexpected_packet(&packet)) };
         let epoch = zxid.epoch();
-        let accepted = member.accepted_epoch;
-        let refusal = CloseReason::OldEpoch { proposed: epoch, accepted };
-        // Nothing is left of a history that cannot be trusted.
-        let current = match member.trust {
-            Trust::Trusted => member.current_epoch,
-            Trust::Untrusted => 0,
+        let accepted = state.accepted_epoch;
+        let refusal = LinkCloseReason::OldEpoch { proposed: epoch, accepted };
+        // Untrusted data counts as no history.
+        let current = match state.trust {
+            DiskTrust::Trusted => state.current_epoch,
+            DiskTrust::Untrusted => 0,
         };
         if i64::from(epoch) < current || zxid.0 < 0 {
-            let (leader, current) = (self.leader, member.current_epoch);
-            out.push(Action::Report(Finding::StaysOut { leader, epoch, accepted, current }));
-            return Err(RoleEnd::because(refusal));
+            let (leader, current) = (self.leader, state.current_epoch);
+            out.push(Action::Report(PeerWarning::CannotFollow { leader, epoch, accepted, current }));
+            return Err(StepDown::for_reason(refusal));
         }
-        // An observer's promise is counted by nobody: it only must not go back behind a history that it has.
-        if i64::from(epoch) < accepted && self.role == Role::Voter {
-            out.push(Action::Report(Finding::FollowsUncounted { leader: self.leader, epoch, accepted }));
-            self.voice = Voice::Withheld;
-            self.come_again(refusal, now_ms, out);
+        // The accepted epoch of an observer counts for no quorum. Only its current epoch limits it.
+        if i64::from(epoch) < accepted && self.role == Role::Participant {
+            out.push(Action::Report(PeerWarning::FollowingWithoutVote {
+                leader: self.leader,
+                epoch,
+                accepted,
+            }));
+            self.vote = LearnerVote::Withheld;
+            self.reconnect(refusal, now_ms, out);
             return Ok(());
         }
-        if i64::from(epoch) >= accepted && self.voice == Voice::Withheld {
-            self.voice = Voice::Counted;
-            self.come_again(CloseReason::RoleEnded, now_ms, out);
+        if i64::from(epoch) >= accepted && self.vote == LearnerVote::Withheld {
+            self.vote = LearnerVote::Counted;
+            self.reconnect(LinkCloseReason::RoleEnded, now_ms, out);
             return Ok(());
         }
-        member.wanted = member.wanted.of_leader_of(epoch);
-        if i64::from(epoch) <= member.accepted_epoch {
-            // Promised before, to whomever: this voice must not be counted twice.
-            self.acknowledge_epoch(NOT_COUNTED, epoch, member, out);
+        state.sync_need = state.sync_need.for_leader_of(epoch);
+        if i64::from(epoch) <= state.accepted_epoch {
+            // The epoch was accepted before, perhaps from another leader: this ack must not count again.
+            self.send_ack_epoch(NOT_COUNTED, epoch, state, out);
             return Ok(());
         }
-        let current_epoch = i32::try_from(member.current_epoch).unwrap_or(NOT_COUNTED);
-        let io = member.save_accepted_epoch(epoch, now_ms, out);
-        self.step = Step::Promising(Promising { io, epoch, current_epoch });
+        // A proposed config may make this observer a voter, but its disk will not contain the leader's
+        // history.
+        let current_epoch = match state.writes_log() {
+            true => i32::try_from(state.current_epoch).unwrap_or(NOT_COUNTED),
+            false => NOT_COUNTED,
+        };
+        let io = state.save_accepted_epoch(epoch, now_ms, out);
+        self.step = LearnerStep::SavingEpoch(SavingEpoch { io, epoch, current_epoch });
         Ok(())
     }
 
-    pub(super) fn promised(&mut self, member: &Member, out: &mut Vec<Action>) {
-        if let Step::Promising(Promising { epoch, current_epoch, .. }) = self.step {
-            self.acknowledge_epoch(current_epoch, epoch, member, out);
+    pub(super) fn epoch_saved(&mut self, state: &ZabState, out: &mut Vec<Action>) {
+        if let LearnerStep::SavingEpoch(SavingEpoch { epoch, current_epoch, .. }) = self.step {
+            self.send_ack_epoch(current_epoch, epoch, state, out);
         }
     }
 
-    fn acknowledge_epoch(&mut self, current_epoch: i32, epoch: u32, member: &Member, out: &mut Vec<Action>) {
-        let last = match (member.trust, member.wanted) {
-            (Trust::Trusted, Wanted::Rest) => member.history.last(),
-            (Trust::Untrusted, _) | (_, Wanted::WholeState { .. }) => NO_HISTORY,
+    fn send_ack_epoch(&mut self, current_epoch: i32, epoch: u32, state: &ZabState, out: &mut Vec<Action>) {
+        let last = match (state.trust, state.sync_need) {
+            (DiskTrust::Trusted, SyncNeed::Diff) => state.history.last(),
+            (DiskTrust::Untrusted, _) | (_, SyncNeed::Snapshot { .. }) => NO_HISTORY,
         };
-        out.push(Action::Send { link: self.link, packet: Packet::AckEpoch { last, current_epoch } });
-        self.step = Step::AwaitingHistory { epoch };
+        out.push(Action::Peer(PeerEffect::Send {
+            link: self.link,
+            packet: Packet::AckEpoch { last, current_epoch },
+        }));
+        self.step = LearnerStep::AwaitingSync { epoch };
     }
 }

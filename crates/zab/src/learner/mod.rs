@@ -1,12 +1,12 @@
-//! A follower or an observer: finds its leader, promises him its epoch, takes his history, then logs,
-//! acknowledges and applies what he says. Each step is a type; a packet that has no place in the present one
-//! ends the connection, never the process.
+//! A follower or an observer: discovery, synchronization, then broadcast under one leader. Each phase is a
+//! type. An unexpected packet ends the connection, never the process.
 
 mod broadcast;
-mod departure;
 mod discovery;
+mod learner_masters;
+mod role_change;
+mod snapshot_tail;
 mod sync;
-mod targets;
 
 use std::collections::VecDeque;
 
@@ -14,216 +14,216 @@ use zebu_proto::ServerId;
 use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
 
-use crate::action::{Action, CloseReason, Serving};
-use crate::election::{Decision, Role};
-use crate::event::{Event, IoId, LinkId};
-use crate::member::Member;
+use crate::action::{Action, LinkCloseReason, PeerEffect, ServingRole};
+use crate::election::{ElectionResult, Role};
+use crate::event::{IoId, LinkId, PeerEvent};
 use crate::membership::Configuration;
 use crate::observer_master::ObserverMaster;
 use crate::packet_name::packet_name;
-use crate::role_end::RoleEnd;
-use departure::Departure;
-pub(crate) use targets::{Targets, mixed};
+use crate::step_down::StepDown;
+use crate::zab_state::ZabState;
+pub(crate) use learner_masters::{LearnerMasters, hash3};
+use role_change::RoleChange;
+use snapshot_tail::SnapshotTail;
 
-/// The pause after a failed attempt doubles so often until it is the whole one.
+/// The number of times that the pause between attempts doubles before it reaches `retry_ms`.
 const QUICK_TRIES: u32 = 5;
 
 /// A server that has a leader.
 #[derive(Debug)]
 pub(crate) struct Learner {
     leader: ServerId,
-    /// Whom it is connected to, and who else could be asked.
-    targets: Targets,
+    /// The server it is connected to, and the alternatives.
+    masters: LearnerMasters,
     link: LinkId,
-    /// What it has said that it is. The leader speaks to it accordingly, also when a new configuration has another
-    /// place for it: until it comes again.
+    /// The role it announced in FOLLOWERINFO or OBSERVERINFO. The leader uses this role until the learner
+    /// reconnects, even if a new config changes it.
     role: Role,
-    voice: Voice,
-    /// The epoch in which a quorum had this leader already when it was found, by their votes.
-    joined: Option<i64>,
-    step: Step,
+    vote: LearnerVote,
+    /// The epoch in which a quorum already had this leader, by their votes.
+    established_epoch: Option<i64>,
+    step: LearnerStep,
     tries_left: u32,
-    /// When it began to connect.
-    began_ms: i64,
-    /// When the leader was heard of last, or the step began.
-    heard_ms: i64,
-    /// What came while the disk was at work that everything behind it needs.
-    backlog: VecDeque<Packet>,
-    contact: Contact,
-    /// The configuration that came with the leader's history.
-    announced: Option<Box<Configuration>>,
-    /// Set when a new configuration has another place for it.
-    departure: Option<Departure>,
-    /// Observers that it serves while it serves itself, if it is to have any.
-    observers: Option<Box<ObserverMaster>>,
+    /// When the first attempt to connect started, in milliseconds.
+    connecting_since_ms: i64,
+    /// When the last packet was received or the phase started, in milliseconds.
+    last_heard_ms: i64,
+    /// Packets that were received while the disk changes the history.
+    blocked_packets: VecDeque<Packet>,
+    link_state: LinkState,
+    /// The config that came with NEWLEADER.
+    announced_config: Option<Box<Configuration>>,
+    /// Set when an activated config changes the role or the leader of this server.
+    role_change: Option<RoleChange>,
+    /// The observers of this server, while it serves and observer masters are enabled.
+    observer_master: Option<Box<ObserverMaster>>,
 }
 
-/// Whether a learner that has a vote may be counted by its leader.
+/// Whether the leader may count the acks of this voter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Voice {
-    /// Yes.
+enum LearnerVote {
+    /// It counts.
     Counted,
-    /// It has promised a later epoch than this leader's, so it learns as an observer does.
+    /// Its accepted epoch is later than the leader's epoch, so it learns as an observer does.
     Withheld,
 }
 
-/// When a learner begins.
+/// The start of a learner.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Start {
+pub(crate) struct LearnerStart {
     pub(crate) now_ms: i64,
-    /// How long it waits before it connects.
+    /// The delay before it connects, in milliseconds.
     pub(crate) pause_ms: i64,
 }
 
-/// Whether the connection to the leader is there.
+/// Whether the connection to the leader is up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Contact {
-    Held,
-    /// It went while the disk was changing the history. The role ends when history and disk are one again.
-    Lost,
+enum LinkState {
+    Up,
+    /// It was lost while the disk changed the history. The role ends when the disk has finished.
+    Down,
 }
 
-/// How far it has come.
+/// The phase of a learner.
 #[derive(Debug)]
-enum Step {
-    /// Connects.
-    Dialing(Dialing),
-    /// Has said who it is; the leader names an epoch.
-    Greeting,
-    /// The epoch is being written.
-    Promising(Promising),
-    /// The leader decides how to bring it up to date.
-    AwaitingHistory { epoch: u32 },
-    /// A whole state is coming.
+enum LearnerStep {
+    /// Discovery: connects.
+    Dialing(DialState),
+    /// Discovery: waits for LEADERINFO.
+    AwaitingLeaderInfo,
+    /// Discovery: writes the accepted epoch.
+    SavingEpoch(SavingEpoch),
+    /// Synchronization: waits for DIFF, TRUNC or SNAP.
+    AwaitingSync { epoch: u32 },
+    /// Synchronization: receives a snapshot.
     ReceivingSnapshot { epoch: u32, zxid: Zxid },
-    /// The state is here; what came behind it is kept until the leader says that it is complete.
-    Collecting(Collecting),
-    /// The state takes the place of the own history.
-    Installing { io: IoId, epoch: u32, zxid: Zxid, rest: VecDeque<crate::Entry> },
-    /// The log is being cut.
+    /// Synchronization: receives transactions after the snapshot, until NEWLEADER.
+    ReceivingSnapshotTail(SnapshotTail),
+    /// Synchronization: the snapshot replaces the own history.
+    InstallingSnapshot { io: IoId, epoch: u32, zxid: Zxid, uncommitted: VecDeque<crate::EncodedTxn> },
+    /// Synchronization: the log is truncated.
     Truncating { io: IoId, epoch: u32, to: Zxid },
-    /// Cannot be brought up to date from its own history; that is being put away.
-    SettingAside { io: IoId },
-    /// Missing transactions are coming.
-    Catching(Catching),
-    /// Has all; it is being made durable.
-    Accepting { io: IoId, epoch: u32, progress: Progress },
-    /// Has accepted the history; the leader waits for a quorum.
-    Accepted { epoch: u32, progress: Progress },
-    /// Serves.
-    Serving { epoch: u32, progress: Progress },
+    /// Synchronization: its own history is useless, and the disk moves it aside.
+    Quarantining { io: IoId },
+    /// Synchronization: receives missing transactions.
+    ReceivingDiff(ReceivingDiff),
+    /// Synchronization: history and current epoch become durable.
+    SavingNewLeader { io: IoId, epoch: u32, progress: LearnerProgress },
+    /// Synchronization: has acked NEWLEADER and waits for UPTODATE.
+    AwaitingUpToDate { epoch: u32, progress: LearnerProgress },
+    /// Broadcast: serves clients.
+    Serving { epoch: u32, progress: LearnerProgress },
 }
 
 #[derive(Debug)]
-enum Dialing {
+enum DialState {
     Waiting,
     Pausing { until_ms: i64 },
 }
 
 #[derive(Debug)]
-struct Promising {
+struct SavingEpoch {
     io: IoId,
     epoch: u32,
-    /// What to say once it is written.
+    /// The current epoch for the ACKEPOCH.
     current_epoch: i32,
 }
 
 #[derive(Debug)]
-struct Collecting {
-    epoch: u32,
-    snapshot: Zxid,
-    tail: VecDeque<crate::Entry>,
-    /// How many of them are committed.
-    committed: usize,
-}
-
-#[derive(Debug)]
-struct Catching {
+struct ReceivingDiff {
     epoch: u32,
     committed: Zxid,
 }
 
-/// What was acknowledged, and what is decided.
+/// The acks and commits of a learner.
 #[derive(Clone, Copy, Debug)]
-struct Progress {
-    /// Everything up to here needs no acknowledgement of its own, or has it.
+struct LearnerProgress {
+    /// The last transaction that was acknowledged or needs no ack of its own.
     acked: Zxid,
-    /// Everything up to here is part of the leader's history or was committed by him.
+    /// The last transaction that is in the initial history or was committed by the leader.
     committed: Zxid,
 }
 
-impl Step {
+impl LearnerStep {
     fn name(&self) -> &'static str {
         match self {
-            Step::Dialing(_) => "connecting",
-            Step::Greeting => "greeting",
-            Step::Promising(_) => "promising an epoch",
-            Step::AwaitingHistory { .. } => "waiting for the history",
-            Step::ReceivingSnapshot { .. } => "receiving a state",
-            Step::Collecting(_) => "collecting what follows a state",
-            Step::Installing { .. } => "installing a state",
-            Step::Truncating { .. } => "truncating the log",
-            Step::SettingAside { .. } => "setting the history aside",
-            Step::Catching(_) => "catching up",
-            Step::Accepting { .. } => "accepting the history",
-            Step::Accepted { .. } => "waiting for the quorum",
-            Step::Serving { .. } => "following",
+            LearnerStep::Dialing(_) => "connecting",
+            LearnerStep::AwaitingLeaderInfo => "waiting for LEADERINFO",
+            LearnerStep::SavingEpoch(_) => "saving the accepted epoch",
+            LearnerStep::AwaitingSync { .. } => "waiting for DIFF, TRUNC or SNAP",
+            LearnerStep::ReceivingSnapshot { .. } => "receiving a snapshot",
+            LearnerStep::ReceivingSnapshotTail(_) => "receiving transactions after a snapshot",
+            LearnerStep::InstallingSnapshot { .. } => "installing a snapshot",
+            LearnerStep::Truncating { .. } => "truncating the log",
+            LearnerStep::Quarantining { .. } => "moving the data aside",
+            LearnerStep::ReceivingDiff(_) => "receiving a DIFF",
+            LearnerStep::SavingNewLeader { .. } => "saving the current epoch",
+            LearnerStep::AwaitingUpToDate { .. } => "waiting for UPTODATE",
+            LearnerStep::Serving { .. } => "broadcast",
         }
     }
 }
 
 impl Learner {
-    /// Turns to a leader.
+    /// Starts to connect to a leader.
     pub(crate) fn new(
-        decision: Decision,
-        targets: Targets,
+        election_result: ElectionResult,
+        masters: LearnerMasters,
         link: LinkId,
-        start: Start,
+        start: LearnerStart,
         out: &mut Vec<Action>,
     ) -> Learner {
-        let Decision { leader, joined, .. } = decision;
-        let Start { now_ms, pause_ms } = start;
+        let ElectionResult { leader, established_epoch, .. } = election_result;
+        let LearnerStart { now_ms, pause_ms } = start;
         let step = if pause_ms > 0 {
-            Step::Dialing(Dialing::Pausing { until_ms: now_ms + pause_ms })
+            LearnerStep::Dialing(DialState::Pausing { until_ms: now_ms + pause_ms })
         } else {
-            let (to, door) = targets.current();
-            out.push(Action::Dial { link, to, door });
-            Step::Dialing(Dialing::Waiting)
+            let (to, door) = masters.current();
+            out.push(Action::Peer(PeerEffect::Dial { link, to, door }));
+            LearnerStep::Dialing(DialState::Waiting)
         };
         Learner {
             leader,
-            tries_left: targets.tries(),
-            began_ms: now_ms + pause_ms,
-            targets,
+            tries_left: masters.attempts_max(),
+            connecting_since_ms: now_ms + pause_ms,
+            masters,
             link,
-            role: Role::Voter,
-            voice: Voice::Counted,
-            joined,
+            role: Role::Participant,
+            vote: LearnerVote::Counted,
+            established_epoch,
             step,
-            heard_ms: now_ms + pause_ms,
-            backlog: VecDeque::new(),
-            contact: Contact::Held,
-            announced: None,
-            departure: None,
-            observers: None,
+            last_heard_ms: now_ms + pause_ms,
+            blocked_packets: VecDeque::new(),
+            link_state: LinkState::Up,
+            announced_config: None,
+            role_change: None,
+            observer_master: None,
         }
     }
 
-    /// Whom it is connected to, or wants to be.
+    /// The server that it is connected to, or connects to.
     pub(crate) fn master(&self) -> ServerId {
-        self.targets.current().0
+        self.masters.current().0
     }
 
-    /// The observers that it serves.
-    pub(crate) fn observers(&self) -> Option<&ObserverMaster> {
-        self.observers.as_deref()
+    /// The observers of this server.
+    pub(crate) fn observer_master(&self) -> Option<&ObserverMaster> {
+        self.observer_master.as_deref()
     }
 
-    /// An observer has connected.
+    /// An observer connected to this server.
     pub(crate) fn accept_observer(&mut self, link: LinkId, now_ms: i64, out: &mut Vec<Action>) {
-        match &mut self.observers {
-            Some(observers) => observers.accept(link, now_ms),
-            None => out.push(Action::Close { link, reason: CloseReason::NotFollowing }),
+        match &mut self.observer_master {
+            Some(observer_master) => observer_master.accept_observer(link, now_ms),
+            None => out.push(Action::Peer(PeerEffect::Close { link, reason: LinkCloseReason::NotFollowing })),
+        }
+    }
+
+    /// The bytes of the transactions that were received after a snapshot and wait for its installation.
+    pub(crate) fn collected_bytes(&self) -> usize {
+        match &self.step {
+            LearnerStep::ReceivingSnapshotTail(snapshot_tail) => snapshot_tail.bytes(),
+            _ => 0,
         }
     }
 
@@ -235,220 +235,248 @@ impl Learner {
         self.link
     }
 
-    /// What it does for clients.
-    pub(crate) fn serving(&self) -> Option<Serving> {
+    /// The role in which it serves clients.
+    pub(crate) fn serving(&self) -> Option<ServingRole> {
         match self.step {
-            Step::Serving { epoch, .. } => Some(match self.role {
-                Role::Voter => Serving::Following { leader: self.leader, epoch },
-                Role::Observer => Serving::Observing { leader: self.leader, epoch },
+            LearnerStep::Serving { epoch, .. } => Some(match self.role {
+                Role::Participant => ServingRole::Following { leader: self.leader, epoch },
+                Role::Observer => ServingRole::Observing { leader: self.leader, epoch },
             }),
             _ => None,
         }
     }
 
-    /// Takes an event of its connection, or of the disk.
+    /// Handles an event of the connection or of the disk.
     pub(crate) fn handle(
         &mut self,
-        event: Event,
-        member: &mut Member,
+        event: PeerEvent,
+        state: &mut ZabState,
         now_ms: i64,
         out: &mut Vec<Action>,
-    ) -> Result<(), RoleEnd> {
+    ) -> Result<(), StepDown> {
         match event {
-            Event::Dialed { link }
-                if link == self.link && matches!(self.step, Step::Dialing(Dialing::Waiting)) =>
+            PeerEvent::Dialed { link }
+                if link == self.link && matches!(self.step, LearnerStep::Dialing(DialState::Waiting)) =>
             {
-                self.heard_ms = now_ms;
-                self.greet(member, out);
+                self.last_heard_ms = now_ms;
+                self.send_learner_info(state, out);
                 Ok(())
             }
-            // What was on its way when this side closed the connection.
-            Event::LinkDown { link } | Event::Packet { link, .. }
-                if link == self.link && matches!(self.step, Step::Dialing(Dialing::Pausing { .. })) =>
+            // A late event of a connection that this side has closed.
+            PeerEvent::LinkDown { link } | PeerEvent::Packet { link, .. }
+                if link == self.link
+                    && matches!(self.step, LearnerStep::Dialing(DialState::Pausing { .. })) =>
             {
                 Ok(())
             }
-            Event::LinkDown { link } if link == self.link && self.is_blocked() => {
-                self.contact = Contact::Lost;
+            PeerEvent::LinkDown { link } if link == self.link && self.is_blocked() => {
+                self.link_state = LinkState::Down;
                 Ok(())
             }
-            Event::DialFailed { link } | Event::LinkDown { link } if link == self.link => {
-                self.link_lost(member, now_ms)
+            PeerEvent::DialFailed { link } | PeerEvent::LinkDown { link } if link == self.link => {
+                self.handle_link_lost(state, now_ms)
             }
-            Event::Packet { link, packet } if link == self.link => {
-                self.heard_ms = now_ms;
+            PeerEvent::Packet { link, packet } if link == self.link => {
+                self.last_heard_ms = now_ms;
                 if self.is_blocked() {
-                    self.backlog.push_back(packet);
+                    self.blocked_packets.push_back(packet);
                     return Ok(());
                 }
-                self.packet(packet, member, now_ms, out)
+                self.handle_packet(packet, state, now_ms, out)
             }
-            Event::SnapshotMoves { link } if link == self.link => {
-                self.heard_ms = now_ms;
+            PeerEvent::SnapshotProgress { link } if link == self.link => {
+                self.last_heard_ms = now_ms;
                 Ok(())
             }
-            Event::SnapshotReceived { link } if link == self.link => {
-                self.heard_ms = now_ms;
+            PeerEvent::SnapshotReceived { link } if link == self.link => {
+                self.last_heard_ms = now_ms;
                 self.snapshot_received()
             }
-            Event::Persisted { .. } => self.persisted(member, now_ms, out),
-            Event::TruncateRefused { io } => self.truncate_refused(io, member, now_ms, out),
+            PeerEvent::Persisted { .. } => self.handle_persisted(state, now_ms, out),
+            PeerEvent::TruncateRefused { io } => self.truncate_refused(io, state, now_ms, out),
             other => {
-                if let Some(observers) = &mut self.observers {
-                    observers.handle(other, member, now_ms, out);
+                if let Some(observer_master) = &mut self.observer_master {
+                    observer_master.handle(other, state, now_ms, out);
                 }
                 Ok(())
             }
         }
     }
 
-    pub(crate) fn deadline(&self, member: &Member) -> i64 {
+    pub(crate) fn deadline(&self, state: &ZabState) -> i64 {
         if self.is_blocked() {
             return i64::MAX;
         }
-        let silent = (self.heard_ms + self.patience_ms(member)).min(self.departs_at_ms(member));
-        let silent = silent.min(self.disk_deadline(member));
-        let silent = self.observers.as_ref().map_or(silent, |observers| silent.min(observers.deadline()));
+        let silent = (self.last_heard_ms + self.silence_limit_ms(state)).min(self.leaves_at_ms(state));
+        let silent = silent.min(self.disk_deadline(state));
+        let silent = self
+            .observer_master
+            .as_ref()
+            .map_or(silent, |observer_master| silent.min(observer_master.deadline()));
         match &self.step {
-            Step::Dialing(Dialing::Pausing { until_ms }) => silent.min(*until_ms),
+            LearnerStep::Dialing(DialState::Pausing { until_ms }) => silent.min(*until_ms),
             _ => silent,
         }
     }
 
     pub(crate) fn timeout(
         &mut self,
-        member: &Member,
+        state: &ZabState,
         next_link: impl FnOnce() -> LinkId,
         now_ms: i64,
         out: &mut Vec<Action>,
-    ) -> Result<(), RoleEnd> {
-        if let Step::Dialing(Dialing::Pausing { until_ms }) = self.step
+    ) -> Result<(), StepDown> {
+        if let LearnerStep::Dialing(DialState::Pausing { until_ms }) = self.step
             && until_ms <= now_ms
         {
             self.link = next_link();
-            let (to, door) = self.targets.current();
-            out.push(Action::Dial { link: self.link, to, door });
-            self.step = Step::Dialing(Dialing::Waiting);
+            let (to, door) = self.masters.current();
+            out.push(Action::Peer(PeerEffect::Dial { link: self.link, to, door }));
+            self.step = LearnerStep::Dialing(DialState::Waiting);
         }
-        if let Some(observers) = &mut self.observers {
-            observers.timeout(member, now_ms, out);
+        if let Some(observer_master) = &mut self.observer_master {
+            observer_master.timeout(state, now_ms, out);
         }
-        self.depart(member, now_ms)?;
-        if self.disk_deadline(member) <= now_ms {
-            let ms = now_ms - member.disk.busy_since_ms().unwrap_or(now_ms);
-            return Err(RoleEnd::because(CloseReason::SlowDisk { ms }));
+        self.leave_if_due(state, now_ms)?;
+        if self.disk_deadline(state) <= now_ms {
+            let ms = now_ms - state.disk.busy_since_ms().unwrap_or(now_ms);
+            return Err(StepDown::for_reason(LinkCloseReason::SlowDisk { ms }));
         }
-        // While the disk is at work for it, the leader may have nothing to say.
-        if now_ms >= self.heard_ms + self.patience_ms(member) && !self.is_blocked() {
-            return Err(RoleEnd::because(CloseReason::Silent));
+        // While the disk works for the synchronization, the leader may have nothing to send.
+        if now_ms >= self.last_heard_ms + self.silence_limit_ms(state) && !self.is_blocked() {
+            return Err(StepDown::for_reason(LinkCloseReason::TimedOut));
         }
         Ok(())
     }
 
-    /// Sends a packet to the leader if it is served under.
-    pub(crate) fn tell_leader(&mut self, packet: Packet, out: &mut Vec<Action>) {
-        if let Step::Serving { .. } = self.step {
-            let packet = match &mut self.observers {
-                Some(observers) => observers.telling(packet),
+    /// Sends a packet to the leader, if this learner serves.
+    pub(crate) fn send_to_leader(&mut self, packet: Packet, out: &mut Vec<Action>) {
+        if let LearnerStep::Serving { .. } = self.step {
+            let packet = match &mut self.observer_master {
+                Some(observer_master) => observer_master.prepare_for_leader(packet),
                 None => packet,
             };
-            out.push(Action::Send { link: self.link, packet });
+            out.push(Action::Peer(PeerEffect::Send { link: self.link, packet }));
         }
     }
 
-    fn patience_ms(&self, member: &Member) -> i64 {
-        let settings = &member.settings;
+    fn silence_limit_ms(&self, state: &ZabState) -> i64 {
+        let settings = &state.settings;
         match self.step {
-            Step::Serving { .. } => settings.sync_limit * settings.tick_ms,
-            Step::Dialing(_) => settings.connect_limit * settings.tick_ms,
+            LearnerStep::Serving { .. } => settings.sync_limit * settings.tick_ms,
+            LearnerStep::Dialing(_) => settings.connect_limit * settings.tick_ms,
             _ => settings.init_limit * settings.tick_ms,
         }
     }
 
-    /// When a server that serves shows data that is too old, because its disk has not taken what came since. It then
-    /// serves no more until the disk has finished. The leader of an observer would not notice.
-    fn disk_deadline(&self, member: &Member) -> i64 {
-        let settings = &member.settings;
-        match (&self.step, member.disk.busy_since_ms()) {
-            (Step::Serving { .. }, Some(since_ms)) => since_ms + settings.sync_limit * settings.tick_ms,
+    /// The time at which a serving learner stops because its disk has not finished a write for syncLimit.
+    /// Its clients would read data that is too old. The leader of an observer would not notice.
+    fn disk_deadline(&self, state: &ZabState) -> i64 {
+        let settings = &state.settings;
+        match (&self.step, state.disk.busy_since_ms()) {
+            (LearnerStep::Serving { .. }, Some(since_ms)) => {
+                since_ms + settings.sync_limit * settings.tick_ms
+            }
             _ => i64::MAX,
         }
     }
 
-    /// What it is to be for its leader.
-    fn role_for_leader(&self, member: &Member) -> Role {
-        match self.voice {
-            Voice::Counted => member.settings.role,
-            Voice::Withheld => Role::Observer,
+    /// The role for the next FOLLOWERINFO or OBSERVERINFO.
+    fn role_for_leader(&self, state: &ZabState) -> Role {
+        match self.vote {
+            LearnerVote::Counted => state.settings.role,
+            LearnerVote::Withheld => Role::Observer,
         }
     }
 
-    /// Whether what comes has to wait for the disk.
+    /// Whether packets have to wait for the disk.
     fn is_blocked(&self) -> bool {
-        matches!(self.step, Step::Installing { .. } | Step::Truncating { .. } | Step::SettingAside { .. })
+        matches!(
+            self.step,
+            LearnerStep::InstallingSnapshot { .. }
+                | LearnerStep::Truncating { .. }
+                | LearnerStep::Quarantining { .. }
+        )
     }
 
-    fn packet(
+    fn handle_packet(
         &mut self,
         packet: Packet,
-        member: &mut Member,
+        state: &mut ZabState,
         now_ms: i64,
         out: &mut Vec<Action>,
-    ) -> Result<(), RoleEnd> {
+    ) -> Result<(), StepDown> {
         match &self.step {
-            Step::Greeting => self.leader_info(packet, member, now_ms, out),
-            Step::AwaitingHistory { .. } => self.history_begins(packet, member, now_ms, out),
-            Step::Collecting(_) => self.collect(packet, member, now_ms, out),
-            Step::Catching(_) => self.catch_up(packet, member, now_ms, out),
-            Step::Accepting { .. } | Step::Accepted { .. } | Step::Serving { .. } => {
-                self.broadcast(packet, member, now_ms, out)
-            }
-            Step::Dialing(_)
-            | Step::Promising(_)
-            | Step::ReceivingSnapshot { .. }
-            | Step::Installing { .. }
-            | Step::Truncating { .. }
-            | Step::SettingAside { .. } => Err(self.out_of_place(&packet)),
+            LearnerStep::AwaitingLeaderInfo => self.handle_leader_info(packet, state, now_ms, out),
+            LearnerStep::AwaitingSync { .. } => self.begin_sync(packet, state, now_ms, out),
+            LearnerStep::ReceivingSnapshotTail(_) => self.handle_snapshot_tail(packet, state, now_ms, out),
+            LearnerStep::ReceivingDiff(_) => self.handle_diff_packet(packet, state, now_ms, out),
+            LearnerStep::SavingNewLeader { .. }
+            | LearnerStep::AwaitingUpToDate { .. }
+            | LearnerStep::Serving { .. } => self.handle_broadcast_packet(packet, state, now_ms, out),
+            LearnerStep::Dialing(_)
+            | LearnerStep::SavingEpoch(_)
+            | LearnerStep::ReceivingSnapshot { .. }
+            | LearnerStep::InstallingSnapshot { .. }
+            | LearnerStep::Truncating { .. }
+            | LearnerStep::Quarantining { .. } => Err(self.unexpected_packet(&packet)),
         }
     }
 
-    fn persisted(&mut self, member: &mut Member, now_ms: i64, out: &mut Vec<Action>) -> Result<(), RoleEnd> {
+    fn handle_persisted(
+        &mut self,
+        state: &mut ZabState,
+        now_ms: i64,
+        out: &mut Vec<Action>,
+    ) -> Result<(), StepDown> {
         if self.is_blocked() {
-            // What the leader said meanwhile was not listened to.
-            self.heard_ms = now_ms;
+            // The timeout was suspended while the disk worked.
+            self.last_heard_ms = now_ms;
         }
         match &self.step {
-            Step::Promising(promising) if member.disk.has_done(promising.io) => self.promised(member, out),
-            Step::Truncating { io, .. } if member.disk.has_done(*io) => self.truncated(member),
-            Step::Installing { io, zxid, .. }
-                if self.contact == Contact::Lost && member.disk.has_done(*io) =>
+            LearnerStep::SavingEpoch(saving) if state.disk.has_done(saving.io) => {
+                self.epoch_saved(state, out)
+            }
+            LearnerStep::Truncating { io, .. } if state.disk.has_done(*io) => self.truncated(state),
+            LearnerStep::InstallingSnapshot { io, zxid, .. }
+                if self.link_state == LinkState::Down && state.disk.has_done(*io) =>
             {
-                // What came behind the state was never acknowledged.
-                member.installed(*zxid, self.announced.as_ref().map(|announced| announced.version));
-                return Err(RoleEnd::LINK_LOST);
+                // Transactions after the snapshot were never acknowledged.
+                state.snapshot_installed(
+                    *zxid,
+                    self.announced_config.as_ref().map(|announced| announced.version),
+                );
+                return Err(StepDown::for_reason(LinkCloseReason::ConnectionLost));
             }
-            Step::Installing { io, .. } if member.disk.has_done(*io) => self.installed(member, now_ms, out),
-            Step::SettingAside { io } if member.disk.has_done(*io) => {
-                member.emptied();
-                return Err(RoleEnd::because(CloseReason::RoleEnded));
+            LearnerStep::InstallingSnapshot { io, .. } if state.disk.has_done(*io) => {
+                self.snapshot_installed(state, now_ms, out)
             }
-            Step::Catching(catching) => member.load_early(catching.committed, out),
-            Step::Accepting { io, .. } if member.disk.has_done(*io) => self.accepted(member, out),
-            Step::Accepted { .. } | Step::Serving { .. } => self.acknowledge(member, out),
+            LearnerStep::Quarantining { io } if state.disk.has_done(*io) => {
+                state.data_quarantined();
+                return Err(StepDown::for_reason(LinkCloseReason::RoleEnded));
+            }
+            LearnerStep::ReceivingDiff(diff) => state.load_early(diff.committed, out),
+            LearnerStep::SavingNewLeader { io, .. } if state.disk.has_done(*io) => {
+                self.ack_new_leader(state, out)
+            }
+            LearnerStep::AwaitingUpToDate { .. } | LearnerStep::Serving { .. } => self.send_acks(state, out),
             _ => {}
         }
-        if self.contact == Contact::Lost && !self.is_blocked() {
-            return Err(RoleEnd::LINK_LOST);
+        if self.link_state == LinkState::Down && !self.is_blocked() {
+            return Err(StepDown::for_reason(LinkCloseReason::ConnectionLost));
         }
         while !self.is_blocked()
-            && let Some(packet) = self.backlog.pop_front()
+            && let Some(packet) = self.blocked_packets.pop_front()
         {
-            self.packet(packet, member, now_ms, out)?;
+            self.handle_packet(packet, state, now_ms, out)?;
         }
         Ok(())
     }
 
-    fn out_of_place(&self, packet: &Packet) -> RoleEnd {
-        RoleEnd::because(CloseReason::OutOfPlace { step: self.step.name(), packet: packet_name(packet) })
+    fn unexpected_packet(&self, packet: &Packet) -> StepDown {
+        StepDown::for_reason(LinkCloseReason::UnexpectedPacket {
+            step: self.step.name(),
+            packet: packet_name(packet),
+        })
     }
 }

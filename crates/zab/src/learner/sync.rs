@@ -1,235 +1,255 @@
-//! Taking over the leader's history: by what is missing, by cutting what he does not have, or by his whole
-//! state. Nothing of a whole state reaches the disk before the leader has said that it is complete; an
-//! interrupted transfer leaves nothing behind.
-
-use std::collections::VecDeque;
+//! Synchronization at a learner: by DIFF, TRUNC or SNAP. A snapshot reaches the disk only after NEWLEADER;
+//! an interrupted transfer leaves no trace.
 
 use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
 
-use super::{Catching, Collecting, Contact, Learner, Progress, Step};
-use crate::action::{Action, CloseReason};
-use crate::entry::Entry;
+use super::{Learner, LearnerProgress, LearnerStep, LinkState, ReceivingDiff, SnapshotTail};
+use crate::action::{Action, DiskCommand, LinkCloseReason, PeerEffect};
+use crate::encoded_txn::EncodedTxn;
 use crate::event::IoId;
-use crate::history::follows;
-use crate::member::Member;
-use crate::role_end::RoleEnd;
-use crate::settings::Trust;
-use crate::wanted::Wanted;
+use crate::history::is_next_zxid;
+use crate::settings::DiskTrust;
+use crate::step_down::StepDown;
+use crate::sync_need::SyncNeed;
+use crate::zab_state::ZabState;
 
 impl Learner {
-    /// The first packet says how it will go.
-    pub(super) fn history_begins(
+    /// Handles the first packet of a synchronization, which names its kind.
+    pub(super) fn begin_sync(
         &mut self,
         packet: Packet,
-        member: &mut Member,
+        state: &mut ZabState,
         now_ms: i64,
         out: &mut Vec<Action>,
-    ) -> Result<(), RoleEnd> {
-        let Step::AwaitingHistory { epoch } = self.step else { return Err(self.out_of_place(&packet)) };
-        belongs_to(epoch, &packet)?;
+    ) -> Result<(), StepDown> {
+        let LearnerStep::AwaitingSync { epoch } = self.step else {
+            return Err(self.unexpected_packet(&packet));
+        };
+        check_epoch(epoch, &packet)?;
         match packet {
-            // He does not know what to do with a learner that needs a whole state. Without a history it gets one.
-            Packet::Diff { .. } | Packet::Trunc { .. } if member.wanted != Wanted::Rest => {
-                let io = member.disk.order(now_ms);
-                out.push(Action::SetAside { io });
-                self.step = Step::SettingAside { io };
+            // The leader cannot handle a learner that needs a snapshot. Without a history the learner gets
+            // one.
+            Packet::Diff { .. } | Packet::Trunc { .. } if state.sync_need != SyncNeed::Diff => {
+                let io = state.disk.submit(now_ms);
+                out.push(Action::Disk(DiskCommand::Quarantine { io }));
+                self.step = LearnerStep::Quarantining { io };
             }
-            // Its zxid is what the leader has, not what is here: it changes nothing.
+            // The zxid of a DIFF is the leader's last one. It does not change the own history.
             Packet::Diff { .. } => {
-                self.step = Step::Catching(Catching { epoch, committed: member.history.last() });
+                self.step =
+                    LearnerStep::ReceivingDiff(ReceivingDiff { epoch, committed: state.history.last() });
             }
             Packet::Trunc { zxid } => {
-                if zxid < member.committed() {
-                    let committed = member.committed();
-                    return Err(RoleEnd::because(CloseReason::TruncatesCommitted { to: zxid, committed }));
+                if zxid < state.committed() {
+                    let committed = state.committed();
+                    return Err(StepDown::for_reason(LinkCloseReason::TruncatesCommitted {
+                        to: zxid,
+                        committed,
+                    }));
                 }
-                if member.is_volatile() {
-                    // Between its disk and its memory there is nothing that it could go back to.
-                    member.ask_to_rewind();
-                    return Err(RoleEnd::because(CloseReason::RoleEnded));
+                if state.is_ahead_of_disk() {
+                    // There is no state between disk and memory to truncate to.
+                    state.request_rewind();
+                    return Err(StepDown::for_reason(LinkCloseReason::RoleEnded));
                 }
-                let io = member.disk.order(now_ms);
-                out.push(Action::Truncate { io, to: zxid });
-                self.step = Step::Truncating { io, epoch, to: zxid };
+                let io = state.disk.submit(now_ms);
+                out.push(Action::Disk(DiskCommand::Truncate { io, to: zxid }));
+                self.step = LearnerStep::Truncating { io, epoch, to: zxid };
             }
-            Packet::Snap { zxid } => self.step = Step::ReceivingSnapshot { epoch, zxid },
-            // Leaders ping whom they have not heard of for a while.
+            Packet::Snap { zxid } => self.step = LearnerStep::ReceivingSnapshot { epoch, zxid },
+            // The leader pings silent learners.
             Packet::Ping { .. } => {}
-            other => return Err(self.out_of_place(&other)),
+            other => return Err(self.unexpected_packet(&other)),
         }
         Ok(())
     }
 
-    /// Sets the own data aside, which is not the ensemble's, if the leader had his quorum without this server.
-    pub(crate) fn give_up_state(&mut self, member: &mut Member, now_ms: i64, out: &mut Vec<Action>) -> bool {
-        let Step::Serving { epoch, .. } = self.step else { return false };
-        if self.joined != Some(i64::from(epoch)) || member.is_volatile() {
+    /// Moves the own data aside, if the leader had its quorum without this server.
+    pub(crate) fn quarantine_data(
+        &mut self,
+        state: &mut ZabState,
+        now_ms: i64,
+        out: &mut Vec<Action>,
+    ) -> bool {
+        let LearnerStep::Serving { epoch, .. } = self.step else { return false };
+        if self.established_epoch != Some(i64::from(epoch)) || state.is_ahead_of_disk() {
             return false;
         }
         out.push(Action::StopServing);
-        for link in self.observers.take().iter().flat_map(|observers| observers.links()) {
-            out.push(Action::Close { link, reason: CloseReason::RoleEnded });
+        for link in self.observer_master.take().iter().flat_map(|observer_master| observer_master.links()) {
+            out.push(Action::Peer(PeerEffect::Close { link, reason: LinkCloseReason::RoleEnded }));
         }
-        member.forget_answers();
-        let io = member.disk.order(now_ms);
-        out.push(Action::SetAside { io });
-        self.step = Step::SettingAside { io };
+        state.discard_leader_replies();
+        let io = state.disk.submit(now_ms);
+        out.push(Action::Disk(DiskCommand::Quarantine { io }));
+        self.step = LearnerStep::Quarantining { io };
         true
     }
 
-    pub(super) fn truncated(&mut self, member: &mut Member) {
-        if let Step::Truncating { epoch, to, .. } = self.step {
-            member.truncated(to);
-            self.step = Step::Catching(Catching { epoch, committed: to });
+    pub(super) fn truncated(&mut self, state: &mut ZabState) {
+        if let LearnerStep::Truncating { epoch, to, .. } = self.step {
+            state.log_truncated(to);
+            self.step = LearnerStep::ReceivingDiff(ReceivingDiff { epoch, committed: to });
         }
     }
 
-    /// The own history does not have what the leader believes that both have: it began with a whole state that goes
-    /// further. Only another one helps. Until that is here, the history stays, and the vote with it: this server may
-    /// be needed to elect somebody, if the leader goes before.
+    /// The log does not contain the target of the TRUNC, because it starts with a later snapshot. Only a new
+    /// snapshot helps. Until it is here, history and vote stay: this server may be needed to elect a leader.
     pub(super) fn truncate_refused(
         &mut self,
         io: IoId,
-        member: &mut Member,
+        state: &mut ZabState,
         now_ms: i64,
         out: &mut Vec<Action>,
-    ) -> Result<(), RoleEnd> {
-        let Step::Truncating { io: waiting, epoch, to } = self.step else { return Ok(()) };
+    ) -> Result<(), StepDown> {
+        let LearnerStep::Truncating { io: waiting, epoch, to } = self.step else { return Ok(()) };
         if waiting != io {
             return Ok(());
         }
-        member.wanted = Wanted::WholeState { epoch };
-        match self.contact {
-            // Who looked for a leader meanwhile would take from a new one the quorum that he waits for.
-            Contact::Held => self.come_again(CloseReason::CannotTruncate(to), now_ms, out),
-            Contact::Lost => return Err(RoleEnd::LINK_LOST),
+        state.sync_need = SyncNeed::Snapshot { epoch };
+        match self.link_state {
+            // Reconnecting keeps this server in the quorum of the leader. An election would withdraw it.
+            LinkState::Up => self.reconnect(LinkCloseReason::CannotTruncate(to), now_ms, out),
+            LinkState::Down => return Err(StepDown::for_reason(LinkCloseReason::ConnectionLost)),
         }
         Ok(())
     }
 
-    pub(super) fn snapshot_received(&mut self) -> Result<(), RoleEnd> {
-        let Step::ReceivingSnapshot { epoch, zxid } = self.step else { return Ok(()) };
-        self.step =
-            Step::Collecting(Collecting { epoch, snapshot: zxid, tail: VecDeque::new(), committed: 0 });
+    pub(super) fn snapshot_received(&mut self) -> Result<(), StepDown> {
+        let LearnerStep::ReceivingSnapshot { epoch, zxid } = self.step else { return Ok(()) };
+        self.step = LearnerStep::ReceivingSnapshotTail(SnapshotTail::new(epoch, zxid));
         Ok(())
     }
 
-    /// Behind a whole state: kept until the leader says that it is complete.
-    pub(super) fn collect(
+    /// Handles a packet after a snapshot. Transactions are kept until NEWLEADER, or loaded early.
+    pub(super) fn handle_snapshot_tail(
         &mut self,
         packet: Packet,
-        member: &mut Member,
+        state: &mut ZabState,
         now_ms: i64,
         out: &mut Vec<Action>,
-    ) -> Result<(), RoleEnd> {
-        let Step::Collecting(collecting) = &mut self.step else { return Err(self.out_of_place(&packet)) };
-        belongs_to(collecting.epoch, &packet)?;
+    ) -> Result<(), StepDown> {
+        let LearnerStep::ReceivingSnapshotTail(snapshot_tail) = &mut self.step else {
+            return Err(self.unexpected_packet(&packet));
+        };
+        check_epoch(snapshot_tail.epoch, &packet)?;
         match packet {
-            Packet::Proposal { zxid, entry } => collecting.take(Entry { zxid, bytes: entry }),
-            Packet::Commit { zxid } | Packet::CommitAndActivate { zxid, .. } => collecting.commit(zxid),
+            Packet::Proposal { zxid, entry } => snapshot_tail.push(EncodedTxn { zxid, bytes: entry }),
+            Packet::Commit { zxid } | Packet::CommitAndActivate { zxid, .. } => {
+                let result = snapshot_tail.commit(zxid);
+                snapshot_tail.load_early(self.link, state.settings.history, out);
+                result
+            }
             Packet::Inform { zxid, entry } | Packet::InformAndActivate { zxid, entry, .. } => {
-                collecting.take(Entry { zxid, bytes: entry }).and_then(|()| collecting.commit(zxid))
+                let result = snapshot_tail
+                    .push(EncodedTxn { zxid, bytes: entry })
+                    .and_then(|()| snapshot_tail.commit(zxid));
+                snapshot_tail.load_early(self.link, state.settings.history, out);
+                result
             }
             Packet::NewLeader { zxid, config } => {
-                if zxid != Zxid::new(collecting.epoch, 0) {
-                    return Err(RoleEnd::because(CloseReason::UnknownZxid(zxid)));
+                if zxid != Zxid::new(snapshot_tail.epoch, 0) {
+                    return Err(StepDown::for_reason(LinkCloseReason::UnknownZxid(zxid)));
                 }
-                self.announced = member.see_of_leader(config.as_deref(), out);
-                let committed = collecting.committed_zxid();
-                let epoch = collecting.epoch;
-                let rest = collecting.tail.split_off(collecting.committed);
-                let tail = std::mem::take(&mut collecting.tail);
-                let io = member.disk.order(now_ms);
+                self.announced_config = state.observe_config_from_leader(config.as_deref(), out);
+                let committed = snapshot_tail.committed_zxid();
+                let epoch = snapshot_tail.epoch;
+                let (tail, rest) = snapshot_tail.take_tail();
+                let io = state.disk.submit(now_ms);
                 let link = self.link;
-                out.push(Action::InstallSnapshot { io, link, tail: tail.into(), zxid: committed });
-                self.step = Step::Installing { io, epoch, zxid: committed, rest };
+                out.push(Action::Disk(DiskCommand::InstallSnapshot { io, link, tail, zxid: committed }));
+                self.step = LearnerStep::InstallingSnapshot { io, epoch, zxid: committed, uncommitted: rest };
                 return Ok(());
             }
             Packet::Ping { .. } => return Ok(()),
-            other => return Err(self.out_of_place(&other)),
+            other => return Err(self.unexpected_packet(&other)),
         }
-        .map_err(RoleEnd::because)
+        .map_err(StepDown::for_reason)
     }
 
-    pub(super) fn installed(&mut self, member: &mut Member, now_ms: i64, out: &mut Vec<Action>) {
-        let Step::Installing { epoch, zxid, rest, .. } = &mut self.step else { return };
+    pub(super) fn snapshot_installed(&mut self, state: &mut ZabState, now_ms: i64, out: &mut Vec<Action>) {
+        let LearnerStep::InstallingSnapshot { epoch, zxid, uncommitted: rest, .. } = &mut self.step else {
+            return;
+        };
         let (epoch, zxid, rest) = (*epoch, *zxid, std::mem::take(rest));
-        member.installed(zxid, self.announced.as_ref().map(|announced| announced.version));
+        state.snapshot_installed(zxid, self.announced_config.as_ref().map(|announced| announced.version));
         for entry in rest {
-            member.append(entry, now_ms, out);
+            state.append(entry, now_ms, out);
         }
-        self.accept(epoch, Progress { acked: zxid, committed: zxid }, member, now_ms, out);
+        self.save_new_leader(epoch, LearnerProgress { acked: zxid, committed: zxid }, state, now_ms, out);
     }
 
-    /// Behind the own history: logged at once.
-    pub(super) fn catch_up(
+    /// Handles a packet of a DIFF. Transactions are logged at once.
+    pub(super) fn handle_diff_packet(
         &mut self,
         packet: Packet,
-        member: &mut Member,
+        state: &mut ZabState,
         now_ms: i64,
         out: &mut Vec<Action>,
-    ) -> Result<(), RoleEnd> {
-        let Step::Catching(Catching { epoch, committed }) = &mut self.step else {
-            return Err(self.out_of_place(&packet));
+    ) -> Result<(), StepDown> {
+        let LearnerStep::ReceivingDiff(ReceivingDiff { epoch, committed }) = &mut self.step else {
+            return Err(self.unexpected_packet(&packet));
         };
-        belongs_to(*epoch, &packet)?;
+        check_epoch(*epoch, &packet)?;
         match packet {
-            Packet::Proposal { zxid, entry } => log(Entry { zxid, bytes: entry }, member, now_ms, out),
+            Packet::Proposal { zxid, entry } => {
+                append_proposal(EncodedTxn { zxid, bytes: entry }, state, now_ms, out)
+            }
             Packet::Commit { zxid } | Packet::CommitAndActivate { zxid, .. } => {
-                commit(committed, zxid, member).inspect(|()| member.load_early(*committed, out))
+                advance_commit(committed, zxid, state).inspect(|()| state.load_early(*committed, out))
             }
             Packet::Inform { zxid, entry } | Packet::InformAndActivate { zxid, entry, .. } => {
-                log(Entry { zxid, bytes: entry }, member, now_ms, out)
-                    .and_then(|()| commit(committed, zxid, member))
-                    .inspect(|()| member.load_early(*committed, out))
+                append_proposal(EncodedTxn { zxid, bytes: entry }, state, now_ms, out)
+                    .and_then(|()| advance_commit(committed, zxid, state))
+                    .inspect(|()| state.load_early(*committed, out))
             }
             Packet::NewLeader { zxid, config } => {
                 if zxid != Zxid::new(*epoch, 0) {
-                    return Err(RoleEnd::because(CloseReason::UnknownZxid(zxid)));
+                    return Err(StepDown::for_reason(LinkCloseReason::UnknownZxid(zxid)));
                 }
-                self.announced = member.see_of_leader(config.as_deref(), out);
-                let progress = Progress { acked: *committed, committed: *committed };
+                self.announced_config = state.observe_config_from_leader(config.as_deref(), out);
+                let progress = LearnerProgress { acked: *committed, committed: *committed };
                 let epoch = *epoch;
-                self.accept(epoch, progress, member, now_ms, out);
+                self.save_new_leader(epoch, progress, state, now_ms, out);
                 return Ok(());
             }
             Packet::Ping { .. } => return Ok(()),
-            other => return Err(self.out_of_place(&other)),
+            other => return Err(self.unexpected_packet(&other)),
         }
-        .map_err(RoleEnd::because)
+        .map_err(StepDown::for_reason)
     }
 
-    /// The leader's history is here. First it is made durable, then the epoch, then the leader hears of it.
-    fn accept(
+    /// NEWLEADER was received. The history becomes durable, then the epoch; then the learner acknowledges.
+    fn save_new_leader(
         &mut self,
         epoch: u32,
-        progress: Progress,
-        member: &mut Member,
+        progress: LearnerProgress,
+        state: &mut ZabState,
         now_ms: i64,
         out: &mut Vec<Action>,
     ) {
-        if member.is_volatile() {
-            // The disk does not hold this history, and must not say that it does.
-            member.accept_epoch_in_memory(epoch);
-            self.step = Step::Accepting { io: member.disk.last_order(), epoch, progress };
-            if member.disk.is_idle() {
-                self.accepted(member, out);
+        if state.is_ahead_of_disk() {
+            // The disk does not contain this history, and must not claim its epoch.
+            state.accept_epoch_in_memory(epoch);
+            self.step = LearnerStep::SavingNewLeader { io: state.disk.last_submitted(), epoch, progress };
+            if state.disk.is_idle() {
+                self.ack_new_leader(state, out);
             }
             return;
         }
-        // The disk works in order: when the epoch is written, all appends before it are.
-        let saved = member.save_current_epoch(epoch, now_ms, out);
-        let io = match member.trust {
-            Trust::Trusted => saved,
-            Trust::Untrusted => member.mark_trusted(now_ms, out),
+        // The disk works in order: when the epoch is written, all earlier appends are durable.
+        let saved = state.save_current_epoch(epoch, now_ms, out);
+        let io = match state.trust {
+            DiskTrust::Trusted => saved,
+            DiskTrust::Untrusted => state.mark_trusted(now_ms, out),
         };
-        self.step = Step::Accepting { io, epoch, progress };
+        self.step = LearnerStep::SavingNewLeader { io, epoch, progress };
     }
 }
 
-/// The history of a leader holds nothing of a later epoch than his own.
-fn belongs_to(epoch: u32, packet: &Packet) -> Result<(), RoleEnd> {
+/// The history of a leader contains no epoch later than its own.
+fn check_epoch(epoch: u32, packet: &Packet) -> Result<(), StepDown> {
     match packet {
         Packet::Snap { zxid }
         | Packet::Proposal { zxid, .. }
@@ -237,73 +257,47 @@ fn belongs_to(epoch: u32, packet: &Packet) -> Result<(), RoleEnd> {
         | Packet::InformAndActivate { zxid, .. }
             if zxid.epoch() > epoch =>
         {
-            Err(RoleEnd::because(CloseReason::UnknownZxid(*zxid)))
+            Err(StepDown::for_reason(LinkCloseReason::UnknownZxid(*zxid)))
         }
         _ => Ok(()),
     }
 }
 
-impl Collecting {
-    /// Transactions that the state may hold already can come again.
-    fn take(&mut self, entry: Entry) -> Result<(), CloseReason> {
-        let last = self.tail.back().map_or(self.snapshot, |entry| entry.zxid);
-        if entry.zxid <= last {
-            return Ok(());
-        }
-        if !follows(last, entry.zxid) {
-            return Err(CloseReason::Gap { after: last, found: entry.zxid });
-        }
-        self.tail.push_back(entry);
-        Ok(())
-    }
-
-    fn commit(&mut self, zxid: Zxid) -> Result<(), CloseReason> {
-        if zxid <= self.committed_zxid() {
-            return Ok(());
-        }
-        if self.tail.get(self.committed).map(|entry| entry.zxid) != Some(zxid) {
-            return Err(CloseReason::UnknownZxid(zxid));
-        }
-        self.committed += 1;
-        Ok(())
-    }
-
-    fn committed_zxid(&self) -> Zxid {
-        self.committed.checked_sub(1).map_or(self.snapshot, |index| self.tail[index].zxid)
-    }
-}
-
-/// Appends what follows the own history. What is here already may come again.
-pub(super) fn log(
-    entry: Entry,
-    member: &mut Member,
+/// Appends the next transaction. A transaction that the history already contains is skipped.
+pub(super) fn append_proposal(
+    entry: EncodedTxn,
+    state: &mut ZabState,
     now_ms: i64,
     out: &mut Vec<Action>,
-) -> Result<(), CloseReason> {
-    let last = member.history.last();
+) -> Result<(), LinkCloseReason> {
+    let last = state.history.last();
     if entry.zxid <= last {
-        let known = entry.zxid <= member.history.floor() || member.history.contains(entry.zxid);
-        return if known { Ok(()) } else { Err(CloseReason::Gap { after: last, found: entry.zxid }) };
+        let known = entry.zxid <= state.history.floor() || state.history.contains(entry.zxid);
+        return if known { Ok(()) } else { Err(LinkCloseReason::Gap { after: last, found: entry.zxid }) };
     }
-    if !follows(last, entry.zxid) {
-        return Err(CloseReason::Gap { after: last, found: entry.zxid });
+    if !is_next_zxid(last, entry.zxid) {
+        return Err(LinkCloseReason::Gap { after: last, found: entry.zxid });
     }
-    member.append(entry, now_ms, out);
+    state.append(entry, now_ms, out);
     Ok(())
 }
 
-/// Notes a commit, which must be that of the next transaction; one that is known may come again.
-pub(super) fn commit(committed: &mut Zxid, zxid: Zxid, member: &Member) -> Result<(), CloseReason> {
+/// Advances the commit position to the next transaction. An earlier commit is skipped.
+pub(super) fn advance_commit(
+    committed: &mut Zxid,
+    zxid: Zxid,
+    state: &ZabState,
+) -> Result<(), LinkCloseReason> {
     if zxid <= *committed {
         return Ok(());
     }
-    let next = if *committed < member.history.floor() {
+    let next = if *committed < state.history.floor() {
         None
     } else {
-        member.history.after(*committed).map(|entry| entry.zxid)
+        state.history.after(*committed).map(|entry| entry.zxid)
     };
     if next != Some(zxid) {
-        return Err(CloseReason::UnknownZxid(zxid));
+        return Err(LinkCloseReason::UnknownZxid(zxid));
     }
     *committed = zxid;
     Ok(())

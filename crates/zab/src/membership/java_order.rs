@@ -1,10 +1,10 @@
-//! The order in which ZooKeeper lists members, groups and weights: that of Java's hash maps with numbers as keys.
-//! Nobody may rely on it; it makes texts alike that mean the same.
+//! The order in which ZooKeeper prints servers, groups and weights: that of a Java hash map with numeric
+//! keys. It only makes equal configs print alike.
 
-/// Buckets of a map that is made without a size.
+/// The initial number of buckets of a Java hash map.
 const BUCKETS_MIN: usize = 16;
 
-/// These, as a Java map into which they were put one by one would list them. Those that share a bucket are ascending.
+/// Sorts entries in the iteration order of a Java hash map. Entries of one bucket ascend.
 pub(super) fn in_java_order<T>(entries: impl Iterator<Item = (i64, T)>) -> Vec<(i64, T)> {
     let mut entries: Vec<(i64, T)> = entries.collect();
     let mut buckets = BUCKETS_MIN;

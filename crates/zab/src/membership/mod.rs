@@ -1,12 +1,12 @@
-//! Who belongs to an ensemble: a configuration with its version, as text, and what may be made of it by a
-//! change. Knows what a configuration means; when one takes effect is said by `activation.rs`.
+//! The config of an ensemble: its meaning, its text, and changes of it. `reconfig_state.rs` decides when a
+//! config becomes active.
 
-mod activation;
 mod change;
-mod hearsay;
 mod java_order;
-mod member_line;
+mod reconfig_state;
+mod server_spec;
 mod text;
+mod vote_config;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,115 +15,114 @@ use zebu_proto::{ServerId, Zxid};
 use crate::election::Role;
 use crate::quorum::{Hierarchy, HierarchyError, QuorumRule};
 
-pub(crate) use activation::{Activation, Refused};
-pub use change::{Change, ChangeError, ChangeRules, NO_ID};
-pub use hearsay::vote_text;
-pub use member_line::{Addresses, parse_member, parse_role};
-pub use text::ConfigurationError;
+pub use change::{ConfigChange, ConfigChangeError, ConfigChangeRules, NO_ID};
+pub(crate) use reconfig_state::{ReconfigState, RefusedByLeader};
+pub use server_spec::{MultiAddress, parse_role, parse_server_spec};
+pub use text::ConfigParseError;
+pub use vote_config::vote_config_text;
 
 /// One `server.N` line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Member {
-    /// At least one address.
+pub struct ServerSpec {
+    /// The addresses for quorum and election connections; at least one.
     pub addresses: Vec<PeerAddress>,
-    /// Votes or only listens.
+    /// Whether the server votes.
     pub role: MemberRole,
-    /// Where it serves clients.
+    /// The client address.
     pub client: Option<HostPort>,
-    /// Where it serves clients over TLS.
+    /// The client address for TLS.
     pub secure_client: Option<HostPort>,
 }
 
-/// One address of a member.
+/// One address of a server.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PeerAddress {
-    /// Host name or address, without brackets.
+    /// Host name or IP address, without brackets.
     pub host: String,
-    /// Port of the quorum links.
+    /// The port for quorum connections.
     pub quorum_port: u16,
-    /// Port of the election links.
+    /// The port for election connections.
     pub election_port: u16,
 }
 
-/// A host (name or address, without brackets) and a port.
+/// A host name or IP address without brackets, and a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostPort {
-    /// Host name or address.
+    /// Host name or IP address.
     pub host: String,
     /// TCP port.
     pub port: u16,
 }
 
-/// Whether a member votes.
+/// Whether a server votes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemberRole {
-    /// Votes.
+    /// The server votes.
     Participant,
-    /// Only listens.
+    /// The server does not vote.
     Observer,
 }
 
 /// Groups of voters and their weights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Groups {
-    /// Group of each participant.
+    /// The group of each server.
     pub group_of: BTreeMap<ServerId, i64>,
-    /// Weight of each participant, 1 unless it was said; and of others if it was said.
+    /// The weight of each server. Participants without a line have weight 1.
     pub weight_of: BTreeMap<ServerId, i64>,
 }
 
 impl Groups {
-    /// A participant weighs 1 unless something else was said.
-    pub fn weigh(&mut self, members: &BTreeMap<ServerId, Member>) {
+    /// Gives every participant without a weight the weight 1.
+    pub fn set_default_weights(&mut self, members: &BTreeMap<ServerId, ServerSpec>) {
         let voters = members.iter().filter(|(_, member)| member.role == MemberRole::Participant);
         for (&server, _) in voters {
             self.weight_of.entry(server).or_insert(1);
         }
     }
 
-    /// Groups and weights as a rule, when these have a vote.
+    /// The quorum rule of these groups for these voters.
     ///
     /// # Errors
-    /// They make no hierarchy.
+    /// The groups and weights are not a valid hierarchy.
     pub fn hierarchy(&self, voters: &BTreeSet<ServerId>) -> Result<Hierarchy, HierarchyError> {
         let mut groups: BTreeMap<i64, Vec<ServerId>> = BTreeMap::new();
         for (server, group) in &self.group_of {
             if !voters.contains(server) && !self.weight_of.contains_key(server) {
-                return Err(HierarchyError::NoParticipant(*server));
+                return Err(HierarchyError::NotParticipant(*server));
             }
             groups.entry(*group).or_default().push(*server);
         }
-        // Who is in no group may have a weight; it means nothing.
+        // A weight of a server without a group is ignored.
         let weights = self.weight_of.iter().filter(|(server, _)| self.group_of.contains_key(server));
         let hierarchy = Hierarchy::new(groups, weights.map(|(server, weight)| (*server, *weight)))?;
         Ok(hierarchy.with_voters(voters))
     }
 }
 
-/// The members of an ensemble, at one time of its history.
+/// The servers of an ensemble, with a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configuration {
-    /// The transaction that made it; zero if it was never changed.
+    /// The zxid of the transaction that created the config; zero if it was never changed.
     pub version: i64,
-    /// All members.
-    pub members: BTreeMap<ServerId, Member>,
-    /// How votes are counted if not by heads.
+    /// All servers by id.
+    pub members: BTreeMap<ServerId, ServerSpec>,
+    /// The groups of a hierarchical quorum; `None` for majorities.
     pub groups: Option<Groups>,
 }
 
 impl Configuration {
-    /// The version as a place in the history. A leader that is the first to lead a configuration gives it one
-    /// that no transaction has.
+    /// The version as a zxid. The first leader of a config assigns a zxid that no transaction has.
     pub fn zxid(&self) -> Zxid {
         Zxid(self.version)
     }
 
-    /// Members with a vote.
+    /// The servers with a vote.
     pub fn voters(&self) -> impl Iterator<Item = ServerId> + '_ {
         self.of_role(MemberRole::Participant)
     }
 
-    /// Members without one.
+    /// The servers without a vote.
     pub fn observers(&self) -> BTreeSet<ServerId> {
         self.of_role(MemberRole::Observer).collect()
     }
@@ -132,26 +131,26 @@ impl Configuration {
         self.members.iter().filter(move |(_, member)| member.role == role).map(|(id, _)| *id)
     }
 
-    /// Which sets of members decide.
+    /// The quorum rule of the config.
     pub fn quorum(&self) -> QuorumRule {
         let voters = self.voters().collect();
         match self.groups.as_ref().map(|groups| groups.hierarchy(&voters)) {
             Some(Ok(hierarchy)) => QuorumRule::Hierarchy(hierarchy),
-            // A configuration whose groups make no rule is never made: it is refused when it is read.
+            // The parser refuses groups that are not a valid hierarchy, so this case does not occur.
             Some(Err(_)) | None => QuorumRule::majority(self.voters()),
         }
     }
 
-    /// What a server is in it. One that is not in it behaves like a voter, but has no vote.
+    /// The role of a server. A server outside the config acts as a participant, but has no vote.
     pub fn role_of(&self, server: ServerId) -> Role {
         match self.members.get(&server).map(|member| member.role) {
             Some(MemberRole::Observer) => Role::Observer,
-            Some(MemberRole::Participant) | None => Role::Voter,
+            Some(MemberRole::Participant) | None => Role::Participant,
         }
     }
 
-    /// Whether a server votes in both at the same addresses.
-    pub(crate) fn keeps_voter(&self, server: ServerId, before: &Configuration) -> bool {
+    /// Whether a server is a voter in both configs with the same quorum addresses, or a new voter.
+    pub(crate) fn keeps_voter_address(&self, server: ServerId, before: &Configuration) -> bool {
         let voter = |configuration: &Configuration| {
             let member = configuration.members.get(&server)?;
             (member.role == MemberRole::Participant).then(|| {

@@ -1,5 +1,5 @@
-//! A configuration as text: what `/zookeeper/config` holds, members tell each other and files keep. Printed as
-//! ZooKeeper prints it; read as it reads it, a property file with few keys.
+//! The text of a config in `/zookeeper/config`, in packets and in files. Printing and parsing match
+//! ZooKeeper: a property file with few keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,62 +7,62 @@ use std::fmt;
 use zebu_proto::ServerId;
 
 use super::java_order::in_java_order;
-use super::member_line::{Addresses, parse_member};
-use super::{Configuration, Groups, HostPort, Member, MemberRole, PeerAddress};
+use super::server_spec::{MultiAddress, parse_server_spec};
+use super::{Configuration, Groups, HostPort, MemberRole, PeerAddress, ServerSpec};
 
-/// Why a text is no configuration.
+/// The reason for refusing a config text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ConfigurationError {
-    /// A key that has no place in it.
+pub enum ConfigParseError {
+    /// A key that is not allowed in a config.
     UnknownKey(String),
-    /// A value that its key does not allow, and why.
+    /// A key with an invalid value, and the reason.
     Value(String, String),
-    /// Groups and weights that make no rule.
+    /// Groups and weights that are not a valid hierarchy.
     Groups(String),
 }
 
-impl fmt::Display for ConfigurationError {
+impl fmt::Display for ConfigParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ConfigurationError::UnknownKey(key) => {
+            ConfigParseError::UnknownKey(key) => {
                 write!(f, "{key} is not allowed; allowed: server.N, group.N, weight.N, version")
             }
-            ConfigurationError::Value(key, why) => write!(f, "{key}: {why}"),
-            ConfigurationError::Groups(why) => write!(f, "{why}"),
+            ConfigParseError::Value(key, why) => write!(f, "{key}: {why}"),
+            ConfigParseError::Groups(why) => write!(f, "{why}"),
         }
     }
 }
 
-impl std::error::Error for ConfigurationError {}
+impl std::error::Error for ConfigParseError {}
 
 impl Configuration {
-    /// Reads a text. Without a version line the version is zero.
+    /// Parses a text. Without a version line the version is zero.
     ///
     /// # Errors
-    /// Says what is wrong with it.
-    pub fn parse(text: &str) -> Result<Configuration, ConfigurationError> {
+    /// The first mistake in the text.
+    pub fn parse(text: &str) -> Result<Configuration, ConfigParseError> {
         let mut configuration = Configuration { version: 0, members: BTreeMap::new(), groups: None };
         for (key, value) in entries(text) {
-            configuration.take(key, value)?;
+            configuration.set_property(key, value)?;
         }
         configuration.check_groups()?;
         Ok(configuration)
     }
 
-    /// The version of a text, without reading the rest.
+    /// The version of a text, without parsing the rest.
     pub fn version_of(text: &str) -> Option<i64> {
         let (_, value) = entries(text).filter(|(key, _)| *key == "version").last()?;
         i64::from_str_radix(value, 16).ok()
     }
 
-    fn take(&mut self, key: &str, value: &str) -> Result<(), ConfigurationError> {
-        let wrong = |why: &str| ConfigurationError::Value(key.to_owned(), why.to_owned());
+    fn set_property(&mut self, key: &str, value: &str) -> Result<(), ConfigParseError> {
+        let wrong = |why: &str| ConfigParseError::Value(key.to_owned(), why.to_owned());
         let number = || {
-            let (_, number) = key.split_once('.').ok_or_else(|| wrong("it needs a number behind a dot"))?;
-            number.parse::<i64>().map_err(|_| wrong("the part behind the dot is no number"))
+            let (_, number) = key.split_once('.').ok_or_else(|| wrong("it needs a number after a dot"))?;
+            number.parse::<i64>().map_err(|_| wrong("the part after the dot is not a number"))
         };
         if key.starts_with("server.") {
-            let member = parse_member(value, Addresses::Many).map_err(|why| wrong(&why))?;
+            let member = parse_server_spec(value, MultiAddress::Enabled).map_err(|why| wrong(&why))?;
             self.members.insert(ServerId(number()?), member);
         } else if key.starts_with("group") {
             let group = number()?;
@@ -70,7 +70,7 @@ impl Configuration {
             for member in value.split(':') {
                 let server = member.trim().parse().map_err(|_| wrong("members are numbers, as in 1:2:3"))?;
                 if groups.group_of.insert(ServerId(server), group).is_some() {
-                    return Err(ConfigurationError::Groups(format!("Server {server} is in multiple groups")));
+                    return Err(ConfigParseError::Groups(format!("Server {server} is in multiple groups")));
                 }
             }
         } else if key.starts_with("weight") {
@@ -79,24 +79,24 @@ impl Configuration {
             groups.weight_of.insert(ServerId(number()?), weight);
         } else if key == "version" {
             self.version =
-                i64::from_str_radix(value, 16).map_err(|_| wrong("it is no hexadecimal number"))?;
+                i64::from_str_radix(value, 16).map_err(|_| wrong("it is not a hexadecimal number"))?;
         } else {
-            return Err(ConfigurationError::UnknownKey(key.to_owned()));
+            return Err(ConfigParseError::UnknownKey(key.to_owned()));
         }
         Ok(())
     }
 
-    fn check_groups(&mut self) -> Result<(), ConfigurationError> {
+    fn check_groups(&mut self) -> Result<(), ConfigParseError> {
         let voters: BTreeSet<ServerId> = self.voters().collect();
         let Some(groups) = &mut self.groups else { return Ok(()) };
-        groups.weigh(&self.members);
+        groups.set_default_weights(&self.members);
         if let Some(server) = voters.iter().find(|server| !groups.group_of.contains_key(server)) {
-            return Err(ConfigurationError::Groups(format!("Server {} is not in a group", server.0)));
+            return Err(ConfigParseError::Groups(format!("Server {} is not in a group", server.0)));
         }
-        groups.hierarchy(&voters).map(|_| ()).map_err(|why| ConfigurationError::Groups(why.to_string()))
+        groups.hierarchy(&voters).map(|_| ()).map_err(|why| ConfigParseError::Groups(why.to_string()))
     }
 
-    /// The lines without the version, sorted: what a dynamic file holds.
+    /// The lines of a dynamic config file: sorted, without the version.
     pub fn sorted_lines(&self) -> Vec<String> {
         let mut lines = self.lines();
         lines.sort();
@@ -130,7 +130,7 @@ impl fmt::Display for Configuration {
     }
 }
 
-impl fmt::Display for Member {
+impl fmt::Display for ServerSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut addresses: Vec<&PeerAddress> = self.addresses.iter().collect();
         addresses.sort_by(|a, b| a.host.cmp(&b.host));
@@ -162,7 +162,7 @@ fn bracketed(host: &str) -> String {
     if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }
 
-/// The keys and values of a property file without escapes, which no member line needs.
+/// The keys and values of a property file. Escapes are not supported, because no config line needs them.
 fn entries(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split(['\n', '\r'])
         .map(str::trim)
@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    /// Takes so many bytes.
+    /// A writer that accepts this many bytes.
     struct Full(usize);
 
     impl fmt::Write for Full {
@@ -243,7 +243,7 @@ mod tests {
         assert!(Configuration::parse(weighted).unwrap().to_string().contains("weight.1=1\nweight.2=0\n"));
     }
 
-    /// An observer has no weight of its own, and no vote even if it is in a group and has one.
+    /// An observer has no default weight, and no vote even if it is in a group with a weight.
     #[test]
     fn weights_are_for_participants() {
         let text = "server.1=a:1:2\nserver.2=a:3:4\nserver.3=a:5:6:observer\ngroup.1=1:2";
@@ -255,7 +255,7 @@ mod tests {
         assert!(quorum.is_quorum(&BTreeSet::from([ServerId(1)])));
     }
 
-    /// Large numbers, as ZooKeeper 3.9.5 orders them.
+    /// Large ids, as ZooKeeper 3.9.5 orders them.
     #[test]
     fn lines_have_the_order_of_javas_maps() {
         let text = "server.2=a:1:2\nserver.17=b:1:2\nserver.16=c:1:2\ngroup.20=16:2\ngroup.3=17";
@@ -270,23 +270,26 @@ mod tests {
     fn what_is_no_configuration() {
         for (text, why) in [
             ("clientPort=1", "clientPort is not allowed; allowed: server.N, group.N, weight.N, version"),
-            ("server.x=a:1:2", "server.x: the part behind the dot is no number"),
-            ("version=zz", "version: it is no hexadecimal number"),
+            ("server.x=a:1:2", "server.x: the part after the dot is not a number"),
+            ("version=zz", "version: it is not a hexadecimal number"),
             ("server.1=a:1:2\ngroup.1=1\ngroup.2=1", "Server 1 is in multiple groups"),
             ("server.1=a:1:2\nserver.2=a:3:4\ngroup.1=1", "Server 2 is not in a group"),
             ("server.1=a:1:2\ngroup.1=1\nweight.1=0", "no group has any weight, so there is no quorum"),
-            ("server.1=a:1:2\ngroup.1=1\nweight.x=0", "weight.x: the part behind the dot is no number"),
+            ("server.1=a:1:2\ngroup.1=1\nweight.x=0", "weight.x: the part after the dot is not a number"),
             ("server.1=a:1:2\ngroup.1=1\nweight.1=x", "weight.1: a weight is a whole number"),
-            ("server.1=a:1:2\ngroup=1", "group: it needs a number behind a dot"),
+            ("server.1=a:1:2\ngroup=1", "group: it needs a number after a dot"),
             (
                 "server.1=a:1:2\nserver.2=a:3:4:observer\ngroup.1=1:2",
-                "server 2 is in a group, but is no participant; take it out",
+                "server 2 is in a group, but is not a participant; remove it from the group",
             ),
             (
                 "server.1=a:1:2\nserver.2=a:3:4\ngroup.1=1:2\nweight.1=9223372036854775807",
                 "the weights of group 1 are too large to be added up",
             ),
-            ("server.1=a:1:2\ngroup.1=1:7", "server 7 is in a group, but is no participant; take it out"),
+            (
+                "server.1=a:1:2\ngroup.1=1:7",
+                "server 7 is in a group, but is not a participant; remove it from the group",
+            ),
         ] {
             assert_eq!(Configuration::parse(text).unwrap_err().to_string(), why);
         }
@@ -295,7 +298,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever comes is a configuration, which is then printed and read again alike, or it is refused.
+        /// Every text is refused, or parses to a config that prints and parses again to the same.
         #[test]
         fn any_text(text in "((server|group|weight|version)[.]?[0-9a-z]{0,3}[=:]?[a-z0-9:;|.,-]{0,30}(\n|,| )?){0,5}") {
             if let Ok(read) = Configuration::parse(&text) {

@@ -1,55 +1,60 @@
-//! A follower that serves observers, so that the leader need not: it teaches them what it has itself, tells them what
-//! becomes decided, and carries what their clients ask to the leader. It decides nothing, and has nothing to promise.
+//! The observer master: a follower that serves observers to relieve the leader. It synchronizes them, sends
+//! commits, and forwards requests of their clients to the leader. It takes no part in discovery or commits.
 
-mod greeting;
+mod handshake;
 mod liveness;
 mod relay;
+mod to_leader;
 
 use std::collections::BTreeMap;
 
 use zebu_proto::quorum::Packet;
 use zebu_proto::{ServerId, Zxid};
 
-use crate::action::{Action, CloseReason};
-use crate::event::{Event, LinkId};
-use crate::member::Member;
+use crate::action::{Action, LinkCloseReason, PeerEffect};
+use crate::event::{LinkId, PeerEvent};
+use crate::learner_handler::{HandlerStep, LearnerHandler, ReplicationView, SyncPhase};
 use crate::packet_name::packet_name;
+use crate::packet_weight;
 use crate::status::LearnerStatus;
-use crate::teaching::{Course, LearnerLink, LearnerStep, Phase};
-use relay::Relay;
+use crate::zab_state::ZabState;
+use relay::RequestRelay;
+use to_leader::ToLeader;
 
-/// The observers of a follower, as long as it follows.
+/// The observers of a follower, while it serves.
 #[derive(Debug)]
 pub(crate) struct ObserverMaster {
-    /// The epoch of its leader.
+    /// The epoch of the leader.
     epoch: u32,
-    /// Its connection to the leader.
-    leader: LinkId,
-    observers: BTreeMap<LinkId, LearnerLink>,
-    relay: Relay,
-    next_beat_ms: i64,
-    /// Configurations that have taken effect since it follows, and whom each made the leader.
-    activated: BTreeMap<Zxid, ServerId>,
+    /// The connection to the leader.
+    leader_link: LinkId,
+    observers: BTreeMap<LinkId, LearnerHandler>,
+    relay: RequestRelay,
+    to_leader: ToLeader,
+    next_ping_ms: i64,
+    /// The configs that were activated since this server follows, each with its designated leader.
+    activated_configs: BTreeMap<Zxid, ServerId>,
 }
 
 impl ObserverMaster {
-    pub(crate) fn new(epoch: u32, leader: LinkId, member: &Member, now_ms: i64) -> ObserverMaster {
+    pub(crate) fn new(epoch: u32, leader: LinkId, state: &ZabState, now_ms: i64) -> ObserverMaster {
         ObserverMaster {
             epoch,
-            leader,
+            leader_link: leader,
             observers: BTreeMap::new(),
-            relay: Relay::default(),
-            next_beat_ms: now_ms + (member.settings.tick_ms / 2).max(1),
-            activated: BTreeMap::new(),
+            relay: RequestRelay::default(),
+            to_leader: ToLeader::default(),
+            next_ping_ms: now_ms + (state.settings.tick_ms / 2).max(1),
+            activated_configs: BTreeMap::new(),
         }
     }
 
-    /// An observer has connected.
-    pub(crate) fn accept(&mut self, link: LinkId, now_ms: i64) {
-        self.observers.insert(link, LearnerLink::new(now_ms));
+    /// An observer connected.
+    pub(crate) fn accept_observer(&mut self, link: LinkId, now_ms: i64) {
+        self.observers.insert(link, LearnerHandler::new(now_ms));
     }
 
-    /// All connections, to be closed when the role ends.
+    /// All connections, for closing them when the role ends.
     pub(crate) fn links(&self) -> impl Iterator<Item = LinkId> + '_ {
         self.observers.keys().copied()
     }
@@ -58,170 +63,198 @@ impl ObserverMaster {
         self.observers.iter().filter_map(|(&link, observer)| observer.status(link)).collect()
     }
 
-    /// Takes an event of one of its connections; those of others do not concern it.
-    pub(crate) fn handle(&mut self, event: Event, member: &Member, now_ms: i64, out: &mut Vec<Action>) {
+    /// Handles an event of an observer's connection, and ignores others.
+    pub(crate) fn handle(&mut self, event: PeerEvent, state: &ZabState, now_ms: i64, out: &mut Vec<Action>) {
         match event {
-            Event::LinkDown { link } => drop(self.observers.remove(&link)),
-            Event::Packet { link, packet } => {
+            PeerEvent::LinkDown { link } => drop(self.observers.remove(&link)),
+            PeerEvent::Packet { link, packet } => {
                 if let Some(observer) = self.observers.get_mut(&link) {
-                    observer.heard_ms = now_ms;
-                    let result = self.packet(link, packet, member, out);
-                    self.close_if_wrong(link, result, out);
+                    observer.last_heard_ms = now_ms;
+                    let result = self.handle_packet(link, packet, state, out);
+                    self.close_on_error(link, result, out);
                 }
             }
-            Event::Sent { link, weight } => {
+            PeerEvent::Sent { link, weight } if link == self.leader_link => self.to_leader.left(weight),
+            PeerEvent::Sent { link, weight } => {
                 if let Some(observer) = self.observers.get_mut(&link) {
-                    observer.took(weight, now_ms);
+                    observer.record_sent(weight, now_ms);
                 }
-                self.teach(link, member, |observer, course| observer.pump(link, course, out));
+                self.with_observer(link, state, |observer, view| observer.send_pending(link, view, out));
             }
-            Event::SnapshotMoves { link } => {
+            PeerEvent::SnapshotProgress { link } => {
                 if let Some(observer) = self.observers.get_mut(&link) {
-                    observer.heard_ms = now_ms;
+                    observer.last_heard_ms = now_ms;
                 }
             }
-            Event::SnapshotSent { link } => {
-                self.teach(link, member, |observer, course| {
-                    observer.heard_ms = now_ms;
-                    observer.snapshot_sent(link, course, out);
+            PeerEvent::SnapshotSent { link } => {
+                self.with_observer(link, state, |observer, view| {
+                    observer.last_heard_ms = now_ms;
+                    observer.snapshot_sent(link, view, out);
                 });
             }
-            Event::LogRead { link, read } => {
-                let result =
-                    self.teach(link, member, |observer, course| observer.log_read(link, read, course, out));
-                self.close_if_wrong(link, result.unwrap_or(Ok(())), out);
+            PeerEvent::LogRead { link, read } => {
+                let result = self
+                    .with_observer(link, state, |observer, view| observer.log_read(link, read, view, out));
+                self.close_on_error(link, result.unwrap_or(Ok(())), out);
             }
-            Event::Notification { .. }
-            | Event::Dialed { .. }
-            | Event::DialFailed { .. }
-            | Event::Accepted { .. }
-            | Event::ObserverAccepted { .. }
-            | Event::SnapshotReceived { .. }
-            | Event::Persisted { .. }
-            | Event::TruncateRefused { .. } => {}
+            PeerEvent::Notification { .. }
+            | PeerEvent::Dialed { .. }
+            | PeerEvent::DialFailed { .. }
+            | PeerEvent::Accepted { .. }
+            | PeerEvent::ObserverAccepted { .. }
+            | PeerEvent::SnapshotReceived { .. }
+            | PeerEvent::Persisted { .. }
+            | PeerEvent::TruncateRefused { .. } => {}
         }
     }
 
-    fn packet(
+    fn handle_packet(
         &mut self,
         link: LinkId,
         packet: Packet,
-        member: &Member,
+        state: &ZabState,
         out: &mut Vec<Action>,
-    ) -> Result<(), CloseReason> {
+    ) -> Result<(), LinkCloseReason> {
         match packet {
-            Packet::ObserverInfo { info, .. } => self.introduce(link, info, member, out),
-            Packet::AckEpoch { last, .. } => self.begin(link, last, member, out),
-            Packet::Ack { zxid } => self.acknowledged(link, zxid, member, out),
+            Packet::ObserverInfo { info, .. } => self.handle_observer_info(link, info, state, out),
+            Packet::AckEpoch { last, .. } => self.handle_ack_epoch(link, last, state, out),
+            Packet::Ack { zxid } => self.handle_ack(link, zxid, state, out),
             Packet::PingReply { touched, .. } => {
-                self.relay.touch(touched);
-                Ok(())
+                let server = self.server_of(link);
+                self.relay.record_touches(server, touched)
             }
-            Packet::Request { .. } | Packet::Revalidate { .. } => self.pass_on(link, packet, out),
-            other => Err(self.out_of_place(link, &other)),
+            Packet::Request { .. } | Packet::Revalidate { .. } => self.forward_to_leader(link, packet, out),
+            other => Err(self.unexpected_packet(link, &other)),
         }
     }
 
-    /// What the clients of an observer ask goes to the leader as it came.
-    fn pass_on(&mut self, link: LinkId, packet: Packet, out: &mut Vec<Action>) -> Result<(), CloseReason> {
-        if !self.observers.get(&link).is_some_and(LearnerLink::is_up_to_date) {
-            return Err(self.out_of_place(link, &packet));
+    /// Forwards a request of an observer to the leader unchanged.
+    fn forward_to_leader(
+        &mut self,
+        link: LinkId,
+        packet: Packet,
+        out: &mut Vec<Action>,
+    ) -> Result<(), LinkCloseReason> {
+        if !self.observers.get(&link).is_some_and(LearnerHandler::is_up_to_date) {
+            return Err(self.unexpected_packet(link, &packet));
         }
-        self.relay.asked_by(link, &packet);
-        out.push(Action::Send { link: self.leader, packet });
+        let server = self.server_of(link);
+        self.relay.has_room_for(server, &packet)?;
+        self.to_leader.put_relayed(server, packet_weight(&packet))?;
+        self.relay.record_from_observer(link, &packet);
+        out.push(Action::Peer(PeerEffect::Send { link: self.leader_link, packet }));
         Ok(())
     }
 
-    /// This server tells its leader something: what observers have to say in the same words goes with it.
-    pub(crate) fn telling(&mut self, packet: Packet) -> Packet {
-        self.relay.asked_here(&packet);
-        match packet {
+    /// Prepares a packet of this server for the leader. A ping reply also carries the touched sessions of
+    /// the observers.
+    pub(crate) fn prepare_for_leader(&mut self, packet: Packet) -> Packet {
+        self.relay.record_own(&packet);
+        let packet = match packet {
             Packet::PingReply { zxid, touched } => {
                 Packet::PingReply { zxid, touched: self.relay.take_touched(touched) }
             }
             other => other,
-        }
+        };
+        self.goes_to_leader(&packet);
+        packet
     }
 
-    /// The leader answers, with everything up to `after` decided. Returns what is for this server.
-    pub(crate) fn answered(
+    /// Records a packet of this server in the send queue to the leader.
+    pub(crate) fn goes_to_leader(&mut self, packet: &Packet) {
+        self.to_leader.put_own(packet_weight(packet));
+    }
+
+    /// Passes a reply of the leader to an observer, after the commit of `after`. Returns it if it is for
+    /// this server.
+    pub(crate) fn route_reply(
         &mut self,
         packet: Packet,
         after: Zxid,
-        member: &Member,
+        state: &ZabState,
         out: &mut Vec<Action>,
     ) -> Option<Packet> {
-        let Some(link) = self.relay.asker_of(&packet) else { return Some(packet) };
-        self.teach(link, member, |observer, course| observer.answer(link, after, packet, course, out));
+        let Some(link) = self.relay.requester_of(&packet) else { return Some(packet) };
+        let result = self.with_observer(link, state, |observer, view| {
+            observer.send_after_commit(link, after, packet, view, out)
+        });
+        self.close_on_error(link, result.unwrap_or(Ok(())), out);
         None
     }
 
-    /// A configuration is about to take effect.
-    pub(crate) fn activates(&mut self, zxid: Zxid, leader: ServerId) {
-        self.activated.insert(zxid, leader);
+    /// Records a config that is being activated, with its designated leader.
+    pub(crate) fn record_activation(&mut self, zxid: Zxid, leader: ServerId) {
+        self.activated_configs.insert(zxid, leader);
     }
 
-    /// More is decided: everybody hears of it, and who was ahead of this server need not wait any more.
-    pub(crate) fn decided_more(&mut self, member: &Member, out: &mut Vec<Action>) {
+    /// The commit position advanced: sends commits to all observers, and synchronizes observers that were
+    /// ahead.
+    pub(crate) fn handle_commit(&mut self, state: &ZabState, out: &mut Vec<Action>) {
         let links: Vec<LinkId> = self.links().collect();
         for link in links {
-            self.teach(link, member, |observer, course| observer.pump(link, course, out));
-            self.synchronise(link, member, out);
+            self.with_observer(link, state, |observer, view| observer.send_pending(link, view, out));
+            self.synchronize(link, state, out);
         }
     }
 
-    fn acknowledged(
+    fn handle_ack(
         &mut self,
         link: LinkId,
         zxid: Zxid,
-        member: &Member,
+        state: &ZabState,
         out: &mut Vec<Action>,
-    ) -> Result<(), CloseReason> {
+    ) -> Result<(), LinkCloseReason> {
         let Some(observer) = self.observers.get_mut(&link) else { return Ok(()) };
-        let LearnerStep::Flowing(_, cursor) = &mut observer.step else {
-            return Err(CloseReason::OutOfPlace { step: observer.step.name(), packet: "ACK" });
+        let HandlerStep::Replicating(_, progress) = &mut observer.step else {
+            return Err(LinkCloseReason::UnexpectedPacket { step: observer.step.name(), packet: "ACK" });
         };
         if zxid.counter() != 0 {
-            // An observer has no say, and who believes that it has one is no observer.
-            return Err(CloseReason::UnknownZxid(zxid));
+            // An observer acknowledges only NEWLEADER and UPTODATE. Another ack is a protocol error.
+            return Err(LinkCloseReason::UnknownZxid(zxid));
         }
-        if let Phase::AwaitingAck { up_to } = cursor.phase {
-            cursor.phase = Phase::Accepted;
-            cursor.acked = cursor.acked.max(up_to);
-            self.teach(link, member, |observer, course| observer.release(link, course, out));
+        if let SyncPhase::AwaitingNewLeaderAck { up_to } = progress.phase {
+            progress.phase = SyncPhase::NewLeaderAcked;
+            progress.acked = progress.acked.max(up_to);
+            self.with_observer(link, state, |observer, view| observer.send_up_to_date(link, view, out));
         }
         Ok(())
     }
 
-    fn teach<R>(
+    fn with_observer<R>(
         &mut self,
         link: LinkId,
-        member: &Member,
-        lesson: impl FnOnce(&mut LearnerLink, &Course<'_>) -> R,
+        state: &ZabState,
+        f: impl FnOnce(&mut LearnerHandler, &ReplicationView<'_>) -> R,
     ) -> Option<R> {
-        let course = Course {
-            history: &member.history,
+        let view = ReplicationView {
+            history: &state.history,
             epoch: self.epoch,
-            decided: member.committed(),
-            delivered: member.delivered(),
-            config: &member.settings.config,
-            activated: &self.activated,
-            window: member.settings.window,
-            oversize: member.oversize,
+            committable: state.committed(),
+            delivered: state.delivered(),
+            config: &state.settings.config,
+            activated_configs: &self.activated_configs,
+            send_window: state.settings.send_window,
+            oversize: state.oversize,
         };
-        self.observers.get_mut(&link).map(|observer| lesson(observer, &course))
+        self.observers.get_mut(&link).map(|observer| f(observer, &view))
     }
 
-    fn out_of_place(&self, link: LinkId, packet: &Packet) -> CloseReason {
-        let step = self.observers.get(&link).map_or("nothing", |observer| observer.step.name());
-        CloseReason::OutOfPlace { step, packet: packet_name(packet) }
+    /// The id of an observer; -1 before it is identified.
+    fn server_of(&self, link: LinkId) -> ServerId {
+        let identity = self.observers.get(&link).and_then(|observer| observer.step.identity());
+        identity.map_or(ServerId(-1), |identity| identity.server)
     }
 
-    fn close_if_wrong(&mut self, link: LinkId, result: Result<(), CloseReason>, out: &mut Vec<Action>) {
+    fn unexpected_packet(&self, link: LinkId, packet: &Packet) -> LinkCloseReason {
+        let step = self.observers.get(&link).map_or("unknown connection", |observer| observer.step.name());
+        LinkCloseReason::UnexpectedPacket { step, packet: packet_name(packet) }
+    }
+
+    fn close_on_error(&mut self, link: LinkId, result: Result<(), LinkCloseReason>, out: &mut Vec<Action>) {
         if let Err(reason) = result
             && self.observers.remove(&link).is_some()
         {
-            out.push(Action::Close { link, reason });
+            out.push(Action::Peer(PeerEffect::Close { link, reason }));
         }
     }
 }

@@ -1,25 +1,25 @@
 //! Hierarchical quorums: voters in groups, with weights. A quorum has more than half of the weight in more
-//! than half of the groups that have any.
+//! than half of the groups that have weight.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use zebu_proto::ServerId;
 
-/// Why groups and weights make no hierarchy.
+/// The reason for refusing groups and weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HierarchyError {
     /// A server is in two groups.
     InSeveralGroups(ServerId),
-    /// A weight is given to a server that is in no group.
+    /// A server without a group has a weight.
     WeightWithoutGroup(ServerId),
-    /// A weight is below zero.
+    /// A weight is negative.
     NegativeWeight(ServerId, i64),
-    /// No group has any weight: nothing could ever be decided.
+    /// No group has weight, so no quorum exists.
     NoWeight,
-    /// The weights of a group have no sum.
-    TooHeavy(i64),
-    /// A server in a group has no vote, and nothing says what it weighs there.
-    NoParticipant(ServerId),
+    /// The sum of the weights of a group overflows.
+    WeightOverflow(i64),
+    /// A server in a group has neither a vote nor a weight.
+    NotParticipant(ServerId),
 }
 
 impl std::fmt::Display for HierarchyError {
@@ -35,11 +35,15 @@ impl std::fmt::Display for HierarchyError {
                 write!(f, "weight.{}={weight}: a weight is zero or more", server.0)
             }
             HierarchyError::NoWeight => write!(f, "no group has any weight, so there is no quorum"),
-            HierarchyError::TooHeavy(group) => {
+            HierarchyError::WeightOverflow(group) => {
                 write!(f, "the weights of group {group} are too large to be added up")
             }
-            HierarchyError::NoParticipant(server) => {
-                write!(f, "server {} is in a group, but is no participant; take it out", server.0)
+            HierarchyError::NotParticipant(server) => {
+                write!(
+                    f,
+                    "server {} is in a group, but is not a participant; remove it from the group",
+                    server.0
+                )
             }
         }
     }
@@ -52,12 +56,12 @@ impl std::error::Error for HierarchyError {}
 pub struct Hierarchy {
     group: BTreeMap<ServerId, i64>,
     weight: BTreeMap<ServerId, i64>,
-    /// Total weight of each group that has any.
+    /// The total weight of each group that has weight.
     group_weight: BTreeMap<i64, i64>,
 }
 
 impl Hierarchy {
-    /// Groups with their members, and the weights that are not one.
+    /// Builds the hierarchy from the servers of each group and the weights other than one.
     pub fn new(
         groups: impl IntoIterator<Item = (i64, Vec<ServerId>)>,
         weights: impl IntoIterator<Item = (ServerId, i64)>,
@@ -85,13 +89,14 @@ impl Hierarchy {
             let weight = hierarchy.weight[server];
             if weight > 0 {
                 let total = hierarchy.group_weight.entry(*group).or_insert(0);
-                *total = total.checked_add(weight).ok_or(HierarchyError::TooHeavy(*group))?;
+                *total = total.checked_add(weight).ok_or(HierarchyError::WeightOverflow(*group))?;
             }
         }
         if hierarchy.group_weight.is_empty() { Err(HierarchyError::NoWeight) } else { Ok(hierarchy) }
     }
 
-    /// Only these have a vote. What others weigh still counts against the quorums of their groups, as in ZooKeeper.
+    /// Restricts the votes to these servers. The weights of other servers still count in the totals, as in
+    /// ZooKeeper.
     #[must_use]
     pub fn with_voters(mut self, voters: &BTreeSet<ServerId>) -> Hierarchy {
         self.group.retain(|server, _| voters.contains(server));
@@ -109,7 +114,7 @@ impl Hierarchy {
         self.weight.get(&server).copied()
     }
 
-    /// Whether the voters of whom this holds are a quorum.
+    /// Whether the voters for which `holds` is true are a quorum.
     pub fn is_quorum_of(&self, holds: impl Fn(ServerId) -> bool) -> bool {
         let reached = |group: i64| -> i64 {
             let members = self.group.iter().filter(|(_, of)| **of == group).map(|(server, _)| *server);
@@ -173,7 +178,7 @@ mod tests {
     fn weights_that_no_number_holds_are_refused() {
         let group = || [(1, servers(&[1, 2])), (2, servers(&[3]))];
         let weights = |weight| [(ServerId(1), i64::MAX - 1), (ServerId(2), weight), (ServerId(3), i64::MAX)];
-        assert_eq!(Hierarchy::new(group(), weights(2)), Err(HierarchyError::TooHeavy(1)));
+        assert_eq!(Hierarchy::new(group(), weights(2)), Err(HierarchyError::WeightOverflow(1)));
         let heavy = Hierarchy::new(group(), weights(1)).unwrap();
         assert!(is_quorum(&heavy, &[1, 2, 3]) && is_quorum(&heavy, &[1, 3]) && !is_quorum(&heavy, &[2, 3]));
     }

@@ -1,4 +1,4 @@
-//! Quorums: which sets of servers may decide. Any two quorums share a member; everything rests on that.
+//! Quorum rules. Any two quorums share a voter; the safety of Zab depends on that.
 
 mod hierarchy;
 
@@ -8,12 +8,12 @@ use zebu_proto::ServerId;
 
 pub use hierarchy::{Hierarchy, HierarchyError};
 
-/// Which sets of voters are a quorum.
+/// The sets of voters that are a quorum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QuorumRule {
     /// More than half of the voters.
     Majority {
-        /// All of them.
+        /// All voters.
         voters: BTreeSet<ServerId>,
     },
     /// More than half of the weight in more than half of the groups.
@@ -21,12 +21,12 @@ pub enum QuorumRule {
 }
 
 impl QuorumRule {
-    /// A majority of these.
+    /// The majority rule for these voters.
     pub fn majority(voters: impl IntoIterator<Item = ServerId>) -> QuorumRule {
         QuorumRule::Majority { voters: voters.into_iter().collect() }
     }
 
-    /// All servers that may vote.
+    /// All voters.
     pub fn voters(&self) -> impl Iterator<Item = ServerId> + '_ {
         let (majority, hierarchy) = match self {
             QuorumRule::Majority { voters } => (Some(voters.iter().copied()), None),
@@ -35,7 +35,7 @@ impl QuorumRule {
         majority.into_iter().flatten().chain(hierarchy.into_iter().flatten())
     }
 
-    /// Whether a server may vote.
+    /// Whether a server has a vote.
     pub fn is_voter(&self, server: ServerId) -> bool {
         match self {
             QuorumRule::Majority { voters } => voters.contains(&server),
@@ -43,7 +43,7 @@ impl QuorumRule {
         }
     }
 
-    /// Whether a server may be elected: a voter without weight may not.
+    /// Whether a server may be elected. A voter with weight zero may not.
     pub fn may_lead(&self, server: ServerId) -> bool {
         match self {
             QuorumRule::Majority { voters } => voters.contains(&server),
@@ -51,13 +51,13 @@ impl QuorumRule {
         }
     }
 
-    /// Whether these servers are a quorum. Those that may not vote do not count.
+    /// Whether these servers are a quorum. Servers without a vote do not count.
     pub fn is_quorum(&self, servers: &BTreeSet<ServerId>) -> bool {
         self.is_quorum_of(|voter| servers.contains(&voter))
     }
 
-    /// Whether the voters of whom this holds are a quorum. It is asked for every acknowledgement, so nothing is
-    /// collected.
+    /// Whether the voters for which `holds` is true are a quorum. It runs for every ack, so it allocates
+    /// nothing.
     pub fn is_quorum_of(&self, holds: impl Fn(ServerId) -> bool) -> bool {
         match self {
             QuorumRule::Majority { voters } => {
@@ -86,7 +86,7 @@ mod tests {
         assert!(!QuorumRule::majority([]).is_quorum(&set(&[])), "nobody decides nothing");
     }
 
-    /// The one property that matters, over every pair of subsets.
+    /// Quorum intersection, over every pair of subsets.
     #[test]
     fn two_quorums_always_meet() {
         let hierarchy = Hierarchy::new(

@@ -1,44 +1,44 @@
-//! Members of the world that change: what a server knows when it starts, and the wishes of an operator who does
-//! not care what else is going on.
+//! Config changes in the simulated ensemble: the configs that a server knows at start, and reconfigs at
+//! random times.
 
 use std::collections::BTreeMap;
 
 use zebu_proto::txn::{SetDataTxn, Txn, TxnEntry, TxnHeader};
 use zebu_proto::{ServerId, SessionId, Zxid};
-use zebu_zab::membership::{Groups, HostPort, Member, MemberRole, PeerAddress};
-use zebu_zab::{Configuration, Dynamic, Entry, Peer};
+use zebu_zab::membership::{Groups, HostPort, MemberRole, PeerAddress, ServerSpec};
+use zebu_zab::{Configuration, DynamicConfig, EncodedTxn, Peer};
 
 use crate::world::{Counting, Plan, Random};
 
-fn member(role: MemberRole, quorum_port: u16) -> Member {
+fn member(role: MemberRole, quorum_port: u16) -> ServerSpec {
     let address = PeerAddress { host: "here".to_owned(), quorum_port, election_port: 1 };
     let client = Some(HostPort { host: "here".to_owned(), port: 2 });
-    Member { addresses: vec![address], role, client, secure_client: None }
+    ServerSpec { addresses: vec![address], role, client, secure_client: None }
 }
 
-/// The list in the file of a new server.
+/// The config file of a new server.
 pub(crate) fn first(members: impl IntoIterator<Item = ServerId>) -> Configuration {
     let members = members.into_iter().map(|id| (id, member(MemberRole::Participant, 100))).collect();
     Configuration { version: 0, members, groups: None }
 }
 
-/// What a start knows: the list of the file, and the last one in the log.
-pub(crate) fn known(file: &Configuration, state: &[Entry]) -> Dynamic {
-    Dynamic { committed: file.clone(), last_seen: state.iter().rev().find_map(read) }
+/// The configs that a server knows at start: the one in its file, and the last one in its log.
+pub(crate) fn known(file: &Configuration, state: &[EncodedTxn]) -> DynamicConfig {
+    DynamicConfig { committed: file.clone(), last_seen: state.iter().rev().find_map(read) }
 }
 
-pub(crate) fn read(entry: &Entry) -> Option<Configuration> {
+pub(crate) fn read(entry: &EncodedTxn) -> Option<Configuration> {
     let TxnEntry { txn: Txn::Reconfig(set), .. } = TxnEntry::decode(&entry.bytes).ok()? else { return None };
     Some(Configuration::parse(std::str::from_utf8(&set.data?).unwrap()).unwrap())
 }
 
-/// A change that this leader would accept now, as a transaction.
-pub(crate) fn wish(peer: &Peer, plan: &Plan, random: &mut Random) -> Option<Entry> {
+/// A reconfig that this leader would accept now, as a transaction.
+pub(crate) fn wish(peer: &Peer, plan: &Plan, random: &mut Random) -> Option<EncodedTxn> {
     let zxid = peer.next_zxid()?;
     if peer.pending_configuration().is_some() {
         return None;
     }
-    let mut members: BTreeMap<ServerId, Member> = peer.configuration()?.members.clone();
+    let mut members: BTreeMap<ServerId, ServerSpec> = peer.configuration()?.members.clone();
     if random.below(5) == 0 {
         members.clear();
     }
@@ -57,7 +57,7 @@ pub(crate) fn wish(peer: &Peer, plan: &Plan, random: &mut Random) -> Option<Entr
     };
     let next = Configuration { version: zxid.0, members, groups };
     let text = next.to_string();
-    // Weights may be such that nobody could ever decide.
+    // The weights may leave no quorum.
     let next = Configuration::parse(&text).ok()?;
     assert_eq!(next.to_string(), text);
     if !next.has_voters() || !peer.has_quorum_of(&next) {
@@ -68,11 +68,11 @@ pub(crate) fn wish(peer: &Peer, plan: &Plan, random: &mut Random) -> Option<Entr
     let txn = Txn::Reconfig(SetDataTxn { path: "/zookeeper/config".into(), data, version: -1 });
     let mut bytes = Vec::new();
     TxnEntry { header, txn, digest: None }.encode(&mut bytes);
-    Some(Entry { zxid, bytes: bytes.into() })
+    Some(EncodedTxn { zxid, bytes: bytes.into() })
 }
 
 /// Up to three groups; some voters have no weight.
-fn groups(members: &BTreeMap<ServerId, Member>, random: &mut Random) -> Groups {
+fn groups(members: &BTreeMap<ServerId, ServerSpec>, random: &mut Random) -> Groups {
     let mut groups = Groups::default();
     for (&id, _) in members.iter().filter(|(_, member)| member.role == MemberRole::Participant) {
         groups.group_of.insert(id, 1 + random.below(3) as i64);
@@ -81,8 +81,12 @@ fn groups(members: &BTreeMap<ServerId, Member>, random: &mut Random) -> Groups {
     groups
 }
 
-/// Whether a list in effect is one that was decided, or the first of all.
-pub(crate) fn check(configuration: &Configuration, decided: &[Entry], logs: impl Iterator<Item = Entry>) {
+/// Whether an active config was committed, or is the initial one.
+pub(crate) fn check(
+    configuration: &Configuration,
+    decided: &[EncodedTxn],
+    logs: impl Iterator<Item = EncodedTxn>,
+) {
     let zxid = Zxid(configuration.version);
     if zxid.counter() == 0 {
         return;

@@ -1,5 +1,5 @@
-//! Whole ensembles of peers in a small world of their own: random delays, crashes, partitions, slow disks.
-//! Every transaction that one of them delivers must be delivered by all, in one order, for ever.
+//! Ensembles of peers in a small simulator: random delays, crashes, partitions, slow disks. All servers must
+//! deliver the same transactions in the same order.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test says by panicking that it failed")]
 
@@ -8,7 +8,7 @@ mod node;
 mod world;
 
 use world::{Counting, Plan, World};
-use zebu_zab::{ObserverLog, ObserverMasters, Observing};
+use zebu_zab::{ObserverLog, ObserverMasters, ObserverSettings};
 
 fn run(seed: u64, plan: Plan) -> usize {
     live(seed, plan).decided()
@@ -21,7 +21,7 @@ fn live(seed: u64, plan: Plan) -> World {
     world
 }
 
-/// SEEDS=a..b runs others; TRACE=1 shows everything.
+/// SEEDS=a..b runs other seeds; TRACE=1 prints every event.
 fn seeds(count: u64) -> std::ops::Range<u64> {
     std::env::var("SEEDS").ok().map_or(0..count, |seeds| {
         let (first, end) = seeds.split_once("..").expect("SEEDS is a..b");
@@ -79,7 +79,7 @@ fn members_change_in_a_rough_world() {
     assert!(changes as u64 > 4 * count, "members change: {changes}");
 }
 
-const WITHOUT_LOG: Observing = Observing {
+const WITHOUT_LOG: ObserverSettings = ObserverSettings {
     log: ObserverLog::InMemory,
     masters: ObserverMasters::LeaderOnly,
     election_delay_ms: 0,
@@ -96,7 +96,7 @@ fn observers_without_a_log() {
     }
 }
 
-/// An observer that becomes a voter must not claim what only its memory had.
+/// An observer that becomes a voter must not claim transactions that only its memory had.
 #[test]
 fn observers_without_a_log_become_voters_and_voters_observers() {
     let mut changes = 0;
@@ -129,8 +129,8 @@ fn followers_serve_observers() {
     for seed in seeds(16) {
         println!("seed {seed}");
         let voters = [2, 3, 3, 5][seed as usize % 4];
-        let log = [ObserverLog::Written, ObserverLog::InMemory][seed as usize % 2];
-        let observing = Observing { log, masters: ObserverMasters::Followers, seed, ..WITHOUT_LOG };
+        let log = [ObserverLog::OnDisk, ObserverLog::InMemory][seed as usize % 2];
+        let observing = ObserverSettings { log, masters: ObserverMasters::Followers, seed, ..WITHOUT_LOG };
         let world = live(seed, Plan { voters, observers: 3, observing, ..Plan::rough() });
         served += world.served_by_followers();
     }
@@ -142,8 +142,8 @@ fn followers_serve_observers() {
 fn followers_serve_observers_while_members_change() {
     for seed in seeds(16) {
         println!("seed {seed}");
-        let log = [ObserverLog::Written, ObserverLog::InMemory][seed as usize % 2];
-        let observing = Observing { log, masters: ObserverMasters::Followers, seed, ..WITHOUT_LOG };
+        let log = [ObserverLog::OnDisk, ObserverLog::InMemory][seed as usize % 2];
+        let observing = ObserverSettings { log, masters: ObserverMasters::Followers, seed, ..WITHOUT_LOG };
         let counting = [Counting::Heads, Counting::Any][seed as usize / 2 % 2];
         live(seed, Plan { places: 7, changes: 60, observing, counting, ..Plan::rough() });
     }

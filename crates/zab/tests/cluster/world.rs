@@ -1,12 +1,12 @@
-//! Time, network and fate.
+//! The clock, the network and the faults of the simulator.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use zebu_proto::ServerId;
 use zebu_proto::quorum::{Notification, Packet};
 use zebu_zab::{
-    Action, Door, Entry, Event, HistoryLimits, LinkId, Observing, PeerSettings, QuorumRule, Role, Serving,
-    weight,
+    Action, ConfigEffect, DiskCommand, EncodedTxn, HistoryLimits, LearnerPort, LinkId, ObserverSettings,
+    PeerEffect, PeerEvent, PeerSettings, QuorumRule, Role, ServingRole, packet_weight,
 };
 
 use crate::changes;
@@ -16,23 +16,23 @@ use crate::node::{Durable, Server, Work, last_of};
 pub(crate) struct Plan {
     pub(crate) voters: i64,
     pub(crate) observers: i64,
-    /// Servers that there are, if members may change; the others wait to become some.
+    /// The number of servers, with dynamic reconfiguration; some are not in the first config.
     pub(crate) places: i64,
-    /// How often an operator changes the members.
+    /// The expected number of reconfigs.
     pub(crate) changes: u64,
     pub(crate) duration: i64,
     pub(crate) crashes: u64,
     pub(crate) partitions: u64,
     pub(crate) slow_disks: u64,
-    pub(crate) observing: Observing,
+    pub(crate) observing: ObserverSettings,
     pub(crate) counting: Counting,
 }
 
-/// How the lists that the operator wants are counted.
+/// The quorum rules of the reconfigs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counting {
     Heads,
-    /// By heads, or in groups with weights.
+    /// Majorities, or groups with weights.
     Any,
 }
 
@@ -47,7 +47,7 @@ impl Plan {
             crashes: 0,
             partitions: 0,
             slow_disks: 0,
-            observing: Observing::default(),
+            observing: ObserverSettings::default(),
             counting: Counting::Heads,
         }
     }
@@ -71,7 +71,7 @@ impl Random {
 
 enum Wire {
     Packet(Packet),
-    Snapshot(Vec<Entry>),
+    Snapshot(Vec<EncodedTxn>),
 }
 
 /// One direction of a connection.
@@ -81,7 +81,7 @@ struct Channel {
 }
 
 enum Happening {
-    Event(ServerId, u64, Event),
+    Event(ServerId, u64, PeerEvent),
     Notification(ServerId, ServerId, Notification),
 }
 
@@ -90,15 +90,15 @@ pub(crate) struct World {
     random: Random,
     plan: Plan,
     servers: BTreeMap<ServerId, Server>,
-    /// How often a server was started: what was meant for an earlier life is lost.
+    /// The number of starts of each server. Events for an earlier start are dropped.
     lives: BTreeMap<ServerId, u64>,
     channels: BTreeMap<(ServerId, LinkId), Channel>,
     soon: BTreeMap<(i64, u64), Happening>,
     sequence: u64,
     accepted: u64,
     cut: BTreeSet<(ServerId, ServerId)>,
-    decided: Vec<Entry>,
-    /// Who decides, by what is decided.
+    decided: Vec<EncodedTxn>,
+    /// The quorum rule of the last committed config.
     quorum: QuorumRule,
     proposals: u64,
     established: BTreeMap<u32, ServerId>,
@@ -114,7 +114,7 @@ impl World {
         let entries = [1, 3, 20, 1000][random.below(4) as usize];
         let settings = |me: ServerId| PeerSettings {
             me,
-            role: if observers.contains(&me) { Role::Observer } else { Role::Voter },
+            role: if observers.contains(&me) { Role::Observer } else { Role::Participant },
             quorum: QuorumRule::majority(voters.iter().copied()),
             observers: observers.clone(),
             config: "version=0".into(),
@@ -128,11 +128,11 @@ impl World {
             finalize_ms: 20,
             retry_ms: 30,
             history: HistoryLimits { entries, bytes: 1 << 20 },
-            window: 2000,
+            send_window: 2000,
             proposal_bytes_max: 1 << 20,
-            observing: plan.observing,
+            observer: plan.observing,
             last_counter: zebu_zab::LAST_COUNTER,
-            dynamic: None,
+            dynamic_config: None,
         };
         let members = |id| {
             let listed = voters.iter().copied().chain((!voters.contains(&id)).then_some(id));
@@ -172,7 +172,7 @@ impl World {
         self.decided.len()
     }
 
-    /// How many observers learn from a follower.
+    /// The number of observers that are connected to a follower.
     pub(crate) fn served_by_followers(&self) -> usize {
         let learns = |server: &&Server| {
             let status = server.running.as_ref().map(|running| running.peer.status());
@@ -182,12 +182,12 @@ impl World {
         observers.filter(learns).count()
     }
 
-    /// How often the members were changed.
+    /// The number of reconfigs that were committed.
     pub(crate) fn changes(&self) -> usize {
         self.decided.iter().filter(|entry| changes::read(entry).is_some()).count()
     }
 
-    /// Faults and load.
+    /// Runs with faults and load.
     pub(crate) fn disturb(&mut self) {
         let end = self.now + self.plan.duration;
         let chance = |count: u64, plan: &Plan| (count * 1_000_000) / plan.duration as u64;
@@ -226,7 +226,7 @@ impl World {
         }
     }
 
-    /// The operator wants other members, if there is somebody who can ask for them.
+    /// Requests a reconfig, if a leader can take it.
     fn change_members(&mut self) {
         let leads = |server: &&mut Server| {
             server.running.as_ref().is_some_and(|running| running.peer.next_zxid().is_some())
@@ -240,7 +240,7 @@ impl World {
         self.perform(id, out);
     }
 
-    /// Everything works again: they must agree, and go on deciding.
+    /// Ends all faults: the servers must agree and commit again.
     pub(crate) fn heal(&mut self) {
         self.cut.clear();
         let ids: Vec<_> = self.servers.keys().copied().collect();
@@ -284,7 +284,7 @@ impl World {
         let (id, running) = (server.id, server.running.as_mut().unwrap());
         let zxid = running.peer.next_zxid().unwrap();
         self.proposals += 1;
-        let entry = Entry { zxid, bytes: self.proposals.to_be_bytes()[..].into() };
+        let entry = EncodedTxn { zxid, bytes: self.proposals.to_be_bytes()[..].into() };
         let mut out = Vec::new();
         running.peer.propose(entry, self.now, &mut out);
         self.perform(id, out);
@@ -302,7 +302,7 @@ impl World {
             println!("{} {id:?} crashes", self.now);
         }
         let server = self.servers.get_mut(&id).unwrap();
-        // A part of what the disk was given may be there.
+        // A part of the pending disk writes may survive.
         for _ in 0..self.random.below(3) {
             server.finish_work();
         }
@@ -312,16 +312,16 @@ impl World {
         links.into_iter().for_each(|link| self.disconnect(id, link));
     }
 
-    /// Both ends forget a connection; the other one hears of it.
+    /// Removes a connection; the other side gets an event.
     fn disconnect(&mut self, id: ServerId, link: LinkId) {
         let Some(channel) = self.channels.remove(&(id, link)) else { return };
         let (other, other_link) = channel.to;
         if self.channels.remove(&(other, other_link)).is_some() {
-            self.soon(other, Event::LinkDown { link: other_link });
+            self.soon(other, PeerEvent::LinkDown { link: other_link });
         }
     }
 
-    fn soon(&mut self, to: ServerId, event: Event) {
+    fn soon(&mut self, to: ServerId, event: PeerEvent) {
         self.sequence += 1;
         let life = self.lives[&to];
         self.soon.insert((self.now + 1, self.sequence), Happening::Event(to, life, event));
@@ -331,7 +331,7 @@ impl World {
         self.cut.contains(&(from, to))
     }
 
-    /// One millisecond.
+    /// Advances the time by one millisecond.
     fn step(&mut self) {
         self.now += 1;
         while let Some(entry) = self.soon.first_entry() {
@@ -343,7 +343,7 @@ impl World {
                 Happening::Event(..) => {}
                 Happening::Notification(from, to, notification) => {
                     if !self.is_cut(from, to) {
-                        self.handle(to, Event::Notification { from, notification });
+                        self.handle(to, PeerEvent::Notification { from, notification });
                     }
                 }
             }
@@ -372,12 +372,12 @@ impl World {
                 }
                 let Some((_, wire)) = channel.queue.pop_front() else { break };
                 match wire {
-                    Wire::Packet(packet) => self.handle(to, Event::Packet { link, packet }),
+                    Wire::Packet(packet) => self.handle(to, PeerEvent::Packet { link, packet }),
                     Wire::Snapshot(state) => {
                         if let Some(running) = &mut self.servers.get_mut(&to).unwrap().running {
                             running.received.insert(link, state);
                         }
-                        self.handle(to, Event::SnapshotReceived { link });
+                        self.handle(to, PeerEvent::SnapshotReceived { link });
                     }
                 }
             }
@@ -390,7 +390,7 @@ impl World {
         if running.done_at > self.now {
             return;
         }
-        // One sync for all that waits.
+        // One sync covers all pending writes.
         let count = running.work.len();
         for _ in 0..count {
             if let Some(event) = self.servers.get_mut(&id).unwrap().finish_work() {
@@ -403,7 +403,7 @@ impl World {
         }
     }
 
-    fn handle(&mut self, id: ServerId, event: Event) {
+    fn handle(&mut self, id: ServerId, event: PeerEvent) {
         let Some(running) = &mut self.servers.get_mut(&id).unwrap().running else { return };
         if self.trace {
             println!("{} {id:?} <- {event:?}", self.now);
@@ -424,48 +424,56 @@ impl World {
 
     fn act(&mut self, id: ServerId, action: Action) {
         match action {
-            Action::Notify { to, notification } => {
+            Action::Peer(PeerEffect::Notify { to, notification }) => {
                 self.sequence += 1;
                 let at = self.now + 1 + self.random.below(10) as i64;
                 self.soon.insert((at, self.sequence), Happening::Notification(id, to, notification));
             }
-            Action::Dial { link, to, door } => self.dial(id, link, to, door),
-            Action::Send { link, packet } => {
-                self.soon(id, Event::Sent { link, weight: weight(&packet) });
+            Action::Peer(PeerEffect::Dial { link, to, door }) => self.dial(id, link, to, door),
+            Action::Peer(PeerEffect::Send { link, packet }) => {
+                self.soon(id, PeerEvent::Sent { link, weight: packet_weight(&packet) });
                 self.transmit(id, link, Wire::Packet(packet));
             }
-            Action::Close { link, .. } => self.disconnect(id, link),
-            Action::StreamSnapshot { link, zxid } => {
+            Action::Peer(PeerEffect::Close { link, .. }) => self.disconnect(id, link),
+            Action::Peer(PeerEffect::StreamSnapshot { link, zxid }) => {
                 let state = self.servers[&id].running.as_ref().unwrap().state.clone();
                 assert_eq!(last_of(&state), zxid);
                 self.transmit(id, link, Wire::Snapshot(state));
-                self.soon(id, Event::SnapshotSent { link });
+                self.soon(id, PeerEvent::SnapshotSent { link });
             }
-            Action::ReadLog { link, after, up_to, .. } => {
+            Action::Peer(PeerEffect::ReadLog { link, after, up_to, .. }) => {
                 let count = 1 + self.random.below(5) as usize;
                 let read = self.servers[&id].read_log(after, up_to, count);
-                self.soon(id, Event::LogRead { link, read });
+                self.soon(id, PeerEvent::LogRead { link, read });
             }
             Action::Append { io, entry } => self.work(id, io, Work::Append(entry)),
-            Action::Truncate { io, to } => self.work(id, io, Work::Truncate(to)),
-            Action::InstallSnapshot { io, link, tail, zxid } => {
+            Action::Disk(DiskCommand::Truncate { io, to }) => self.work(id, io, Work::Truncate(to)),
+            Action::Disk(DiskCommand::InstallSnapshot { io, link, tail, zxid }) => {
                 let running = self.servers.get_mut(&id).unwrap().running.as_mut().unwrap();
                 let mut state = running.received.remove(&link).expect("it was received");
                 state.extend(tail);
                 assert_eq!(last_of(&state), zxid);
                 self.work(id, io, Work::Install(state));
             }
-            Action::DiscardSnapshot { link } => {
+            Action::Peer(PeerEffect::LoadReceived { link, entries }) => {
+                let running = self.servers.get_mut(&id).unwrap().running.as_mut().unwrap();
+                running.received.get_mut(&link).expect("it was received").extend(entries);
+            }
+            Action::Peer(PeerEffect::DiscardSnapshot { link }) => {
                 self.servers.get_mut(&id).unwrap().running.as_mut().unwrap().received.remove(&link);
             }
-            Action::SetAside { io } => self.work(id, io, Work::SetAside),
-            Action::MarkTrusted { io } => self.work(id, io, Work::MarkTrusted),
-            Action::SaveAcceptedEpoch { io, epoch } => self.work(id, io, Work::Accepted(epoch)),
-            Action::SaveCurrentEpoch { io, epoch } => self.work(id, io, Work::Current(epoch)),
+            Action::Disk(DiskCommand::Quarantine { io }) => self.work(id, io, Work::SetAside),
+            Action::Disk(DiskCommand::MarkTrusted { io }) => self.work(id, io, Work::MarkTrusted),
+            Action::Disk(DiskCommand::SaveAcceptedEpoch { io, epoch }) => {
+                self.work(id, io, Work::Accepted(epoch))
+            }
+            Action::Disk(DiskCommand::SaveCurrentEpoch { io, epoch }) => {
+                self.work(id, io, Work::Current(epoch))
+            }
             Action::Deliver(entry) => self.deliver(id, entry),
             Action::Load(entry) => {
                 let server = self.servers.get_mut(&id).unwrap();
-                let in_memory = server.settings.observing.log == zebu_zab::ObserverLog::InMemory;
+                let in_memory = server.settings.observer.log == zebu_zab::ObserverLog::InMemory;
                 assert!(in_memory || server.holds(&entry), "{id:?} loads what its log has");
                 let running = server.running.as_mut().unwrap();
                 assert_eq!(running.serving, None, "{id:?} does not serve before its history is accepted");
@@ -478,10 +486,10 @@ impl World {
             }
             Action::FromLearner { .. }
             | Action::LearnerLost { .. }
-            | Action::Remember { .. }
-            | Action::Locate { .. }
+            | Action::Config(ConfigEffect::PersistProposed { .. })
+            | Action::Config(ConfigEffect::LearnAddresses { .. })
             | Action::Report(_) => {}
-            Action::Activate { configuration } => {
+            Action::Config(ConfigEffect::Activate { configuration }) => {
                 let logs = self.servers.values().flat_map(|server| server.disk.log.iter().cloned());
                 changes::check(&configuration, &self.decided, logs);
                 let running = self.servers.get_mut(&id).unwrap().running.as_mut().unwrap();
@@ -491,7 +499,7 @@ impl World {
                 if let Packet::Ping { zxid } = packet {
                     let running = self.servers.get_mut(&id).unwrap().running.as_mut().unwrap();
                     let mut out = Vec::new();
-                    running.peer.tell_leader(Packet::PingReply { zxid, touched: vec![] }, &mut out);
+                    running.peer.send_to_leader(Packet::PingReply { zxid, touched: vec![] }, &mut out);
                     self.perform(id, out);
                 }
             }
@@ -508,10 +516,10 @@ impl World {
         running.work.push_back((io, work));
     }
 
-    fn dial(&mut self, id: ServerId, link: LinkId, to: ServerId, door: Door) {
+    fn dial(&mut self, id: ServerId, link: LinkId, to: ServerId, door: LearnerPort) {
         let reachable = self.servers[&to].running.is_some() && !self.is_cut(id, to) && !self.is_cut(to, id);
         if !reachable {
-            return self.soon(id, Event::DialFailed { link });
+            return self.soon(id, PeerEvent::DialFailed { link });
         }
         self.accepted += 1;
         let there = LinkId::accepted(self.accepted);
@@ -520,11 +528,11 @@ impl World {
         self.soon(
             to,
             match door {
-                Door::Quorum => Event::Accepted { link: there },
-                Door::ObserverMaster => Event::ObserverAccepted { link: there },
+                LearnerPort::Quorum => PeerEvent::Accepted { link: there },
+                LearnerPort::ObserverMaster => PeerEvent::ObserverAccepted { link: there },
             },
         );
-        self.soon(id, Event::Dialed { link });
+        self.soon(id, PeerEvent::Dialed { link });
     }
 
     fn transmit(&mut self, id: ServerId, link: LinkId, wire: Wire) {
@@ -535,15 +543,15 @@ impl World {
         }
     }
 
-    /// Agreement: one sequence for all, for ever.
-    fn deliver(&mut self, id: ServerId, entry: Entry) {
+    /// Checks agreement: all servers deliver one sequence.
+    fn deliver(&mut self, id: ServerId, entry: EncodedTxn) {
         let running = self.servers.get_mut(&id).unwrap().running.as_mut().unwrap();
         assert!(entry.zxid > last_of(&running.state), "{id:?} delivers in order");
         running.state.push(entry.clone());
         let index = running.state.len() - 1;
         match self.decided.get(index) {
             Some(decided) => assert_eq!(*decided, entry, "{id:?} delivers what the others did"),
-            // What a restart found in its log is decided with what comes behind it.
+            // Transactions that a restart found in its log are committed with the next one.
             None => {
                 let new = running.state[self.decided.len()..].to_vec();
                 self.decide(&new);
@@ -551,8 +559,9 @@ impl World {
         }
     }
 
-    /// Transactions are decided: a quorum has each on disk, and a list of members a quorum of the one before it, too.
-    fn decide(&mut self, new: &[Entry]) {
+    /// Checks that a quorum has each committed transaction on disk. A config also needs a quorum of the
+    /// previous config.
+    fn decide(&mut self, new: &[EncodedTxn]) {
         for entry in new {
             let holders: BTreeSet<ServerId> =
                 self.servers.values().filter(|server| server.holds(entry)).map(|server| server.id).collect();
@@ -569,18 +578,18 @@ impl World {
         }
     }
 
-    fn serve(&mut self, id: ServerId, serving: Serving) {
+    fn serve(&mut self, id: ServerId, serving: ServingRole) {
         let running = self.servers.get_mut(&id).unwrap().running.as_mut().unwrap();
         running.serving = Some(serving);
         let length = running.state.len();
         let common = length.min(self.decided.len());
         assert_eq!(running.state[..common], self.decided[..common], "{id:?} serves the common history");
         if length > self.decided.len() {
-            // What a restart found in its log was decided with the epoch.
+            // Transactions that a restart found in its log were committed with the epoch.
             let new = running.state[self.decided.len()..].to_vec();
             self.decide(&new);
         }
-        if let Serving::Leading { epoch } = serving {
+        if let ServingRole::Leading { epoch } = serving {
             assert_eq!(length, self.decided.len(), "a leader knows everything that was decided");
             assert_eq!(self.established.insert(epoch, id), None, "one leader in epoch {epoch}");
         }

@@ -1,14 +1,15 @@
-//! A member on a desk: the test is the network, the disk and the clock.
+//! A test harness for one peer: the test is the network, the disk and the clock.
 
 use std::collections::VecDeque;
 
 use zebu_proto::quorum::election::NotificationVersion;
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
-use zebu_proto::quorum::{Notification, Packet, PeerState};
+use zebu_proto::quorum::{Notification, Packet, ServerState};
 use zebu_proto::{ServerId, Zxid};
 use zebu_zab::{
-    Action, CloseReason, Configuration, Dynamic, Entry, Event, HistoryLimits, IoId, LinkId, Observing, Peer,
-    PeerSettings, QuorumRule, Recovered, Role, Trust,
+    Action, Configuration, DiskCommand, DiskTrust, DynamicConfig, EncodedTxn, HistoryLimits, IoId,
+    LinkCloseReason, LinkId, ObserverSettings, Peer, PeerEffect, PeerEvent, PeerSettings, QuorumRule,
+    RecoveredHistory, Role,
 };
 
 pub(crate) const ME: ServerId = ServerId(2);
@@ -16,26 +17,34 @@ pub(crate) const ME: ServerId = ServerId(2);
 pub(crate) struct Desk {
     pub(crate) peer: Peer,
     pub(crate) now: i64,
-    /// Actions that no test has looked at.
+    /// Actions that no test has read.
     pub(crate) actions: VecDeque<Action>,
     pub(crate) disk: Disk,
+    /// A connection whose other side reads nothing: the test reports the sent packets.
+    pub(crate) stalled: Option<LinkId>,
 }
 
-/// Who finishes the work of the disk.
+/// When disk writes finish.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Disk {
     /// At once.
     Instant,
-    /// The test.
+    /// When the test says so.
     ByHand,
 }
 
-pub(crate) fn recovered(last: Zxid, epoch: i64) -> Recovered {
-    Recovered { last, proven: Zxid::ZERO, accepted_epoch: epoch, current_epoch: epoch, trust: Trust::Trusted }
+pub(crate) fn recovered(last: Zxid, epoch: i64) -> RecoveredHistory {
+    RecoveredHistory {
+        last,
+        contiguous_from: Zxid::ZERO,
+        accepted_epoch: epoch,
+        current_epoch: epoch,
+        trust: DiskTrust::Trusted,
+    }
 }
 
-pub(crate) fn entry(zxid: Zxid) -> Entry {
-    Entry { zxid, bytes: zxid.0.to_be_bytes()[..].into() }
+pub(crate) fn entry(zxid: Zxid) -> EncodedTxn {
+    EncodedTxn { zxid, bytes: zxid.0.to_be_bytes()[..].into() }
 }
 
 pub(crate) fn proposal(zxid: Zxid) -> Packet {
@@ -52,7 +61,7 @@ fn settings(role: Role) -> PeerSettings {
         me: ME,
         role,
         quorum: match role {
-            Role::Voter => QuorumRule::majority((1..=3).map(ServerId)),
+            Role::Participant => QuorumRule::majority((1..=3).map(ServerId)),
             Role::Observer => QuorumRule::majority([1, 3, 4].map(ServerId)),
         },
         observers: [ServerId(9), ME].into_iter().filter(|id| role == Role::Observer || *id != ME).collect(),
@@ -67,89 +76,96 @@ fn settings(role: Role) -> PeerSettings {
         finalize_ms: 20,
         retry_ms: 30,
         history: HistoryLimits { entries: 4, bytes: 1 << 20 },
-        window: 1000,
+        send_window: 1000,
         proposal_bytes_max: 1 << 20,
-        observing: Observing::default(),
+        observer: ObserverSettings::default(),
         last_counter: zebu_zab::LAST_COUNTER,
-        dynamic: None,
+        dynamic_config: None,
     }
 }
 
 impl Desk {
-    pub(crate) fn new(recovered: Recovered, role: Role) -> Desk {
+    pub(crate) fn new(recovered: RecoveredHistory, role: Role) -> Desk {
         Desk::start(settings(role), recovered)
     }
 
-    /// A member of an ensemble whose members may change: the list in effect, and one that is in its log.
-    pub(crate) fn changeable(recovered: Recovered, committed: &str, last_seen: Option<&str>) -> Desk {
+    /// A peer with dynamic reconfiguration: the committed config, and a proposed one in its log.
+    pub(crate) fn changeable(recovered: RecoveredHistory, committed: &str, last_seen: Option<&str>) -> Desk {
         let read = |text: &str| Configuration::parse(text).unwrap();
-        let dynamic = Dynamic { committed: read(committed), last_seen: last_seen.map(read) };
-        Desk::start(PeerSettings { dynamic: Some(dynamic), ..settings(Role::Voter) }, recovered)
+        let dynamic = DynamicConfig { committed: read(committed), last_seen: last_seen.map(read) };
+        Desk::start(PeerSettings { dynamic_config: Some(dynamic), ..settings(Role::Participant) }, recovered)
     }
 
-    /// The only member of its ensemble.
-    pub(crate) fn alone(recovered: Recovered) -> Desk {
-        Desk::start(PeerSettings { quorum: QuorumRule::majority([ME]), ..settings(Role::Voter) }, recovered)
+    /// The only server of its ensemble.
+    pub(crate) fn alone(recovered: RecoveredHistory) -> Desk {
+        Desk::start(
+            PeerSettings { quorum: QuorumRule::majority([ME]), ..settings(Role::Participant) },
+            recovered,
+        )
     }
 
-    /// One that looks for a leader, with these settings about observers.
-    pub(crate) fn started(observing: Observing, recovered: Recovered, role: Role) -> Desk {
-        Desk::start(PeerSettings { observing, ..settings(role) }, recovered)
+    /// A peer in an election, with these observer settings.
+    pub(crate) fn started(observing: ObserverSettings, recovered: RecoveredHistory, role: Role) -> Desk {
+        Desk::start(PeerSettings { observer: observing, ..settings(role) }, recovered)
     }
 
-    fn start(settings: PeerSettings, recovered: Recovered) -> Desk {
+    fn start(settings: PeerSettings, recovered: RecoveredHistory) -> Desk {
         let mut actions = Vec::new();
         let peer = Peer::new(settings, recovered, 0, &mut actions);
-        Desk { peer, now: 0, actions: actions.into(), disk: Disk::Instant }
+        Desk { peer, now: 0, actions: actions.into(), disk: Disk::Instant, stalled: None }
     }
 
-    /// A follower (or observer) of server 3 in an epoch, that was told so by 3 and another.
-    pub(crate) fn learner(recovered: Recovered, role: Role) -> (Desk, LinkId) {
-        Desk::learner_with(Observing::default(), recovered, role)
+    /// A follower or observer of server 3, established by the votes of server 3 and another one.
+    pub(crate) fn learner(recovered: RecoveredHistory, role: Role) -> (Desk, LinkId) {
+        Desk::learner_with(ObserverSettings::default(), recovered, role)
     }
 
-    /// The same with other settings about observers.
-    pub(crate) fn learner_with(observing: Observing, recovered: Recovered, role: Role) -> (Desk, LinkId) {
+    /// The same with other observer settings.
+    pub(crate) fn learner_with(
+        observing: ObserverSettings,
+        recovered: RecoveredHistory,
+        role: Role,
+    ) -> (Desk, LinkId) {
         let mut desk = Desk::started(observing, recovered, role);
         for from in [1, 3] {
-            let state = if from == 3 { PeerState::Leading } else { PeerState::Following };
+            let state = if from == 3 { ServerState::Leading } else { ServerState::Following };
             desk.notify(from, state, ServerId(3));
         }
         let link = desk.expect_dial();
-        desk.handle(Event::Dialed { link });
+        desk.handle(PeerEvent::Dialed { link });
         desk.take_sent(link);
         (desk, link)
     }
 
-    /// Elected by server 1.
-    pub(crate) fn elected(recovered: Recovered) -> Desk {
-        Desk::new(recovered, Role::Voter).elect()
+    /// A leader that server 1 elected.
+    pub(crate) fn elected(recovered: RecoveredHistory) -> Desk {
+        Desk::new(recovered, Role::Participant).elect()
     }
 
-    /// Elected by server 1; its epochs have so many transactions.
-    pub(crate) fn elected_for(last_counter: u32, recovered: Recovered) -> Desk {
-        Desk::start(PeerSettings { last_counter, ..settings(Role::Voter) }, recovered).elect()
+    /// A leader that server 1 elected; its epochs have this many transactions.
+    pub(crate) fn elected_for(last_counter: u32, recovered: RecoveredHistory) -> Desk {
+        Desk::start(PeerSettings { last_counter, ..settings(Role::Participant) }, recovered).elect()
     }
 
     fn elect(self) -> Desk {
         let mut desk = self;
         let vote = desk.actions.iter().find_map(|action| match action {
-            Action::Notify { notification, .. } => Some(notification.clone()),
+            Action::Peer(PeerEffect::Notify { notification, .. }) => Some(notification.clone()),
             _ => None,
         });
-        desk.handle(Event::Notification { from: ServerId(1), notification: vote.unwrap() });
+        desk.handle(PeerEvent::Notification { from: ServerId(1), notification: vote.unwrap() });
         desk.wait(30);
         assert_eq!(desk.peer.status().leader, Some(ME));
         desk.actions.clear();
         desk
     }
 
-    /// A leader of epoch 6 with a follower, server 1, that has everything.
+    /// A leader of epoch 6 with one synced follower, server 1.
     pub(crate) fn established() -> (Desk, LinkId) {
         let last = Zxid::new(5, 7);
         let mut desk = Desk::elected(recovered(last, 5));
         let link = LinkId::accepted(1);
-        desk.handle(Event::Accepted { link });
+        desk.handle(PeerEvent::Accepted { link });
         desk.packet(link, follower_info(1, 5));
         desk.packet(link, Packet::AckEpoch { last, current_epoch: 5 });
         desk.packet(link, Packet::Ack { zxid: Zxid::new(6, 0) });
@@ -158,7 +174,7 @@ impl Desk {
         (desk, link)
     }
 
-    pub(crate) fn notify(&mut self, from: i64, state: PeerState, leader: ServerId) {
+    pub(crate) fn notify(&mut self, from: i64, state: ServerState, leader: ServerId) {
         let notification = Notification {
             state,
             leader,
@@ -168,17 +184,17 @@ impl Desk {
             version: NotificationVersion::V2,
             config: None,
         };
-        self.handle(Event::Notification { from: ServerId(from), notification });
+        self.handle(PeerEvent::Notification { from: ServerId(from), notification });
     }
 
-    pub(crate) fn handle(&mut self, event: Event) {
+    pub(crate) fn handle(&mut self, event: PeerEvent) {
         let mut out = Vec::new();
         self.peer.handle(event, self.now, &mut out);
         self.take(out);
     }
 
     pub(crate) fn packet(&mut self, link: LinkId, packet: Packet) {
-        self.handle(Event::Packet { link, packet });
+        self.handle(PeerEvent::Packet { link, packet });
     }
 
     pub(crate) fn propose(&mut self) -> Zxid {
@@ -189,7 +205,7 @@ impl Desk {
         zxid
     }
 
-    /// Lets time pass, a deadline at a time.
+    /// Advances the time, one deadline at a time.
     pub(crate) fn wait(&mut self, ms: i64) {
         let end = self.now + ms;
         while self.peer.next_deadline() <= end {
@@ -205,46 +221,48 @@ impl Desk {
         for action in out {
             let io = io_of(&action);
             let sent = match &action {
-                Action::Send { link, packet } => Some((*link, zebu_zab::weight(packet))),
+                Action::Peer(PeerEffect::Send { link, packet }) => {
+                    Some((*link, zebu_zab::packet_weight(packet)))
+                }
                 _ => None,
             };
             self.actions.push_back(action);
             if let Some(io) = io.filter(|_| self.disk == Disk::Instant) {
-                self.handle(Event::Persisted { io });
+                self.handle(PeerEvent::Persisted { io });
             }
-            if let Some((link, weight)) = sent {
-                self.handle(Event::Sent { link, weight });
+            if let Some((link, weight)) = sent.filter(|(link, _)| self.stalled != Some(*link)) {
+                self.handle(PeerEvent::Sent { link, weight });
             }
         }
     }
 
-    /// Finishes all work of the disk that a test has not looked at yet.
+    /// Finishes all disk writes that the test has not read yet.
     pub(crate) fn finish_disk(&mut self) {
         if let Some(io) = self.actions.iter().filter_map(io_of).max() {
-            self.handle(Event::Persisted { io });
+            self.handle(PeerEvent::Persisted { io });
         }
     }
 
     pub(crate) fn expect_dial(&mut self) -> LinkId {
         let dial = self.actions.iter().find_map(|action| match action {
-            Action::Dial { link, .. } => Some(*link),
+            Action::Peer(PeerEffect::Dial { link, .. }) => Some(*link),
             _ => None,
         });
         dial.expect("it turns to its leader")
     }
 
-    /// The packets that were sent on a connection since the last call; forgets everything else.
+    /// The packets sent on a connection since the last call; drops all other actions.
     pub(crate) fn take_sent(&mut self, on: LinkId) -> Vec<Packet> {
         let sent = |action| match action {
-            Action::Send { link, packet } if link == on => Some(packet),
+            Action::Peer(PeerEffect::Send { link, packet }) if link == on => Some(packet),
             _ => None,
         };
         self.actions.drain(..).filter_map(sent).collect()
     }
 
-    pub(crate) fn closed(&self, on: LinkId) -> Option<CloseReason> {
+    pub(crate) fn closed(&self, on: LinkId) -> Option<LinkCloseReason> {
         self.actions.iter().find_map(|action| match action {
-            Action::Close { link, reason } if *link == on => Some(reason.clone()),
+            Action::Peer(PeerEffect::Close { link, reason }) if *link == on => Some(reason.clone()),
             _ => None,
         })
     }
@@ -261,12 +279,12 @@ impl Desk {
 fn io_of(action: &Action) -> Option<IoId> {
     match action {
         Action::Append { io, .. }
-        | Action::Truncate { io, .. }
-        | Action::InstallSnapshot { io, .. }
-        | Action::SetAside { io }
-        | Action::MarkTrusted { io }
-        | Action::SaveAcceptedEpoch { io, .. }
-        | Action::SaveCurrentEpoch { io, .. } => Some(*io),
+        | Action::Disk(DiskCommand::Truncate { io, .. })
+        | Action::Disk(DiskCommand::InstallSnapshot { io, .. })
+        | Action::Disk(DiskCommand::Quarantine { io })
+        | Action::Disk(DiskCommand::MarkTrusted { io })
+        | Action::Disk(DiskCommand::SaveAcceptedEpoch { io, .. })
+        | Action::Disk(DiskCommand::SaveCurrentEpoch { io, .. }) => Some(*io),
         _ => None,
     }
 }

@@ -1,12 +1,15 @@
-//! What learners may say to a leader.
+//! Packets of learners to a leader.
 
 use std::collections::VecDeque;
 
 use zebu_proto::quorum::election::NotificationVersion;
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
-use zebu_proto::quorum::{Notification, Packet, PeerState};
+use zebu_proto::quorum::{Notification, Packet, ServerState};
 use zebu_proto::{ServerId, SessionId, Zxid};
-use zebu_zab::{Action, CloseReason, Entry, Event, LinkId, LogPurpose, LogRead, Serving};
+use zebu_zab::{
+    Action, DiskCommand, EncodedTxn, LinkCloseReason, LinkId, LogPurpose, LogRead, PeerEffect, PeerEvent,
+    ServingRole,
+};
 
 use crate::desk::{Desk, Disk, ME, entry, follower_info, recovered};
 
@@ -18,7 +21,7 @@ fn ack(zxid: Zxid) -> Packet {
 
 fn accept(desk: &mut Desk, count: u64, greeting: Packet) -> LinkId {
     let link = LinkId::accepted(count);
-    desk.handle(Event::Accepted { link });
+    desk.handle(PeerEvent::Accepted { link });
     desk.packet(link, greeting);
     link
 }
@@ -28,7 +31,7 @@ fn nobody_hears_of_an_epoch_before_the_leader_has_promised_it() {
     let mut desk = Desk::elected(recovered(LAST, 5));
     desk.disk = Disk::ByHand;
     let link = accept(&mut desk, 1, follower_info(1, 8));
-    assert!(matches!(desk.actions[0], Action::SaveAcceptedEpoch { epoch: 9, .. }));
+    assert!(matches!(desk.actions[0], Action::Disk(DiskCommand::SaveAcceptedEpoch { epoch: 9, .. })));
     assert_eq!(desk.actions.len(), 1);
     desk.finish_disk();
     assert_eq!(
@@ -37,12 +40,12 @@ fn nobody_hears_of_an_epoch_before_the_leader_has_promised_it() {
     );
 }
 
-/// Servers that are not on the list may learn: their own list may be newer. They have no say.
+/// Servers outside the config may learn, because their own config may be newer. They count for no quorum.
 #[test]
 fn servers_that_are_not_listed_raise_no_epoch_and_are_no_quorum() {
     let mut desk = Desk::elected(recovered(LAST, 5));
     let link = accept(&mut desk, 1, follower_info(ME.0, 1_000_000));
-    assert_eq!(desk.closed(link), Some(CloseReason::OwnId(ME)));
+    assert_eq!(desk.closed(link), Some(LinkCloseReason::OwnId(ME)));
     let mut links = Vec::new();
     for (count, server) in [(2, 77), (3, -5), (4, 9)] {
         links.push(accept(&mut desk, count, follower_info(server, 1_000_000)));
@@ -59,7 +62,7 @@ fn servers_that_are_not_listed_raise_no_epoch_and_are_no_quorum() {
     assert_eq!(desk.peer.status().current_epoch, 5, "only one of three has promised the epoch");
 }
 
-/// A server that is not on the list is brought up to date and serves; a quorum is never counted with it.
+/// A server outside the config is synchronized and serves; it never counts for a quorum.
 #[test]
 fn a_server_that_is_not_listed_is_served_and_not_counted() {
     let mut desk = Desk::elected(recovered(LAST, 5));
@@ -72,7 +75,7 @@ fn a_server_that_is_not_listed_is_served_and_not_counted() {
         assert_eq!(desk.peer.serving(), None);
         desk.packet(link, ack(Zxid::new(6, 0)));
     }
-    assert_eq!(desk.peer.serving(), Some(Serving::Leading { epoch: 6 }));
+    assert_eq!(desk.peer.serving(), Some(ServingRole::Leading { epoch: 6 }));
     assert!(desk.take_sent(unlisted).contains(&Packet::UpToDate));
     desk.disk = Disk::ByHand;
     let zxid = desk.propose();
@@ -111,7 +114,7 @@ fn wrong_greetings_end_the_connection() {
     let mut desk = Desk::elected(recovered(LAST, 5));
     let info = LearnerInfo { server: ServerId(1), protocol: LEARNER_PROTOCOL, config_version: 7 };
     let link = accept(&mut desk, 1, Packet::FollowerInfo { accepted: Zxid::ZERO, info });
-    assert_eq!(desk.closed(link), Some(CloseReason::NewerConfig(7)));
+    assert_eq!(desk.closed(link), Some(LinkCloseReason::NewerConfig(7)));
 }
 
 #[test]
@@ -119,12 +122,12 @@ fn a_leader_does_not_lead_those_who_know_more() {
     let mut desk = Desk::elected(recovered(LAST, 5));
     let link = accept(&mut desk, 1, follower_info(1, 5));
     desk.packet(link, Packet::AckEpoch { last: Zxid::new(5, 8), current_epoch: 5 });
-    let reason = CloseReason::AheadOfLeader { last: Zxid::new(5, 8), current_epoch: 5 };
+    let reason = LinkCloseReason::AheadOfLeader { last: Zxid::new(5, 8), current_epoch: 5 };
     assert_eq!(desk.closed(link), Some(reason));
     assert_eq!(desk.peer.status().current_epoch, 5);
 }
 
-/// A learner may have accepted a later leader who wrote nothing: it has nothing that this one has not.
+/// A learner may have accepted a later leader that proposed nothing: it is not ahead of this leader.
 #[test]
 fn who_ends_at_the_same_place_knows_no_more() {
     let mut desk = Desk::elected(recovered(LAST, 5));
@@ -161,7 +164,7 @@ fn nothing_is_decided_before_a_quorum_has_the_history() {
         "{sent:?}"
     );
     desk.packet(link, ack(Zxid::new(6, 0)));
-    assert_eq!(desk.peer.serving(), Some(Serving::Leading { epoch: 6 }));
+    assert_eq!(desk.peer.serving(), Some(ServingRole::Leading { epoch: 6 }));
     assert_eq!(desk.take_sent(link), [Packet::UpToDate]);
     assert_eq!(desk.peer.next_zxid(), Some(Zxid::new(6, 1)));
 }
@@ -186,7 +189,7 @@ fn wrong_acknowledgements_end_the_connection_and_decide_nothing() {
         desk.propose();
         desk.propose();
         desk.packet(link, ack(Zxid::new(6, counter)));
-        assert_eq!(desk.closed(link), Some(CloseReason::UnknownZxid(Zxid::new(6, counter))));
+        assert_eq!(desk.closed(link), Some(LinkCloseReason::UnknownZxid(Zxid::new(6, counter))));
         desk.finish_disk();
         assert_eq!(desk.peer.status().committed, LAST);
     }
@@ -196,7 +199,7 @@ fn wrong_acknowledgements_end_the_connection_and_decide_nothing() {
     desk.packet(link, ack(Zxid::new(5, 3)));
     assert_eq!(desk.closed(link), None, "what was decided before may be acknowledged");
     desk.packet(link, ack(Zxid::new(7, 1)));
-    assert_eq!(desk.closed(link), Some(CloseReason::UnknownZxid(Zxid::new(7, 1))));
+    assert_eq!(desk.closed(link), Some(LinkCloseReason::UnknownZxid(Zxid::new(7, 1))));
 }
 
 #[test]
@@ -218,7 +221,7 @@ fn no_commit_between_the_history_and_the_permission_to_serve() {
 fn the_same_server_again_replaces_its_connection() {
     let (mut desk, link) = Desk::established();
     let again = accept(&mut desk, 2, follower_info(1, 6));
-    assert_eq!(desk.closed(link), Some(CloseReason::Replaced));
+    assert_eq!(desk.closed(link), Some(LinkCloseReason::Replaced));
     assert!(desk.actions.contains(&Action::LearnerLost { link }));
     assert_eq!(desk.closed(again), None);
 }
@@ -226,7 +229,7 @@ fn the_same_server_again_replaces_its_connection() {
 #[test]
 fn observers_have_no_vote() {
     let (mut desk, link) = Desk::established();
-    desk.handle(Event::LinkDown { link });
+    desk.handle(PeerEvent::LinkDown { link });
     let info = LearnerInfo { server: ServerId(9), protocol: LEARNER_PROTOCOL, config_version: 0 };
     let observer = accept(&mut desk, 2, Packet::ObserverInfo { accepted: Zxid::new(6, 0), info });
     desk.packet(observer, Packet::AckEpoch { last: LAST, current_epoch: 5 });
@@ -251,15 +254,15 @@ fn a_learner_that_is_far_behind_is_fed_from_the_log() {
     desk.packet(behind, Packet::AckEpoch { last: Zxid::new(6, 2), current_epoch: 5 });
     let up_to = Zxid::new(6, 6);
     let purpose = LogPurpose::BeginDiff { entries_max: 100_000 };
-    let asked = Action::ReadLog { link: behind, after: Zxid::new(6, 2), up_to, purpose };
+    let asked = Action::Peer(PeerEffect::ReadLog { link: behind, after: Zxid::new(6, 2), up_to, purpose });
     assert_eq!(desk.actions.back(), Some(&asked));
     let read = |from, to| LogRead::Entries((from..=to).map(|counter| entry(Zxid::new(6, counter))).collect());
     desk.take_sent(behind);
-    desk.handle(Event::LogRead { link: behind, read: read(3, 4) });
+    desk.handle(PeerEvent::LogRead { link: behind, read: read(3, 4) });
     let purpose = LogPurpose::Continue;
-    let asked = Action::ReadLog { link: behind, after: Zxid::new(6, 4), up_to, purpose };
+    let asked = Action::Peer(PeerEffect::ReadLog { link: behind, after: Zxid::new(6, 4), up_to, purpose });
     assert_eq!(desk.actions.back(), Some(&asked), "the rest of it");
-    desk.handle(Event::LogRead { link: behind, read: read(5, 6) });
+    desk.handle(PeerEvent::LogRead { link: behind, read: read(5, 6) });
     let sent = desk.take_sent(behind);
     let proposals: Vec<u32> = sent
         .iter()
@@ -273,7 +276,7 @@ fn a_learner_that_is_far_behind_is_fed_from_the_log() {
     assert!(matches!(sent.last(), Some(Packet::NewLeader { .. })));
 }
 
-/// A leader without a limit has logged it, and ZooKeeper's servers could not read it.
+/// A leader without the limit has logged it, and ZooKeeper's servers could not read it.
 #[test]
 fn a_learner_that_lacks_a_transaction_that_is_too_long_gets_a_whole_state() {
     let (mut desk, link) = Desk::established();
@@ -287,26 +290,26 @@ fn a_learner_that_lacks_a_transaction_that_is_too_long_gets_a_whole_state() {
         desk.take_sent(behind);
         behind
     };
-    let long = |counter| Entry { zxid: Zxid::new(6, counter), bytes: vec![0; (1 << 20) + 1].into() };
+    let long = |counter| EncodedTxn { zxid: Zxid::new(6, counter), bytes: vec![0; (1 << 20) + 1].into() };
     let snap = [Packet::Snap { zxid: Zxid::new(6, 10) }];
 
-    // It is found when others were sent already: this connection ends, the next one knows.
+    // It is found after others were sent: this connection ends, and the next one gets a SNAP.
     let first = come(&mut desk, 2, 2);
-    desk.handle(Event::LogRead { link: first, read: LogRead::Entries(vec![entry(Zxid::new(6, 3))]) });
+    desk.handle(PeerEvent::LogRead { link: first, read: LogRead::Entries(vec![entry(Zxid::new(6, 3))]) });
     let read = LogRead::Entries(vec![long(4), entry(Zxid::new(6, 5))]);
-    desk.handle(Event::LogRead { link: first, read });
-    assert_eq!(desk.closed(first), Some(CloseReason::HistoryGone));
+    desk.handle(PeerEvent::LogRead { link: first, read });
+    assert_eq!(desk.closed(first), Some(LinkCloseReason::NeedsSnapshot));
     let again = accept(&mut desk, 3, follower_info(3, 5));
     desk.take_sent(again);
     desk.packet(again, Packet::AckEpoch { last: Zxid::new(6, 3), current_epoch: 5 });
     assert_eq!(desk.take_sent(again), snap);
 
-    // Behind it there is nothing special, unless there is another one.
+    // After it, learners get a DIFF again, unless there is another one.
     let behind = come(&mut desk, 4, 4);
-    desk.handle(Event::LogRead { link: behind, read: LogRead::Entries(vec![long(5)]) });
+    desk.handle(PeerEvent::LogRead { link: behind, read: LogRead::Entries(vec![long(5)]) });
     assert_eq!(desk.take_sent(behind), snap);
     let behind = come(&mut desk, 5, 5);
-    desk.handle(Event::LogRead { link: behind, read: LogRead::Entries(vec![entry(Zxid::new(6, 6))]) });
+    desk.handle(PeerEvent::LogRead { link: behind, read: LogRead::Entries(vec![entry(Zxid::new(6, 6))]) });
     assert!(matches!(desk.take_sent(behind)[0], Packet::Diff { .. }));
 }
 
@@ -320,16 +323,19 @@ fn a_log_that_does_not_reach_back_makes_it_a_whole_state() {
     let behind = accept(&mut desk, 2, follower_info(3, 5));
     desk.packet(behind, Packet::AckEpoch { last: Zxid::new(6, 2), current_epoch: 5 });
     desk.actions.clear();
-    desk.handle(Event::LogRead { link: behind, read: LogRead::Unavailable });
+    desk.handle(PeerEvent::LogRead { link: behind, read: LogRead::Unavailable });
     let zxid = Zxid::new(6, 10);
-    let snap = Action::Send { link: behind, packet: Packet::Snap { zxid } };
-    assert_eq!(desk.actions.make_contiguous(), [snap, Action::StreamSnapshot { link: behind, zxid }]);
+    let snap = Action::Peer(PeerEffect::Send { link: behind, packet: Packet::Snap { zxid } });
+    assert_eq!(
+        desk.actions.make_contiguous(),
+        [snap, Action::Peer(PeerEffect::StreamSnapshot { link: behind, zxid })]
+    );
     desk.actions.clear();
-    // What is decided while the state is on its way comes behind it, and before the word that it is complete.
+    // Transactions that are committed during the snapshot follow it, before NEWLEADER.
     let next = desk.propose();
     desk.packet(link, ack(next));
     assert_eq!(desk.take_sent(behind), []);
-    desk.handle(Event::SnapshotSent { link: behind });
+    desk.handle(PeerEvent::SnapshotSent { link: behind });
     let sent = desk.take_sent(behind);
     assert!(
         matches!(sent[..], [Packet::Proposal { .. }, Packet::Commit { .. }, Packet::NewLeader { .. }]),
@@ -337,22 +343,27 @@ fn a_log_that_does_not_reach_back_makes_it_a_whole_state() {
     );
 }
 
-/// A large state takes longer than any limit. As long as it moves, nobody gives up.
+/// A large snapshot takes longer than any limit. While it makes progress, neither side times out.
 #[test]
 fn a_state_that_moves_is_waited_for() {
     for (sign, stays) in [(true, true), (false, false)] {
         let (mut desk, link) = Desk::established();
         let behind = accept(&mut desk, 2, follower_info(3, 5));
         desk.packet(behind, Packet::AckEpoch { last: Zxid(-1), current_epoch: 5 });
-        assert!(desk.actions.iter().any(|action| matches!(action, Action::StreamSnapshot { .. })));
+        assert!(
+            desk.actions
+                .iter()
+                .any(|action| matches!(action, Action::Peer(PeerEffect::StreamSnapshot { .. })))
+        );
         for _ in 0..30 {
             desk.wait(50);
             desk.packet(link, Packet::PingReply { zxid: Zxid::ZERO, touched: vec![] });
             if sign {
-                desk.handle(Event::SnapshotMoves { link: behind });
+                desk.handle(PeerEvent::SnapshotProgress { link: behind });
             }
         }
-        let closed = desk.actions.iter().any(|action| matches!(action, Action::Close { .. }));
+        let closed =
+            desk.actions.iter().any(|action| matches!(action, Action::Peer(PeerEffect::Close { .. })));
         assert_eq!(closed, !stays);
     }
 }
@@ -364,7 +375,7 @@ fn an_answer_follows_the_commit_that_it_tells_of() {
         let zxid = desk.propose();
         desk.take_sent(link);
         let mut out = Vec::new();
-        desk.peer.answer_learner(link, zxid, answer.clone(), &mut out);
+        desk.peer.reply_to_learner(link, zxid, answer.clone(), &mut out);
         assert_eq!(out, []);
         desk.packet(link, ack(zxid));
         assert_eq!(desk.take_sent(link), [Packet::Commit { zxid }, answer]);
@@ -374,7 +385,7 @@ fn an_answer_follows_the_commit_that_it_tells_of() {
 #[test]
 fn a_leader_without_a_quorum_steps_down() {
     let (mut desk, link) = Desk::established();
-    desk.handle(Event::LinkDown { link });
+    desk.handle(PeerEvent::LinkDown { link });
     desk.wait(60);
     assert_eq!(desk.peer.serving(), None);
     assert!(desk.actions.contains(&Action::StopServing));
@@ -390,9 +401,9 @@ fn a_leader_whose_disk_hangs_steps_down_and_does_not_vote_before_it_is_back() {
         desk.packet(link, Packet::PingReply { zxid: LAST, touched: vec![] });
     }
     assert_eq!(desk.peer.serving(), None);
-    assert!(!desk.actions.iter().any(|action| matches!(action, Action::Notify { .. })));
+    assert!(!desk.actions.iter().any(|action| matches!(action, Action::Peer(PeerEffect::Notify { .. }))));
     desk.finish_disk();
-    assert!(desk.actions.iter().any(|action| matches!(action, Action::Notify { .. })));
+    assert!(desk.actions.iter().any(|action| matches!(action, Action::Peer(PeerEffect::Notify { .. }))));
 }
 
 #[test]
@@ -403,10 +414,10 @@ fn a_learner_that_answers_but_does_not_log_is_cut_off() {
         desk.packet(link, Packet::PingReply { zxid: LAST, touched: vec![] });
         desk.wait(100);
     }
-    assert!(matches!(desk.closed(link), Some(CloseReason::TooFarBehind { server: ServerId(1), .. })));
+    assert!(matches!(desk.closed(link), Some(LinkCloseReason::TooFarBehind { server: ServerId(1), .. })));
 }
 
-/// Its disk is slower than the ensemble writes: each acknowledgement comes, and each comes later than the one before.
+/// The disk is slower than the ensemble writes: every ack arrives, each later than the one before.
 #[test]
 fn a_follower_that_acknowledges_ever_later_is_given_up() {
     let (mut desk, link) = Desk::established();
@@ -418,12 +429,12 @@ fn a_follower_that_acknowledges_ever_later_is_given_up() {
         desk.packet(link, ack(proposed.pop_front().unwrap()));
         desk.wait(50);
         if let Some(reason) = desk.closed(link) {
-            assert!(matches!(reason, CloseReason::TooFarBehind { .. }), "{reason}");
+            assert!(matches!(reason, LinkCloseReason::TooFarBehind { .. }), "{reason}");
             closed_at = Some(time * 50);
             break;
         }
     }
-    // It has a quarter of what was proposed. Five ticks of 100 ms are allowed.
+    // It has a quarter of the proposals. The limit is five ticks of 100 ms.
     assert!(closed_at.is_some_and(|ms| (500..1500).contains(&ms)), "{closed_at:?}");
 }
 
@@ -432,12 +443,12 @@ fn a_stopping_leader_finishes_what_it_began() {
     let (mut desk, link) = Desk::established();
     let zxid = desk.propose();
     let mut out = Vec::new();
-    desk.peer.hand_over(desk.now, &mut out);
-    assert_eq!((desk.peer.next_zxid(), desk.peer.has_handed_over()), (None, false));
+    desk.peer.resign(desk.now, &mut out);
+    assert_eq!((desk.peer.next_zxid(), desk.peer.has_resigned()), (None, false));
     desk.packet(link, ack(zxid));
     assert_eq!(desk.delivered(), [zxid]);
-    assert!(desk.peer.has_handed_over());
-    assert!(desk.actions.contains(&Action::Send { link, packet: Packet::Commit { zxid } }));
+    assert!(desk.peer.has_resigned());
+    assert!(desk.actions.contains(&Action::Peer(PeerEffect::Send { link, packet: Packet::Commit { zxid } })));
     desk.wait(5000);
     assert_eq!(desk.peer.status().leader, None, "it takes no part in the election");
 }
@@ -457,30 +468,30 @@ fn an_epoch_that_is_used_up_is_left_without_losing_anything() {
     assert_eq!(desk.peer.serving(), None, "a new epoch is needed");
 }
 
-/// It was promised by nobody, but it is in the log, and what is proposed comes behind it.
+/// No server accepted this epoch, but the log contains it, and proposals must come after it.
 #[test]
 fn an_epoch_is_later_than_all_of_the_history() {
     let mut desk = Desk::elected(recovered(Zxid::new(9, 7), 5));
     let link = LinkId::accepted(1);
-    desk.handle(Event::Accepted { link });
+    desk.handle(PeerEvent::Accepted { link });
     desk.packet(link, follower_info(1, 5));
     assert_eq!(desk.peer.status().accepted_epoch, 10);
 }
 
 #[test]
 fn who_does_not_lead_closes_learners() {
-    let mut desk = Desk::new(recovered(LAST, 5), zebu_zab::Role::Voter);
+    let mut desk = Desk::new(recovered(LAST, 5), zebu_zab::Role::Participant);
     let link = LinkId::accepted(1);
-    desk.handle(Event::Accepted { link });
-    assert_eq!(desk.closed(link), Some(CloseReason::NotLeading));
+    desk.handle(PeerEvent::Accepted { link });
+    assert_eq!(desk.closed(link), Some(LinkCloseReason::NotLeading));
 }
 
-/// Its vote of the election that made this one the leader has a smaller round, and changes nothing.
+/// Its vote from the election of this leader has a smaller round, and changes nothing.
 #[test]
 fn a_leader_whose_voter_elects_again_does_not_wait_for_him() {
     let vote = |desk: &mut Desk, round| {
         let notification = Notification {
-            state: PeerState::Looking,
+            state: ServerState::Looking,
             leader: ServerId(1),
             zxid: Zxid::new(5, 6),
             round,
@@ -488,7 +499,7 @@ fn a_leader_whose_voter_elects_again_does_not_wait_for_him() {
             version: NotificationVersion::V2,
             config: None,
         };
-        desk.handle(Event::Notification { from: ServerId(1), notification });
+        desk.handle(PeerEvent::Notification { from: ServerId(1), notification });
         desk.peer.status().leader
     };
     let mut desk = Desk::elected(recovered(LAST, 5));
@@ -500,12 +511,12 @@ fn a_leader_whose_voter_elects_again_does_not_wait_for_him() {
     assert_eq!(vote(&mut desk, 2), Some(ME), "another one has come");
 }
 
-/// Two who looked at once: one voted for this server and then found that there is a leader.
+/// Two servers looked at the same time: one voted for this server and then found an established leader.
 #[test]
 fn a_leader_whose_voter_follows_another_one_does_not_wait_for_him() {
     let follow = |desk: &mut Desk, leader| {
         let notification = Notification {
-            state: PeerState::Following,
+            state: ServerState::Following,
             leader,
             zxid: Zxid::new(5, 6),
             round: 1,
@@ -513,7 +524,7 @@ fn a_leader_whose_voter_follows_another_one_does_not_wait_for_him() {
             version: NotificationVersion::V2,
             config: None,
         };
-        desk.handle(Event::Notification { from: ServerId(1), notification });
+        desk.handle(PeerEvent::Notification { from: ServerId(1), notification });
         desk.peer.status().leader
     };
     let mut desk = Desk::elected(recovered(LAST, 5));

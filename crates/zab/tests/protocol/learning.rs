@@ -1,9 +1,12 @@
-//! What a leader may say to a learner.
+//! Packets of a leader to a learner.
 
 use zebu_proto::quorum::packet::LEARNER_PROTOCOL;
-use zebu_proto::quorum::{Packet, PeerState};
+use zebu_proto::quorum::{Packet, ServerState};
 use zebu_proto::{ServerId, Zxid};
-use zebu_zab::{Action, CloseReason, Event, IoId, LinkId, Recovered, Role, Serving, Trust};
+use zebu_zab::{
+    Action, DiskCommand, DiskTrust, IoId, LinkCloseReason, LinkId, PeerEffect, PeerEvent, RecoveredHistory,
+    Role, ServingRole,
+};
 
 use crate::desk::{Desk, Disk, entry, proposal, recovered};
 
@@ -21,31 +24,31 @@ fn ack(zxid: Zxid) -> Packet {
     Packet::Ack { zxid }
 }
 
-/// Has promised epoch 6 and waits for the history.
+/// A learner that has accepted epoch 6 and waits for synchronization.
 fn promised() -> (Desk, LinkId) {
-    let (mut desk, link) = Desk::learner(recovered(LAST, 5), Role::Voter);
+    let (mut desk, link) = Desk::learner(recovered(LAST, 5), Role::Participant);
     desk.packet(link, leader_info(6));
     assert_eq!(desk.take_sent(link), [Packet::AckEpoch { last: LAST, current_epoch: 5 }]);
     (desk, link)
 }
 
-/// Serves in epoch 6 with nothing behind 5/7.
+/// A learner that serves in epoch 6, with no transaction after 5/7.
 fn serving() -> (Desk, LinkId) {
     let (mut desk, link) = promised();
     for packet in [Packet::Diff { zxid: LAST }, new_leader(6), Packet::UpToDate] {
         desk.packet(link, packet);
     }
-    assert!(matches!(desk.peer.serving(), Some(Serving::Following { epoch: 6, .. })));
+    assert!(matches!(desk.peer.serving(), Some(ServingRole::Following { epoch: 6, .. })));
     desk.actions.clear();
     (desk, link)
 }
 
 #[test]
 fn an_epoch_is_promised_after_the_disk_has_it() {
-    let (mut desk, link) = Desk::learner(recovered(LAST, 5), Role::Voter);
+    let (mut desk, link) = Desk::learner(recovered(LAST, 5), Role::Participant);
     desk.disk = Disk::ByHand;
     desk.packet(link, leader_info(6));
-    assert!(matches!(desk.actions[0], Action::SaveAcceptedEpoch { epoch: 6, .. }));
+    assert!(matches!(desk.actions[0], Action::Disk(DiskCommand::SaveAcceptedEpoch { epoch: 6, .. })));
     assert_eq!(desk.actions.len(), 1, "nothing is said before");
     desk.finish_disk();
     assert_eq!(desk.take_sent(link), [Packet::AckEpoch { last: LAST, current_epoch: 5 }]);
@@ -53,22 +56,22 @@ fn an_epoch_is_promised_after_the_disk_has_it() {
 
 #[test]
 fn an_epoch_that_was_promised_before_does_not_count_and_an_older_one_is_refused() {
-    let found = Recovered { accepted_epoch: 6, ..recovered(LAST, 5) };
-    let (mut desk, link) = Desk::learner(found, Role::Voter);
+    let found = RecoveredHistory { accepted_epoch: 6, ..recovered(LAST, 5) };
+    let (mut desk, link) = Desk::learner(found, Role::Participant);
     desk.packet(link, leader_info(6));
     assert_eq!(desk.take_sent(link), [Packet::AckEpoch { last: LAST, current_epoch: -1 }]);
 
-    let (mut desk, link) = Desk::learner(found, Role::Voter);
+    let (mut desk, link) = Desk::learner(found, Role::Participant);
     desk.packet(link, leader_info(5));
-    assert_eq!(desk.closed(link), Some(CloseReason::OldEpoch { proposed: 5, accepted: 6 }));
+    assert_eq!(desk.closed(link), Some(LinkCloseReason::OldEpoch { proposed: 5, accepted: 6 }));
     assert_eq!(desk.peer.status().accepted_epoch, 6);
 }
 
-/// Its promise is counted by nobody. If it kept an observer away, one that had promised an epoch that came to
-/// nothing could not come back before the ensemble had got there.
+/// The accepted epoch of an observer counts for no quorum. If it excluded the observer, it could not return
+/// before the ensemble reached that epoch.
 #[test]
 fn an_observer_goes_back_behind_its_promise_but_not_behind_its_history() {
-    let found = Recovered { accepted_epoch: 8, ..recovered(LAST, 5) };
+    let found = RecoveredHistory { accepted_epoch: 8, ..recovered(LAST, 5) };
     let (mut desk, link) = Desk::learner(found, Role::Observer);
     desk.packet(link, leader_info(6));
     assert_eq!(desk.take_sent(link), [Packet::AckEpoch { last: LAST, current_epoch: -1 }]);
@@ -76,7 +79,7 @@ fn an_observer_goes_back_behind_its_promise_but_not_behind_its_history() {
 
     let (mut desk, link) = Desk::learner(found, Role::Observer);
     desk.packet(link, leader_info(4));
-    assert_eq!(desk.closed(link), Some(CloseReason::OldEpoch { proposed: 4, accepted: 8 }));
+    assert_eq!(desk.closed(link), Some(LinkCloseReason::OldEpoch { proposed: 4, accepted: 8 }));
 }
 
 #[test]
@@ -90,7 +93,10 @@ fn the_history_is_durable_before_the_epoch_and_both_before_the_word() {
     }
     let order: Vec<_> = desk.actions.iter().collect();
     assert!(
-        matches!(order[..], [Action::Append { .. }, Action::SaveCurrentEpoch { epoch: 6, .. }]),
+        matches!(
+            order[..],
+            [Action::Append { .. }, Action::Disk(DiskCommand::SaveCurrentEpoch { epoch: 6, .. })]
+        ),
         "{order:?}"
     );
     desk.finish_disk();
@@ -100,7 +106,7 @@ fn the_history_is_durable_before_the_epoch_and_both_before_the_word() {
     assert_eq!(desk.delivered(), [next]);
 }
 
-/// A connection that was given up may still deliver what its former leader had sent.
+/// A closed connection may still deliver packets of its former leader.
 #[test]
 fn packets_of_a_former_connection_are_ignored() {
     let (mut desk, link) = serving();
@@ -109,10 +115,10 @@ fn packets_of_a_former_connection_are_ignored() {
     for packet in [proposal(zxid), Packet::Commit { zxid }, Packet::Ping { zxid: LAST }] {
         desk.packet(former, packet);
     }
-    desk.handle(Event::LinkDown { link: former });
+    desk.handle(PeerEvent::LinkDown { link: former });
     assert_eq!(desk.actions, []);
     assert_eq!(desk.peer.status().logged, LAST);
-    assert!(matches!(desk.peer.serving(), Some(Serving::Following { epoch: 6, .. })));
+    assert!(matches!(desk.peer.serving(), Some(ServingRole::Following { epoch: 6, .. })));
 }
 
 #[test]
@@ -120,7 +126,7 @@ fn proposals_are_acknowledged_when_durable_in_order_and_behind_the_history() {
     let (mut desk, link) = promised();
     desk.disk = Disk::ByHand;
     let zxids = [1, 2].map(|counter| Zxid::new(6, counter));
-    // One of them comes before the leader's word, uncommitted; one behind it.
+    // One of them comes before NEWLEADER, uncommitted; one after it.
     for packet in [Packet::Diff { zxid: LAST }, proposal(zxids[0]), new_leader(6), proposal(zxids[1])] {
         desk.packet(link, packet);
     }
@@ -148,7 +154,7 @@ fn a_commit_is_delivered_after_the_own_disk_has_it() {
     assert!(desk.actions.contains(&answer));
 }
 
-/// A sync is answered by the leader between two commits; both become durable here in one sync of the disk.
+/// The leader answers a sync between two commits; one disk sync makes both durable.
 #[test]
 fn an_answer_stands_between_the_transactions_where_the_leader_put_it() {
     let (mut desk, link) = serving();
@@ -174,7 +180,7 @@ fn an_answer_stands_between_the_transactions_where_the_leader_put_it() {
     assert_eq!(order, [Action::Deliver(entry(first)), answer, Action::Deliver(entry(second))]);
 }
 
-/// What a leader has answered and this server has not applied is void when the connection ends.
+/// Replies of a leader that wait for a commit are dropped when the connection ends.
 #[test]
 fn answers_of_a_leader_that_is_lost_are_forgotten() {
     let (mut desk, link) = serving();
@@ -183,7 +189,7 @@ fn answers_of_a_leader_that_is_lost_are_forgotten() {
     for packet in [proposal(zxid), Packet::Commit { zxid }, Packet::Sync] {
         desk.packet(link, packet);
     }
-    desk.handle(Event::LinkDown { link });
+    desk.handle(PeerEvent::LinkDown { link });
     desk.finish_disk();
     assert_eq!(desk.delivered(), [zxid]);
     assert!(!desk.actions.iter().any(|action| matches!(action, Action::FromLeader { .. })));
@@ -193,17 +199,20 @@ fn answers_of_a_leader_that_is_lost_are_forgotten() {
 fn broken_broadcasts_end_the_connection() {
     let zxid = Zxid::new;
     let cases = [
-        (proposal(zxid(6, 2)), CloseReason::Gap { after: LAST, found: zxid(6, 2) }),
-        (proposal(zxid(5, 8)), CloseReason::Gap { after: LAST, found: zxid(5, 8) }),
-        (proposal(zxid(7, 1)), CloseReason::Gap { after: LAST, found: zxid(7, 1) }),
-        (Packet::Commit { zxid: zxid(6, 1) }, CloseReason::UnknownZxid(zxid(6, 1))),
-        (Packet::Commit { zxid: Zxid(i64::MAX) }, CloseReason::UnknownZxid(Zxid(i64::MAX))),
+        (proposal(zxid(6, 2)), LinkCloseReason::Gap { after: LAST, found: zxid(6, 2) }),
+        (proposal(zxid(5, 8)), LinkCloseReason::Gap { after: LAST, found: zxid(5, 8) }),
+        (proposal(zxid(7, 1)), LinkCloseReason::Gap { after: LAST, found: zxid(7, 1) }),
+        (Packet::Commit { zxid: zxid(6, 1) }, LinkCloseReason::UnknownZxid(zxid(6, 1))),
+        (Packet::Commit { zxid: Zxid(i64::MAX) }, LinkCloseReason::UnknownZxid(Zxid(i64::MAX))),
         (
             Packet::Inform { zxid: zxid(6, 1), entry: [].into() },
-            CloseReason::OutOfPlace { step: "following", packet: "INFORM" },
+            LinkCloseReason::UnexpectedPacket { step: "broadcast", packet: "INFORM" },
         ),
-        (leader_info(7), CloseReason::OutOfPlace { step: "following", packet: "LEADERINFO" }),
-        (Packet::Snap { zxid: zxid(6, 1) }, CloseReason::OutOfPlace { step: "following", packet: "SNAP" }),
+        (leader_info(7), LinkCloseReason::UnexpectedPacket { step: "broadcast", packet: "LEADERINFO" }),
+        (
+            Packet::Snap { zxid: zxid(6, 1) },
+            LinkCloseReason::UnexpectedPacket { step: "broadcast", packet: "SNAP" },
+        ),
     ];
     for (packet, reason) in cases {
         let (mut desk, link) = serving();
@@ -220,7 +229,7 @@ fn a_gap_during_synchronisation_ends_the_connection() {
     let (mut desk, link) = promised();
     desk.packet(link, Packet::Diff { zxid: Zxid::new(5, 9) });
     desk.packet(link, proposal(Zxid::new(5, 9)));
-    assert_eq!(desk.closed(link), Some(CloseReason::Gap { after: LAST, found: Zxid::new(5, 9) }));
+    assert_eq!(desk.closed(link), Some(LinkCloseReason::Gap { after: LAST, found: Zxid::new(5, 9) }));
     assert_eq!(desk.peer.status().logged, LAST, "nothing was taken");
 }
 
@@ -229,20 +238,20 @@ fn wrong_first_packets_end_the_connection() {
     for packet in [new_leader(6), Packet::UpToDate, proposal(Zxid::new(5, 8)), Packet::Sync, ack(LAST)] {
         let (mut desk, link) = promised();
         desk.packet(link, packet);
-        assert!(matches!(desk.closed(link), Some(CloseReason::OutOfPlace { .. })));
+        assert!(matches!(desk.closed(link), Some(LinkCloseReason::UnexpectedPacket { .. })));
     }
     let (mut desk, link) = promised();
     desk.packet(link, Packet::Diff { zxid: LAST });
     desk.packet(link, new_leader(7));
-    assert_eq!(desk.closed(link), Some(CloseReason::UnknownZxid(Zxid::new(7, 0))));
+    assert_eq!(desk.closed(link), Some(LinkCloseReason::UnknownZxid(Zxid::new(7, 0))));
 }
 
-/// The limits of the desk: 7 ticks for the connection, 10 for the beginning.
+/// The limits of the harness: 7 ticks to connect, 10 for initLimit.
 #[test]
 fn a_leader_that_cannot_be_reached_is_given_up_after_the_limit_for_connections() {
     let looks_for_three = || {
-        let mut desk = Desk::new(recovered(LAST, 5), Role::Voter);
-        for (from, state) in [(1, PeerState::Following), (3, PeerState::Leading)] {
+        let mut desk = Desk::new(recovered(LAST, 5), Role::Participant);
+        for (from, state) in [(1, ServerState::Following), (3, ServerState::Leading)] {
             desk.notify(from, state, ServerId(3));
         }
         let link = desk.expect_dial();
@@ -252,16 +261,16 @@ fn a_leader_that_cannot_be_reached_is_given_up_after_the_limit_for_connections()
     desk.wait(699);
     assert_eq!(desk.closed(link), None);
     desk.wait(1);
-    assert_eq!(desk.closed(link), Some(CloseReason::Silent));
+    assert_eq!(desk.closed(link), Some(LinkCloseReason::TimedOut));
     let (mut desk, link) = looks_for_three();
-    desk.handle(Event::Dialed { link });
+    desk.handle(PeerEvent::Dialed { link });
     desk.wait(999);
     assert_eq!(desk.closed(link), None);
     desk.wait(1);
-    assert_eq!(desk.closed(link), Some(CloseReason::Silent));
+    assert_eq!(desk.closed(link), Some(LinkCloseReason::TimedOut));
 }
 
-/// Whoever believed it would lead an epoch before its own history.
+/// A server that accepted it would lead an epoch before its own history.
 #[test]
 fn a_history_holds_nothing_of_a_later_epoch_than_the_leader() {
     let later = Zxid::new(7, 1);
@@ -271,11 +280,11 @@ fn a_history_holds_nothing_of_a_later_epoch_than_the_leader() {
         desk.packet(link, begin);
         if desk.closed(link).is_none() {
             if whole {
-                desk.handle(Event::SnapshotReceived { link });
+                desk.handle(PeerEvent::SnapshotReceived { link });
             }
             desk.packet(link, proposal(later));
         }
-        assert!(matches!(desk.closed(link), Some(CloseReason::UnknownZxid(zxid)) if zxid == later));
+        assert!(matches!(desk.closed(link), Some(LinkCloseReason::UnknownZxid(zxid)) if zxid == later));
         assert_eq!(desk.peer.status().logged, LAST);
     }
 }
@@ -286,21 +295,21 @@ fn a_committed_transaction_is_never_truncated() {
     let zxid = Zxid::new(6, 1);
     desk.packet(link, proposal(zxid));
     desk.packet(link, Packet::Commit { zxid });
-    desk.handle(Event::LinkDown { link });
+    desk.handle(PeerEvent::LinkDown { link });
     desk.actions.clear();
     for from in [1, 3] {
         let state = if from == 3 {
-            zebu_proto::quorum::PeerState::Leading
+            zebu_proto::quorum::ServerState::Leading
         } else {
-            zebu_proto::quorum::PeerState::Following
+            zebu_proto::quorum::ServerState::Following
         };
         desk.notify(from, state, zebu_proto::ServerId(3));
     }
     let link = LinkId::dialed(2);
-    desk.handle(Event::Dialed { link });
+    desk.handle(PeerEvent::Dialed { link });
     desk.packet(link, leader_info(7));
     desk.packet(link, Packet::Trunc { zxid: LAST });
-    assert_eq!(desk.closed(link), Some(CloseReason::TruncatesCommitted { to: LAST, committed: zxid }));
+    assert_eq!(desk.closed(link), Some(LinkCloseReason::TruncatesCommitted { to: LAST, committed: zxid }));
 }
 
 #[test]
@@ -310,30 +319,32 @@ fn truncation_waits_for_the_disk_and_what_follows_waits_with_it() {
     let to = Zxid::new(5, 5);
     desk.packet(link, Packet::Trunc { zxid: to });
     desk.packet(link, proposal(Zxid::new(6, 1)));
-    assert!(matches!(desk.actions.make_contiguous(), [Action::Truncate { .. }]));
+    assert!(matches!(desk.actions.make_contiguous(), [Action::Disk(DiskCommand::Truncate { .. })]));
     desk.finish_disk();
     assert_eq!(desk.peer.status().logged, Zxid::new(6, 1));
     assert!(matches!(desk.actions.back(), Some(Action::Append { .. })));
 }
 
-/// Was asked for a cut that its disk has refused.
+/// A learner whose disk refused the TRUNC of the leader.
 fn refused() -> (Desk, LinkId) {
     let (mut desk, link) = promised();
     desk.disk = Disk::ByHand;
     desk.packet(link, Packet::Trunc { zxid: Zxid::new(5, 5) });
     desk.packet(link, proposal(Zxid::new(6, 1)));
-    let Some(Action::Truncate { io, .. }) = desk.actions.pop_front() else { panic!("it truncates") };
-    desk.handle(Event::TruncateRefused { io });
+    let Some(Action::Disk(DiskCommand::Truncate { io, .. })) = desk.actions.pop_front() else {
+        panic!("it truncates")
+    };
+    desk.handle(PeerEvent::TruncateRefused { io });
     desk.disk = Disk::Instant;
     (desk, link)
 }
 
-/// Was asked for a cut that its disk has refused, and has come again to the leader of this epoch.
+/// A learner whose disk refused a TRUNC, and that reconnected to the leader of this epoch.
 fn come_again(epoch: u32) -> (Desk, LinkId, Vec<Packet>) {
     let (mut desk, _) = refused();
     desk.wait(1);
     let link = desk.expect_dial();
-    desk.handle(Event::Dialed { link });
+    desk.handle(PeerEvent::Dialed { link });
     desk.packet(link, leader_info(epoch));
     let sent = desk.take_sent(link);
     (desk, link, sent)
@@ -341,7 +352,7 @@ fn come_again(epoch: u32) -> (Desk, LinkId, Vec<Packet>) {
 
 fn last_vote(desk: &Desk) -> Option<Zxid> {
     desk.actions.iter().rev().find_map(|action| match action {
-        Action::Notify { notification, .. } => Some(notification.zxid),
+        Action::Peer(PeerEffect::Notify { notification, .. }) => Some(notification.zxid),
         _ => None,
     })
 }
@@ -349,31 +360,33 @@ fn last_vote(desk: &Desk) -> Option<Zxid> {
 #[test]
 fn a_server_that_cannot_truncate_comes_again_for_a_whole_state() {
     let (mut desk, old) = refused();
-    assert_eq!(desk.closed(old), Some(CloseReason::CannotTruncate(Zxid::new(5, 5))));
+    assert_eq!(desk.closed(old), Some(LinkCloseReason::CannotTruncate(Zxid::new(5, 5))));
     assert_eq!(desk.actions.len(), 1, "nothing is set aside");
-    // What was on its way on the connection that it has closed.
+    // Packets in flight on the connection that it closed.
     desk.packet(old, proposal(Zxid::new(6, 2)));
-    desk.handle(Event::LinkDown { link: old });
+    desk.handle(PeerEvent::LinkDown { link: old });
     assert_eq!(desk.peer.status().leader, Some(ServerId(3)), "it looks for nobody else");
 
     let (mut desk, link, sent) = come_again(6);
     assert_eq!(sent[1..], [Packet::AckEpoch { last: Zxid(-1), current_epoch: -1 }]);
     desk.packet(link, Packet::Snap { zxid: Zxid::new(5, 5) });
-    desk.handle(Event::SnapshotReceived { link });
+    desk.handle(PeerEvent::SnapshotReceived { link });
     assert_eq!(desk.peer.status().logged, LAST, "what it has stays until the state is complete");
     desk.packet(link, new_leader(6));
     desk.packet(link, Packet::UpToDate);
     assert!(desk.peer.serving().is_some());
     assert_eq!(desk.peer.status().logged, Zxid::new(5, 5));
-    assert!(!desk.actions.iter().any(|action| matches!(action, Action::SetAside { .. })));
+    assert!(
+        !desk.actions.iter().any(|action| matches!(action, Action::Disk(DiskCommand::Quarantine { .. })))
+    );
 
-    desk.handle(Event::LinkDown { link });
+    desk.handle(PeerEvent::LinkDown { link });
     desk.actions.clear();
-    for (from, state) in [(1, PeerState::Following), (3, PeerState::Leading)] {
+    for (from, state) in [(1, ServerState::Following), (3, ServerState::Leading)] {
         desk.notify(from, state, ServerId(3));
     }
     let link = desk.expect_dial();
-    desk.handle(Event::Dialed { link });
+    desk.handle(PeerEvent::Dialed { link });
     desk.packet(link, leader_info(6));
     let told = Packet::AckEpoch { last: Zxid::new(5, 5), current_epoch: -1 };
     assert_eq!(desk.take_sent(link)[1..], [told], "with the new state the leader hears the truth again");
@@ -383,19 +396,21 @@ fn a_server_that_cannot_truncate_comes_again_for_a_whole_state() {
 fn a_server_that_cannot_truncate_keeps_its_vote() {
     let (mut desk, link, _) = come_again(6);
     desk.packet(link, Packet::Snap { zxid: Zxid::new(5, 5) });
-    desk.handle(Event::LinkDown { link });
+    desk.handle(PeerEvent::LinkDown { link });
     assert_eq!(last_vote(&desk), Some(LAST), "the state did not come, so it votes with what it has");
 
     let (mut desk, link) = promised();
     desk.disk = Disk::ByHand;
     desk.packet(link, Packet::Trunc { zxid: Zxid::new(5, 5) });
-    desk.handle(Event::LinkDown { link });
-    let Some(Action::Truncate { io, .. }) = desk.actions.pop_front() else { panic!("it truncates") };
-    desk.handle(Event::TruncateRefused { io });
+    desk.handle(PeerEvent::LinkDown { link });
+    let Some(Action::Disk(DiskCommand::Truncate { io, .. })) = desk.actions.pop_front() else {
+        panic!("it truncates")
+    };
+    desk.handle(PeerEvent::TruncateRefused { io });
     assert_eq!(last_vote(&desk), Some(LAST), "the leader went while the disk looked");
 }
 
-/// Only the leader who has asked for the cut is known to have nobody ahead of him.
+/// Only the leader that sent the TRUNC is known to have no voter ahead of it.
 #[test]
 fn another_leader_hears_the_truth() {
     let (_, _, sent) = come_again(7);
@@ -407,7 +422,7 @@ fn a_leader_that_has_no_whole_state_for_it_makes_a_server_start_anew_without_a_v
     for packet in [Packet::Trunc { zxid: Zxid::new(5, 5) }, Packet::Diff { zxid: Zxid::new(5, 5) }] {
         let (mut desk, link, _) = come_again(6);
         desk.packet(link, packet);
-        assert!(matches!(desk.actions.front(), Some(Action::SetAside { .. })));
+        assert!(matches!(desk.actions.front(), Some(Action::Disk(DiskCommand::Quarantine { .. }))));
         desk.wait(40);
         assert_eq!(last_vote(&desk), Some(Zxid(-1)), "everybody ignores such a vote");
         assert_eq!(desk.peer.status().accepted_epoch, 6, "promises stay");
@@ -416,50 +431,56 @@ fn a_leader_that_has_no_whole_state_for_it_makes_a_server_start_anew_without_a_v
 
 #[test]
 fn an_untrusted_server_is_trusted_again_once_it_has_a_history() {
-    let found = Recovered { trust: Trust::Untrusted, ..recovered(Zxid::ZERO, 5) };
-    let (mut desk, link) = Desk::learner(found, Role::Voter);
+    let found = RecoveredHistory { trust: DiskTrust::Untrusted, ..recovered(Zxid::ZERO, 5) };
+    let (mut desk, link) = Desk::learner(found, Role::Participant);
     desk.packet(link, leader_info(6));
     assert_eq!(desk.take_sent(link), [Packet::AckEpoch { last: Zxid(-1), current_epoch: 5 }]);
     desk.packet(link, Packet::Snap { zxid: LAST });
-    desk.handle(Event::SnapshotReceived { link });
+    desk.handle(PeerEvent::SnapshotReceived { link });
     desk.packet(link, new_leader(6));
-    let marked = desk.actions.iter().position(|action| matches!(action, Action::MarkTrusted { .. }));
-    let word = desk.actions.iter().position(|action| matches!(action, Action::Send { .. }));
+    let marked = desk
+        .actions
+        .iter()
+        .position(|action| matches!(action, Action::Disk(DiskCommand::MarkTrusted { .. })));
+    let word = desk.actions.iter().position(|action| matches!(action, Action::Peer(PeerEffect::Send { .. })));
     assert!(marked.unwrap() < word.unwrap());
 }
 
-/// A large state takes longer than any limit. As long as it moves, nobody gives up.
+/// A large snapshot takes longer than any limit. While it makes progress, neither side times out.
 #[test]
 fn a_state_that_comes_is_waited_for() {
     let (mut desk, link) = promised();
     desk.packet(link, Packet::Snap { zxid: Zxid::new(5, 20) });
     for _ in 0..30 {
         desk.wait(500);
-        desk.handle(Event::SnapshotMoves { link });
+        desk.handle(PeerEvent::SnapshotProgress { link });
     }
     assert_eq!(desk.actions.len(), 0);
     desk.wait(1000);
-    assert!(desk.actions.iter().any(|action| matches!(action, Action::Close { .. })), "it has stopped");
+    assert!(
+        desk.actions.iter().any(|action| matches!(action, Action::Peer(PeerEffect::Close { .. }))),
+        "it has stopped"
+    );
 }
 
 #[test]
 fn a_state_reaches_the_disk_only_when_it_is_complete() {
     let (mut desk, link) = promised();
     desk.packet(link, Packet::Snap { zxid: Zxid::new(5, 20) });
-    desk.handle(Event::SnapshotReceived { link });
-    // The first is in the state already.
+    desk.handle(PeerEvent::SnapshotReceived { link });
+    // The snapshot already contains the first one.
     for counter in [19, 20, 21, 22] {
         desk.packet(link, proposal(Zxid::new(5, counter)));
     }
     desk.packet(link, Packet::Commit { zxid: Zxid::new(5, 21) });
     assert_eq!(desk.actions.len(), 0, "nothing is written");
     desk.packet(link, new_leader(6));
-    let Some(Action::InstallSnapshot { tail, zxid, .. }) = desk.actions.pop_front() else {
+    let Some(Action::Disk(DiskCommand::InstallSnapshot { tail, zxid, .. })) = desk.actions.pop_front() else {
         panic!("installs")
     };
     assert_eq!((tail.len(), zxid), (1, Zxid::new(5, 21)));
     assert!(matches!(desk.actions[0], Action::Append { .. }), "what is not committed goes to the log");
-    assert!(matches!(desk.actions[1], Action::SaveCurrentEpoch { .. }));
+    assert!(matches!(desk.actions[1], Action::Disk(DiskCommand::SaveCurrentEpoch { .. })));
     let zxids = [Zxid::new(6, 0), Zxid::new(5, 22)];
     assert_eq!(desk.take_sent(link), zxids.map(ack));
 }
@@ -468,10 +489,10 @@ fn a_state_reaches_the_disk_only_when_it_is_complete() {
 fn an_interrupted_state_leaves_nothing_behind() {
     let (mut desk, link) = promised();
     desk.packet(link, Packet::Snap { zxid: Zxid::new(5, 20) });
-    desk.handle(Event::SnapshotReceived { link });
+    desk.handle(PeerEvent::SnapshotReceived { link });
     desk.packet(link, proposal(Zxid::new(5, 21)));
-    desk.handle(Event::LinkDown { link });
-    assert!(desk.actions.contains(&Action::DiscardSnapshot { link }));
+    desk.handle(PeerEvent::LinkDown { link });
+    assert!(desk.actions.contains(&Action::Peer(PeerEffect::DiscardSnapshot { link })));
     assert_eq!((desk.peer.status().logged, desk.peer.status().current_epoch), (LAST, 5));
 }
 
@@ -498,20 +519,19 @@ fn a_silent_leader_is_left() {
     desk.wait(499);
     assert_eq!(desk.closed(link), None);
     desk.wait(2);
-    assert_eq!(desk.closed(link), Some(CloseReason::Silent));
+    assert_eq!(desk.closed(link), Some(LinkCloseReason::TimedOut));
 }
 
-/// The disk carries out what it was told, whether the leader is still there or not: the next vote must name what
-/// it has left.
+/// The disk executes its commands even if the leader is lost: the next vote must name the result.
 #[test]
 fn a_leader_that_goes_while_the_log_is_cut_does_not_leave_a_wrong_idea_of_it() {
     let (mut desk, link) = promised();
     desk.disk = Disk::ByHand;
     desk.packet(link, Packet::Trunc { zxid: Zxid::new(5, 3) });
-    desk.handle(Event::LinkDown { link });
+    desk.handle(PeerEvent::LinkDown { link });
     desk.finish_disk();
     assert_eq!(desk.peer.status().logged, Zxid::new(5, 3));
-    assert_eq!(desk.peer.status().state, PeerState::Looking);
+    assert_eq!(desk.peer.status().state, ServerState::Looking);
 }
 
 #[test]
@@ -520,37 +540,37 @@ fn a_leader_that_goes_while_its_state_is_installed_does_not_leave_a_wrong_idea_o
     desk.disk = Disk::ByHand;
     let state = Zxid::new(5, 9);
     desk.packet(link, Packet::Snap { zxid: state });
-    desk.handle(Event::SnapshotReceived { link });
+    desk.handle(PeerEvent::SnapshotReceived { link });
     desk.packet(link, new_leader(6));
-    desk.handle(Event::LinkDown { link });
-    let discarded = |action: &Action| matches!(action, Action::DiscardSnapshot { .. });
+    desk.handle(PeerEvent::LinkDown { link });
+    let discarded = |action: &Action| matches!(action, Action::Peer(PeerEffect::DiscardSnapshot { .. }));
     assert!(!desk.actions.iter().any(discarded), "the disk still needs it");
     desk.finish_disk();
     assert_eq!(desk.peer.status().logged, state);
-    assert_eq!(desk.peer.status().state, PeerState::Looking);
+    assert_eq!(desk.peer.status().state, ServerState::Looking);
 }
 
-/// The mark of a server without trusted data goes when the disk has done so, not when the leader is still there.
+/// The marker of untrusted data is removed when the disk has done so, even if the leader is lost.
 #[test]
 fn a_leader_that_goes_while_the_mark_is_removed_does_not_leave_a_silent_server() {
-    let found = Recovered { trust: Trust::Untrusted, ..recovered(LAST, 5) };
-    let (mut desk, link) = Desk::learner(found, Role::Voter);
+    let found = RecoveredHistory { trust: DiskTrust::Untrusted, ..recovered(LAST, 5) };
+    let (mut desk, link) = Desk::learner(found, Role::Participant);
     desk.packet(link, leader_info(6));
     desk.disk = Disk::ByHand;
     for packet in [Packet::Diff { zxid: LAST }, new_leader(6)] {
         desk.packet(link, packet);
     }
-    desk.handle(Event::LinkDown { link });
+    desk.handle(PeerEvent::LinkDown { link });
     desk.finish_disk();
     desk.wait(1000);
     let votes = |action: &Action| match action {
-        Action::Notify { notification, .. } => Some(notification.zxid),
+        Action::Peer(PeerEffect::Notify { notification, .. }) => Some(notification.zxid),
         _ => None,
     };
     assert_eq!(desk.actions.iter().rev().find_map(votes), Some(LAST));
 }
 
-/// Zxids that were handed out before the history was accepted.
+/// The zxids of the transactions that were loaded before the history was accepted.
 fn loaded(desk: &Desk) -> Vec<Zxid> {
     let zxid = |action: &Action| match action {
         Action::Load(entry) => Some(entry.zxid),
@@ -578,7 +598,7 @@ fn a_long_history_does_not_stay_in_memory_until_it_is_accepted() {
         desk.packet(link, proposal(zxid));
         desk.packet(link, Packet::Commit { zxid });
     }
-    // What the leader has not committed may be taken back by himself.
+    // The leader itself may still truncate uncommitted transactions.
     let uncommitted = Zxid::new(6, 1);
     desk.packet(link, proposal(uncommitted));
     assert_eq!(loaded(&desk), zxids[..7]);
@@ -590,7 +610,45 @@ fn a_long_history_does_not_stay_in_memory_until_it_is_accepted() {
     assert_eq!(desk.delivered().last(), Some(&uncommitted));
 }
 
-/// As a restart would: what was loaded and is not in the next leader's history goes with the log.
+/// Four transactions may stay in memory; the ensemble may write more during a long transfer.
+#[test]
+fn a_long_tail_behind_a_state_does_not_stay_in_memory() {
+    let (mut desk, link) = promised();
+    desk.packet(link, Packet::Snap { zxid: Zxid::new(5, 20) });
+    desk.handle(PeerEvent::SnapshotReceived { link });
+    let mut most = 0;
+    for counter in 20..=40 {
+        let zxid = Zxid::new(5, counter);
+        desk.packet(link, proposal(zxid));
+        desk.packet(link, Packet::Commit { zxid });
+        most = most.max(desk.peer.status().collected_bytes);
+    }
+    assert_eq!(most, 4 * 8, "four of eight bytes");
+    // Uncommitted transactions are not loaded, and more committed ones may precede them.
+    let uncommitted = Zxid::new(6, 1);
+    desk.packet(link, proposal(uncommitted));
+    desk.packet(link, new_leader(6));
+    let mut state = vec![];
+    let mut orders = desk.actions.iter();
+    let (tail, end) = loop {
+        match orders.next().unwrap() {
+            Action::Peer(PeerEffect::LoadReceived { link: on, entries }) if *on == link => {
+                state.extend(entries.clone())
+            }
+            Action::Disk(DiskCommand::InstallSnapshot { tail, zxid, .. }) => break (tail.clone(), *zxid),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(state.len() >= 16 && tail.len() <= 4, "{} and {}", state.len(), tail.len());
+    state.extend(tail);
+    let zxids: Vec<Zxid> = state.iter().map(|entry| entry.zxid).collect();
+    let expected: Vec<Zxid> = (21..=40).map(|counter| Zxid::new(5, counter)).collect();
+    assert_eq!((zxids, end), (expected, Zxid::new(5, 40)));
+    assert!(matches!(orders.next(), Some(Action::Append { entry, .. }) if entry.zxid == uncommitted));
+    assert_eq!(desk.take_sent(link), [ack(Zxid::new(6, 0)), ack(uncommitted)]);
+}
+
+/// Loaded transactions that the next leader's history lacks are removed with the log, as after a restart.
 #[test]
 fn what_was_loaded_early_can_be_truncated() {
     let (mut desk, link) = promised();
@@ -601,15 +659,15 @@ fn what_was_loaded_early_can_be_truncated() {
         desk.packet(link, Packet::Commit { zxid });
     }
     assert_eq!(loaded(&desk), zxids[..6]);
-    desk.handle(Event::LinkDown { link });
-    desk.notify(1, PeerState::Following, ServerId(3));
-    desk.notify(3, PeerState::Leading, ServerId(3));
+    desk.handle(PeerEvent::LinkDown { link });
+    desk.notify(1, ServerState::Following, ServerId(3));
+    desk.notify(3, ServerState::Leading, ServerId(3));
     let link = desk.expect_dial();
-    desk.handle(Event::Dialed { link });
+    desk.handle(PeerEvent::Dialed { link });
     desk.packet(link, leader_info(7));
     desk.actions.clear();
     desk.packet(link, Packet::Trunc { zxid: zxids[2] });
-    assert!(matches!(desk.actions[0], Action::Truncate { to, .. } if to == zxids[2]));
+    assert!(matches!(desk.actions[0], Action::Disk(DiskCommand::Truncate { to, .. }) if to == zxids[2]));
     let next = Zxid::new(7, 1);
     for packet in [new_leader(7), Packet::UpToDate, proposal(next), Packet::Commit { zxid: next }] {
         desk.packet(link, packet);
@@ -617,11 +675,11 @@ fn what_was_loaded_early_can_be_truncated() {
     assert_eq!(desk.delivered(), [next]);
 }
 
-/// It shows ever older data while its disk is slower than the ensemble writes. The leader of an observer sees nothing of
-/// that.
+/// Its state becomes ever older while its disk is slower than the ensemble writes. The leader of an observer
+/// does not notice.
 #[test]
 fn a_learner_whose_disk_is_too_slow_stops_serving() {
-    for role in [Role::Voter, Role::Observer] {
+    for role in [Role::Participant, Role::Observer] {
         let (mut desk, link) = Desk::learner(recovered(LAST, 5), role);
         for packet in [leader_info(6), Packet::Diff { zxid: LAST }, new_leader(6), Packet::UpToDate] {
             desk.packet(link, packet);
@@ -631,25 +689,28 @@ fn a_learner_whose_disk_is_too_slow_stops_serving() {
         for counter in 1..=30 {
             let zxid = Zxid::new(6, counter);
             match role {
-                Role::Voter => desk.packet(link, proposal(zxid)),
+                Role::Participant => desk.packet(link, proposal(zxid)),
                 Role::Observer => desk.packet(link, Packet::Inform { zxid, entry: entry(zxid).bytes }),
             }
             desk.wait(50);
-            // The disk does one of three.
+            // The disk finishes one of three writes.
             if counter % 3 == 0 {
                 finished += 1;
                 let appends: Vec<_> = desk.actions.iter().filter_map(append_of).collect();
-                desk.handle(Event::Persisted { io: appends[finished - 1] });
+                desk.handle(PeerEvent::Persisted { io: appends[finished - 1] });
             }
         }
-        assert!(matches!(desk.closed(link), Some(CloseReason::SlowDisk { ms: 500.. })));
+        assert!(matches!(desk.closed(link), Some(LinkCloseReason::SlowDisk { ms: 500.. })));
         assert!(desk.actions.contains(&Action::StopServing));
         assert!(
-            !desk.actions.iter().any(|action| matches!(action, Action::Notify { .. })),
+            !desk.actions.iter().any(|action| matches!(action, Action::Peer(PeerEffect::Notify { .. }))),
             "the disk is at work"
         );
         desk.finish_disk();
-        assert!(desk.actions.iter().any(|action| matches!(action, Action::Notify { .. })), "it looks again");
+        assert!(
+            desk.actions.iter().any(|action| matches!(action, Action::Peer(PeerEffect::Notify { .. }))),
+            "it looks again"
+        );
     }
 }
 

@@ -1,5 +1,5 @@
-//! One member, and everything that others may say to it, right or wrong. What breaks the protocol costs the
-//! other side its connection, never this process; what must wait for the disk waits.
+//! One peer, and every packet that others may send to it, valid or not. A protocol error closes the
+//! connection, never the process. Actions that depend on the disk wait for it.
 
 #![allow(clippy::unwrap_used, reason = "a test says by panicking that it failed")]
 
@@ -10,5 +10,8 @@ mod later_epochs;
 mod leading;
 mod learning;
 mod membership;
+mod observers_that_become_voters;
 mod observing;
+mod relay_limits;
 mod serving_observers;
+mod unreachable_leader;

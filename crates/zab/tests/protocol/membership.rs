@@ -1,17 +1,20 @@
-//! Members that change: who decides about it, who is told what, and who leads afterwards.
+//! Dynamic reconfiguration: the quorums for it, the packets about it, and the leader afterwards.
 
 use zebu_proto::quorum::election::NotificationVersion;
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
-use zebu_proto::quorum::{Notification, Packet, PeerState};
+use zebu_proto::quorum::{Notification, Packet, ServerState};
 use zebu_proto::txn::{SetDataTxn, Txn, TxnEntry, TxnHeader};
 use zebu_proto::{ServerId, SessionId, Zxid};
-use zebu_zab::{Action, CloseReason, Configuration, Door, Entry, Event, LinkId, Serving};
+use zebu_zab::{
+    Action, ConfigEffect, Configuration, EncodedTxn, LearnerPort, LinkCloseReason, LinkId, PeerEffect,
+    PeerEvent, ServingRole,
+};
 
 use crate::desk::{Desk, ME, follower_info, proposal, recovered};
 
 const LAST: Zxid = Zxid::new(5, 7);
 
-/// Three voters, of which this server is the second.
+/// Three voters; this server is the second.
 const THREE: &str = "server.1=a:1:2;3\nserver.2=b:1:2;3\nserver.3=c:1:2;3\nversion=500000001";
 
 fn list(voters: &[i64], observers: &[i64], version: Zxid) -> String {
@@ -22,18 +25,18 @@ fn list(voters: &[i64], observers: &[i64], version: Zxid) -> String {
     format!("{}version={:x}", lines.concat(), version.0)
 }
 
-fn reconfig(text: &str, zxid: Zxid) -> Entry {
+fn reconfig(text: &str, zxid: Zxid) -> EncodedTxn {
     let header = TxnHeader { session: SessionId(1), cxid: 1, zxid, time_ms: 1 };
     let data = Some(text.as_bytes().to_vec().into());
     let txn = Txn::Reconfig(SetDataTxn { path: "/zookeeper/config".into(), data, version: -1 });
     let mut bytes = Vec::new();
     TxnEntry { header, txn, digest: None }.encode(&mut bytes);
-    Entry { zxid, bytes: bytes.into() }
+    EncodedTxn { zxid, bytes: bytes.into() }
 }
 
 fn activated(desk: &Desk) -> Vec<String> {
     let text = |action: &Action| match action {
-        Action::Activate { configuration } => Some(configuration.to_string()),
+        Action::Config(ConfigEffect::Activate { configuration }) => Some(configuration.to_string()),
         _ => None,
     };
     desk.actions.iter().filter_map(text).collect()
@@ -52,10 +55,10 @@ impl Desk {
         self.packet(link, Packet::Ack { zxid });
     }
 
-    /// A learner comes and takes everything.
+    /// A learner connects and is synchronized.
     fn join(&mut self, count: u64, server: i64) -> LinkId {
         let link = LinkId::accepted(count);
-        self.handle(Event::Accepted { link });
+        self.handle(PeerEvent::Accepted { link });
         self.packet(link, follower_info(server, 5));
         let last = self.peer.last_proposed();
         self.packet(link, Packet::AckEpoch { last, current_epoch: 5 });
@@ -63,17 +66,17 @@ impl Desk {
         link
     }
 
-    /// Leads 1 and 2 and 3 in epoch 6; 1 follows, and 4 and 5, who are no members.
+    /// Leads servers 1 to 3 in epoch 6; 1 follows, and 4 and 5, which are not in the config.
     fn leader() -> (Desk, [LinkId; 3]) {
         let mut desk = Desk::changeable(recovered(LAST, 5), &list(&[1, 2, 3], &[], Zxid::new(5, 1)), None);
         let vote = desk.actions.iter().find_map(|action| match action {
-            Action::Notify { notification, .. } => Some(notification.clone()),
+            Action::Peer(PeerEffect::Notify { notification, .. }) => Some(notification.clone()),
             _ => None,
         });
-        desk.handle(Event::Notification { from: ServerId(1), notification: vote.unwrap() });
+        desk.handle(PeerEvent::Notification { from: ServerId(1), notification: vote.unwrap() });
         desk.wait(30);
         let links = [desk.join(1, 1), desk.join(2, 4), desk.join(3, 5)];
-        assert_eq!(desk.peer.serving(), Some(Serving::Leading { epoch: 6 }));
+        assert_eq!(desk.peer.serving(), Some(ServingRole::Leading { epoch: 6 }));
         desk.actions.clear();
         (desk, links)
     }
@@ -96,7 +99,7 @@ fn a_new_list_needs_a_quorum_of_the_old_and_of_the_new_one() {
     assert_eq!(desk.delivered(), [before, change]);
     assert_eq!(activated(&desk), [list(&[2, 4, 5], &[], change)]);
     assert_eq!(desk.peer.pending_configuration(), None);
-    // 1 has it, but has no vote any more.
+    // Server 1 has it, but has no vote any more.
     desk.ack(five, before);
     desk.ack(five, change);
     assert_eq!(desk.peer.status().committed, change);
@@ -116,23 +119,23 @@ fn the_old_quorum_is_needed_too() {
     assert_eq!(activated(&desk).len(), 1);
 }
 
-/// Who knows the new list may already need a quorum of it, who does not know it needs one of the old list.
+/// A server that knows the new config may already need a quorum of it; one that does not needs the old one.
 #[test]
 fn both_quorums_say_whether_a_leader_still_leads() {
     let (mut desk, [one, four, five]) = Desk::leader();
     let change = desk.propose_members(&[2, 4, 5], &[]);
     let mut out = Vec::new();
-    let ping = desk.peer.ask_quorum(desk.now, &mut out);
+    let ping = desk.peer.start_quorum_check(desk.now, &mut out);
     desk.take(out);
     let answer = Packet::PingReply { zxid: change, touched: vec![] };
     desk.packet(four, answer.clone());
     desk.packet(five, answer.clone());
-    assert!(!desk.peer.has_answered(ping), "nobody of the old list");
+    assert!(!desk.peer.quorum_has_answered(ping), "nobody of the old list");
     desk.packet(one, answer);
-    assert!(desk.peer.has_answered(ping));
+    assert!(desk.peer.quorum_has_answered(ping));
 }
 
-/// Nothing but a transaction is ever decided: the place before the first one of an epoch is none.
+/// The commit position is always a transaction: the position before the first one of an epoch is not.
 #[test]
 fn a_list_that_is_the_first_of_its_epoch_waits_like_any_other() {
     let (mut desk, [one, four, _]) = Desk::leader();
@@ -171,17 +174,17 @@ fn a_leader_without_a_place_names_the_one_that_has_most_and_follows_him() {
     desk.ack(five, after);
     desk.ack(one, after);
     assert_eq!(desk.peer.status().committed, change, "and decides nothing more");
-    assert!(desk.actions.contains(&Action::Send { link: one, packet: activate.clone() }));
-    assert!(desk.actions.contains(&Action::Send { link: five, packet: activate }));
-    desk.notify(5, PeerState::Following, ServerId(4));
+    assert!(desk.actions.contains(&Action::Peer(PeerEffect::Send { link: one, packet: activate.clone() })));
+    assert!(desk.actions.contains(&Action::Peer(PeerEffect::Send { link: five, packet: activate })));
+    desk.notify(5, ServerState::Following, ServerId(4));
     assert!(desk.peer.serving().is_some(), "that they go to him does not make it go sooner");
     desk.wait(35);
     assert!(desk.actions.contains(&Action::StopServing));
-    let dialed = |action: &Action| matches!(action, Action::Dial { to: ServerId(4), .. });
+    let dialed = |action: &Action| matches!(action, Action::Peer(PeerEffect::Dial { to: ServerId(4), .. }));
     assert!(desk.actions.iter().any(dialed), "without an election");
 }
 
-/// Without 1 and 3 there is no quorum of what is proposed, and it could only wait.
+/// Without servers 1 and 3 the proposed config has no quorum, and it could only wait.
 #[test]
 fn who_cannot_have_both_quorums_does_not_wait_for_them() {
     for (proposed, leads) in [(&[1, 2, 3][..], false), (&[2, 4, 5], true)] {
@@ -189,16 +192,16 @@ fn who_cannot_have_both_quorums_does_not_wait_for_them() {
         let last_seen = list(proposed, &[], Zxid::new(5, 6));
         let mut desk = Desk::changeable(recovered(LAST, 5), &committed, Some(&last_seen));
         let vote = desk.actions.iter().find_map(|action| match action {
-            Action::Notify { notification, .. } => Some(notification.clone()),
+            Action::Peer(PeerEffect::Notify { notification, .. }) => Some(notification.clone()),
             _ => None,
         });
         for from in [1, 3, 4] {
             let notification = vote.clone().unwrap();
-            desk.handle(Event::Notification { from: ServerId(from), notification });
+            desk.handle(PeerEvent::Notification { from: ServerId(from), notification });
         }
         desk.wait(30);
         assert_eq!(desk.peer.status().leader, Some(ME));
-        desk.notify(1, PeerState::Following, ServerId(3));
+        desk.notify(1, ServerState::Following, ServerId(3));
         assert_eq!(desk.peer.status().leader.is_some(), leads, "{proposed:?}");
     }
 }
@@ -232,13 +235,13 @@ fn the_first_leader_names_the_first_version() {
     let first = list(&[1, 2, 3], &[], Zxid::ZERO);
     let mut desk = Desk::changeable(recovered(Zxid::ZERO, 0), &first, None);
     let vote = desk.actions.iter().find_map(|action| match action {
-        Action::Notify { notification, .. } => Some(notification.clone()),
+        Action::Peer(PeerEffect::Notify { notification, .. }) => Some(notification.clone()),
         _ => None,
     });
-    desk.handle(Event::Notification { from: ServerId(1), notification: vote.unwrap() });
+    desk.handle(PeerEvent::Notification { from: ServerId(1), notification: vote.unwrap() });
     desk.wait(30);
     let link = LinkId::accepted(1);
-    desk.handle(Event::Accepted { link });
+    desk.handle(PeerEvent::Accepted { link });
     desk.packet(link, follower_info(1, 0));
     desk.packet(link, Packet::AckEpoch { last: Zxid::ZERO, current_epoch: 0 });
     let named = list(&[1, 2, 3], &[], Zxid::new(1, 0));
@@ -248,14 +251,14 @@ fn the_first_leader_names_the_first_version() {
     assert_eq!(activated(&desk), [named]);
 }
 
-/// A follower of 3, before the word that its history is complete.
+/// A follower of server 3 before NEWLEADER.
 fn follows_three() -> (Desk, LinkId) {
     let mut desk = Desk::changeable(recovered(LAST, 5), THREE, None);
-    for (from, state) in [(1, PeerState::Following), (3, PeerState::Leading)] {
+    for (from, state) in [(1, ServerState::Following), (3, ServerState::Leading)] {
         desk.notify(from, state, ServerId(3));
     }
     let link = desk.expect_dial();
-    desk.handle(Event::Dialed { link });
+    desk.handle(PeerEvent::Dialed { link });
     let info = LearnerInfo { server: ME, protocol: LEARNER_PROTOCOL, config_version: 0x5_0000_0001 };
     assert!(desk.take_sent(link).contains(&Packet::FollowerInfo { accepted: Zxid::new(5, 0), info }));
     desk.packet(link, Packet::LeaderInfo { zxid: Zxid::new(6, 0), protocol: LEARNER_PROTOCOL });
@@ -263,7 +266,7 @@ fn follows_three() -> (Desk, LinkId) {
     (desk, link)
 }
 
-/// A follower of 3 that has its whole history.
+/// A follower of server 3 that has its complete history.
 fn follower(config: &str) -> (Desk, LinkId) {
     let (mut desk, link) = follows_three();
     desk.packet(link, Packet::NewLeader { zxid: Zxid::new(6, 0), config: Some(config.as_bytes().into()) });
@@ -277,17 +280,17 @@ fn what_a_leader_announces_takes_effect_with_his_history() {
     assert!(activated(&desk).is_empty());
     desk.packet(link, Packet::UpToDate);
     assert_eq!(activated(&desk), [announced]);
-    // One that is not decided with it does not.
+    // A config that the history does not commit is not activated.
     let proposed = list(&[1, 2, 4], &[], Zxid::new(6, 1));
     let (mut desk, link) = follower(&proposed);
     desk.packet(link, Packet::UpToDate);
     assert!(activated(&desk).is_empty());
     assert!(desk.peer.pending_configuration().is_some());
-    desk.handle(Event::LinkDown { link });
+    desk.handle(PeerEvent::LinkDown { link });
     assert_eq!(desk.peer.pending_configuration(), None, "it is not in the log");
 }
 
-/// Apache leaders without reconfiguration send none; anything else that is no list is as good as none.
+/// Apache leaders without reconfiguration send no config; an invalid one is ignored.
 #[test]
 fn a_leader_without_a_list_that_can_be_read_announces_nothing() {
     let without_voters = list(&[], &[1, 2], LAST);
@@ -298,7 +301,7 @@ fn a_leader_without_a_list_that_can_be_read_announces_nothing() {
             Packet::NewLeader { zxid: Zxid::new(6, 0), config: config.map(|text| text.into()) },
         );
         desk.packet(link, Packet::UpToDate);
-        assert!(matches!(desk.peer.serving(), Some(Serving::Following { epoch: 6, .. })), "{config:?}");
+        assert!(matches!(desk.peer.serving(), Some(ServingRole::Following { epoch: 6, .. })), "{config:?}");
         assert_eq!((activated(&desk), desk.peer.pending_configuration()), (vec![], None), "{config:?}");
         assert_eq!(desk.peer.configuration().map(|it| it.version), Some(0x5_0000_0001));
     }
@@ -321,8 +324,12 @@ fn a_follower_activates_at_the_commit_and_goes_where_it_belongs() {
         desk.wait(25);
         assert!(desk.actions.contains(&Action::StopServing));
         let link = desk.expect_dial();
-        assert!(desk.actions.contains(&Action::Dial { link, to: ServerId(leader), door: Door::Quorum }));
-        desk.handle(Event::Dialed { link });
+        assert!(desk.actions.contains(&Action::Peer(PeerEffect::Dial {
+            link,
+            to: ServerId(leader),
+            door: LearnerPort::Quorum
+        })));
+        desk.handle(PeerEvent::Dialed { link });
         let greeting = desk.take_sent(link).pop().unwrap();
         assert_eq!(matches!(greeting, Packet::ObserverInfo { .. }), !observers.is_empty(), "{greeting:?}");
     }
@@ -334,11 +341,11 @@ fn a_list_that_was_never_proposed_cannot_take_effect() {
     desk.packet(link, Packet::UpToDate);
     let zxid = Zxid::new(6, 1);
     desk.packet(link, Packet::CommitAndActivate { zxid, designated_leader: ServerId(3) });
-    assert_eq!(desk.closed(link), Some(CloseReason::UnknownZxid(zxid)));
+    assert_eq!(desk.closed(link), Some(LinkCloseReason::UnknownZxid(zxid)));
     assert!(activated(&desk).is_empty());
 }
 
-/// Its leader speaks to it as to a follower until it comes again, and what it answers clients meanwhile is true.
+/// Its leader treats it as a follower until it reconnects, and its replies to clients stay correct.
 #[test]
 fn who_becomes_an_observer_learns_like_a_follower_until_it_goes() {
     let (mut desk, link) = follower(THREE);
@@ -376,45 +383,47 @@ fn what_the_leader_does_not_have_is_pending_no_more() {
     let pending = list(&[1, 2, 4], &[], LAST);
     let mut desk = Desk::changeable(recovered(LAST, 5), THREE, Some(&pending));
     assert!(desk.peer.pending_configuration().is_some());
-    // 1 and 3 have a leader without it: a quorum of the list in effect, though not of the pending one.
-    for (from, state) in [(1, PeerState::Following), (3, PeerState::Leading)] {
+    // Servers 1 and 3 have a leader without it: a quorum of the committed config, but not of the pending
+    // one.
+    for (from, state) in [(1, ServerState::Following), (3, ServerState::Leading)] {
         desk.notify(from, state, ServerId(3));
     }
     let link = desk.expect_dial();
-    desk.handle(Event::Dialed { link });
+    desk.handle(PeerEvent::Dialed { link });
     desk.packet(link, Packet::LeaderInfo { zxid: Zxid::new(6, 0), protocol: LEARNER_PROTOCOL });
     desk.packet(link, Packet::Trunc { zxid: Zxid::new(5, 6) });
     assert_eq!(desk.peer.pending_configuration(), None);
 }
 
-/// The state of a leader reaches beyond the place of a list that was proposed here, and does not have it.
+/// The snapshot of a leader reaches beyond the zxid of a config that was proposed here, and does not contain
+/// it.
 #[test]
 fn what_is_not_in_the_state_of_a_leader_is_pending_no_more() {
     let pending = list(&[1, 2, 4], &[], LAST);
     for (announced, stays) in [(THREE, false), (pending.as_str(), true)] {
         let mut desk = Desk::changeable(recovered(LAST, 5), THREE, Some(&pending));
-        for (from, state) in [(1, PeerState::Following), (3, PeerState::Leading)] {
+        for (from, state) in [(1, ServerState::Following), (3, ServerState::Leading)] {
             desk.notify(from, state, ServerId(3));
         }
         let link = desk.expect_dial();
-        desk.handle(Event::Dialed { link });
+        desk.handle(PeerEvent::Dialed { link });
         desk.packet(link, Packet::LeaderInfo { zxid: Zxid::new(7, 0), protocol: LEARNER_PROTOCOL });
         desk.packet(link, Packet::Snap { zxid: Zxid::new(6, 9) });
-        desk.handle(Event::SnapshotReceived { link });
+        desk.handle(PeerEvent::SnapshotReceived { link });
         let config = Some(announced.as_bytes().into());
         desk.packet(link, Packet::NewLeader { zxid: Zxid::new(7, 0), config });
         assert_eq!(desk.peer.pending_configuration().is_some(), stays);
-        desk.handle(Event::LinkDown { link });
+        desk.handle(PeerEvent::LinkDown { link });
         assert_eq!(desk.peer.pending_configuration().is_some(), stays, "the history has it, or has not");
     }
 }
 
-/// A leader speaks of a list whose place is before the end of the own history, which does not have it, and goes.
+/// A leader announces a config that is older than the end of the own history and not in it, then is lost.
 #[test]
 fn what_a_leader_has_only_spoken_of_goes_with_him() {
     let (mut desk, link) = follower(&list(&[1, 2, 4], &[], Zxid(LAST.0 - 1)));
     assert!(desk.peer.pending_configuration().is_some());
-    desk.handle(Event::LinkDown { link });
+    desk.handle(PeerEvent::LinkDown { link });
     assert_eq!(desk.peer.pending_configuration(), None);
 }
 
@@ -423,7 +432,7 @@ fn one_that_looks_takes_the_newer_list_of_others() {
     let mut desk = Desk::changeable(recovered(LAST, 5), THREE, None);
     let newer = list(&[7, 8], &[], Zxid::new(6, 9));
     let notification = |text: &str| Notification {
-        state: PeerState::Following,
+        state: ServerState::Following,
         leader: ServerId(8),
         zxid: LAST,
         round: 1,
@@ -432,47 +441,47 @@ fn one_that_looks_takes_the_newer_list_of_others() {
         config: Some(text.into()),
     };
     for bad in ["", "version=zz", "nonsense=1\nversion=700000000", "version=700000000"] {
-        desk.handle(Event::Notification { from: ServerId(1), notification: notification(bad) });
+        desk.handle(PeerEvent::Notification { from: ServerId(1), notification: notification(bad) });
     }
     assert!(activated(&desk).is_empty(), "not what is no list");
     desk.actions.clear();
-    desk.handle(Event::Notification { from: ServerId(1), notification: notification(&newer) });
+    desk.handle(PeerEvent::Notification { from: ServerId(1), notification: notification(&newer) });
     assert_eq!(activated(&desk), std::slice::from_ref(&newer));
     let asked: Vec<ServerId> = desk
         .actions
         .iter()
         .filter_map(|action| match action {
-            Action::Notify { to, .. } => Some(*to),
+            Action::Peer(PeerEffect::Notify { to, .. }) => Some(*to),
             _ => None,
         })
         .collect();
     assert_eq!(asked, [ServerId(7), ServerId(8)], "the search begins anew among the new members");
-    // It has no vote any more, and joins those who have.
-    for (from, state) in [(7, PeerState::Following), (8, PeerState::Leading)] {
+    // It has no vote any more, and joins the leader of the voters.
+    for (from, state) in [(7, ServerState::Following), (8, ServerState::Leading)] {
         let notification = Notification { state, ..notification(&newer) };
-        desk.handle(Event::Notification { from: ServerId(from), notification });
+        desk.handle(PeerEvent::Notification { from: ServerId(from), notification });
     }
     assert_eq!(desk.peer.status().leader, Some(ServerId(8)));
 }
 
-/// Votes say where the members of a list are that was only proposed. Who does not know it can reach them then, if one
-/// of them is elected; nothing else about it counts.
+/// Votes carry the addresses of a proposed config. A server that lacks the proposal can then connect to its
+/// candidates; nothing else counts.
 #[test]
 fn votes_tell_where_those_are_who_may_become_members() {
     let proposed = list(&[1, 4], &[], LAST);
     let knows = Desk::changeable(recovered(LAST, 5), THREE, Some(&proposed));
     let vote = knows.actions.iter().find_map(|action| match action {
-        Action::Notify { to: ServerId(1), notification } => Some(notification.clone()),
+        Action::Peer(PeerEffect::Notify { to: ServerId(1), notification }) => Some(notification.clone()),
         _ => None,
     });
     let vote = vote.unwrap();
     let mut desk = Desk::changeable(recovered(Zxid::new(5, 2), 5), THREE, None);
     let mut located = |from| {
         desk.actions.clear();
-        desk.handle(Event::Notification { from: ServerId(from), notification: vote.clone() });
+        desk.handle(PeerEvent::Notification { from: ServerId(from), notification: vote.clone() });
         assert!(activated(&desk).is_empty() && desk.peer.pending_configuration().is_none());
         let text = |action: &Action| match action {
-            Action::Locate { configuration } => Some(configuration.to_string()),
+            Action::Config(ConfigEffect::LearnAddresses { configuration }) => Some(configuration.to_string()),
             _ => None,
         };
         desk.actions.iter().find_map(text)
@@ -486,8 +495,8 @@ fn votes_tell_where_those_are_who_may_become_members() {
 fn a_leader_refuses_who_knows_a_newer_list() {
     let (mut desk, _) = Desk::leader();
     let link = LinkId::accepted(9);
-    desk.handle(Event::Accepted { link });
+    desk.handle(PeerEvent::Accepted { link });
     let info = LearnerInfo { server: ServerId(9), protocol: LEARNER_PROTOCOL, config_version: 0x7_0000_0000 };
     desk.packet(link, Packet::FollowerInfo { accepted: Zxid::ZERO, info });
-    assert_eq!(desk.closed(link), Some(CloseReason::NewerConfig(0x7_0000_0000)));
+    assert_eq!(desk.closed(link), Some(LinkCloseReason::NewerConfig(0x7_0000_0000)));
 }

@@ -1,5 +1,5 @@
-//! Reads the files of a data directory as a start would, and changes none of them: the newest snapshot that is usable and
-//! the logs behind it. Says whether a server would start with them.
+//! Reads the files of a data directory as a start would, and changes none of them: the newest snapshot that
+//! is usable and the logs behind it. Says whether a server would start with them.
 
 use std::path::Path;
 
@@ -7,9 +7,10 @@ use zebu_proto::txn::TxnEntry;
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 use zebu_server::config::{LimitConfig, ServerConfig};
 use zebu_storage::format::snapshot::SnapshotVisitor;
-use zebu_storage::recovery::Changes;
+use zebu_storage::recovery::RecoveryChanges;
 use zebu_storage::{
-    Directories, EmptySnapshots, FileDisk, Recovered, RecoveryError, RecoveryOptions, RecoveryTarget, recover,
+    Directories, EmptySnapshots, FileDisk, RecoveredState, RecoveryError, RecoveryOptions, RecoveryTarget,
+    recover,
 };
 
 use super::notice::Notice;
@@ -71,7 +72,7 @@ pub(super) fn look(config: &ServerConfig) -> Vec<Notice> {
     }
     let is_member = config.membership.is_ensemble();
     let mut options = if is_member { RecoveryOptions::member() } else { RecoveryOptions::default() };
-    options.changes = Changes::Plan;
+    options.changes = RecoveryChanges::Plan;
     if storage.trust_empty_snapshot {
         options.empty_snapshots = EmptySnapshots::Trust;
     }
@@ -93,7 +94,7 @@ fn refused(error: &RecoveryError, is_member: bool) -> Notice {
     Notice::Fatal { text: error.to_string(), status: UNUSABLE }
 }
 
-fn found(recovered: &Recovered, target: &Discarded, limits: &LimitConfig) -> Vec<Notice> {
+fn found(recovered: &RecoveredState, target: &Discarded, limits: &LimitConfig) -> Vec<Notice> {
     let mut notices = Vec::new();
     for rejected in &recovered.rejected {
         notices.push(Notice::Remark(format!(

@@ -1,5 +1,5 @@
-//! What of this machine would keep a configured server from serving: ports, names, the lock and the data directory. It
-//! looks and changes nothing; a server may be running on all of it.
+//! What of this machine would keep a configured server from serving: ports, names, the lock and the data
+//! directory. It looks and changes nothing; a server may be running on all of it.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access};
 use zebu_server::config::{BindAddress, ConfigSource, ServerConfig};
 use zebu_server::host_address;
-use zebu_server::peer_ports::{self, Endpoint, PeerPort, Resolved};
+use zebu_server::peer_ports::{self, Endpoint, PeerPort, ResolvedEndpoints};
 
 use super::data;
 use super::notice::Notice;
@@ -115,10 +115,10 @@ fn look_at_ports(config: &ServerConfig, notices: &mut Vec<Notice>) {
     }
 }
 
-/// Whether a port could be opened now, at every address. A server starts if one of them can, so only the last one
-/// that cannot is an obstacle.
+/// Whether a port could be opened now, at every address. A server starts if one of them can, so only the last
+/// one that cannot is an obstacle.
 fn open_all(port: PeerPort, endpoints: &[Endpoint]) -> Vec<Notice> {
-    let Resolved { addresses, failures } = peer_ports::resolve(endpoints);
+    let ResolvedEndpoints { addresses, failures } = peer_ports::resolve(endpoints);
     let results: Vec<_> = addresses.iter().map(|address| (*address, peer_ports::bind(*address))).collect();
     let opened = results.iter().any(|(_, result)| result.is_ok());
     let unresolved = failures.into_iter().map(|(endpoint, error)| {

@@ -1,5 +1,5 @@
-//! `zebu check`: what a configuration would do, without starting anything: whether a server would start on this machine
-//! now, and what would keep a member from working in one ensemble with Apache ZooKeeper servers.
+//! `zebu check`: what a configuration would do, without starting anything: whether a server would start on
+//! this machine now, and what would keep a member from working in one ensemble with Apache ZooKeeper servers.
 
 mod data;
 mod machine;
@@ -9,8 +9,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde_json::{Value, json};
-use zebu_server::config::membership::{Member, Role};
-use zebu_server::config::{Finding, Loaded, PurgeInterval, ServerConfig, ThisMachine, WordWhitelist, load};
+use zebu_server::config::membership::{Role, ServerSpec};
+use zebu_server::config::{
+    ConfigDiagnostic, FourLetterWhitelist, LoadedConfig, LocalSystem, PurgeInterval, ServerConfig, load,
+};
 
 use super::serve::BAD_CONFIG;
 use crate::config_arguments::ConfigArguments;
@@ -46,7 +48,7 @@ pub(crate) struct Check {
 impl Check {
     /// Checks.
     pub(crate) fn run(self) -> ExitCode {
-        let loaded = load(&self.config.inputs(), &ThisMachine);
+        let loaded = load(&self.config.inputs(), &LocalSystem);
         let notices = notices(&loaded);
         if self.json {
             say(format!("{:#}", as_json(&loaded, &notices)));
@@ -64,17 +66,18 @@ impl Check {
 }
 
 /// What stands in the way of a start.
-fn notices(loaded: &Loaded) -> Notices {
-    let mixed = loaded.findings.mixed.iter().map(|finding| Notice::Obstacle(finding.to_string()));
+fn notices(loaded: &LoadedConfig) -> Notices {
+    let mixed =
+        loaded.diagnostics.apache_conflicts.iter().map(|finding| Notice::Obstacle(finding.to_string()));
     Notices(mixed.chain(loaded.config.as_ref().map(machine::look).unwrap_or_default()).collect())
 }
 
-fn as_text(loaded: &Loaded, notices: &Notices) -> Vec<String> {
+fn as_text(loaded: &LoadedConfig, notices: &Notices) -> Vec<String> {
     let mut lines = Vec::new();
     for (kind, findings) in [
-        ("error", &loaded.findings.errors),
-        ("warning", &loaded.findings.warnings),
-        ("note", &loaded.findings.notes),
+        ("error", &loaded.diagnostics.errors),
+        ("warning", &loaded.diagnostics.warnings),
+        ("note", &loaded.diagnostics.notes),
     ] {
         lines.extend(findings.iter().map(|finding| format!("{kind}: {finding}")));
     }
@@ -131,7 +134,7 @@ fn what(config: &ServerConfig) -> String {
     }
 }
 
-fn is_observer(member: &Member) -> bool {
+fn is_observer(member: &ServerSpec) -> bool {
     member.role == Role::Observer
 }
 
@@ -141,15 +144,17 @@ fn members(config: &ServerConfig) -> String {
     format!("{participants} participants, {observers} observers")
 }
 
-fn words(whitelist: &WordWhitelist) -> Vec<&str> {
+fn words(whitelist: &FourLetterWhitelist) -> Vec<&str> {
     match whitelist {
-        WordWhitelist::All(words) => std::iter::once("*").chain(words.iter().map(String::as_str)).collect(),
-        WordWhitelist::Only(words) => words.iter().map(String::as_str).collect(),
+        FourLetterWhitelist::All(words) => {
+            std::iter::once("*").chain(words.iter().map(String::as_str)).collect()
+        }
+        FourLetterWhitelist::Only(words) => words.iter().map(String::as_str).collect(),
     }
 }
 
-fn as_json(loaded: &Loaded, notices: &Notices) -> Value {
-    let list = |findings: &[Finding]| -> Vec<Value> {
+fn as_json(loaded: &LoadedConfig, notices: &Notices) -> Value {
+    let list = |findings: &[ConfigDiagnostic]| -> Vec<Value> {
         findings
             .iter()
             .map(|finding| json!({ "place": finding.origin.to_string(), "text": finding.text }))
@@ -172,9 +177,9 @@ fn as_json(loaded: &Loaded, notices: &Notices) -> Value {
     let mut object = json!({
         "starts": starts,
         "starts_now": starts && !notices.has_busy(),
-        "errors": list(&loaded.findings.errors),
-        "warnings": list(&loaded.findings.warnings),
-        "notes": list(&loaded.findings.notes),
+        "errors": list(&loaded.diagnostics.errors),
+        "warnings": list(&loaded.diagnostics.warnings),
+        "notes": list(&loaded.diagnostics.notes),
         "server": server,
     });
     notices.put_into(&mut object);

@@ -10,7 +10,7 @@ use zebu_proto::Zxid;
 use zebu_proto::txn::TxnEntry;
 use zebu_storage::format::log::payload_zxid;
 use zebu_storage::format::names::parse_log;
-use zebu_storage::format::scan::{Flaw, LogHeader, RawEntry};
+use zebu_storage::format::scan::{LogFlaw, LogHeader, RawEntry};
 
 use super::walk::{Broken, End, Found, Walk};
 use super::{follows, refuse_snapshot, unreadable};
@@ -36,7 +36,8 @@ pub(super) struct Verify {
     json: bool,
 }
 
-/// ZooKeeper reads no longer entry unless it is told otherwise: `jute.maxbuffer` and an extra size of the same number.
+/// ZooKeeper reads no longer entry unless it is told otherwise: `jute.maxbuffer` and an extra size of the
+/// same number.
 const ZOOKEEPER_ENTRY_MAX: usize = 2 * 0xf_ffff;
 
 /// Kinds of flaws, the worst last.
@@ -324,12 +325,12 @@ fn out_of_order(at: u64, last: Zxid, zxid: Zxid) -> Finding {
 /// ZooKeeper looks at the end mark before the checksum, and a missing one ends the log for it.
 fn apache(broken: &Broken) -> &'static str {
     match broken.flaw {
-        Flaw::CutShort | Flaw::Zeros | Flaw::EndMark => {
+        LogFlaw::CutShort | LogFlaw::Zeros | LogFlaw::EndMark => {
             "ZooKeeper starts and silently leaves out all that follows"
         }
-        Flaw::Checksum if broken.legible.is_none() => {
+        LogFlaw::Checksum if broken.legible.is_none() => {
             "ZooKeeper refuses too, or starts and silently leaves out all that follows"
         }
-        Flaw::Length(_) | Flaw::Checksum => "and so does ZooKeeper",
+        LogFlaw::Length(_) | LogFlaw::Checksum => "and so does ZooKeeper",
     }
 }

@@ -11,7 +11,9 @@ use zebu_storage::ReadAt;
 use zebu_storage::disk::{Access, Disk};
 use zebu_storage::file::FileDisk;
 use zebu_storage::format::log::{END_MARK, ENTRY_HEAD_SIZE, ENTRY_OVERHEAD, HEADER_SIZE, TXN_HEADER_SIZE};
-use zebu_storage::format::scan::{Flaw, LogEnd, LogHeader, LogScanner, RawEntry, Scanned, ValidBehind};
+use zebu_storage::format::scan::{
+    LogEnd, LogFlaw, LogHeader, LogScanner, RawEntry, ScanItem, ValidAfterDamage,
+};
 
 /// The next piece of a log.
 #[derive(Debug)]
@@ -32,9 +34,9 @@ pub(super) struct Broken {
     /// Where the next piece begins.
     pub(super) until: u64,
     /// What is wrong.
-    pub(super) flaw: Flaw,
+    pub(super) flaw: LogFlaw,
     /// A valid entry of a later transaction behind them.
-    pub(super) behind: Option<ValidBehind>,
+    pub(super) behind: Option<ValidAfterDamage>,
     /// What they would say if their checksum or end mark were right.
     pub(super) legible: Option<Legible>,
 }
@@ -62,7 +64,7 @@ pub(super) struct End {
 struct Stretch {
     at: u64,
     until: u64,
-    behind: Option<ValidBehind>,
+    behind: Option<ValidAfterDamage>,
 }
 
 /// A log that is being read.
@@ -116,16 +118,16 @@ impl Walk {
     fn whole_entry(&mut self) -> io::Result<Found<'_>> {
         let at = self.scanner.position();
         match self.scanner.next_entry()? {
-            Scanned::Entry(entry) => Ok(Found::Entry(entry)),
-            Scanned::End(_) => Ok(Found::End(End { at, padding: 0 })),
+            ScanItem::Entry(entry) => Ok(Found::Entry(entry)),
+            ScanItem::End(_) => Ok(Found::End(End { at, padding: 0 })),
         }
     }
 
     fn begin_stretch(&mut self) -> io::Result<Found<'_>> {
         let length = self.length();
         let end = match self.scanner.next_entry()? {
-            Scanned::Entry(entry) => Err(entry.at),
-            Scanned::End(end) => Ok(end),
+            ScanItem::Entry(entry) => Err(entry.at),
+            ScanItem::End(end) => Ok(end),
         };
         let (damage, behind) = match end {
             // A server that writes the log has just finished the entry.
@@ -164,7 +166,7 @@ impl Walk {
     }
 
     /// The first broken piece of a stretch: one legible entry, or all of it.
-    fn broken(&mut self, stretch: Stretch, flaw: Flaw) -> io::Result<Broken> {
+    fn broken(&mut self, stretch: Stretch, flaw: LogFlaw) -> io::Result<Broken> {
         let Stretch { at, until, behind } = stretch;
         let legible = self.legible(at, until)?;
         let end = match &legible {
@@ -189,7 +191,7 @@ impl Walk {
         }
         let mut payload = self.bytes(at + ENTRY_HEAD_SIZE as u64, length + 1)?;
         let mark = payload.pop();
-        let marked = mark == Some(END_MARK) || self.scanner.flaw_at(at)? == Some(Flaw::EndMark);
+        let marked = mark == Some(END_MARK) || self.scanner.flaw_at(at)? == Some(LogFlaw::EndMark);
         if payload.len() < length || !marked {
             return Ok(None);
         }

@@ -10,7 +10,7 @@ use serde_json::json;
 use zebu_proto::txn::DIGEST_VERSION;
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 use zebu_storage::SnapshotSummary;
-use zebu_storage::format::names::{Spelling, parse_snapshot};
+use zebu_storage::format::names::{NameSpelling, parse_snapshot};
 use zebu_storage::format::snapshot::{SnapshotFlaw, SnapshotVisitor};
 use zebu_tree::{Lifetime, TtlNodes, digest_of_node};
 
@@ -232,7 +232,7 @@ impl Report {
                     .to_owned(),
             );
         }
-        if name.is_some_and(|name| name.spelling == Spelling::Unfinished) {
+        if name.is_some_and(|name| name.spelling == NameSpelling::Unfinished) {
             notes.push("its name ends with .tmp: Zebu ignores it, ZooKeeper may load it".to_owned());
         }
         if visitor.without_acl > 0 {

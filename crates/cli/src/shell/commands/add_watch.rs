@@ -8,7 +8,7 @@ use crate::shell::flags::{Given, value};
 use crate::shell::paths;
 use crate::shell::reply::Reply;
 use crate::shell::session::Session;
-use crate::shell::watches::WatchKind;
+use crate::shell::watches::ShellWatchKind;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "addWatch",
@@ -43,8 +43,8 @@ impl Command for AddWatch {
             paths::check(&self.path)?;
             let stream = session.client()?.watch(&self.path, self.mode).await?;
             let kind = match self.mode {
-                WatchMode::Node => WatchKind::Node,
-                WatchMode::Tree => WatchKind::Tree,
+                WatchMode::Node => ShellWatchKind::Node,
+                WatchMode::Tree => ShellWatchKind::Tree,
             };
             session.watches.keep_stream(kind, &self.path, stream);
             Ok(Reply::Done)

@@ -4,7 +4,7 @@ use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
 use crate::shell::flags::{Given, switch};
 use crate::shell::reply::Reply;
 use crate::shell::session::Session;
-use crate::shell::watches::WatchKind;
+use crate::shell::watches::ShellWatchKind;
 
 /// The node that holds it, whatever the chroot.
 pub(crate) const CONFIG_NODE: &str = "/zookeeper/config";
@@ -41,7 +41,7 @@ impl Command for Config {
             let outside = session.connection()?.outside.clone();
             let node = if self.watch {
                 let (node, watcher) = outside.get(CONFIG_NODE).watched().await?;
-                session.watches.keep(WatchKind::Data, CONFIG_NODE, watcher);
+                session.watches.keep(ShellWatchKind::Data, CONFIG_NODE, watcher);
                 node
             } else {
                 outside.get(CONFIG_NODE).await?

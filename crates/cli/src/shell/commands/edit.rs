@@ -66,7 +66,8 @@ impl Command for Edit {
     }
 }
 
-/// Removes the line end that editors put behind the last line of a file, unless the data ended with one before.
+/// Removes the line end that editors put behind the last line of a file, unless the data ended with one
+/// before.
 fn without_added_line_end(before: &[u8], mut edited: Vec<u8>) -> Vec<u8> {
     if !before.ends_with(b"\n") && edited.ends_with(b"\n") {
         edited.pop();

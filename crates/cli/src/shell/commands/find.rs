@@ -104,7 +104,8 @@ impl Find {
     }
 }
 
-/// Whether a name fits a pattern. Linear in memory and at worst quadratic in time: one star is retried at a time.
+/// Whether a name fits a pattern. Linear in memory and at worst quadratic in time: one star is retried at a
+/// time.
 fn is_match(pattern: &[char], name: &[char]) -> bool {
     let (mut p, mut n) = (0, 0);
     let mut star: Option<(usize, usize)> = None;

@@ -6,7 +6,7 @@ use crate::shell::flags::{Given, switch};
 use crate::shell::paths;
 use crate::shell::reply::{Reply, Spelling};
 use crate::shell::session::Session;
-use crate::shell::watches::WatchKind;
+use crate::shell::watches::ShellWatchKind;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "get",
@@ -55,7 +55,7 @@ impl Command for Get {
             let client = session.client()?;
             let node = if self.watch {
                 let (node, watcher) = client.get(&self.path).watched().await?;
-                session.watches.keep(WatchKind::Data, &self.path, watcher);
+                session.watches.keep(ShellWatchKind::Data, &self.path, watcher);
                 node
             } else {
                 client.get(&self.path).await?

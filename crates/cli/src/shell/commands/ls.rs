@@ -7,7 +7,7 @@ use crate::shell::paths;
 use crate::shell::reply::Reply;
 use crate::shell::session::Session;
 use crate::shell::walk::{self, Depth};
-use crate::shell::watches::WatchKind;
+use crate::shell::watches::ShellWatchKind;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "ls",
@@ -70,7 +70,7 @@ impl Ls {
         let client = session.client()?;
         let mut list = if self.watch {
             let (list, watcher) = client.children(&self.path).watched().await?;
-            session.watches.keep(WatchKind::Children, &self.path, watcher);
+            session.watches.keep(ShellWatchKind::Children, &self.path, watcher);
             list
         } else {
             client.children(&self.path).await?
@@ -84,10 +84,10 @@ impl Ls {
         let client = session.client()?;
         let tree = if self.watch {
             let (_, root) = client.get(&self.path).watched().await?;
-            session.watches.keep(WatchKind::Data, &self.path, root);
+            session.watches.keep(ShellWatchKind::Data, &self.path, root);
             let (tree, watchers) = walk::list_watched(&client, &self.path).await?;
             for (node, watcher) in watchers {
-                session.watches.keep(WatchKind::Children, &node, watcher);
+                session.watches.keep(ShellWatchKind::Children, &node, watcher);
             }
             tree
         } else {

@@ -8,7 +8,7 @@ use crate::shell::flags::{Given, switch};
 use crate::shell::paths;
 use crate::shell::reply::Reply;
 use crate::shell::session::Session;
-use crate::shell::watches::WatchKind;
+use crate::shell::watches::ShellWatchKind;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "removewatches",
@@ -30,19 +30,23 @@ pub(crate) const ENTRY: Entry = Entry {
 
 struct RemoveWatches {
     path: String,
-    kinds: &'static [WatchKind],
+    kinds: &'static [ShellWatchKind],
 }
 
 fn parse(given: &Given) -> Parsed {
     let path = given.word(0).ok_or(Failure::Usage)?.to_owned();
-    let kinds: &'static [WatchKind] = match given.one_of(&["c", "d", "p", "r", "a"])? {
-        Some("c") => &[WatchKind::Children],
-        Some("d") => &[WatchKind::Data, WatchKind::Exists],
-        Some("p") => &[WatchKind::Node],
-        Some("r") => &[WatchKind::Tree],
-        Some(_) | None => {
-            &[WatchKind::Children, WatchKind::Data, WatchKind::Exists, WatchKind::Node, WatchKind::Tree]
-        }
+    let kinds: &'static [ShellWatchKind] = match given.one_of(&["c", "d", "p", "r", "a"])? {
+        Some("c") => &[ShellWatchKind::Children],
+        Some("d") => &[ShellWatchKind::Data, ShellWatchKind::Exists],
+        Some("p") => &[ShellWatchKind::Node],
+        Some("r") => &[ShellWatchKind::Tree],
+        Some(_) | None => &[
+            ShellWatchKind::Children,
+            ShellWatchKind::Data,
+            ShellWatchKind::Exists,
+            ShellWatchKind::Node,
+            ShellWatchKind::Tree,
+        ],
     };
     Ok(Box::new(RemoveWatches { path, kinds }))
 }

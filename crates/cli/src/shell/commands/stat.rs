@@ -8,7 +8,7 @@ use crate::shell::flags::{Given, switch};
 use crate::shell::paths;
 use crate::shell::reply::Reply;
 use crate::shell::session::Session;
-use crate::shell::watches::WatchKind;
+use crate::shell::watches::ShellWatchKind;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "stat",
@@ -44,7 +44,7 @@ impl Command for Stat {
             let stat = if self.watch {
                 let (stat, watcher) = client.exists(&self.path).watched().await?;
                 // A node that is not there is watched too.
-                session.watches.keep(WatchKind::Exists, &self.path, watcher);
+                session.watches.keep(ShellWatchKind::Exists, &self.path, watcher);
                 stat
             } else {
                 client.exists(&self.path).await?

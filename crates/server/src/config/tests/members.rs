@@ -1,6 +1,6 @@
-//! Who the members are, and what a member must have.
+//! The servers of an ensemble, and the settings that a member needs.
 
-use zebu_zab::membership::Addresses;
+use zebu_zab::membership::MultiAddress;
 
 use super::*;
 use crate::config::peer_config::PeerConfig;
@@ -90,12 +90,12 @@ fn how_peers_are_reached() {
     );
     let expected = PeerConfig {
         connect_timeout: Duration::from_millis(7),
-        introduction_timeout: Some(Duration::from_millis(8)),
+        identification_timeout: Some(Duration::from_millis(8)),
         tcp_keep_alive: true,
         bind_retries: Some(9),
         notification_interval_min: Duration::from_millis(10),
         notification_interval_max: Duration::from_millis(11),
-        addresses: Addresses::Many,
+        address_support: MultiAddress::Enabled,
     };
     assert_eq!(all, expected);
     assert_eq!(peers("electionPortBindRetry=0\n").bind_retries, None, "for ever");
@@ -116,7 +116,7 @@ fn keys_of_members_without_effect_are_noted() {
         ]);
 }
 
-/// A list that the ensemble has agreed on must not keep its servers from starting.
+/// Servers must be able to start with a config that the ensemble committed.
 #[test]
 fn a_committed_list_with_several_addresses_is_started_with() {
     let list = "server.1=a:1:2|b:1:2:participant;2181\nserver.2=c:1:2;2181;2281\nserver.3=d:1:2;2181\n";
@@ -133,7 +133,7 @@ fn a_committed_list_with_several_addresses_is_started_with() {
          reconfig",
         "/zoo.cfg.dynamic.100000005:2: the TLS client port of server.2 is not opened: this version has no TLS",
     ]);
-    let errors = texts(&with("/zoo.cfg.dynamic").load().findings.errors).join("\n");
+    let errors = texts(&with("/zoo.cfg.dynamic").load().diagnostics.errors).join("\n");
     let refused = ["it has several addresses", "server.2 (its TLS client port) asks for protection"];
     assert!(refused.iter().all(|why| errors.contains(why)), "a person wrote it: {errors}");
 }
@@ -142,10 +142,10 @@ fn a_committed_list_with_several_addresses_is_started_with() {
 fn how_observers_are_kept() {
     let observers = |text: &str| with_base(text).config().membership.observers;
     assert_eq!(observers(""), ObserverConfig::default());
-    assert!(!observers("syncEnabled=false\n").writes);
-    assert!(observers("syncEnabled=false\nobserver.syncEnabled=true\n").writes, "the property wins");
+    assert!(!observers("syncEnabled=false\n").sync_enabled);
+    assert!(observers("syncEnabled=false\nobserver.syncEnabled=true\n").sync_enabled, "the property wins");
     let case = with_base("").word("zookeeper.observer.syncEnabled=false");
-    assert!(!case.config().membership.observers.writes);
+    assert!(!case.config().membership.observers.sync_enabled);
     assert_eq!(observers("observerMasterPort=2191\n").master_port, Some(2191));
     for off in ["0", "-1"] {
         assert_eq!(observers(&format!("observerMasterPort={off}\n")).master_port, None);
@@ -153,7 +153,7 @@ fn how_observers_are_kept() {
     let slow =
         observers("observer.election.DelayMs=7\nobserver.reconnectDelayMs=8\nobserverMaster.sizeLimit=9\n");
     let delays = [slow.election_delay, slow.reconnect_delay].map(|delay| delay.as_millis());
-    assert_eq!((delays, slow.recent_bytes), ([7, 8], 9));
+    assert_eq!((delays, slow.master_history_bytes), ([7, 8], 9));
     with_base("observerMasterPort=65536\nsyncEnabled=1\n").errors(&[
         "zoo.cfg:4: observerMasterPort = \"65536\" is not valid; allowed: -2147483648 to 65535 (a TCP port)",
         "zoo.cfg:5: syncEnabled = \"1\" is not valid; allowed: true or false",
@@ -163,7 +163,7 @@ fn how_observers_are_kept() {
 #[test]
 fn groups_and_weights() {
     let case = with_base("server.1=a:1:2\ngroup.1=1\nweight.1=3\n");
-    let QuorumRule::Hierarchical { group_of, weight_of } = case.config().membership.quorum else {
+    let QuorumRuleConfig::Hierarchical { group_of, weight_of } = case.config().membership.quorum_rule else {
         panic!("not hierarchical")
     };
     assert_eq!(group_of, BTreeMap::from([(ServerId(1), 1)]));
@@ -178,7 +178,7 @@ fn groups_and_weights() {
     for (lines, why) in [
         ("group.1=1\nweight.1=0\n", "no group has any weight, so there is no quorum"),
         ("group.1=1\nweight.1=-1\n", "weight.1=-1: a weight is zero or more"),
-        ("group.1=1:2\n", "server 2 is in a group, but is no participant; take it out"),
+        ("group.1=1:2\n", "server 2 is in a group, but is not a participant; remove it from the group"),
     ] {
         with_base(&format!("server.1=a:1:2\n{lines}")).errors(&[&format!("zoo.cfg:5: {why}")]);
     }
@@ -243,7 +243,7 @@ const MEMBERS: &str = "initLimit=10\nsyncLimit=5\nserver.1=a:1:2\nserver.2=b:1:2
 #[test]
 fn what_keeps_a_member_from_a_mixed_ensemble_is_named() {
     let member = |text: &str| with_base(&format!("{MEMBERS}{text}")).other_file("/data/myid", "1\n");
-    let mixed = |text: &str| texts(&member(text).load().findings.mixed);
+    let mixed = |text: &str| texts(&member(text).load().diagnostics.apache_conflicts);
     assert_eq!(mixed("snapshot.compression.method=gz\n"), [""; 0]);
     for (line, beginning) in [
         ("sslQuorum=true", "zoo.cfg:9: sslQuorum=true: the other servers speak TLS"),
@@ -254,19 +254,23 @@ fn what_keeps_a_member_from_a_mixed_ensemble_is_named() {
         assert!(found.len() == 1 && found[0].starts_with(beginning), "{line}: {found:?}");
     }
     assert_eq!(mixed("localSessionsEnabled=true\nlocalSessionsUpgradingEnabled=true\n"), [""; 0]);
-    assert_eq!(texts(&with_base("sslQuorum=true\n").load().findings.mixed), [""; 0], "it stands alone");
+    assert_eq!(
+        texts(&with_base("sslQuorum=true\n").load().diagnostics.apache_conflicts),
+        [""; 0],
+        "it stands alone"
+    );
     let versioned = |text: &str| {
         with_base(&format!("initLimit=10\nsyncLimit=5\ndynamicConfigFile=/zoo.cfg.dynamic.100000002\n{text}"))
             .other_file("/zoo.cfg.dynamic.100000002", "server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n")
             .other_file("/data/myid", "1\n")
     };
     assert_eq!(
-        texts(&versioned("").load().findings.mixed),
+        texts(&versioned("").load().diagnostics.apache_conflicts),
         ["zoo.cfg:6: dynamicConfigFile /zoo.cfg.dynamic.100000002 has the version 0x100000002: without \
              reconfigEnabled=true this version announces 0, and the others would refuse it; put the server.N lines \
              into zoo.cfg of every server instead"]
     );
-    assert_eq!(texts(&versioned("reconfigEnabled=true\n").load().findings.mixed), [""; 0]);
+    assert_eq!(texts(&versioned("reconfigEnabled=true\n").load().diagnostics.apache_conflicts), [""; 0]);
 }
 
 #[test]
@@ -275,7 +279,7 @@ fn what_must_be_the_same_on_all_members_is_a_note() {
     let member = with_base(&text).other_file("/data/myid", "1\n").word("zookeeper.extendedTypesEnabled=true");
     let note = "zoo.cfg: in a mixed ensemble these must be the same on all servers: jute.maxbuffer, \
                 extendedTypesEnabled, localSessionsEnabled";
-    assert!(texts(&member.load().findings.notes).iter().any(|line| line == note));
+    assert!(texts(&member.load().diagnostics.notes).iter().any(|line| line == note));
 }
 
 #[test]
@@ -283,8 +287,8 @@ fn what_follows_from_a_wrong_line_is_not_told() {
     let lines = "initLimit=10\nsyncLimit=5\nserver.1=zk1.example:x:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888\n";
     let case = with_base(lines).other_file("/data/myid", "1");
     let loaded = case.load();
-    assert_eq!(loaded.findings.warnings, []);
-    let errors = texts(&loaded.findings.errors);
+    assert_eq!(loaded.diagnostics.warnings, []);
+    let errors = texts(&loaded.diagnostics.errors);
     assert_eq!(errors.len(), 1, "{errors:?}");
     assert!(errors[0].starts_with("zoo.cfg:6: server.1 = \"zk1.example:x:3888\" is not valid"), "{errors:?}");
 }

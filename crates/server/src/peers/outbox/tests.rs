@@ -1,4 +1,4 @@
-//! The outbox on real sockets: who writes, in which order, and what happens when nobody reads.
+//! The outbox on real sockets: the writer, the order, and a peer that does not read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -9,18 +9,19 @@ use tokio::net::{TcpSocket, TcpStream};
 use zebu_proto::SessionId;
 use zebu_proto::quorum::Packet;
 use zebu_proto::txn::{Txn, TxnDigest, TxnEntry, TxnHeader};
+use zebu_zab::packet_weight;
 
 use super::*;
 
-/// The least that the kernel gives.
+/// The kernel rounds it up to its minimum.
 const TINY: u32 = 1;
 
 const ROOMY: u32 = 256 << 10;
 
-/// Nothing here takes as long.
+/// A bound far above the time of any step.
 const TOO_LONG: Duration = Duration::from_secs(20);
 
-/// An outbox, the unused other direction of its connection, and the other side.
+/// An outbox, the unused read half of its connection, and the peer's end.
 async fn connected(socket_bytes: u32) -> (Arc<Outbox>, OwnedReadHalf, TcpStream) {
     let door = TcpSocket::new_v4().unwrap();
     door.set_recv_buffer_size(socket_bytes).unwrap();
@@ -30,7 +31,7 @@ async fn connected(socket_bytes: u32) -> (Arc<Outbox>, OwnedReadHalf, TcpStream)
     own.set_send_buffer_size(socket_bytes).unwrap();
     let (own, other) = tokio::join!(own.connect(door.local_addr().unwrap()), door.accept());
     let (reader, writer) = own.unwrap().into_split();
-    // Until the runtime has looked at the socket, nothing can be written without waiting.
+    // The socket accepts no bytes without waiting before the runtime has polled it.
     writer.writable().await.unwrap();
     (Arc::new(Outbox::new(writer)), reader, other.unwrap().0)
 }
@@ -61,22 +62,22 @@ async fn read_exactly(other: &mut TcpStream, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// What the task of a link does; returns the weight of what it has sent.
+/// Acts as the task of a link and returns the sent weight.
 async fn serve(outbox: &Outbox, state: &[u8]) -> io::Result<usize> {
     let (mut bytes, mut sent) = (Vec::new(), 0);
     loop {
         match outbox.next_job(&mut bytes) {
-            Job::Write { weight } => {
+            WriteJob::Write { weight } => {
                 outbox.write_all(&bytes).await?;
                 bytes.clear();
                 sent += weight;
             }
-            Job::State => {
+            WriteJob::SendSnapshot => {
                 outbox.write_all(state).await?;
-                outbox.state_sent(Zxid(i64::MIN));
+                outbox.snapshot_sent(Zxid(i64::MIN));
             }
-            Job::Wait => outbox.called().await,
-            Job::End => return Ok(sent),
+            WriteJob::Wait => outbox.wait_for_wakeup().await,
+            WriteJob::Close => return Ok(sent),
         }
     }
 }
@@ -85,33 +86,33 @@ async fn serve(outbox: &Outbox, state: &[u8]) -> io::Result<usize> {
 async fn the_core_writes_what_the_socket_takes() {
     let (outbox, _reader, mut other) = connected(ROOMY).await;
     let packets = [request(1, 10), Packet::Commit { zxid: Zxid(1) }];
-    assert_eq!(outbox.put(packets[0].clone()), Put::First);
-    assert_eq!(outbox.put(packets[1].clone()), Put::Behind);
-    assert_eq!(outbox.flush(), packets.iter().map(weight).sum::<usize>());
+    assert_eq!(outbox.push(packets[0].clone()), PutOutcome::NeedsFlush);
+    assert_eq!(outbox.push(packets[1].clone()), PutOutcome::AlreadyPending);
+    assert_eq!(outbox.flush(), packets.iter().map(packet_weight).sum::<usize>());
     assert_eq!(outbox.flush(), 0);
     let expected = encoded(packets);
     assert_eq!(read_exactly(&mut other, expected.len()).await, expected);
-    assert_eq!(outbox.next_job(&mut Vec::new()), Job::Wait);
-    assert_eq!(outbox.put(request(2, 10)), Put::First);
+    assert_eq!(outbox.next_job(&mut Vec::new()), WriteJob::Wait);
+    assert_eq!(outbox.push(request(2, 10)), PutOutcome::NeedsFlush);
 }
 
 #[tokio::test]
 async fn much_is_left_to_the_task() {
     let (outbox, _reader, mut other) = connected(ROOMY).await;
-    let much = request(1, DIRECT_BYTES);
-    assert_eq!(outbox.put(much.clone()), Put::First);
+    let much = request(1, INLINE_WRITE_BYTES);
+    assert_eq!(outbox.push(much.clone()), PutOutcome::NeedsFlush);
     assert_eq!(outbox.flush(), 0);
-    // Called, it has the pen: what comes now stands behind.
+    // The woken task owns the writer: later packets stay behind.
     let little = request(2, 10);
-    assert_eq!(outbox.put(little.clone()), Put::Behind);
+    assert_eq!(outbox.push(little.clone()), PutOutcome::AlreadyPending);
     assert_eq!(outbox.flush(), 0);
-    outbox.called().await;
+    outbox.wait_for_wakeup().await;
     let mut bytes = Vec::new();
-    let both = weight(&much) + weight(&little);
-    assert_eq!(outbox.next_job(&mut bytes), Job::Write { weight: both });
-    // It writes, and the core only adds.
+    let both = packet_weight(&much) + packet_weight(&little);
+    assert_eq!(outbox.next_job(&mut bytes), WriteJob::Write { weight: both });
+    // The task writes; the core only queues.
     let last = request(3, 10);
-    assert_eq!(outbox.put(last.clone()), Put::Behind);
+    assert_eq!(outbox.push(last.clone()), PutOutcome::AlreadyPending);
     assert_eq!(outbox.flush(), 0);
     let expected = encoded([much, little]);
     assert_eq!(bytes, expected);
@@ -119,7 +120,7 @@ async fn much_is_left_to_the_task() {
     written.unwrap();
     assert_eq!(read, expected);
     bytes.clear();
-    assert_eq!(outbox.next_job(&mut bytes), Job::Write { weight: weight(&last) });
+    assert_eq!(outbox.next_job(&mut bytes), WriteJob::Write { weight: packet_weight(&last) });
     assert_eq!(bytes, encoded([last]));
 }
 
@@ -127,14 +128,14 @@ async fn much_is_left_to_the_task() {
 async fn a_task_that_comes_before_the_flush_has_the_pen() {
     let (outbox, _reader, mut other) = connected(ROOMY).await;
     let [first, second] = [request(1, 10), request(2, 10)];
-    outbox.put(first.clone());
+    outbox.push(first.clone());
     let mut bytes = Vec::new();
-    assert_eq!(outbox.next_job(&mut bytes), Job::Write { weight: weight(&first) });
-    assert_eq!(outbox.put(second.clone()), Put::Behind);
+    assert_eq!(outbox.next_job(&mut bytes), WriteJob::Write { weight: packet_weight(&first) });
+    assert_eq!(outbox.push(second.clone()), PutOutcome::AlreadyPending);
     assert_eq!(outbox.flush(), 0);
     outbox.write_all(&bytes).await.unwrap();
     bytes.clear();
-    assert_eq!(outbox.next_job(&mut bytes), Job::Write { weight: weight(&second) });
+    assert_eq!(outbox.next_job(&mut bytes), WriteJob::Write { weight: packet_weight(&second) });
     outbox.write_all(&bytes).await.unwrap();
     let expected = encoded([first, second]);
     assert_eq!(read_exactly(&mut other, expected.len()).await, expected);
@@ -143,20 +144,20 @@ async fn a_task_that_comes_before_the_flush_has_the_pen() {
 #[tokio::test]
 async fn a_packet_that_the_socket_takes_in_part_is_finished_by_the_task() {
     let (outbox, _reader, mut other) = connected(TINY).await;
-    let packet = request(1, DIRECT_BYTES / 2);
+    let packet = request(1, INLINE_WRITE_BYTES / 2);
     let expected = encoded([packet.clone()]);
-    outbox.put(packet.clone());
+    outbox.push(packet.clone());
     assert_eq!(outbox.flush(), 0);
     let mut rest = Vec::new();
-    assert_eq!(outbox.next_job(&mut rest), Job::Write { weight: weight(&packet) });
+    assert_eq!(outbox.next_job(&mut rest), WriteJob::Write { weight: packet_weight(&packet) });
     assert!(!rest.is_empty() && rest.len() < expected.len(), "{} of {}", rest.len(), expected.len());
     let (written, read) = tokio::join!(outbox.write_all(&rest), read_exactly(&mut other, expected.len()));
     written.unwrap();
     assert_eq!(read, expected);
 }
 
-/// Everything at once: a socket that is full now and then, a core that writes, a task that writes, and states in
-/// between.
+/// All cases at once: a socket that is sometimes full, a core and a task that write, and snapshots
+/// in between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_mixes_and_nothing_overtakes() {
     for socket_bytes in [TINY, ROOMY] {
@@ -164,7 +165,7 @@ async fn nothing_mixes_and_nothing_overtakes() {
         let state = vec![0xee; 20_000];
         let plan: Vec<Packet> =
             (0..3000).map(|round| request(round, [0, 30, 400, 3000][round % 4] + round % 7)).collect();
-        let weights: usize = plan.iter().map(weight).sum();
+        let weights: usize = plan.iter().map(packet_weight).sum();
         let mut expected = Vec::new();
         for (round, packet) in plan.iter().enumerate() {
             packet.encode(&mut expected);
@@ -201,20 +202,20 @@ fn has_state_behind(round: usize) -> bool {
     round % 1000 == 500
 }
 
-/// Sends without getting far ahead of the reader, so that the socket is now full and now empty. Returns the weight of
-/// what was written here.
+/// Queues packets slightly ahead of the reader, so that the socket is sometimes full and sometimes
+/// empty. Returns the weight written here.
 fn play_core(outbox: &Outbox, plan: Vec<Packet>, taken: &AtomicUsize) -> usize {
     let (mut put, mut sent) = (0, 0);
     for (round, packet) in plan.into_iter().enumerate() {
         while put > taken.load(SeqCst) + 16_000 {
-            // What was put in last may wait for this.
+            // The last packet may wait for this flush.
             sent += outbox.flush();
             std::thread::yield_now();
         }
         put += encoded([packet.clone()]).len();
-        outbox.put(packet);
+        outbox.push(packet);
         if has_state_behind(round) {
-            outbox.put_state();
+            outbox.push_snapshot();
         }
         if round % 3 != 0 {
             sent += outbox.flush();
@@ -229,35 +230,35 @@ async fn packets_behind_a_state_wait_until_it_has_ended() {
     let (outbox, _reader, mut other) = connected(ROOMY).await;
     let digest = Some(TxnDigest { version: 2, tree_digest: 77 });
     let [before, inside, behind, later] = [1, 2, 3, 4].map(|counter| Zxid::new(1, counter));
-    outbox.put(transaction(before, digest));
-    outbox.put_state();
-    assert_eq!(outbox.put(transaction(inside, digest)), Put::Behind);
+    outbox.push(transaction(before, digest));
+    outbox.push_snapshot();
+    assert_eq!(outbox.push(transaction(inside, digest)), PutOutcome::AlreadyPending);
     assert_eq!(outbox.flush(), 0);
 
     let mut bytes = Vec::new();
-    assert!(matches!(outbox.next_job(&mut bytes), Job::Write { .. }));
+    assert!(matches!(outbox.next_job(&mut bytes), WriteJob::Write { .. }));
     assert_eq!(bytes, encoded([transaction(before, digest)]));
     bytes.clear();
-    assert_eq!(outbox.next_job(&mut bytes), Job::State);
-    // While it is on its way, the brain wants another one.
-    outbox.put(transaction(behind, digest));
-    outbox.put_state();
-    outbox.put(transaction(later, digest));
+    assert_eq!(outbox.next_job(&mut bytes), WriteJob::SendSnapshot);
+    // The core queues another snapshot during the transfer.
+    outbox.push(transaction(behind, digest));
+    outbox.push_snapshot();
+    outbox.push(transaction(later, digest));
     assert_eq!((outbox.flush(), bytes.len()), (0, 0));
 
-    outbox.state_sent(inside);
-    assert!(matches!(outbox.next_job(&mut bytes), Job::Write { .. }));
+    outbox.snapshot_sent(inside);
+    assert!(matches!(outbox.next_job(&mut bytes), WriteJob::Write { .. }));
     assert_eq!(bytes, encoded([transaction(inside, None), transaction(behind, digest)]));
     bytes.clear();
-    assert_eq!(outbox.next_job(&mut bytes), Job::State);
-    outbox.state_sent(behind);
-    assert!(matches!(outbox.next_job(&mut bytes), Job::Write { .. }));
+    assert_eq!(outbox.next_job(&mut bytes), WriteJob::SendSnapshot);
+    outbox.snapshot_sent(behind);
+    assert!(matches!(outbox.next_job(&mut bytes), WriteJob::Write { .. }));
     assert_eq!(bytes, encoded([transaction(later, digest)]));
     bytes.clear();
-    assert_eq!(outbox.next_job(&mut bytes), Job::Wait);
+    assert_eq!(outbox.next_job(&mut bytes), WriteJob::Wait);
 
-    // The core writes again, and still knows what the state held.
-    assert_eq!(outbox.put(transaction(behind, digest)), Put::First);
+    // The core writes again, and still knows the end of the snapshot.
+    assert_eq!(outbox.push(transaction(behind, digest)), PutOutcome::NeedsFlush);
     assert!(outbox.flush() > 0);
     let expected = encoded([transaction(behind, None)]);
     assert_eq!(read_exactly(&mut other, expected.len()).await, expected);
@@ -266,17 +267,17 @@ async fn packets_behind_a_state_wait_until_it_has_ended() {
 #[tokio::test]
 async fn much_behind_a_state_is_encoded_in_pieces() {
     let (outbox, _reader, _other) = connected(ROOMY).await;
-    let packets: Vec<Packet> = (0..5).map(|number| request(number, WRITE_BYTES / 2)).collect();
-    outbox.put_state();
+    let packets: Vec<Packet> = (0..5).map(|number| request(number, SendQueue::WRITE_BYTES / 2)).collect();
+    outbox.push_snapshot();
     for packet in &packets {
-        outbox.put(packet.clone());
+        outbox.push(packet.clone());
     }
     let (mut all, mut bytes) = (Vec::new(), Vec::new());
-    assert_eq!(outbox.next_job(&mut bytes), Job::State);
-    outbox.state_sent(Zxid(0));
+    assert_eq!(outbox.next_job(&mut bytes), WriteJob::SendSnapshot);
+    outbox.snapshot_sent(Zxid(0));
     let mut pieces = 0;
-    while let Job::Write { .. } = outbox.next_job(&mut bytes) {
-        assert!(bytes.len() <= 2 * WRITE_BYTES, "{}", bytes.len());
+    while let WriteJob::Write { .. } = outbox.next_job(&mut bytes) {
+        assert!(bytes.len() <= 2 * SendQueue::WRITE_BYTES, "{}", bytes.len());
         all.append(&mut bytes);
         pieces += 1;
     }
@@ -289,7 +290,7 @@ async fn a_link_that_is_closed_sends_what_it_has() {
     let packets: Vec<Packet> = (0..100).map(|number| request(number, 1000)).collect();
     let expected = encoded(packets.clone());
     for packet in packets {
-        outbox.put(packet);
+        outbox.push(packet);
     }
     outbox.close();
     assert_eq!(outbox.flush(), 0);
@@ -310,11 +311,11 @@ async fn a_link_that_is_closed_sends_what_it_has() {
 #[tokio::test]
 async fn a_closed_link_whose_other_side_does_not_read_ends() {
     let (outbox, _reader, _other) = connected(TINY).await;
-    outbox.put(request(1, 4 << 20));
+    outbox.push(request(1, 4 << 20));
     outbox.flush();
     let task = serve(&outbox, &[]);
     tokio::pin!(task);
-    // It is in the middle of a write already.
+    // The task is already in a write.
     assert!(tokio::time::timeout(Duration::from_millis(20), &mut task).await.is_err());
     outbox.close();
     let end = tokio::time::timeout(TOO_LONG, task).await.expect("the link must end");
@@ -335,7 +336,7 @@ async fn the_task_finds_that_the_socket_has_failed() {
             tokio::select! {
                 end = &mut task => return end.unwrap(),
                 () = tokio::task::yield_now() => {
-                    outbox.put(request(1, 10));
+                    outbox.push(request(1, 10));
                     outbox.flush();
                 }
             }

@@ -1,19 +1,19 @@
 //! Connections of clients: bytes in, bytes out, as the edge of the real server moves them.
 
-use zebu_node::{CloseReason, Event, Lane, LaneId, Phase};
+use zebu_node::{ClientConnection, ClientEvent, ConnectionId, ConnectionPhase, DisconnectReason};
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::frame::{Framed, LENGTH_SIZE, peek};
 use zebu_proto::{Id, Reader};
 use zebu_tree::Credentials;
 
 use super::{Death, Process, Service};
-use crate::check::client_connections::{Closing, RoleThen};
-use crate::core::Core;
-use crate::network::{ConnectionId, Message, Side};
+use crate::check::client_connections::{ConnectionClose, RoleAtClose};
+use crate::context::SimContext;
+use crate::network::{NetworkMessage, SocketId, SocketSide};
 
 const FRAME_MAX: usize = 1 << 20;
 
-/// How far a conversation has come.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     First,
@@ -23,8 +23,8 @@ enum Stage {
 
 /// A connection of a client.
 #[derive(Debug)]
-pub(crate) struct ClientConnection {
-    pub(crate) lane: LaneId,
+pub(crate) struct SimClientConnection {
+    pub(crate) lane: ConnectionId,
     stage: Stage,
     input: Vec<u8>,
     /// [`Process::roles`] when its connect request was read.
@@ -33,29 +33,29 @@ pub(crate) struct ClientConnection {
 
 impl Process {
     /// A client has connected.
-    pub(crate) fn accept_client(&mut self, connection: ConnectionId, core: &mut Core) {
-        let lane = LaneId(self.next_lane);
+    pub(crate) fn accept_client(&mut self, connection: SocketId, core: &mut SimContext) {
+        let lane = ConnectionId(self.next_lane);
         self.next_lane += 1;
         let now = self.moment(core);
         let address = std::net::IpAddr::from([127, 0, 0, 1]);
         let mut credentials = Credentials::of_peer(address);
-        let dialer = core.network.host(connection, Side::Dialer).map(|host| host.0);
-        let operator = core.shape.operator().map(|client| core.shape.servers() + client);
+        let dialer = core.network.host(connection, SocketSide::Dialer).map(|host| host.0);
+        let operator = core.parameters.operator().map(|client| core.parameters.servers() + client);
         if operator.is_some() && dialer == operator {
             credentials.add(Id::new("super", ""));
         }
-        self.lanes.0.insert(lane, Lane::new(lane, credentials, now.wall_ms, now.monotonic_ms));
+        self.lanes.0.insert(lane, ClientConnection::new(lane, credentials, now.wall_ms, now.monotonic_ms));
         let stage = Stage::First;
         self.clients
-            .insert(connection, ClientConnection { lane, stage, input: Vec::new(), role: self.roles });
+            .insert(connection, SimClientConnection { lane, stage, input: Vec::new(), role: self.roles });
     }
 
     /// Bytes of a client.
     pub(crate) fn client_bytes(
         &mut self,
-        connection: ConnectionId,
+        connection: SocketId,
         bytes: &[u8],
-        core: &mut Core,
+        core: &mut SimContext,
     ) -> Result<(), Death> {
         if let Some(client) = self.clients.get_mut(&connection) {
             client.input.extend_from_slice(bytes);
@@ -64,24 +64,25 @@ impl Process {
     }
 
     /// The connection of a client is gone.
-    pub(crate) fn client_gone(&mut self, connection: ConnectionId, core: &mut Core) -> Result<(), Death> {
+    pub(crate) fn client_gone(&mut self, connection: SocketId, core: &mut SimContext) -> Result<(), Death> {
         self.forget_client(connection);
         self.settle(core)
     }
 
-    fn forget_client(&mut self, connection: ConnectionId) {
+    fn forget_client(&mut self, connection: SocketId) {
         let Some(client) = self.clients.remove(&connection) else { return };
         let Some(mut lane) = self.lanes.0.remove(&client.lane) else { return };
-        self.replica.forget_lane(&mut lane);
+        self.replica.remove_connection(&mut lane);
         let session = lane.session.map(|session| session.id);
-        let event = Event::Disconnected { lane: client.lane, session, touched_ms: lane.touched_ms };
+        let event =
+            ClientEvent::Disconnected { connection: client.lane, session, touched_ms: lane.touched_ms };
         self.inbox.event(event);
     }
 
-    /// Takes requests for which there is room, sends what is to be sent, ends what is over. True if anything
-    /// was taken that may have consequences.
-    pub(super) fn pump_clients(&mut self, core: &mut Core) -> bool {
-        let connections: Vec<ConnectionId> = self.clients.keys().copied().collect();
+    /// Accepts requests that fit, sends pending replies, closes ended connections. True if a request was
+    /// accepted that may have effects.
+    pub(super) fn pump_clients(&mut self, core: &mut SimContext) -> bool {
+        let connections: Vec<SocketId> = self.clients.keys().copied().collect();
         let mut consequences = false;
         for connection in connections {
             consequences |= self.take_frames(connection, core);
@@ -90,7 +91,7 @@ impl Process {
         consequences
     }
 
-    fn take_frames(&mut self, connection: ConnectionId, core: &mut Core) -> bool {
+    fn take_frames(&mut self, connection: SocketId, core: &mut SimContext) -> bool {
         let now = self.moment(core);
         let Some(client) = self.clients.get_mut(&connection) else { return false };
         let lane_id = client.lane;
@@ -101,7 +102,7 @@ impl Process {
         let mut taken = 0;
         while let Framed::Complete { length } = peek(&input[taken..], FRAME_MAX) {
             let Some(lane) = self.lanes.0.get_mut(&lane_id) else { break };
-            if stage == Stage::Connecting && lane.phase == Phase::Serving {
+            if stage == Stage::Connecting && lane.phase == ConnectionPhase::Serving {
                 stage = Stage::Serving;
             }
             let payload = &input[taken + LENGTH_SIZE..taken + LENGTH_SIZE + length];
@@ -112,17 +113,17 @@ impl Process {
                     lane.count_received();
                     match ConnectRequest::decode(&mut Reader::new(payload)) {
                         Ok(request) => {
-                            let event = Event::Connect { lane: lane_id, request };
+                            let event = ClientEvent::Connect { connection: lane_id, request };
                             self.inbox.event(event);
                         }
-                        Err(_) => lane.close(CloseReason::BadFrame),
+                        Err(_) => lane.close(DisconnectReason::BadFrame),
                     }
                 }
                 Stage::Connecting => break,
                 Stage::Serving if !lane.has_room() => break,
                 Stage::Serving => {
                     if let Some(submission) = self.replica.receive(lane, payload, now.monotonic_ms) {
-                        self.inbox.event(Event::Write(submission));
+                        self.inbox.event(ClientEvent::Request(submission));
                     }
                 }
             }
@@ -137,40 +138,45 @@ impl Process {
         taken > 0
     }
 
-    fn send_answers(&mut self, connection: ConnectionId, core: &mut Core) -> bool {
+    fn send_answers(&mut self, connection: SocketId, core: &mut SimContext) -> bool {
+        let is_resigning = self.node().is_resigning();
         let Some(client) = self.clients.get(&connection) else { return false };
         let Some(lane) = self.lanes.0.get_mut(&client.lane) else { return false };
-        if lane.outbox_len() > 0 && core.network.has_room(connection, Side::Listener) {
+        if lane.outbox_len() > 0 && core.network.has_room(connection, SocketSide::Listener) {
             let mut bytes = Vec::new();
             let _ = lane.take_outbox(&mut bytes);
-            core.network.send(connection, Side::Listener, Message::Bytes(bytes), core.now, &mut core.queue);
-            if self.service == Service::Open && lane.phase == Phase::Serving {
-                core.judge.shown(self.server, self.replica.last_zxid().0);
+            core.network.send(
+                connection,
+                SocketSide::Listener,
+                NetworkMessage::Bytes(bytes),
+                core.now,
+                &mut core.queue,
+            );
+            if self.service == Service::Open && lane.phase == ConnectionPhase::Serving {
+                core.checker.shown(self.server, self.replica.last_zxid().0);
             }
         }
         let over = match lane.phase {
-            Phase::Closed(reason) => {
-                core.tell(format_args!("s{} closes a client: {reason:?}", self.server));
-                let is_same = self.service == Service::Open
-                    && client.role == self.roles
-                    && !self.node.is_handing_over();
+            ConnectionPhase::Closed(reason) => {
+                core.trace_line(format_args!("s{} closes a client: {reason:?}", self.server));
+                let is_same = self.service == Service::Open && client.role == self.roles && !is_resigning;
                 if let Some(host) = core.network.waiting_dialer(connection) {
-                    core.judge.client_closed(&Closing {
+                    core.checker.client_closed(&ConnectionClose {
                         server: self.server,
-                        client: host.0 - core.shape.servers(),
+                        client: host.0 - core.parameters.servers(),
                         reason,
                         session: lane.session.map(|session| session.id),
                         applied: self.replica.last_zxid().0,
-                        role: if is_same { RoleThen::Same } else { RoleThen::Ended },
+                        role: if is_same { RoleAtClose::Same } else { RoleAtClose::Ended },
                     });
                 }
                 true
             }
-            Phase::Draining => lane.is_drained(),
-            Phase::Handshake | Phase::Serving => false,
+            ConnectionPhase::Draining => lane.is_drained(),
+            ConnectionPhase::Handshake | ConnectionPhase::Serving => false,
         };
         if over {
-            core.network.close(connection, Side::Listener, core.now, &mut core.queue);
+            core.network.close(connection, SocketSide::Listener, core.now, &mut core.queue);
             self.forget_client(connection);
         }
         over

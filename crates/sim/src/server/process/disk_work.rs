@@ -1,51 +1,49 @@
-//! What the disk of a server is told, in order: appends are written at once and synced after a while, the
-//! rest is done as a whole at its end. What waits together is one sync.
+//! The timing of a server's disk. Appends are written at once and synced after a while; a command is executed
+//! as a whole at its end. Pending appends share a sync. The shipped disk worker does the work itself.
 
 use std::sync::Arc;
 
-use zebu_node::{AfterAppend, DiskOrder, LogBatch};
+use zebu_node::LogBatch;
 use zebu_proto::Zxid;
+use zebu_runtime::DiskOutcome;
 use zebu_storage::format::log::payload_zxid;
-use zebu_zab::IoId;
+use zebu_zab::{DiskCommand, IoId};
 
 use super::inbox::Urgent;
-use super::{Death, Membership, Process};
-use crate::core::Core;
-use crate::queue::Event;
+use super::received::ReceivedSnapshot;
+use super::{Death, Process};
+use crate::context::SimContext;
+use crate::queue::SimEvent;
 
-/// Work that waits for the disk.
+/// Work that is queued for the disk.
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// A batch of a server that is alone.
-    Batch(LogBatch),
-    /// Work of a member.
-    Order(DiskOrder),
+    /// A batch for the log.
+    Append(LogBatch, Option<IoId>),
+    /// A command, with the snapshot to install.
+    Command(DiskCommand, Option<Box<ReceivedSnapshot>>),
 }
 
-/// What the disk is doing.
+/// The current work of the disk.
 #[derive(Debug)]
 pub(crate) enum Busy {
     /// Batches are written and wait for their sync.
-    Syncing { number: u64, last: Zxid, io: Option<IoId>, snapshot: bool },
-    /// Something else, to be done when its time is over.
-    Working { number: u64, order: DiskOrder },
+    Syncing { number: u64 },
+    /// A command, to be executed when its time is over.
+    Executing { number: u64, command: DiskCommand, received: Option<Box<ReceivedSnapshot>> },
 }
 
 impl Busy {
     fn number(&self) -> u64 {
         match self {
-            Busy::Syncing { number, .. } | Busy::Working { number, .. } => *number,
+            Busy::Syncing { number } | Busy::Executing { number, .. } => *number,
         }
     }
 }
 
-fn failed(error: impl std::fmt::Display) -> Death {
-    Death::Disk(error.to_string())
-}
-
 impl Process {
-    /// Gives the disk its next work, if it has none.
-    pub(super) fn begin_work(&mut self, core: &mut Core) -> Result<(), Death> {
+    /// Starts the next work of the disk, if it is idle.
+    pub(super) fn begin_work(&mut self, core: &mut SimContext) -> Result<(), Death> {
         if self.busy.is_some() {
             return Ok(());
         }
@@ -53,80 +51,141 @@ impl Process {
         self.work_number += 1;
         let number = self.work_number;
         let busy = match first {
-            Work::Order(order) if !matches!(order, DiskOrder::Append { .. }) => {
-                Busy::Working { number, order }
+            Work::Command(command, received) => Busy::Executing { number, command, received },
+            Work::Append(batch, io) => {
+                self.write_batches(batch, io, core)?;
+                Busy::Syncing { number }
             }
-            first => self.write_batches(first, number, core)?,
         };
         self.busy = Some(busy);
-        let (low, high) = (core.shape.disk.sync_low, core.shape.disk.sync_high);
+        let (low, high) = (core.parameters.disk.sync_low, core.parameters.disk.sync_high);
         let took = core.disk_random.between(low, high) + self.slow;
-        let event = Event::DiskDone { server: self.server, incarnation: self.incarnation, work: number };
+        let event = SimEvent::DiskDone { server: self.server, incarnation: self.incarnation, work: number };
         core.push(core.now + took, event);
         Ok(())
     }
 
-    /// Writes everything that waits and may share a sync.
-    fn write_batches(&mut self, first: Work, number: u64, core: &mut Core) -> Result<Busy, Death> {
-        let mut next = Some(first);
-        let (mut last, mut io, mut snapshot) = (Zxid::ZERO, None, false);
-        let mut written = 0;
-        while let Some(work) = next {
-            let batch = match work {
-                Work::Batch(batch) => batch,
-                Work::Order(DiskOrder::Append { io: id, batch }) => {
-                    io = Some(id);
-                    batch
-                }
-                Work::Order(other) => {
-                    self.work.push_front(Work::Order(other));
-                    break;
-                }
-            };
-            last = batch.last;
-            snapshot |= self.write_batch(&batch, core)?;
+    /// Writes all queued batches that may share a sync.
+    fn write_batches(
+        &mut self,
+        first: LogBatch,
+        io: Option<IoId>,
+        core: &mut SimContext,
+    ) -> Result<(), Death> {
+        self.write_batch(first, io, core)?;
+        let mut written = 1;
+        while written < self.sync_batches
+            && let Some(Work::Append(..)) = self.work.front()
+            && let Some(Work::Append(batch, io)) = self.work.pop_front()
+        {
+            self.write_batch(batch, io, core)?;
             written += 1;
-            next = if written < self.sync_batches { self.work.pop_front() } else { None };
         }
-        Ok(Busy::Syncing { number, last, io, snapshot })
+        Ok(self.worker.write_joined()?)
     }
 
-    fn write_batch(&mut self, batch: &LogBatch, core: &mut Core) -> Result<bool, Death> {
-        let log = self.log.as_mut().ok_or_else(|| failed("there is no log"))?;
-        log.append(batch.first, batch.last, &batch.bytes).map_err(failed)?;
+    fn write_batch(&mut self, batch: LogBatch, io: Option<IoId>, core: &mut SimContext) -> Result<(), Death> {
         for (zxid, bytes) in entries(&batch.bytes) {
-            core.judge.servers[self.server].append(zxid, bytes);
+            core.checker.servers[self.server].append(zxid, bytes);
         }
-        let rolls = batch.after == AfterAppend::RollAndSnapshot;
-        if rolls {
-            log.roll().map_err(failed)?;
-        }
-        Ok(rolls)
+        Ok(self.worker.append(io, batch)?)
     }
 
-    /// The time of some work is over.
-    pub(crate) fn disk_done(&mut self, number: u64, core: &mut Core) -> Result<(), Death> {
+    /// The time of some work has elapsed.
+    pub(crate) fn disk_done(&mut self, number: u64, core: &mut SimContext) -> Result<(), Death> {
         if self.busy.as_ref().map(Busy::number) != Some(number) {
             return Ok(());
         }
         match self.busy.take() {
-            Some(Busy::Syncing { last, io, snapshot, .. }) => {
-                let log = self.log.as_mut().ok_or_else(|| failed("there is no log"))?;
-                let durable = log.sync().map_err(failed)?;
-                core.judge.servers[self.server].durable = durable.0;
-                core.tell(format_args!("s{} has synced {durable}", self.server));
-                match (self.membership, io) {
-                    (Membership::Member, Some(io)) => self.persisted(io),
-                    _ => self.inbox.urgent(Urgent::Synced(last)),
-                }
-                if snapshot {
-                    self.begin_snapshot(core);
-                }
+            Some(Busy::Syncing { .. }) => {
+                let synced = self.worker.sync()?;
+                core.checker.servers[self.server].durable = synced.last.0;
+                core.trace_line(format_args!("s{} has synced {}", self.server, synced.last));
+                self.inbox.urgent(Urgent::Disk(synced.into()));
             }
-            Some(Busy::Working { order, .. }) => self.perform(order, core)?,
+            Some(Busy::Executing { command, received, .. }) => {
+                self.execute_command(command, received, core)?
+            }
             None => {}
         }
         self.settle(core)
+    }
+
+    fn execute_command(
+        &mut self,
+        command: DiskCommand,
+        received: Option<Box<ReceivedSnapshot>>,
+        core: &mut SimContext,
+    ) -> Result<(), Death> {
+        core.trace_line(format_args!("s{} does {command:?}", self.server));
+        let view = &mut core.checker.servers[self.server];
+        match &command {
+            // A crash leaves an end between the two.
+            DiskCommand::Truncate { to, .. } => view.durable = view.durable.min(to.0),
+            DiskCommand::InstallSnapshot { tail, .. } => {
+                view.replacing = true;
+                if let Some(received) = &received {
+                    let verdict = received.check_digests(self.server, tail);
+                    core.checker.report(verdict);
+                }
+            }
+            DiskCommand::Quarantine { .. } => view.replacing = true,
+            DiskCommand::MarkTrusted { .. }
+            | DiskCommand::SaveAcceptedEpoch { .. }
+            | DiskCommand::SaveCurrentEpoch { .. } => {}
+        }
+        let saved = Saved::of(&command);
+        let applied = || self.replica.last_zxid();
+        let outcome = self.worker.execute(command, received.map(|received| received.tree), applied)?;
+        self.note_outcome(&outcome, saved, core);
+        self.inbox.urgent(Urgent::Disk(outcome.into()));
+        Ok(())
+    }
+
+    /// Records the content of the disk for the checker.
+    fn note_outcome(&self, outcome: &DiskOutcome, saved: Option<Saved>, core: &mut SimContext) {
+        let view = &mut core.checker.servers[self.server];
+        match outcome {
+            DiskOutcome::Saved { .. } => match saved {
+                Some(Saved::AcceptedEpoch(epoch)) => view.accepted_epoch = epoch,
+                Some(Saved::CurrentEpoch(epoch)) => {
+                    view.current_epoch = epoch;
+                    view.joined_epoch = view.joined_epoch.max(epoch);
+                    view.untrusted = false;
+                }
+                Some(Saved::DiskTrust) => view.untrusted = false,
+                None => {}
+            },
+            DiskOutcome::TruncateRefused { .. } => view.durable = view.last(),
+            DiskOutcome::Truncated { to, .. } => view.truncate(to.0),
+            DiskOutcome::Installed { zxid, .. } => core.checker.installed(self.server, zxid.0),
+            DiskOutcome::Quarantined { .. } => {
+                view.install(0);
+                view.rotten = true;
+                view.untrusted = true;
+            }
+        }
+    }
+}
+
+/// A small file that a command writes.
+#[derive(Clone, Copy, Debug)]
+enum Saved {
+    AcceptedEpoch(i64),
+    CurrentEpoch(i64),
+    DiskTrust,
+}
+
+impl Saved {
+    fn of(command: &DiskCommand) -> Option<Saved> {
+        match command {
+            DiskCommand::SaveAcceptedEpoch { epoch, .. } => Some(Saved::AcceptedEpoch(i64::from(*epoch))),
+            DiskCommand::SaveCurrentEpoch { epoch, .. } => Some(Saved::CurrentEpoch(i64::from(*epoch))),
+            DiskCommand::MarkTrusted { .. } => Some(Saved::DiskTrust),
+            DiskCommand::Truncate { .. }
+            | DiskCommand::InstallSnapshot { .. }
+            | DiskCommand::Quarantine { .. } => None,
+        }
     }
 }
 

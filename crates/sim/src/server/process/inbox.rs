@@ -1,47 +1,39 @@
-//! What waits for the brain. The core of a real server takes everything that has come meanwhile as one batch:
-//! first what members and the disk say, then what clients want. Connections read the tree in between, and
-//! whoever sent something may be gone, or may have another role, when its turn comes.
+//! The pending events of the node. The core of a real server takes all pending events as one batch: first
+//! those of peers and the disk, then the requests of clients. Connections read the tree in between. The
+//! sender of an event may be gone, or may have another role, when the event is processed.
 
-use std::collections::VecDeque;
-
-use zebu_proto::Zxid;
+use zebu_node::{AnsweredRequests, ConnectionId, Effect, Node, Now};
+use zebu_runtime::{DiskEvent, Edge, ExclusiveWork, SharedWork, config_to_show};
 use zebu_tree::Tree;
-use zebu_zab::{Event as PeerEvent, IoId};
+use zebu_zab::PeerEvent;
 
 use super::{Death, Process};
-use crate::core::Core;
-use crate::queue::{Event, Time};
-use crate::server::member_files::to_show;
+use crate::context::SimContext;
+use crate::queue::{SimEvent, VirtualTime};
 
-/// What is heard before clients are.
+/// An event that is processed before client requests.
 #[derive(Debug)]
 pub(super) enum Urgent {
     Peer(PeerEvent),
-    /// The disk of a server that is alone has come so far.
-    Synced(Zxid),
-    /// Another state takes the place of the present one.
-    Replaced {
-        io: IoId,
-        tree: Box<Tree>,
-    },
+    Disk(DiskEvent),
 }
 
-/// What the brain has not heard yet.
+/// The events that the node has not processed yet.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
-    urgent: VecDeque<Urgent>,
-    events: VecDeque<zebu_node::Event>,
-    /// When it is looked at.
-    turn_at: Option<Time>,
+    urgent: Vec<Urgent>,
+    events: Vec<zebu_node::ClientEvent>,
+    /// When the node processes them.
+    turn_at: Option<VirtualTime>,
 }
 
 impl Inbox {
     pub(super) fn urgent(&mut self, urgent: Urgent) {
-        self.urgent.push_back(urgent);
+        self.urgent.push(urgent);
     }
 
-    pub(super) fn event(&mut self, event: zebu_node::Event) {
-        self.events.push_back(event);
+    pub(super) fn event(&mut self, event: zebu_node::ClientEvent) {
+        self.events.push(event);
     }
 
     fn is_empty(&self) -> bool {
@@ -50,9 +42,9 @@ impl Inbox {
 }
 
 impl Process {
-    /// Something has come. The brain takes its turn at once, or after a while together with what comes meanwhile.
-    pub(crate) fn settle(&mut self, core: &mut Core) -> Result<(), Death> {
-        if core.shape.turn == 0 {
+    /// Schedules the node after an event: at once, or after a while together with later events.
+    pub(crate) fn settle(&mut self, core: &mut SimContext) -> Result<(), Death> {
+        if core.parameters.turn == 0 {
             return self.take_turn(core);
         }
         self.pump_clients(core);
@@ -61,24 +53,23 @@ impl Process {
         self.check_power()
     }
 
-    fn schedule_turn(&mut self, core: &mut Core) {
+    fn schedule_turn(&mut self, core: &mut SimContext) {
         if !self.inbox.is_empty() && self.inbox.turn_at.is_none() {
-            let at = core.now + core.disk_random.between(1, core.shape.turn.max(1));
+            let at = core.now + core.disk_random.between(1, core.parameters.turn.max(1));
             self.inbox.turn_at = Some(at);
-            core.push(at, Event::ServerTurn { server: self.server, incarnation: self.incarnation });
+            core.push(at, SimEvent::ServerTurn { server: self.server, incarnation: self.incarnation });
         }
     }
 
-    /// Does everything that the brain wants done, until it wants nothing more.
-    pub(crate) fn take_turn(&mut self, core: &mut Core) -> Result<(), Death> {
+    /// Runs rounds of the node: one, or as many as are needed until it is idle.
+    pub(crate) fn take_turn(&mut self, core: &mut SimContext) -> Result<(), Death> {
         self.inbox.turn_at = None;
         loop {
-            self.hear(core)?;
-            let ordered = self.take_orders(core)?;
+            let executed = self.run_round(core)?;
             let read = self.pump_clients(core);
             let left = self.flush_links(core);
-            let more = ordered || read || left || self.node.has_committed();
-            if core.shape.turn > 0 || (!more && self.inbox.is_empty()) {
+            let more = executed || read || left || self.node().has_committed();
+            if core.parameters.turn > 0 || (!more && self.inbox.is_empty()) {
                 break;
             }
         }
@@ -89,39 +80,75 @@ impl Process {
         self.check_power()
     }
 
-    fn hear(&mut self, core: &mut Core) -> Result<(), Death> {
-        while let Some(urgent) = self.inbox.urgent.pop_front() {
-            let now = self.moment(core);
-            let event = match urgent {
-                Urgent::Peer(event) => event,
-                Urgent::Synced(last) => {
-                    self.node.persisted(last);
-                    continue;
-                }
-                Urgent::Replaced { io, mut tree } => {
-                    if let Some(edge) = &self.members_edge
-                        && let Some(text) = to_show(&tree, &edge.configuration)
-                    {
-                        tree.write_config(text, edge.configuration.zxid(), now.wall_ms);
-                    }
-                    self.replica.replace_tree(*tree);
-                    self.observed = None;
-                    // A snapshot of the state that was there before is given up.
-                    self.snapshotting = None;
-                    PeerEvent::Persisted { io }
-                }
-            };
-            self.node.handle_peer(event, &self.replica, &mut self.lanes, now);
+    /// Runs one round. True if it had effects.
+    fn run_round(&mut self, core: &mut SimContext) -> Result<bool, Death> {
+        let Some(mut round) = self.round.take() else { return Ok(false) };
+        self.turns += 1;
+        let mut urgent = std::mem::take(&mut self.inbox.urgent);
+        let mut events = std::mem::take(&mut self.inbox.events);
+        let mut edge = ProcessEdge { process: self, core, executed: false };
+        for urgent in urgent.drain(..) {
+            match urgent {
+                Urgent::Peer(event) => round.push_peer(event),
+                Urgent::Disk(event) => round.push_disk(event, &mut edge),
+            }
         }
-        self.commit(core)?;
-        while let Some(event) = self.inbox.events.pop_front() {
-            let now = self.moment(core);
-            self.node.handle(event, &self.replica, &mut self.lanes, now);
+        let served = round.serve(&mut events, &mut edge);
+        let executed = edge.executed;
+        self.round = Some(round);
+        Ok(served.map(|()| executed)?)
+    }
+}
+
+/// The process around its node, while a round is run.
+struct ProcessEdge<'a> {
+    process: &'a mut Process,
+    core: &'a mut SimContext,
+    /// Whether there was an effect.
+    executed: bool,
+}
+
+impl Edge for ProcessEdge<'_> {
+    fn now(&self) -> Now {
+        self.process.moment(self.core)
+    }
+
+    fn with_shared(&mut self, work: impl SharedWork) {
+        work.run(&self.process.replica, &mut self.process.lanes);
+    }
+
+    fn with_exclusive<W: ExclusiveWork>(&mut self, work: W) -> W::Output {
+        work.run(&mut self.process.replica, &mut self.process.lanes)
+    }
+
+    fn replace_tree(&mut self, mut tree: Tree) {
+        let wall_ms = self.now().wall_ms;
+        if let Some(edge) = &self.process.members_edge
+            && let Some(text) = config_to_show(&tree, &edge.configuration)
+        {
+            tree.write_config(text, edge.configuration.zxid(), wall_ms);
         }
-        let now = self.moment(core);
-        if self.node.next_deadline() <= now.monotonic_ms {
-            self.node.tick(&self.replica, &mut self.lanes, now);
+        self.process.replica.replace_tree(tree);
+        self.process.observed = None;
+    }
+
+    fn committed(&mut self, node: &Node, _: usize) {
+        // A learner may load a part of its leader's history before that is committed, as a restart would. No
+        // client sees it before the server serves.
+        let last = self.process.replica.last_zxid();
+        if node.status().is_none_or(|status| last <= status.committed) {
+            self.process.show_state(self.core);
         }
-        self.commit(core)
+    }
+
+    /// The request queue is not bounded here.
+    fn answered(&mut self, _: AnsweredRequests) {}
+
+    /// The process has removed them already.
+    fn disconnected(&mut self, _: &[ConnectionId]) {}
+
+    fn execute(&mut self, effect: Effect) {
+        self.executed = true;
+        self.process.execute(effect, self.core);
     }
 }

@@ -1,25 +1,26 @@
-//! Members that change, as the edge of the real server sees them: who can be reached, where clients come, what the
-//! files say, and what is shown to clients outside the history.
+//! Reconfig as the edge of the real server sees it: reachable peers, client ports, config files, and the
+//! config node outside the history.
 
 use std::collections::{BTreeSet, VecDeque};
 
+use zebu_runtime::config_to_show;
 use zebu_zab::Configuration;
 
 use super::Process;
 use crate::check::startable_configurations::check_written;
-use crate::core::Core;
-use crate::members::{CLIENT_PORTS, List};
-use crate::queue::{Event, MS};
-use crate::server::member_files::{FileWork, to_show};
+use crate::context::SimContext;
+use crate::members::{CLIENT_PORTS, EnsembleConfig};
+use crate::queue::{MS, SimEvent};
+use crate::server::member_files::FileWork;
 
-/// What the edge knows of members that change.
+/// The state of the edge for reconfig.
 #[derive(Debug)]
 pub(crate) struct MembersEdge {
     pub(crate) configuration: Configuration,
-    /// Members, and those who may become members.
+    /// The servers of the config, and those of a proposed config.
     members: BTreeSet<usize>,
     proposed: BTreeSet<usize>,
-    /// Strangers who have introduced themselves at the election port.
+    /// Unknown servers that have connected to the election port.
     met: BTreeSet<usize>,
     client_port: u16,
     work: VecDeque<FileWork>,
@@ -66,39 +67,39 @@ impl Process {
         self.members_edge.as_ref().is_none_or(|edge| edge.knows(server))
     }
 
-    /// Whether a server can be told of a vote: who has come itself can.
+    /// Whether a server can get a notification: it can if it has connected itself.
     pub(super) fn can_tell(&self, server: usize) -> bool {
         self.members_edge.as_ref().is_none_or(|edge| edge.knows(server) || edge.met.contains(&server))
     }
 
-    /// Somebody votes.
+    /// A notification of a server was received.
     pub(super) fn meet(&mut self, server: usize) {
         if let Some(edge) = &mut self.members_edge {
             edge.met.insert(server);
         }
     }
 
-    /// Where clients have to come.
+    /// The port for clients.
     pub(crate) fn client_port(&self) -> u16 {
         self.members_edge.as_ref().map_or(CLIENT_PORTS[0], |edge| edge.client_port)
     }
 
-    /// The version of the list that it goes by.
+    /// The version of the config in effect.
     pub(crate) fn list_version(&self) -> Option<i64> {
         self.members_edge.as_ref().map(|edge| edge.configuration.version)
     }
 
-    /// Everybody whom it knows as a member.
+    /// All servers of the configs that it knows.
     pub(crate) fn known_members(&self) -> BTreeSet<usize> {
         let edge = self.members_edge.iter();
         edge.flat_map(|edge| edge.members.union(&edge.proposed).copied()).collect()
     }
 
-    pub(super) fn remember(&mut self, configuration: Box<Configuration>, core: &mut Core) {
-        core.tell(format_args!("s{} sees list {:#x}", self.server, configuration.version));
-        core.judge.note(check_written(self.server, &configuration));
-        if let Some(list) = List::read(&configuration.to_string()) {
-            core.judge.list_proposed(self.server, &list);
+    pub(super) fn remember(&mut self, configuration: Box<Configuration>, core: &mut SimContext) {
+        core.trace_line(format_args!("s{} sees list {:#x}", self.server, configuration.version));
+        core.checker.report(check_written(self.server, &configuration));
+        if let Some(list) = EnsembleConfig::read(&configuration.to_string()) {
+            core.checker.config_proposed(self.server, &list);
         }
         if let Some(edge) = &mut self.members_edge {
             edge.proposed = numbers(&configuration);
@@ -107,20 +108,23 @@ impl Process {
         self.schedule_files(core);
     }
 
-    pub(super) fn locate(&mut self, configuration: &Configuration, core: &mut Core) {
-        core.tell(format_args!("s{} hears of list {:#x}", self.server, configuration.version));
+    pub(super) fn locate(&mut self, configuration: &Configuration, core: &mut SimContext) {
+        core.trace_line(format_args!("s{} hears of list {:#x}", self.server, configuration.version));
         if let Some(edge) = &mut self.members_edge {
             edge.proposed = numbers(configuration);
         }
     }
 
-    pub(super) fn activate(&mut self, configuration: Box<Configuration>, core: &mut Core) {
-        let list = List::read(&configuration.to_string()).unwrap_or_default();
-        core.tell(format_args!("s{} activates list {:#x}: {:?}", self.server, list.version, list.seats));
+    pub(super) fn activate(&mut self, configuration: Box<Configuration>, core: &mut SimContext) {
+        let list = EnsembleConfig::read(&configuration.to_string()).unwrap_or_default();
+        core.trace_line(format_args!(
+            "s{} activates list {:#x}: {:?}",
+            self.server, list.version, list.servers
+        ));
         core.mix(list.version as u64);
         core.counts.activations += 1;
         let leads = self.leads.is_some().then_some(self.turns);
-        core.judge.list_activated(self.server, &list, leads);
+        core.checker.config_activated(self.server, &list, leads);
         let wall_ms = self.moment(core).wall_ms;
         if let Some(edge) = &mut self.members_edge {
             edge.configuration = (*configuration).clone();
@@ -131,31 +135,31 @@ impl Process {
             edge.work.push_back(FileWork::Activate(configuration.clone()));
         }
         if configuration.zxid().counter() == 0
-            && let Some(text) = to_show(self.replica.tree(), &configuration)
+            && let Some(text) = config_to_show(self.replica.tree(), &configuration)
         {
-            self.replica.show_members(text, configuration.zxid(), wall_ms);
+            self.replica.set_config(text, configuration.zxid(), wall_ms);
         }
         self.schedule_files(core);
     }
 
-    /// The files are written beside everything else, one after the other.
-    fn schedule_files(&mut self, core: &mut Core) {
+    /// The files are written in the background, one after the other.
+    fn schedule_files(&mut self, core: &mut SimContext) {
         let Some(edge) = &mut self.members_edge else { return };
         if edge.work.len() == 1 {
-            let pause = core.disk_random.skewed(MS / 10, core.shape.tick() / 2);
+            let pause = core.disk_random.skewed(MS / 10, core.parameters.tick() / 2);
             let (server, incarnation) = (self.server, self.incarnation);
-            core.push(core.now + pause, Event::FilesWritten { server, incarnation });
+            core.push(core.now + pause, SimEvent::FilesWritten { server, incarnation });
         }
     }
 
-    /// The time of a file has come.
-    pub(crate) fn write_files(&mut self, core: &mut Core) {
+    /// The time to write a file has come.
+    pub(crate) fn write_files(&mut self, core: &mut SimContext) {
         let Some(edge) = &mut self.members_edge else { return };
         let Some(work) = edge.work.pop_front() else { return };
-        // A directory that cannot be written changes nothing in the ensemble.
+        // A directory that cannot be written has no effect on the ensemble.
         if let Ok(in_effect) = work.perform(&self.disk) {
             if let Some(version) = in_effect {
-                let view = &mut core.judge.servers[self.server];
+                let view = &mut core.checker.servers[self.server];
                 view.list_saved = view.list_saved.max(version);
             }
             let _ = work.tidy(&self.disk);
@@ -163,9 +167,9 @@ impl Process {
         if let Some(edge) = &mut self.members_edge
             && !edge.work.is_empty()
         {
-            let pause = core.disk_random.skewed(MS / 10, core.shape.tick() / 2);
+            let pause = core.disk_random.skewed(MS / 10, core.parameters.tick() / 2);
             let (server, incarnation) = (self.server, self.incarnation);
-            core.push(core.now + pause, Event::FilesWritten { server, incarnation });
+            core.push(core.now + pause, SimEvent::FilesWritten { server, incarnation });
         }
     }
 }

@@ -1,67 +1,63 @@
-//! A running server: the brain, its tree, its connections and what its disk is doing. Everything in here is
-//! lost when the process ends.
+//! A running server: the node, its tree, its connections and the work of its disk. Everything in here is lost
+//! when the process ends.
 
 mod clients;
 mod disk_work;
+mod effects;
 mod inbox;
+mod link_writer;
 mod membership;
-mod orders;
 mod peers;
+mod received;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 
-use zebu_node::{Lane, LaneId, Lanes, Moment, Node, Replica};
+use zebu_node::{ClientConnection, CommitError, ConnectionId, Connections, Node, Now, Replica};
 use zebu_proto::Zxid;
-use zebu_storage::{Directories, Epochs, Locks, LogWriter};
+use zebu_runtime::{DiskError, DiskWorker, Round, SnapshotStore};
+use zebu_storage::{Directories, Locks};
 use zebu_zab::LinkId;
 
 use crate::clock::Clocks;
-use crate::core::Core;
+use crate::context::SimContext;
 use crate::members::CONFIG;
-use crate::network::ConnectionId;
-use crate::queue::{Event, MS, Time};
-use crate::server::disk::{MoodyDisk, Power};
+use crate::network::SocketId;
+use crate::queue::{MS, SimEvent, VirtualTime};
+use crate::server::disk::{FaultyDisk, PowerState};
 use crate::server::snapshot::Snapshotting;
 
-pub(crate) use clients::ClientConnection;
+pub(crate) use clients::SimClientConnection;
 pub(crate) use disk_work::{Busy, Work};
 pub(crate) use inbox::Inbox;
 pub(crate) use membership::MembersEdge;
 pub(crate) use peers::{PeerLink, WINDOW};
+pub(crate) use received::ReceivedSnapshot;
 
 /// Why a process ends by itself.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Death {
-    /// Its disk failed it.
-    Disk(String),
-    /// What was decided cannot be applied.
-    Commit(String),
-}
-
-impl fmt::Display for Death {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Death::Disk(reason) | Death::Commit(reason) => f.write_str(reason),
-        }
-    }
+    /// Its data cannot be used.
+    #[error("{0}")]
+    Start(String),
+    /// Its disk failed.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// The power is off.
+    #[error("the power is off")]
+    PowerOff,
+    /// A committed transaction cannot be applied.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
 }
 
 /// The connections of clients.
 #[derive(Debug, Default)]
-pub(crate) struct LaneMap(pub(crate) BTreeMap<LaneId, Lane>);
+pub(crate) struct LaneMap(pub(crate) BTreeMap<ConnectionId, ClientConnection>);
 
-impl Lanes for LaneMap {
-    fn with<R>(&mut self, lane: LaneId, action: impl FnOnce(&mut Lane) -> R) -> Option<R> {
+impl Connections for LaneMap {
+    fn with<R>(&mut self, lane: ConnectionId, action: impl FnOnce(&mut ClientConnection) -> R) -> Option<R> {
         self.0.get_mut(&lane).map(action)
     }
-}
-
-/// Whether the server is alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Membership {
-    Standalone,
-    Member,
 }
 
 /// Whether clients are served.
@@ -75,88 +71,71 @@ pub(crate) enum Service {
 pub(crate) struct Process {
     pub(crate) server: usize,
     pub(crate) incarnation: u32,
-    pub(crate) membership: Membership,
     pub(crate) service: Service,
     /// How often its role has begun or ended.
     pub(crate) roles: u64,
-    /// When it leads, the epoch.
+    /// The epoch that it leads, if it does.
     pub(crate) leads: Option<u32>,
     pub(crate) clocks: Clocks,
-    pub(crate) disk: MoodyDisk,
+    pub(crate) disk: FaultyDisk,
     pub(crate) directories: Directories,
-    pub(crate) log: Option<LogWriter<MoodyDisk>>,
-    pub(crate) epochs: Option<Epochs>,
-    pub(crate) node: Node,
+    pub(crate) worker: DiskWorker<FaultyDisk>,
+    pub(crate) snapshot_store: SnapshotStore<FaultyDisk>,
+    /// The node; `None` while a round is run.
+    pub(crate) round: Option<Round>,
     pub(crate) replica: Replica,
     pub(crate) lanes: LaneMap,
-    pub(crate) clients: BTreeMap<ConnectionId, ClientConnection>,
+    pub(crate) clients: BTreeMap<SocketId, SimClientConnection>,
     pub(crate) next_lane: u64,
     pub(crate) inbox: Inbox,
     pub(crate) links: BTreeMap<LinkId, PeerLink>,
-    pub(crate) by_connection: BTreeMap<ConnectionId, LinkId>,
+    pub(crate) by_connection: BTreeMap<SocketId, LinkId>,
     pub(crate) accepted_links: u64,
-    /// States that are here as a whole, with the transaction that their SNAP packet named.
-    pub(crate) received: BTreeMap<LinkId, (Zxid, Vec<u8>)>,
+    /// Snapshots that are complete and not installed.
+    pub(crate) received: BTreeMap<LinkId, Box<ReceivedSnapshot>>,
     pub(crate) work: VecDeque<Work>,
     pub(crate) busy: Option<Busy>,
     pub(crate) work_number: u64,
     pub(crate) snapshotting: Option<Snapshotting>,
     pub(crate) snapshots: u64,
-    pub(crate) wake_at: Option<Time>,
-    /// Each sync takes so much longer.
-    pub(crate) slow: Time,
-    /// So many batches share a sync at most.
+    pub(crate) wake_at: Option<VirtualTime>,
+    /// Extra time of each sync.
+    pub(crate) slow: VirtualTime,
+    /// How many batches share a sync at most.
     pub(crate) sync_batches: usize,
-    /// The state that was compared last.
+    /// The state that was checked last.
     pub(crate) observed: Option<Zxid>,
-    /// What changes with the members, if they may.
+    /// The state for reconfig, if that is enabled.
     pub(crate) members_edge: Option<MembersEdge>,
-    /// How often orders were taken.
+    /// How many steps the node has made.
     pub(crate) turns: u64,
-    pub(crate) _locks: Locks<zebu_storage::model::ModelLock>,
+    pub(crate) _locks: Locks<zebu_storage::crash_disk::CrashDiskLock>,
 }
 
 impl Process {
-    pub(crate) fn moment(&self, core: &Core) -> Moment {
+    pub(crate) fn moment(&self, core: &SimContext) -> Now {
         self.clocks.moment(core.now)
     }
 
-    /// A deadline of the brain may have come.
-    pub(crate) fn wake(&mut self, core: &mut Core) -> Result<(), Death> {
+    /// A deadline of the node may have come.
+    pub(crate) fn wake(&mut self, core: &mut SimContext) -> Result<(), Death> {
         self.wake_at = None;
         self.take_turn(core)
     }
 
     fn check_power(&self) -> Result<(), Death> {
         match self.disk.power() {
-            Power::On => Ok(()),
-            Power::Off => Err(Death::Disk("the power is off".to_owned())),
+            PowerState::On => Ok(()),
+            PowerState::Off => Err(Death::PowerOff),
         }
     }
 
-    /// Applies what is decided, and shows the result to the judge.
-    fn commit(&mut self, core: &mut Core) -> Result<(), Death> {
-        if !self.node.has_committed() {
-            return Ok(());
-        }
-        let now = self.moment(core);
-        while self.node.has_committed() {
-            self.node
-                .commit(&mut self.replica, &mut self.lanes, now)
-                .map_err(|error| Death::Commit(error.to_string()))?;
-        }
-        let _ = self.node.take_answered();
-        // A learner may load a part of its leader's history before that is decided, as a restart would. No client
-        // sees it before the member serves, and then it is shown.
-        let last = self.replica.last_zxid();
-        if self.node.status().is_none_or(|status| last <= status.committed) {
-            self.show_state(core);
-        }
-        Ok(())
+    pub(crate) fn node(&self) -> &Node {
+        self.round.as_ref().expect("no round looks at the node through the process").node()
     }
 
     /// The state that clients can see now.
-    pub(crate) fn show_state(&mut self, core: &mut Core) {
+    pub(crate) fn show_state(&mut self, core: &mut SimContext) {
         let last = self.replica.last_zxid();
         if self.observed == Some(last) {
             return;
@@ -164,24 +143,24 @@ impl Process {
         self.observed = Some(last);
         let digest = self.replica.tree().digest();
         core.mix(last.0 as u64 ^ digest as u64);
-        core.tell(format_args!("s{} applied up to {last}", self.server));
-        core.judge.observed(self.server, last.0, digest);
+        core.trace_line(format_args!("s{} applied up to {last}", self.server));
+        core.checker.observed(self.server, last.0, digest);
         if self.members_edge.is_some() && self.service == Service::Open {
             let node = self.replica.tree().node(CONFIG);
-            core.judge.list_shown(self.server, last.0, node.as_ref().and_then(|node| node.data()));
+            core.checker.config_shown(self.server, last.0, node.as_ref().and_then(|node| node.data()));
         }
     }
 
-    fn schedule_wake(&mut self, core: &mut Core) {
-        let deadline = self.node.next_deadline();
+    fn schedule_wake(&mut self, core: &mut SimContext) {
+        let deadline = self.node().next_deadline();
         if deadline == i64::MAX {
             return;
         }
-        // A deadline in the past would be tried again at once, for ever, if the brain did nothing about it.
+        // A deadline in the past would be scheduled again at once, forever, if the node did not handle it.
         let at = self.clocks.deadline(deadline).max(core.now + MS / 10);
         if self.wake_at.is_none_or(|earlier| at < earlier) {
             self.wake_at = Some(at);
-            core.push(at, Event::ServerWake { server: self.server, incarnation: self.incarnation });
+            core.push(at, SimEvent::ServerWake { server: self.server, incarnation: self.incarnation });
         }
     }
 }

@@ -1,11 +1,11 @@
-//! What snapshot files and the leader's stream have in common: sessions, ACLs, nodes parents first, and the
-//! string `/`. Read item by item from whatever bytes are there; an item that is not there as a whole waits.
+//! The common content of snapshot files and of the leader's stream: sessions, ACLs, nodes parents first, and
+//! the string `/`. Items are decoded from the available bytes; an incomplete item waits.
 
 use zebu_proto::{Acl, DecodeError, Jute, Reader, SessionId, StatPersisted};
 
 use super::decode::{SnapshotFlaw, SnapshotVisitor};
 
-/// Longest items that are waited for. A file is as long as it is; a stream could go on for ever.
+/// The longest accepted items. A file has a known length; a stream could be endless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentLimits {
     /// Bytes of a path, of a node's data, or of a string in an ACL.
@@ -21,15 +21,15 @@ impl ContentLimits {
 }
 
 impl Default for ContentLimits {
-    /// Far above what `jute.maxbuffer` lets into a tree by default.
+    /// Far above the default limit of `jute.maxbuffer`.
     fn default() -> ContentLimits {
         ContentLimits { field_max: 64 << 20, acl_entries_max: 1 << 16 }
     }
 }
 
-/// What comes next.
+/// The next kind of item.
 #[derive(Debug)]
-enum Part {
+enum SnapshotPart {
     SessionCount,
     Sessions { left: u64 },
     AclCount,
@@ -39,11 +39,11 @@ enum Part {
     End,
 }
 
-/// Reads the content.
+/// Decodes the content.
 #[derive(Debug)]
-pub(super) struct Content {
-    part: Part,
-    /// Where the next item begins.
+pub(super) struct SnapshotContent {
+    part: SnapshotPart,
+    /// The offset of the next item.
     at: u64,
     limits: ContentLimits,
     pub(super) sessions: u64,
@@ -52,19 +52,19 @@ pub(super) struct Content {
 }
 
 /// An item, or nothing yet.
-type Item<T> = Result<Option<T>, SnapshotFlaw>;
+type SnapshotItem<T> = Result<Option<T>, SnapshotFlaw>;
 
-impl Content {
-    /// Begins at an offset, for messages.
-    pub(super) fn new(at: u64, limits: ContentLimits) -> Content {
-        Content { part: Part::SessionCount, at, limits, sessions: 0, acls: 0, nodes: 0 }
+impl SnapshotContent {
+    /// Begins at an offset, which is used in messages.
+    pub(super) fn new(at: u64, limits: ContentLimits) -> SnapshotContent {
+        SnapshotContent { part: SnapshotPart::SessionCount, at, limits, sessions: 0, acls: 0, nodes: 0 }
     }
 
     pub(super) fn is_done(&self) -> bool {
-        matches!(self.part, Part::End)
+        matches!(self.part, SnapshotPart::End)
     }
 
-    /// Hands out every item that `bytes` holds as a whole, and says how many bytes they took.
+    /// Decodes every complete item in `bytes`, and returns the number of bytes that they took.
     pub(super) fn take(
         &mut self,
         bytes: &[u8],
@@ -82,24 +82,28 @@ impl Content {
         Ok(used)
     }
 
-    fn item(&mut self, input: &mut Bytes<'_>, visitor: &mut (impl SnapshotVisitor + ?Sized)) -> Item<()> {
+    fn item(
+        &mut self,
+        input: &mut Bytes<'_>,
+        visitor: &mut (impl SnapshotVisitor + ?Sized),
+    ) -> SnapshotItem<()> {
         match &mut self.part {
-            Part::SessionCount => {
+            SnapshotPart::SessionCount => {
                 let Some(left) = count(input, self.at, "sessions")? else { return Ok(None) };
                 self.sessions = left;
                 self.part = after_session(left);
             }
-            Part::Sessions { left } => {
+            SnapshotPart::Sessions { left } => {
                 let Some((id, timeout_ms)) = input.session() else { return Ok(None) };
                 visitor.session(id, timeout_ms);
                 self.part = after_session(*left - 1);
             }
-            Part::AclCount => {
+            SnapshotPart::AclCount => {
                 let Some(left) = count(input, self.at, "ACL map")? else { return Ok(None) };
                 self.acls = left;
                 self.part = after_acl(left);
             }
-            Part::Acls { left } => {
+            SnapshotPart::Acls { left } => {
                 let acls_left = *left - 1;
                 let Some(id) = input.long() else { return Ok(None) };
                 let Some(left) = count(input, self.at + 8, "ACL")? else { return Ok(None) };
@@ -107,31 +111,35 @@ impl Content {
                     let length = i32::try_from(left).unwrap_or(i32::MAX);
                     return Err(bad_length("ACL", self.at + 8, length));
                 }
-                self.part = Part::AclEntries { acls_left, id, left, acl: Vec::new() };
+                self.part = SnapshotPart::AclEntries { acls_left, id, left, acl: Vec::new() };
             }
-            Part::AclEntries { acls_left, id, left: 0, acl } => {
+            SnapshotPart::AclEntries { acls_left, id, left: 0, acl } => {
                 visitor.acl(*id, std::mem::take(acl));
                 self.part = after_acl(*acls_left);
             }
-            Part::AclEntries { left, acl, .. } => {
+            SnapshotPart::AclEntries { left, acl, .. } => {
                 let Some(entry) = acl_entry(input, self.at, self.limits)? else { return Ok(None) };
                 acl.push(entry);
                 *left -= 1;
             }
-            Part::Nodes => return self.node(input, visitor),
-            Part::End => {}
+            SnapshotPart::Nodes => return self.node(input, visitor),
+            SnapshotPart::End => {}
         }
         Ok(Some(()))
     }
 
-    fn node(&mut self, input: &mut Bytes<'_>, visitor: &mut (impl SnapshotVisitor + ?Sized)) -> Item<()> {
+    fn node(
+        &mut self,
+        input: &mut Bytes<'_>,
+        visitor: &mut (impl SnapshotVisitor + ?Sized),
+    ) -> SnapshotItem<()> {
         let at = self.at;
         let Some(path) = buffer(input, at, "path", self.limits)? else { return Ok(None) };
         let Some(path) = path else {
             return Err(SnapshotFlaw::Field { what: "path", at, error: DecodeError::Null { at: 4 } });
         };
         if path == b"/" {
-            self.part = Part::End;
+            self.part = SnapshotPart::End;
             return Ok(Some(()));
         }
         let Some(data) = buffer(input, at, "data", self.limits)? else { return Ok(None) };
@@ -150,12 +158,12 @@ impl Content {
     }
 }
 
-fn after_session(left: u64) -> Part {
-    if left == 0 { Part::AclCount } else { Part::Sessions { left } }
+fn after_session(left: u64) -> SnapshotPart {
+    if left == 0 { SnapshotPart::AclCount } else { SnapshotPart::Sessions { left } }
 }
 
-fn after_acl(left: u64) -> Part {
-    if left == 0 { Part::Nodes } else { Part::Acls { left } }
+fn after_acl(left: u64) -> SnapshotPart {
+    if left == 0 { SnapshotPart::Nodes } else { SnapshotPart::Acls { left } }
 }
 
 fn bad_length(what: &'static str, at: u64, length: i32) -> SnapshotFlaw {
@@ -163,18 +171,18 @@ fn bad_length(what: &'static str, at: u64, length: i32) -> SnapshotFlaw {
 }
 
 /// A count that may not be negative, null included.
-fn count(input: &mut Bytes<'_>, at: u64, what: &'static str) -> Item<u64> {
+fn count(input: &mut Bytes<'_>, at: u64, what: &'static str) -> SnapshotItem<u64> {
     let Some(length) = input.int() else { return Ok(None) };
     u64::try_from(length).map(Some).map_err(|_| bad_length(what, at, length))
 }
 
-/// A buffer that may be null. Its length is judged before its bytes are there.
+/// A buffer that may be null. Its length is checked before its bytes are available.
 fn buffer<'a>(
     input: &mut Bytes<'a>,
     at: u64,
     what: &'static str,
     limits: ContentLimits,
-) -> Item<Option<&'a [u8]>> {
+) -> SnapshotItem<Option<&'a [u8]>> {
     let at = at + input.at as u64;
     let Some(length) = input.int() else { return Ok(None) };
     match usize::try_from(length) {
@@ -186,7 +194,7 @@ fn buffer<'a>(
 }
 
 /// Permissions and two strings.
-fn acl_entry(input: &mut Bytes<'_>, at: u64, limits: ContentLimits) -> Item<Acl> {
+fn acl_entry(input: &mut Bytes<'_>, at: u64, limits: ContentLimits) -> SnapshotItem<Acl> {
     let start = input.at;
     if input.int().is_none() {
         return Ok(None);
@@ -201,7 +209,7 @@ fn acl_entry(input: &mut Bytes<'_>, at: u64, limits: ContentLimits) -> Item<Acl>
     entry.map(Some).map_err(|error| SnapshotFlaw::Field { what: "ACL", at, error })
 }
 
-/// Bytes that are there.
+/// The available bytes.
 struct Bytes<'a> {
     bytes: &'a [u8],
     at: usize,

@@ -1,5 +1,5 @@
-//! Reads a snapshot from a stream and hands out what it meets. Nothing may be kept of it before the end is
-//! reached: only the seal proves that what was handed out is what was written.
+//! Decodes a snapshot from a stream and passes its items to a visitor. The visitor must not use them before
+//! the end is reached: only the seal proves that the items are the written ones.
 
 use std::io::{self, Read};
 
@@ -7,18 +7,18 @@ use simd_adler32::Adler32;
 use zebu_proto::txn::DIGEST_VERSION;
 use zebu_proto::{Acl, DecodeError, SessionId, StatPersisted, Zxid};
 
-use super::content::{Content, ContentLimits};
+use super::content::{ContentLimits, SnapshotContent};
 use super::{END, HEADER, LAST_ZXID_SECTION_SIZE, MAGIC_SIZE, SEAL_SIZE, SnapshotDigest, SnapshotSummary};
 
 /// Bytes that are read at a time.
 const CHUNK_SIZE: usize = 128 * 1024;
 
-/// More than all sections take; a longer rest is no snapshot.
+/// The upper bound of all sections together; a longer remainder is no snapshot.
 const SECTIONS_SIZE_MAX: usize = 4096;
 
 /// Receives the content of a snapshot in the order of the file.
 pub trait SnapshotVisitor {
-    /// The two numbers of the header behind the magic. No reader depends on them.
+    /// The two numbers of the header after the magic. No reader depends on them.
     fn header(&mut self, _version: i32, _database: i64) {}
 
     /// A session.
@@ -27,82 +27,82 @@ pub trait SnapshotVisitor {
     /// An ACL that nodes refer to by its number.
     fn acl(&mut self, id: i64, acl: Vec<Acl>);
 
-    /// A node, parents first; the root has the empty path. The text says why it cannot be.
+    /// A node, parents first; the root has the empty path. An error says why the node is refused.
     fn node(&mut self, path: &str, data: Option<&[u8]>, acl: i64, stat: &StatPersisted)
     -> Result<(), String>;
 
-    /// Called now and then with the number of unpacked bytes that were read.
+    /// Called now and then with the number of uncompressed bytes that were read.
     fn progress(&mut self, _bytes: u64) {}
 }
 
 /// Why a snapshot is not usable.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotFlaw {
-    /// Reading or unpacking failed.
+    /// Reading or decompressing failed.
     #[error("{error} at offset {at} of the unpacked content")]
     Read {
-        /// Unpacked bytes before it.
+        /// Uncompressed bytes before it.
         at: u64,
-        /// What happened.
+        /// The error.
         error: io::Error,
     },
-    /// It does not begin like a snapshot.
+    /// The magic is missing.
     #[error("the snapshot magic ZKSN is missing at offset 0 of the unpacked content")]
     Magic,
     /// It ends too early.
     #[error("it is cut short at offset {at} of the unpacked content")]
     CutShort {
-        /// Unpacked bytes that are there.
+        /// Uncompressed bytes that were read.
         at: u64,
     },
-    /// A field that cannot be.
+    /// A field is invalid.
     #[error("{error} in the {what} at offset {at} of the unpacked content")]
     Field {
-        /// Which part.
+        /// The part of the snapshot.
         what: &'static str,
-        /// Where the record begins.
+        /// The offset of the record.
         at: u64,
-        /// What is wrong.
+        /// The decode error.
         error: DecodeError,
     },
     /// A checksum does not match.
     #[error("checksum {index} is {found:#x}, not {computed:#x}, at offset {at} of the unpacked content")]
     Seal {
-        /// Which one, counted from one.
+        /// The index of the checksum, counted from one.
         index: usize,
-        /// Where it stands.
+        /// Its offset.
         at: u64,
-        /// What the file says.
+        /// The checksum in the file.
         found: u64,
-        /// What the content sums to.
+        /// The checksum of the content.
         computed: u32,
     },
-    /// What follows the nodes is none of the known layouts.
+    /// The bytes after the nodes have none of the known layouts.
     #[error("{rest} bytes follow the nodes at offset {at} of the unpacked content, which is no known layout")]
     Sections {
-        /// Where the first section should begin.
+        /// The offset of the first section.
         at: u64,
-        /// How many bytes are there.
+        /// The number of bytes.
         rest: usize,
     },
-    /// The receiver refused a node.
+    /// The visitor refused a node.
     #[error("node {path:?} at offset {at} of the unpacked content: {reason}")]
     Node {
         /// Its path.
         path: String,
-        /// Where it begins.
+        /// Its offset.
         at: u64,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Reads a whole snapshot. After an error the visitor holds garbage and must be emptied.
+/// Decodes a complete snapshot. After an error the visitor contains garbage and must be emptied.
 pub fn decode(
     source: impl Read,
     visitor: &mut (impl SnapshotVisitor + ?Sized),
 ) -> Result<SnapshotSummary, SnapshotFlaw> {
-    let mut input = Input::new(source);
+    let mut input = SnapshotInput::new(source);
     if input.take(MAGIC_SIZE)? != &HEADER[..MAGIC_SIZE] {
         return Err(SnapshotFlaw::Magic);
     }
@@ -113,15 +113,15 @@ pub fn decode(
     let mut seals = Vec::with_capacity(3);
     check_seal(&mut input, &mut seals)?;
     let (digest, last_zxid) = decode_sections(&mut input, &mut seals)?;
-    let Content { sessions, acls, nodes, .. } = content;
+    let SnapshotContent { sessions, acls, nodes, .. } = content;
     Ok(SnapshotSummary { sessions, acls, nodes, seals, digest, last_zxid, size: input.position() })
 }
 
 fn decode_content(
-    input: &mut Input<impl Read>,
+    input: &mut SnapshotInput<impl Read>,
     visitor: &mut (impl SnapshotVisitor + ?Sized),
-) -> Result<Content, SnapshotFlaw> {
-    let mut content = Content::new(input.position(), ContentLimits::NONE);
+) -> Result<SnapshotContent, SnapshotFlaw> {
+    let mut content = SnapshotContent::new(input.position(), ContentLimits::NONE);
     loop {
         let used = content.take(input.window(), visitor)?;
         input.at += used;
@@ -132,13 +132,13 @@ fn decode_content(
     }
 }
 
-/// The sections have no marks; their sizes tell them apart.
+/// The sections have no tags; their sizes tell them apart.
 fn decode_sections(
-    input: &mut Input<impl Read>,
+    input: &mut SnapshotInput<impl Read>,
     seals: &mut Vec<u32>,
 ) -> Result<(Option<SnapshotDigest>, Option<Zxid>), SnapshotFlaw> {
     let at = input.position();
-    // An error behind a complete file, such as a cut gzip trailer, says nothing about the content.
+    // An error after a complete file, such as a cut gzip trailer, says nothing about the content.
     let rest = input.rest(SECTIONS_SIZE_MAX);
     let unknown = SnapshotFlaw::Sections { at, rest };
     if rest == 0 {
@@ -165,7 +165,7 @@ fn decode_sections(
     Ok((digest, last_zxid))
 }
 
-fn decode_digest(input: &mut Input<impl Read>) -> Result<SnapshotDigest, SnapshotFlaw> {
+fn decode_digest(input: &mut SnapshotInput<impl Read>) -> Result<SnapshotDigest, SnapshotFlaw> {
     let zxid = Zxid(input.long()?);
     let version = input.int()?;
     let digest = if version < DIGEST_VERSION {
@@ -178,7 +178,7 @@ fn decode_digest(input: &mut Input<impl Read>) -> Result<SnapshotDigest, Snapsho
     Ok(SnapshotDigest { zxid, version, digest })
 }
 
-fn check_seal(input: &mut Input<impl Read>, seals: &mut Vec<u32>) -> Result<(), SnapshotFlaw> {
+fn check_seal(input: &mut SnapshotInput<impl Read>, seals: &mut Vec<u32>) -> Result<(), SnapshotFlaw> {
     let at = input.position();
     let computed = input.checksum();
     let found = input.long()? as u64;
@@ -192,8 +192,8 @@ fn check_seal(input: &mut Input<impl Read>, seals: &mut Vec<u32>) -> Result<(), 
     Ok(())
 }
 
-/// A stream with a window, which sums what was taken from it.
-struct Input<R> {
+/// A stream with a window, which sums the consumed bytes.
+struct SnapshotInput<R> {
     source: R,
     window: Vec<u8>,
     at: usize,
@@ -203,17 +203,25 @@ struct Input<R> {
     failed: Option<io::Error>,
 }
 
-impl<R: Read> Input<R> {
-    fn new(source: R) -> Input<R> {
+impl<R: Read> SnapshotInput<R> {
+    fn new(source: R) -> SnapshotInput<R> {
         let checksum = Adler32::new();
-        Input { source, window: Vec::new(), at: 0, summed: 0, window_start: 0, checksum, failed: None }
+        SnapshotInput {
+            source,
+            window: Vec::new(),
+            at: 0,
+            summed: 0,
+            window_start: 0,
+            checksum,
+            failed: None,
+        }
     }
 
     fn position(&self) -> u64 {
         self.window_start + self.at as u64
     }
 
-    /// Adler-32 of everything that was taken.
+    /// Adler-32 of all consumed bytes.
     fn checksum(&mut self) -> u32 {
         self.checksum.write(&self.window[self.summed..self.at]);
         self.summed = self.at;
@@ -236,14 +244,14 @@ impl<R: Read> Input<R> {
         }
         let kept = self.window.len();
         match self.source.by_ref().take(CHUNK_SIZE as u64).read_to_end(&mut self.window) {
-            // What came before the error counts; the error is met when more is needed.
+            // The bytes before the error count; the error is returned when more are needed.
             Err(error) if self.window.len() > kept => self.failed = Some(error),
             result => _ = result?,
         }
         Ok(self.window.len() > kept)
     }
 
-    /// What was read and not taken.
+    /// The bytes that were read and not consumed.
     fn window(&self) -> &[u8] {
         &self.window[self.at..]
     }
@@ -258,7 +266,7 @@ impl<R: Read> Input<R> {
         }
     }
 
-    /// Takes `count` bytes; reserves no more than what is really there.
+    /// Consumes `count` bytes; reserves no more than the available ones.
     fn take(&mut self, count: usize) -> Result<&[u8], SnapshotFlaw> {
         while self.available() < count {
             self.more()?;
@@ -268,7 +276,7 @@ impl<R: Read> Input<R> {
         Ok(&self.window[start..self.at])
     }
 
-    /// How many bytes are left, counted up to a limit; what cannot be read does not count.
+    /// How many bytes are left, counted up to a limit; unreadable bytes do not count.
     fn rest(&mut self, limit: usize) -> usize {
         while self.available() <= limit && matches!(self.fill(), Ok(true)) {}
         self.available()

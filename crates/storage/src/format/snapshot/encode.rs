@@ -9,7 +9,7 @@ use zebu_proto::{Acl, Jute, SessionId, StatPersisted, Zxid};
 
 use super::{END, HEADER, Sections};
 
-/// Bytes that are gathered before they are summed and written.
+/// Bytes that are buffered before they are summed and written.
 const BUFFER_SIZE: usize = 64 * 1024;
 
 /// Writes one snapshot to `W`.
@@ -109,7 +109,7 @@ pub(super) fn append_acl(id: i64, acl: &[Acl], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends a node as it stands in files and streams; the root has the empty path.
+/// Appends a node as it is encoded in files and streams; the root has the empty path.
 pub fn append_node(path: &str, data: Option<&[u8]>, acl: i64, stat: &StatPersisted, out: &mut Vec<u8>) {
     encode_bytes(path.as_bytes(), out);
     encode_buffer(data, out);

@@ -1,5 +1,5 @@
-//! The snapshot's bytes, unpacked: header, sessions, ACLs, nodes parents first, a seal, and two optional
-//! sections with a seal each. Reading and writing are streams; nothing holds the whole tree.
+//! The snapshot's bytes, uncompressed: header, sessions, ACLs, nodes parents first, a seal, and two optional
+//! sections with a seal each. Reading and writing are streams; no part keeps the complete tree.
 
 mod content;
 mod decode;
@@ -11,7 +11,7 @@ use zebu_proto::Zxid;
 pub use content::ContentLimits;
 pub use decode::{SnapshotFlaw, SnapshotVisitor, decode};
 pub use encode::{Encoder, append_node};
-pub use stream::{Fed, StreamDecoder, StreamFlaw, begin_stream, end_stream};
+pub use stream::{StreamDecoder, StreamFlaw, StreamProgress, begin_stream, end_stream};
 
 /// `ZKSN`, version 2, database id -1. Readers check the magic alone.
 pub const HEADER: [u8; 16] = *b"ZKSN\0\0\0\x02\xff\xff\xff\xff\xff\xff\xff\xff";
@@ -19,7 +19,7 @@ pub const HEADER: [u8; 16] = *b"ZKSN\0\0\0\x02\xff\xff\xff\xff\xff\xff\xff\xff";
 /// Bytes of the magic.
 const MAGIC_SIZE: usize = 4;
 
-/// What the list of nodes and every seal ends with: the string `/`.
+/// The end of the nodes and of every seal: the string `/`.
 const END: [u8; 5] = *b"\0\0\0\x01/";
 
 /// Checksum and end string.
@@ -39,8 +39,8 @@ pub struct SnapshotDigest {
     pub digest: i64,
 }
 
-/// Which sections follow the nodes. The last zxid is never written without the digest: Apache could not
-/// read that.
+/// The sections after the nodes. The last zxid is never written without the digest: ZooKeeper could not read
+/// that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sections {
     /// None: digests are off.
@@ -63,7 +63,7 @@ pub enum Sections {
     },
 }
 
-/// What a snapshot said beside its sessions, ACLs and nodes.
+/// The counts, checksums and sections of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotSummary {
     /// Number of sessions.
@@ -78,12 +78,12 @@ pub struct SnapshotSummary {
     pub digest: Option<SnapshotDigest>,
     /// The last-zxid section.
     pub last_zxid: Option<Zxid>,
-    /// Bytes, unpacked.
+    /// Uncompressed bytes.
     pub size: u64,
 }
 
 impl SnapshotSummary {
-    /// The last transaction that it may hold parts of, as far as it says: it was written until then.
+    /// The last transaction that the snapshot may contain in part, if known: it was written until then.
     pub fn mixed_until(&self) -> Option<Zxid> {
         let digest = self.digest.as_ref().map(|digest| digest.zxid);
         self.last_zxid.max(digest)

@@ -1,71 +1,77 @@
-//! The state as a leader sends it behind a SNAP packet: the content of a snapshot and a signature; no
-//! header, no checksum, no frame. Packets follow directly, so the decoder tells where the stream has ended.
+//! The snapshot that a leader sends after a SNAP packet: the content and a signature; no header, no checksum,
+//! no frame. Packets follow directly, so the decoder reports the end of the stream.
 
 use zebu_proto::jute::encode_count;
 use zebu_proto::{Acl, SessionId};
 
-use super::content::{Content, ContentLimits};
+use super::content::{ContentLimits, SnapshotContent};
 use super::decode::{SnapshotFlaw, SnapshotVisitor};
 use super::encode::{append_acl, append_session};
 use super::{END, SnapshotSummary};
 
-/// What every such stream ends with, as a string with its length.
+/// The end of every stream, as a string with its length.
 const SIGNATURE: [u8; 14] = *b"\0\0\0\x0aBenWasHere";
 
-/// Why a stream is no state.
+/// Why a stream is no snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamFlaw {
-    /// Something in it cannot be.
+    /// The content is invalid.
     #[error(transparent)]
     Content(#[from] SnapshotFlaw),
-    /// The nodes are not followed by the signature: both sides have lost each other.
+    /// The nodes are not followed by the signature: the stream is out of step.
     #[error("the state does not end with its signature")]
     Signature,
 }
 
-/// What became of a piece of the stream.
+/// The result of decoding a piece of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fed {
-    /// The stream goes on.
+pub enum StreamProgress {
+    /// The stream continues.
     More,
-    /// The stream has ended; so many bytes at the end of the piece are no part of it.
+    /// The stream has ended; the last bytes of the piece are no part of it.
     End {
-        /// How many.
+        /// The number of those bytes.
         left: usize,
     },
 }
 
-/// Reads a stream from pieces of any size. It keeps one unfinished item at most.
+/// Decodes a stream from pieces of any size. It keeps one incomplete item at most.
 #[derive(Debug)]
 pub struct StreamDecoder {
-    content: Content,
+    content: SnapshotContent,
     /// The beginning of an item, or of the signature.
     rest: Vec<u8>,
     size: u64,
-    end: End,
+    end: StreamEnd,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+enum StreamEnd {
     Ahead,
     Reached,
 }
 
 impl StreamDecoder {
-    /// Begins directly behind the SNAP packet.
+    /// Begins directly after the SNAP packet.
     pub fn new(limits: ContentLimits) -> StreamDecoder {
-        StreamDecoder { content: Content::new(0, limits), rest: Vec::new(), size: 0, end: End::Ahead }
+        StreamDecoder {
+            content: SnapshotContent::new(0, limits),
+            rest: Vec::new(),
+            size: 0,
+            end: StreamEnd::Ahead,
+        }
     }
 
-    /// Takes the next bytes and hands out what is whole. After an error the visitor holds garbage and the
-    /// connection is of no use any more. Until the end is reached nothing proves that the state is whole.
+    /// Decodes the next bytes and passes complete items to the visitor. After an error the visitor contains
+    /// garbage and the connection must be closed. Only the end of the stream proves that the snapshot is
+    /// complete.
     pub fn feed(
         &mut self,
         chunk: &[u8],
         visitor: &mut (impl SnapshotVisitor + ?Sized),
-    ) -> Result<Fed, StreamFlaw> {
-        if self.end == End::Reached {
-            return Ok(Fed::End { left: chunk.len() });
+    ) -> Result<StreamProgress, StreamFlaw> {
+        if self.end == StreamEnd::Reached {
+            return Ok(StreamProgress::End { left: chunk.len() });
         }
         if self.rest.is_empty() {
             let used = self.content.take(chunk, visitor)?;
@@ -75,25 +81,25 @@ impl StreamDecoder {
             self.rest.extend_from_slice(chunk);
             let used = self.content.take(&self.rest, visitor)?;
             self.size += used as u64;
-            // Nothing is moved while a long item is gathered.
+            // No bytes are moved while a long item is collected.
             self.rest.drain(..used);
         }
         if !self.content.is_done() {
-            return Ok(Fed::More);
+            return Ok(StreamProgress::More);
         }
         if let Some(behind) = self.rest.strip_prefix(&SIGNATURE) {
             let left = behind.len();
             self.size += SIGNATURE.len() as u64;
-            self.end = End::Reached;
+            self.end = StreamEnd::Reached;
             self.rest = Vec::new();
-            return Ok(Fed::End { left });
+            return Ok(StreamProgress::End { left });
         }
-        if SIGNATURE.starts_with(&self.rest) { Ok(Fed::More) } else { Err(StreamFlaw::Signature) }
+        if SIGNATURE.starts_with(&self.rest) { Ok(StreamProgress::More) } else { Err(StreamFlaw::Signature) }
     }
 
-    /// What the stream held so far.
+    /// The summary of the content so far.
     pub fn summary(&self) -> SnapshotSummary {
-        let Content { sessions, acls, nodes, .. } = self.content;
+        let SnapshotContent { sessions, acls, nodes, .. } = self.content;
         SnapshotSummary {
             sessions,
             acls,
@@ -105,7 +111,7 @@ impl StreamDecoder {
         }
     }
 
-    /// Bytes that wait for the rest of their item.
+    /// Bytes of an incomplete item.
     pub fn waiting(&self) -> usize {
         self.rest.len()
     }

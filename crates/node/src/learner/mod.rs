@@ -1,0 +1,136 @@
+//! The learner role: answers reads itself, forwards other requests to the leader, and answers them when their
+//! transaction is applied. It owns the pending requests of its clients.
+
+mod attached_session;
+mod forwarded_requests;
+mod leader_packets;
+mod local_session;
+mod on_applied;
+mod session;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::ControlFlow;
+
+use zebu_proto::client::WriteRequest;
+use zebu_proto::quorum::{Packet, Touch};
+use zebu_proto::{ErrorCode, SessionId};
+
+use crate::clock::Now;
+use crate::connection::Connections;
+use crate::consensus::RequestOrigin;
+use crate::core::NodeState;
+use crate::pending_request::PendingRequest;
+use crate::receive::{ForwardPayload, RequestKind, SubmittedRequest};
+use crate::replica::Replica;
+use crate::session::LocalSessions;
+use attached_session::AttachedSession;
+use forwarded_requests::ForwardedRequests;
+use leader_packets::LeaderReply;
+use session::Revalidation;
+
+#[derive(Debug)]
+pub(crate) struct LearnerRole {
+    /// Global sessions whose connection is here.
+    sessions: BTreeMap<SessionId, AttachedSession>,
+    /// Local sessions, which the leader does not know.
+    local_sessions: LocalSessions,
+    /// Connections that resume a local session with requests in flight.
+    resuming_local: BTreeMap<SessionId, Revalidation>,
+    /// Requests that were forwarded and not answered.
+    forwarded: ForwardedRequests,
+    /// Connections that wait for the validation of their session, by session, in request order.
+    revalidations: BTreeMap<SessionId, VecDeque<Revalidation>>,
+    /// Syncs that the leader has not answered; its replies carry no number.
+    pending_syncs: VecDeque<PendingRequest>,
+    /// Replies of the leader whose transactions are not applied yet.
+    leader_replies: VecDeque<LeaderReply>,
+    /// Touches of closed connections and of new sessions for the next ping reply.
+    touched: Vec<Touch>,
+    /// Time of the last scan for touches, in monotonic milliseconds.
+    touches_scanned_ms: Option<i64>,
+}
+
+impl LearnerRole {
+    pub(crate) fn new(state: &NodeState) -> LearnerRole {
+        LearnerRole {
+            sessions: BTreeMap::new(),
+            local_sessions: LocalSessions::new(state.local_sessions(), state.settings.tick_ms),
+            resuming_local: BTreeMap::new(),
+            forwarded: ForwardedRequests::default(),
+            revalidations: BTreeMap::new(),
+            pending_syncs: VecDeque::new(),
+            leader_replies: VecDeque::new(),
+            touched: Vec::new(),
+            touches_scanned_ms: None,
+        }
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.forwarded.len()
+    }
+
+    /// Ends the role: pending requests get no reply, and their connections are closed.
+    pub(crate) fn abort(self, state: &mut NodeState, connections: &mut impl Connections) {
+        for origin in self.forwarded.into_origins() {
+            state.abort_request(origin, connections);
+        }
+        let replied = self.leader_replies.iter().filter_map(LeaderReply::sync_slot);
+        for request in replied.chain(self.pending_syncs.iter().copied()) {
+            state.abort_request(RequestOrigin::Request(request), connections);
+        }
+        // Connections that wait for validation are closed with all others.
+    }
+
+    /// Handles a request of a client of this server.
+    pub(crate) fn handle_request(
+        &mut self,
+        state: &mut NodeState,
+        submitted: SubmittedRequest,
+        replica: &Replica,
+        connections: &mut impl Connections,
+        now: Now,
+    ) {
+        let pending = submitted.pending();
+        let SubmittedRequest { session, xid, kind, credentials, received_ms, forward, .. } = submitted;
+        if !self.is_served_by(session, pending.connection) {
+            // The session has ended or moved to another connection; this one is closed.
+            state.completed_requests.add(pending.charged_bytes);
+            return;
+        }
+        let request = match kind {
+            RequestKind::Sync => None,
+            RequestKind::Write(WriteRequest::Refused(error)) => {
+                // A request that cannot be decoded is not forwarded.
+                return state.reply_error(pending, error, replica, connections, now);
+            }
+            RequestKind::Write(request) => Some(request),
+        };
+        if request != Some(WriteRequest::CloseSession) && state.is_stale(received_ms, now) {
+            return state.reply_error(pending, ErrorCode::ThrottledOp, replica, connections, now);
+        }
+        let effect = request.map(|request| {
+            self.apply_local_session_effect(state, (pending, session), &request, replica, connections, now)
+        });
+        let kind = match effect {
+            None => None,
+            Some(ControlFlow::Continue(kind)) => Some(kind),
+            Some(ControlFlow::Break(())) => return,
+        };
+        let Some(ForwardPayload { op, record }) = forward else {
+            unreachable!("a connection that was accepted by a learner keeps what is to be sent on");
+        };
+        // The request is queued before it is sent, so that the reply finds it.
+        match kind {
+            None => self.pending_syncs.push_back(pending),
+            Some(kind) => self.forwarded.push(session, xid, kind, RequestOrigin::Request(pending)),
+        }
+        let auth = Some(credentials.shared());
+        send_to_leader(state, Packet::Request { session, cxid: xid, op, payload: record, auth });
+    }
+}
+
+fn send_to_leader(state: &mut NodeState, packet: Packet) {
+    if let Some(member) = state.member_mut() {
+        member.send_to_leader(packet);
+    }
+}

@@ -1,0 +1,280 @@
+//! The primary role: a standalone server or a leader, which orders writes. It owns the proposals in flight
+//! and the expiry of sessions.
+
+mod apply_waiters;
+mod deferred;
+mod learner_packets;
+mod local_session;
+mod on_applied;
+mod reaper;
+mod reconfig;
+mod session;
+
+use std::collections::VecDeque;
+
+use zebu_proto::client::WriteRequest;
+use zebu_proto::txn::{Txn, TxnEntry, TxnHeader};
+use zebu_proto::{ErrorCode, SessionId, Zxid};
+use zebu_tree::{Credentials, Overlay, PrepareContext};
+
+use crate::clock::Now;
+use crate::connection::{ConnectionId, ConnectionSession, Connections, ServingMode};
+use crate::consensus::{Proposal, RequestOrigin};
+use crate::core::NodeState;
+use crate::notice::OperatorNotice;
+use crate::receive::{RequestKind, SubmittedRequest};
+use crate::replica::Replica;
+use crate::session::{
+    EndedSessions, LocalSessionEffect, LocalSessions, SessionOwner, SessionTracker, TrackerReport,
+};
+use apply_waiters::ApplyWaiter;
+pub(crate) use deferred::DeferredRun;
+use deferred::{DeferredRequest, DeferredRequests, OrderingKey};
+use reaper::Reaper;
+
+#[derive(Debug)]
+pub(crate) struct Primary {
+    serving_mode: ServingMode,
+    overlay: Overlay,
+    sessions: SessionTracker,
+    local_sessions: LocalSessions,
+    ended_sessions: EndedSessions,
+    /// Replies that wait until earlier transactions are applied.
+    apply_waiters: VecDeque<ApplyWaiter>,
+    /// Requests that wait until a quorum confirms leadership.
+    deferred: DeferredRequests,
+    reaper: Reaper,
+    in_flight: VecDeque<Proposal>,
+    /// The last proposed transaction, or the last one of the tree.
+    last_proposed: Zxid,
+}
+
+/// A request that becomes a transaction.
+struct TxnRequest<'a> {
+    session: SessionId,
+    cxid: i32,
+    request: WriteRequest,
+    origin: RequestOrigin,
+    credentials: Option<&'a Credentials>,
+    source: TxnSource,
+}
+
+/// The source of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TxnSource {
+    /// A client of this server, or the server itself.
+    Local,
+    /// A learner.
+    Learner,
+}
+
+impl TxnRequest<'_> {
+    /// Creates a request of the server itself.
+    fn internal(session: SessionId, request: WriteRequest) -> TxnRequest<'static> {
+        TxnRequest {
+            session,
+            cxid: 0,
+            request,
+            origin: RequestOrigin::NoClient,
+            credentials: None,
+            source: TxnSource::Local,
+        }
+    }
+}
+
+impl Primary {
+    /// Whether this server leads an ensemble.
+    pub(crate) fn is_leader(&self) -> bool {
+        self.serving_mode == ServingMode::Leader
+    }
+
+    /// Begins with the sessions of the tree. Each gets a full timeout from now.
+    pub(crate) fn new(state: &NodeState, serving_mode: ServingMode, replica: &Replica, now: Now) -> Primary {
+        let settings = &state.settings;
+        let mut sessions = SessionTracker::new(settings.tick_ms);
+        for (&session, &timeout_ms) in replica.tree.sessions() {
+            sessions.track(session, timeout_ms, None, now.monotonic_ms);
+        }
+        Primary {
+            serving_mode,
+            overlay: Overlay::new(settings.seed),
+            sessions,
+            local_sessions: LocalSessions::new(state.local_sessions(), settings.tick_ms),
+            ended_sessions: EndedSessions::default(),
+            apply_waiters: VecDeque::new(),
+            deferred: DeferredRequests::default(),
+            reaper: Reaper::new(settings, now.monotonic_ms),
+            in_flight: VecDeque::new(),
+            last_proposed: replica.last_zxid(),
+        }
+    }
+
+    /// Expires sessions, and removes empty containers and expired TTL nodes.
+    pub(crate) fn tick(
+        &mut self,
+        state: &mut NodeState,
+        replica: &Replica,
+        connections: &mut impl Connections,
+        now: Now,
+    ) {
+        self.expire_sessions(state, replica, connections, now);
+        self.local_sessions.expire(connections, now);
+        while let Some(path) = self.reaper.next(&replica.tree, now) {
+            let txn_request = TxnRequest::internal(SessionId::NONE, WriteRequest::DeleteContainer { path });
+            self.propose(state, txn_request, replica, connections, now);
+        }
+    }
+
+    pub(crate) fn next_deadline(&self) -> i64 {
+        let sessions = self.sessions.next_deadline().unwrap_or(i64::MAX);
+        sessions.min(self.local_sessions.next_deadline()).min(self.reaper.next_deadline())
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    pub(crate) fn session_report(&self) -> TrackerReport {
+        self.sessions.report()
+    }
+
+    pub(crate) fn local_session_report(&self) -> Option<TrackerReport> {
+        self.local_sessions.report()
+    }
+
+    pub(crate) fn detach(&mut self, session: SessionId, connection: ConnectionId, touched_ms: i64) {
+        self.sessions.detach(session, connection, touched_ms);
+        self.local_sessions.detach(session, connection, touched_ms);
+    }
+
+    /// Whether the oldest proposal in flight is at most `last`.
+    pub(crate) fn has_next_up_to(&self, last: Zxid) -> bool {
+        self.in_flight.front().is_some_and(|first| first.entry.header.zxid <= last)
+    }
+
+    /// Removes the oldest proposal in flight, if it is at most `last`.
+    pub(crate) fn pop_next_up_to(&mut self, last: Zxid) -> Option<Proposal> {
+        if self.has_next_up_to(last) { self.in_flight.pop_front() } else { None }
+    }
+
+    /// Clears the overlay up to an applied transaction.
+    pub(crate) fn mark_applied(&mut self, zxid: Zxid) {
+        self.overlay.applied(zxid);
+    }
+
+    /// Ends the role: pending requests get no reply, and their connections are closed.
+    pub(crate) fn abort(self, state: &mut NodeState, connections: &mut impl Connections) {
+        for proposal in self.in_flight {
+            state.abort_request(proposal.origin, connections);
+        }
+        for apply_waiter in self.apply_waiters {
+            state.abort_request(apply_waiter.origin(), connections);
+        }
+        self.deferred.abort(state, connections);
+    }
+
+    /// Handles a request of a client of this server.
+    pub(crate) fn handle_request(
+        &mut self,
+        state: &mut NodeState,
+        submitted: SubmittedRequest,
+        replica: &Replica,
+        connections: &mut impl Connections,
+        now: Now,
+    ) {
+        let unconfirmed = match submitted.kind {
+            RequestKind::Sync => state.start_leadership_check(now),
+            RequestKind::Write(_) => None,
+        };
+        if unconfirmed.is_some() || self.deferred.contains(OrderingKey::Connection(submitted.connection)) {
+            self.deferred.push(unconfirmed, DeferredRequest::Client(submitted));
+        } else {
+            self.execute(state, submitted, replica, connections, now);
+        }
+    }
+
+    fn execute(
+        &mut self,
+        state: &mut NodeState,
+        submitted: SubmittedRequest,
+        replica: &Replica,
+        connections: &mut impl Connections,
+        now: Now,
+    ) {
+        let pending = submitted.pending();
+        let SubmittedRequest { connection, session, xid, kind, credentials, received_ms, .. } = submitted;
+        if self.sessions.has_moved_from(session, SessionOwner::Connection(connection))
+            || self.local_sessions.has_moved_from(session, connection)
+        {
+            // The connection is closed; the client uses the session elsewhere without this write.
+            state.completed_requests.add(pending.charged_bytes);
+            return;
+        }
+        let closes = matches!(kind, RequestKind::Write(WriteRequest::CloseSession));
+        if !closes && state.is_stale(received_ms, now) {
+            state.reply_error(pending, ErrorCode::ThrottledOp, replica, connections, now);
+            return;
+        }
+        match kind {
+            RequestKind::Sync => self.handle_sync(state, pending, replica, connections, now),
+            RequestKind::Write(request) => {
+                match self.local_sessions.effect_of(session, &request) {
+                    LocalSessionEffect::Ended => return state.ack_close(pending, replica, connections, now),
+                    LocalSessionEffect::Upgraded { timeout_ms } => {
+                        let session = ConnectionSession { id: session, timeout_ms };
+                        self.upgrade(state, (connection, session), replica, connections, now);
+                    }
+                    // A refusal is a transaction on the primary, like every other write.
+                    LocalSessionEffect::None | LocalSessionEffect::EphemeralRefused => {}
+                }
+                if closes {
+                    self.sessions.close(session);
+                }
+                let origin = RequestOrigin::Request(pending);
+                let credentials = Some(&credentials);
+                let txn_request =
+                    TxnRequest { session, cxid: xid, request, origin, credentials, source: TxnSource::Local };
+                self.propose(state, txn_request, replica, connections, now);
+            }
+        }
+    }
+
+    /// Prepares a transaction and proposes it. If this leader has no zxid left, the connection is closed, and
+    /// the client retries with the next leader.
+    fn propose(
+        &mut self,
+        state: &mut NodeState,
+        txn_request: TxnRequest<'_>,
+        replica: &Replica,
+        connections: &mut impl Connections,
+        now: Now,
+    ) {
+        let TxnRequest { session, cxid, request, origin, credentials, source } = txn_request;
+        let Some(zxid) = state.consensus.next_zxid() else {
+            state.abort_request(origin, connections);
+            return;
+        };
+        let header = TxnHeader { session, cxid, zxid, time_ms: now.wall_ms };
+        let permissions = self.session_permissions(state, session, source);
+        let context = PrepareContext {
+            header,
+            credentials: credentials.unwrap_or(&state.no_credentials),
+            session: permissions.write,
+            ephemeral_session: permissions.ephemeral,
+            policy: &replica.policy,
+            reconfig: reconfig::check_reconfig(state, &request, zxid),
+        };
+        let prepared = replica.tree.prepare(&mut self.overlay, request, &context);
+        if let Some(bytes) = prepared.refused_bytes {
+            let bytes_max = replica.policy.transaction_bytes_max;
+            state.notices.push(OperatorNotice::TransactionTooLong { session, bytes, bytes_max });
+        }
+        if matches!(prepared.txn, Txn::CloseSession(None)) {
+            state.notices.push(OperatorNotice::EphemeralsNotListed { session });
+        }
+        let entry = TxnEntry { header, txn: prepared.txn, digest: prepared.digest };
+        state.consensus.propose(&entry, &mut state.batch, now);
+        self.in_flight.push_back(Proposal { entry, origin });
+        self.last_proposed = zxid;
+    }
+}

@@ -1,0 +1,148 @@
+//! Parses received bytes: the first frame of a connection, then requests.
+//!
+//! Bytes are parsed in the buffer that they were read to. The caller keeps only an unfinished
+//! frame.
+
+use tracing::debug;
+use zebu_node::{ClientEvent, ConnectionPhase, DisconnectReason, SubmittedRequest};
+use zebu_proto::Reader;
+use zebu_proto::client::ConnectRequest;
+use zebu_proto::frame::{self, Framed, LENGTH_SIZE};
+
+use super::super::connection_state::{ConnectionStage, MoreFrames};
+use super::ConnectionTask;
+use crate::four_letter::FourLetterWord;
+
+/// Most frames parsed under one hold of the replica lock, so that the core does not wait long for
+/// it.
+const FRAMES_PER_LOCK: usize = 512;
+
+impl ConnectionTask {
+    /// Parses the bytes that were kept.
+    pub(super) fn parse_unparsed(&mut self, requests: &mut Vec<SubmittedRequest>) {
+        let mut pending = std::mem::take(&mut self.unparsed);
+        let used = self.parse_input(&pending, requests);
+        if used < pending.len() {
+            pending.drain(..used);
+            self.unparsed = pending;
+        }
+    }
+
+    /// Parses received bytes and returns how many of them were used.
+    pub(super) fn parse_input(&mut self, bytes: &[u8], requests: &mut Vec<SubmittedRequest>) -> usize {
+        let mut used = 0;
+        if self.stage == ConnectionStage::FirstFrame {
+            used = self.parse_first_frame(bytes);
+        }
+        while self.stage == ConnectionStage::Serving {
+            let (count, more) = self.parse_requests(&bytes[used..], requests);
+            used += count;
+            if more == MoreFrames::No {
+                break;
+            }
+        }
+        used
+    }
+
+    /// Parses the first bytes of a connection: a four-letter word or the connect request.
+    fn parse_first_frame(&mut self, bytes: &[u8]) -> usize {
+        if let Some(head) = bytes.first_chunk::<LENGTH_SIZE>()
+            && let Some(word) = FourLetterWord::from_bytes(*head)
+        {
+            let counted = {
+                let mut connection = self.guard.entry.lock();
+                connection.count_received();
+                connection.mark_sent(0)
+            };
+            // Counted at once, because the reply may show the counter.
+            self.guard.shared.stats.add(&counted);
+            self.stage = ConnectionStage::FourLetterWord(word);
+            return LENGTH_SIZE;
+        }
+        match frame::peek(bytes, self.frame_length_max()) {
+            Framed::Partial => 0,
+            Framed::Refused { length } => {
+                debug!(length, "refused: not a connect request");
+                self.guard.entry.lock().close(DisconnectReason::BadFrame);
+                bytes.len()
+            }
+            Framed::Complete { length } => {
+                let payload = &bytes[LENGTH_SIZE..LENGTH_SIZE + length];
+                let mut connection = self.guard.entry.lock();
+                connection.count_received();
+                match ConnectRequest::decode(&mut Reader::new(payload)) {
+                    Ok(request) => {
+                        let connection = connection.id;
+                        self.guard
+                            .shared
+                            .inbox
+                            .push_client_event(ClientEvent::Connect { connection, request });
+                        self.stage = ConnectionStage::Connecting;
+                        LENGTH_SIZE + length
+                    }
+                    Err(error) => {
+                        debug!(%error, "refused: not a connect request");
+                        connection.close(DisconnectReason::BadFrame);
+                        bytes.len()
+                    }
+                }
+            }
+        }
+    }
+
+    /// Parses requests while the connection has room, a bounded number under one hold of the locks.
+    fn parse_requests(&mut self, bytes: &[u8], requests: &mut Vec<SubmittedRequest>) -> (usize, MoreFrames) {
+        let now_ms = self.guard.shared.clock.monotonic_ms();
+        let allowance = self.allowance();
+        let replica = self.guard.shared.read_replica();
+        let mut connection = self.guard.entry.lock();
+        if connection.phase == ConnectionPhase::Draining {
+            return (bytes.len(), MoreFrames::No);
+        }
+        let mut used = 0;
+        for _ in 0..FRAMES_PER_LOCK {
+            if !connection.has_room_below(allowance) {
+                // The core must wake this task when there is room again.
+                connection.require_task_send();
+                return (used, MoreFrames::No);
+            }
+            let rest = &bytes[used..];
+            match frame::peek(rest, self.guard.shared.config.limits.jute_max_buffer as usize) {
+                Framed::Partial => {
+                    return (used, MoreFrames::No);
+                }
+                Framed::Refused { length } => {
+                    debug!(length, "closed: frame length is not allowed");
+                    connection.close(DisconnectReason::BadFrame);
+                    return (bytes.len(), MoreFrames::No);
+                }
+                Framed::Complete { length } => {
+                    match self.guard.shared.large_requests.try_reserve(length) {
+                        Ok(Some(share)) => {
+                            // Only this task releases the permit, so it must be woken by the reply.
+                            connection.require_task_send();
+                            self.large_permits = Some(match self.large_permits.take() {
+                                Some(large) => large.and(share),
+                                None => share,
+                            });
+                        }
+                        Ok(None) => {}
+                        Err(_) => {
+                            self.guard.shared.metrics.large_requests_rejected.increment();
+                            connection.close(DisconnectReason::Throttled);
+                            return (bytes.len(), MoreFrames::No);
+                        }
+                    }
+                    let payload = &rest[LENGTH_SIZE..LENGTH_SIZE + length];
+                    requests.extend(replica.receive(&mut connection, payload, now_ms));
+                    used += LENGTH_SIZE + length;
+                }
+            }
+        }
+        (used, MoreFrames::Yes)
+    }
+
+    fn frame_length_max(&self) -> usize {
+        self.guard.shared.config.limits.jute_max_buffer as usize
+    }
+}

@@ -1,0 +1,110 @@
+//! Observes a client's connection: the requests that leave and the frames that arrive, in their order.
+
+use zebu_proto::client::read::ReadRequest;
+use zebu_proto::client::{EventType, ReplyHeader, Request, RequestHeader, SetWatches, WatcherEvent};
+use zebu_proto::frame::{Framed, LENGTH_SIZE, peek};
+use zebu_proto::{Jute, OpCode, Reader, Xid};
+
+use crate::check::{Frame, FrameKind};
+
+const FRAME_MAX: usize = 64 << 20;
+
+/// A request that left.
+#[derive(Debug)]
+pub(crate) enum SentFrame {
+    /// The first frame.
+    Connect,
+    /// A call of the workload.
+    Call { xid: i32 },
+    /// The session state machine registers watches again.
+    Rewatch { xid: i32, set: SetWatches },
+    /// The session state machine closes its session.
+    Close,
+    /// Another request of the session state machine.
+    Own,
+}
+
+/// A frame that was received.
+#[derive(Debug)]
+pub(crate) enum ReceivedFrame {
+    /// The connect response.
+    Greeting,
+    Frame(Frame),
+    /// Bytes that are no frame of a server.
+    Garbage,
+}
+
+/// Both directions of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct FrameObserver {
+    sent_hello: bool,
+    got_greeting: bool,
+    input: Vec<u8>,
+}
+
+impl FrameObserver {
+    /// Decodes the bytes that leave, which are complete frames.
+    pub(crate) fn leaving(&mut self, mut bytes: &[u8]) -> Vec<SentFrame> {
+        let mut requests = Vec::new();
+        while let Framed::Complete { length } = peek(bytes, FRAME_MAX) {
+            let (frame, rest) = bytes.split_at(LENGTH_SIZE + length);
+            bytes = rest;
+            if !self.sent_hello {
+                self.sent_hello = true;
+                requests.push(SentFrame::Connect);
+                continue;
+            }
+            requests.push(requested(&frame[LENGTH_SIZE..]));
+        }
+        requests
+    }
+
+    /// Buffers received bytes; [`FrameObserver::next`] returns the next complete frame.
+    pub(crate) fn came(&mut self, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
+    }
+
+    /// The next frame, with its bytes.
+    pub(crate) fn next(&mut self) -> Option<(Vec<u8>, ReceivedFrame)> {
+        let Framed::Complete { length } = peek(&self.input, FRAME_MAX) else { return None };
+        let frame: Vec<u8> = self.input.drain(..LENGTH_SIZE + length).collect();
+        if !self.got_greeting {
+            self.got_greeting = true;
+            return Some((frame, ReceivedFrame::Greeting));
+        }
+        let received = received(&frame[LENGTH_SIZE..]).map_or(ReceivedFrame::Garbage, ReceivedFrame::Frame);
+        Some((frame, received))
+    }
+}
+
+fn requested(payload: &[u8]) -> SentFrame {
+    let mut reader = Reader::new(payload);
+    let Ok(header) = RequestHeader::decode(&mut reader) else { return SentFrame::Own };
+    match OpCode::from_wire(header.op) {
+        Some(OpCode::SetWatches | OpCode::SetWatches2) => match Request::decode(header.op, &mut reader) {
+            Ok(Request::Read(ReadRequest::SetWatches(set))) => {
+                SentFrame::Rewatch { xid: header.xid, set: *set }
+            }
+            _ => SentFrame::Own,
+        },
+        Some(OpCode::CloseSession) => SentFrame::Close,
+        Some(OpCode::RemoveWatches | OpCode::Ping | OpCode::Auth) => SentFrame::Own,
+        // The session state machine renews its lease with a sync; the workload syncs another node.
+        Some(OpCode::Sync) if reader.rest() == [0, 0, 0, 1, b'/'] => SentFrame::Own,
+        _ => SentFrame::Call { xid: header.xid },
+    }
+}
+
+fn received(payload: &[u8]) -> Option<Frame> {
+    let mut reader = Reader::new(payload);
+    let header = ReplyHeader::decode(&mut reader).ok()?;
+    let kind = match Xid(header.xid) {
+        Xid::NOTIFICATION => {
+            let event = WatcherEvent::decode(&mut reader).ok()?;
+            FrameKind::Event { kind: EventType::from_wire(event.kind)?, path: event.path? }
+        }
+        Xid::PING => FrameKind::Ping,
+        _ => FrameKind::Reply { xid: header.xid, code: header.err },
+    };
+    Some(Frame { zxid: header.zxid, kind })
+}

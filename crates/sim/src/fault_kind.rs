@@ -1,0 +1,107 @@
+//! The kinds of faults and their names. A seed draws a weight for each kind.
+
+/// The kinds of faults; a seed has a weight for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum FaultKind {
+    Kill,
+    PowerLoss,
+    PowerLossOfAll,
+    PowerFailsInDiskWork,
+    Pause,
+    ClockJump,
+    Isolate,
+    Halves,
+    Bridge,
+    OneWay,
+    CutPair,
+    Reset,
+    SlowPath,
+    DiskError,
+    ReadError,
+    DiskFull,
+    SlowDisk,
+    DiskHangs,
+    BitRotInLog,
+    BitRotInSnapshot,
+    BitRotInEpochs,
+    EndsAtStep,
+    ClientStalls,
+    ClientVanishes,
+    ClientMoves,
+    /// Drawn apart from the others, so that the runs of old seeds stay the same.
+    MachineSuspends,
+    MachineFreezes,
+    ClientSuspends,
+    DiskLags,
+    /// Drawn apart from the others: only in runs with reconfig.
+    MembersChange,
+    /// The ACL of the config node changes.
+    ConfigAcl,
+}
+
+impl FaultKind {
+    pub(crate) const ALL: [FaultKind; 25] = [
+        FaultKind::Kill,
+        FaultKind::PowerLoss,
+        FaultKind::PowerLossOfAll,
+        FaultKind::PowerFailsInDiskWork,
+        FaultKind::Pause,
+        FaultKind::ClockJump,
+        FaultKind::Isolate,
+        FaultKind::Halves,
+        FaultKind::Bridge,
+        FaultKind::OneWay,
+        FaultKind::CutPair,
+        FaultKind::Reset,
+        FaultKind::SlowPath,
+        FaultKind::DiskError,
+        FaultKind::ReadError,
+        FaultKind::DiskFull,
+        FaultKind::SlowDisk,
+        FaultKind::DiskHangs,
+        FaultKind::BitRotInLog,
+        FaultKind::BitRotInSnapshot,
+        FaultKind::BitRotInEpochs,
+        FaultKind::EndsAtStep,
+        FaultKind::ClientStalls,
+        FaultKind::ClientVanishes,
+        FaultKind::ClientMoves,
+    ];
+
+    /// The name in the table of injected faults.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            FaultKind::Kill => "kill",
+            FaultKind::PowerLoss => "power loss",
+            FaultKind::PowerLossOfAll => "power loss of all",
+            FaultKind::PowerFailsInDiskWork => "power fails in disk work",
+            FaultKind::Pause => "pause",
+            FaultKind::ClockJump => "clock jump",
+            FaultKind::Isolate => "isolate one",
+            FaultKind::Halves => "partition in halves",
+            FaultKind::Bridge => "bridge",
+            FaultKind::OneWay => "one-way partition",
+            FaultKind::CutPair => "cut of a pair",
+            FaultKind::Reset => "connection reset",
+            FaultKind::SlowPath => "slow path",
+            FaultKind::DiskError => "disk error",
+            FaultKind::ReadError => "read error",
+            FaultKind::DiskFull => "disk full",
+            FaultKind::SlowDisk => "slow disk",
+            FaultKind::DiskHangs => "disk hangs",
+            FaultKind::BitRotInLog => "bit rot in a log",
+            FaultKind::BitRotInSnapshot => "bit rot in a snapshot",
+            FaultKind::BitRotInEpochs => "bit rot in an epoch file",
+            FaultKind::EndsAtStep => "end at a step of the protocol",
+            FaultKind::ClientStalls => "client stalls",
+            FaultKind::ClientVanishes => "client vanishes",
+            FaultKind::ClientMoves => "client moves",
+            FaultKind::MachineSuspends => "machine suspends",
+            FaultKind::MachineFreezes => "machine freezes",
+            FaultKind::ClientSuspends => "client's machine suspends",
+            FaultKind::DiskLags => "disk cannot keep up",
+            FaultKind::MembersChange => "reconfig asked for",
+            FaultKind::ConfigAcl => "ACL of the configuration",
+        }
+    }
+}

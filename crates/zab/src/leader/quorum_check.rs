@@ -1,0 +1,168 @@
+//! Proof that this leader still leads. A follower that answers a ping had not left when the ping was sent.
+//! Without these followers no other leader has a quorum. A confirmed ping stays confirmed, even if
+//! connections or the config change. A read that needs a newer proof requests a ping on demand.
+
+use zebu_proto::quorum::Packet;
+use zebu_proto::{ServerId, Zxid};
+
+use super::Leader;
+use super::commit::acked_by_quorum;
+use crate::action::Action;
+use crate::event::{LinkId, PingNumber};
+use crate::learner_handler::{HandlerStep, LearnerHandler, LearnerKind, PingStamp};
+use crate::zab_state::ZabState;
+
+#[derive(Debug)]
+pub(super) struct QuorumCheck {
+    /// The number of pings sent. Pings to several learners at one time count once.
+    pings_sent: u64,
+    /// The number of the ping that a quorum has to answer.
+    requested: u64,
+    /// The newest ping that a quorum has answered.
+    confirmed: PingStamp,
+}
+
+/// The reason for a ping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PingReason {
+    /// Half a tick has passed.
+    Periodic,
+    /// A caller needs a newer proof.
+    OnDemand,
+}
+
+impl QuorumCheck {
+    pub(super) fn new() -> QuorumCheck {
+        QuorumCheck { pings_sent: 0, requested: 0, confirmed: PingStamp::NONE }
+    }
+}
+
+impl Leader {
+    /// Whether a quorum has answered a ping that was sent at `since_ms` or later.
+    pub(crate) fn has_quorum_since(&self, since_ms: i64) -> bool {
+        self.quorum_check.confirmed.sent_ms >= since_ms
+    }
+
+    /// Whether a quorum has answered this ping or a later one.
+    pub(crate) fn quorum_has_answered(&self, ping: PingNumber) -> bool {
+        self.quorum_check.confirmed.number >= ping.0
+    }
+
+    /// Starts a check. Returns the number of the ping that a quorum has to answer.
+    pub(crate) fn start_quorum_check(
+        &mut self,
+        state: &ZabState,
+        now_ms: i64,
+        out: &mut Vec<Action>,
+    ) -> PingNumber {
+        let requested = self.quorum_check.pings_sent + 1;
+        self.quorum_check.requested = requested;
+        self.send_on_demand_pings(state, now_ms, out);
+        self.update_confirmed_ping(state, now_ms);
+        PingNumber(requested)
+    }
+
+    /// Sends the ping of every half tick to all learners.
+    pub(super) fn send_periodic_pings(&mut self, state: &ZabState, now_ms: i64, out: &mut Vec<Action>) {
+        let accepts_pings =
+            |(&link, learner): (&LinkId, &LearnerHandler)| learner.accepts_pings().then_some(link);
+        let links = self.learners.iter().filter_map(accepts_pings).collect();
+        self.send_pings(links, PingReason::Periodic, state, now_ms, out);
+    }
+
+    /// When [`Leader::send_on_demand_pings`] has work to do: at once, or never. A follower that has just
+    /// started to serve may need a ping.
+    pub(super) fn on_demand_ping_deadline(&self) -> i64 {
+        let is_left = self.quorum_check.requested > self.quorum_check.confirmed.number
+            && self.followers_to_ping().next().is_some();
+        if is_left { i64::MIN } else { i64::MAX }
+    }
+
+    /// Pings the followers that the current check still needs. Each has at most one on-demand ping in
+    /// flight; later checks share the next one.
+    pub(super) fn send_on_demand_pings(&mut self, state: &ZabState, now_ms: i64, out: &mut Vec<Action>) {
+        if self.quorum_check.requested <= self.quorum_check.confirmed.number {
+            return;
+        }
+        let links: Vec<LinkId> = self.followers_to_ping().collect();
+        if !links.is_empty() {
+            self.send_pings(links, PingReason::OnDemand, state, now_ms, out);
+        }
+    }
+
+    /// Handles the reply of a learner to a ping.
+    pub(super) fn handle_ping_reply(
+        &mut self,
+        link: LinkId,
+        zxid: Zxid,
+        state: &ZabState,
+        now_ms: i64,
+        out: &mut Vec<Action>,
+    ) {
+        let Some(learner) = self.learners.get_mut(&link) else { return };
+        learner.pings.record_reply(zxid);
+        self.update_confirmed_ping(state, now_ms);
+        self.send_on_demand_pings(state, now_ms, out);
+    }
+
+    fn followers_to_ping(&self) -> impl Iterator<Item = LinkId> + '_ {
+        let requested = self.quorum_check.requested;
+        self.learners
+            .iter()
+            .filter(move |(_, learner)| {
+                synced_follower(learner).is_some() && learner.pings.needs_ping(requested)
+            })
+            .map(|(&link, _)| link)
+    }
+
+    fn send_pings(
+        &mut self,
+        links: Vec<LinkId>,
+        reason: PingReason,
+        state: &ZabState,
+        now_ms: i64,
+        out: &mut Vec<Action>,
+    ) {
+        self.quorum_check.pings_sent += 1;
+        let stamp = PingStamp { number: self.quorum_check.pings_sent, sent_ms: now_ms };
+        let zxid = state.history.last();
+        for link in links {
+            let Some(learner) = self.learners.get_mut(&link) else { continue };
+            // Before UPTODATE a learner does not answer pings.
+            match (synced_follower(learner), reason) {
+                (Some(_), PingReason::Periodic) => learner.pings.record_sent(stamp, zxid),
+                (Some(_), PingReason::OnDemand) => learner.pings.record_on_demand(stamp, zxid),
+                (None, _) => {}
+            }
+            learner.send(link, Packet::Ping { zxid }, out);
+        }
+    }
+
+    /// Finds the newest ping that a quorum has answered. This server counts itself without a ping.
+    fn update_confirmed_ping(&mut self, state: &ZabState, now_ms: i64) {
+        let own = PingStamp {
+            number: self.quorum_check.pings_sent.max(self.quorum_check.requested),
+            sent_ms: now_ms,
+        };
+        let mut answered = vec![(state.settings.me, own)];
+        for learner in self.learners.values() {
+            answered.extend(synced_follower(learner).map(|server| (server, learner.pings.newest_answered())));
+        }
+        let of = |quorum| acked_by_quorum(quorum, &answered);
+        let old = of(&state.settings.quorum);
+        let both = state.pending_quorum().map_or(old, |new| old.min(of(new)));
+        self.quorum_check.confirmed = self.quorum_check.confirmed.max(both.unwrap_or(PingStamp::NONE));
+    }
+}
+
+/// The server id of a follower that answers pings.
+fn synced_follower(learner: &LearnerHandler) -> Option<ServerId> {
+    match &learner.step {
+        HandlerStep::Replicating(identity, _)
+            if identity.kind == LearnerKind::Follower && learner.is_up_to_date() =>
+        {
+            Some(identity.server)
+        }
+        _ => None,
+    }
+}

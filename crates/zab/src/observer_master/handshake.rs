@@ -1,0 +1,83 @@
+//! Discovery with an observer: OBSERVERINFO, LEADERINFO, ACKEPOCH. The epoch is that of the leader.
+
+use zebu_proto::Zxid;
+use zebu_proto::quorum::Packet;
+use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
+
+use super::ObserverMaster;
+use crate::action::{Action, LinkCloseReason};
+use crate::event::LinkId;
+use crate::learner_handler::{HandlerStep, LearnerIdentity, LearnerKind, LearnerPosition, admit};
+use crate::zab_state::ZabState;
+
+impl ObserverMaster {
+    /// Handles OBSERVERINFO.
+    pub(super) fn handle_observer_info(
+        &mut self,
+        link: LinkId,
+        info: LearnerInfo,
+        state: &ZabState,
+        out: &mut Vec<Action>,
+    ) -> Result<(), LinkCloseReason> {
+        let settings = &state.settings;
+        admit(info.server, LearnerKind::Observer, self.observers.values(), state)?;
+        let Some(observer) = self.observers.get_mut(&link) else { return Ok(()) };
+        if info.config_version > settings.config_version {
+            return Err(LinkCloseReason::NewerConfig(info.config_version));
+        }
+        if info.protocol < LEARNER_PROTOCOL || !matches!(observer.step, HandlerStep::Unidentified) {
+            return Err(LinkCloseReason::UnexpectedPacket {
+                step: observer.step.name(),
+                packet: "OBSERVERINFO",
+            });
+        }
+        observer.step =
+            HandlerStep::EpochProposed(LearnerIdentity { server: info.server, kind: LearnerKind::Observer });
+        let packet = Packet::LeaderInfo { zxid: Zxid::new(self.epoch, 0), protocol: LEARNER_PROTOCOL };
+        observer.send(link, packet, out);
+        self.close_older_links(link, out);
+        Ok(())
+    }
+
+    /// Closes older connections of an observer that has reconnected.
+    fn close_older_links(&mut self, link: LinkId, out: &mut Vec<Action>) {
+        let server = self.observers.get(&link).and_then(|observer| observer.step.identity());
+        let is_older = |other: &LinkId| {
+            let identity = self.observers.get(other).and_then(|observer| observer.step.identity());
+            *other != link && identity.is_some() && identity == server
+        };
+        let older: Vec<LinkId> = self.links().filter(is_older).collect();
+        for other in older {
+            self.close_on_error(other, Err(LinkCloseReason::Replaced), out);
+        }
+    }
+
+    /// Handles ACKEPOCH.
+    pub(super) fn handle_ack_epoch(
+        &mut self,
+        link: LinkId,
+        last: Zxid,
+        state: &ZabState,
+        out: &mut Vec<Action>,
+    ) -> Result<(), LinkCloseReason> {
+        let Some(observer) = self.observers.get_mut(&link) else { return Ok(()) };
+        let HandlerStep::EpochProposed(identity) = observer.step else {
+            return Err(LinkCloseReason::UnexpectedPacket { step: observer.step.name(), packet: "ACKEPOCH" });
+        };
+        observer.step = HandlerStep::EpochAcked(identity, LearnerPosition { last });
+        self.synchronize(link, state, out);
+        Ok(())
+    }
+
+    /// Starts the synchronization of an observer. An observer that is ahead of this server in the same epoch
+    /// waits until this server has caught up. Its transactions are committed and must not be truncated.
+    pub(super) fn synchronize(&mut self, link: LinkId, state: &ZabState, out: &mut Vec<Action>) {
+        let step = self.observers.get(&link).map(|observer| &observer.step);
+        if let Some(HandlerStep::EpochAcked(_, position)) = step {
+            let is_ahead = position.last > state.committed() && position.last.epoch() == self.epoch;
+            if !is_ahead || position.last.counter() == 0 {
+                self.with_observer(link, state, |observer, view| observer.synchronize(link, view, out));
+            }
+        }
+    }
+}
