@@ -13,6 +13,7 @@ use super::call::{ApiCall, CallAttempt, WhenFull};
 use super::cleanup::{CleanupGuard, CleanupTask};
 use super::client::Client;
 use super::compression::Compression;
+use super::create_retry::PARENT_ROUNDS;
 use super::error::Error;
 use super::node_content::NodeContent;
 use super::pending::{Pending, sendable};
@@ -137,8 +138,19 @@ impl Client {
         }
     }
 
-    /// Creates a path of the server in one attempt, from its nearest existing ancestor downwards.
+    /// Creates a path of the server, from its nearest existing ancestor downwards. Repeats this if an ancestor
+    /// is deleted meanwhile; servers delete empty containers.
     pub(super) async fn create_path(&self, full: &str, lifetime: NodeLifetime) -> Result<(), Error> {
+        for _ in 1..PARENT_ROUNDS {
+            match self.create_missing_nodes(full, lifetime).await {
+                Err(error) if error.code() == Some(ErrorCode::NoNode) => {}
+                result => return result,
+            }
+        }
+        self.create_missing_nodes(full, lifetime).await
+    }
+
+    async fn create_missing_nodes(&self, full: &str, lifetime: NodeLifetime) -> Result<(), Error> {
         let mut missing = Vec::new();
         let mut next = Some(full);
         while let Some(node) = next.filter(|node| *node != "/") {

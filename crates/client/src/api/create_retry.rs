@@ -19,7 +19,7 @@ use crate::core::ServerReply;
 use crate::path;
 
 /// The limit of attempts to create parents; a container may be deleted before its child is created.
-const PARENT_ROUNDS: u32 = 5;
+pub(super) const PARENT_ROUNDS: u32 = 5;
 
 /// The step after a failed attempt.
 enum CreateStep {

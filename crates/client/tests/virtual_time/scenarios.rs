@@ -143,6 +143,22 @@ fn parents_are_made_through_faults() {
 }
 
 #[test]
+fn a_parent_that_is_deleted_meanwhile_is_created_again() {
+    virtually(async {
+        // The server deletes an empty container between the creates of two parents.
+        let container_deleted = Fault::Answer(ErrorCode::NoNode);
+        let server = Server::new([Fault::None, Fault::None, Fault::None, Fault::None, container_deleted]);
+        let client = client(&server).await;
+        client.create("/a/b/c").parents(Parents::Containers).await.unwrap();
+        assert_eq!(server.model().nodes.len(), 4);
+        let server = Server::new([Fault::None, Fault::None, Fault::None, container_deleted]);
+        let client = super::client(&server).await;
+        client.ensure_path("/a/b").await.unwrap();
+        assert_eq!(server.model().nodes.len(), 3);
+    });
+}
+
+#[test]
 fn a_server_before_three_five_creates_as_well() {
     virtually(async {
         let server = Server::new([]);
