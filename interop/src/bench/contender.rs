@@ -50,11 +50,14 @@ impl Contender {
     pub(crate) fn both(zebu: &Path, apache: &str) -> Result<[Contender; 2]> {
         let mut java = Edition::parse(apache).launch()?;
         java.before = JAVA_FLAGS.map(Into::into).to_vec();
-        let zebu = zebu.canonicalize().with_context(|| format!("no zebu binary at {}", zebu.display()))?;
-        Ok([
-            Contender { name: Name::Apache, launch: java },
-            Contender { name: Name::Zebu, launch: Launch::zebu(zebu) },
-        ])
+        Ok([Contender { name: Name::Apache, launch: java }, Contender::zebu(zebu)?])
+    }
+
+    /// A build of Zebu.
+    pub(crate) fn zebu(binary: &Path) -> Result<Contender> {
+        let binary =
+            binary.canonicalize().with_context(|| format!("no zebu binary at {}", binary.display()))?;
+        Ok(Contender { name: Name::Zebu, launch: Launch::zebu(binary) })
     }
 
     /// A server on a directory of its own, started.

@@ -19,6 +19,7 @@ mod middle;
 mod occasions;
 mod pauses;
 mod plot;
+mod regression;
 mod scaling;
 mod side;
 mod snapshots;
@@ -97,6 +98,9 @@ pub(crate) struct Arguments {
     /// Measure larger and larger trees, and more and more sessions, instead of loads
     #[arg(long)]
     scaling: bool,
+    /// Compare with this older zebu binary instead of Apache: all loads on one server and on three
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["full", "json", "document"])]
+    before: Option<PathBuf>,
     /// Measure nothing: make tables, plots and document from a file that --json has written
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
@@ -119,6 +123,11 @@ pub(crate) struct Arguments {
 
 /// Measures and prints.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    if let Some(before) = &arguments.before {
+        println!("{}", Machine::look());
+        let runtime = Runtime::new().context("start the load generator")?;
+        return regression::run(&load_plan(arguments), before, &arguments.zebu, &runtime);
+    }
     let measured = match &arguments.from {
         Some(path) => Measured::read(path)?,
         None => measure(arguments)?,
