@@ -315,6 +315,13 @@ impl Peer {
                 | ActiveRole::Leading(_)
                 | ActiveRole::Stopped => 0,
             },
+            blocked_weight: match &self.role {
+                ActiveRole::Learning(learner) => learner.blocked_weight(),
+                ActiveRole::AwaitingDisk { .. }
+                | ActiveRole::Looking
+                | ActiveRole::Leading(_)
+                | ActiveRole::Stopped => 0,
+            },
             committed: self.state.committed(),
             learners,
         }

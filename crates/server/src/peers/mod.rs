@@ -14,6 +14,7 @@ mod links;
 mod log_feed;
 mod outbox;
 mod panics;
+mod read_gate;
 mod sync_log;
 #[cfg(test)]
 mod tests;
@@ -150,6 +151,8 @@ impl Peers {
                 close_log::log_close(link, &reason);
                 self.links.close(link);
             }
+            PeerEffect::PauseReading { link } => self.links.pause_reading(link),
+            PeerEffect::ResumeReading { link } => self.links.resume_reading(link),
             PeerEffect::StreamSnapshot { link, .. } => self.links.send_snapshot(link),
             PeerEffect::LoadReceived { link, entries } => self.links.load_received(link, &entries),
             PeerEffect::DiscardSnapshot { link } => drop(self.links.take_snapshot(link)),

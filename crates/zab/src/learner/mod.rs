@@ -1,6 +1,7 @@
 //! A follower or an observer: discovery, synchronization, then broadcast under one leader. Each phase is a
 //! type. An unexpected packet ends the connection, never the process.
 
+mod blocked_packets;
 mod broadcast;
 mod discovery;
 mod learner_masters;
@@ -22,6 +23,7 @@ use crate::observer_master::ObserverMaster;
 use crate::packet_name::packet_name;
 use crate::step_down::StepDown;
 use crate::zab_state::ZabState;
+use blocked_packets::BlockedPackets;
 pub(crate) use learner_masters::{LearnerMasters, hash3};
 use role_change::RoleChange;
 use snapshot_tail::SnapshotTail;
@@ -49,7 +51,7 @@ pub(crate) struct Learner {
     /// When the last packet was received or the phase started, in milliseconds.
     last_heard_ms: i64,
     /// Packets that were received while the disk changes the history.
-    blocked_packets: VecDeque<Packet>,
+    blocked_packets: BlockedPackets,
     link_state: LinkState,
     /// The config that came with NEWLEADER.
     announced_config: Option<Box<Configuration>>,
@@ -193,7 +195,7 @@ impl Learner {
             established_epoch,
             step,
             last_heard_ms: now_ms + pause_ms,
-            blocked_packets: VecDeque::new(),
+            blocked_packets: BlockedPackets::default(),
             link_state: LinkState::Up,
             announced_config: None,
             role_change: None,
@@ -225,6 +227,11 @@ impl Learner {
             LearnerStep::ReceivingSnapshotTail(snapshot_tail) => snapshot_tail.bytes(),
             _ => 0,
         }
+    }
+
+    /// The weight of the packets that wait for the disk.
+    pub(crate) fn blocked_weight(&self) -> usize {
+        self.blocked_packets.weight()
     }
 
     pub(crate) fn leader(&self) -> ServerId {
@@ -279,7 +286,8 @@ impl Learner {
             PeerEvent::Packet { link, packet } if link == self.link => {
                 self.last_heard_ms = now_ms;
                 if self.is_blocked() {
-                    self.blocked_packets.push_back(packet);
+                    let bytes_max = state.settings.history.bytes;
+                    self.blocked_packets.push(packet, self.link, bytes_max, out);
                     return Ok(());
                 }
                 self.handle_packet(packet, state, now_ms, out)
@@ -466,7 +474,7 @@ impl Learner {
             return Err(StepDown::for_reason(LinkCloseReason::ConnectionLost));
         }
         while !self.is_blocked()
-            && let Some(packet) = self.blocked_packets.pop_front()
+            && let Some(packet) = self.blocked_packets.pop(self.link, out)
         {
             self.handle_packet(packet, state, now_ms, out)?;
         }

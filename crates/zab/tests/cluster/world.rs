@@ -435,6 +435,9 @@ impl World {
                 self.transmit(id, link, Wire::Packet(packet));
             }
             Action::Peer(PeerEffect::Close { link, .. }) => self.disconnect(id, link),
+            Action::Peer(PeerEffect::PauseReading { .. } | PeerEffect::ResumeReading { .. }) => {
+                panic!("{id:?} holds more packets than the history limit")
+            }
             Action::Peer(PeerEffect::StreamSnapshot { link, zxid }) => {
                 let state = self.servers[&id].running.as_ref().unwrap().state.clone();
                 assert_eq!(last_of(&state), zxid);
