@@ -16,6 +16,7 @@ mod observer_master;
 mod observer_settings;
 mod packet_name;
 mod peer;
+mod peer_context;
 pub mod quorum;
 mod settings;
 mod status;

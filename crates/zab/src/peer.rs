@@ -13,8 +13,10 @@ use crate::encoded_txn::EncodedTxn;
 use crate::event::{LinkId, LogRead, PeerEvent, PingNumber};
 use crate::leader::Leader;
 use crate::learner::Learner;
+use crate::learner_handler::LearnerReply;
 use crate::membership::Configuration;
 use crate::observer_master::ObserverMaster;
+use crate::peer_context::PeerContext;
 use crate::settings::{DiskTrust, PeerSettings, RecoveredHistory};
 use crate::status::PeerStatus;
 use crate::step_down::StepDown;
@@ -98,7 +100,7 @@ impl Peer {
         let result = match (&mut self.role, event) {
             (ActiveRole::Stopped, PeerEvent::Notification { .. }) => Ok(()),
             (ActiveRole::Learning(learner), PeerEvent::ObserverAccepted { link }) => {
-                learner.accept_observer(link, now_ms, out);
+                learner.accept_observer(link, &mut PeerContext { state: &mut self.state, now_ms, out });
                 Ok(())
             }
             (_, PeerEvent::ObserverAccepted { link }) => {
@@ -120,12 +122,16 @@ impl Peer {
                 self.apply_election_effects(effects, now_ms, out);
                 if abandoned { Err(StepDown::for_reason(LinkCloseReason::OtherLeader)) } else { Ok(()) }
             }
-            (ActiveRole::Leading(leader), event) => leader.handle(event, &mut self.state, now_ms, out),
+            (ActiveRole::Leading(leader), event) => {
+                leader.handle(event, &mut PeerContext { state: &mut self.state, now_ms, out })
+            }
             (_, PeerEvent::Accepted { link }) => {
                 out.push(Action::Peer(PeerEffect::Close { link, reason: LinkCloseReason::NotLeading }));
                 Ok(())
             }
-            (ActiveRole::Learning(learner), event) => learner.handle(event, &mut self.state, now_ms, out),
+            (ActiveRole::Learning(learner), event) => {
+                learner.handle(event, &mut PeerContext { state: &mut self.state, now_ms, out })
+            }
             (ActiveRole::AwaitingDisk { .. } | ActiveRole::Looking | ActiveRole::Stopped, _) => Ok(()),
         };
         self.after_event(result, now_ms, out);
@@ -141,10 +147,13 @@ impl Peer {
                 self.apply_election_effects(effects, now_ms, out);
                 Ok(())
             }
-            ActiveRole::Leading(leader) => leader.timeout(&self.state, now_ms, out),
+            ActiveRole::Leading(leader) => {
+                leader.timeout(&mut PeerContext { state: &mut self.state, now_ms, out })
+            }
             ActiveRole::Learning(learner) => {
                 let links_dialed = &mut self.links_dialed;
-                learner.timeout(&self.state, || next_link(links_dialed), now_ms, out)
+                let context = &mut PeerContext { state: &mut self.state, now_ms, out };
+                learner.timeout(|| next_link(links_dialed), context)
             }
         };
         self.after_event(result, now_ms, out);
@@ -173,7 +182,9 @@ impl Peer {
     /// Proposes a transaction with the zxid that [`Peer::next_zxid`] returned.
     pub fn propose(&mut self, entry: EncodedTxn, now_ms: i64, out: &mut Vec<Action>) {
         match &mut self.role {
-            ActiveRole::Leading(leader) => leader.propose(entry, &mut self.state, now_ms, out),
+            ActiveRole::Leading(leader) => {
+                leader.propose(entry, &mut PeerContext { state: &mut self.state, now_ms, out })
+            }
             _ => panic!("only a leader proposes"),
         }
     }
@@ -186,7 +197,7 @@ impl Peer {
     /// Sends a packet to a learner after the commit of `after`.
     pub fn reply_to_learner(&mut self, link: LinkId, after: Zxid, packet: Packet, out: &mut Vec<Action>) {
         if let ActiveRole::Leading(leader) = &mut self.role {
-            leader.send_after_commit(link, after, packet, &self.state, out);
+            leader.send_after_commit(link, LearnerReply { after, packet }, &self.state, out);
         }
     }
 
@@ -200,7 +211,9 @@ impl Peer {
     /// the time of this call.
     pub fn start_quorum_check(&mut self, now_ms: i64, out: &mut Vec<Action>) -> PingNumber {
         match &mut self.role {
-            ActiveRole::Leading(leader) => leader.start_quorum_check(&self.state, now_ms, out),
+            ActiveRole::Leading(leader) => {
+                leader.start_quorum_check(&mut PeerContext { state: &mut self.state, now_ms, out })
+            }
             ActiveRole::AwaitingDisk { .. }
             | ActiveRole::Looking
             | ActiveRole::Learning(_)
@@ -225,7 +238,9 @@ impl Peer {
     /// may be the wrong one, and a quorum must not lose its data. Returns whether the data is moved aside.
     pub fn quarantine_data(&mut self, now_ms: i64, out: &mut Vec<Action>) -> bool {
         match &mut self.role {
-            ActiveRole::Learning(learner) => learner.quarantine_data(&mut self.state, now_ms, out),
+            ActiveRole::Learning(learner) => {
+                learner.quarantine_data(&mut PeerContext { state: &mut self.state, now_ms, out })
+            }
             ActiveRole::AwaitingDisk { .. }
             | ActiveRole::Looking
             | ActiveRole::Leading(_)

@@ -15,7 +15,7 @@ use zebu_proto::quorum::election::NotificationVersion;
 use zebu_proto::quorum::{Notification, ServerState};
 use zebu_proto::{ServerId, Zxid};
 
-use looking::{Looking, UnanimityRule};
+use looking::{ElectionContext, Looking, UnanimityRule};
 use sent_votes::{SentVote, SentVotes};
 pub use vote::ElectionVote;
 use vote::ReceivedVote;
@@ -347,7 +347,8 @@ impl Elector {
         }
         let established = self.with_looking(|looking, settings, round| match received_vote.state {
             ServerState::Looking => {
-                looking.count_looking_vote(from, received_vote, settings, round, now_ms, out);
+                let context = ElectionContext { settings, round, now_ms, out };
+                looking.count_looking_vote(from, received_vote, context);
                 None
             }
             ServerState::Following | ServerState::Leading => {

@@ -24,6 +24,7 @@ pub(crate) enum LearnerKind {
 /// One connection of a learner.
 #[derive(Debug)]
 pub(crate) struct LearnerHandler {
+    pub(crate) link: LinkId,
     pub(crate) step: HandlerStep,
     /// When the learner was last heard or took data, in milliseconds.
     pub(crate) last_heard_ms: i64,
@@ -93,8 +94,9 @@ pub(crate) struct LearnerPosition {
 
 impl LearnerHandler {
     /// The handler of a new connection.
-    pub(crate) fn new(now_ms: i64) -> LearnerHandler {
+    pub(crate) fn new(link: LinkId, now_ms: i64) -> LearnerHandler {
         LearnerHandler {
+            link,
             step: HandlerStep::Unidentified,
             last_heard_ms: now_ms,
             in_flight_weight: 0,
@@ -154,13 +156,13 @@ impl LearnerHandler {
     }
 
     /// The status of the learner, once it is identified.
-    pub(crate) fn status(&self, link: LinkId) -> Option<LearnerStatus> {
+    pub(crate) fn status(&self) -> Option<LearnerStatus> {
         let server = self.step.identity()?.server;
         let (synced, acked) = match &self.step {
             HandlerStep::Replicating(_, progress) => (progress.phase == SyncPhase::UpToDate, progress.acked),
             _ => (false, Zxid::ZERO),
         };
-        Some(LearnerStatus { link, server, synced, acked })
+        Some(LearnerStatus { link: self.link, server, synced, acked })
     }
 }
 
@@ -199,12 +201,19 @@ pub(crate) struct ReplicationProgress {
     pub(crate) committed: Zxid,
     /// The last transaction that the learner has acknowledged.
     pub(crate) acked: Zxid,
-    /// Replies, each to be sent after the commit of a transaction.
-    pub(crate) replies: VecDeque<(Zxid, Packet)>,
+    /// Replies that were not sent yet.
+    pub(crate) replies: VecDeque<LearnerReply>,
     /// Transactions that are read from the log.
     pub(crate) log_fetch: LogFetch,
     /// How long the learner lags.
     pub(crate) lag: LagTracker,
+}
+
+/// A reply to a learner, to be sent after the commit of a transaction.
+#[derive(Debug)]
+pub(crate) struct LearnerReply {
+    pub(crate) after: Zxid,
+    pub(crate) packet: Packet,
 }
 
 /// The phase of a synchronization.

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use zebu_proto::quorum::Packet;
 use zebu_proto::{ServerId, Zxid};
 
-use super::handler::{HandlerStep, LearnerHandler, LearnerKind, LogFetch, ReplicationProgress, SyncPhase};
+use super::handler::{
+    HandlerStep, LearnerHandler, LearnerKind, LearnerReply, LogFetch, ReplicationProgress, SyncPhase,
+};
 use crate::action::{Action, LinkCloseReason, LogPurpose, PeerEffect};
 use crate::encoded_txn::EncodedTxn;
-use crate::event::LinkId;
 use crate::history::History;
 use crate::packet_weight;
 
@@ -51,18 +52,16 @@ pub(crate) struct ReplicationView<'a> {
 
 impl LearnerHandler {
     /// Sends a packet, whatever the send queue holds.
-    pub(crate) fn send(&mut self, link: LinkId, packet: Packet, out: &mut Vec<Action>) {
+    pub(crate) fn send(&mut self, packet: Packet, out: &mut Vec<Action>) {
         self.in_flight_weight += packet_weight(&packet);
-        out.push(Action::Peer(PeerEffect::Send { link, packet }));
+        out.push(Action::Peer(PeerEffect::Send { link: self.link, packet }));
     }
 
-    /// Sends a packet after the commit of a transaction. Refuses it if too many replies wait, because the
+    /// Sends a reply when its transaction is committed. Refuses it if too many replies wait, because the
     /// learner does not read them.
     pub(crate) fn send_after_commit(
         &mut self,
-        link: LinkId,
-        after: Zxid,
-        packet: Packet,
+        reply: LearnerReply,
         view: &ReplicationView<'_>,
         out: &mut Vec<Action>,
     ) -> Result<(), LinkCloseReason> {
@@ -71,25 +70,25 @@ impl LearnerHandler {
                 let (server, what) = (identity.server, "replies wait to be sent to it");
                 return Err(LinkCloseReason::RelayFull { server, limit: REPLIES_MAX, what });
             }
-            progress.replies.push_back((after, packet));
-            self.send_pending(link, view, out);
+            progress.replies.push_back(reply);
+            self.send_pending(view, out);
         }
         Ok(())
     }
 
     /// Sends as much as the send window allows.
-    pub(crate) fn send_pending(&mut self, link: LinkId, view: &ReplicationView<'_>, out: &mut Vec<Action>) {
+    pub(crate) fn send_pending(&mut self, view: &ReplicationView<'_>, out: &mut Vec<Action>) {
         let HandlerStep::Replicating(identity, progress) = &mut self.step else { return };
         while self.in_flight_weight < view.send_window {
             match progress.next_packet(identity.kind, view) {
                 NextPacket::Send(packet) => {
                     self.in_flight_weight += packet_weight(&packet);
-                    out.push(Action::Peer(PeerEffect::Send { link, packet }));
+                    out.push(Action::Peer(PeerEffect::Send { link: self.link, packet }));
                 }
                 NextPacket::ReadLog { after } => {
                     progress.log_fetch = LogFetch::Requested;
                     let (up_to, purpose) = (view.history.floor(), LogPurpose::Continue);
-                    out.push(Action::Peer(PeerEffect::ReadLog { link, after, up_to, purpose }));
+                    out.push(Action::Peer(PeerEffect::ReadLog { link: self.link, after, up_to, purpose }));
                     return;
                 }
                 NextPacket::None => return,
@@ -121,11 +120,8 @@ impl ReplicationProgress {
                 LearnerKind::Observer => NextPacket::None,
             },
             SyncPhase::UpToDate => {
-                if let Some((after, _)) = self.replies.front()
-                    && *after <= self.committed
-                    && let Some((_, packet)) = self.replies.pop_front()
-                {
-                    return NextPacket::Send(packet);
+                if let Some(reply) = self.replies.pop_front_if(|reply| reply.after <= self.committed) {
+                    return NextPacket::Send(reply.packet);
                 }
                 match kind {
                     LearnerKind::Follower if self.committed < self.proposed.min(view.committable) => {
