@@ -18,6 +18,7 @@ mod packet_name;
 mod peer;
 mod peer_context;
 pub mod quorum;
+mod role;
 mod settings;
 mod status;
 mod step_down;
@@ -28,13 +29,13 @@ mod zab_state;
 pub use action::{
     Action, ConfigEffect, DiskCommand, LearnerPort, LinkCloseReason, LogPurpose, PeerEffect, ServingRole,
 };
-pub use election::Role;
 pub use encoded_txn::EncodedTxn;
 pub use event::{IoId, LinkId, LogRead, PeerEvent, PingNumber};
 pub use membership::Configuration;
 pub use observer_settings::{ObserverLog, ObserverMasters, ObserverSettings};
 pub use peer::Peer;
 pub use quorum::{HierarchyError, QuorumRule};
+pub use role::Role;
 pub use settings::{DiskTrust, DynamicConfig, HistoryLimits, LAST_COUNTER, PeerSettings, RecoveredHistory};
 pub use status::{LearnerStatus, PeerStatus};
 pub use warning::PeerWarning;

@@ -21,18 +21,10 @@ pub use vote::ElectionVote;
 use vote::ReceivedVote;
 
 use crate::quorum::QuorumRule;
+use crate::role::Role;
 
 /// The round of a server's first election.
 const FIRST_ROUND: i64 = 1;
-
-/// The role of this server in the config.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// The server votes and may lead.
-    Participant,
-    /// The server does not vote; it learns the leader from the voters.
-    Observer,
-}
 
 /// The settings of an elector.
 #[derive(Clone, Debug)]

@@ -7,8 +7,9 @@ use super::{Leader, LeaderStep};
 use crate::action::{Action, LinkCloseReason};
 use crate::encoded_txn::EncodedTxn;
 use crate::event::LinkId;
-use crate::learner_handler::{HandlerStep, LearnerKind, LearnerReply, SyncPhase, next_zxid};
+use crate::learner_handler::{HandlerStep, LearnerReply, SyncPhase, next_zxid};
 use crate::peer_context::PeerContext;
+use crate::role::Role;
 use crate::step_down::StepDown;
 use crate::zab_state::ZabState;
 
@@ -52,7 +53,7 @@ impl Leader {
                 // Every serving follower must get the commits before this leader ends its role.
                 let all_committed = self.learners.values().all(|learner| match &learner.step {
                     HandlerStep::Replicating(identity, progress) => {
-                        identity.kind == LearnerKind::Observer
+                        identity.role == Role::Observer
                             || progress.phase != SyncPhase::UpToDate
                             || progress.committed >= state.committed()
                     }
@@ -106,7 +107,7 @@ impl Leader {
             }
             return Ok(());
         }
-        if zxid <= progress.acked || identity.kind == LearnerKind::Observer {
+        if zxid <= progress.acked || identity.role == Role::Observer {
             // Some learners acknowledge transactions that were committed before they connected.
             return Ok(());
         }

@@ -4,9 +4,10 @@
 use zebu_proto::{ServerId, Zxid};
 
 use super::{Leader, LeaderStep};
-use crate::learner_handler::{HandlerStep, LearnerKind, SyncPhase};
+use crate::learner_handler::{HandlerStep, SyncPhase};
 use crate::peer_context::PeerContext;
 use crate::quorum::QuorumRule;
+use crate::role::Role;
 use crate::zab_state::ZabState;
 
 /// The last transaction that each server has acknowledged.
@@ -39,7 +40,7 @@ impl Leader {
         let own = (state.settings.me, state.disk.durable());
         std::iter::once(own).chain(self.learners.values().filter_map(|learner| match &learner.step {
             HandlerStep::Replicating(identity, progress)
-                if identity.kind == LearnerKind::Follower
+                if identity.role == Role::Participant
                     && matches!(progress.phase, SyncPhase::NewLeaderAcked | SyncPhase::UpToDate) =>
             {
                 Some((identity.server, progress.acked))

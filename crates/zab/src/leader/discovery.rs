@@ -11,10 +11,9 @@ use super::votes::counts;
 use super::{Leader, LeaderStep, Synchronization, init_limit_ms};
 use crate::action::{Action, LinkCloseReason, PeerEffect};
 use crate::event::LinkId;
-use crate::learner_handler::{
-    HandlerStep, LearnerIdentity, LearnerKind, LearnerPosition, Promise, admit, is_listed,
-};
+use crate::learner_handler::{HandlerStep, LearnerIdentity, LearnerPosition, Promise, admit, is_listed};
 use crate::peer_context::PeerContext;
+use crate::role::Role;
 use crate::step_down::{RetryDelay, StepDown};
 use crate::warning::PeerWarning;
 
@@ -28,7 +27,7 @@ const NOT_COUNTED: i32 = -1;
 /// The content of FOLLOWERINFO or OBSERVERINFO.
 #[derive(Debug)]
 pub(super) struct AnnouncedLearner {
-    pub(super) kind: LearnerKind,
+    pub(super) role: Role,
     /// The accepted epoch, as a zxid.
     pub(super) accepted: Zxid,
     pub(super) info: LearnerInfo,
@@ -42,11 +41,11 @@ impl Leader {
         announced: AnnouncedLearner,
         context: &mut PeerContext<'_>,
     ) -> Result<(), LinkCloseReason> {
-        let AnnouncedLearner { kind, accepted, info } = announced;
+        let AnnouncedLearner { role, accepted, info } = announced;
         let server = info.server;
-        admit(server, kind, self.learners.values(), context.state)?;
+        admit(server, role, self.learners.values(), context.state)?;
         // With a static config, a server outside the config does not influence the epoch.
-        let has_say = context.state.configuration().is_some() || is_listed(server, kind, context.state);
+        let has_say = context.state.configuration().is_some() || is_listed(server, role, context.state);
         let accepted_epoch = accepted.0 >> 32;
         let Some(learner) = self.learners.get_mut(&link) else { return Ok(()) };
         if info.config_version > context.state.settings.config_version {
@@ -58,7 +57,7 @@ impl Leader {
                 packet: "FOLLOWERINFO",
             });
         }
-        learner.step = HandlerStep::AwaitingEpoch(LearnerIdentity { server, kind });
+        learner.step = HandlerStep::AwaitingEpoch(LearnerIdentity { server, role });
         self.close_older_links(link, server, context.out);
         if let LeaderStep::CollectingEpochs { accepted_epochs, .. } = &mut self.step
             && has_say
@@ -67,7 +66,7 @@ impl Leader {
             accepted_epochs.insert(server, accepted_epoch);
         }
         if let Some(epoch) = self.epoch() {
-            if kind == LearnerKind::Follower && accepted_epoch > i64::from(epoch) {
+            if role == Role::Participant && accepted_epoch > i64::from(epoch) {
                 let accepted = accepted_epoch;
                 context.out.push(Action::Report(PeerWarning::LearnerAcceptedLaterEpoch {
                     server,

@@ -7,8 +7,9 @@ use zebu_proto::ServerId;
 use super::{Leader, LeaderStep};
 use crate::action::LinkCloseReason;
 use crate::event::LinkId;
-use crate::learner_handler::{HandlerStep, LearnerHandler, LearnerKind, LearnerTimeouts, SyncPhase};
+use crate::learner_handler::{HandlerStep, LearnerHandler, LearnerTimeouts, SyncPhase};
 use crate::peer_context::PeerContext;
+use crate::role::Role;
 use crate::step_down::StepDown;
 
 impl Leader {
@@ -74,7 +75,7 @@ impl Leader {
         let mut present: BTreeSet<ServerId> = BTreeSet::from([context.state.settings.me]);
         present.extend(self.learners.values().filter_map(|learner| match &learner.step {
             HandlerStep::Replicating(identity, progress)
-                if identity.kind == LearnerKind::Follower
+                if identity.role == Role::Participant
                     && matches!(progress.phase, SyncPhase::NewLeaderAcked | SyncPhase::UpToDate) =>
             {
                 Some(identity.server)

@@ -17,10 +17,11 @@ use zebu_proto::{ServerId, Zxid};
 
 use crate::action::{Action, LinkCloseReason, PeerEffect, ServingRole};
 use crate::event::{IoId, LinkId, PeerEvent};
-use crate::learner_handler::{HandlerStep, LearnerHandler, LearnerKind, ReplicationView, SyncPhase};
+use crate::learner_handler::{HandlerStep, LearnerHandler, ReplicationView, SyncPhase};
 use crate::packet_name::packet_name;
 use crate::peer_context::PeerContext;
 use crate::quorum::QuorumRule;
+use crate::role::Role;
 use crate::status::LearnerStatus;
 use crate::step_down::StepDown;
 use crate::zab_state::ZabState;
@@ -222,12 +223,12 @@ impl Leader {
     ) -> Result<(), LinkCloseReason> {
         match packet {
             Packet::FollowerInfo { accepted, info } => {
-                let kind = LearnerKind::Follower;
-                self.handle_learner_info(link, AnnouncedLearner { kind, accepted, info }, context)
+                let role = Role::Participant;
+                self.handle_learner_info(link, AnnouncedLearner { role, accepted, info }, context)
             }
             Packet::ObserverInfo { accepted, info } => {
-                let kind = LearnerKind::Observer;
-                self.handle_learner_info(link, AnnouncedLearner { kind, accepted, info }, context)
+                let role = Role::Observer;
+                self.handle_learner_info(link, AnnouncedLearner { role, accepted, info }, context)
             }
             Packet::AckEpoch { last, current_epoch } => {
                 self.handle_ack_epoch(link, last, current_epoch, context)

@@ -8,8 +8,9 @@ use zebu_proto::{ServerId, Zxid};
 use super::Leader;
 use super::commit::acked_by_quorum;
 use crate::event::{LinkId, PingNumber};
-use crate::learner_handler::{HandlerStep, LearnerHandler, LearnerKind, PingStamp};
+use crate::learner_handler::{HandlerStep, LearnerHandler, PingStamp};
 use crate::peer_context::PeerContext;
+use crate::role::Role;
 
 #[derive(Debug)]
 pub(super) struct QuorumCheck {
@@ -139,7 +140,7 @@ impl Leader {
 fn synced_follower(learner: &LearnerHandler) -> Option<ServerId> {
     match &learner.step {
         HandlerStep::Replicating(identity, _)
-            if identity.kind == LearnerKind::Follower && learner.is_up_to_date() =>
+            if identity.role == Role::Participant && learner.is_up_to_date() =>
         {
             Some(identity.server)
         }

@@ -6,10 +6,11 @@ use zebu_proto::{ServerId, Zxid};
 
 use super::{Leader, LeaderStep};
 use crate::action::LinkCloseReason;
-use crate::learner_handler::{HandlerStep, LearnerKind, SyncPhase};
+use crate::learner_handler::{HandlerStep, SyncPhase};
 use crate::membership::Configuration;
 use crate::peer_context::PeerContext;
 use crate::quorum::QuorumRule;
+use crate::role::Role;
 use crate::step_down::StepDown;
 use crate::zab_state::ZabState;
 
@@ -31,7 +32,7 @@ impl Leader {
         let mut synced = BTreeSet::from([state.settings.me]);
         for learner in self.learners.values() {
             if let HandlerStep::Replicating(identity, progress) = &learner.step
-                && identity.kind == LearnerKind::Follower
+                && identity.role == Role::Participant
                 && progress.phase == SyncPhase::UpToDate
                 && !state.settings.observers.contains(&identity.server)
             {

@@ -7,12 +7,12 @@ use zebu_proto::quorum::Packet;
 use super::sync::{advance_commit, append_proposal};
 use super::{Learner, LearnerProgress, LearnerStep};
 use crate::action::{Action, LinkCloseReason, PeerEffect, ServingRole};
-use crate::election::Role;
 use crate::encoded_txn::EncodedTxn;
 use crate::membership::RefusedByLeader;
 use crate::observer_master::ObserverMaster;
 use crate::observer_settings::ObserverMasters;
 use crate::peer_context::PeerContext;
+use crate::role::Role;
 use crate::settings::DiskTrust;
 use crate::step_down::StepDown;
 

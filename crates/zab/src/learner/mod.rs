@@ -16,12 +16,13 @@ use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
 
 use crate::action::{Action, LinkCloseReason, PeerEffect, ServingRole};
-use crate::election::{ElectionResult, Role};
+use crate::election::ElectionResult;
 use crate::event::{IoId, LinkId, PeerEvent};
 use crate::membership::Configuration;
 use crate::observer_master::ObserverMaster;
 use crate::packet_name::packet_name;
 use crate::peer_context::PeerContext;
+use crate::role::Role;
 use crate::step_down::StepDown;
 use crate::zab_state::ZabState;
 use blocked_packets::BlockedPackets;

@@ -11,15 +11,9 @@ use super::pings::PingTracker;
 use crate::action::LinkCloseReason;
 use crate::encoded_txn::EncodedTxn;
 use crate::event::LinkId;
+use crate::role::Role;
 use crate::settings::PeerSettings;
 use crate::status::LearnerStatus;
-
-/// The role that a learner announced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LearnerKind {
-    Follower,
-    Observer,
-}
 
 /// One connection of a learner.
 #[derive(Debug)]
@@ -64,7 +58,8 @@ impl LearnerTimeouts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LearnerIdentity {
     pub(crate) server: ServerId,
-    pub(crate) kind: LearnerKind,
+    /// The role that it announced.
+    pub(crate) role: Role,
 }
 
 /// The phase of a learner.
@@ -140,11 +135,11 @@ impl LearnerHandler {
         }
         let HandlerStep::Replicating(identity, progress) = &mut self.step else { return None };
         let sent = progress.proposed;
-        let sample = match (identity.kind, progress.phase) {
+        let sample = match (identity.role, progress.phase) {
             (_, SyncPhase::SendingDiff { .. } | SyncPhase::AwaitingNewLeaderAck { .. }) => return None,
-            (LearnerKind::Follower, _) => LagSample { acked: progress.acked, sent, last },
-            (LearnerKind::Observer, SyncPhase::NewLeaderAcked) => return None,
-            (LearnerKind::Observer, SyncPhase::UpToDate) => LagSample { acked: sent, sent, last: committed },
+            (Role::Participant, _) => LagSample { acked: progress.acked, sent, last },
+            (Role::Observer, SyncPhase::NewLeaderAcked) => return None,
+            (Role::Observer, SyncPhase::UpToDate) => LagSample { acked: sent, sent, last: committed },
         };
         let since_ms = progress.lag.lagging_since(sample, now_ms)?;
         (since_ms + sync_ms <= now_ms).then_some(LinkCloseReason::TooFarBehind {

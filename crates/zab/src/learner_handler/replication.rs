@@ -6,13 +6,12 @@ use std::collections::BTreeMap;
 use zebu_proto::quorum::Packet;
 use zebu_proto::{ServerId, Zxid};
 
-use super::handler::{
-    HandlerStep, LearnerHandler, LearnerKind, LearnerReply, LogFetch, ReplicationProgress, SyncPhase,
-};
+use super::handler::{HandlerStep, LearnerHandler, LearnerReply, LogFetch, ReplicationProgress, SyncPhase};
 use crate::action::{Action, LinkCloseReason, LogPurpose, PeerEffect};
 use crate::encoded_txn::EncodedTxn;
 use crate::history::History;
 use crate::packet_weight;
+use crate::role::Role;
 
 /// The number of replies that may wait for one learner. Each is a SYNC or a revalidation, so the number
 /// bounds the bytes.
@@ -80,7 +79,7 @@ impl LearnerHandler {
     pub(crate) fn send_pending(&mut self, view: &ReplicationView<'_>, out: &mut Vec<Action>) {
         let HandlerStep::Replicating(identity, progress) = &mut self.step else { return };
         while self.in_flight_weight < view.send_window {
-            match progress.next_packet(identity.kind, view) {
+            match progress.next_packet(identity.role, view) {
                 NextPacket::Send(packet) => {
                     self.in_flight_weight += packet_weight(&packet);
                     out.push(Action::Peer(PeerEffect::Send { link: self.link, packet }));
@@ -112,40 +111,40 @@ impl ReplicationView<'_> {
 }
 
 impl ReplicationProgress {
-    fn next_packet(&mut self, kind: LearnerKind, view: &ReplicationView<'_>) -> NextPacket {
+    fn next_packet(&mut self, role: Role, view: &ReplicationView<'_>) -> NextPacket {
         match self.phase {
-            SyncPhase::SendingDiff { up_to } => self.next_diff_packet(kind, up_to, view),
-            SyncPhase::AwaitingNewLeaderAck { .. } | SyncPhase::NewLeaderAcked => match kind {
-                LearnerKind::Follower => self.next_proposal(view),
-                LearnerKind::Observer => NextPacket::None,
+            SyncPhase::SendingDiff { up_to } => self.next_diff_packet(role, up_to, view),
+            SyncPhase::AwaitingNewLeaderAck { .. } | SyncPhase::NewLeaderAcked => match role {
+                Role::Participant => self.next_proposal(view),
+                Role::Observer => NextPacket::None,
             },
             SyncPhase::UpToDate => {
                 if let Some(reply) = self.replies.pop_front_if(|reply| reply.after <= self.committed) {
                     return NextPacket::Send(reply.packet);
                 }
-                match kind {
-                    LearnerKind::Follower if self.committed < self.proposed.min(view.committable) => {
+                match role {
+                    Role::Participant if self.committed < self.proposed.min(view.committable) => {
                         // After the initial history all transactions have this epoch, without gaps.
                         self.committed = next_zxid(self.committed, view.epoch);
                         NextPacket::Send(view.commit_packet(self.committed))
                     }
-                    LearnerKind::Follower => self.next_proposal(view),
-                    LearnerKind::Observer => self.next_inform(view.committable, view),
+                    Role::Participant => self.next_proposal(view),
+                    Role::Observer => self.next_inform(view.committable, view),
                 }
             }
         }
     }
 
     /// The next packet of a DIFF: each transaction with its commit, then NEWLEADER.
-    fn next_diff_packet(&mut self, kind: LearnerKind, up_to: Zxid, view: &ReplicationView<'_>) -> NextPacket {
+    fn next_diff_packet(&mut self, role: Role, up_to: Zxid, view: &ReplicationView<'_>) -> NextPacket {
         if self.committed < self.proposed {
             self.committed = self.proposed;
             return NextPacket::Send(Packet::Commit { zxid: self.committed });
         }
         if self.proposed < up_to {
-            return match kind {
-                LearnerKind::Follower => self.next_proposal(view),
-                LearnerKind::Observer => self.next_inform(up_to, view),
+            return match role {
+                Role::Participant => self.next_proposal(view),
+                Role::Observer => self.next_inform(up_to, view),
             };
         }
         self.phase = SyncPhase::AwaitingNewLeaderAck { up_to };

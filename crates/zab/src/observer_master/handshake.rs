@@ -7,8 +7,9 @@ use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
 use super::ObserverMaster;
 use crate::action::{Action, LinkCloseReason};
 use crate::event::LinkId;
-use crate::learner_handler::{HandlerStep, LearnerIdentity, LearnerKind, LearnerPosition, admit};
+use crate::learner_handler::{HandlerStep, LearnerIdentity, LearnerPosition, admit};
 use crate::peer_context::PeerContext;
+use crate::role::Role;
 
 impl ObserverMaster {
     /// Handles OBSERVERINFO.
@@ -19,7 +20,7 @@ impl ObserverMaster {
         context: &mut PeerContext<'_>,
     ) -> Result<(), LinkCloseReason> {
         let settings = &context.state.settings;
-        admit(info.server, LearnerKind::Observer, self.observers.values(), context.state)?;
+        admit(info.server, Role::Observer, self.observers.values(), context.state)?;
         let Some(observer) = self.observers.get_mut(&link) else { return Ok(()) };
         if info.config_version > settings.config_version {
             return Err(LinkCloseReason::NewerConfig(info.config_version));
@@ -31,7 +32,7 @@ impl ObserverMaster {
             });
         }
         observer.step =
-            HandlerStep::EpochProposed(LearnerIdentity { server: info.server, kind: LearnerKind::Observer });
+            HandlerStep::EpochProposed(LearnerIdentity { server: info.server, role: Role::Observer });
         let packet = Packet::LeaderInfo { zxid: Zxid::new(self.epoch, 0), protocol: LEARNER_PROTOCOL };
         observer.send(packet, context.out);
         self.close_older_links(link, context.out);
