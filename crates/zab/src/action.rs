@@ -76,7 +76,7 @@ pub enum PeerEffect {
         /// The server.
         to: ServerId,
         /// The port of the server.
-        door: LearnerPort,
+        port: LearnerPort,
     },
     /// Send a packet.
     Send {

@@ -33,7 +33,8 @@ pub struct Peer {
     links_dialed: u64,
     /// The number of times this server became an observer.
     observe_attempts: u64,
-    stopping: Stopping,
+    /// Whether [`Peer::resign`] was called.
+    is_stopping: bool,
 }
 
 /// The activity of the peer.
@@ -55,13 +56,6 @@ enum ActiveRole {
     Stopped,
 }
 
-/// Whether the server is stopping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stopping {
-    No,
-    Requested,
-}
-
 impl Peer {
     /// Starts the first election.
     pub fn new(
@@ -79,7 +73,7 @@ impl Peer {
             role: ActiveRole::Looking,
             links_dialed: 0,
             observe_attempts: 0,
-            stopping: Stopping::No,
+            is_stopping: false,
         };
         peer.apply_election_effects(effects, now_ms, out);
         peer
@@ -251,7 +245,7 @@ impl Peer {
     /// Ends the role before the server stops. A leader first commits its proposals, then the other servers
     /// elect a new one.
     pub fn resign(&mut self, now_ms: i64, out: &mut Vec<Action>) {
-        self.stopping = Stopping::Requested;
+        self.is_stopping = true;
         let result = match &mut self.role {
             ActiveRole::Leading(leader) => leader.resign(&self.state),
             ActiveRole::AwaitingDisk { .. }

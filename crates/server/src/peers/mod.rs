@@ -142,7 +142,7 @@ impl Peers {
         let _context = self.runtime.enter();
         match effect {
             PeerEffect::Notify { to, notification } => self.election.send(to, &notification),
-            PeerEffect::Dial { link, to, door } => self.links.dial(link, to, door),
+            PeerEffect::Dial { link, to, port } => self.links.dial(link, to, port),
             PeerEffect::Send { link, packet } => {
                 sync_log::record_sent(link, &packet, self.links.metrics());
                 self.links.send(link, packet);

@@ -99,7 +99,7 @@ impl Leader {
                 progress.phase = SyncPhase::NewLeaderAcked;
                 progress.acked = progress.acked.max(up_to);
                 if let LeaderStep::Synchronizing(synchronization) = &mut self.step
-                    && counts(*identity, learner.promise, context.state)
+                    && counts(*identity, learner.has_acked_epoch, context.state)
                 {
                     synchronization.acked.insert(identity.server);
                 }

@@ -11,7 +11,7 @@ use super::votes::counts;
 use super::{Leader, LeaderStep, Synchronization, init_limit_ms};
 use crate::action::{Action, LinkCloseReason, PeerEffect};
 use crate::event::LinkId;
-use crate::learner_handler::{HandlerStep, LearnerIdentity, LearnerPosition, Promise, admit, is_listed};
+use crate::learner_handler::{HandlerStep, LearnerIdentity, LearnerPosition, admit, is_listed};
 use crate::peer_context::PeerContext;
 use crate::role::Role;
 use crate::step_down::{RetryDelay, StepDown};
@@ -23,6 +23,9 @@ const EPOCH_MAX: i64 = i32::MAX as i64 - 1;
 
 /// The epoch in an ACKEPOCH that must not be counted.
 const NOT_COUNTED: i32 = -1;
+
+/// The last zxid in the ACKEPOCH of a learner that needs a snapshot.
+const NO_HISTORY: Zxid = Zxid(-1);
 
 /// The content of FOLLOWERINFO or OBSERVERINFO.
 #[derive(Debug)]
@@ -157,10 +160,7 @@ impl Leader {
         let HandlerStep::EpochProposed(identity) = learner.step else {
             return Err(LinkCloseReason::UnexpectedPacket { step: learner.step.name(), packet: "ACKEPOCH" });
         };
-        let promise = match (current_epoch, last) {
-            (NOT_COUNTED, _) | (_, Zxid(-1)) => Promise::NotCounted,
-            _ => Promise::Counted,
-        };
+        let has_acked_epoch = current_epoch != NOT_COUNTED && last != NO_HISTORY;
         if let LeaderStep::AwaitingEpochAcks { acked, .. } = &mut self.step {
             let own = (context.state.current_epoch, context.state.history.last());
             // A learner with the same last zxid has the same history, whichever leaders it has accepted
@@ -169,11 +169,11 @@ impl Leader {
                 let current_epoch = i64::from(current_epoch);
                 return Err(LinkCloseReason::AheadOfLeader { last, current_epoch });
             }
-            if promise == Promise::Counted && counts(identity, promise, context.state) {
+            if has_acked_epoch && counts(identity, has_acked_epoch, context.state) {
                 acked.insert(identity.server);
             }
         }
-        learner.promise = promise;
+        learner.has_acked_epoch = has_acked_epoch;
         learner.step = HandlerStep::EpochAcked(identity, LearnerPosition { last });
         if matches!(
             self.step,

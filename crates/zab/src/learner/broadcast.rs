@@ -8,7 +8,6 @@ use super::sync::{advance_commit, append_proposal};
 use super::{Learner, LearnerProgress, LearnerStep};
 use crate::action::{Action, LinkCloseReason, PeerEffect, ServingRole};
 use crate::encoded_txn::EncodedTxn;
-use crate::membership::RefusedByLeader;
 use crate::observer_master::ObserverMaster;
 use crate::observer_settings::ObserverMasters;
 use crate::peer_context::PeerContext;
@@ -23,7 +22,7 @@ impl Learner {
         if !context.state.is_ahead_of_disk() {
             context.state.trust = DiskTrust::Trusted;
         }
-        context.state.set_refused_by_leader(RefusedByLeader::No);
+        context.state.accepted_by_leader();
         let packet = Packet::Ack { zxid: Zxid::new(epoch, 0) };
         context.out.push(Action::Peer(PeerEffect::Send { link: self.link, packet }));
         self.step = LearnerStep::AwaitingUpToDate { epoch, progress };

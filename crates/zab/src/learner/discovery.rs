@@ -8,7 +8,6 @@ use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
 use super::learner_masters::MasterSearch;
 use super::{DialState, Learner, LearnerStep, LearnerVote, QUICK_TRIES, SavingEpoch};
 use crate::action::{Action, LinkCloseReason, PeerEffect};
-use crate::membership::RefusedByLeader;
 use crate::peer_context::PeerContext;
 use crate::role::Role;
 use crate::settings::DiskTrust;
@@ -31,7 +30,7 @@ impl Learner {
     /// learners. They try again, first after milliseconds.
     pub(super) fn handle_link_lost(&mut self, context: &mut PeerContext<'_>) -> Result<(), StepDown> {
         if let LearnerStep::AwaitingSync { .. } = self.step {
-            context.state.set_refused_by_leader(RefusedByLeader::Yes);
+            context.state.refused_by_leader();
         }
         let limit_ms = context.state.settings.connect_limit * context.state.settings.tick_ms;
         let tried_ms = context.now_ms - self.connecting_since_ms;

@@ -54,7 +54,8 @@ pub(crate) struct Learner {
     last_heard_ms: i64,
     /// Packets that were received while the disk changes the history.
     blocked_packets: BlockedPackets,
-    link_state: LinkState,
+    /// Whether the link was lost while the disk changed the history. The role ends when the disk is done.
+    is_link_lost: bool,
     /// The config that came with NEWLEADER.
     announced_config: Option<Box<Configuration>>,
     /// Set when an activated config changes the role or the leader of this server.
@@ -78,14 +79,6 @@ pub(crate) struct LearnerStart {
     pub(crate) now_ms: i64,
     /// The delay before it connects, in milliseconds.
     pub(crate) pause_ms: i64,
-}
-
-/// Whether the connection to the leader is up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LinkState {
-    Up,
-    /// It was lost while the disk changed the history. The role ends when the disk has finished.
-    Down,
 }
 
 /// The phase of a learner.
@@ -182,8 +175,8 @@ impl Learner {
         let step = if pause_ms > 0 {
             LearnerStep::Dialing(DialState::Pausing { until_ms: now_ms + pause_ms })
         } else {
-            let (to, door) = masters.current();
-            out.push(Action::Peer(PeerEffect::Dial { link, to, door }));
+            let (to, port) = masters.current();
+            out.push(Action::Peer(PeerEffect::Dial { link, to, port }));
             LearnerStep::Dialing(DialState::Waiting)
         };
         Learner {
@@ -198,7 +191,7 @@ impl Learner {
             step,
             last_heard_ms: now_ms + pause_ms,
             blocked_packets: BlockedPackets::default(),
-            link_state: LinkState::Up,
+            is_link_lost: false,
             announced_config: None,
             role_change: None,
             observer_master: None,
@@ -275,7 +268,7 @@ impl Learner {
                 Ok(())
             }
             PeerEvent::LinkDown { link } if link == self.link && self.is_blocked() => {
-                self.link_state = LinkState::Down;
+                self.is_link_lost = true;
                 Ok(())
             }
             PeerEvent::DialFailed { link } | PeerEvent::LinkDown { link } if link == self.link => {
@@ -335,8 +328,8 @@ impl Learner {
             && until_ms <= now_ms
         {
             self.link = next_link();
-            let (to, door) = self.masters.current();
-            context.out.push(Action::Peer(PeerEffect::Dial { link: self.link, to, door }));
+            let (to, port) = self.masters.current();
+            context.out.push(Action::Peer(PeerEffect::Dial { link: self.link, to, port }));
             self.step = LearnerStep::Dialing(DialState::Waiting);
         }
         if let Some(observer_master) = &mut self.observer_master {
@@ -436,7 +429,7 @@ impl Learner {
                 self.truncated(context.state)
             }
             LearnerStep::InstallingSnapshot { io, zxid, .. }
-                if self.link_state == LinkState::Down && context.state.disk.has_done(*io) =>
+                if self.is_link_lost && context.state.disk.has_done(*io) =>
             {
                 // Transactions after the snapshot were never acknowledged.
                 context.state.snapshot_installed(
@@ -459,7 +452,7 @@ impl Learner {
             LearnerStep::AwaitingUpToDate { .. } | LearnerStep::Serving { .. } => self.send_acks(context),
             _ => {}
         }
-        if self.link_state == LinkState::Down && !self.is_blocked() {
+        if self.is_link_lost && !self.is_blocked() {
             return Err(StepDown::for_reason(LinkCloseReason::ConnectionLost));
         }
         while !self.is_blocked()

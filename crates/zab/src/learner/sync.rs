@@ -4,7 +4,7 @@
 use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
 
-use super::{Learner, LearnerProgress, LearnerStep, LinkState, ReceivingDiff, SnapshotTail};
+use super::{Learner, LearnerProgress, LearnerStep, ReceivingDiff, SnapshotTail};
 use crate::action::{Action, DiskCommand, LinkCloseReason, PeerEffect};
 use crate::encoded_txn::EncodedTxn;
 use crate::event::IoId;
@@ -102,11 +102,11 @@ impl Learner {
             return Ok(());
         }
         context.state.sync_need = SyncNeed::Snapshot { epoch };
-        match self.link_state {
-            // Reconnecting keeps this server in the quorum of the leader. An election would withdraw it.
-            LinkState::Up => self.reconnect(LinkCloseReason::CannotTruncate(to), context),
-            LinkState::Down => return Err(StepDown::for_reason(LinkCloseReason::ConnectionLost)),
+        if self.is_link_lost {
+            return Err(StepDown::for_reason(LinkCloseReason::ConnectionLost));
         }
+        // Reconnecting keeps this server in the quorum of the leader. An election would withdraw it.
+        self.reconnect(LinkCloseReason::CannotTruncate(to), context);
         Ok(())
     }
 

@@ -26,16 +26,9 @@ pub(crate) struct LearnerHandler {
     pub(crate) in_flight_weight: usize,
     /// The pings without a reply. An observer master does not use it.
     pub(crate) pings: PingTracker,
-    /// Whether the ACKEPOCH of the learner counts for the epoch.
-    pub(crate) promise: Promise,
-}
-
-/// Whether the learner accepted the epoch of this leader with its ACKEPOCH.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Promise {
-    /// It accepted this epoch or a later one before, or its disk keeps no transactions.
-    NotCounted,
-    Counted,
+    /// Whether the ACKEPOCH of the learner counts for the epoch. It does not if the learner accepted this
+    /// epoch or a later one before, or if its disk keeps no transactions.
+    pub(crate) has_acked_epoch: bool,
 }
 
 /// The timeouts of a learner.
@@ -96,7 +89,7 @@ impl LearnerHandler {
             last_heard_ms: now_ms,
             in_flight_weight: 0,
             pings: PingTracker::new(),
-            promise: Promise::NotCounted,
+            has_acked_epoch: false,
         }
     }
 

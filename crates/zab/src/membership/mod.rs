@@ -16,7 +16,7 @@ use crate::quorum::{Hierarchy, HierarchyError, QuorumRule};
 use crate::role::Role;
 
 pub use change::{ConfigChange, ConfigChangeError, ConfigChangeRules, NO_ID};
-pub(crate) use reconfig_state::{ReconfigState, RefusedByLeader};
+pub(crate) use reconfig_state::ReconfigState;
 pub use server_spec::{MultiAddress, parse_role, parse_server_spec};
 pub use text::ConfigParseError;
 pub use vote_config::vote_config_text;

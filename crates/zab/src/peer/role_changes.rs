@@ -4,7 +4,7 @@
 use zebu_proto::ServerId;
 use zebu_proto::quorum::ServerState;
 
-use super::{ActiveRole, Peer, Stopping};
+use super::{ActiveRole, Peer};
 use crate::action::{Action, LinkCloseReason, PeerEffect, ServingRole};
 use crate::election::{self, ElectionResult};
 use crate::event::LinkId;
@@ -177,17 +177,15 @@ impl Peer {
         self.state.drop_pending_after(self.state.history.last());
         self.state.drop_announced();
         self.state.discard_leader_replies();
-        self.role = match (self.stopping, end.retry_delay) {
-            (Stopping::Requested, _) => ActiveRole::Stopped,
-            (Stopping::No, RetryDelay::None) => {
-                ActiveRole::AwaitingDisk { until_ms: now_ms + wait_ms, lost_leader: lost }
-            }
+        self.role = match end.retry_delay {
+            _ if self.is_stopping => ActiveRole::Stopped,
+            RetryDelay::None => ActiveRole::AwaitingDisk { until_ms: now_ms + wait_ms, lost_leader: lost },
             // The leader is reachable, but refused or failed this server.
-            (Stopping::No, RetryDelay::Short) => ActiveRole::AwaitingDisk {
+            RetryDelay::Short => ActiveRole::AwaitingDisk {
                 until_ms: now_ms + self.state.settings.retry_ms,
                 lost_leader: None,
             },
-            (Stopping::No, RetryDelay::Long) => {
+            RetryDelay::Long => {
                 let until_ms = now_ms + LONG_PAUSE_RETRIES * self.state.settings.retry_ms;
                 ActiveRole::AwaitingDisk { until_ms, lost_leader: None }
             }
