@@ -56,6 +56,21 @@ pub fn packet_weight(packet: &Packet) -> usize {
             OVERHEAD + payload.len() + texts.map(|text| text.len()).sum::<usize>()
         }
         Packet::PingReply { touched, .. } => OVERHEAD + TOUCH * touched.len(),
-        _ => OVERHEAD,
+        Packet::Ack { .. }
+        | Packet::Commit { .. }
+        | Packet::Ping { .. }
+        | Packet::Revalidate { .. }
+        | Packet::Revalidated { .. }
+        | Packet::Sync
+        | Packet::CommitAndActivate { .. }
+        | Packet::NewLeader { .. }
+        | Packet::FollowerInfo { .. }
+        | Packet::UpToDate
+        | Packet::Diff { .. }
+        | Packet::Trunc { .. }
+        | Packet::Snap { .. }
+        | Packet::ObserverInfo { .. }
+        | Packet::LeaderInfo { .. }
+        | Packet::AckEpoch { .. } => OVERHEAD,
     }
 }

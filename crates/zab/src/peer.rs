@@ -169,7 +169,10 @@ impl Peer {
     pub fn next_zxid(&self) -> Option<Zxid> {
         match &self.role {
             ActiveRole::Leading(leader) => leader.next_zxid(&self.state),
-            _ => None,
+            ActiveRole::AwaitingDisk { .. }
+            | ActiveRole::Looking
+            | ActiveRole::Learning(_)
+            | ActiveRole::Stopped => None,
         }
     }
 
@@ -179,7 +182,10 @@ impl Peer {
             ActiveRole::Leading(leader) => {
                 leader.propose(entry, &mut PeerContext { state: &mut self.state, now_ms, out })
             }
-            _ => panic!("only a leader proposes"),
+            ActiveRole::AwaitingDisk { .. }
+            | ActiveRole::Looking
+            | ActiveRole::Learning(_)
+            | ActiveRole::Stopped => panic!("only a leader proposes"),
         }
     }
 

@@ -17,7 +17,12 @@ impl Leader {
     pub(crate) fn next_zxid(&self, state: &ZabState) -> Option<Zxid> {
         match self.step {
             LeaderStep::Broadcasting { epoch } => Some(next_zxid(state.history.last(), epoch)),
-            _ => None,
+            LeaderStep::CollectingEpochs { .. }
+            | LeaderStep::SavingEpoch { .. }
+            | LeaderStep::AwaitingEpochAcks { .. }
+            | LeaderStep::Synchronizing(_)
+            | LeaderStep::Resigning { .. }
+            | LeaderStep::SteppingDown(_) => None,
         }
     }
 
@@ -48,21 +53,19 @@ impl Leader {
     }
 
     pub(super) fn finish_resignation(&self, state: &ZabState) -> Result<(), StepDown> {
-        match self.step {
-            LeaderStep::Resigning { .. } if state.committed() == state.history.last() => {
-                // Every serving follower must get the commits before this leader ends its role.
-                let all_committed = self.learners.values().all(|learner| match &learner.step {
-                    HandlerStep::Replicating(identity, progress) => {
-                        identity.role == Role::Observer
-                            || progress.phase != SyncPhase::UpToDate
-                            || progress.committed >= state.committed()
-                    }
-                    _ => true,
-                });
-                if all_committed { Err(StepDown::for_reason(LinkCloseReason::Resigned)) } else { Ok(()) }
-            }
-            _ => Ok(()),
+        let is_resigning = matches!(self.step, LeaderStep::Resigning { .. });
+        if !is_resigning || state.committed() != state.history.last() {
+            return Ok(());
         }
+        // Every serving follower must get the commits before this leader ends its role.
+        let all_committed = self.learners.values().all(|learner| {
+            learner.step.replicating().is_none_or(|(identity, progress)| {
+                identity.role == Role::Observer
+                    || progress.phase != SyncPhase::UpToDate
+                    || progress.committed >= state.committed()
+            })
+        });
+        if all_committed { Err(StepDown::for_reason(LinkCloseReason::Resigned)) } else { Ok(()) }
     }
 
     /// Sends a reply to a learner.

@@ -4,10 +4,8 @@
 use zebu_proto::{ServerId, Zxid};
 
 use super::{Leader, LeaderStep};
-use crate::learner_handler::{HandlerStep, SyncPhase};
 use crate::peer_context::PeerContext;
 use crate::quorum::QuorumRule;
-use crate::role::Role;
 use crate::zab_state::ZabState;
 
 /// The last transaction that each server has acknowledged.
@@ -38,15 +36,11 @@ impl Leader {
     /// The acks of all servers that may have a vote, with the own disk.
     pub(super) fn acks(&self, state: &ZabState) -> impl Iterator<Item = (ServerId, Zxid)> {
         let own = (state.settings.me, state.disk.durable());
-        std::iter::once(own).chain(self.learners.values().filter_map(|learner| match &learner.step {
-            HandlerStep::Replicating(identity, progress)
-                if identity.role == Role::Participant
-                    && matches!(progress.phase, SyncPhase::NewLeaderAcked | SyncPhase::UpToDate) =>
-            {
-                Some((identity.server, progress.acked))
-            }
-            _ => None,
-        }))
+        let followers = self.learners.values().filter_map(|learner| {
+            let (identity, progress) = learner.step.replicating()?;
+            identity.is_follower_after_ack(progress).then_some((identity.server, progress.acked))
+        });
+        std::iter::once(own).chain(followers)
     }
 }
 

@@ -7,9 +7,8 @@ use zebu_proto::ServerId;
 use super::{Leader, LeaderStep};
 use crate::action::LinkCloseReason;
 use crate::event::LinkId;
-use crate::learner_handler::{HandlerStep, LearnerHandler, LearnerTimeouts, SyncPhase};
+use crate::learner_handler::{LearnerHandler, LearnerTimeouts};
 use crate::peer_context::PeerContext;
-use crate::role::Role;
 use crate::step_down::StepDown;
 
 impl Leader {
@@ -73,14 +72,9 @@ impl Leader {
         let hangs =
             context.state.disk.busy_since_ms().is_some_and(|since_ms| since_ms + limit_ms <= context.now_ms);
         let mut present: BTreeSet<ServerId> = BTreeSet::from([context.state.settings.me]);
-        present.extend(self.learners.values().filter_map(|learner| match &learner.step {
-            HandlerStep::Replicating(identity, progress)
-                if identity.role == Role::Participant
-                    && matches!(progress.phase, SyncPhase::NewLeaderAcked | SyncPhase::UpToDate) =>
-            {
-                Some(identity.server)
-            }
-            _ => None,
+        present.extend(self.learners.values().filter_map(|learner| {
+            let (identity, progress) = learner.step.replicating()?;
+            identity.is_follower_after_ack(progress).then_some(identity.server)
         }));
         if hangs || !context.state.is_quorum(&present) {
             return Err(StepDown::for_reason(LinkCloseReason::NoQuorum));

@@ -101,7 +101,10 @@ impl Leader {
             LeaderStep::Broadcasting { epoch }
             | LeaderStep::Resigning { epoch }
             | LeaderStep::SteppingDown(SteppingDown { epoch, .. }) => Some(ServingRole::Leading { epoch }),
-            _ => None,
+            LeaderStep::CollectingEpochs { .. }
+            | LeaderStep::SavingEpoch { .. }
+            | LeaderStep::AwaitingEpochAcks { .. }
+            | LeaderStep::Synchronizing(_) => None,
         }
     }
 
@@ -289,7 +292,12 @@ impl Leader {
     ) -> Option<(&'a mut BTreeMap<LinkId, LearnerHandler>, ReplicationView<'a>)> {
         let config = match &self.step {
             LeaderStep::Synchronizing(_) => state.last_seen_config(),
-            _ => &state.settings.config,
+            LeaderStep::CollectingEpochs { .. }
+            | LeaderStep::SavingEpoch { .. }
+            | LeaderStep::AwaitingEpochAcks { .. }
+            | LeaderStep::Broadcasting { .. }
+            | LeaderStep::Resigning { .. }
+            | LeaderStep::SteppingDown(_) => &state.settings.config,
         };
         let view = ReplicationView {
             history: &state.history,

@@ -8,7 +8,7 @@ use zebu_proto::{ServerId, Zxid};
 use super::Leader;
 use super::commit::acked_by_quorum;
 use crate::event::{LinkId, PingNumber};
-use crate::learner_handler::{HandlerStep, LearnerHandler, PingStamp};
+use crate::learner_handler::{LearnerHandler, PingStamp};
 use crate::peer_context::PeerContext;
 use crate::role::Role;
 
@@ -138,12 +138,6 @@ impl Leader {
 
 /// The server id of a follower that answers pings.
 fn synced_follower(learner: &LearnerHandler) -> Option<ServerId> {
-    match &learner.step {
-        HandlerStep::Replicating(identity, _)
-            if identity.role == Role::Participant && learner.is_up_to_date() =>
-        {
-            Some(identity.server)
-        }
-        _ => None,
-    }
+    let (identity, _) = learner.step.replicating()?;
+    (identity.role == Role::Participant && learner.is_up_to_date()).then_some(identity.server)
 }

@@ -89,11 +89,10 @@ impl Leader {
             return Ok(());
         }
         stepping_down.check_at_ms = context.now_ms + context.state.settings.retry_ms;
-        let all_committed = self.learners.values().all(|learner| match &learner.step {
-            HandlerStep::Replicating(_, progress) => {
+        let all_committed = self.learners.values().all(|learner| {
+            learner.step.replicating().is_none_or(|(_, progress)| {
                 progress.phase != SyncPhase::UpToDate || progress.committed >= context.state.committed()
-            }
-            _ => true,
+            })
         });
         let delivered = context.state.delivered() >= context.state.committed();
         if (all_committed && delivered) || stepping_down.until_ms <= context.now_ms {

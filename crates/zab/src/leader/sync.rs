@@ -70,6 +70,11 @@ impl Leader {
 pub(super) fn committable_zxid(step: &LeaderStep, state: &ZabState) -> Zxid {
     match step {
         LeaderStep::Synchronizing(synchronization) => synchronization.initial_zxid,
-        _ => state.committed(),
+        LeaderStep::CollectingEpochs { .. }
+        | LeaderStep::SavingEpoch { .. }
+        | LeaderStep::AwaitingEpochAcks { .. }
+        | LeaderStep::Broadcasting { .. }
+        | LeaderStep::Resigning { .. }
+        | LeaderStep::SteppingDown(_) => state.committed(),
     }
 }

@@ -108,7 +108,16 @@ impl Learner {
             LearnerStep::SavingNewLeader { epoch, .. }
             | LearnerStep::AwaitingUpToDate { epoch, .. }
             | LearnerStep::Serving { epoch, .. } => epoch,
-            _ => return Ok(()),
+            LearnerStep::Dialing(_)
+            | LearnerStep::AwaitingLeaderInfo
+            | LearnerStep::SavingEpoch(_)
+            | LearnerStep::AwaitingSync { .. }
+            | LearnerStep::ReceivingSnapshot { .. }
+            | LearnerStep::ReceivingSnapshotTail(_)
+            | LearnerStep::InstallingSnapshot { .. }
+            | LearnerStep::Truncating { .. }
+            | LearnerStep::Quarantining { .. }
+            | LearnerStep::ReceivingDiff(_) => return Ok(()),
         };
         if entry.zxid.epoch() != epoch {
             let after = context.state.history.last();
@@ -176,7 +185,16 @@ impl Learner {
             LearnerStep::SavingNewLeader { progress, .. }
             | LearnerStep::AwaitingUpToDate { progress, .. }
             | LearnerStep::Serving { progress, .. } => Some(progress),
-            _ => None,
+            LearnerStep::Dialing(_)
+            | LearnerStep::AwaitingLeaderInfo
+            | LearnerStep::SavingEpoch(_)
+            | LearnerStep::AwaitingSync { .. }
+            | LearnerStep::ReceivingSnapshot { .. }
+            | LearnerStep::ReceivingSnapshotTail(_)
+            | LearnerStep::InstallingSnapshot { .. }
+            | LearnerStep::Truncating { .. }
+            | LearnerStep::Quarantining { .. }
+            | LearnerStep::ReceivingDiff(_) => None,
         }
     }
 }

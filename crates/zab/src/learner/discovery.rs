@@ -60,7 +60,20 @@ impl Learner {
             (LearnerStep::Dialing(_) | LearnerStep::AwaitingLeaderInfo, _) => {
                 Err(StepDown::for_reason(LinkCloseReason::LeaderUnreachable))
             }
-            _ => Err(StepDown::for_reason(LinkCloseReason::ConnectionLost)),
+            (
+                LearnerStep::SavingEpoch(_)
+                | LearnerStep::AwaitingSync { .. }
+                | LearnerStep::ReceivingSnapshot { .. }
+                | LearnerStep::ReceivingSnapshotTail(_)
+                | LearnerStep::InstallingSnapshot { .. }
+                | LearnerStep::Truncating { .. }
+                | LearnerStep::Quarantining { .. }
+                | LearnerStep::ReceivingDiff(_)
+                | LearnerStep::SavingNewLeader { .. }
+                | LearnerStep::AwaitingUpToDate { .. }
+                | LearnerStep::Serving { .. },
+                _,
+            ) => Err(StepDown::for_reason(LinkCloseReason::ConnectionLost)),
         }
     }
 

@@ -246,7 +246,18 @@ impl Learner {
                 Role::Participant => ServingRole::Following { leader: self.leader, epoch },
                 Role::Observer => ServingRole::Observing { leader: self.leader, epoch },
             }),
-            _ => None,
+            LearnerStep::Dialing(_)
+            | LearnerStep::AwaitingLeaderInfo
+            | LearnerStep::SavingEpoch(_)
+            | LearnerStep::AwaitingSync { .. }
+            | LearnerStep::ReceivingSnapshot { .. }
+            | LearnerStep::ReceivingSnapshotTail(_)
+            | LearnerStep::InstallingSnapshot { .. }
+            | LearnerStep::Truncating { .. }
+            | LearnerStep::Quarantining { .. }
+            | LearnerStep::ReceivingDiff(_)
+            | LearnerStep::SavingNewLeader { .. }
+            | LearnerStep::AwaitingUpToDate { .. } => None,
         }
     }
 
@@ -364,7 +375,17 @@ impl Learner {
         match self.step {
             LearnerStep::Serving { .. } => settings.sync_limit * settings.tick_ms,
             LearnerStep::Dialing(_) => settings.connect_limit * settings.tick_ms,
-            _ => settings.init_limit * settings.tick_ms,
+            LearnerStep::AwaitingLeaderInfo
+            | LearnerStep::SavingEpoch(_)
+            | LearnerStep::AwaitingSync { .. }
+            | LearnerStep::ReceivingSnapshot { .. }
+            | LearnerStep::ReceivingSnapshotTail(_)
+            | LearnerStep::InstallingSnapshot { .. }
+            | LearnerStep::Truncating { .. }
+            | LearnerStep::Quarantining { .. }
+            | LearnerStep::ReceivingDiff(_)
+            | LearnerStep::SavingNewLeader { .. }
+            | LearnerStep::AwaitingUpToDate { .. } => settings.init_limit * settings.tick_ms,
         }
     }
 

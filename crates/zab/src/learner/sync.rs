@@ -251,7 +251,27 @@ fn check_epoch(epoch: u32, packet: &Packet) -> Result<(), StepDown> {
         {
             Err(StepDown::for_reason(LinkCloseReason::UnknownZxid(*zxid)))
         }
-        _ => Ok(()),
+        Packet::Request { .. }
+        | Packet::Proposal { .. }
+        | Packet::Ack { .. }
+        | Packet::Commit { .. }
+        | Packet::Ping { .. }
+        | Packet::PingReply { .. }
+        | Packet::Revalidate { .. }
+        | Packet::Revalidated { .. }
+        | Packet::Sync
+        | Packet::Inform { .. }
+        | Packet::CommitAndActivate { .. }
+        | Packet::NewLeader { .. }
+        | Packet::FollowerInfo { .. }
+        | Packet::UpToDate
+        | Packet::Diff { .. }
+        | Packet::Trunc { .. }
+        | Packet::Snap { .. }
+        | Packet::ObserverInfo { .. }
+        | Packet::LeaderInfo { .. }
+        | Packet::AckEpoch { .. }
+        | Packet::InformAndActivate { .. } => Ok(()),
     }
 }
 

@@ -55,6 +55,16 @@ pub(crate) struct LearnerIdentity {
     pub(crate) role: Role,
 }
 
+impl LearnerIdentity {
+    /// Whether this is a voter that has acked NEWLEADER, so that its acks of proposals count.
+    pub(crate) fn is_follower_after_ack(self, progress: &ReplicationProgress) -> bool {
+        match progress.phase {
+            SyncPhase::SendingDiff { .. } | SyncPhase::AwaitingNewLeaderAck { .. } => false,
+            SyncPhase::NewLeaderAcked | SyncPhase::UpToDate => self.role == Role::Participant,
+        }
+    }
+}
+
 /// The phase of a learner.
 #[derive(Debug)]
 pub(crate) enum HandlerStep {
@@ -146,10 +156,9 @@ impl LearnerHandler {
     /// The status of the learner, once it is identified.
     pub(crate) fn status(&self) -> Option<LearnerStatus> {
         let server = self.step.identity()?.server;
-        let (synced, acked) = match &self.step {
-            HandlerStep::Replicating(_, progress) => (progress.phase == SyncPhase::UpToDate, progress.acked),
-            _ => (false, Zxid::ZERO),
-        };
+        let progress = self.step.replicating().map(|(_, progress)| progress);
+        let synced = progress.is_some_and(|progress| progress.phase == SyncPhase::UpToDate);
+        let acked = progress.map_or(Zxid::ZERO, |progress| progress.acked);
         Some(LearnerStatus { link: self.link, server, synced, acked })
     }
 }
@@ -164,6 +173,19 @@ impl HandlerStep {
             | HandlerStep::CheckingLog(identity, _)
             | HandlerStep::SendingSnapshot(identity, _)
             | HandlerStep::Replicating(identity, _) => Some(*identity),
+        }
+    }
+
+    /// The identity and the position of a learner that receives transactions.
+    pub(crate) fn replicating(&self) -> Option<(&LearnerIdentity, &ReplicationProgress)> {
+        match self {
+            HandlerStep::Replicating(identity, progress) => Some((identity, progress)),
+            HandlerStep::Unidentified
+            | HandlerStep::AwaitingEpoch(_)
+            | HandlerStep::EpochProposed(_)
+            | HandlerStep::EpochAcked(..)
+            | HandlerStep::CheckingLog(..)
+            | HandlerStep::SendingSnapshot(..) => None,
         }
     }
 

@@ -119,7 +119,9 @@ impl ReplicationProgress {
                 Role::Observer => NextPacket::None,
             },
             SyncPhase::UpToDate => {
-                if let Some(reply) = self.replies.pop_front_if(|reply| reply.after <= self.committed) {
+                if self.replies.front().is_some_and(|reply| reply.after <= self.committed)
+                    && let Some(reply) = self.replies.pop_front()
+                {
                     return NextPacket::Send(reply.packet);
                 }
                 match role {

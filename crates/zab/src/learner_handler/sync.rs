@@ -98,7 +98,15 @@ impl LearnerHandler {
             (HandlerStep::Replicating(..), LogRead::Unavailable) => {
                 return Err(LinkCloseReason::NeedsSnapshot);
             }
-            _ => {}
+            // The learner is in another step since the read was requested.
+            (
+                HandlerStep::Unidentified
+                | HandlerStep::AwaitingEpoch(_)
+                | HandlerStep::EpochProposed(_)
+                | HandlerStep::EpochAcked(..)
+                | HandlerStep::SendingSnapshot(..),
+                LogRead::Entries(_) | LogRead::Unavailable,
+            ) => {}
         }
         Ok(())
     }
