@@ -76,7 +76,7 @@ pub enum PeerEffect {
         /// The server.
         to: ServerId,
         /// The port of the server.
-        door: LearnerPort,
+        port: LearnerPort,
     },
     /// Send a packet.
     Send {
@@ -91,6 +91,17 @@ pub enum PeerEffect {
         link: LinkId,
         /// The reason, for the log.
         reason: LinkCloseReason,
+    },
+    /// Stop reading from a connection, because this learner holds enough packets for its disk. Packets that
+    /// were read before are still delivered.
+    PauseReading {
+        /// The connection.
+        link: LinkId,
+    },
+    /// Read from a connection again.
+    ResumeReading {
+        /// The connection.
+        link: LinkId,
     },
     /// Stream a snapshot of the current state after the SNAP packet. The state may change meanwhile. If the
     /// connection closes, the stream ends without an error.

@@ -16,7 +16,9 @@ mod observer_master;
 mod observer_settings;
 mod packet_name;
 mod peer;
+mod peer_context;
 pub mod quorum;
+mod role;
 mod settings;
 mod status;
 mod step_down;
@@ -27,13 +29,13 @@ mod zab_state;
 pub use action::{
     Action, ConfigEffect, DiskCommand, LearnerPort, LinkCloseReason, LogPurpose, PeerEffect, ServingRole,
 };
-pub use election::Role;
 pub use encoded_txn::EncodedTxn;
 pub use event::{IoId, LinkId, LogRead, PeerEvent, PingNumber};
 pub use membership::Configuration;
 pub use observer_settings::{ObserverLog, ObserverMasters, ObserverSettings};
 pub use peer::Peer;
 pub use quorum::{HierarchyError, QuorumRule};
+pub use role::Role;
 pub use settings::{DiskTrust, DynamicConfig, HistoryLimits, LAST_COUNTER, PeerSettings, RecoveredHistory};
 pub use status::{LearnerStatus, PeerStatus};
 pub use warning::PeerWarning;
@@ -54,6 +56,21 @@ pub fn packet_weight(packet: &Packet) -> usize {
             OVERHEAD + payload.len() + texts.map(|text| text.len()).sum::<usize>()
         }
         Packet::PingReply { touched, .. } => OVERHEAD + TOUCH * touched.len(),
-        _ => OVERHEAD,
+        Packet::Ack { .. }
+        | Packet::Commit { .. }
+        | Packet::Ping { .. }
+        | Packet::Revalidate { .. }
+        | Packet::Revalidated { .. }
+        | Packet::Sync
+        | Packet::CommitAndActivate { .. }
+        | Packet::NewLeader { .. }
+        | Packet::FollowerInfo { .. }
+        | Packet::UpToDate
+        | Packet::Diff { .. }
+        | Packet::Trunc { .. }
+        | Packet::Snap { .. }
+        | Packet::ObserverInfo { .. }
+        | Packet::LeaderInfo { .. }
+        | Packet::AckEpoch { .. } => OVERHEAD,
     }
 }

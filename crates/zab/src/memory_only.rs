@@ -4,9 +4,9 @@
 use zebu_proto::Zxid;
 
 use crate::action::{Action, DiskCommand};
-use crate::election::Role;
 use crate::event::IoId;
 use crate::observer_settings::ObserverLog;
+use crate::role::Role;
 use crate::zab_state::ZabState;
 
 /// The progress of discarding the transactions that exist only in memory.

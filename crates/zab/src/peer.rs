@@ -13,8 +13,10 @@ use crate::encoded_txn::EncodedTxn;
 use crate::event::{LinkId, LogRead, PeerEvent, PingNumber};
 use crate::leader::Leader;
 use crate::learner::Learner;
+use crate::learner_handler::LearnerReply;
 use crate::membership::Configuration;
 use crate::observer_master::ObserverMaster;
+use crate::peer_context::PeerContext;
 use crate::settings::{DiskTrust, PeerSettings, RecoveredHistory};
 use crate::status::PeerStatus;
 use crate::step_down::StepDown;
@@ -31,7 +33,8 @@ pub struct Peer {
     links_dialed: u64,
     /// The number of times this server became an observer.
     observe_attempts: u64,
-    stopping: Stopping,
+    /// Whether [`Peer::resign`] was called.
+    is_stopping: bool,
 }
 
 /// The activity of the peer.
@@ -53,13 +56,6 @@ enum ActiveRole {
     Stopped,
 }
 
-/// Whether the server is stopping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stopping {
-    No,
-    Requested,
-}
-
 impl Peer {
     /// Starts the first election.
     pub fn new(
@@ -77,7 +73,7 @@ impl Peer {
             role: ActiveRole::Looking,
             links_dialed: 0,
             observe_attempts: 0,
-            stopping: Stopping::No,
+            is_stopping: false,
         };
         peer.apply_election_effects(effects, now_ms, out);
         peer
@@ -98,7 +94,7 @@ impl Peer {
         let result = match (&mut self.role, event) {
             (ActiveRole::Stopped, PeerEvent::Notification { .. }) => Ok(()),
             (ActiveRole::Learning(learner), PeerEvent::ObserverAccepted { link }) => {
-                learner.accept_observer(link, now_ms, out);
+                learner.accept_observer(link, &mut PeerContext { state: &mut self.state, now_ms, out });
                 Ok(())
             }
             (_, PeerEvent::ObserverAccepted { link }) => {
@@ -120,12 +116,16 @@ impl Peer {
                 self.apply_election_effects(effects, now_ms, out);
                 if abandoned { Err(StepDown::for_reason(LinkCloseReason::OtherLeader)) } else { Ok(()) }
             }
-            (ActiveRole::Leading(leader), event) => leader.handle(event, &mut self.state, now_ms, out),
+            (ActiveRole::Leading(leader), event) => {
+                leader.handle(event, &mut PeerContext { state: &mut self.state, now_ms, out })
+            }
             (_, PeerEvent::Accepted { link }) => {
                 out.push(Action::Peer(PeerEffect::Close { link, reason: LinkCloseReason::NotLeading }));
                 Ok(())
             }
-            (ActiveRole::Learning(learner), event) => learner.handle(event, &mut self.state, now_ms, out),
+            (ActiveRole::Learning(learner), event) => {
+                learner.handle(event, &mut PeerContext { state: &mut self.state, now_ms, out })
+            }
             (ActiveRole::AwaitingDisk { .. } | ActiveRole::Looking | ActiveRole::Stopped, _) => Ok(()),
         };
         self.after_event(result, now_ms, out);
@@ -141,10 +141,13 @@ impl Peer {
                 self.apply_election_effects(effects, now_ms, out);
                 Ok(())
             }
-            ActiveRole::Leading(leader) => leader.timeout(&self.state, now_ms, out),
+            ActiveRole::Leading(leader) => {
+                leader.timeout(&mut PeerContext { state: &mut self.state, now_ms, out })
+            }
             ActiveRole::Learning(learner) => {
                 let links_dialed = &mut self.links_dialed;
-                learner.timeout(&self.state, || next_link(links_dialed), now_ms, out)
+                let context = &mut PeerContext { state: &mut self.state, now_ms, out };
+                learner.timeout(|| next_link(links_dialed), context)
             }
         };
         self.after_event(result, now_ms, out);
@@ -166,15 +169,23 @@ impl Peer {
     pub fn next_zxid(&self) -> Option<Zxid> {
         match &self.role {
             ActiveRole::Leading(leader) => leader.next_zxid(&self.state),
-            _ => None,
+            ActiveRole::AwaitingDisk { .. }
+            | ActiveRole::Looking
+            | ActiveRole::Learning(_)
+            | ActiveRole::Stopped => None,
         }
     }
 
     /// Proposes a transaction with the zxid that [`Peer::next_zxid`] returned.
     pub fn propose(&mut self, entry: EncodedTxn, now_ms: i64, out: &mut Vec<Action>) {
         match &mut self.role {
-            ActiveRole::Leading(leader) => leader.propose(entry, &mut self.state, now_ms, out),
-            _ => panic!("only a leader proposes"),
+            ActiveRole::Leading(leader) => {
+                leader.propose(entry, &mut PeerContext { state: &mut self.state, now_ms, out })
+            }
+            ActiveRole::AwaitingDisk { .. }
+            | ActiveRole::Looking
+            | ActiveRole::Learning(_)
+            | ActiveRole::Stopped => panic!("only a leader proposes"),
         }
     }
 
@@ -186,7 +197,7 @@ impl Peer {
     /// Sends a packet to a learner after the commit of `after`.
     pub fn reply_to_learner(&mut self, link: LinkId, after: Zxid, packet: Packet, out: &mut Vec<Action>) {
         if let ActiveRole::Leading(leader) = &mut self.role {
-            leader.send_after_commit(link, after, packet, &self.state, out);
+            leader.send_after_commit(link, LearnerReply { after, packet }, &self.state, out);
         }
     }
 
@@ -200,7 +211,9 @@ impl Peer {
     /// the time of this call.
     pub fn start_quorum_check(&mut self, now_ms: i64, out: &mut Vec<Action>) -> PingNumber {
         match &mut self.role {
-            ActiveRole::Leading(leader) => leader.start_quorum_check(&self.state, now_ms, out),
+            ActiveRole::Leading(leader) => {
+                leader.start_quorum_check(&mut PeerContext { state: &mut self.state, now_ms, out })
+            }
             ActiveRole::AwaitingDisk { .. }
             | ActiveRole::Looking
             | ActiveRole::Learning(_)
@@ -225,7 +238,9 @@ impl Peer {
     /// may be the wrong one, and a quorum must not lose its data. Returns whether the data is moved aside.
     pub fn quarantine_data(&mut self, now_ms: i64, out: &mut Vec<Action>) -> bool {
         match &mut self.role {
-            ActiveRole::Learning(learner) => learner.quarantine_data(&mut self.state, now_ms, out),
+            ActiveRole::Learning(learner) => {
+                learner.quarantine_data(&mut PeerContext { state: &mut self.state, now_ms, out })
+            }
             ActiveRole::AwaitingDisk { .. }
             | ActiveRole::Looking
             | ActiveRole::Leading(_)
@@ -236,7 +251,7 @@ impl Peer {
     /// Ends the role before the server stops. A leader first commits its proposals, then the other servers
     /// elect a new one.
     pub fn resign(&mut self, now_ms: i64, out: &mut Vec<Action>) {
-        self.stopping = Stopping::Requested;
+        self.is_stopping = true;
         let result = match &mut self.role {
             ActiveRole::Leading(leader) => leader.resign(&self.state),
             ActiveRole::AwaitingDisk { .. }
@@ -310,6 +325,13 @@ impl Peer {
             history_bytes: self.state.history.bytes(),
             collected_bytes: match &self.role {
                 ActiveRole::Learning(learner) => learner.collected_bytes(),
+                ActiveRole::AwaitingDisk { .. }
+                | ActiveRole::Looking
+                | ActiveRole::Leading(_)
+                | ActiveRole::Stopped => 0,
+            },
+            blocked_weight: match &self.role {
+                ActiveRole::Learning(learner) => learner.blocked_weight(),
                 ActiveRole::AwaitingDisk { .. }
                 | ActiveRole::Looking
                 | ActiveRole::Leading(_)

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use zebu_proto::{ServerId, Zxid};
 
-use crate::election::{ElectorSettings, MembershipMode, Role};
+use crate::election::{ElectorSettings, MembershipMode};
 use crate::membership::Configuration;
 use crate::observer_settings::ObserverSettings;
 use crate::quorum::QuorumRule;
+use crate::role::Role;
 
 /// The settings of a peer.
 #[derive(Clone, Debug)]

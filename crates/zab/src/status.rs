@@ -24,6 +24,8 @@ pub struct PeerStatus {
     pub history_bytes: usize,
     /// The bytes of the transactions that were received after a snapshot and wait for its installation.
     pub collected_bytes: usize,
+    /// The weight of the packets that a learner holds while its disk changes the history.
+    pub blocked_weight: usize,
     /// The last transaction that is known to be committed.
     pub committed: Zxid,
     /// The server that this learner is connected to: the leader or an observer master.

@@ -32,7 +32,22 @@ impl StepDown {
             | LinkCloseReason::LeaderUnreachable
             | LinkCloseReason::ConnectionLost => RetryDelay::None,
             LinkCloseReason::OldEpoch { .. } => RetryDelay::Long,
-            _ => RetryDelay::Short,
+            LinkCloseReason::NotLeading
+            | LinkCloseReason::NotFollowing
+            | LinkCloseReason::TooFarBehind { .. }
+            | LinkCloseReason::SlowDisk { .. }
+            | LinkCloseReason::Replaced
+            | LinkCloseReason::OwnId(_)
+            | LinkCloseReason::TooManyUnlisted { .. }
+            | LinkCloseReason::AheadOfLeader { .. }
+            | LinkCloseReason::Gap { .. }
+            | LinkCloseReason::TruncatesCommitted { .. }
+            | LinkCloseReason::CannotTruncate(_)
+            | LinkCloseReason::UnexpectedPacket { .. }
+            | LinkCloseReason::UnknownZxid(_)
+            | LinkCloseReason::NeedsSnapshot
+            | LinkCloseReason::RelayFull { .. }
+            | LinkCloseReason::NewerConfig(_) => RetryDelay::Short,
         };
         StepDown { reason, retry_delay }
     }

@@ -116,6 +116,7 @@ impl ConsensusPeer for Scripted {
         PeerStatus {
             history_bytes: 0,
             collected_bytes: 0,
+            blocked_weight: 0,
             state: ServerState::Following,
             leader: None,
             accepted_epoch: 1,

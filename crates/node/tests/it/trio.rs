@@ -422,6 +422,9 @@ impl Trio {
                     self.link_down(to, other);
                 }
             }
+            Effect::Peer(PeerEffect::PauseReading { .. } | PeerEffect::ResumeReading { .. }) => {
+                panic!("server {} holds more packets than the history limit", id.0)
+            }
             Effect::Peer(PeerEffect::StreamSnapshot { link, zxid }) => self.stream(id, link, zxid),
             Effect::Peer(PeerEffect::ReadLog { link, after, up_to, .. }) => {
                 let log = &self.server(id).disk.log;

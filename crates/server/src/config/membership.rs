@@ -8,7 +8,8 @@ use zebu_proto::ServerId;
 use super::observers::ObserverConfig;
 use super::peer_config::PeerConfig;
 
-pub use zebu_zab::membership::{HostPort, MemberRole as Role, PeerAddress, ServerSpec};
+pub use zebu_zab::Role;
+pub use zebu_zab::membership::{HostPort, PeerAddress, ServerSpec};
 
 /// The ensemble part of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,6 +16,7 @@ use zebu_zab::{LinkId, PeerEvent};
 
 use super::links::Links;
 use super::outbox::{Outbox, WriteJob};
+use super::read_gate::ReadGate;
 use super::{sync_log, unlisted};
 use crate::context::ServerContext;
 use crate::inbox::ControlEvent;
@@ -55,7 +56,7 @@ pub(super) async fn run_link(
     links: Arc<Links>,
     shared: Arc<ServerContext>,
 ) {
-    let reading = read_packets(link, reader, &links, &shared);
+    let reading = read_packets(link, reader, outbox.read_gate(), &links, &shared);
     let writing = write_packets(link, &outbox, &links, &shared);
     let result = tokio::select! {
         result = reading => result,
@@ -136,6 +137,7 @@ fn report_snapshot_progress(link: LinkId, links: &Links, last_report: &mut Insta
 async fn read_packets(
     link: LinkId,
     mut reader: OwnedReadHalf,
+    read_gate: &ReadGate,
     links: &Links,
     shared: &ServerContext,
 ) -> io::Result<()> {
@@ -151,6 +153,7 @@ async fn read_packets(
     let mut events_bytes = 0;
     let mut known = AuthCache::default();
     loop {
+        read_gate.wait_until_open().await;
         shared.inbox.wait_for_control_room().await;
         shared.disk_backlog.wait_for_room().await;
         buffer.drain(..start);

@@ -139,6 +139,18 @@ impl Links {
         }
     }
 
+    pub(super) fn pause_reading(&self, link: LinkId) {
+        if let Some(outbox) = self.lock().outboxes.get(&link) {
+            outbox.read_gate().close();
+        }
+    }
+
+    pub(super) fn resume_reading(&self, link: LinkId) {
+        if let Some(outbox) = self.lock().outboxes.get(&link) {
+            outbox.read_gate().open();
+        }
+    }
+
     /// Writes the queued packets, as far as the sockets take them without waiting.
     pub(super) fn flush(&self) {
         for (link, outbox) in self.lock().unflushed.drain(..) {

@@ -14,6 +14,7 @@ mod links;
 mod log_feed;
 mod outbox;
 mod panics;
+mod read_gate;
 mod sync_log;
 #[cfg(test)]
 mod tests;
@@ -141,7 +142,7 @@ impl Peers {
         let _context = self.runtime.enter();
         match effect {
             PeerEffect::Notify { to, notification } => self.election.send(to, &notification),
-            PeerEffect::Dial { link, to, door } => self.links.dial(link, to, door),
+            PeerEffect::Dial { link, to, port } => self.links.dial(link, to, port),
             PeerEffect::Send { link, packet } => {
                 sync_log::record_sent(link, &packet, self.links.metrics());
                 self.links.send(link, packet);
@@ -150,6 +151,8 @@ impl Peers {
                 close_log::log_close(link, &reason);
                 self.links.close(link);
             }
+            PeerEffect::PauseReading { link } => self.links.pause_reading(link),
+            PeerEffect::ResumeReading { link } => self.links.resume_reading(link),
             PeerEffect::StreamSnapshot { link, .. } => self.links.send_snapshot(link),
             PeerEffect::LoadReceived { link, entries } => self.links.load_received(link, &entries),
             PeerEffect::DiscardSnapshot { link } => drop(self.links.take_snapshot(link)),

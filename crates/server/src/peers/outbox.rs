@@ -17,6 +17,8 @@ use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
 use zebu_runtime::{QueuedItem, SendQueue};
 
+use super::read_gate::ReadGate;
+
 /// Most bytes that the core writes at a time. The task writes more, because the core must not spend
 /// its time on one link.
 const INLINE_WRITE_BYTES: usize = 64 << 10;
@@ -31,6 +33,7 @@ pub(super) struct Outbox {
     state: Mutex<OutboxState>,
     /// Wakes the task.
     task_wakeup: Notify,
+    read_gate: ReadGate,
 }
 
 #[derive(Debug)]
@@ -75,7 +78,17 @@ pub(super) enum WriteJob {
 impl Outbox {
     pub(super) fn new(writer: OwnedWriteHalf) -> Outbox {
         let state = OutboxState { queue: SendQueue::default(), writer_owner: WriterOwner::Free };
-        Outbox { writer, state: Mutex::new(state), task_wakeup: Notify::new() }
+        Outbox {
+            writer,
+            state: Mutex::new(state),
+            task_wakeup: Notify::new(),
+            read_gate: ReadGate::default(),
+        }
+    }
+
+    /// The gate of the link's reading half.
+    pub(super) fn read_gate(&self) -> &ReadGate {
+        &self.read_gate
     }
 
     pub(super) fn push(&self, packet: Packet) -> PutOutcome {

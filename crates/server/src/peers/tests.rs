@@ -238,6 +238,35 @@ async fn a_link_is_not_read_while_the_disk_is_behind() {
     until(has_packet).await;
 }
 
+/// The core takes all events at once, so that only the pause stops the sender.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_link_is_not_read_until_it_resumes() {
+    let (shared, address_book) = server();
+    let (acceptor, address) = acceptor(PeerPort::Quorum).await;
+    let links = Arc::new(Links::new(shared.clone(), address_book));
+    tokio::spawn(links.clone().listen(acceptor, LearnerPort::Quorum));
+    let mut peer = TcpStream::connect(address).await.unwrap();
+    let next_packet = || {
+        taken(&shared).iter().find_map(|event| match event {
+            ControlEvent::Peer(PeerEvent::Packet { link, .. }) => Some(*link),
+            _ => None,
+        })
+    };
+    peer.write_all(&follower_info(2)).await.unwrap();
+    let link = until(next_packet).await;
+    links.pause_reading(link);
+    let packets = follower_info(2).repeat(1000);
+    let mut sent = 0;
+    while timeout(Duration::from_secs(2), peer.write_all(&packets)).await.is_ok() {
+        taken(&shared);
+        sent += 1;
+        assert!(sent < 1000, "a paused link is read");
+    }
+    taken(&shared);
+    links.resume_reading(link);
+    until(next_packet).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_packet_that_is_long_is_refused() {
     let (shared, address_book) = server();

@@ -19,6 +19,11 @@ pub(crate) fn check_collected(server: usize, held: usize, limit: usize) -> Check
     check(server, "transactions behind a snapshot", held, limit + SLACK)
 }
 
+/// Checks the packets that a learner holds while its disk changes the history.
+pub(crate) fn check_blocked(server: usize, held: usize, limit: usize) -> CheckResult {
+    check(server, "packets that wait for the disk", held, limit + SLACK)
+}
+
 /// Checks the packets that are queued for one learner's connection.
 pub(crate) fn check_queue(server: usize, held: usize, window: usize) -> CheckResult {
     check(server, "packets for a learner", held, window + SLACK)

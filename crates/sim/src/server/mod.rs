@@ -10,6 +10,7 @@ pub(crate) mod start;
 use zebu_storage::crash_disk::{Crash, CrashDisk};
 
 use crate::clock::Clocks;
+use crate::network::SocketId;
 use crate::queue::VirtualTime;
 use disk::FaultyDisk;
 use process::Process;
@@ -97,6 +98,11 @@ impl SimServer {
         if let Some(process) = self.process() {
             process.slow = slow;
         }
+    }
+
+    /// Whether its process has stopped reading a connection.
+    pub(crate) fn is_reading_paused(&self, connection: SocketId) -> bool {
+        matches!(&self.life, ServerLife::Up(process) if process.is_reading_paused(connection))
     }
 
     pub(crate) fn is_up(&self) -> bool {

@@ -19,7 +19,7 @@ use crate::fault_kind::FaultKind;
 use crate::history::Violation;
 use crate::network::{Delivered, Host, Network, Port, SocketId, SocketSide};
 use crate::plan::PlannedFault;
-use crate::queue::{Acceptance, SimEvent, VirtualTime};
+use crate::queue::{Acceptance, MS, SimEvent, VirtualTime};
 use crate::random::SimRandom;
 use crate::run_parameters::RunParameters;
 use crate::server::SimServer;
@@ -236,11 +236,12 @@ impl World {
         }
     }
 
-    /// When a paused host resumes; `None` if it is not paused.
+    /// When a host reads again; `None` if it reads. A learner may stop reading one connection.
     fn is_busy_at(&self, connection: SocketId, side: SocketSide) -> Option<VirtualTime> {
         let Host(host) = self.core.network.host(connection, side)?;
         if host < self.servers.len() {
-            return self.paused(host);
+            let is_unread = self.servers[host].is_reading_paused(connection);
+            return self.paused(host).or(is_unread.then(|| self.core.now + MS));
         }
         let until = self.clients[host - self.servers.len()].stalled_until;
         (until > self.core.now).then_some(until)

@@ -31,6 +31,15 @@ pub(super) enum UnanimityRule {
     AwaitsFinalizeTimeout,
 }
 
+/// The elector's part of an election, for one received vote.
+#[derive(Debug)]
+pub(super) struct ElectionContext<'a> {
+    pub(super) settings: &'a ElectorSettings,
+    pub(super) round: &'a mut i64,
+    pub(super) now_ms: i64,
+    pub(super) out: &'a mut Vec<ElectionEffect>,
+}
+
 #[derive(Debug)]
 pub(super) struct Looking {
     /// The vote of this server at the start of the round.
@@ -129,11 +138,9 @@ impl Looking {
         &mut self,
         from: ServerId,
         received_vote: ReceivedVote,
-        settings: &ElectorSettings,
-        round: &mut i64,
-        now_ms: i64,
-        out: &mut Vec<ElectionEffect>,
+        context: ElectionContext<'_>,
     ) {
+        let ElectionContext { settings, round, now_ms, out } = context;
         if self.own_vote_status == OwnVoteStatus::Withheld && settings.has_own_vote()
             || received_vote.vote.zxid == UNTRUSTED_ZXID
         {

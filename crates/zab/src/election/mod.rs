@@ -15,24 +15,16 @@ use zebu_proto::quorum::election::NotificationVersion;
 use zebu_proto::quorum::{Notification, ServerState};
 use zebu_proto::{ServerId, Zxid};
 
-use looking::{Looking, UnanimityRule};
+use looking::{ElectionContext, Looking, UnanimityRule};
 use sent_votes::{SentVote, SentVotes};
 pub use vote::ElectionVote;
 use vote::ReceivedVote;
 
 use crate::quorum::QuorumRule;
+use crate::role::Role;
 
 /// The round of a server's first election.
 const FIRST_ROUND: i64 = 1;
-
-/// The role of this server in the config.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// The server votes and may lead.
-    Participant,
-    /// The server does not vote; it learns the leader from the voters.
-    Observer,
-}
 
 /// The settings of an elector.
 #[derive(Clone, Debug)]
@@ -347,7 +339,8 @@ impl Elector {
         }
         let established = self.with_looking(|looking, settings, round| match received_vote.state {
             ServerState::Looking => {
-                looking.count_looking_vote(from, received_vote, settings, round, now_ms, out);
+                let context = ElectionContext { settings, round, now_ms, out };
+                looking.count_looking_vote(from, received_vote, context);
                 None
             }
             ServerState::Following | ServerState::Leading => {

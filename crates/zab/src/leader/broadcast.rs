@@ -1,14 +1,15 @@
 //! Proposals, acks and replies of a leader. `commit.rs` counts the acks.
 
 use zebu_proto::Zxid;
-use zebu_proto::quorum::Packet;
 
 use super::votes::counts;
 use super::{Leader, LeaderStep};
 use crate::action::{Action, LinkCloseReason};
 use crate::encoded_txn::EncodedTxn;
 use crate::event::LinkId;
-use crate::learner_handler::{HandlerStep, LearnerKind, SyncPhase, next_zxid};
+use crate::learner_handler::{HandlerStep, LearnerReply, SyncPhase, next_zxid};
+use crate::peer_context::PeerContext;
+use crate::role::Role;
 use crate::step_down::StepDown;
 use crate::zab_state::ZabState;
 
@@ -16,25 +17,24 @@ impl Leader {
     pub(crate) fn next_zxid(&self, state: &ZabState) -> Option<Zxid> {
         match self.step {
             LeaderStep::Broadcasting { epoch } => Some(next_zxid(state.history.last(), epoch)),
-            _ => None,
+            LeaderStep::CollectingEpochs { .. }
+            | LeaderStep::SavingEpoch { .. }
+            | LeaderStep::AwaitingEpochAcks { .. }
+            | LeaderStep::Synchronizing(_)
+            | LeaderStep::Resigning { .. }
+            | LeaderStep::SteppingDown(_) => None,
         }
     }
 
-    pub(crate) fn propose(
-        &mut self,
-        entry: EncodedTxn,
-        state: &mut ZabState,
-        now_ms: i64,
-        out: &mut Vec<Action>,
-    ) {
-        let expected = self.next_zxid(state);
+    pub(crate) fn propose(&mut self, entry: EncodedTxn, context: &mut PeerContext<'_>) {
+        let expected = self.next_zxid(context.state);
         assert_eq!(Some(entry.zxid), expected, "a proposal has the next zxid");
-        let is_last = entry.zxid.counter() >= state.settings.last_counter;
-        state.append(entry, now_ms, out);
+        let is_last = entry.zxid.counter() >= context.state.settings.last_counter;
+        context.state.append(entry, context.now_ms, context.out);
         if is_last && let LeaderStep::Broadcasting { epoch } = self.step {
             self.step = LeaderStep::Resigning { epoch };
         }
-        self.send_pending_to_all(state, out);
+        self.send_pending_to_all(context);
     }
 
     /// Accepts no new proposals. The role ends when all proposals are committed and the commits are sent.
@@ -53,35 +53,31 @@ impl Leader {
     }
 
     pub(super) fn finish_resignation(&self, state: &ZabState) -> Result<(), StepDown> {
-        match self.step {
-            LeaderStep::Resigning { .. } if state.committed() == state.history.last() => {
-                // Every serving follower must get the commits before this leader ends its role.
-                let all_committed = self.learners.values().all(|learner| match &learner.step {
-                    HandlerStep::Replicating(identity, progress) => {
-                        identity.kind == LearnerKind::Observer
-                            || progress.phase != SyncPhase::UpToDate
-                            || progress.committed >= state.committed()
-                    }
-                    _ => true,
-                });
-                if all_committed { Err(StepDown::for_reason(LinkCloseReason::Resigned)) } else { Ok(()) }
-            }
-            _ => Ok(()),
+        let is_resigning = matches!(self.step, LeaderStep::Resigning { .. });
+        if !is_resigning || state.committed() != state.history.last() {
+            return Ok(());
         }
+        // Every serving follower must get the commits before this leader ends its role.
+        let all_committed = self.learners.values().all(|learner| {
+            learner.step.replicating().is_none_or(|(identity, progress)| {
+                identity.role == Role::Observer
+                    || progress.phase != SyncPhase::UpToDate
+                    || progress.committed >= state.committed()
+            })
+        });
+        if all_committed { Err(StepDown::for_reason(LinkCloseReason::Resigned)) } else { Ok(()) }
     }
 
-    /// Sends a packet to a learner after the commit of a transaction.
+    /// Sends a reply to a learner.
     pub(crate) fn send_after_commit(
         &mut self,
         link: LinkId,
-        after: Zxid,
-        packet: Packet,
+        reply: LearnerReply,
         state: &ZabState,
         out: &mut Vec<Action>,
     ) {
-        let result = self.with_learner(link, state, |learner, view| {
-            learner.send_after_commit(link, after, packet, view, out)
-        });
+        let result =
+            self.with_learner(link, state, |learner, view| learner.send_after_commit(reply, view, out));
         if let Some(Err(reason)) = result {
             self.close_link(link, reason, out);
         }
@@ -92,8 +88,7 @@ impl Leader {
         &mut self,
         link: LinkId,
         zxid: Zxid,
-        state: &ZabState,
-        out: &mut Vec<Action>,
+        context: &mut PeerContext<'_>,
     ) -> Result<(), LinkCloseReason> {
         let Some(epoch) = self.epoch() else { return Err(LinkCloseReason::UnknownZxid(zxid)) };
         let Some(learner) = self.learners.get_mut(&link) else { return Ok(()) };
@@ -107,15 +102,15 @@ impl Leader {
                 progress.phase = SyncPhase::NewLeaderAcked;
                 progress.acked = progress.acked.max(up_to);
                 if let LeaderStep::Synchronizing(synchronization) = &mut self.step
-                    && counts(*identity, learner.promise, state)
+                    && counts(*identity, learner.has_acked_epoch, context.state)
                 {
                     synchronization.acked.insert(identity.server);
                 }
-                self.send_up_to_date(link, state, out);
+                self.send_up_to_date(link, context);
             }
             return Ok(());
         }
-        if zxid <= progress.acked || identity.kind == LearnerKind::Observer {
+        if zxid <= progress.acked || identity.role == Role::Observer {
             // Some learners acknowledge transactions that were committed before they connected.
             return Ok(());
         }

@@ -4,8 +4,7 @@
 use zebu_proto::{ServerId, Zxid};
 
 use super::{Leader, LeaderStep};
-use crate::action::Action;
-use crate::learner_handler::{HandlerStep, LearnerKind, SyncPhase};
+use crate::peer_context::PeerContext;
 use crate::quorum::QuorumRule;
 use crate::zab_state::ZabState;
 
@@ -14,35 +13,34 @@ pub(super) type Acks = Vec<(ServerId, Zxid)>;
 
 impl Leader {
     /// Commits what a quorum has acknowledged. Acks that count only in a new config count once it is active.
-    pub(super) fn maybe_commit(&mut self, state: &mut ZabState, now_ms: i64, out: &mut Vec<Action>) {
+    pub(super) fn maybe_commit(&mut self, context: &mut PeerContext<'_>) {
         while matches!(self.step, LeaderStep::Broadcasting { .. } | LeaderStep::Resigning { .. }) {
             let mut acks = std::mem::take(&mut self.ack_buffer);
             acks.clear();
-            acks.extend(self.acks(state));
-            let committed = committed_zxid(state, &acks);
+            acks.extend(self.acks(context.state));
+            let committed = committed_zxid(context.state, &acks);
             self.ack_buffer = acks;
-            let Some(committed) = committed.filter(|zxid| *zxid > state.committed()) else { return };
-            assert!(committed <= state.history.last(), "{committed} was acknowledged but never proposed");
-            state.commit(committed, out);
-            if let Some(zxid) = state.activate_committed(committed, out) {
-                self.config_activated(zxid, state, now_ms);
+            let Some(committed) = committed.filter(|zxid| *zxid > context.state.committed()) else { return };
+            assert!(
+                committed <= context.state.history.last(),
+                "{committed} was acknowledged but never proposed"
+            );
+            context.state.commit(committed, context.out);
+            if let Some(zxid) = context.state.activate_committed(committed, context.out) {
+                self.config_activated(zxid, context);
             }
-            self.send_pending_to_all(state, out);
+            self.send_pending_to_all(context);
         }
     }
 
     /// The acks of all servers that may have a vote, with the own disk.
     pub(super) fn acks(&self, state: &ZabState) -> impl Iterator<Item = (ServerId, Zxid)> {
         let own = (state.settings.me, state.disk.durable());
-        std::iter::once(own).chain(self.learners.values().filter_map(|learner| match &learner.step {
-            HandlerStep::Replicating(identity, progress)
-                if identity.kind == LearnerKind::Follower
-                    && matches!(progress.phase, SyncPhase::NewLeaderAcked | SyncPhase::UpToDate) =>
-            {
-                Some((identity.server, progress.acked))
-            }
-            _ => None,
-        }))
+        let followers = self.learners.values().filter_map(|learner| {
+            let (identity, progress) = learner.step.replicating()?;
+            identity.is_follower_after_ack(progress).then_some((identity.server, progress.acked))
+        });
+        std::iter::once(own).chain(followers)
     }
 }
 

@@ -17,13 +17,16 @@ use zebu_proto::{ServerId, Zxid};
 
 use crate::action::{Action, LinkCloseReason, PeerEffect, ServingRole};
 use crate::event::{IoId, LinkId, PeerEvent};
-use crate::learner_handler::{HandlerStep, LearnerHandler, LearnerKind, ReplicationView, SyncPhase};
+use crate::learner_handler::{HandlerStep, LearnerHandler, ReplicationView, SyncPhase};
 use crate::packet_name::packet_name;
+use crate::peer_context::PeerContext;
 use crate::quorum::QuorumRule;
+use crate::role::Role;
 use crate::status::LearnerStatus;
 use crate::step_down::StepDown;
 use crate::zab_state::ZabState;
 use commit::Acks;
+use discovery::AnnouncedLearner;
 use quorum_check::QuorumCheck;
 use reconfig::SteppingDown;
 use sync::committable_zxid;
@@ -74,19 +77,22 @@ struct Synchronization {
 }
 
 impl Leader {
-    pub(crate) fn new(state: &mut ZabState, now_ms: i64, out: &mut Vec<Action>) -> Result<Leader, StepDown> {
+    pub(crate) fn new(context: &mut PeerContext<'_>) -> Result<Leader, StepDown> {
         let mut accepted_epochs = BTreeMap::new();
-        accepted_epochs.insert(state.settings.me, state.accepted_epoch);
+        accepted_epochs.insert(context.state.settings.me, context.state.accepted_epoch);
         let mut leader = Leader {
-            step: LeaderStep::CollectingEpochs { accepted_epochs, until_ms: now_ms + init_limit_ms(state) },
+            step: LeaderStep::CollectingEpochs {
+                accepted_epochs,
+                until_ms: context.now_ms + init_limit_ms(context.state),
+            },
             learners: BTreeMap::new(),
             following_others: BTreeSet::new(),
-            next_ping_ms: now_ms + state.settings.tick_ms / 2,
+            next_ping_ms: context.now_ms + context.state.settings.tick_ms / 2,
             quorum_check: QuorumCheck::new(),
             activated_configs: BTreeMap::new(),
             ack_buffer: Acks::new(),
         };
-        leader.choose_epoch(state, now_ms, out)?;
+        leader.choose_epoch(context)?;
         Ok(leader)
     }
 
@@ -95,7 +101,10 @@ impl Leader {
             LeaderStep::Broadcasting { epoch }
             | LeaderStep::Resigning { epoch }
             | LeaderStep::SteppingDown(SteppingDown { epoch, .. }) => Some(ServingRole::Leading { epoch }),
-            _ => None,
+            LeaderStep::CollectingEpochs { .. }
+            | LeaderStep::SavingEpoch { .. }
+            | LeaderStep::AwaitingEpochAcks { .. }
+            | LeaderStep::Synchronizing(_) => None,
         }
     }
 
@@ -139,56 +148,50 @@ impl Leader {
     }
 
     pub(crate) fn status(&self) -> Vec<LearnerStatus> {
-        self.learners.iter().filter_map(|(&link, learner)| learner.status(link)).collect()
+        self.learners.values().filter_map(LearnerHandler::status).collect()
     }
 
     /// Handles an event of a connection or of the disk.
-    pub(crate) fn handle(
-        &mut self,
-        event: PeerEvent,
-        state: &mut ZabState,
-        now_ms: i64,
-        out: &mut Vec<Action>,
-    ) -> Result<(), StepDown> {
+    pub(crate) fn handle(&mut self, event: PeerEvent, context: &mut PeerContext<'_>) -> Result<(), StepDown> {
         match event {
             PeerEvent::Accepted { link } => {
-                self.learners.insert(link, LearnerHandler::new(now_ms));
+                self.learners.insert(link, LearnerHandler::new(link, context.now_ms));
             }
-            PeerEvent::LinkDown { link } => self.remove_learner(link, out),
+            PeerEvent::LinkDown { link } => self.remove_learner(link, context.out),
             PeerEvent::Packet { link, packet } => {
                 let Some(learner) = self.learners.get_mut(&link) else { return Ok(()) };
-                learner.last_heard_ms = now_ms;
+                learner.last_heard_ms = context.now_ms;
                 let can_advance = can_advance(&packet);
                 if let Packet::PingReply { zxid, .. } = packet {
-                    self.handle_ping_reply(link, zxid, state, now_ms, out);
+                    self.handle_ping_reply(link, zxid, context);
                 }
-                if let Err(reason) = self.handle_packet(link, packet, state, out) {
-                    self.close_link(link, reason, out);
+                if let Err(reason) = self.handle_packet(link, packet, context) {
+                    self.close_link(link, reason, context.out);
                 }
                 if can_advance {
-                    return self.advance(state, now_ms, out);
+                    return self.advance(context);
                 }
             }
             PeerEvent::Sent { link, weight } => {
                 if let Some(learner) = self.learners.get_mut(&link) {
-                    learner.record_sent(weight, now_ms);
+                    learner.record_sent(weight, context.now_ms);
                 }
-                self.send_pending(link, state, out);
-                return self.finish_resignation(state);
+                self.send_pending(link, context);
+                return self.finish_resignation(context.state);
             }
             PeerEvent::SnapshotProgress { link } => {
                 if let Some(learner) = self.learners.get_mut(&link) {
-                    learner.last_heard_ms = now_ms;
+                    learner.last_heard_ms = context.now_ms;
                 }
             }
             PeerEvent::SnapshotSent { link } => {
                 if let Some(learner) = self.learners.get_mut(&link) {
-                    learner.last_heard_ms = now_ms;
+                    learner.last_heard_ms = context.now_ms;
                 }
-                self.snapshot_sent(link, state, out);
+                self.snapshot_sent(link, context);
             }
-            PeerEvent::LogRead { link, read } => self.log_read(link, read, state, out),
-            PeerEvent::Persisted { .. } => return self.advance(state, now_ms, out),
+            PeerEvent::LogRead { link, read } => self.log_read(link, read, context),
+            PeerEvent::Persisted { .. } => return self.advance(context),
             PeerEvent::Notification { .. }
             | PeerEvent::ObserverAccepted { .. }
             | PeerEvent::Dialed { .. }
@@ -200,43 +203,42 @@ impl Leader {
     }
 
     /// Enters the next phase, or commits, if its condition is met.
-    fn advance(&mut self, state: &mut ZabState, now_ms: i64, out: &mut Vec<Action>) -> Result<(), StepDown> {
+    fn advance(&mut self, context: &mut PeerContext<'_>) -> Result<(), StepDown> {
         match &self.step {
-            LeaderStep::CollectingEpochs { .. } => self.choose_epoch(state, now_ms, out)?,
-            LeaderStep::SavingEpoch { io, .. } if state.disk.has_done(*io) => {
-                self.propose_epoch(state, now_ms, out)
+            LeaderStep::CollectingEpochs { .. } => self.choose_epoch(context)?,
+            LeaderStep::SavingEpoch { io, .. } if context.state.disk.has_done(*io) => {
+                self.propose_epoch(context)
             }
             LeaderStep::SavingEpoch { .. } => {}
-            LeaderStep::AwaitingEpochAcks { .. } => self.begin_synchronization(state, now_ms, out),
-            LeaderStep::Synchronizing(_) => self.establish(state, now_ms, out),
-            LeaderStep::Broadcasting { .. } | LeaderStep::Resigning { .. } => {
-                self.maybe_commit(state, now_ms, out)
-            }
+            LeaderStep::AwaitingEpochAcks { .. } => self.begin_synchronization(context),
+            LeaderStep::Synchronizing(_) => self.establish(context),
+            LeaderStep::Broadcasting { .. } | LeaderStep::Resigning { .. } => self.maybe_commit(context),
             LeaderStep::SteppingDown(_) => {}
         }
-        self.finish_resignation(state)
+        self.finish_resignation(context.state)
     }
 
     fn handle_packet(
         &mut self,
         link: LinkId,
         packet: Packet,
-        state: &mut ZabState,
-        out: &mut Vec<Action>,
+        context: &mut PeerContext<'_>,
     ) -> Result<(), LinkCloseReason> {
         match packet {
             Packet::FollowerInfo { accepted, info } => {
-                self.handle_learner_info(link, LearnerKind::Follower, accepted, info, state, out)
+                let role = Role::Participant;
+                self.handle_learner_info(link, AnnouncedLearner { role, accepted, info }, context)
             }
             Packet::ObserverInfo { accepted, info } => {
-                self.handle_learner_info(link, LearnerKind::Observer, accepted, info, state, out)
+                let role = Role::Observer;
+                self.handle_learner_info(link, AnnouncedLearner { role, accepted, info }, context)
             }
             Packet::AckEpoch { last, current_epoch } => {
-                self.handle_ack_epoch(link, last, current_epoch, state, out)
+                self.handle_ack_epoch(link, last, current_epoch, context)
             }
-            Packet::Ack { zxid } => self.handle_ack(link, zxid, state, out),
+            Packet::Ack { zxid } => self.handle_ack(link, zxid, context),
             Packet::PingReply { .. } | Packet::Request { .. } | Packet::Revalidate { .. } => {
-                self.forward_to_node(link, packet, out)
+                self.forward_to_node(link, packet, context.out)
             }
             other => Err(self.unexpected_packet(link, &other)),
         }
@@ -290,7 +292,12 @@ impl Leader {
     ) -> Option<(&'a mut BTreeMap<LinkId, LearnerHandler>, ReplicationView<'a>)> {
         let config = match &self.step {
             LeaderStep::Synchronizing(_) => state.last_seen_config(),
-            _ => &state.settings.config,
+            LeaderStep::CollectingEpochs { .. }
+            | LeaderStep::SavingEpoch { .. }
+            | LeaderStep::AwaitingEpochAcks { .. }
+            | LeaderStep::Broadcasting { .. }
+            | LeaderStep::Resigning { .. }
+            | LeaderStep::SteppingDown(_) => &state.settings.config,
         };
         let view = ReplicationView {
             history: &state.history,
@@ -316,16 +323,16 @@ impl Leader {
         learners.get_mut(&link).map(|learner| f(learner, &view))
     }
 
-    fn send_pending_to_all(&mut self, state: &ZabState, out: &mut Vec<Action>) {
-        let Some((learners, view)) = self.replication_view(state) else { return };
-        for (&link, learner) in learners {
-            learner.send_pending(link, &view, out);
+    fn send_pending_to_all(&mut self, context: &mut PeerContext<'_>) {
+        let Some((learners, view)) = self.replication_view(context.state) else { return };
+        for learner in learners.values_mut() {
+            learner.send_pending(&view, context.out);
         }
     }
 
     /// Sends as much as the send window of a learner allows.
-    fn send_pending(&mut self, link: LinkId, state: &ZabState, out: &mut Vec<Action>) {
-        self.with_learner(link, state, |learner, view| learner.send_pending(link, view, out));
+    fn send_pending(&mut self, link: LinkId, context: &mut PeerContext<'_>) {
+        self.with_learner(link, context.state, |learner, view| learner.send_pending(view, context.out));
     }
 }
 

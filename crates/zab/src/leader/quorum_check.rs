@@ -7,10 +7,10 @@ use zebu_proto::{ServerId, Zxid};
 
 use super::Leader;
 use super::commit::acked_by_quorum;
-use crate::action::Action;
 use crate::event::{LinkId, PingNumber};
-use crate::learner_handler::{HandlerStep, LearnerHandler, LearnerKind, PingStamp};
-use crate::zab_state::ZabState;
+use crate::learner_handler::{LearnerHandler, PingStamp};
+use crate::peer_context::PeerContext;
+use crate::role::Role;
 
 #[derive(Debug)]
 pub(super) struct QuorumCheck {
@@ -49,25 +49,20 @@ impl Leader {
     }
 
     /// Starts a check. Returns the number of the ping that a quorum has to answer.
-    pub(crate) fn start_quorum_check(
-        &mut self,
-        state: &ZabState,
-        now_ms: i64,
-        out: &mut Vec<Action>,
-    ) -> PingNumber {
+    pub(crate) fn start_quorum_check(&mut self, context: &mut PeerContext<'_>) -> PingNumber {
         let requested = self.quorum_check.pings_sent + 1;
         self.quorum_check.requested = requested;
-        self.send_on_demand_pings(state, now_ms, out);
-        self.update_confirmed_ping(state, now_ms);
+        self.send_on_demand_pings(context);
+        self.update_confirmed_ping(context);
         PingNumber(requested)
     }
 
     /// Sends the ping of every half tick to all learners.
-    pub(super) fn send_periodic_pings(&mut self, state: &ZabState, now_ms: i64, out: &mut Vec<Action>) {
+    pub(super) fn send_periodic_pings(&mut self, context: &mut PeerContext<'_>) {
         let accepts_pings =
             |(&link, learner): (&LinkId, &LearnerHandler)| learner.accepts_pings().then_some(link);
         let links = self.learners.iter().filter_map(accepts_pings).collect();
-        self.send_pings(links, PingReason::Periodic, state, now_ms, out);
+        self.send_pings(links, PingReason::Periodic, context);
     }
 
     /// When [`Leader::send_on_demand_pings`] has work to do: at once, or never. A follower that has just
@@ -80,29 +75,22 @@ impl Leader {
 
     /// Pings the followers that the current check still needs. Each has at most one on-demand ping in
     /// flight; later checks share the next one.
-    pub(super) fn send_on_demand_pings(&mut self, state: &ZabState, now_ms: i64, out: &mut Vec<Action>) {
+    pub(super) fn send_on_demand_pings(&mut self, context: &mut PeerContext<'_>) {
         if self.quorum_check.requested <= self.quorum_check.confirmed.number {
             return;
         }
         let links: Vec<LinkId> = self.followers_to_ping().collect();
         if !links.is_empty() {
-            self.send_pings(links, PingReason::OnDemand, state, now_ms, out);
+            self.send_pings(links, PingReason::OnDemand, context);
         }
     }
 
     /// Handles the reply of a learner to a ping.
-    pub(super) fn handle_ping_reply(
-        &mut self,
-        link: LinkId,
-        zxid: Zxid,
-        state: &ZabState,
-        now_ms: i64,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn handle_ping_reply(&mut self, link: LinkId, zxid: Zxid, context: &mut PeerContext<'_>) {
         let Some(learner) = self.learners.get_mut(&link) else { return };
         learner.pings.record_reply(zxid);
-        self.update_confirmed_ping(state, now_ms);
-        self.send_on_demand_pings(state, now_ms, out);
+        self.update_confirmed_ping(context);
+        self.send_on_demand_pings(context);
     }
 
     fn followers_to_ping(&self) -> impl Iterator<Item = LinkId> + '_ {
@@ -115,17 +103,10 @@ impl Leader {
             .map(|(&link, _)| link)
     }
 
-    fn send_pings(
-        &mut self,
-        links: Vec<LinkId>,
-        reason: PingReason,
-        state: &ZabState,
-        now_ms: i64,
-        out: &mut Vec<Action>,
-    ) {
+    fn send_pings(&mut self, links: Vec<LinkId>, reason: PingReason, context: &mut PeerContext<'_>) {
         self.quorum_check.pings_sent += 1;
-        let stamp = PingStamp { number: self.quorum_check.pings_sent, sent_ms: now_ms };
-        let zxid = state.history.last();
+        let stamp = PingStamp { number: self.quorum_check.pings_sent, sent_ms: context.now_ms };
+        let zxid = context.state.history.last();
         for link in links {
             let Some(learner) = self.learners.get_mut(&link) else { continue };
             // Before UPTODATE a learner does not answer pings.
@@ -134,35 +115,29 @@ impl Leader {
                 (Some(_), PingReason::OnDemand) => learner.pings.record_on_demand(stamp, zxid),
                 (None, _) => {}
             }
-            learner.send(link, Packet::Ping { zxid }, out);
+            learner.send(Packet::Ping { zxid }, context.out);
         }
     }
 
     /// Finds the newest ping that a quorum has answered. This server counts itself without a ping.
-    fn update_confirmed_ping(&mut self, state: &ZabState, now_ms: i64) {
+    fn update_confirmed_ping(&mut self, context: &PeerContext<'_>) {
         let own = PingStamp {
             number: self.quorum_check.pings_sent.max(self.quorum_check.requested),
-            sent_ms: now_ms,
+            sent_ms: context.now_ms,
         };
-        let mut answered = vec![(state.settings.me, own)];
+        let mut answered = vec![(context.state.settings.me, own)];
         for learner in self.learners.values() {
             answered.extend(synced_follower(learner).map(|server| (server, learner.pings.newest_answered())));
         }
         let of = |quorum| acked_by_quorum(quorum, &answered);
-        let old = of(&state.settings.quorum);
-        let both = state.pending_quorum().map_or(old, |new| old.min(of(new)));
+        let old = of(&context.state.settings.quorum);
+        let both = context.state.pending_quorum().map_or(old, |new| old.min(of(new)));
         self.quorum_check.confirmed = self.quorum_check.confirmed.max(both.unwrap_or(PingStamp::NONE));
     }
 }
 
 /// The server id of a follower that answers pings.
 fn synced_follower(learner: &LearnerHandler) -> Option<ServerId> {
-    match &learner.step {
-        HandlerStep::Replicating(identity, _)
-            if identity.kind == LearnerKind::Follower && learner.is_up_to_date() =>
-        {
-            Some(identity.server)
-        }
-        _ => None,
-    }
+    let (identity, _) = learner.step.replicating()?;
+    (identity.role == Role::Participant && learner.is_up_to_date()).then_some(identity.server)
 }

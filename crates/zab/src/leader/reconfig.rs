@@ -6,9 +6,11 @@ use zebu_proto::{ServerId, Zxid};
 
 use super::{Leader, LeaderStep};
 use crate::action::LinkCloseReason;
-use crate::learner_handler::{HandlerStep, LearnerKind, SyncPhase};
+use crate::learner_handler::{HandlerStep, SyncPhase};
 use crate::membership::Configuration;
+use crate::peer_context::PeerContext;
 use crate::quorum::QuorumRule;
+use crate::role::Role;
 use crate::step_down::StepDown;
 use crate::zab_state::ZabState;
 
@@ -30,7 +32,7 @@ impl Leader {
         let mut synced = BTreeSet::from([state.settings.me]);
         for learner in self.learners.values() {
             if let HandlerStep::Replicating(identity, progress) = &learner.step
-                && identity.kind == LearnerKind::Follower
+                && identity.role == Role::Participant
                 && progress.phase == SyncPhase::UpToDate
                 && !state.settings.observers.contains(&identity.server)
             {
@@ -41,8 +43,8 @@ impl Leader {
     }
 
     /// A config was activated.
-    pub(super) fn config_activated(&mut self, zxid: Zxid, state: &mut ZabState, now_ms: i64) {
-        let leader = self.update_designated_leader(&BTreeSet::new(), state, now_ms);
+    pub(super) fn config_activated(&mut self, zxid: Zxid, context: &mut PeerContext<'_>) {
+        let leader = self.update_designated_leader(&BTreeSet::new(), context);
         self.activated_configs.insert(zxid, leader);
     }
 
@@ -51,17 +53,17 @@ impl Leader {
     pub(super) fn update_designated_leader(
         &mut self,
         accepted: &BTreeSet<ServerId>,
-        state: &mut ZabState,
-        now_ms: i64,
+        context: &mut PeerContext<'_>,
     ) -> ServerId {
-        let leader = self.designated_leader(accepted, state);
-        if leader != state.settings.me
+        let leader = self.designated_leader(accepted, context.state);
+        if leader != context.state.settings.me
             && let Some(epoch) = self.epoch()
         {
-            let look_at_ms = now_ms + state.settings.retry_ms;
-            let until_ms = now_ms + state.settings.sync_limit * state.settings.tick_ms;
+            let look_at_ms = context.now_ms + context.state.settings.retry_ms;
+            let until_ms =
+                context.now_ms + context.state.settings.sync_limit * context.state.settings.tick_ms;
             self.step = LeaderStep::SteppingDown(SteppingDown { epoch, check_at_ms: look_at_ms, until_ms });
-            state.designated_leader = Some(leader);
+            context.state.designated_leader = Some(leader);
         }
         leader
     }
@@ -81,20 +83,19 @@ impl Leader {
     }
 
     /// Ends the role once all serving learners have the commits, or at the time limit.
-    pub(super) fn step_down_if_due(&mut self, state: &ZabState, now_ms: i64) -> Result<(), StepDown> {
+    pub(super) fn step_down_if_due(&mut self, context: &PeerContext<'_>) -> Result<(), StepDown> {
         let LeaderStep::SteppingDown(stepping_down) = &mut self.step else { return Ok(()) };
-        if stepping_down.check_at_ms > now_ms {
+        if stepping_down.check_at_ms > context.now_ms {
             return Ok(());
         }
-        stepping_down.check_at_ms = now_ms + state.settings.retry_ms;
-        let all_committed = self.learners.values().all(|learner| match &learner.step {
-            HandlerStep::Replicating(_, progress) => {
-                progress.phase != SyncPhase::UpToDate || progress.committed >= state.committed()
-            }
-            _ => true,
+        stepping_down.check_at_ms = context.now_ms + context.state.settings.retry_ms;
+        let all_committed = self.learners.values().all(|learner| {
+            learner.step.replicating().is_none_or(|(_, progress)| {
+                progress.phase != SyncPhase::UpToDate || progress.committed >= context.state.committed()
+            })
         });
-        let delivered = state.delivered() >= state.committed();
-        if (all_committed && delivered) || stepping_down.until_ms <= now_ms {
+        let delivered = context.state.delivered() >= context.state.committed();
+        if (all_committed && delivered) || stepping_down.until_ms <= context.now_ms {
             Err(StepDown::for_reason(LinkCloseReason::ConfigChanged))
         } else {
             Ok(())

@@ -1,6 +1,7 @@
 //! A follower or an observer: discovery, synchronization, then broadcast under one leader. Each phase is a
 //! type. An unexpected packet ends the connection, never the process.
 
+mod blocked_packets;
 mod broadcast;
 mod discovery;
 mod learner_masters;
@@ -15,13 +16,16 @@ use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
 
 use crate::action::{Action, LinkCloseReason, PeerEffect, ServingRole};
-use crate::election::{ElectionResult, Role};
+use crate::election::ElectionResult;
 use crate::event::{IoId, LinkId, PeerEvent};
 use crate::membership::Configuration;
 use crate::observer_master::ObserverMaster;
 use crate::packet_name::packet_name;
+use crate::peer_context::PeerContext;
+use crate::role::Role;
 use crate::step_down::StepDown;
 use crate::zab_state::ZabState;
+use blocked_packets::BlockedPackets;
 pub(crate) use learner_masters::{LearnerMasters, hash3};
 use role_change::RoleChange;
 use snapshot_tail::SnapshotTail;
@@ -49,8 +53,9 @@ pub(crate) struct Learner {
     /// When the last packet was received or the phase started, in milliseconds.
     last_heard_ms: i64,
     /// Packets that were received while the disk changes the history.
-    blocked_packets: VecDeque<Packet>,
-    link_state: LinkState,
+    blocked_packets: BlockedPackets,
+    /// Whether the link was lost while the disk changed the history. The role ends when the disk is done.
+    is_link_lost: bool,
     /// The config that came with NEWLEADER.
     announced_config: Option<Box<Configuration>>,
     /// Set when an activated config changes the role or the leader of this server.
@@ -74,14 +79,6 @@ pub(crate) struct LearnerStart {
     pub(crate) now_ms: i64,
     /// The delay before it connects, in milliseconds.
     pub(crate) pause_ms: i64,
-}
-
-/// Whether the connection to the leader is up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LinkState {
-    Up,
-    /// It was lost while the disk changed the history. The role ends when the disk has finished.
-    Down,
 }
 
 /// The phase of a learner.
@@ -178,8 +175,8 @@ impl Learner {
         let step = if pause_ms > 0 {
             LearnerStep::Dialing(DialState::Pausing { until_ms: now_ms + pause_ms })
         } else {
-            let (to, door) = masters.current();
-            out.push(Action::Peer(PeerEffect::Dial { link, to, door }));
+            let (to, port) = masters.current();
+            out.push(Action::Peer(PeerEffect::Dial { link, to, port }));
             LearnerStep::Dialing(DialState::Waiting)
         };
         Learner {
@@ -193,8 +190,8 @@ impl Learner {
             established_epoch,
             step,
             last_heard_ms: now_ms + pause_ms,
-            blocked_packets: VecDeque::new(),
-            link_state: LinkState::Up,
+            blocked_packets: BlockedPackets::default(),
+            is_link_lost: false,
             announced_config: None,
             role_change: None,
             observer_master: None,
@@ -212,10 +209,12 @@ impl Learner {
     }
 
     /// An observer connected to this server.
-    pub(crate) fn accept_observer(&mut self, link: LinkId, now_ms: i64, out: &mut Vec<Action>) {
+    pub(crate) fn accept_observer(&mut self, link: LinkId, context: &mut PeerContext<'_>) {
         match &mut self.observer_master {
-            Some(observer_master) => observer_master.accept_observer(link, now_ms),
-            None => out.push(Action::Peer(PeerEffect::Close { link, reason: LinkCloseReason::NotFollowing })),
+            Some(observer_master) => observer_master.accept_observer(link, context.now_ms),
+            None => context
+                .out
+                .push(Action::Peer(PeerEffect::Close { link, reason: LinkCloseReason::NotFollowing })),
         }
     }
 
@@ -225,6 +224,11 @@ impl Learner {
             LearnerStep::ReceivingSnapshotTail(snapshot_tail) => snapshot_tail.bytes(),
             _ => 0,
         }
+    }
+
+    /// The weight of the packets that wait for the disk.
+    pub(crate) fn blocked_weight(&self) -> usize {
+        self.blocked_packets.weight()
     }
 
     pub(crate) fn leader(&self) -> ServerId {
@@ -242,24 +246,29 @@ impl Learner {
                 Role::Participant => ServingRole::Following { leader: self.leader, epoch },
                 Role::Observer => ServingRole::Observing { leader: self.leader, epoch },
             }),
-            _ => None,
+            LearnerStep::Dialing(_)
+            | LearnerStep::AwaitingLeaderInfo
+            | LearnerStep::SavingEpoch(_)
+            | LearnerStep::AwaitingSync { .. }
+            | LearnerStep::ReceivingSnapshot { .. }
+            | LearnerStep::ReceivingSnapshotTail(_)
+            | LearnerStep::InstallingSnapshot { .. }
+            | LearnerStep::Truncating { .. }
+            | LearnerStep::Quarantining { .. }
+            | LearnerStep::ReceivingDiff(_)
+            | LearnerStep::SavingNewLeader { .. }
+            | LearnerStep::AwaitingUpToDate { .. } => None,
         }
     }
 
     /// Handles an event of the connection or of the disk.
-    pub(crate) fn handle(
-        &mut self,
-        event: PeerEvent,
-        state: &mut ZabState,
-        now_ms: i64,
-        out: &mut Vec<Action>,
-    ) -> Result<(), StepDown> {
+    pub(crate) fn handle(&mut self, event: PeerEvent, context: &mut PeerContext<'_>) -> Result<(), StepDown> {
         match event {
             PeerEvent::Dialed { link }
                 if link == self.link && matches!(self.step, LearnerStep::Dialing(DialState::Waiting)) =>
             {
-                self.last_heard_ms = now_ms;
-                self.send_learner_info(state, out);
+                self.last_heard_ms = context.now_ms;
+                self.send_learner_info(context);
                 Ok(())
             }
             // A late event of a connection that this side has closed.
@@ -270,33 +279,34 @@ impl Learner {
                 Ok(())
             }
             PeerEvent::LinkDown { link } if link == self.link && self.is_blocked() => {
-                self.link_state = LinkState::Down;
+                self.is_link_lost = true;
                 Ok(())
             }
             PeerEvent::DialFailed { link } | PeerEvent::LinkDown { link } if link == self.link => {
-                self.handle_link_lost(state, now_ms)
+                self.handle_link_lost(context)
             }
             PeerEvent::Packet { link, packet } if link == self.link => {
-                self.last_heard_ms = now_ms;
+                self.last_heard_ms = context.now_ms;
                 if self.is_blocked() {
-                    self.blocked_packets.push_back(packet);
+                    let bytes_max = context.state.settings.history.bytes;
+                    self.blocked_packets.push(packet, self.link, bytes_max, context.out);
                     return Ok(());
                 }
-                self.handle_packet(packet, state, now_ms, out)
+                self.handle_packet(packet, context)
             }
             PeerEvent::SnapshotProgress { link } if link == self.link => {
-                self.last_heard_ms = now_ms;
+                self.last_heard_ms = context.now_ms;
                 Ok(())
             }
             PeerEvent::SnapshotReceived { link } if link == self.link => {
-                self.last_heard_ms = now_ms;
+                self.last_heard_ms = context.now_ms;
                 self.snapshot_received()
             }
-            PeerEvent::Persisted { .. } => self.handle_persisted(state, now_ms, out),
-            PeerEvent::TruncateRefused { io } => self.truncate_refused(io, state, now_ms, out),
+            PeerEvent::Persisted { .. } => self.handle_persisted(context),
+            PeerEvent::TruncateRefused { io } => self.truncate_refused(io, context),
             other => {
                 if let Some(observer_master) = &mut self.observer_master {
-                    observer_master.handle(other, state, now_ms, out);
+                    observer_master.handle(other, context);
                 }
                 Ok(())
             }
@@ -321,23 +331,23 @@ impl Learner {
 
     pub(crate) fn timeout(
         &mut self,
-        state: &ZabState,
         next_link: impl FnOnce() -> LinkId,
-        now_ms: i64,
-        out: &mut Vec<Action>,
+        context: &mut PeerContext<'_>,
     ) -> Result<(), StepDown> {
+        let now_ms = context.now_ms;
         if let LearnerStep::Dialing(DialState::Pausing { until_ms }) = self.step
             && until_ms <= now_ms
         {
             self.link = next_link();
-            let (to, door) = self.masters.current();
-            out.push(Action::Peer(PeerEffect::Dial { link: self.link, to, door }));
+            let (to, port) = self.masters.current();
+            context.out.push(Action::Peer(PeerEffect::Dial { link: self.link, to, port }));
             self.step = LearnerStep::Dialing(DialState::Waiting);
         }
         if let Some(observer_master) = &mut self.observer_master {
-            observer_master.timeout(state, now_ms, out);
+            observer_master.timeout(context);
         }
-        self.leave_if_due(state, now_ms)?;
+        self.leave_if_due(context)?;
+        let state = &*context.state;
         if self.disk_deadline(state) <= now_ms {
             let ms = now_ms - state.disk.busy_since_ms().unwrap_or(now_ms);
             return Err(StepDown::for_reason(LinkCloseReason::SlowDisk { ms }));
@@ -365,7 +375,17 @@ impl Learner {
         match self.step {
             LearnerStep::Serving { .. } => settings.sync_limit * settings.tick_ms,
             LearnerStep::Dialing(_) => settings.connect_limit * settings.tick_ms,
-            _ => settings.init_limit * settings.tick_ms,
+            LearnerStep::AwaitingLeaderInfo
+            | LearnerStep::SavingEpoch(_)
+            | LearnerStep::AwaitingSync { .. }
+            | LearnerStep::ReceivingSnapshot { .. }
+            | LearnerStep::ReceivingSnapshotTail(_)
+            | LearnerStep::InstallingSnapshot { .. }
+            | LearnerStep::Truncating { .. }
+            | LearnerStep::Quarantining { .. }
+            | LearnerStep::ReceivingDiff(_)
+            | LearnerStep::SavingNewLeader { .. }
+            | LearnerStep::AwaitingUpToDate { .. } => settings.init_limit * settings.tick_ms,
         }
     }
 
@@ -399,21 +419,15 @@ impl Learner {
         )
     }
 
-    fn handle_packet(
-        &mut self,
-        packet: Packet,
-        state: &mut ZabState,
-        now_ms: i64,
-        out: &mut Vec<Action>,
-    ) -> Result<(), StepDown> {
+    fn handle_packet(&mut self, packet: Packet, context: &mut PeerContext<'_>) -> Result<(), StepDown> {
         match &self.step {
-            LearnerStep::AwaitingLeaderInfo => self.handle_leader_info(packet, state, now_ms, out),
-            LearnerStep::AwaitingSync { .. } => self.begin_sync(packet, state, now_ms, out),
-            LearnerStep::ReceivingSnapshotTail(_) => self.handle_snapshot_tail(packet, state, now_ms, out),
-            LearnerStep::ReceivingDiff(_) => self.handle_diff_packet(packet, state, now_ms, out),
+            LearnerStep::AwaitingLeaderInfo => self.handle_leader_info(packet, context),
+            LearnerStep::AwaitingSync { .. } => self.begin_sync(packet, context),
+            LearnerStep::ReceivingSnapshotTail(_) => self.handle_snapshot_tail(packet, context),
+            LearnerStep::ReceivingDiff(_) => self.handle_diff_packet(packet, context),
             LearnerStep::SavingNewLeader { .. }
             | LearnerStep::AwaitingUpToDate { .. }
-            | LearnerStep::Serving { .. } => self.handle_broadcast_packet(packet, state, now_ms, out),
+            | LearnerStep::Serving { .. } => self.handle_broadcast_packet(packet, context),
             LearnerStep::Dialing(_)
             | LearnerStep::SavingEpoch(_)
             | LearnerStep::ReceivingSnapshot { .. }
@@ -423,52 +437,49 @@ impl Learner {
         }
     }
 
-    fn handle_persisted(
-        &mut self,
-        state: &mut ZabState,
-        now_ms: i64,
-        out: &mut Vec<Action>,
-    ) -> Result<(), StepDown> {
+    fn handle_persisted(&mut self, context: &mut PeerContext<'_>) -> Result<(), StepDown> {
         if self.is_blocked() {
             // The timeout was suspended while the disk worked.
-            self.last_heard_ms = now_ms;
+            self.last_heard_ms = context.now_ms;
         }
         match &self.step {
-            LearnerStep::SavingEpoch(saving) if state.disk.has_done(saving.io) => {
-                self.epoch_saved(state, out)
+            LearnerStep::SavingEpoch(saving) if context.state.disk.has_done(saving.io) => {
+                self.epoch_saved(context)
             }
-            LearnerStep::Truncating { io, .. } if state.disk.has_done(*io) => self.truncated(state),
+            LearnerStep::Truncating { io, .. } if context.state.disk.has_done(*io) => {
+                self.truncated(context.state)
+            }
             LearnerStep::InstallingSnapshot { io, zxid, .. }
-                if self.link_state == LinkState::Down && state.disk.has_done(*io) =>
+                if self.is_link_lost && context.state.disk.has_done(*io) =>
             {
                 // Transactions after the snapshot were never acknowledged.
-                state.snapshot_installed(
+                context.state.snapshot_installed(
                     *zxid,
                     self.announced_config.as_ref().map(|announced| announced.version),
                 );
                 return Err(StepDown::for_reason(LinkCloseReason::ConnectionLost));
             }
-            LearnerStep::InstallingSnapshot { io, .. } if state.disk.has_done(*io) => {
-                self.snapshot_installed(state, now_ms, out)
+            LearnerStep::InstallingSnapshot { io, .. } if context.state.disk.has_done(*io) => {
+                self.snapshot_installed(context)
             }
-            LearnerStep::Quarantining { io } if state.disk.has_done(*io) => {
-                state.data_quarantined();
+            LearnerStep::Quarantining { io } if context.state.disk.has_done(*io) => {
+                context.state.data_quarantined();
                 return Err(StepDown::for_reason(LinkCloseReason::RoleEnded));
             }
-            LearnerStep::ReceivingDiff(diff) => state.load_early(diff.committed, out),
-            LearnerStep::SavingNewLeader { io, .. } if state.disk.has_done(*io) => {
-                self.ack_new_leader(state, out)
+            LearnerStep::ReceivingDiff(diff) => context.state.load_early(diff.committed, context.out),
+            LearnerStep::SavingNewLeader { io, .. } if context.state.disk.has_done(*io) => {
+                self.ack_new_leader(context)
             }
-            LearnerStep::AwaitingUpToDate { .. } | LearnerStep::Serving { .. } => self.send_acks(state, out),
+            LearnerStep::AwaitingUpToDate { .. } | LearnerStep::Serving { .. } => self.send_acks(context),
             _ => {}
         }
-        if self.link_state == LinkState::Down && !self.is_blocked() {
+        if self.is_link_lost && !self.is_blocked() {
             return Err(StepDown::for_reason(LinkCloseReason::ConnectionLost));
         }
         while !self.is_blocked()
-            && let Some(packet) = self.blocked_packets.pop_front()
+            && let Some(packet) = self.blocked_packets.pop(self.link, context.out)
         {
-            self.handle_packet(packet, state, now_ms, out)?;
+            self.handle_packet(packet, context)?;
         }
         Ok(())
     }

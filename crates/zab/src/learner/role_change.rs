@@ -4,7 +4,8 @@
 use zebu_proto::{ServerId, Zxid};
 
 use super::Learner;
-use crate::action::{Action, LinkCloseReason};
+use crate::action::LinkCloseReason;
+use crate::peer_context::PeerContext;
 use crate::step_down::StepDown;
 use crate::zab_state::ZabState;
 
@@ -25,15 +26,13 @@ impl Learner {
         &mut self,
         config_zxid: Zxid,
         leader: ServerId,
-        state: &mut ZabState,
-        now_ms: i64,
-        out: &mut Vec<Action>,
+        context: &mut PeerContext<'_>,
     ) {
-        if state.activate_committed(config_zxid, out).is_some()
-            && (leader != self.leader || self.role != self.role_for_leader(state))
+        if context.state.activate_committed(config_zxid, context.out).is_some()
+            && (leader != self.leader || self.role != self.role_for_leader(context.state))
         {
-            state.designated_leader = Some(leader);
-            self.role_change = Some(RoleChange { config_zxid, at_ms: now_ms + REPLY_GRACE_MS });
+            context.state.designated_leader = Some(leader);
+            self.role_change = Some(RoleChange { config_zxid, at_ms: context.now_ms + REPLY_GRACE_MS });
         }
     }
 
@@ -45,8 +44,8 @@ impl Learner {
         }
     }
 
-    pub(super) fn leave_if_due(&self, state: &ZabState, now_ms: i64) -> Result<(), StepDown> {
-        if self.leaves_at_ms(state) <= now_ms {
+    pub(super) fn leave_if_due(&self, context: &PeerContext<'_>) -> Result<(), StepDown> {
+        if self.leaves_at_ms(context.state) <= context.now_ms {
             Err(StepDown::for_reason(LinkCloseReason::ConfigChanged))
         } else {
             Ok(())

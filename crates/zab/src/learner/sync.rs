@@ -4,11 +4,12 @@
 use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
 
-use super::{Learner, LearnerProgress, LearnerStep, LinkState, ReceivingDiff, SnapshotTail};
+use super::{Learner, LearnerProgress, LearnerStep, ReceivingDiff, SnapshotTail};
 use crate::action::{Action, DiskCommand, LinkCloseReason, PeerEffect};
 use crate::encoded_txn::EncodedTxn;
 use crate::event::IoId;
 use crate::history::is_next_zxid;
+use crate::peer_context::PeerContext;
 use crate::settings::DiskTrust;
 use crate::step_down::StepDown;
 use crate::sync_need::SyncNeed;
@@ -19,9 +20,7 @@ impl Learner {
     pub(super) fn begin_sync(
         &mut self,
         packet: Packet,
-        state: &mut ZabState,
-        now_ms: i64,
-        out: &mut Vec<Action>,
+        context: &mut PeerContext<'_>,
     ) -> Result<(), StepDown> {
         let LearnerStep::AwaitingSync { epoch } = self.step else {
             return Err(self.unexpected_packet(&packet));
@@ -30,31 +29,33 @@ impl Learner {
         match packet {
             // The leader cannot handle a learner that needs a snapshot. Without a history the learner gets
             // one.
-            Packet::Diff { .. } | Packet::Trunc { .. } if state.sync_need != SyncNeed::Diff => {
-                let io = state.disk.submit(now_ms);
-                out.push(Action::Disk(DiskCommand::Quarantine { io }));
+            Packet::Diff { .. } | Packet::Trunc { .. } if context.state.sync_need != SyncNeed::Diff => {
+                let io = context.state.disk.submit(context.now_ms);
+                context.out.push(Action::Disk(DiskCommand::Quarantine { io }));
                 self.step = LearnerStep::Quarantining { io };
             }
             // The zxid of a DIFF is the leader's last one. It does not change the own history.
             Packet::Diff { .. } => {
-                self.step =
-                    LearnerStep::ReceivingDiff(ReceivingDiff { epoch, committed: state.history.last() });
+                self.step = LearnerStep::ReceivingDiff(ReceivingDiff {
+                    epoch,
+                    committed: context.state.history.last(),
+                });
             }
             Packet::Trunc { zxid } => {
-                if zxid < state.committed() {
-                    let committed = state.committed();
+                if zxid < context.state.committed() {
+                    let committed = context.state.committed();
                     return Err(StepDown::for_reason(LinkCloseReason::TruncatesCommitted {
                         to: zxid,
                         committed,
                     }));
                 }
-                if state.is_ahead_of_disk() {
-                    // There is no state between disk and memory to truncate to.
-                    state.request_rewind();
+                if context.state.is_ahead_of_disk() {
+                    // There is no context.state between disk and memory to truncate to.
+                    context.state.request_rewind();
                     return Err(StepDown::for_reason(LinkCloseReason::RoleEnded));
                 }
-                let io = state.disk.submit(now_ms);
-                out.push(Action::Disk(DiskCommand::Truncate { io, to: zxid }));
+                let io = context.state.disk.submit(context.now_ms);
+                context.out.push(Action::Disk(DiskCommand::Truncate { io, to: zxid }));
                 self.step = LearnerStep::Truncating { io, epoch, to: zxid };
             }
             Packet::Snap { zxid } => self.step = LearnerStep::ReceivingSnapshot { epoch, zxid },
@@ -66,23 +67,18 @@ impl Learner {
     }
 
     /// Moves the own data aside, if the leader had its quorum without this server.
-    pub(crate) fn quarantine_data(
-        &mut self,
-        state: &mut ZabState,
-        now_ms: i64,
-        out: &mut Vec<Action>,
-    ) -> bool {
+    pub(crate) fn quarantine_data(&mut self, context: &mut PeerContext<'_>) -> bool {
         let LearnerStep::Serving { epoch, .. } = self.step else { return false };
-        if self.established_epoch != Some(i64::from(epoch)) || state.is_ahead_of_disk() {
+        if self.established_epoch != Some(i64::from(epoch)) || context.state.is_ahead_of_disk() {
             return false;
         }
-        out.push(Action::StopServing);
+        context.out.push(Action::StopServing);
         for link in self.observer_master.take().iter().flat_map(|observer_master| observer_master.links()) {
-            out.push(Action::Peer(PeerEffect::Close { link, reason: LinkCloseReason::RoleEnded }));
+            context.out.push(Action::Peer(PeerEffect::Close { link, reason: LinkCloseReason::RoleEnded }));
         }
-        state.discard_leader_replies();
-        let io = state.disk.submit(now_ms);
-        out.push(Action::Disk(DiskCommand::Quarantine { io }));
+        context.state.discard_leader_replies();
+        let io = context.state.disk.submit(context.now_ms);
+        context.out.push(Action::Disk(DiskCommand::Quarantine { io }));
         self.step = LearnerStep::Quarantining { io };
         true
     }
@@ -99,20 +95,18 @@ impl Learner {
     pub(super) fn truncate_refused(
         &mut self,
         io: IoId,
-        state: &mut ZabState,
-        now_ms: i64,
-        out: &mut Vec<Action>,
+        context: &mut PeerContext<'_>,
     ) -> Result<(), StepDown> {
         let LearnerStep::Truncating { io: waiting, epoch, to } = self.step else { return Ok(()) };
         if waiting != io {
             return Ok(());
         }
-        state.sync_need = SyncNeed::Snapshot { epoch };
-        match self.link_state {
-            // Reconnecting keeps this server in the quorum of the leader. An election would withdraw it.
-            LinkState::Up => self.reconnect(LinkCloseReason::CannotTruncate(to), now_ms, out),
-            LinkState::Down => return Err(StepDown::for_reason(LinkCloseReason::ConnectionLost)),
+        context.state.sync_need = SyncNeed::Snapshot { epoch };
+        if self.is_link_lost {
+            return Err(StepDown::for_reason(LinkCloseReason::ConnectionLost));
         }
+        // Reconnecting keeps this server in the quorum of the leader. An election would withdraw it.
+        self.reconnect(LinkCloseReason::CannotTruncate(to), context);
         Ok(())
     }
 
@@ -126,9 +120,7 @@ impl Learner {
     pub(super) fn handle_snapshot_tail(
         &mut self,
         packet: Packet,
-        state: &mut ZabState,
-        now_ms: i64,
-        out: &mut Vec<Action>,
+        context: &mut PeerContext<'_>,
     ) -> Result<(), StepDown> {
         let LearnerStep::ReceivingSnapshotTail(snapshot_tail) = &mut self.step else {
             return Err(self.unexpected_packet(&packet));
@@ -138,27 +130,33 @@ impl Learner {
             Packet::Proposal { zxid, entry } => snapshot_tail.push(EncodedTxn { zxid, bytes: entry }),
             Packet::Commit { zxid } | Packet::CommitAndActivate { zxid, .. } => {
                 let result = snapshot_tail.commit(zxid);
-                snapshot_tail.load_early(self.link, state.settings.history, out);
+                snapshot_tail.load_early(self.link, context.state.settings.history, context.out);
                 result
             }
             Packet::Inform { zxid, entry } | Packet::InformAndActivate { zxid, entry, .. } => {
                 let result = snapshot_tail
                     .push(EncodedTxn { zxid, bytes: entry })
                     .and_then(|()| snapshot_tail.commit(zxid));
-                snapshot_tail.load_early(self.link, state.settings.history, out);
+                snapshot_tail.load_early(self.link, context.state.settings.history, context.out);
                 result
             }
             Packet::NewLeader { zxid, config } => {
                 if zxid != Zxid::new(snapshot_tail.epoch, 0) {
                     return Err(StepDown::for_reason(LinkCloseReason::UnknownZxid(zxid)));
                 }
-                self.announced_config = state.observe_config_from_leader(config.as_deref(), out);
+                self.announced_config =
+                    context.state.observe_config_from_leader(config.as_deref(), context.out);
                 let committed = snapshot_tail.committed_zxid();
                 let epoch = snapshot_tail.epoch;
                 let (tail, rest) = snapshot_tail.take_tail();
-                let io = state.disk.submit(now_ms);
+                let io = context.state.disk.submit(context.now_ms);
                 let link = self.link;
-                out.push(Action::Disk(DiskCommand::InstallSnapshot { io, link, tail, zxid: committed }));
+                context.out.push(Action::Disk(DiskCommand::InstallSnapshot {
+                    io,
+                    link,
+                    tail,
+                    zxid: committed,
+                }));
                 self.step = LearnerStep::InstallingSnapshot { io, epoch, zxid: committed, uncommitted: rest };
                 return Ok(());
             }
@@ -168,50 +166,50 @@ impl Learner {
         .map_err(StepDown::for_reason)
     }
 
-    pub(super) fn snapshot_installed(&mut self, state: &mut ZabState, now_ms: i64, out: &mut Vec<Action>) {
+    pub(super) fn snapshot_installed(&mut self, context: &mut PeerContext<'_>) {
         let LearnerStep::InstallingSnapshot { epoch, zxid, uncommitted: rest, .. } = &mut self.step else {
             return;
         };
         let (epoch, zxid, rest) = (*epoch, *zxid, std::mem::take(rest));
-        state.snapshot_installed(zxid, self.announced_config.as_ref().map(|announced| announced.version));
+        context
+            .state
+            .snapshot_installed(zxid, self.announced_config.as_ref().map(|announced| announced.version));
         for entry in rest {
-            state.append(entry, now_ms, out);
+            context.state.append(entry, context.now_ms, context.out);
         }
-        self.save_new_leader(epoch, LearnerProgress { acked: zxid, committed: zxid }, state, now_ms, out);
+        self.save_new_leader(epoch, LearnerProgress { acked: zxid, committed: zxid }, context);
     }
 
     /// Handles a packet of a DIFF. Transactions are logged at once.
     pub(super) fn handle_diff_packet(
         &mut self,
         packet: Packet,
-        state: &mut ZabState,
-        now_ms: i64,
-        out: &mut Vec<Action>,
+        context: &mut PeerContext<'_>,
     ) -> Result<(), StepDown> {
         let LearnerStep::ReceivingDiff(ReceivingDiff { epoch, committed }) = &mut self.step else {
             return Err(self.unexpected_packet(&packet));
         };
         check_epoch(*epoch, &packet)?;
         match packet {
-            Packet::Proposal { zxid, entry } => {
-                append_proposal(EncodedTxn { zxid, bytes: entry }, state, now_ms, out)
-            }
+            Packet::Proposal { zxid, entry } => append_proposal(EncodedTxn { zxid, bytes: entry }, context),
             Packet::Commit { zxid } | Packet::CommitAndActivate { zxid, .. } => {
-                advance_commit(committed, zxid, state).inspect(|()| state.load_early(*committed, out))
+                advance_commit(committed, zxid, context.state)
+                    .inspect(|()| context.state.load_early(*committed, context.out))
             }
             Packet::Inform { zxid, entry } | Packet::InformAndActivate { zxid, entry, .. } => {
-                append_proposal(EncodedTxn { zxid, bytes: entry }, state, now_ms, out)
-                    .and_then(|()| advance_commit(committed, zxid, state))
-                    .inspect(|()| state.load_early(*committed, out))
+                append_proposal(EncodedTxn { zxid, bytes: entry }, context)
+                    .and_then(|()| advance_commit(committed, zxid, context.state))
+                    .inspect(|()| context.state.load_early(*committed, context.out))
             }
             Packet::NewLeader { zxid, config } => {
                 if zxid != Zxid::new(*epoch, 0) {
                     return Err(StepDown::for_reason(LinkCloseReason::UnknownZxid(zxid)));
                 }
-                self.announced_config = state.observe_config_from_leader(config.as_deref(), out);
+                self.announced_config =
+                    context.state.observe_config_from_leader(config.as_deref(), context.out);
                 let progress = LearnerProgress { acked: *committed, committed: *committed };
                 let epoch = *epoch;
-                self.save_new_leader(epoch, progress, state, now_ms, out);
+                self.save_new_leader(epoch, progress, context);
                 return Ok(());
             }
             Packet::Ping { .. } => return Ok(()),
@@ -221,28 +219,22 @@ impl Learner {
     }
 
     /// NEWLEADER was received. The history becomes durable, then the epoch; then the learner acknowledges.
-    fn save_new_leader(
-        &mut self,
-        epoch: u32,
-        progress: LearnerProgress,
-        state: &mut ZabState,
-        now_ms: i64,
-        out: &mut Vec<Action>,
-    ) {
-        if state.is_ahead_of_disk() {
+    fn save_new_leader(&mut self, epoch: u32, progress: LearnerProgress, context: &mut PeerContext<'_>) {
+        if context.state.is_ahead_of_disk() {
             // The disk does not contain this history, and must not claim its epoch.
-            state.accept_epoch_in_memory(epoch);
-            self.step = LearnerStep::SavingNewLeader { io: state.disk.last_submitted(), epoch, progress };
-            if state.disk.is_idle() {
-                self.ack_new_leader(state, out);
+            context.state.accept_epoch_in_memory(epoch);
+            self.step =
+                LearnerStep::SavingNewLeader { io: context.state.disk.last_submitted(), epoch, progress };
+            if context.state.disk.is_idle() {
+                self.ack_new_leader(context);
             }
             return;
         }
         // The disk works in order: when the epoch is written, all earlier appends are durable.
-        let saved = state.save_current_epoch(epoch, now_ms, out);
-        let io = match state.trust {
+        let saved = context.state.save_current_epoch(epoch, context.now_ms, context.out);
+        let io = match context.state.trust {
             DiskTrust::Trusted => saved,
-            DiskTrust::Untrusted => state.mark_trusted(now_ms, out),
+            DiskTrust::Untrusted => context.state.mark_trusted(context.now_ms, context.out),
         };
         self.step = LearnerStep::SavingNewLeader { io, epoch, progress };
     }
@@ -259,26 +251,44 @@ fn check_epoch(epoch: u32, packet: &Packet) -> Result<(), StepDown> {
         {
             Err(StepDown::for_reason(LinkCloseReason::UnknownZxid(*zxid)))
         }
-        _ => Ok(()),
+        Packet::Request { .. }
+        | Packet::Proposal { .. }
+        | Packet::Ack { .. }
+        | Packet::Commit { .. }
+        | Packet::Ping { .. }
+        | Packet::PingReply { .. }
+        | Packet::Revalidate { .. }
+        | Packet::Revalidated { .. }
+        | Packet::Sync
+        | Packet::Inform { .. }
+        | Packet::CommitAndActivate { .. }
+        | Packet::NewLeader { .. }
+        | Packet::FollowerInfo { .. }
+        | Packet::UpToDate
+        | Packet::Diff { .. }
+        | Packet::Trunc { .. }
+        | Packet::Snap { .. }
+        | Packet::ObserverInfo { .. }
+        | Packet::LeaderInfo { .. }
+        | Packet::AckEpoch { .. }
+        | Packet::InformAndActivate { .. } => Ok(()),
     }
 }
 
 /// Appends the next transaction. A transaction that the history already contains is skipped.
 pub(super) fn append_proposal(
     entry: EncodedTxn,
-    state: &mut ZabState,
-    now_ms: i64,
-    out: &mut Vec<Action>,
+    context: &mut PeerContext<'_>,
 ) -> Result<(), LinkCloseReason> {
-    let last = state.history.last();
+    let last = context.state.history.last();
     if entry.zxid <= last {
-        let known = entry.zxid <= state.history.floor() || state.history.contains(entry.zxid);
+        let known = entry.zxid <= context.state.history.floor() || context.state.history.contains(entry.zxid);
         return if known { Ok(()) } else { Err(LinkCloseReason::Gap { after: last, found: entry.zxid }) };
     }
     if !is_next_zxid(last, entry.zxid) {
         return Err(LinkCloseReason::Gap { after: last, found: entry.zxid });
     }
-    state.append(entry, now_ms, out);
+    context.state.append(entry, context.now_ms, context.out);
     Ok(())
 }
 

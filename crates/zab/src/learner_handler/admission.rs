@@ -4,18 +4,19 @@
 
 use zebu_proto::ServerId;
 
-use super::handler::{LearnerHandler, LearnerKind};
+use super::handler::LearnerHandler;
 use crate::action::LinkCloseReason;
+use crate::role::Role;
 use crate::zab_state::ZabState;
 
 /// The number of learners outside the config at one time.
 const UNLISTED_MAX: usize = 32;
 
 /// Whether the config lists a server in the role that it announced.
-pub(crate) fn is_listed(server: ServerId, kind: LearnerKind, state: &ZabState) -> bool {
-    match kind {
-        LearnerKind::Follower => state.settings.quorum.is_voter(server),
-        LearnerKind::Observer => state.settings.observers.contains(&server),
+pub(crate) fn is_listed(server: ServerId, role: Role, state: &ZabState) -> bool {
+    match role {
+        Role::Participant => state.settings.quorum.is_voter(server),
+        Role::Observer => state.settings.observers.contains(&server),
     }
 }
 
@@ -23,19 +24,19 @@ pub(crate) fn is_listed(server: ServerId, kind: LearnerKind, state: &ZabState) -
 /// of the same server does not count.
 pub(crate) fn admit<'a>(
     server: ServerId,
-    kind: LearnerKind,
+    role: Role,
     present: impl Iterator<Item = &'a LearnerHandler>,
     state: &ZabState,
 ) -> Result<(), LinkCloseReason> {
     if server == state.settings.me {
         return Err(LinkCloseReason::OwnId(server));
     }
-    if is_listed(server, kind, state) {
+    if is_listed(server, role, state) {
         return Ok(());
     }
     let unlisted = present
         .filter_map(|learner| learner.step.identity())
-        .filter(|it| it.server != server && !is_listed(it.server, it.kind, state));
+        .filter(|it| it.server != server && !is_listed(it.server, it.role, state));
     if unlisted.count() < UNLISTED_MAX {
         return Ok(());
     }

@@ -11,19 +11,14 @@ use super::pings::PingTracker;
 use crate::action::LinkCloseReason;
 use crate::encoded_txn::EncodedTxn;
 use crate::event::LinkId;
+use crate::role::Role;
 use crate::settings::PeerSettings;
 use crate::status::LearnerStatus;
-
-/// The role that a learner announced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LearnerKind {
-    Follower,
-    Observer,
-}
 
 /// One connection of a learner.
 #[derive(Debug)]
 pub(crate) struct LearnerHandler {
+    pub(crate) link: LinkId,
     pub(crate) step: HandlerStep,
     /// When the learner was last heard or took data, in milliseconds.
     pub(crate) last_heard_ms: i64,
@@ -31,16 +26,9 @@ pub(crate) struct LearnerHandler {
     pub(crate) in_flight_weight: usize,
     /// The pings without a reply. An observer master does not use it.
     pub(crate) pings: PingTracker,
-    /// Whether the ACKEPOCH of the learner counts for the epoch.
-    pub(crate) promise: Promise,
-}
-
-/// Whether the learner accepted the epoch of this leader with its ACKEPOCH.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Promise {
-    /// It accepted this epoch or a later one before, or its disk keeps no transactions.
-    NotCounted,
-    Counted,
+    /// Whether the ACKEPOCH of the learner counts for the epoch. It does not if the learner accepted this
+    /// epoch or a later one before, or if its disk keeps no transactions.
+    pub(crate) has_acked_epoch: bool,
 }
 
 /// The timeouts of a learner.
@@ -63,7 +51,18 @@ impl LearnerTimeouts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LearnerIdentity {
     pub(crate) server: ServerId,
-    pub(crate) kind: LearnerKind,
+    /// The role that it announced.
+    pub(crate) role: Role,
+}
+
+impl LearnerIdentity {
+    /// Whether this is a voter that has acked NEWLEADER, so that its acks of proposals count.
+    pub(crate) fn is_follower_after_ack(self, progress: &ReplicationProgress) -> bool {
+        match progress.phase {
+            SyncPhase::SendingDiff { .. } | SyncPhase::AwaitingNewLeaderAck { .. } => false,
+            SyncPhase::NewLeaderAcked | SyncPhase::UpToDate => self.role == Role::Participant,
+        }
+    }
 }
 
 /// The phase of a learner.
@@ -93,13 +92,14 @@ pub(crate) struct LearnerPosition {
 
 impl LearnerHandler {
     /// The handler of a new connection.
-    pub(crate) fn new(now_ms: i64) -> LearnerHandler {
+    pub(crate) fn new(link: LinkId, now_ms: i64) -> LearnerHandler {
         LearnerHandler {
+            link,
             step: HandlerStep::Unidentified,
             last_heard_ms: now_ms,
             in_flight_weight: 0,
             pings: PingTracker::new(),
-            promise: Promise::NotCounted,
+            has_acked_epoch: false,
         }
     }
 
@@ -138,11 +138,11 @@ impl LearnerHandler {
         }
         let HandlerStep::Replicating(identity, progress) = &mut self.step else { return None };
         let sent = progress.proposed;
-        let sample = match (identity.kind, progress.phase) {
+        let sample = match (identity.role, progress.phase) {
             (_, SyncPhase::SendingDiff { .. } | SyncPhase::AwaitingNewLeaderAck { .. }) => return None,
-            (LearnerKind::Follower, _) => LagSample { acked: progress.acked, sent, last },
-            (LearnerKind::Observer, SyncPhase::NewLeaderAcked) => return None,
-            (LearnerKind::Observer, SyncPhase::UpToDate) => LagSample { acked: sent, sent, last: committed },
+            (Role::Participant, _) => LagSample { acked: progress.acked, sent, last },
+            (Role::Observer, SyncPhase::NewLeaderAcked) => return None,
+            (Role::Observer, SyncPhase::UpToDate) => LagSample { acked: sent, sent, last: committed },
         };
         let since_ms = progress.lag.lagging_since(sample, now_ms)?;
         (since_ms + sync_ms <= now_ms).then_some(LinkCloseReason::TooFarBehind {
@@ -154,13 +154,12 @@ impl LearnerHandler {
     }
 
     /// The status of the learner, once it is identified.
-    pub(crate) fn status(&self, link: LinkId) -> Option<LearnerStatus> {
+    pub(crate) fn status(&self) -> Option<LearnerStatus> {
         let server = self.step.identity()?.server;
-        let (synced, acked) = match &self.step {
-            HandlerStep::Replicating(_, progress) => (progress.phase == SyncPhase::UpToDate, progress.acked),
-            _ => (false, Zxid::ZERO),
-        };
-        Some(LearnerStatus { link, server, synced, acked })
+        let progress = self.step.replicating().map(|(_, progress)| progress);
+        let synced = progress.is_some_and(|progress| progress.phase == SyncPhase::UpToDate);
+        let acked = progress.map_or(Zxid::ZERO, |progress| progress.acked);
+        Some(LearnerStatus { link: self.link, server, synced, acked })
     }
 }
 
@@ -174,6 +173,19 @@ impl HandlerStep {
             | HandlerStep::CheckingLog(identity, _)
             | HandlerStep::SendingSnapshot(identity, _)
             | HandlerStep::Replicating(identity, _) => Some(*identity),
+        }
+    }
+
+    /// The identity and the position of a learner that receives transactions.
+    pub(crate) fn replicating(&self) -> Option<(&LearnerIdentity, &ReplicationProgress)> {
+        match self {
+            HandlerStep::Replicating(identity, progress) => Some((identity, progress)),
+            HandlerStep::Unidentified
+            | HandlerStep::AwaitingEpoch(_)
+            | HandlerStep::EpochProposed(_)
+            | HandlerStep::EpochAcked(..)
+            | HandlerStep::CheckingLog(..)
+            | HandlerStep::SendingSnapshot(..) => None,
         }
     }
 
@@ -199,12 +211,19 @@ pub(crate) struct ReplicationProgress {
     pub(crate) committed: Zxid,
     /// The last transaction that the learner has acknowledged.
     pub(crate) acked: Zxid,
-    /// Replies, each to be sent after the commit of a transaction.
-    pub(crate) replies: VecDeque<(Zxid, Packet)>,
+    /// Replies that were not sent yet.
+    pub(crate) replies: VecDeque<LearnerReply>,
     /// Transactions that are read from the log.
     pub(crate) log_fetch: LogFetch,
     /// How long the learner lags.
     pub(crate) lag: LagTracker,
+}
+
+/// A reply to a learner, to be sent after the commit of a transaction.
+#[derive(Debug)]
+pub(crate) struct LearnerReply {
+    pub(crate) after: Zxid,
+    pub(crate) packet: Packet,
 }
 
 /// The phase of a synchronization.

@@ -11,8 +11,7 @@ mod sync_strategy;
 
 pub(crate) use admission::{admit, is_listed};
 pub(crate) use handler::{
-    HandlerStep, LearnerHandler, LearnerIdentity, LearnerKind, LearnerPosition, LearnerTimeouts, Promise,
-    SyncPhase,
+    HandlerStep, LearnerHandler, LearnerIdentity, LearnerPosition, LearnerReply, LearnerTimeouts, SyncPhase,
 };
 pub(crate) use pings::PingStamp;
 pub(crate) use replication::{ReplicationView, next_zxid};

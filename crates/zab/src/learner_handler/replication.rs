@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use zebu_proto::quorum::Packet;
 use zebu_proto::{ServerId, Zxid};
 
-use super::handler::{HandlerStep, LearnerHandler, LearnerKind, LogFetch, ReplicationProgress, SyncPhase};
+use super::handler::{HandlerStep, LearnerHandler, LearnerReply, LogFetch, ReplicationProgress, SyncPhase};
 use crate::action::{Action, LinkCloseReason, LogPurpose, PeerEffect};
 use crate::encoded_txn::EncodedTxn;
-use crate::event::LinkId;
 use crate::history::History;
 use crate::packet_weight;
+use crate::role::Role;
 
 /// The number of replies that may wait for one learner. Each is a SYNC or a revalidation, so the number
 /// bounds the bytes.
@@ -51,18 +51,16 @@ pub(crate) struct ReplicationView<'a> {
 
 impl LearnerHandler {
     /// Sends a packet, whatever the send queue holds.
-    pub(crate) fn send(&mut self, link: LinkId, packet: Packet, out: &mut Vec<Action>) {
+    pub(crate) fn send(&mut self, packet: Packet, out: &mut Vec<Action>) {
         self.in_flight_weight += packet_weight(&packet);
-        out.push(Action::Peer(PeerEffect::Send { link, packet }));
+        out.push(Action::Peer(PeerEffect::Send { link: self.link, packet }));
     }
 
-    /// Sends a packet after the commit of a transaction. Refuses it if too many replies wait, because the
+    /// Sends a reply when its transaction is committed. Refuses it if too many replies wait, because the
     /// learner does not read them.
     pub(crate) fn send_after_commit(
         &mut self,
-        link: LinkId,
-        after: Zxid,
-        packet: Packet,
+        reply: LearnerReply,
         view: &ReplicationView<'_>,
         out: &mut Vec<Action>,
     ) -> Result<(), LinkCloseReason> {
@@ -71,25 +69,25 @@ impl LearnerHandler {
                 let (server, what) = (identity.server, "replies wait to be sent to it");
                 return Err(LinkCloseReason::RelayFull { server, limit: REPLIES_MAX, what });
             }
-            progress.replies.push_back((after, packet));
-            self.send_pending(link, view, out);
+            progress.replies.push_back(reply);
+            self.send_pending(view, out);
         }
         Ok(())
     }
 
     /// Sends as much as the send window allows.
-    pub(crate) fn send_pending(&mut self, link: LinkId, view: &ReplicationView<'_>, out: &mut Vec<Action>) {
+    pub(crate) fn send_pending(&mut self, view: &ReplicationView<'_>, out: &mut Vec<Action>) {
         let HandlerStep::Replicating(identity, progress) = &mut self.step else { return };
         while self.in_flight_weight < view.send_window {
-            match progress.next_packet(identity.kind, view) {
+            match progress.next_packet(identity.role, view) {
                 NextPacket::Send(packet) => {
                     self.in_flight_weight += packet_weight(&packet);
-                    out.push(Action::Peer(PeerEffect::Send { link, packet }));
+                    out.push(Action::Peer(PeerEffect::Send { link: self.link, packet }));
                 }
                 NextPacket::ReadLog { after } => {
                     progress.log_fetch = LogFetch::Requested;
                     let (up_to, purpose) = (view.history.floor(), LogPurpose::Continue);
-                    out.push(Action::Peer(PeerEffect::ReadLog { link, after, up_to, purpose }));
+                    out.push(Action::Peer(PeerEffect::ReadLog { link: self.link, after, up_to, purpose }));
                     return;
                 }
                 NextPacket::None => return,
@@ -113,43 +111,42 @@ impl ReplicationView<'_> {
 }
 
 impl ReplicationProgress {
-    fn next_packet(&mut self, kind: LearnerKind, view: &ReplicationView<'_>) -> NextPacket {
+    fn next_packet(&mut self, role: Role, view: &ReplicationView<'_>) -> NextPacket {
         match self.phase {
-            SyncPhase::SendingDiff { up_to } => self.next_diff_packet(kind, up_to, view),
-            SyncPhase::AwaitingNewLeaderAck { .. } | SyncPhase::NewLeaderAcked => match kind {
-                LearnerKind::Follower => self.next_proposal(view),
-                LearnerKind::Observer => NextPacket::None,
+            SyncPhase::SendingDiff { up_to } => self.next_diff_packet(role, up_to, view),
+            SyncPhase::AwaitingNewLeaderAck { .. } | SyncPhase::NewLeaderAcked => match role {
+                Role::Participant => self.next_proposal(view),
+                Role::Observer => NextPacket::None,
             },
             SyncPhase::UpToDate => {
-                if let Some((after, _)) = self.replies.front()
-                    && *after <= self.committed
-                    && let Some((_, packet)) = self.replies.pop_front()
+                if self.replies.front().is_some_and(|reply| reply.after <= self.committed)
+                    && let Some(reply) = self.replies.pop_front()
                 {
-                    return NextPacket::Send(packet);
+                    return NextPacket::Send(reply.packet);
                 }
-                match kind {
-                    LearnerKind::Follower if self.committed < self.proposed.min(view.committable) => {
+                match role {
+                    Role::Participant if self.committed < self.proposed.min(view.committable) => {
                         // After the initial history all transactions have this epoch, without gaps.
                         self.committed = next_zxid(self.committed, view.epoch);
                         NextPacket::Send(view.commit_packet(self.committed))
                     }
-                    LearnerKind::Follower => self.next_proposal(view),
-                    LearnerKind::Observer => self.next_inform(view.committable, view),
+                    Role::Participant => self.next_proposal(view),
+                    Role::Observer => self.next_inform(view.committable, view),
                 }
             }
         }
     }
 
     /// The next packet of a DIFF: each transaction with its commit, then NEWLEADER.
-    fn next_diff_packet(&mut self, kind: LearnerKind, up_to: Zxid, view: &ReplicationView<'_>) -> NextPacket {
+    fn next_diff_packet(&mut self, role: Role, up_to: Zxid, view: &ReplicationView<'_>) -> NextPacket {
         if self.committed < self.proposed {
             self.committed = self.proposed;
             return NextPacket::Send(Packet::Commit { zxid: self.committed });
         }
         if self.proposed < up_to {
-            return match kind {
-                LearnerKind::Follower => self.next_proposal(view),
-                LearnerKind::Observer => self.next_inform(up_to, view),
+            return match role {
+                Role::Participant => self.next_proposal(view),
+                Role::Observer => self.next_inform(up_to, view),
             };
         }
         self.phase = SyncPhase::AwaitingNewLeaderAck { up_to };

@@ -7,7 +7,7 @@ use zebu_proto::{ServerId, Zxid};
 
 use super::server_spec::{MultiAddress, parse_server_spec};
 use super::text::ConfigParseError;
-use super::{Configuration, HostPort, MemberRole, ServerSpec};
+use super::{Configuration, HostPort, Role, ServerSpec};
 
 /// The id that ZooKeeper treats as unset.
 pub const NO_ID: ServerId = ServerId(-1);
@@ -143,7 +143,7 @@ impl Configuration {
 
     /// Whether the config has a voter.
     pub fn has_voters(&self) -> bool {
-        self.members.values().any(|member| member.role == MemberRole::Participant)
+        self.members.values().any(|member| member.role == Role::Participant)
     }
 }
 

@@ -12,11 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use zebu_proto::{ServerId, Zxid};
 
-use crate::election::Role;
 use crate::quorum::{Hierarchy, HierarchyError, QuorumRule};
+use crate::role::Role;
 
 pub use change::{ConfigChange, ConfigChangeError, ConfigChangeRules, NO_ID};
-pub(crate) use reconfig_state::{ReconfigState, RefusedByLeader};
+pub(crate) use reconfig_state::ReconfigState;
 pub use server_spec::{MultiAddress, parse_role, parse_server_spec};
 pub use text::ConfigParseError;
 pub use vote_config::vote_config_text;
@@ -27,7 +27,7 @@ pub struct ServerSpec {
     /// The addresses for quorum and election connections; at least one.
     pub addresses: Vec<PeerAddress>,
     /// Whether the server votes.
-    pub role: MemberRole,
+    pub role: Role,
     /// The client address.
     pub client: Option<HostPort>,
     /// The client address for TLS.
@@ -54,15 +54,6 @@ pub struct HostPort {
     pub port: u16,
 }
 
-/// Whether a server votes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MemberRole {
-    /// The server votes.
-    Participant,
-    /// The server does not vote.
-    Observer,
-}
-
 /// Groups of voters and their weights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Groups {
@@ -75,7 +66,7 @@ pub struct Groups {
 impl Groups {
     /// Gives every participant without a weight the weight 1.
     pub fn set_default_weights(&mut self, members: &BTreeMap<ServerId, ServerSpec>) {
-        let voters = members.iter().filter(|(_, member)| member.role == MemberRole::Participant);
+        let voters = members.iter().filter(|(_, member)| member.role == Role::Participant);
         for (&server, _) in voters {
             self.weight_of.entry(server).or_insert(1);
         }
@@ -119,15 +110,15 @@ impl Configuration {
 
     /// The servers with a vote.
     pub fn voters(&self) -> impl Iterator<Item = ServerId> + '_ {
-        self.of_role(MemberRole::Participant)
+        self.of_role(Role::Participant)
     }
 
     /// The servers without a vote.
     pub fn observers(&self) -> BTreeSet<ServerId> {
-        self.of_role(MemberRole::Observer).collect()
+        self.of_role(Role::Observer).collect()
     }
 
-    fn of_role(&self, role: MemberRole) -> impl Iterator<Item = ServerId> + '_ {
+    fn of_role(&self, role: Role) -> impl Iterator<Item = ServerId> + '_ {
         self.members.iter().filter(move |(_, member)| member.role == role).map(|(id, _)| *id)
     }
 
@@ -143,17 +134,14 @@ impl Configuration {
 
     /// The role of a server. A server outside the config acts as a participant, but has no vote.
     pub fn role_of(&self, server: ServerId) -> Role {
-        match self.members.get(&server).map(|member| member.role) {
-            Some(MemberRole::Observer) => Role::Observer,
-            Some(MemberRole::Participant) | None => Role::Participant,
-        }
+        self.members.get(&server).map_or(Role::Participant, |member| member.role)
     }
 
     /// Whether a server is a voter in both configs with the same quorum addresses, or a new voter.
     pub(crate) fn keeps_voter_address(&self, server: ServerId, before: &Configuration) -> bool {
         let voter = |configuration: &Configuration| {
             let member = configuration.members.get(&server)?;
-            (member.role == MemberRole::Participant).then(|| {
+            (member.role == Role::Participant).then(|| {
                 let quorum = |address: &PeerAddress| (address.host.clone(), address.quorum_port);
                 member.addresses.iter().map(quorum).collect::<BTreeSet<_>>()
             })

@@ -24,31 +24,13 @@ pub(crate) struct ReconfigState {
     committed: Configuration,
     pending: Option<ProposedConfig>,
     /// Whether the elector needs new settings.
-    elector_update: ElectorUpdate,
-    /// Whether this server keeps its address as a voter.
-    own_address: OwnVoterAddress,
-    refused_by_leader: RefusedByLeader,
+    is_elector_update_due: bool,
+    /// Whether this server kept its address as a voter when the committed config was activated.
+    kept_voter_address: bool,
+    /// Whether the last leader closed the connection after this server's ACKEPOCH.
+    was_refused_by_leader: bool,
     /// The version of the last proposed config that was learned from votes.
     last_learned_version: i64,
-}
-
-/// Whether the last leader closed the connection after this server's ACKEPOCH.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RefusedByLeader {
-    Yes,
-    No,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OwnVoterAddress {
-    Unchanged,
-    Changed,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ElectorUpdate {
-    Done,
-    Due,
 }
 
 /// The origin of a proposed config.
@@ -75,9 +57,9 @@ impl ReconfigState {
         ReconfigState {
             committed,
             pending,
-            elector_update: ElectorUpdate::Due,
-            own_address: OwnVoterAddress::Unchanged,
-            refused_by_leader: RefusedByLeader::No,
+            is_elector_update_due: true,
+            kept_voter_address: true,
+            was_refused_by_leader: false,
             last_learned_version: 0,
         }
     }
@@ -144,9 +126,7 @@ impl ZabState {
     pub(crate) fn elector_settings(&self) -> ElectorSettings {
         let members = match &self.reconfig {
             None => MembershipMode::Static,
-            Some(reconfig) if reconfig.refused_by_leader == RefusedByLeader::Yes => {
-                MembershipMode::DynamicAfterRefusal
-            }
+            Some(reconfig) if reconfig.was_refused_by_leader => MembershipMode::DynamicAfterRefusal,
             Some(_) => MembershipMode::Dynamic,
         };
         let elector = ElectorSettings { membership_mode: members, ..self.settings.elector_settings() };
@@ -162,19 +142,27 @@ impl ZabState {
 
     /// The settings for the elector, if they changed since the last call.
     pub(crate) fn take_elector_update(&mut self) -> Option<ElectorSettings> {
-        let reconfig =
-            self.reconfig.as_mut().filter(|reconfig| reconfig.elector_update == ElectorUpdate::Due)?;
-        reconfig.elector_update = ElectorUpdate::Done;
+        let reconfig = self.reconfig.as_mut().filter(|reconfig| reconfig.is_elector_update_due)?;
+        reconfig.is_elector_update_due = false;
         Some(self.elector_settings())
     }
 
-    /// Records whether the leader refused this server.
-    pub(crate) fn set_refused_by_leader(&mut self, refused: RefusedByLeader) {
+    /// The leader closed the connection after the ACKEPOCH of this server.
+    pub(crate) fn refused_by_leader(&mut self) {
+        self.set_refused_by_leader(true);
+    }
+
+    /// The leader has synchronized this server.
+    pub(crate) fn accepted_by_leader(&mut self) {
+        self.set_refused_by_leader(false);
+    }
+
+    fn set_refused_by_leader(&mut self, is_refused: bool) {
         if let Some(reconfig) =
-            self.reconfig.as_mut().filter(|reconfig| reconfig.refused_by_leader != refused)
+            self.reconfig.as_mut().filter(|reconfig| reconfig.was_refused_by_leader != is_refused)
         {
-            reconfig.refused_by_leader = refused;
-            reconfig.elector_update = ElectorUpdate::Due;
+            reconfig.was_refused_by_leader = is_refused;
+            reconfig.is_elector_update_due = true;
         }
     }
 
@@ -211,7 +199,7 @@ impl ZabState {
                 configuration: Box::new(configuration.clone()),
             }));
             reconfig.pending = Some(ProposedConfig::new(configuration, source));
-            reconfig.elector_update = ElectorUpdate::Due;
+            reconfig.is_elector_update_due = true;
         }
     }
 
@@ -272,13 +260,10 @@ impl ZabState {
         let Some(reconfig) = &mut self.reconfig else { return };
         let version = configuration.version;
         reconfig.pending.take_if(|pending| pending.configuration.version <= version);
-        reconfig.elector_update = ElectorUpdate::Due;
+        reconfig.is_elector_update_due = true;
         out.push(Action::Config(ConfigEffect::Activate { configuration: Box::new(configuration.clone()) }));
-        reconfig.own_address = match configuration.keeps_voter_address(self.settings.me, &reconfig.committed)
-        {
-            true => OwnVoterAddress::Unchanged,
-            false => OwnVoterAddress::Changed,
-        };
+        reconfig.kept_voter_address =
+            configuration.keeps_voter_address(self.settings.me, &reconfig.committed);
         reconfig.committed = configuration;
         reconfig.last_learned_version = 0;
         self.apply_committed_config();
@@ -286,7 +271,7 @@ impl ZabState {
 
     /// Whether this server may go on leading in the active config.
     pub(crate) fn keeps_voter_address(&self) -> bool {
-        self.reconfig.as_ref().is_none_or(|reconfig| reconfig.own_address == OwnVoterAddress::Unchanged)
+        self.reconfig.as_ref().is_none_or(|reconfig| reconfig.kept_voter_address)
     }
 
     /// Copies the committed config into the settings.
@@ -342,7 +327,7 @@ impl ZabState {
         if let Some(reconfig) = &mut self.reconfig
             && reconfig.pending.take_if(|pending| !pending.is_committed_by(end)).is_some()
         {
-            reconfig.elector_update = ElectorUpdate::Due;
+            reconfig.is_elector_update_due = true;
         }
     }
 
@@ -371,7 +356,7 @@ impl ZabState {
         if let Some(reconfig) = &mut self.reconfig
             && reconfig.pending.take_if(goes).is_some()
         {
-            reconfig.elector_update = ElectorUpdate::Due;
+            reconfig.is_elector_update_due = true;
         }
     }
 }

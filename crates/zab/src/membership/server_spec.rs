@@ -1,7 +1,7 @@
 //! The grammar of one `server.N` value: `host:quorumPort:electionPort[:role][|…][;[client][;[secure]]]`. The
 //! module does not check lines against each other.
 
-use super::{HostPort, MemberRole as Role, PeerAddress, ServerSpec};
+use super::{HostPort, PeerAddress, Role, ServerSpec};
 
 /// Whether a server may have more than one address (`multiAddress.enabled`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use zebu_proto::ServerId;
 
 use super::java_order::in_java_order;
 use super::server_spec::{MultiAddress, parse_server_spec};
-use super::{Configuration, Groups, HostPort, MemberRole, PeerAddress, ServerSpec};
+use super::{Configuration, Groups, HostPort, PeerAddress, Role, ServerSpec};
 
 /// The reason for refusing a config text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,8 +140,8 @@ impl fmt::Display for ServerSpec {
             write!(f, "{separator}{host}:{}:{}", address.quorum_port, address.election_port)?;
         }
         f.write_str(match self.role {
-            MemberRole::Participant => ":participant",
-            MemberRole::Observer => ":observer",
+            Role::Participant => ":participant",
+            Role::Observer => ":observer",
         })?;
         match (&self.client, &self.secure_client) {
             (None, None) => Ok(()),

@@ -7,8 +7,9 @@ use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
 use super::ObserverMaster;
 use crate::action::{Action, LinkCloseReason};
 use crate::event::LinkId;
-use crate::learner_handler::{HandlerStep, LearnerIdentity, LearnerKind, LearnerPosition, admit};
-use crate::zab_state::ZabState;
+use crate::learner_handler::{HandlerStep, LearnerIdentity, LearnerPosition, admit};
+use crate::peer_context::PeerContext;
+use crate::role::Role;
 
 impl ObserverMaster {
     /// Handles OBSERVERINFO.
@@ -16,11 +17,10 @@ impl ObserverMaster {
         &mut self,
         link: LinkId,
         info: LearnerInfo,
-        state: &ZabState,
-        out: &mut Vec<Action>,
+        context: &mut PeerContext<'_>,
     ) -> Result<(), LinkCloseReason> {
-        let settings = &state.settings;
-        admit(info.server, LearnerKind::Observer, self.observers.values(), state)?;
+        let settings = &context.state.settings;
+        admit(info.server, Role::Observer, self.observers.values(), context.state)?;
         let Some(observer) = self.observers.get_mut(&link) else { return Ok(()) };
         if info.config_version > settings.config_version {
             return Err(LinkCloseReason::NewerConfig(info.config_version));
@@ -32,10 +32,10 @@ impl ObserverMaster {
             });
         }
         observer.step =
-            HandlerStep::EpochProposed(LearnerIdentity { server: info.server, kind: LearnerKind::Observer });
+            HandlerStep::EpochProposed(LearnerIdentity { server: info.server, role: Role::Observer });
         let packet = Packet::LeaderInfo { zxid: Zxid::new(self.epoch, 0), protocol: LEARNER_PROTOCOL };
-        observer.send(link, packet, out);
-        self.close_older_links(link, out);
+        observer.send(packet, context.out);
+        self.close_older_links(link, context.out);
         Ok(())
     }
 
@@ -57,26 +57,27 @@ impl ObserverMaster {
         &mut self,
         link: LinkId,
         last: Zxid,
-        state: &ZabState,
-        out: &mut Vec<Action>,
+        context: &mut PeerContext<'_>,
     ) -> Result<(), LinkCloseReason> {
         let Some(observer) = self.observers.get_mut(&link) else { return Ok(()) };
         let HandlerStep::EpochProposed(identity) = observer.step else {
             return Err(LinkCloseReason::UnexpectedPacket { step: observer.step.name(), packet: "ACKEPOCH" });
         };
         observer.step = HandlerStep::EpochAcked(identity, LearnerPosition { last });
-        self.synchronize(link, state, out);
+        self.synchronize(link, context);
         Ok(())
     }
 
     /// Starts the synchronization of an observer. An observer that is ahead of this server in the same epoch
     /// waits until this server has caught up. Its transactions are committed and must not be truncated.
-    pub(super) fn synchronize(&mut self, link: LinkId, state: &ZabState, out: &mut Vec<Action>) {
+    pub(super) fn synchronize(&mut self, link: LinkId, context: &mut PeerContext<'_>) {
         let step = self.observers.get(&link).map(|observer| &observer.step);
         if let Some(HandlerStep::EpochAcked(_, position)) = step {
-            let is_ahead = position.last > state.committed() && position.last.epoch() == self.epoch;
+            let is_ahead = position.last > context.state.committed() && position.last.epoch() == self.epoch;
             if !is_ahead || position.last.counter() == 0 {
-                self.with_observer(link, state, |observer, view| observer.synchronize(link, view, out));
+                self.with_observer(link, context.state, |observer, view| {
+                    observer.synchronize(view, context.out)
+                });
             }
         }
     }

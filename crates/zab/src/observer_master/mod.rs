@@ -13,9 +13,10 @@ use zebu_proto::{ServerId, Zxid};
 
 use crate::action::{Action, LinkCloseReason, PeerEffect};
 use crate::event::{LinkId, PeerEvent};
-use crate::learner_handler::{HandlerStep, LearnerHandler, ReplicationView, SyncPhase};
+use crate::learner_handler::{HandlerStep, LearnerHandler, LearnerReply, ReplicationView, SyncPhase};
 use crate::packet_name::packet_name;
 use crate::packet_weight;
+use crate::peer_context::PeerContext;
 use crate::status::LearnerStatus;
 use crate::zab_state::ZabState;
 use relay::RequestRelay;
@@ -37,21 +38,21 @@ pub(crate) struct ObserverMaster {
 }
 
 impl ObserverMaster {
-    pub(crate) fn new(epoch: u32, leader: LinkId, state: &ZabState, now_ms: i64) -> ObserverMaster {
+    pub(crate) fn new(epoch: u32, leader: LinkId, context: &PeerContext<'_>) -> ObserverMaster {
         ObserverMaster {
             epoch,
             leader_link: leader,
             observers: BTreeMap::new(),
             relay: RequestRelay::default(),
             to_leader: ToLeader::default(),
-            next_ping_ms: now_ms + (state.settings.tick_ms / 2).max(1),
+            next_ping_ms: context.now_ms + (context.state.settings.tick_ms / 2).max(1),
             activated_configs: BTreeMap::new(),
         }
     }
 
     /// An observer connected.
     pub(crate) fn accept_observer(&mut self, link: LinkId, now_ms: i64) {
-        self.observers.insert(link, LearnerHandler::new(now_ms));
+        self.observers.insert(link, LearnerHandler::new(link, now_ms));
     }
 
     /// All connections, for closing them when the role ends.
@@ -60,42 +61,45 @@ impl ObserverMaster {
     }
 
     pub(crate) fn status(&self) -> Vec<LearnerStatus> {
-        self.observers.iter().filter_map(|(&link, observer)| observer.status(link)).collect()
+        self.observers.values().filter_map(LearnerHandler::status).collect()
     }
 
     /// Handles an event of an observer's connection, and ignores others.
-    pub(crate) fn handle(&mut self, event: PeerEvent, state: &ZabState, now_ms: i64, out: &mut Vec<Action>) {
+    pub(crate) fn handle(&mut self, event: PeerEvent, context: &mut PeerContext<'_>) {
         match event {
             PeerEvent::LinkDown { link } => drop(self.observers.remove(&link)),
             PeerEvent::Packet { link, packet } => {
                 if let Some(observer) = self.observers.get_mut(&link) {
-                    observer.last_heard_ms = now_ms;
-                    let result = self.handle_packet(link, packet, state, out);
-                    self.close_on_error(link, result, out);
+                    observer.last_heard_ms = context.now_ms;
+                    let result = self.handle_packet(link, packet, context);
+                    self.close_on_error(link, result, context.out);
                 }
             }
             PeerEvent::Sent { link, weight } if link == self.leader_link => self.to_leader.left(weight),
             PeerEvent::Sent { link, weight } => {
                 if let Some(observer) = self.observers.get_mut(&link) {
-                    observer.record_sent(weight, now_ms);
+                    observer.record_sent(weight, context.now_ms);
                 }
-                self.with_observer(link, state, |observer, view| observer.send_pending(link, view, out));
+                self.with_observer(link, context.state, |observer, view| {
+                    observer.send_pending(view, context.out)
+                });
             }
             PeerEvent::SnapshotProgress { link } => {
                 if let Some(observer) = self.observers.get_mut(&link) {
-                    observer.last_heard_ms = now_ms;
+                    observer.last_heard_ms = context.now_ms;
                 }
             }
             PeerEvent::SnapshotSent { link } => {
-                self.with_observer(link, state, |observer, view| {
-                    observer.last_heard_ms = now_ms;
-                    observer.snapshot_sent(link, view, out);
+                self.with_observer(link, context.state, |observer, view| {
+                    observer.last_heard_ms = context.now_ms;
+                    observer.snapshot_sent(view, context.out);
                 });
             }
             PeerEvent::LogRead { link, read } => {
-                let result = self
-                    .with_observer(link, state, |observer, view| observer.log_read(link, read, view, out));
-                self.close_on_error(link, result.unwrap_or(Ok(())), out);
+                let result = self.with_observer(link, context.state, |observer, view| {
+                    observer.log_read(read, view, context.out)
+                });
+                self.close_on_error(link, result.unwrap_or(Ok(())), context.out);
             }
             PeerEvent::Notification { .. }
             | PeerEvent::Dialed { .. }
@@ -112,18 +116,19 @@ impl ObserverMaster {
         &mut self,
         link: LinkId,
         packet: Packet,
-        state: &ZabState,
-        out: &mut Vec<Action>,
+        context: &mut PeerContext<'_>,
     ) -> Result<(), LinkCloseReason> {
         match packet {
-            Packet::ObserverInfo { info, .. } => self.handle_observer_info(link, info, state, out),
-            Packet::AckEpoch { last, .. } => self.handle_ack_epoch(link, last, state, out),
-            Packet::Ack { zxid } => self.handle_ack(link, zxid, state, out),
+            Packet::ObserverInfo { info, .. } => self.handle_observer_info(link, info, context),
+            Packet::AckEpoch { last, .. } => self.handle_ack_epoch(link, last, context),
+            Packet::Ack { zxid } => self.handle_ack(link, zxid, context),
             Packet::PingReply { touched, .. } => {
                 let server = self.server_of(link);
                 self.relay.record_touches(server, touched)
             }
-            Packet::Request { .. } | Packet::Revalidate { .. } => self.forward_to_leader(link, packet, out),
+            Packet::Request { .. } | Packet::Revalidate { .. } => {
+                self.forward_to_leader(link, packet, context.out)
+            }
             other => Err(self.unexpected_packet(link, &other)),
         }
     }
@@ -171,14 +176,13 @@ impl ObserverMaster {
         &mut self,
         packet: Packet,
         after: Zxid,
-        state: &ZabState,
-        out: &mut Vec<Action>,
+        context: &mut PeerContext<'_>,
     ) -> Option<Packet> {
         let Some(link) = self.relay.requester_of(&packet) else { return Some(packet) };
-        let result = self.with_observer(link, state, |observer, view| {
-            observer.send_after_commit(link, after, packet, view, out)
+        let result = self.with_observer(link, context.state, |observer, view| {
+            observer.send_after_commit(LearnerReply { after, packet }, view, context.out)
         });
-        self.close_on_error(link, result.unwrap_or(Ok(())), out);
+        self.close_on_error(link, result.unwrap_or(Ok(())), context.out);
         None
     }
 
@@ -189,11 +193,13 @@ impl ObserverMaster {
 
     /// The commit position advanced: sends commits to all observers, and synchronizes observers that were
     /// ahead.
-    pub(crate) fn handle_commit(&mut self, state: &ZabState, out: &mut Vec<Action>) {
+    pub(crate) fn handle_commit(&mut self, context: &mut PeerContext<'_>) {
         let links: Vec<LinkId> = self.links().collect();
         for link in links {
-            self.with_observer(link, state, |observer, view| observer.send_pending(link, view, out));
-            self.synchronize(link, state, out);
+            self.with_observer(link, context.state, |observer, view| {
+                observer.send_pending(view, context.out)
+            });
+            self.synchronize(link, context);
         }
     }
 
@@ -201,8 +207,7 @@ impl ObserverMaster {
         &mut self,
         link: LinkId,
         zxid: Zxid,
-        state: &ZabState,
-        out: &mut Vec<Action>,
+        context: &mut PeerContext<'_>,
     ) -> Result<(), LinkCloseReason> {
         let Some(observer) = self.observers.get_mut(&link) else { return Ok(()) };
         let HandlerStep::Replicating(_, progress) = &mut observer.step else {
@@ -215,7 +220,9 @@ impl ObserverMaster {
         if let SyncPhase::AwaitingNewLeaderAck { up_to } = progress.phase {
             progress.phase = SyncPhase::NewLeaderAcked;
             progress.acked = progress.acked.max(up_to);
-            self.with_observer(link, state, |observer, view| observer.send_up_to_date(link, view, out));
+            self.with_observer(link, context.state, |observer, view| {
+                observer.send_up_to_date(view, context.out)
+            });
         }
         Ok(())
     }

@@ -4,13 +4,14 @@
 use zebu_proto::ServerId;
 use zebu_proto::quorum::ServerState;
 
-use super::{ActiveRole, Peer, Stopping};
+use super::{ActiveRole, Peer};
 use crate::action::{Action, LinkCloseReason, PeerEffect, ServingRole};
 use crate::election::{self, ElectionResult};
 use crate::event::LinkId;
 use crate::leader::Leader;
 use crate::learner::{Learner, LearnerMasters, LearnerStart, hash3};
 use crate::observer_master::ObserverMaster;
+use crate::peer_context::PeerContext;
 use crate::settings::{DiskTrust, PeerSettings};
 use crate::step_down::{RetryDelay, StepDown};
 
@@ -48,24 +49,19 @@ impl Peer {
     ) -> Result<(), StepDown> {
         match election_result.state {
             ServerState::Leading => {
-                let leader = Leader::new(&mut self.state, now_ms, out)?;
+                let leader = Leader::new(&mut PeerContext { state: &mut self.state, now_ms, out })?;
                 self.role = ActiveRole::Leading(Box::new(leader));
             }
             ServerState::Following => {
-                self.start_learner(
-                    election_result,
-                    LearnerMasters::leader_only(election_result.leader),
-                    0,
-                    now_ms,
-                    out,
-                );
+                let masters = LearnerMasters::leader_only(election_result.leader);
+                self.start_learner(election_result, masters, LearnerStart { now_ms, pause_ms: 0 }, out);
             }
             ServerState::Observing => {
                 self.observe_attempts += 1;
                 let masters =
                     LearnerMasters::for_observer(election_result.leader, self.observe_attempts, &self.state);
                 let pause_ms = self.random_delay(self.state.settings.observer.reconnect_delay_ms);
-                self.start_learner(election_result, masters, pause_ms, now_ms, out);
+                self.start_learner(election_result, masters, LearnerStart { now_ms, pause_ms }, out);
             }
             ServerState::Looking => {}
         }
@@ -76,12 +72,10 @@ impl Peer {
         &mut self,
         election_result: ElectionResult,
         masters: LearnerMasters,
-        pause_ms: i64,
-        now_ms: i64,
+        start: LearnerStart,
         out: &mut Vec<Action>,
     ) {
         let link = next_link(&mut self.links_dialed);
-        let start = LearnerStart { now_ms, pause_ms };
         self.role = ActiveRole::Learning(Box::new(Learner::new(election_result, masters, link, start, out)));
     }
 
@@ -183,17 +177,15 @@ impl Peer {
         self.state.drop_pending_after(self.state.history.last());
         self.state.drop_announced();
         self.state.discard_leader_replies();
-        self.role = match (self.stopping, end.retry_delay) {
-            (Stopping::Requested, _) => ActiveRole::Stopped,
-            (Stopping::No, RetryDelay::None) => {
-                ActiveRole::AwaitingDisk { until_ms: now_ms + wait_ms, lost_leader: lost }
-            }
+        self.role = match end.retry_delay {
+            _ if self.is_stopping => ActiveRole::Stopped,
+            RetryDelay::None => ActiveRole::AwaitingDisk { until_ms: now_ms + wait_ms, lost_leader: lost },
             // The leader is reachable, but refused or failed this server.
-            (Stopping::No, RetryDelay::Short) => ActiveRole::AwaitingDisk {
+            RetryDelay::Short => ActiveRole::AwaitingDisk {
                 until_ms: now_ms + self.state.settings.retry_ms,
                 lost_leader: None,
             },
-            (Stopping::No, RetryDelay::Long) => {
+            RetryDelay::Long => {
                 let until_ms = now_ms + LONG_PAUSE_RETRIES * self.state.settings.retry_ms;
                 ActiveRole::AwaitingDisk { until_ms, lost_leader: None }
             }

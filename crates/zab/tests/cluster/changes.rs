@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use zebu_proto::txn::{SetDataTxn, Txn, TxnEntry, TxnHeader};
 use zebu_proto::{ServerId, SessionId, Zxid};
-use zebu_zab::membership::{Groups, HostPort, MemberRole, PeerAddress, ServerSpec};
+use zebu_zab::Role;
+use zebu_zab::membership::{Groups, HostPort, PeerAddress, ServerSpec};
 use zebu_zab::{Configuration, DynamicConfig, EncodedTxn, Peer};
 
 use crate::world::{Counting, Plan, Random};
 
-fn member(role: MemberRole, quorum_port: u16) -> ServerSpec {
+fn member(role: Role, quorum_port: u16) -> ServerSpec {
     let address = PeerAddress { host: "here".to_owned(), quorum_port, election_port: 1 };
     let client = Some(HostPort { host: "here".to_owned(), port: 2 });
     ServerSpec { addresses: vec![address], role, client, secure_client: None }
@@ -18,7 +19,7 @@ fn member(role: MemberRole, quorum_port: u16) -> ServerSpec {
 
 /// The config file of a new server.
 pub(crate) fn first(members: impl IntoIterator<Item = ServerId>) -> Configuration {
-    let members = members.into_iter().map(|id| (id, member(MemberRole::Participant, 100))).collect();
+    let members = members.into_iter().map(|id| (id, member(Role::Participant, 100))).collect();
     Configuration { version: 0, members, groups: None }
 }
 
@@ -46,9 +47,9 @@ pub(crate) fn wish(peer: &Peer, plan: &Plan, random: &mut Random) -> Option<Enco
         let id = ServerId(1 + random.below(plan.places as u64) as i64);
         match random.below(6) {
             0 | 1 => drop(members.remove(&id)),
-            2 => drop(members.insert(id, member(MemberRole::Observer, 100))),
-            3 => drop(members.insert(id, member(MemberRole::Participant, 101))),
-            _ => drop(members.insert(id, member(MemberRole::Participant, 100))),
+            2 => drop(members.insert(id, member(Role::Observer, 100))),
+            3 => drop(members.insert(id, member(Role::Participant, 101))),
+            _ => drop(members.insert(id, member(Role::Participant, 100))),
         }
     }
     let groups = match plan.counting {
@@ -74,7 +75,7 @@ pub(crate) fn wish(peer: &Peer, plan: &Plan, random: &mut Random) -> Option<Enco
 /// Up to three groups; some voters have no weight.
 fn groups(members: &BTreeMap<ServerId, ServerSpec>, random: &mut Random) -> Groups {
     let mut groups = Groups::default();
-    for (&id, _) in members.iter().filter(|(_, member)| member.role == MemberRole::Participant) {
+    for (&id, _) in members.iter().filter(|(_, member)| member.role == Role::Participant) {
         groups.group_of.insert(id, 1 + random.below(3) as i64);
         groups.weight_of.insert(id, [0, 1, 1, 1, 2, 5][random.below(6) as usize]);
     }

@@ -429,12 +429,15 @@ impl World {
                 let at = self.now + 1 + self.random.below(10) as i64;
                 self.soon.insert((at, self.sequence), Happening::Notification(id, to, notification));
             }
-            Action::Peer(PeerEffect::Dial { link, to, door }) => self.dial(id, link, to, door),
+            Action::Peer(PeerEffect::Dial { link, to, port }) => self.dial(id, link, to, port),
             Action::Peer(PeerEffect::Send { link, packet }) => {
                 self.soon(id, PeerEvent::Sent { link, weight: packet_weight(&packet) });
                 self.transmit(id, link, Wire::Packet(packet));
             }
             Action::Peer(PeerEffect::Close { link, .. }) => self.disconnect(id, link),
+            Action::Peer(PeerEffect::PauseReading { .. } | PeerEffect::ResumeReading { .. }) => {
+                panic!("{id:?} holds more packets than the history limit")
+            }
             Action::Peer(PeerEffect::StreamSnapshot { link, zxid }) => {
                 let state = self.servers[&id].running.as_ref().unwrap().state.clone();
                 assert_eq!(last_of(&state), zxid);
@@ -516,7 +519,7 @@ impl World {
         running.work.push_back((io, work));
     }
 
-    fn dial(&mut self, id: ServerId, link: LinkId, to: ServerId, door: LearnerPort) {
+    fn dial(&mut self, id: ServerId, link: LinkId, to: ServerId, port: LearnerPort) {
         let reachable = self.servers[&to].running.is_some() && !self.is_cut(id, to) && !self.is_cut(to, id);
         if !reachable {
             return self.soon(id, PeerEvent::DialFailed { link });
@@ -527,7 +530,7 @@ impl World {
         self.channels.insert((to, there), Channel { to: (id, link), queue: VecDeque::new() });
         self.soon(
             to,
-            match door {
+            match port {
                 LearnerPort::Quorum => PeerEvent::Accepted { link: there },
                 LearnerPort::ObserverMaster => PeerEvent::ObserverAccepted { link: there },
             },

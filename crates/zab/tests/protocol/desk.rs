@@ -14,6 +14,9 @@ use zebu_zab::{
 
 pub(crate) const ME: ServerId = ServerId(2);
 
+/// The bytes of the history that stay in memory.
+pub(crate) const HISTORY_BYTES: usize = 1 << 20;
+
 pub(crate) struct Desk {
     pub(crate) peer: Peer,
     pub(crate) now: i64,
@@ -75,7 +78,7 @@ fn settings(role: Role) -> PeerSettings {
         resend_ms_max: 200,
         finalize_ms: 20,
         retry_ms: 30,
-        history: HistoryLimits { entries: 4, bytes: 1 << 20 },
+        history: HistoryLimits { entries: 4, bytes: HISTORY_BYTES },
         send_window: 1000,
         proposal_bytes_max: 1 << 20,
         observer: ObserverSettings::default(),

@@ -170,18 +170,6 @@ fn nothing_is_decided_before_a_quorum_has_the_history() {
 }
 
 #[test]
-fn the_own_disk_has_a_vote_like_any_other() {
-    let (mut desk, link) = Desk::established();
-    desk.disk = Disk::ByHand;
-    let zxid = desk.propose();
-    desk.packet(link, ack(zxid));
-    assert_eq!(desk.peer.status().committed, LAST, "one of three");
-    desk.finish_disk();
-    assert_eq!(desk.delivered(), [zxid]);
-    assert_eq!(desk.take_sent(link).last(), Some(&Packet::Commit { zxid }));
-}
-
-#[test]
 fn wrong_acknowledgements_end_the_connection_and_decide_nothing() {
     for counter in [2, 3, 9] {
         let (mut desk, link) = Desk::established();

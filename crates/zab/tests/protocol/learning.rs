@@ -44,17 +44,6 @@ fn serving() -> (Desk, LinkId) {
 }
 
 #[test]
-fn an_epoch_is_promised_after_the_disk_has_it() {
-    let (mut desk, link) = Desk::learner(recovered(LAST, 5), Role::Participant);
-    desk.disk = Disk::ByHand;
-    desk.packet(link, leader_info(6));
-    assert!(matches!(desk.actions[0], Action::Disk(DiskCommand::SaveAcceptedEpoch { epoch: 6, .. })));
-    assert_eq!(desk.actions.len(), 1, "nothing is said before");
-    desk.finish_disk();
-    assert_eq!(desk.take_sent(link), [Packet::AckEpoch { last: LAST, current_epoch: 5 }]);
-}
-
-#[test]
 fn an_epoch_that_was_promised_before_does_not_count_and_an_older_one_is_refused() {
     let found = RecoveredHistory { accepted_epoch: 6, ..recovered(LAST, 5) };
     let (mut desk, link) = Desk::learner(found, Role::Participant);
@@ -80,30 +69,6 @@ fn an_observer_goes_back_behind_its_promise_but_not_behind_its_history() {
     let (mut desk, link) = Desk::learner(found, Role::Observer);
     desk.packet(link, leader_info(4));
     assert_eq!(desk.closed(link), Some(LinkCloseReason::OldEpoch { proposed: 4, accepted: 8 }));
-}
-
-#[test]
-fn the_history_is_durable_before_the_epoch_and_both_before_the_word() {
-    let (mut desk, link) = promised();
-    desk.disk = Disk::ByHand;
-    let next = Zxid::new(5, 8);
-    for packet in [Packet::Diff { zxid: next }, proposal(next), Packet::Commit { zxid: next }, new_leader(6)]
-    {
-        desk.packet(link, packet);
-    }
-    let order: Vec<_> = desk.actions.iter().collect();
-    assert!(
-        matches!(
-            order[..],
-            [Action::Append { .. }, Action::Disk(DiskCommand::SaveCurrentEpoch { epoch: 6, .. })]
-        ),
-        "{order:?}"
-    );
-    desk.finish_disk();
-    assert_eq!(desk.delivered(), [], "it is not decided yet");
-    assert_eq!(desk.take_sent(link), [ack(Zxid::new(6, 0))]);
-    desk.packet(link, Packet::UpToDate);
-    assert_eq!(desk.delivered(), [next]);
 }
 
 /// A closed connection may still deliver packets of its former leader.
@@ -310,19 +275,6 @@ fn a_committed_transaction_is_never_truncated() {
     desk.packet(link, leader_info(7));
     desk.packet(link, Packet::Trunc { zxid: LAST });
     assert_eq!(desk.closed(link), Some(LinkCloseReason::TruncatesCommitted { to: LAST, committed: zxid }));
-}
-
-#[test]
-fn truncation_waits_for_the_disk_and_what_follows_waits_with_it() {
-    let (mut desk, link) = promised();
-    desk.disk = Disk::ByHand;
-    let to = Zxid::new(5, 5);
-    desk.packet(link, Packet::Trunc { zxid: to });
-    desk.packet(link, proposal(Zxid::new(6, 1)));
-    assert!(matches!(desk.actions.make_contiguous(), [Action::Disk(DiskCommand::Truncate { .. })]));
-    desk.finish_disk();
-    assert_eq!(desk.peer.status().logged, Zxid::new(6, 1));
-    assert!(matches!(desk.actions.back(), Some(Action::Append { .. })));
 }
 
 /// A learner whose disk refused the TRUNC of the leader.

@@ -327,7 +327,7 @@ fn a_follower_activates_at_the_commit_and_goes_where_it_belongs() {
         assert!(desk.actions.contains(&Action::Peer(PeerEffect::Dial {
             link,
             to: ServerId(leader),
-            door: LearnerPort::Quorum
+            port: LearnerPort::Quorum
         })));
         desk.handle(PeerEvent::Dialed { link });
         let greeting = desk.take_sent(link).pop().unwrap();

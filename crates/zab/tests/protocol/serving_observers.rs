@@ -297,11 +297,11 @@ fn an_observer_tries_followers_and_the_leader_last() {
     let mut tried = Vec::new();
     while tried.last() != Some(&(ServerId(3), LearnerPort::Quorum)) {
         let dial = desk.actions.iter().find_map(|action| match action {
-            Action::Peer(PeerEffect::Dial { link, to, door }) => Some((*link, *to, *door)),
+            Action::Peer(PeerEffect::Dial { link, to, port }) => Some((*link, *to, *port)),
             _ => None,
         });
-        let (link, to, door) = dial.expect("it goes on");
-        tried.push((to, door));
+        let (link, to, port) = dial.expect("it goes on");
+        tried.push((to, port));
         desk.actions.clear();
         desk.handle(PeerEvent::DialFailed { link });
         desk.wait(30);

@@ -59,6 +59,8 @@ impl Process {
             }
             PeerEffect::Send { link, packet } => self.send_packet(link, packet, core),
             PeerEffect::Close { link, reason } => self.close_link(link, &reason, core),
+            PeerEffect::PauseReading { link } => self.pause_reading(link, core),
+            PeerEffect::ResumeReading { link } => self.resume_reading(link),
             PeerEffect::StreamSnapshot { link, .. } => self.send_snapshot(link),
             PeerEffect::ReadLog { link, after, up_to, purpose } => self.read_log(link, after, up_to, purpose),
             PeerEffect::LoadReceived { link, entries } => {

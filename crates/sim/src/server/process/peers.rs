@@ -11,7 +11,7 @@ use super::inbox::Urgent;
 use super::link_writer::LinkWriter;
 use super::received::IncomingSnapshot;
 use super::{Death, Process};
-use crate::check::learner_memory::{check_collected, check_history, check_queue};
+use crate::check::learner_memory::{check_blocked, check_collected, check_history, check_queue};
 use crate::context::SimContext;
 use crate::network::{Host, NetworkMessage, Port, SocketId, SocketSide};
 use crate::plan::PacketEnd;
@@ -24,6 +24,8 @@ pub(crate) struct PeerLink {
     pub(super) side: SocketSide,
     /// The sending half.
     pub(super) writer: LinkWriter,
+    /// Whether the node has stopped reading.
+    reading_paused: bool,
     /// A snapshot that is being received.
     incoming: Option<IncomingSnapshot>,
     /// The reader of the log for this learner.
@@ -48,7 +50,30 @@ impl Process {
     fn add_link(&mut self, link: LinkId, connection: SocketId, side: SocketSide) {
         self.by_connection.insert(connection, link);
         let writer = LinkWriter::default();
-        self.links.insert(link, PeerLink { connection, side, writer, incoming: None, reader: None });
+        let reading_paused = false;
+        self.links.insert(
+            link,
+            PeerLink { connection, side, writer, reading_paused, incoming: None, reader: None },
+        );
+    }
+
+    pub(super) fn pause_reading(&mut self, link: LinkId, core: &mut SimContext) {
+        core.trace_line(format_args!("s{} stops reading from its leader", self.server));
+        if let Some(link) = self.links.get_mut(&link) {
+            link.reading_paused = true;
+        }
+    }
+
+    pub(super) fn resume_reading(&mut self, link: LinkId) {
+        if let Some(link) = self.links.get_mut(&link) {
+            link.reading_paused = false;
+        }
+    }
+
+    /// Whether the node has stopped reading from a connection.
+    pub(crate) fn is_reading_paused(&self, connection: SocketId) -> bool {
+        let link = self.by_connection.get(&connection).and_then(|link| self.links.get(link));
+        link.is_some_and(|link| link.reading_paused)
     }
 
     /// A learner has connected.
@@ -206,6 +231,8 @@ impl Process {
         core.checker.report(check_history(self.server, held, limit));
         let collected = self.node().status().map_or(0, |status| status.collected_bytes);
         core.checker.report(check_collected(self.server, collected, limit));
+        let blocked = self.node().status().map_or(0, |status| status.blocked_weight);
+        core.checker.report(check_blocked(self.server, blocked, limit));
         for link in self.links.values() {
             core.checker.report(check_queue(self.server, link.writer.weight(), WINDOW));
         }
