@@ -77,7 +77,7 @@ const ORDER: &str = "zab_primary_order";
 impl CommittedHistory {
     pub(crate) fn new(
         options: TreeOptions,
-        chronicle: ConfigHistory,
+        configs: ConfigHistory,
         rights: ReconfigRights,
         transaction_bytes_max: usize,
     ) -> CommittedHistory {
@@ -89,15 +89,7 @@ impl CommittedHistory {
             Some((node.stat(), permissions, node.children().map(Box::from).collect()))
         });
         let (entries, initial_digest) = (Vec::new(), tree.digest());
-        CommittedHistory {
-            entries,
-            initial_digest,
-            tree,
-            model,
-            configs: chronicle,
-            rights,
-            transaction_bytes_max,
-        }
+        CommittedHistory { entries, initial_digest, tree, model, configs, rights, transaction_bytes_max }
     }
 
     /// The last transaction; zero before the first.
@@ -145,7 +137,10 @@ impl CommittedHistory {
         find: impl Fn(&TxnEntry) -> Option<usize>,
     ) -> CheckResult {
         let entry = TxnEntry::decode(bytes).map_err(|error| {
-            Violation::new(INTEGRITY, format!("transaction {zxid:#x} was committed and is none: {error}"))
+            Violation::new(
+                INTEGRITY,
+                format!("transaction {zxid:#x} was committed and cannot be decoded: {error}"),
+            )
         })?;
         self.check_order(zxid, &entry)?;
         transaction_lengths::check_commit(zxid, bytes.len(), self.transaction_bytes_max)?;
@@ -244,10 +239,10 @@ impl CommittedHistory {
                 committed.effects = self.model.execute(place, writes);
                 self.compare_outcome(committed, writes)?;
             }
-            (txn, Some(Operation::Reconfig { wish, version })) => {
+            (txn, Some(Operation::Reconfig { change, version })) => {
                 let acked_before = call.map_or(0, |call| call.acked_before);
                 let voters_min = self.rights.voters_min;
-                let request = ModelReconfig { wish, version: *version, acked_before, voters_min };
+                let request = ModelReconfig { change, version: *version, acked_before, voters_min };
                 committed.effects = self.model.reconfigure(place, request, &self.configs, txn);
                 self.compare_outcome(committed, &[])?;
                 if let Some(list) = proposed_config(&committed.bytes) {
@@ -257,7 +252,7 @@ impl CommittedHistory {
             // A transaction that the server starts by itself may fail.
             (Txn::Error(_), None) => {}
             (txn, None | Some(_)) => {
-                let text = format!("nobody asked for {zxid} of session {:#x}: {txn:?}", header.session.0);
+                let text = format!("no request caused {zxid} of session {:#x}: {txn:?}", header.session.0);
                 return Err(Violation::new(INTEGRITY, text));
             }
         }

@@ -84,7 +84,7 @@ impl Trace {
 }
 
 impl SimContext {
-    pub(crate) fn new(shape: RunParameters, network: Network, judge: Checker, trace: Trace) -> SimContext {
+    pub(crate) fn new(shape: RunParameters, network: Network, checker: Checker, trace: Trace) -> SimContext {
         let disk_random = SimRandom::new(shape.seed, 4);
         let stream_random = SimRandom::new(shape.seed, 14);
         let hosts = shape.servers();
@@ -92,7 +92,7 @@ impl SimContext {
             now: 0,
             queue: EventQueue::default(),
             network,
-            checker: judge,
+            checker: checker,
             parameters: shape,
             disk_random,
             stream_random,

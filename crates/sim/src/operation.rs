@@ -65,7 +65,7 @@ pub(crate) enum Operation {
     Sync(NodePath),
     /// A reconfig that requires this version of the current config; -1 accepts any.
     Reconfig {
-        wish: ReconfigChange,
+        change: ReconfigChange,
         version: i64,
     },
 }
@@ -177,7 +177,7 @@ impl Operation {
                 mode.wire().encode(out);
             }
             Operation::Sync(path) => Box::<str>::from(&**path).encode(out),
-            Operation::Reconfig { wish, version } => wish.encode(*version, out),
+            Operation::Reconfig { change, version } => change.encode(*version, out),
         }
     }
 }

@@ -121,7 +121,7 @@ impl Script {
         let time = |word: &str| word.parse::<VirtualTime>().ok().map(|ms| ms * MS);
         let down = 300 * MS;
         Some(match words {
-            ["reconfig", wish @ ..] => self.reconfig(wish)?,
+            ["reconfig", change @ ..] => self.reconfig(change)?,
             ["trap", step, when, ms] => {
                 let when = match *when {
                     "sends" => PacketEnd::Sends,
@@ -186,11 +186,11 @@ impl Script {
                 _ => return None,
             }
         }
-        let wish = match all {
+        let change = match all {
             Some(seats) => ReconfigChange::Full { servers: seats, groups: BTreeMap::new() },
             None => ReconfigChange::Incremental { join, leave },
         };
-        Some(Fault::Reconfig { client, change: wish, version: asked })
+        Some(Fault::Reconfig { client, change, version: asked })
     }
 }
 

@@ -30,12 +30,12 @@ pub(crate) struct ConnectionClose {
     pub(crate) role: RoleAtClose,
 }
 
-pub(super) fn check_close(judge: &Checker, closing: &ConnectionClose) -> CheckResult {
+pub(super) fn check_close(checker: &Checker, closing: &ConnectionClose) -> CheckResult {
     let allowed = match closing.reason {
-        DisconnectReason::SessionEnded => closing.session.is_none_or(|session| has_ended(judge, session)),
+        DisconnectReason::SessionEnded => closing.session.is_none_or(|session| has_ended(checker, session)),
         DisconnectReason::NotServing => closing.role == RoleAtClose::Ended,
-        DisconnectReason::AheadOfServer => has_seen_later(judge, closing.client, closing.applied),
-        DisconnectReason::Replaced => was_asked_for_elsewhere(judge, closing),
+        DisconnectReason::AheadOfServer => has_seen_later(checker, closing.client, closing.applied),
+        DisconnectReason::Replaced => was_asked_for_elsewhere(checker, closing),
         DisconnectReason::ReplyOutOfOrder | DisconnectReason::ReplyMismatch => false,
         // The clients read only their own replies, stay within the protocol, and no limit is set.
         DisconnectReason::ClientClosed
@@ -55,18 +55,18 @@ pub(super) fn check_close(judge: &Checker, closing: &ConnectionClose) -> CheckRe
     Err(Violation::new(NAME, text))
 }
 
-fn has_ended(judge: &Checker, session: SessionId) -> bool {
-    let closed = judge.committed.model.session(session).is_some_and(|life| life.closed.is_some());
-    closed || judge.sessions.get(&session).is_some_and(|view| view.closing)
+fn has_ended(checker: &Checker, session: SessionId) -> bool {
+    let closed = checker.committed.model.session(session).is_some_and(|life| life.closed.is_some());
+    closed || checker.sessions.get(&session).is_some_and(|view| view.closing)
 }
 
 /// Whether the client has opened another connection since the session began. A server may resume the session
 /// for a connection that the client has already given up.
-fn was_asked_for_elsewhere(judge: &Checker, closing: &ConnectionClose) -> bool {
-    let view = closing.session.and_then(|session| judge.sessions.get(&session));
-    judge.dials[closing.client] > view.map_or(1, |view| view.dials)
+fn was_asked_for_elsewhere(checker: &Checker, closing: &ConnectionClose) -> bool {
+    let view = closing.session.and_then(|session| checker.sessions.get(&session));
+    checker.dials[closing.client] > view.map_or(1, |view| view.dials)
 }
 
-fn has_seen_later(judge: &Checker, client: usize, applied: i64) -> bool {
-    judge.sessions.values().any(|session| session.client == client && session.seen > applied)
+fn has_seen_later(checker: &Checker, client: usize, applied: i64) -> bool {
+    checker.sessions.values().any(|session| session.client == client && session.seen > applied)
 }

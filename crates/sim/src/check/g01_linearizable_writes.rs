@@ -19,8 +19,8 @@ pub(super) fn has_no_zxid(code: i32) -> bool {
     codes.into_iter().any(|it| it.wire() == code)
 }
 
-pub(super) fn check_answer(judge: &Checker, index: usize, answer: &ServerReply) -> CheckResult {
-    let call = &judge.calls[index];
+pub(super) fn check_answer(checker: &Checker, index: usize, answer: &ServerReply) -> CheckResult {
+    let call = &checker.calls[index];
     let Some(place) = call.place else {
         if has_no_zxid(answer.code) {
             return Ok(());
@@ -39,7 +39,7 @@ pub(super) fn check_answer(judge: &Checker, index: usize, answer: &ServerReply) 
         );
         return Err(Violation::new(NAME, text));
     }
-    let Some(committed) = judge.committed.get(place) else { return Ok(()) };
+    let Some(committed) = checker.committed.get(place) else { return Ok(()) };
     let expected = expected_answer(&call.operation, &committed.effects);
     let found = found_answer(&call.operation, answer);
     if expected == found {

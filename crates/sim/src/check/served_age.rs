@@ -30,15 +30,15 @@ impl ServedAges {
 }
 
 /// A serving server sends a frame to a client, at a state that ends with `applied`.
-pub(super) fn check_shown(judge: &Checker, server: usize, applied: i64) -> CheckResult {
-    let ages = &judge.served_ages;
+pub(super) fn check_shown(checker: &Checker, server: usize, applied: i64) -> CheckResult {
+    let ages = &checker.served_ages;
     // A server that has just resumed has not had the time to notice.
-    if judge.now < ages.hindered[server] + ages.limit {
+    if checker.now < ages.hindered[server] + ages.limit {
         return Ok(());
     }
-    let next = judge.committed.entries().partition_point(|entry| entry.zxid <= applied);
-    let Some(committed_at) = judge.committed_at.get(next) else { return Ok(()) };
-    let age = judge.now - committed_at;
+    let next = checker.committed.entries().partition_point(|entry| entry.zxid <= applied);
+    let Some(committed_at) = checker.committed_at.get(next) else { return Ok(()) };
+    let age = checker.now - committed_at;
     if age <= ages.limit {
         return Ok(());
     }

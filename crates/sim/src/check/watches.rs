@@ -263,13 +263,13 @@ impl ConnectionWatches {
 }
 
 pub(super) fn check_frame(
-    judge: &mut Checker,
+    checker: &mut Checker,
     client: usize,
     session: SessionId,
     frame: &Frame,
 ) -> CheckResult {
-    let model = &judge.committed.model;
-    let account = judge.watches.accounts.entry(client).or_default();
+    let model = &checker.committed.model;
+    let account = checker.watches.accounts.entry(client).or_default();
     match &frame.kind {
         FrameKind::Event { kind, path } if frame.zxid <= 0 => {
             account.made_up.push((*kind, NodePath::from(&**path)));
@@ -289,7 +289,7 @@ pub(super) fn check_frame(
             if let Some(set) = account.pending.remove(xid) {
                 return if *code == 0 { account.registered_again(&set, model, frame.zxid) } else { Ok(()) };
             }
-            let call = judge.requests.get(&(session, *xid)).map(|call| &judge.calls[*call]);
+            let call = checker.requests.get(&(session, *xid)).map(|call| &checker.calls[*call]);
             if let Some((intent, path)) = call.and_then(|call| call.operation.watch()) {
                 account.registered(intent, path, *code, frame.zxid);
             }

@@ -24,9 +24,9 @@ pub(super) fn note_received(view: &mut ServerView, packet: &Packet) {
     }
 }
 
-pub(super) fn check_packet(judge: &mut Checker, server: usize, packet: &Packet) -> CheckResult {
-    let voice = record_ack(&mut judge.servers[server], packet);
-    let view = &judge.servers[server];
+pub(super) fn check_packet(checker: &mut Checker, server: usize, packet: &Packet) -> CheckResult {
+    let counted_twice = record_ack(&mut checker.servers[server], packet);
+    let view = &checker.servers[server];
     let fault = match packet {
         Packet::Ack { zxid } if zxid.counter() != 0 => {
             (view.durable < zxid.0).then(|| format!("its disk has confirmed only {}", Zxid(view.durable)))
@@ -42,8 +42,8 @@ pub(super) fn check_packet(judge: &mut Checker, server: usize, packet: &Packet) 
             }
         }
         Packet::LeaderInfo { zxid, .. } => (view.accepted_epoch < i64::from(zxid.epoch()))
-            .then(|| format!("its disk has promised only epoch {}", view.accepted_epoch)),
-        _ => voice,
+            .then(|| format!("its disk has accepted only epoch {}", view.accepted_epoch)),
+        _ => counted_twice,
     };
     match fault {
         None => Ok(()),
@@ -59,7 +59,7 @@ fn record_ack(view: &mut ServerView, packet: &Packet) -> Option<String> {
         return None;
     }
     if view.counted_epoch >= view.proposed_epoch && !view.rotten {
-        return Some(format!("its voice was counted for epoch {} before", view.counted_epoch));
+        return Some(format!("its ack was counted for epoch {} before", view.counted_epoch));
     }
     view.counted_epoch = view.proposed_epoch;
     None

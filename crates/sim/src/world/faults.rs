@@ -64,7 +64,7 @@ impl World {
             | Fault::ClientVanishes { .. }
             | Fault::ClientMoves { .. }
             | Fault::ConfigAcl { .. } => {}
-            Fault::Reconfig { change: wish, .. } => wish.resolve(LEADER, leader),
+            Fault::Reconfig { change, .. } => change.resolve(LEADER, leader),
         }
         fault.clone()
     }
@@ -211,10 +211,10 @@ impl World {
             Fault::EndAtStep { on, when, skip, .. } => {
                 self.core.breakpoints.push(Breakpoint { on, when, skip, index })
             }
-            Fault::ClientVanishes { client, closes: farewell } => self.replace_client(client, farewell),
+            Fault::ClientVanishes { client, closes } => self.replace_client(client, closes),
             Fault::ClientMoves { client } => self.move_client(client),
-            Fault::Reconfig { client, change: wish, version: asked } => {
-                self.request_reconfig(client, wish, asked)
+            Fault::Reconfig { client, change, version: asked } => {
+                self.request_reconfig(client, change, asked)
             }
             Fault::ConfigAcl { permissions } => self.set_config_acl(permissions),
             _ => {}
@@ -295,9 +295,7 @@ impl World {
         let mut bytes = bytes.clone();
         let at = (place >> 16) as usize % bytes.len();
         if file == RottenFile::Log && is_behind_the_note(&image, path, at) {
-            self.core.trace_line(format_args!(
-                "s{server}: no bit rot where nobody could tell it from a power loss"
-            ));
+            self.core.trace_line(format_args!("s{server}: no bit rot where it looks like a power loss"));
             return;
         }
         // A digit that becomes another digit is a valid number: no reader of these files can detect it.
@@ -313,10 +311,10 @@ impl World {
     }
 
     /// A client's process ends; another one replaces it.
-    fn replace_client(&mut self, client: usize, farewell: bool) {
+    fn replace_client(&mut self, client: usize, closes: bool) {
         let now = self.core.now;
         let host = self.client_host(client);
-        if farewell {
+        if closes {
             let it = &mut self.clients[client];
             let instant = it.instant(now);
             it.session.close(instant, usize::MAX);
@@ -333,9 +331,9 @@ impl World {
             }
         }
         self.core.checker.disconnected(client);
-        let zeal = self.clients[client].activity;
+        let activity = self.clients[client].activity;
         self.clients[client] = self.new_client();
-        self.clients[client].activity = zeal;
+        self.clients[client].activity = activity;
         self.drive(client);
     }
 }

@@ -88,7 +88,7 @@ impl World {
             syncs: SyncScope::Leaders,
         };
         let servers = shape.servers();
-        let judge =
+        let checker =
             Checker::new(shape.first_config(), rights, servers, shape.clients, limits, tree_options());
         let random = SimRandom::new(shape.seed, 5);
         let mut world = World {
@@ -102,7 +102,7 @@ impl World {
             injected: Vec::new(),
             born: 0,
             misdialed: BTreeSet::new(),
-            core: SimContext::new(shape, network, judge, trace),
+            core: SimContext::new(shape, network, checker, trace),
         };
         world.begin();
         world
@@ -171,16 +171,16 @@ impl World {
         }
         let hash = self.core.hash();
         self.core.counts.configs = self.core.checker.committed.configs.len() as u64;
-        let judge = self.core.checker;
+        let checker = self.core.checker;
         RunOutcome {
-            violation: judge.violation,
+            violation: checker.violation,
             hash,
             simulated: self.core.now,
             injected: self.injected,
             counts: self.core.counts,
-            transactions: judge.committed.len() as u64,
-            answered: judge.answered,
-            watch_events: judge.events,
+            transactions: checker.committed.len() as u64,
+            answered: checker.answered,
+            watch_events: checker.events,
             trace: self.core.trace.into_lines(),
         }
     }

@@ -66,7 +66,7 @@ impl World {
         self.core.breakpoints.clear();
         let shape = self.core.parameters.clone();
         let Some(healed) = self.draw_healed() else {
-            self.core.trace_line(format_args!("NOBODY CAN BE HEALED"));
+            self.core.trace_line(format_args!("TOO FEW SERVERS CAN BE HEALED"));
             self.core.counts.unhealed += 1;
             self.phase = RunPhase::Over;
             return;
@@ -93,8 +93,8 @@ impl World {
             if !is_healed {
                 machine.retired = true;
                 machine.end_process();
-                let farewell = if server % 2 == 0 { CloseNotice::Close } else { CloseNotice::Silence };
-                self.core.network.host_down(Host(server), farewell, now, &mut self.core.queue);
+                let notice = if server % 2 == 0 { CloseNotice::Close } else { CloseNotice::Silence };
+                self.core.network.host_down(Host(server), notice, now, &mut self.core.queue);
             } else if !machine.is_up() {
                 let incarnation = machine.incarnation;
                 self.core.push(now + 1, SimEvent::Start { server, incarnation });
