@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
+use zebu_node::LocalSessionSupport;
 use zebu_proto::txn::{Txn, TxnEntry};
 use zebu_proto::{ErrorCode, Permissions, Zxid};
 use zebu_tree::{Tree, TreeOptions};
 
-use crate::check::transaction_lengths;
+use crate::check::{CheckerLimits, transaction_lengths};
 use crate::history::{CheckResult, ClientCall, Violation};
 use crate::members::{ConfigHistory, proposed_config};
-use crate::model::{Model, ModelEffect, ModelReconfig, Privilege, TxnContext};
+use crate::model::{Model, ModelEffect, ModelReconfig, Privilege, SessionScope, TxnContext};
 use crate::operation::{NodePath, Operation};
 
 /// A transaction of the history.
@@ -29,10 +30,12 @@ pub(crate) struct CommittedTxn {
 
 /// Whether a transaction is a refusal because of its session: the session has moved or is closed.
 pub(crate) fn is_refused_with_session(txn: &Txn) -> bool {
+    is_refused_as_moved(txn) || is_refused_as_expired(txn)
+}
+
+fn is_refused_as_expired(txn: &Txn) -> bool {
     let expired = Txn::error(ErrorCode::SessionExpired);
-    is_refused_as_moved(txn)
-        || *txn == expired
-        || matches!(txn, Txn::Multi(parts) if parts.first().is_some_and(|part| part.0 == expired))
+    *txn == expired || matches!(txn, Txn::Multi(parts) if parts.first().is_some_and(|part| part.0 == expired))
 }
 
 /// Whether a request came over the old connection of a session that has moved: it is refused without a look
@@ -58,6 +61,7 @@ pub(crate) struct CommittedHistory {
     rights: ReconfigRights,
     /// The longest transaction that every server can read, in bytes.
     transaction_bytes_max: usize,
+    local_sessions: LocalSessionSupport,
 }
 
 /// The rights to reconfigure the ensemble.
@@ -79,7 +83,7 @@ impl CommittedHistory {
         options: TreeOptions,
         configs: ConfigHistory,
         rights: ReconfigRights,
-        transaction_bytes_max: usize,
+        limits: &CheckerLimits,
     ) -> CommittedHistory {
         let tree = Tree::new(options);
         let model = Model::new(|path| {
@@ -89,7 +93,16 @@ impl CommittedHistory {
             Some((node.stat(), permissions, node.children().map(Box::from).collect()))
         });
         let (entries, initial_digest) = (Vec::new(), tree.digest());
-        CommittedHistory { entries, initial_digest, tree, model, configs, rights, transaction_bytes_max }
+        CommittedHistory {
+            entries,
+            initial_digest,
+            tree,
+            model,
+            configs,
+            rights,
+            transaction_bytes_max: limits.transaction_bytes_max,
+            local_sessions: limits.kinds.local_sessions,
+        }
     }
 
     /// The last transaction; zero before the first.
@@ -190,7 +203,10 @@ impl CommittedHistory {
             Some(_) | None => Privilege::Common,
         };
         let (time_ms, session) = (header.time_ms, header.session);
-        let place = TxnContext { zxid: header.zxid.0, time_ms, session, privilege: standing };
+        let is_local =
+            self.local_sessions != LocalSessionSupport::Off && self.model.session(session).is_none();
+        let scope = if is_local { SessionScope::OneServer } else { SessionScope::Ensemble };
+        let place = TxnContext { zxid: header.zxid.0, time_ms, session, privilege: standing, scope };
         let zxid = header.zxid;
         match (&committed.entry.txn, call.map(|call| &*call.operation)) {
             (Txn::CreateSession { .. }, _) => {
@@ -230,6 +246,12 @@ impl CommittedHistory {
                 ) =>
             {
                 committed.effects = vec![ModelEffect::Error(ErrorCode::MarshallingError)];
+            }
+            // Only its server knows whether a local session has ended.
+            (txn, Some(operation))
+                if is_local && is_refused_as_expired(txn) && !operation.creates_ephemeral() =>
+            {
+                committed.effects = vec![ModelEffect::Error(ErrorCode::SessionExpired)];
             }
             (_, Some(Operation::Write(write))) => {
                 committed.effects = self.model.execute(place, std::slice::from_ref(write));
@@ -279,7 +301,10 @@ impl CommittedHistory {
             }),
             _ => None,
         };
-        let same = failed.map(ErrorCode::wire) == found;
+        // A leader does not know the local sessions of learners, and calls them expired.
+        let is_ephemeral_refused = failed == Some(ErrorCode::EphemeralOnLocalSession)
+            && found == Some(ErrorCode::SessionExpired.wire());
+        let same = failed.map(ErrorCode::wire) == found || is_ephemeral_refused;
         let whole = matches!(committed.entry.txn, Txn::Multi(_) | Txn::Error(_)) || writes.is_empty();
         if same && whole {
             return Ok(());

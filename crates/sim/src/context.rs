@@ -5,6 +5,7 @@ use std::fmt;
 use zebu_proto::quorum::Packet;
 
 use crate::check::Checker;
+use crate::coverage::{CoveredPath, PathCounts};
 use crate::network::{Host, Network};
 use crate::plan::{PacketEnd, ProtocolStep};
 use crate::queue::{EventQueue, MS, SimEvent, VirtualTime};
@@ -53,10 +54,8 @@ pub struct RunCounts {
     pub starts: u64,
     /// Elections that ended with a leader that serves.
     pub leaders: u64,
-    /// Snapshots that were written.
-    pub snapshots: u64,
-    /// DIFF, TRUNC and SNAP packets that were sent.
-    pub syncs: [u64; 3],
+    /// Paths that only some runs take.
+    pub paths: PathCounts,
     /// Configs that were committed.
     pub configs: u64,
     /// Configs that took effect, once for each server.
@@ -104,6 +103,11 @@ impl SimContext {
             hash: 0,
             notified: vec![0; hosts * hosts],
         }
+    }
+
+    /// Counts a path that only some runs take.
+    pub(crate) fn count(&mut self, path: CoveredPath) {
+        self.counts.paths.add(path);
     }
 
     /// Writes a trace line. The text is formatted only if the trace is kept.

@@ -38,6 +38,7 @@ impl SocketSide {
 pub(crate) enum Port {
     Client,
     Quorum,
+    ObserverMaster,
 }
 
 /// The content of a message.

@@ -130,6 +130,19 @@ impl Operation {
         matches!(self, Operation::Write(_) | Operation::Multi(_) | Operation::Reconfig { .. })
     }
 
+    /// Whether it creates an ephemeral node.
+    pub(crate) fn creates_ephemeral(&self) -> bool {
+        let is_ephemeral = |write: &WriteOperation| match write {
+            WriteOperation::Create { mode, .. } => mode.is_ephemeral(),
+            _ => false,
+        };
+        match self {
+            Operation::Write(write) => is_ephemeral(write),
+            Operation::Multi(writes) => writes.iter().any(is_ephemeral),
+            _ => false,
+        }
+    }
+
     /// The watch that it sets, with its path.
     pub(crate) fn watch(&self) -> Option<(WatchIntent, &NodePath)> {
         match self {

@@ -29,7 +29,9 @@ use crate::members::{ExpectedVersion, ReconfigChange, ServerSeat, VoteRight};
 use crate::network::{Host, Latency};
 use crate::plan::{Fault, LEADER, PacketEnd, PlannedFault, ProtocolStep, RottenFile};
 use crate::queue::{MS, VirtualTime};
-use crate::run_parameters::{DiskParameters, PurgeParameters, ReconfigParameters, RunParameters};
+use crate::run_parameters::{
+    DiskParameters, PurgeParameters, ReconfigParameters, RunParameters, ServerKinds,
+};
 use crate::world::World;
 
 /// Runs a scenario and returns the lines that it wants shown, and how it ended.
@@ -224,6 +226,7 @@ fn even_shape() -> RunParameters {
     shape.distant = None;
     shape.turn = 0;
     shape.stalled_leaders = 0;
+    shape.kinds = ServerKinds::DEFAULT;
     shape.syncing_clients = 0;
     shape.resume_spread = 0;
     shape.last_counter = zebu_zab::LAST_COUNTER;

@@ -4,7 +4,7 @@
 use zebu_node::DisconnectReason;
 use zebu_proto::SessionId;
 
-use super::Checker;
+use super::{Checker, ServerMode, g17_session_liveness};
 use crate::history::{CheckResult, Violation};
 
 const NAME: &str = "client_connections";
@@ -13,6 +13,8 @@ const NAME: &str = "client_connections";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RoleAtClose {
     Same,
+    /// The same, and it serves reads only.
+    ReadOnly,
     /// The server has another role or none, or it is a leader that hands over leadership.
     Ended,
 }
@@ -28,11 +30,18 @@ pub(crate) struct ConnectionClose {
     /// The last transaction that the server has applied.
     pub(crate) applied: i64,
     pub(crate) role: RoleAtClose,
+    /// The least that the client accepts.
+    pub(crate) accepts: ServerMode,
 }
 
 pub(super) fn check_close(checker: &Checker, closing: &ConnectionClose) -> CheckResult {
     let allowed = match closing.reason {
+        // Sessions end at a read-only server without the ensemble.
+        DisconnectReason::SessionEnded if closing.role == RoleAtClose::ReadOnly => true,
         DisconnectReason::SessionEnded => closing.session.is_none_or(|session| has_ended(checker, session)),
+        DisconnectReason::ReadOnly => {
+            closing.role == RoleAtClose::ReadOnly && closing.accepts == ServerMode::ReadWrite
+        }
         DisconnectReason::NotServing => closing.role == RoleAtClose::Ended,
         DisconnectReason::AheadOfServer => has_seen_later(checker, closing.client, closing.applied),
         DisconnectReason::Replaced => was_asked_for_elsewhere(checker, closing),
@@ -42,8 +51,7 @@ pub(super) fn check_close(checker: &Checker, closing: &ConnectionClose) -> Check
         | DisconnectReason::BadFrame
         | DisconnectReason::OutboxFull
         | DisconnectReason::Throttled
-        | DisconnectReason::Shed
-        | DisconnectReason::ReadOnly => false,
+        | DisconnectReason::Shed => false,
     };
     if allowed {
         return Ok(());
@@ -57,7 +65,11 @@ pub(super) fn check_close(checker: &Checker, closing: &ConnectionClose) -> Check
 
 fn has_ended(checker: &Checker, session: SessionId) -> bool {
     let closed = checker.committed.model.session(session).is_some_and(|life| life.closed.is_some());
-    closed || checker.sessions.get(&session).is_some_and(|view| view.closing)
+    let view = checker.sessions.get(&session);
+    // A local session ends without a transaction, but not while its client is heard of.
+    let silent =
+        || checker.is_local(session) && view.is_none_or(|view| !g17_session_liveness::is_live(checker, view));
+    closed || view.is_some_and(|view| view.closing) || silent()
 }
 
 /// Whether the client has opened another connection since the session began. A server may resume the session

@@ -15,7 +15,14 @@ const NAME: &str = "g01_linearizable_writes";
 
 /// Error codes of replies that are given without a transaction.
 pub(super) fn has_no_zxid(code: i32) -> bool {
-    let codes = [ErrorCode::SessionMoved, ErrorCode::SessionExpired, ErrorCode::ThrottledOp];
+    let codes = [
+        ErrorCode::SessionMoved,
+        ErrorCode::SessionExpired,
+        ErrorCode::ThrottledOp,
+        // `read_only_state` and `local_sessions` check who says that.
+        ErrorCode::NotReadOnly,
+        ErrorCode::EphemeralOnLocalSession,
+    ];
     codes.into_iter().any(|it| it.wire() == code)
 }
 

@@ -4,7 +4,7 @@
 
 use zebu_proto::txn::Txn;
 
-use super::Checker;
+use super::{Checker, SessionView};
 use crate::history::{CheckResult, Violation};
 use crate::queue::{MS, VirtualTime};
 
@@ -77,12 +77,7 @@ pub(super) fn check_commit(checker: &Checker) -> CheckResult {
         );
         return Err(Violation::new(NAME, text));
     }
-    let needed = 2 * timeout + 4 * checker.tick;
-    let client = checker.quiet.clients[session.client];
-    let Some((_, since)) = client.connected else { return Ok(()) };
-    let quiet_since =
-        checker.quiet.servers.iter().copied().fold(client.disturbed, VirtualTime::max).max(since);
-    if quiet_since + needed < checker.now && client.heard + timeout / 2 > checker.now {
+    if is_live(checker, session) {
         let text = format!(
             "{} ends session {:#x} of client {}, which is connected and heard of",
             header.zxid, header.session.0, session.client
@@ -90,4 +85,15 @@ pub(super) fn check_commit(checker: &Checker) -> CheckResult {
         return Err(Violation::new(NAME, text));
     }
     Ok(())
+}
+
+/// Whether no fault can be the cause if this session expires: its client is connected and heard of.
+pub(super) fn is_live(checker: &Checker, session: &SessionView) -> bool {
+    let timeout = session.timeout_ms * MS;
+    let needed = 2 * timeout + 4 * checker.tick;
+    let client = checker.quiet.clients[session.client];
+    let Some((_, since)) = client.connected else { return false };
+    let quiet_since =
+        checker.quiet.servers.iter().copied().fold(client.disturbed, VirtualTime::max).max(since);
+    quiet_since + needed < checker.now && client.heard + timeout / 2 > checker.now
 }

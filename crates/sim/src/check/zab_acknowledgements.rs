@@ -3,6 +3,7 @@
 
 use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
+use zebu_zab::ObserverLog;
 
 use super::Checker;
 use crate::history::{CheckResult, Violation};
@@ -26,6 +27,15 @@ pub(super) fn note_received(view: &mut ServerView, packet: &Packet) {
 
 pub(super) fn check_packet(checker: &mut Checker, server: usize, packet: &Packet) -> CheckResult {
     let counted_twice = record_ack(&mut checker.servers[server], packet);
+    let observer_log = checker.observer_log;
+    let view = &mut checker.servers[server];
+    match packet {
+        Packet::ObserverInfo { .. } => view.in_memory = observer_log == ObserverLog::InMemory,
+        Packet::FollowerInfo { .. } => view.in_memory = false,
+        // The ack of an observer without a log confirms that it serves, not that it has written anything.
+        Packet::Ack { zxid } if view.in_memory && zxid.counter() == 0 => return Ok(()),
+        _ => {}
+    }
     let view = &checker.servers[server];
     let fault = match packet {
         Packet::Ack { zxid } if zxid.counter() != 0 => {

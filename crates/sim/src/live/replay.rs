@@ -12,12 +12,13 @@ use zebu_proto::{SessionId, Zxid};
 
 use super::record::{ClientRecord, RecordKind};
 use crate::check::g10_sync::SyncScope;
-use crate::check::{Checker, CheckerLimits, Frame, g09_timeliness, g18_session_expiry};
+use crate::check::{Checker, CheckerLimits, Frame, ServerMode, g09_timeliness, g18_session_expiry};
 use crate::committed_history::ReconfigRights;
 use crate::history::{CheckResult, Violation};
 use crate::members::EnsembleConfig;
 use crate::operation::Operation;
 use crate::queue::MS;
+use crate::run_parameters::ServerKinds;
 use crate::server::start::tree_options;
 
 const WIRE: &str = "wire";
@@ -71,7 +72,7 @@ struct RecordReplay<'a> {
     /// When each session last had a transaction of its own, by the leader's clock.
     last_spoke: BTreeMap<SessionId, i64>,
     tick_ms: u64,
-    judgement: CheckSummary,
+    summary: CheckSummary,
     is_sync_checked: &'a dyn Fn(&ServerReply) -> bool,
 }
 
@@ -94,6 +95,7 @@ pub fn checker(
         sync_limit: 0,
         transaction_bytes_max: usize::MAX,
         syncs: SyncScope::OneEpoch,
+        kinds: ServerKinds::DEFAULT,
     };
     let mut replay = RecordReplay {
         checker: Checker::new(
@@ -109,7 +111,7 @@ pub fn checker(
         calls: BTreeMap::new(),
         last_spoke: BTreeMap::new(),
         tick_ms,
-        judgement: CheckSummary { transactions: history.len(), ..CheckSummary::default() },
+        summary: CheckSummary { transactions: history.len(), ..CheckSummary::default() },
         is_sync_checked: &is_sync_checked,
     };
     for (at, record) in records.iter().enumerate() {
@@ -117,11 +119,11 @@ pub fn checker(
     }
     let verdict = replay.enter_up_to(i64::MAX).and_then(|()| replay.finish(digests));
     verdict.map_err(|violation| BrokenPromise { violation, at: records.len() })?;
-    let RecordReplay { checker, mut judgement, .. } = replay;
-    judgement.calls = checker.calls.len();
-    judgement.answered = checker.answered;
-    judgement.events = checker.events;
-    Ok(judgement)
+    let RecordReplay { checker, mut summary, .. } = replay;
+    summary.calls = checker.calls.len();
+    summary.answered = checker.answered;
+    summary.events = checker.events;
+    Ok(summary)
 }
 
 impl RecordReplay<'_> {
@@ -151,7 +153,7 @@ impl RecordReplay<'_> {
                 self.checker.failed(call);
             }
             RecordKind::Began { session, timeout_ms } => {
-                self.checker.session_began(client, session, timeout_ms)
+                self.checker.session_began((client, 0), session, timeout_ms, ServerMode::ReadWrite)
             }
             RecordKind::Closing { session } => self.checker.session_closing(session),
             RecordKind::Rewatching { xid, set } => self.checker.resending_watches(client, xid, set),
@@ -164,7 +166,7 @@ impl RecordReplay<'_> {
                 return Err(Violation::new(WIRE, format!("client {client} received {bytes:?}")));
             }
             RecordKind::Disconnected => self.checker.disconnected(client),
-            RecordKind::Expired => self.judgement.expired += 1,
+            RecordKind::Expired => self.summary.expired += 1,
         }
         self.verdict()
     }
@@ -203,10 +205,10 @@ impl RecordReplay<'_> {
                 format!("{} carries digest {:#x}, not {:#x}", header.zxid, digest.tree_digest, last.digest);
             return Err(Violation::new(G22, text));
         }
-        self.judgement.digests += usize::from(last.entry.digest.is_some());
+        self.summary.digests += usize::from(last.entry.digest.is_some());
         match &last.entry.txn {
             Txn::CreateSession { .. } => {
-                self.judgement.sessions += 1;
+                self.summary.sessions += 1;
                 self.last_spoke.insert(header.session, header.time_ms);
             }
             Txn::CloseSession(_) if header.cxid == 0 => self.check_expiry(header)?,
@@ -244,7 +246,7 @@ impl RecordReplay<'_> {
         for &(member, zxid, digest) in digests {
             // Servers name states that are not transactions, too.
             let Some(expected) = self.checker.committed.digest_at(zxid) else { continue };
-            self.judgement.digests += 1;
+            self.summary.digests += 1;
             if expected != digest {
                 let text =
                     format!("member {member} hashes to {digest:#x} at {zxid:#x}, not to {expected:#x}");

@@ -37,7 +37,7 @@ impl Model {
         let Some(voters_min) = request.voters_min else {
             return vec![ModelEffect::Error(ErrorCode::ReconfigDisabled)];
         };
-        let is_open = self.session(place.session).is_some_and(|life| life.closed.is_none());
+        let is_open = self.may_write(place);
         if !is_open {
             return vec![ModelEffect::Error(ErrorCode::SessionExpired)];
         }

@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 use std::rc::Rc;
 
+use crate::plan::SnapshotFailure;
 use zebu_storage::crash_disk::{CrashDisk, CrashDiskFile, CrashDiskLock};
 use zebu_storage::disk::{Access, Disk, DiskFile, LockRefused, ReadAt};
 
@@ -20,6 +21,8 @@ struct DiskFaults {
     power_off_after: Option<u64>,
     power: PowerState,
     full: bool,
+    /// So many changes of snapshot files succeed, then all fail until this is removed.
+    snapshots: Option<(u64, SnapshotFailure)>,
 }
 
 /// Whether the machine has power.
@@ -41,7 +44,22 @@ pub(crate) struct FaultyDisk {
 #[derive(Clone, Debug)]
 pub(crate) struct FaultyFile {
     file: CrashDiskFile,
+    kind: FileKind,
     faults: Rc<RefCell<DiskFaults>>,
+}
+
+/// Whether a file is a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileKind {
+    Snapshot,
+    Other,
+}
+
+impl FileKind {
+    fn of(path: &Path) -> FileKind {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with("snapshot.") { FileKind::Snapshot } else { FileKind::Other }
+    }
 }
 
 /// Whether an operation needs space on the disk.
@@ -74,6 +92,23 @@ fn pass(faults: &RefCell<DiskFaults>, space: FreeSpace) -> io::Result<()> {
         return Err(io::ErrorKind::StorageFull.into());
     }
     Ok(())
+}
+
+/// The same for a change of a file.
+fn pass_file(faults: &RefCell<DiskFaults>, space: FreeSpace, kind: FileKind) -> io::Result<()> {
+    pass(faults, space)?;
+    if kind == FileKind::Other {
+        return Ok(());
+    }
+    match &mut faults.borrow_mut().snapshots {
+        None => Ok(()),
+        Some((0, SnapshotFailure::Io)) => Err(io::Error::other("an error of the disk")),
+        Some((0, SnapshotFailure::Full)) => Err(io::ErrorKind::StorageFull.into()),
+        Some((left, _)) => {
+            *left -= 1;
+            Ok(())
+        }
+    }
 }
 
 fn pass_read(faults: &RefCell<DiskFaults>) -> io::Result<()> {
@@ -113,6 +148,15 @@ impl FaultyDisk {
         self.faults.borrow_mut().power_off_after = Some(operations);
     }
 
+    /// Changes of snapshot files fail, after so many that succeed.
+    pub(crate) fn fail_snapshots_after(&self, operations: u64, cause: SnapshotFailure) {
+        self.faults.borrow_mut().snapshots = Some((operations, cause));
+    }
+
+    pub(crate) fn write_snapshots_again(&self) {
+        self.faults.borrow_mut().snapshots = None;
+    }
+
     pub(crate) fn set_full(&self, full: bool) {
         self.faults.borrow_mut().full = full;
     }
@@ -124,6 +168,7 @@ impl FaultyDisk {
         faults.read_error_after = None;
         faults.power_off_after = None;
         faults.full = false;
+        faults.snapshots = None;
     }
 
     pub(crate) fn power(&self) -> PowerState {
@@ -145,7 +190,7 @@ impl ReadAt for FaultyFile {
 
 impl DiskFile for FaultyFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        pass(&self.faults, FreeSpace::Takes)?;
+        pass_file(&self.faults, FreeSpace::Takes, self.kind)?;
         self.file.write_at(offset, bytes)
     }
 
@@ -155,12 +200,12 @@ impl DiskFile for FaultyFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        pass(&self.faults, FreeSpace::Keeps)?;
+        pass_file(&self.faults, FreeSpace::Keeps, self.kind)?;
         self.file.sync_data()
     }
 
     fn sync_all(&self) -> io::Result<()> {
-        pass(&self.faults, FreeSpace::Keeps)?;
+        pass_file(&self.faults, FreeSpace::Keeps, self.kind)?;
         self.file.sync_all()
     }
 }
@@ -186,12 +231,14 @@ impl Disk for FaultyDisk {
 
     fn open(&self, path: &Path, access: Access) -> io::Result<FaultyFile> {
         pass_read(&self.faults)?;
-        Ok(FaultyFile { file: self.model.open(path, access)?, faults: self.faults.clone() })
+        let file = self.model.open(path, access)?;
+        Ok(FaultyFile { file, kind: FileKind::of(path), faults: self.faults.clone() })
     }
 
     fn create(&self, path: &Path) -> io::Result<FaultyFile> {
-        pass(&self.faults, FreeSpace::Takes)?;
-        Ok(FaultyFile { file: self.model.create(path)?, faults: self.faults.clone() })
+        let kind = FileKind::of(path);
+        pass_file(&self.faults, FreeSpace::Takes, kind)?;
+        Ok(FaultyFile { file: self.model.create(path)?, kind, faults: self.faults.clone() })
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

@@ -11,7 +11,7 @@ use super::{RunPhase, World};
 use crate::check::purged_files::valid_snapshots;
 use crate::context::Breakpoint;
 use crate::network::{CloseNotice, Host};
-use crate::plan::{Fault, LEADER, RottenFile};
+use crate::plan::{Fault, LEADER, OBSERVER_MASTER, RottenFile};
 use crate::queue::SimEvent;
 use crate::server::start::directories;
 
@@ -20,11 +20,15 @@ impl World {
     fn resolved(&mut self, index: usize) -> Fault {
         let found = self.servers.iter_mut().position(|it| it.process().is_some_and(|it| it.leads.is_some()));
         let leader = found.unwrap_or(0);
-        let host = |host: &mut Host| {
-            if host.0 == LEADER {
-                host.0 = leader;
-            }
+        let master =
+            self.servers.iter_mut().position(|it| it.process().is_some_and(|it| it.serves_observers()));
+        let master = master.unwrap_or(leader);
+        let resolve = |server: &mut usize| match *server {
+            LEADER => *server = leader,
+            OBSERVER_MASTER => *server = master,
+            _ => {}
         };
+        let host = |host: &mut Host| resolve(&mut host.0);
         let fault = &mut self.plan[index].fault;
         match fault {
             Fault::Kill { server, .. }
@@ -39,14 +43,10 @@ impl World {
             | Fault::SlowDisk { server, .. }
             | Fault::DiskLags { server, .. }
             | Fault::DiskHangs { server, .. }
-            | Fault::BitRot { server, .. } => {
-                if *server == LEADER {
-                    *server = leader;
-                }
-            }
-            Fault::PowerLoss { servers, .. } => {
-                servers.iter_mut().filter(|it| **it == LEADER).for_each(|it| *it = leader);
-            }
+            | Fault::SlowSnapshots { server, .. }
+            | Fault::FailingSnapshots { server, .. }
+            | Fault::BitRot { server, .. } => resolve(server),
+            Fault::PowerLoss { servers, .. } => servers.iter_mut().for_each(resolve),
             Fault::Cut { paths, .. } => {
                 for (from, to) in paths.iter_mut() {
                     host(from);
@@ -198,6 +198,18 @@ impl World {
                 machine.hung_until = machine.hung_until.max(now + lasts);
                 self.core.checker.quiet.disturb_server(server, now + lasts);
             }
+            Fault::SlowSnapshots { server, extra, lasts } => {
+                if let Some(process) = self.servers[server].process() {
+                    process.snapshot_pause = extra;
+                }
+                self.core.push(now + lasts, SimEvent::FaultEnds { index });
+            }
+            Fault::FailingSnapshots { server, operations, cause, lasts } => {
+                if let Some(process) = self.servers[server].process() {
+                    process.disk.fail_snapshots_after(operations, cause);
+                }
+                self.core.push(now + lasts, SimEvent::FaultEnds { index });
+            }
             Fault::BitRot { server, file, place, down } => self.rot(server, file, place, down),
             Fault::ClientStalls { client, lasts } => {
                 let it = &mut self.clients[client];
@@ -252,6 +264,16 @@ impl World {
             }
             Fault::SlowDisk { server, extra, .. } => {
                 self.servers[server].speed_up(extra);
+            }
+            Fault::SlowSnapshots { server, .. } => {
+                if let Some(process) = self.servers[server].process() {
+                    process.snapshot_pause = 0;
+                }
+            }
+            Fault::FailingSnapshots { server, .. } => {
+                if let Some(process) = self.servers[server].process() {
+                    process.disk.write_snapshots_again();
+                }
             }
             Fault::DiskLags { server, extra, .. } => {
                 self.servers[server].speed_up(extra);
@@ -332,7 +354,7 @@ impl World {
         }
         self.core.checker.disconnected(client);
         let activity = self.clients[client].activity;
-        self.clients[client] = self.new_client();
+        self.clients[client] = self.new_client(client);
         self.clients[client].activity = activity;
         self.drive(client);
     }

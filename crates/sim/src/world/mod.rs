@@ -10,11 +10,16 @@ mod servers;
 
 use std::collections::BTreeSet;
 
+use zebu_node::LocalSessionSupport;
+use zebu_proto::txn::Txn;
+use zebu_zab::LearnerPort;
+
 use crate::check::g10_sync::SyncScope;
 use crate::check::{Checker, CheckerLimits};
 use crate::client::SimClient;
 use crate::committed_history::ReconfigRights;
 use crate::context::{RunCounts, SimContext, Trace};
+use crate::coverage::CoveredPath;
 use crate::fault_kind::FaultKind;
 use crate::history::Violation;
 use crate::network::{Delivered, Host, Network, Port, SocketId, SocketSide};
@@ -86,6 +91,7 @@ impl World {
             sync_limit: shape.sync_limit,
             transaction_bytes_max: shape.transaction_bytes_max,
             syncs: SyncScope::Leaders,
+            kinds: shape.kinds,
         };
         let servers = shape.servers();
         let checker =
@@ -127,7 +133,7 @@ impl World {
             self.core.push(at, SimEvent::Start { server, incarnation: 0 });
         }
         for client in 0..self.core.parameters.clients {
-            let new = self.new_client();
+            let new = self.new_client(client);
             self.clients.push(new);
             let at = self.random.below(self.core.parameters.tick() * 2);
             self.core.push(at, SimEvent::ClientActs { client });
@@ -170,6 +176,7 @@ impl World {
             self.core.checker.finish();
         }
         let hash = self.core.hash();
+        self.count_upgrades();
         self.core.counts.configs = self.core.checker.committed.configs.len() as u64;
         let checker = self.core.checker;
         RunOutcome {
@@ -182,6 +189,18 @@ impl World {
             answered: checker.answered,
             watch_events: checker.events,
             trace: self.core.trace.into_lines(),
+        }
+    }
+
+    /// Counts the sessions that were local before.
+    fn count_upgrades(&mut self) {
+        if self.core.parameters.kinds.local_sessions == LocalSessionSupport::Off {
+            return;
+        }
+        let entries = self.core.checker.committed.entries();
+        let opened = entries.iter().filter(|entry| matches!(entry.entry.txn, Txn::CreateSession { .. }));
+        for _ in 0..opened.count() {
+            self.core.count(CoveredPath::LocalSessionUpgraded);
         }
     }
 
@@ -228,6 +247,7 @@ impl World {
             SimEvent::Start { server, incarnation } => self.start(server, incarnation),
             SimEvent::ClientWake { client } => self.wake_client(client),
             SimEvent::ClientActs { client } => self.client_acts(client),
+            SimEvent::Probed { client, number, server, port } => self.probed(client, number, server, port),
             SimEvent::Fault { index } => self.inject(index),
             SimEvent::FaultEnds { index } => self.end_fault(index),
             // The phase has ended before its time.
@@ -314,9 +334,12 @@ impl World {
                 process.accept_client(connection, core);
                 Ok(())
             }),
-            Some(Port::Quorum) => {
-                self.with_process(host, |process, core| process.accept_peer(connection, core))
-            }
+            Some(Port::Quorum) => self.with_process(host, |process, core| {
+                process.accept_peer(connection, LearnerPort::Quorum, core)
+            }),
+            Some(Port::ObserverMaster) => self.with_process(host, |process, core| {
+                process.accept_peer(connection, LearnerPort::ObserverMaster, core)
+            }),
             None => {}
         }
     }
