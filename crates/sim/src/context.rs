@@ -149,7 +149,13 @@ impl SimContext {
         if self.breakpoints.is_empty() {
             return;
         }
-        let Some(step) = ProtocolStep::of(packet) else { return };
+        if let Some(step) = ProtocolStep::of(packet) {
+            self.step_reached(server, step, when);
+        }
+    }
+
+    /// A server reaches a step, which may have a breakpoint.
+    pub(crate) fn step_reached(&mut self, server: usize, step: ProtocolStep, when: PacketEnd) {
         let waits = |trap: &Breakpoint| trap.on == step && trap.when == when;
         if let Some(at) = self.breakpoints.iter().position(waits) {
             if self.breakpoints[at].skip > 0 {

@@ -109,6 +109,8 @@ pub(crate) enum ProtocolStep {
     Proposal,
     Ack,
     Commit,
+    /// A received snapshot is installed, and the leader's epoch is not written yet. No packet makes it.
+    Installed,
 }
 
 impl ProtocolStep {

@@ -14,6 +14,10 @@
 //! pipeline 4           calls of a client in flight; sessions MS: the session timeout
 //! spread 5             a paused server that goes on takes connections and timers in any order,
 //!                      within so many ms
+//! masters              observers connect to followers; memory: observers have no log
+//! readonly MS          a server without a leader serves reads after MS; clients accept that
+//! local upgrade        sessions are local until they need an ephemeral node; local plain: always
+//! ephemerals 1         weight of ephemeral creates; gets 1: of reads
 //! at 2000 kill leader  also: kill N, kill N 4000 (its downtime), power leader, power all, pause N 500,
 //!                      freeze N 500 (with its clocks), isolate leader 1500, rot N, move CLIENT
 //! trap newleader sends 300   the next server that sends (or gets) it stops, and restarts after 300 ms
@@ -21,6 +25,9 @@
 //! ```
 
 use std::collections::BTreeMap;
+
+use zebu_node::LocalSessionSupport;
+use zebu_zab::{ObserverLog, ObserverMasters};
 
 use crate::client::OperationKind;
 use crate::context::Trace;
@@ -103,6 +110,15 @@ impl Script {
             ["pace", ms] => self.shape.workload.pause = number(ms)? * MS,
             ["history", count] => self.shape.history_entries = number(count)? as usize,
             ["snapshots", count] => self.shape.disk.snap_count = number(count)?,
+            ["masters"] => self.shape.kinds.masters = ObserverMasters::Followers,
+            ["memory"] => self.shape.kinds.observer_log = ObserverLog::InMemory,
+            ["readonly", ms] => self.shape.kinds.read_only_after_ms = Some(number(ms)? as i64),
+            ["local", "upgrade"] => self.shape.kinds.local_sessions = LocalSessionSupport::WithUpgrade,
+            ["local", "plain"] => self.shape.kinds.local_sessions = LocalSessionSupport::WithoutUpgrade,
+            ["ephemerals", weight] => {
+                self.shape.workload.weights[OperationKind::CreateEphemeral as usize] = number(weight)?;
+            }
+            ["gets", weight] => self.shape.workload.weights[OperationKind::Get as usize] = number(weight)?,
             ["lasts", ms] => self.shape.safety = number(ms)? * MS,
             ["show", words @ ..] => self.show.extend(words.iter().map(|word| word.replace('_', " "))),
             ["at", ms, fault @ ..] => {

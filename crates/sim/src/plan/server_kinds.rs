@@ -1,7 +1,9 @@
 //! Faults that aim at the server kinds of a run: at observer masters, at quorums while clients accept
 //! read-only servers, and at snapshot files. Drawn from a random stream of their own.
 
-use super::{Fault, FaultDrawer, OBSERVER_MASTER, PlannedFault, SnapshotFailure};
+use super::{
+    Fault, FaultDrawer, LEADER, OBSERVER_MASTER, PacketEnd, PlannedFault, ProtocolStep, SnapshotFailure,
+};
 use crate::fault_kind::FaultKind;
 use crate::network::Host;
 use crate::queue::{MS, VirtualTime};
@@ -28,7 +30,34 @@ impl FaultDrawer<'_> {
             let fault = self.snapshot_fault(&mut random);
             add(fault, &mut random);
         }
+        for _ in 0..kinds.interrupted_syncs {
+            let fault = self.interrupted_sync(&mut random);
+            add(fault, &mut random);
+        }
         plan
+    }
+
+    /// A leader loses its followers with a transaction that only it has, or a sync ends in its middle.
+    fn interrupted_sync(&self, random: &mut SimRandom) -> Fault {
+        let tick = self.shape.tick();
+        let lasts = random.skewed(tick / 2, tick * (self.shape.sync_limit + 4));
+        match random.below(6) {
+            0 => Fault::Kill { server: LEADER, down: lasts },
+            1 => {
+                let leader = Host(LEADER);
+                let others = (0..self.shape.servers()).map(Host);
+                let paths = others.flat_map(|other| [(leader, other), (other, leader)]).collect();
+                Fault::Cut { name: FaultKind::Isolate, paths, lasts }
+            }
+            2 => Fault::Kill { server: random.index(self.shape.servers()), down: 2 * lasts },
+            _ => {
+                let (on, when) = random.pick(&[
+                    (ProtocolStep::Installed, PacketEnd::Gets),
+                    (ProtocolStep::NewLeader, PacketEnd::Sends),
+                ]);
+                Fault::EndAtStep { on, when, skip: random.below(3), down: lasts, survives: None }
+            }
+        }
     }
 
     /// A server that observers are connected to stops, pauses, or loses its leader or its observers.

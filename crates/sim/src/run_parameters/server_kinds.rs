@@ -4,7 +4,7 @@
 use zebu_node::LocalSessionSupport;
 use zebu_zab::{ObserverLog, ObserverMasters};
 
-use super::RunParameters;
+use super::{PurgeParameters, RunParameters};
 use crate::client::OperationKind;
 use crate::random::SimRandom;
 
@@ -14,6 +14,9 @@ const MEMORY_OBSERVERS_PERMILLE: u64 = 120;
 const LOCAL_SESSIONS_PERMILLE: u64 = 150;
 const READ_ONLY_PERMILLE: u64 = 150;
 const SNAPSHOT_FAULTS_PERMILLE: u64 = 120;
+
+/// Runs in which servers stop during synchronization again and again, of a thousand.
+const INTERRUPTED_SYNCS_PERMILLE: u64 = 50;
 
 /// The most servers of a run.
 const SERVERS_MAX: usize = 9;
@@ -32,6 +35,8 @@ pub(crate) struct ServerKinds {
     pub(crate) leaderless_faults: u64,
     /// Snapshots that are slow or fail.
     pub(crate) snapshot_faults: u64,
+    /// Servers that stop during synchronization.
+    pub(crate) interrupted_syncs: u64,
 }
 
 impl ServerKinds {
@@ -44,6 +49,7 @@ impl ServerKinds {
         master_faults: 0,
         leaderless_faults: 0,
         snapshot_faults: 0,
+        interrupted_syncs: 0,
     };
 }
 
@@ -83,6 +89,24 @@ impl RunParameters {
             self.kinds.snapshot_faults = random.between(1, 6);
             self.disk.snap_count = self.disk.snap_count.min(random.between(4, 40));
         }
+        self.draw_interrupted_syncs(&mut random);
+    }
+
+    /// A learner that has installed the snapshot of a leader, and stopped before it accepted the leader's
+    /// epoch, may have transactions that no later leader has. It cannot truncate them.
+    fn draw_interrupted_syncs(&mut self, random: &mut SimRandom) {
+        if !random.permille(INTERRUPTED_SYNCS_PERMILLE) || self.members.is_some() {
+            return;
+        }
+        self.kinds.interrupted_syncs = random.between(10, 30);
+        self.voters = random.pick(&[3, 5, 5]);
+        self.groups.clear();
+        self.history_entries = 2;
+        self.disk.snap_count = random.between(2, 4);
+        self.disk.purge = PurgeParameters::AfterSnapshots;
+        self.raise(OperationKind::Set, 20);
+        self.workload.calls_max = self.workload.calls_max.max(300);
+        self.workload.pause = self.tick() / 4;
     }
 
     fn raise(&mut self, kind: OperationKind, weight: u64) {

@@ -14,6 +14,7 @@ use super::received::ReceivedSnapshot;
 use super::{Death, Process};
 use crate::context::SimContext;
 use crate::coverage::CoveredPath;
+use crate::plan::{PacketEnd, ProtocolStep};
 use crate::queue::SimEvent;
 
 /// Work that is queued for the disk.
@@ -168,7 +169,10 @@ impl Process {
                 core.count(CoveredPath::TruncRefused);
             }
             DiskOutcome::Truncated { to, .. } => view.truncate(to.0),
-            DiskOutcome::Installed { zxid, .. } => core.checker.installed(self.server, zxid.0),
+            DiskOutcome::Installed { zxid, .. } => {
+                core.checker.installed(self.server, zxid.0);
+                core.step_reached(self.server, ProtocolStep::Installed, PacketEnd::Gets);
+            }
             DiskOutcome::Quarantined { .. } => {
                 view.install(0);
                 view.rotten = true;
