@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use zebu_sim::{EnsembleKind, RunReport, TraceLines, run_seed};
+use zebu_sim::{CoveredPath, EnsembleKind, RunReport, TraceLines, run_seed};
 
 use crate::say;
 
@@ -31,9 +31,9 @@ struct BatchTotal {
     watch_events: u64,
     starts: u64,
     leaders: u64,
-    snapshots: u64,
     refused_starts: u64,
-    syncs: [u64; 3],
+    /// How often each path was taken, and in how many runs.
+    paths: [(u64, u64); CoveredPath::ALL.len()],
     changing: u64,
     grouped: u64,
     lists: u64,
@@ -53,7 +53,6 @@ impl BatchTotal {
         self.watch_events += report.watch_events;
         self.starts += report.counts.starts;
         self.leaders += report.counts.leaders;
-        self.snapshots += report.counts.snapshots;
         self.refused_starts += report.counts.refused_starts;
         match report.kind {
             EnsembleKind::Fixed => {}
@@ -63,8 +62,10 @@ impl BatchTotal {
         self.lists += report.counts.configs;
         self.activations += report.counts.activations;
         self.unhealed += report.counts.unhealed;
-        for (sum, count) in self.syncs.iter_mut().zip(report.counts.syncs) {
+        for (path, (sum, runs)) in CoveredPath::ALL.into_iter().zip(&mut self.paths) {
+            let count = report.counts.paths.get(path);
             *sum += count;
+            *runs += u64::from(count > 0);
         }
         for fault in &report.faults {
             *self.faults.entry(fault).or_default() += 1;
@@ -151,24 +152,23 @@ fn table(total: &BatchTotal, seconds: f64) {
         total.simulated as f64 / 1e6 / seconds
     ));
     say(&format!(
-        "{} events, {} transactions, {} answers, {} watch events, {} starts ({} with refused data), {} leaders, \
-         {} snapshots, DIFF {} TRUNC {} SNAP {}",
+        "{} events, {} transactions, {} answers, {} watch events, {} starts ({} with refused data), {} leaders",
         total.events,
         total.transactions,
         total.answered,
         total.watch_events,
         total.starts,
         total.refused_starts,
-        total.leaders,
-        total.snapshots,
-        total.syncs[0],
-        total.syncs[1],
-        total.syncs[2]
+        total.leaders
     ));
     say(&format!(
         "{} seeds with members that change ({} new lists, {} activations, {} without a second phase), {} with groups",
         total.changing, total.lists, total.activations, total.unhealed, total.grouped
     ));
+    say("paths taken, how often and in how many seeds:");
+    for (path, (count, runs)) in CoveredPath::ALL.iter().zip(total.paths) {
+        say(&format!("  {count:>9}  {runs:>7}  {}", path.name()));
+    }
     say("faults:");
     for (fault, count) in &total.faults {
         say(&format!("  {count:>9}  {fault}"));

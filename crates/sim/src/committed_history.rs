@@ -3,14 +3,15 @@
 
 use std::sync::Arc;
 
+use zebu_node::LocalSessionSupport;
 use zebu_proto::txn::{Txn, TxnEntry};
 use zebu_proto::{ErrorCode, Permissions, Zxid};
 use zebu_tree::{Tree, TreeOptions};
 
-use crate::check::transaction_lengths;
+use crate::check::{CheckerLimits, transaction_lengths};
 use crate::history::{CheckResult, ClientCall, Violation};
 use crate::members::{ConfigHistory, proposed_config};
-use crate::model::{Model, ModelEffect, ModelReconfig, Privilege, TxnContext};
+use crate::model::{Model, ModelEffect, ModelReconfig, Privilege, SessionScope, TxnContext};
 use crate::operation::{NodePath, Operation};
 
 /// A transaction of the history.
@@ -29,10 +30,12 @@ pub(crate) struct CommittedTxn {
 
 /// Whether a transaction is a refusal because of its session: the session has moved or is closed.
 pub(crate) fn is_refused_with_session(txn: &Txn) -> bool {
+    is_refused_as_moved(txn) || is_refused_as_expired(txn)
+}
+
+fn is_refused_as_expired(txn: &Txn) -> bool {
     let expired = Txn::error(ErrorCode::SessionExpired);
-    is_refused_as_moved(txn)
-        || *txn == expired
-        || matches!(txn, Txn::Multi(parts) if parts.first().is_some_and(|part| part.0 == expired))
+    *txn == expired || matches!(txn, Txn::Multi(parts) if parts.first().is_some_and(|part| part.0 == expired))
 }
 
 /// Whether a request came over the old connection of a session that has moved: it is refused without a look
@@ -58,6 +61,7 @@ pub(crate) struct CommittedHistory {
     rights: ReconfigRights,
     /// The longest transaction that every server can read, in bytes.
     transaction_bytes_max: usize,
+    local_sessions: LocalSessionSupport,
 }
 
 /// The rights to reconfigure the ensemble.
@@ -77,9 +81,9 @@ const ORDER: &str = "zab_primary_order";
 impl CommittedHistory {
     pub(crate) fn new(
         options: TreeOptions,
-        chronicle: ConfigHistory,
+        configs: ConfigHistory,
         rights: ReconfigRights,
-        transaction_bytes_max: usize,
+        limits: &CheckerLimits,
     ) -> CommittedHistory {
         let tree = Tree::new(options);
         let model = Model::new(|path| {
@@ -94,9 +98,10 @@ impl CommittedHistory {
             initial_digest,
             tree,
             model,
-            configs: chronicle,
+            configs,
             rights,
-            transaction_bytes_max,
+            transaction_bytes_max: limits.transaction_bytes_max,
+            local_sessions: limits.kinds.local_sessions,
         }
     }
 
@@ -145,7 +150,10 @@ impl CommittedHistory {
         find: impl Fn(&TxnEntry) -> Option<usize>,
     ) -> CheckResult {
         let entry = TxnEntry::decode(bytes).map_err(|error| {
-            Violation::new(INTEGRITY, format!("transaction {zxid:#x} was committed and is none: {error}"))
+            Violation::new(
+                INTEGRITY,
+                format!("transaction {zxid:#x} was committed and cannot be decoded: {error}"),
+            )
         })?;
         self.check_order(zxid, &entry)?;
         transaction_lengths::check_commit(zxid, bytes.len(), self.transaction_bytes_max)?;
@@ -195,7 +203,10 @@ impl CommittedHistory {
             Some(_) | None => Privilege::Common,
         };
         let (time_ms, session) = (header.time_ms, header.session);
-        let place = TxnContext { zxid: header.zxid.0, time_ms, session, privilege: standing };
+        let is_local =
+            self.local_sessions != LocalSessionSupport::Off && self.model.session(session).is_none();
+        let scope = if is_local { SessionScope::OneServer } else { SessionScope::Ensemble };
+        let place = TxnContext { zxid: header.zxid.0, time_ms, session, privilege: standing, scope };
         let zxid = header.zxid;
         match (&committed.entry.txn, call.map(|call| &*call.operation)) {
             (Txn::CreateSession { .. }, _) => {
@@ -236,6 +247,12 @@ impl CommittedHistory {
             {
                 committed.effects = vec![ModelEffect::Error(ErrorCode::MarshallingError)];
             }
+            // Only its server knows whether a local session has ended.
+            (txn, Some(operation))
+                if is_local && is_refused_as_expired(txn) && !operation.creates_ephemeral() =>
+            {
+                committed.effects = vec![ModelEffect::Error(ErrorCode::SessionExpired)];
+            }
             (_, Some(Operation::Write(write))) => {
                 committed.effects = self.model.execute(place, std::slice::from_ref(write));
                 self.compare_outcome(committed, &[])?;
@@ -244,10 +261,10 @@ impl CommittedHistory {
                 committed.effects = self.model.execute(place, writes);
                 self.compare_outcome(committed, writes)?;
             }
-            (txn, Some(Operation::Reconfig { wish, version })) => {
+            (txn, Some(Operation::Reconfig { change, version })) => {
                 let acked_before = call.map_or(0, |call| call.acked_before);
                 let voters_min = self.rights.voters_min;
-                let request = ModelReconfig { wish, version: *version, acked_before, voters_min };
+                let request = ModelReconfig { change, version: *version, acked_before, voters_min };
                 committed.effects = self.model.reconfigure(place, request, &self.configs, txn);
                 self.compare_outcome(committed, &[])?;
                 if let Some(list) = proposed_config(&committed.bytes) {
@@ -257,7 +274,7 @@ impl CommittedHistory {
             // A transaction that the server starts by itself may fail.
             (Txn::Error(_), None) => {}
             (txn, None | Some(_)) => {
-                let text = format!("nobody asked for {zxid} of session {:#x}: {txn:?}", header.session.0);
+                let text = format!("no request caused {zxid} of session {:#x}: {txn:?}", header.session.0);
                 return Err(Violation::new(INTEGRITY, text));
             }
         }
@@ -284,7 +301,10 @@ impl CommittedHistory {
             }),
             _ => None,
         };
-        let same = failed.map(ErrorCode::wire) == found;
+        // A leader does not know the local sessions of learners, and calls them expired.
+        let is_ephemeral_refused = failed == Some(ErrorCode::EphemeralOnLocalSession)
+            && found == Some(ErrorCode::SessionExpired.wire());
+        let same = failed.map(ErrorCode::wire) == found || is_ephemeral_refused;
         let whole = matches!(committed.entry.txn, Txn::Multi(_) | Txn::Error(_)) || writes.is_empty();
         if same && whole {
             return Ok(());

@@ -5,6 +5,7 @@ use std::fmt;
 use zebu_proto::quorum::Packet;
 
 use crate::check::Checker;
+use crate::coverage::{CoveredPath, PathCounts};
 use crate::network::{Host, Network};
 use crate::plan::{PacketEnd, ProtocolStep};
 use crate::queue::{EventQueue, MS, SimEvent, VirtualTime};
@@ -53,10 +54,8 @@ pub struct RunCounts {
     pub starts: u64,
     /// Elections that ended with a leader that serves.
     pub leaders: u64,
-    /// Snapshots that were written.
-    pub snapshots: u64,
-    /// DIFF, TRUNC and SNAP packets that were sent.
-    pub syncs: [u64; 3],
+    /// Paths that only some runs take.
+    pub paths: PathCounts,
     /// Configs that were committed.
     pub configs: u64,
     /// Configs that took effect, once for each server.
@@ -84,7 +83,7 @@ impl Trace {
 }
 
 impl SimContext {
-    pub(crate) fn new(shape: RunParameters, network: Network, judge: Checker, trace: Trace) -> SimContext {
+    pub(crate) fn new(shape: RunParameters, network: Network, checker: Checker, trace: Trace) -> SimContext {
         let disk_random = SimRandom::new(shape.seed, 4);
         let stream_random = SimRandom::new(shape.seed, 14);
         let hosts = shape.servers();
@@ -92,7 +91,7 @@ impl SimContext {
             now: 0,
             queue: EventQueue::default(),
             network,
-            checker: judge,
+            checker: checker,
             parameters: shape,
             disk_random,
             stream_random,
@@ -104,6 +103,11 @@ impl SimContext {
             hash: 0,
             notified: vec![0; hosts * hosts],
         }
+    }
+
+    /// Counts a path that only some runs take.
+    pub(crate) fn count(&mut self, path: CoveredPath) {
+        self.counts.paths.add(path);
     }
 
     /// Writes a trace line. The text is formatted only if the trace is kept.
@@ -145,7 +149,13 @@ impl SimContext {
         if self.breakpoints.is_empty() {
             return;
         }
-        let Some(step) = ProtocolStep::of(packet) else { return };
+        if let Some(step) = ProtocolStep::of(packet) {
+            self.step_reached(server, step, when);
+        }
+    }
+
+    /// A server reaches a step, which may have a breakpoint.
+    pub(crate) fn step_reached(&mut self, server: usize, step: ProtocolStep, when: PacketEnd) {
         let waits = |trap: &Breakpoint| trap.on == step && trap.when == when;
         if let Some(at) = self.breakpoints.iter().position(waits) {
             if self.breakpoints[at].skip > 0 {

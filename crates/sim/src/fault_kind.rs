@@ -33,6 +33,9 @@ pub(crate) enum FaultKind {
     MachineFreezes,
     ClientSuspends,
     DiskLags,
+    /// Drawn apart from the others, with the server kinds of a run.
+    SlowSnapshots,
+    FailingSnapshots,
     /// Drawn apart from the others: only in runs with reconfig.
     MembersChange,
     /// The ACL of the config node changes.
@@ -100,6 +103,8 @@ impl FaultKind {
             FaultKind::MachineFreezes => "machine freezes",
             FaultKind::ClientSuspends => "client's machine suspends",
             FaultKind::DiskLags => "disk cannot keep up",
+            FaultKind::SlowSnapshots => "snapshots slow",
+            FaultKind::FailingSnapshots => "snapshots fail",
             FaultKind::MembersChange => "reconfig asked for",
             FaultKind::ConfigAcl => "ACL of the configuration",
         }

@@ -10,6 +10,7 @@ mod client;
 mod clock;
 mod committed_history;
 mod context;
+mod coverage;
 mod fault_kind;
 mod history;
 pub mod live;
@@ -28,6 +29,7 @@ mod view;
 mod world;
 
 pub use crate::context::RunCounts;
+pub use crate::coverage::{CoveredPath, PathCounts};
 pub use history::Violation;
 pub use run::{EnsembleKind, Run, RunReport, TraceLines, run_garbled, run_seed, shrink};
 pub use script::run_script;

@@ -38,6 +38,7 @@ impl SocketSide {
 pub(crate) enum Port {
     Client,
     Quorum,
+    ObserverMaster,
 }
 
 /// The content of a message.
@@ -354,12 +355,12 @@ impl Network {
     pub(crate) fn host_down(
         &mut self,
         host: Host,
-        farewell: CloseNotice,
+        notice: CloseNotice,
         now: VirtualTime,
         queue: &mut EventQueue,
     ) {
         for (id, side) in self.ends_of(host) {
-            match farewell {
+            match notice {
                 CloseNotice::Close => self.close(id, side, now, queue),
                 CloseNotice::Silence => {
                     if let Some(connection) = self.connections.get_mut(&id) {

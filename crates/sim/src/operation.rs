@@ -65,7 +65,7 @@ pub(crate) enum Operation {
     Sync(NodePath),
     /// A reconfig that requires this version of the current config; -1 accepts any.
     Reconfig {
-        wish: ReconfigChange,
+        change: ReconfigChange,
         version: i64,
     },
 }
@@ -130,6 +130,19 @@ impl Operation {
         matches!(self, Operation::Write(_) | Operation::Multi(_) | Operation::Reconfig { .. })
     }
 
+    /// Whether it creates an ephemeral node.
+    pub(crate) fn creates_ephemeral(&self) -> bool {
+        let is_ephemeral = |write: &WriteOperation| match write {
+            WriteOperation::Create { mode, .. } => mode.is_ephemeral(),
+            _ => false,
+        };
+        match self {
+            Operation::Write(write) => is_ephemeral(write),
+            Operation::Multi(writes) => writes.iter().any(is_ephemeral),
+            _ => false,
+        }
+    }
+
     /// The watch that it sets, with its path.
     pub(crate) fn watch(&self) -> Option<(WatchIntent, &NodePath)> {
         match self {
@@ -177,7 +190,7 @@ impl Operation {
                 mode.wire().encode(out);
             }
             Operation::Sync(path) => Box::<str>::from(&**path).encode(out),
-            Operation::Reconfig { wish, version } => wish.encode(*version, out),
+            Operation::Reconfig { change, version } => change.encode(*version, out),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! any of them can be left out and the others stay the same. This is how a failing plan is shrunk.
 
 mod operators;
+mod server_kinds;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -58,6 +59,10 @@ pub(crate) enum Fault {
     DiskLags { server: usize, extra: VirtualTime, batches: usize, lasts: VirtualTime },
     /// No sync ends for a while.
     DiskHangs { server: usize, lasts: VirtualTime },
+    /// Each slice of a snapshot takes so much longer.
+    SlowSnapshots { server: usize, extra: VirtualTime, lasts: VirtualTime },
+    /// Snapshot files cannot be written for a while, after so many operations that succeed.
+    FailingSnapshots { server: usize, operations: u64, cause: SnapshotFailure, lasts: VirtualTime },
     /// The process ends, and a bit of a file changes before it restarts.
     BitRot { server: usize, file: RottenFile, place: u64, down: VirtualTime },
     /// A server stops when it next sends or receives a packet of a kind, after so many of them.
@@ -79,6 +84,16 @@ pub(crate) enum Fault {
 /// Stands for the server that leads when the fault begins.
 pub(crate) const LEADER: usize = usize::MAX;
 
+/// Stands for a follower that observers are connected to when the fault begins.
+pub(crate) const OBSERVER_MASTER: usize = usize::MAX - 1;
+
+/// Why a snapshot file cannot be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SnapshotFailure {
+    Io,
+    Full,
+}
+
 /// A step of recovery or of broadcast, by the packet that makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProtocolStep {
@@ -94,6 +109,8 @@ pub(crate) enum ProtocolStep {
     Proposal,
     Ack,
     Commit,
+    /// A received snapshot is installed, and the leader's epoch is not written yet. No packet makes it.
+    Installed,
 }
 
 impl ProtocolStep {
@@ -169,6 +186,8 @@ impl Fault {
             Fault::SlowDisk { .. } => FaultKind::SlowDisk,
             Fault::DiskLags { .. } => FaultKind::DiskLags,
             Fault::DiskHangs { .. } => FaultKind::DiskHangs,
+            Fault::SlowSnapshots { .. } => FaultKind::SlowSnapshots,
+            Fault::FailingSnapshots { .. } => FaultKind::FailingSnapshots,
             Fault::BitRot { file: RottenFile::Log, .. } => FaultKind::BitRotInLog,
             Fault::BitRot { file: RottenFile::Snapshot | RottenFile::NewestSnapshot, .. } => {
                 FaultKind::BitRotInSnapshot
@@ -199,6 +218,7 @@ pub(crate) fn draw(shape: &RunParameters) -> Vec<PlannedFault> {
     }
     let mut plan = drawer.reconfigs();
     plan.extend(drawer.stalled_leaders());
+    plan.extend(drawer.server_kinds());
     if shape.fault_rate == 0 || shape.fault_weights.iter().all(|&weight| weight == 0) {
         plan.sort_by_key(|planned| planned.at);
         return plan;
@@ -326,7 +346,10 @@ impl FaultDrawer<'_> {
                 let lasts = self.random.between(2 * limit, 10 * limit);
                 Fault::DiskLags { server, extra, batches: self.random.between(1, 3) as usize, lasts }
             }
-            FaultKind::MembersChange | FaultKind::ConfigAcl => return None,
+            FaultKind::MembersChange
+            | FaultKind::ConfigAcl
+            | FaultKind::SlowSnapshots
+            | FaultKind::FailingSnapshots => return None,
         })
     }
 

@@ -41,6 +41,8 @@ pub(crate) enum SimEvent {
     FilesWritten { server: usize, incarnation: u32 },
     /// A deadline of a client's session state machine.
     ClientWake { client: usize },
+    /// The answer of a server reaches a client that has asked whether it accepts writes.
+    Probed { client: usize, number: u64, server: usize, port: u16 },
     /// A client makes its next calls.
     ClientActs { client: usize },
     /// A fault of the plan begins.

@@ -82,7 +82,7 @@ impl Run {
     pub fn describe(&self) -> Vec<String> {
         let shape = RunParameters::draw(self.seed);
         let mut lines = vec![format!(
-            "seed {}: {} voters, {} observers, {} spares, {} clients, groups {:?}, tick {} ms, {} faults{}",
+            "seed {}: {} voters, {} observers, {} spares, {} clients, groups {:?}, tick {} ms, {} faults{}, {:?}",
             self.seed,
             shape.voters,
             shape.observers,
@@ -91,7 +91,8 @@ impl Run {
             shape.groups,
             shape.tick_ms,
             self.plan.len(),
-            if shape.endurance.is_some() { ", a long run" } else { "" }
+            if shape.endurance.is_some() { ", a long run" } else { "" },
+            shape.kinds
         )];
         lines.extend(self.plan.iter().map(|planned| planned.to_string()));
         lines

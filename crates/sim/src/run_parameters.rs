@@ -2,6 +2,7 @@
 //! clients do, and which faults come how often. Two seeds differ in kind, not only in order.
 
 mod endurance;
+mod server_kinds;
 mod stalled_leaders;
 
 use zebu_tree::access::TRANSACTION_BYTES_MAX;
@@ -14,6 +15,7 @@ use crate::network::Latency;
 use crate::queue::{MS, SECOND, VirtualTime};
 use crate::random::SimRandom;
 pub(crate) use endurance::Endurance;
+pub(crate) use server_kinds::ServerKinds;
 
 /// The weights of the operations; zero disables one.
 #[derive(Clone, Debug)]
@@ -116,6 +118,8 @@ pub(crate) struct RunParameters {
     pub(crate) stalled_leaders: u64,
     /// So many clients, the first ones, call nothing but sync.
     pub(crate) syncing_clients: usize,
+    /// The kinds of servers beside plain voters and observers.
+    pub(crate) kinds: ServerKinds,
     /// A process that goes on takes its connections and timers in any order within this time; zero: as they
     /// came.
     pub(crate) resume_spread: VirtualTime,
@@ -153,6 +157,7 @@ impl RunParameters {
             endurance: None,
             stalled_leaders: 0,
             syncing_clients: 0,
+            kinds: ServerKinds::DEFAULT,
             resume_spread: 0,
         };
         if random.permille(250) {
@@ -166,6 +171,7 @@ impl RunParameters {
         shape.draw_endurance();
         shape.draw_transaction_limit();
         shape.draw_stalled_leaders();
+        shape.draw_server_kinds();
         shape.make_room_in_attempts();
         shape
     }

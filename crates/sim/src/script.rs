@@ -14,6 +14,10 @@
 //! pipeline 4           calls of a client in flight; sessions MS: the session timeout
 //! spread 5             a paused server that goes on takes connections and timers in any order,
 //!                      within so many ms
+//! masters              observers connect to followers; memory: observers have no log
+//! readonly MS          a server without a leader serves reads after MS; clients accept that
+//! local upgrade        sessions are local until they need an ephemeral node; local plain: always
+//! ephemerals 1         weight of ephemeral creates; gets 1: of reads
 //! at 2000 kill leader  also: kill N, kill N 4000 (its downtime), power leader, power all, pause N 500,
 //!                      freeze N 500 (with its clocks), isolate leader 1500, rot N, move CLIENT
 //! trap newleader sends 300   the next server that sends (or gets) it stops, and restarts after 300 ms
@@ -22,6 +26,9 @@
 
 use std::collections::BTreeMap;
 
+use zebu_node::LocalSessionSupport;
+use zebu_zab::{ObserverLog, ObserverMasters};
+
 use crate::client::OperationKind;
 use crate::context::Trace;
 use crate::fault_kind::FaultKind;
@@ -29,7 +36,9 @@ use crate::members::{ExpectedVersion, ReconfigChange, ServerSeat, VoteRight};
 use crate::network::{Host, Latency};
 use crate::plan::{Fault, LEADER, PacketEnd, PlannedFault, ProtocolStep, RottenFile};
 use crate::queue::{MS, VirtualTime};
-use crate::run_parameters::{DiskParameters, PurgeParameters, ReconfigParameters, RunParameters};
+use crate::run_parameters::{
+    DiskParameters, PurgeParameters, ReconfigParameters, RunParameters, ServerKinds,
+};
 use crate::world::World;
 
 /// Runs a scenario and returns the lines that it wants shown, and how it ended.
@@ -101,6 +110,15 @@ impl Script {
             ["pace", ms] => self.shape.workload.pause = number(ms)? * MS,
             ["history", count] => self.shape.history_entries = number(count)? as usize,
             ["snapshots", count] => self.shape.disk.snap_count = number(count)?,
+            ["masters"] => self.shape.kinds.masters = ObserverMasters::Followers,
+            ["memory"] => self.shape.kinds.observer_log = ObserverLog::InMemory,
+            ["readonly", ms] => self.shape.kinds.read_only_after_ms = Some(number(ms)? as i64),
+            ["local", "upgrade"] => self.shape.kinds.local_sessions = LocalSessionSupport::WithUpgrade,
+            ["local", "plain"] => self.shape.kinds.local_sessions = LocalSessionSupport::WithoutUpgrade,
+            ["ephemerals", weight] => {
+                self.shape.workload.weights[OperationKind::CreateEphemeral as usize] = number(weight)?;
+            }
+            ["gets", weight] => self.shape.workload.weights[OperationKind::Get as usize] = number(weight)?,
             ["lasts", ms] => self.shape.safety = number(ms)? * MS,
             ["show", words @ ..] => self.show.extend(words.iter().map(|word| word.replace('_', " "))),
             ["at", ms, fault @ ..] => {
@@ -121,7 +139,7 @@ impl Script {
         let time = |word: &str| word.parse::<VirtualTime>().ok().map(|ms| ms * MS);
         let down = 300 * MS;
         Some(match words {
-            ["reconfig", wish @ ..] => self.reconfig(wish)?,
+            ["reconfig", change @ ..] => self.reconfig(change)?,
             ["trap", step, when, ms] => {
                 let when = match *when {
                     "sends" => PacketEnd::Sends,
@@ -186,11 +204,11 @@ impl Script {
                 _ => return None,
             }
         }
-        let wish = match all {
+        let change = match all {
             Some(seats) => ReconfigChange::Full { servers: seats, groups: BTreeMap::new() },
             None => ReconfigChange::Incremental { join, leave },
         };
-        Some(Fault::Reconfig { client, change: wish, version: asked })
+        Some(Fault::Reconfig { client, change, version: asked })
     }
 }
 
@@ -224,6 +242,7 @@ fn even_shape() -> RunParameters {
     shape.distant = None;
     shape.turn = 0;
     shape.stalled_leaders = 0;
+    shape.kinds = ServerKinds::DEFAULT;
     shape.syncing_clients = 0;
     shape.resume_spread = 0;
     shape.last_counter = zebu_zab::LAST_COUNTER;

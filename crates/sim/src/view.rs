@@ -38,6 +38,8 @@ pub(crate) struct ServerView {
     pub(crate) installed: i64,
     /// The step of its node since which it leads without a vote.
     pub(crate) deposed: Option<u64>,
+    /// Whether it is an observer without a log: its transactions are only in memory.
+    pub(crate) in_memory: bool,
     /// Whether its history is being replaced: a crash leaves the old one or the new one.
     pub(crate) replacing: bool,
 }

@@ -4,7 +4,7 @@
 use zebu_node::DisconnectReason;
 use zebu_proto::SessionId;
 
-use super::Checker;
+use super::{Checker, ServerMode, g17_session_liveness};
 use crate::history::{CheckResult, Violation};
 
 const NAME: &str = "client_connections";
@@ -13,6 +13,8 @@ const NAME: &str = "client_connections";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RoleAtClose {
     Same,
+    /// The same, and it serves reads only.
+    ReadOnly,
     /// The server has another role or none, or it is a leader that hands over leadership.
     Ended,
 }
@@ -28,22 +30,28 @@ pub(crate) struct ConnectionClose {
     /// The last transaction that the server has applied.
     pub(crate) applied: i64,
     pub(crate) role: RoleAtClose,
+    /// The least that the client accepts.
+    pub(crate) accepts: ServerMode,
 }
 
-pub(super) fn check_close(judge: &Checker, closing: &ConnectionClose) -> CheckResult {
+pub(super) fn check_close(checker: &Checker, closing: &ConnectionClose) -> CheckResult {
     let allowed = match closing.reason {
-        DisconnectReason::SessionEnded => closing.session.is_none_or(|session| has_ended(judge, session)),
+        // Sessions end at a read-only server without the ensemble.
+        DisconnectReason::SessionEnded if closing.role == RoleAtClose::ReadOnly => true,
+        DisconnectReason::SessionEnded => closing.session.is_none_or(|session| has_ended(checker, session)),
+        DisconnectReason::ReadOnly => {
+            closing.role == RoleAtClose::ReadOnly && closing.accepts == ServerMode::ReadWrite
+        }
         DisconnectReason::NotServing => closing.role == RoleAtClose::Ended,
-        DisconnectReason::AheadOfServer => has_seen_later(judge, closing.client, closing.applied),
-        DisconnectReason::Replaced => was_asked_for_elsewhere(judge, closing),
+        DisconnectReason::AheadOfServer => has_seen_later(checker, closing.client, closing.applied),
+        DisconnectReason::Replaced => was_asked_for_elsewhere(checker, closing),
         DisconnectReason::ReplyOutOfOrder | DisconnectReason::ReplyMismatch => false,
         // The clients read only their own replies, stay within the protocol, and no limit is set.
         DisconnectReason::ClientClosed
         | DisconnectReason::BadFrame
         | DisconnectReason::OutboxFull
         | DisconnectReason::Throttled
-        | DisconnectReason::Shed
-        | DisconnectReason::ReadOnly => false,
+        | DisconnectReason::Shed => false,
     };
     if allowed {
         return Ok(());
@@ -55,18 +63,22 @@ pub(super) fn check_close(judge: &Checker, closing: &ConnectionClose) -> CheckRe
     Err(Violation::new(NAME, text))
 }
 
-fn has_ended(judge: &Checker, session: SessionId) -> bool {
-    let closed = judge.committed.model.session(session).is_some_and(|life| life.closed.is_some());
-    closed || judge.sessions.get(&session).is_some_and(|view| view.closing)
+fn has_ended(checker: &Checker, session: SessionId) -> bool {
+    let closed = checker.committed.model.session(session).is_some_and(|life| life.closed.is_some());
+    let view = checker.sessions.get(&session);
+    // A local session ends without a transaction, but not while its client is heard of.
+    let silent =
+        || checker.is_local(session) && view.is_none_or(|view| !g17_session_liveness::is_live(checker, view));
+    closed || view.is_some_and(|view| view.closing) || silent()
 }
 
 /// Whether the client has opened another connection since the session began. A server may resume the session
 /// for a connection that the client has already given up.
-fn was_asked_for_elsewhere(judge: &Checker, closing: &ConnectionClose) -> bool {
-    let view = closing.session.and_then(|session| judge.sessions.get(&session));
-    judge.dials[closing.client] > view.map_or(1, |view| view.dials)
+fn was_asked_for_elsewhere(checker: &Checker, closing: &ConnectionClose) -> bool {
+    let view = closing.session.and_then(|session| checker.sessions.get(&session));
+    checker.dials[closing.client] > view.map_or(1, |view| view.dials)
 }
 
-fn has_seen_later(judge: &Checker, client: usize, applied: i64) -> bool {
-    judge.sessions.values().any(|session| session.client == client && session.seen > applied)
+fn has_seen_later(checker: &Checker, client: usize, applied: i64) -> bool {
+    checker.sessions.values().any(|session| session.client == client && session.seen > applied)
 }

@@ -14,15 +14,15 @@ use crate::operation::ReadOperation;
 const NAME: &str = "config_reads";
 
 /// Whether a read shows the first config, which is checked here.
-pub(super) fn is_of_first_config(judge: &Checker, read: &ReadOperation, zxid: i64) -> bool {
+pub(super) fn is_of_first_config(checker: &Checker, read: &ReadOperation, zxid: i64) -> bool {
     matches!(read, ReadOperation::Get(path) if &**path == CONFIG)
-        && judge.committed.configs.before(zxid + 1).is_none()
+        && checker.committed.configs.before(zxid + 1).is_none()
 }
 
 /// Checks the config node of a serving server after some transaction.
-pub(super) fn check_node(judge: &Checker, server: usize, last: i64, text: Option<&[u8]>) -> CheckResult {
+pub(super) fn check_node(checker: &Checker, server: usize, last: i64, text: Option<&[u8]>) -> CheckResult {
     let shown = text.and_then(|text| EnsembleConfig::read(std::str::from_utf8(text).ok()?));
-    let expected = judge.committed.configs.before(last + 1);
+    let expected = checker.committed.configs.before(last + 1);
     let holds = match (expected, &shown) {
         (Some(expected), Some(shown)) => expected == shown,
         (None, Some(shown)) => Zxid(shown.version).counter() == 0,
@@ -38,21 +38,21 @@ pub(super) fn check_node(judge: &Checker, server: usize, last: i64, text: Option
 /// The version of the first config is an epoch: that of the first elected leader, whether it came to lead or
 /// not. This epoch may be later than the state that a reply names. If all servers lose the version, a later
 /// leader assigns one, and the state stays in an earlier epoch until the next write.
-fn is_named_after_epoch(judge: &Checker, version: Zxid) -> bool {
-    let led = judge.leaders.last_key_value();
+fn is_named_after_epoch(checker: &Checker, version: Zxid) -> bool {
+    let led = checker.leaders.last_key_value();
     version.counter() == 0 && led.is_some_and(|(led, _)| version.epoch() <= *led)
 }
 
-pub(super) fn check_answer(judge: &Checker, answer: &ServerReply) -> CheckResult {
+pub(super) fn check_answer(checker: &Checker, answer: &ServerReply) -> CheckResult {
     let response = GetDataResponse::decode(&mut Reader::new(&answer.body)).ok();
     let shown = response.as_ref().and_then(|response| response.data.as_deref());
     let list = shown.and_then(|data| EnsembleConfig::read(std::str::from_utf8(data).ok()?));
-    let first = judge.committed.configs.first();
+    let first = checker.committed.configs.first();
     let holds = response.as_ref().zip(list.as_ref()).is_some_and(|(response, list)| {
         list.servers == first.servers
             && list.groups == first.groups
             && list.version == response.stat.mzxid
-            && is_named_after_epoch(judge, Zxid(list.version))
+            && is_named_after_epoch(checker, Zxid(list.version))
     });
     if holds && answer.code == 0 {
         return Ok(());

@@ -9,12 +9,12 @@ use crate::members::CONFIG;
 
 const NAME: &str = "config_watch_events";
 
-pub(super) fn check_frame(judge: &Checker, frame: &Frame) -> CheckResult {
+pub(super) fn check_frame(checker: &Checker, frame: &Frame) -> CheckResult {
     let FrameKind::Event { kind, path } = &frame.kind else { return Ok(()) };
     if &**path != CONFIG || frame.zxid <= 0 {
         return Ok(());
     }
-    if *kind == EventType::NodeDataChanged && judge.committed.configs.at(frame.zxid).is_some() {
+    if *kind == EventType::NodeDataChanged && checker.committed.configs.at(frame.zxid).is_some() {
         return Ok(());
     }
     Err(Violation::new(NAME, format!("{kind:?} of {CONFIG} at {:#x}, which is no new list", frame.zxid)))

@@ -15,12 +15,19 @@ const NAME: &str = "g01_linearizable_writes";
 
 /// Error codes of replies that are given without a transaction.
 pub(super) fn has_no_zxid(code: i32) -> bool {
-    let codes = [ErrorCode::SessionMoved, ErrorCode::SessionExpired, ErrorCode::ThrottledOp];
+    let codes = [
+        ErrorCode::SessionMoved,
+        ErrorCode::SessionExpired,
+        ErrorCode::ThrottledOp,
+        // `read_only_state` and `local_sessions` check who says that.
+        ErrorCode::NotReadOnly,
+        ErrorCode::EphemeralOnLocalSession,
+    ];
     codes.into_iter().any(|it| it.wire() == code)
 }
 
-pub(super) fn check_answer(judge: &Checker, index: usize, answer: &ServerReply) -> CheckResult {
-    let call = &judge.calls[index];
+pub(super) fn check_answer(checker: &Checker, index: usize, answer: &ServerReply) -> CheckResult {
+    let call = &checker.calls[index];
     let Some(place) = call.place else {
         if has_no_zxid(answer.code) {
             return Ok(());
@@ -39,7 +46,7 @@ pub(super) fn check_answer(judge: &Checker, index: usize, answer: &ServerReply) 
         );
         return Err(Violation::new(NAME, text));
     }
-    let Some(committed) = judge.committed.get(place) else { return Ok(()) };
+    let Some(committed) = checker.committed.get(place) else { return Ok(()) };
     let expected = expected_answer(&call.operation, &committed.effects);
     let found = found_answer(&call.operation, answer);
     if expected == found {

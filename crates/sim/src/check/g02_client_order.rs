@@ -9,21 +9,21 @@ use crate::history::{CheckResult, SentRequest, Violation};
 
 const NAME: &str = "g02_client_order";
 
-pub(super) fn check_answer(judge: &mut Checker, sent: SentRequest, answer: &ServerReply) -> CheckResult {
-    let Some(session) = judge.sessions.get_mut(&sent.session) else { return Ok(()) };
+pub(super) fn check_answer(checker: &mut Checker, sent: SentRequest, answer: &ServerReply) -> CheckResult {
+    let Some(session) = checker.sessions.get_mut(&sent.session) else { return Ok(()) };
     session.wrote = session.wrote.max(answer.zxid);
     Ok(())
 }
 
 /// Checks that the last transaction and its request come after every earlier one of the session.
-pub(super) fn check_commit(judge: &mut Checker) -> CheckResult {
-    let Some(last) = judge.committed.entries().last() else { return Ok(()) };
+pub(super) fn check_commit(checker: &mut Checker) -> CheckResult {
+    let Some(last) = checker.committed.entries().last() else { return Ok(()) };
     let header = last.entry.header;
     // A request that arrives late over an old connection has no effect.
     if last.call.is_none() || is_refused_with_session(&last.entry.txn) {
         return Ok(());
     }
-    let Some(session) = judge.sessions.get_mut(&header.session) else { return Ok(()) };
+    let Some(session) = checker.sessions.get_mut(&header.session) else { return Ok(()) };
     if header.cxid <= session.last_xid {
         let text = format!(
             "request {} of session {:#x} was carried out at {}, behind request {}: {:?}",

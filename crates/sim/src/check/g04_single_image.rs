@@ -7,13 +7,13 @@ use crate::history::{CheckResult, Violation};
 
 const NAME: &str = "g04_single_image";
 
-pub(super) fn check_frame(judge: &mut Checker, session: SessionId, frame: &Frame) -> CheckResult {
+pub(super) fn check_frame(checker: &mut Checker, session: SessionId, frame: &Frame) -> CheckResult {
     // Some replies carry zero or -1: they show no state.
     if frame.zxid <= 0 {
         return Ok(());
     }
-    let last = judge.committed.last();
-    let Some(view) = judge.sessions.get_mut(&session) else { return Ok(()) };
+    let last = checker.committed.last();
+    let Some(view) = checker.sessions.get_mut(&session) else { return Ok(()) };
     if frame.zxid > last {
         let text = format!("session {:#x} saw {:#x}, which was never committed", session.0, frame.zxid);
         return Err(Violation::new("g08_no_resurrection", text));

@@ -7,8 +7,8 @@ use crate::history::{CheckResult, SentRequest, Violation};
 
 const NAME: &str = "g05_read_your_writes";
 
-pub(super) fn check_answer(judge: &Checker, sent: SentRequest, answer: &ServerReply) -> CheckResult {
-    let Some(session) = judge.sessions.get(&sent.session) else { return Ok(()) };
+pub(super) fn check_answer(checker: &Checker, sent: SentRequest, answer: &ServerReply) -> CheckResult {
+    let Some(session) = checker.sessions.get(&sent.session) else { return Ok(()) };
     if answer.zxid > 0 && answer.zxid < session.wrote {
         let text = format!(
             "session {:#x} wrote {:#x}, then read the state of {:#x}",

@@ -9,8 +9,8 @@ use crate::history::{CallEnd, CheckResult, Violation};
 
 const NAME: &str = "g07_durability";
 
-pub(super) fn check_acknowledged(judge: &Checker, index: usize, answer: &ServerReply) -> CheckResult {
-    let call = &judge.calls[index];
+pub(super) fn check_acknowledged(checker: &Checker, index: usize, answer: &ServerReply) -> CheckResult {
+    let call = &checker.calls[index];
     if call.place.is_some() || has_no_zxid(answer.code) {
         return Ok(());
     }
@@ -19,14 +19,14 @@ pub(super) fn check_acknowledged(judge: &Checker, index: usize, answer: &ServerR
 }
 
 /// Checks that a write without effect has none later either.
-pub(super) fn check_end(judge: &Checker) -> CheckResult {
-    for call in &judge.calls {
+pub(super) fn check_end(checker: &Checker) -> CheckResult {
+    for call in &checker.calls {
         let Some(CallEnd::Answered { zxid, code }) = &call.end else { continue };
         if !call.operation.is_write() || has_no_zxid(*code) {
             continue;
         }
         let kept =
-            judge.committed.get(*zxid).is_some_and(|entry| entry.call.is_some() || call.place.is_some());
+            checker.committed.get(*zxid).is_some_and(|entry| entry.call.is_some() || call.place.is_some());
         if !kept {
             let text = format!("{:?} was acknowledged as {zxid:#x} and is gone", call.operation);
             return Err(Violation::new(NAME, text));

@@ -6,12 +6,12 @@ use crate::history::{CheckResult, Violation};
 
 const NAME: &str = "g08_no_resurrection";
 
-pub(super) fn check_seen(judge: &Checker, zxid: i64) -> CheckResult {
-    if zxid <= 0 || judge.committed.get(zxid).is_some() {
+pub(super) fn check_seen(checker: &Checker, zxid: i64) -> CheckResult {
+    if zxid <= 0 || checker.committed.get(zxid).is_some() {
         return Ok(());
     }
     // A server may name the beginning of an epoch, which has no transaction.
-    if zxid <= judge.committed.last() && zebu_proto::Zxid(zxid).counter() == 0 {
+    if zxid <= checker.committed.last() && zebu_proto::Zxid(zxid).counter() == 0 {
         return Ok(());
     }
     Err(Violation::new(NAME, format!("a read shows the state of {zxid:#x}, which was never committed")))

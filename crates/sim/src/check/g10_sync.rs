@@ -20,13 +20,13 @@ pub(crate) enum SyncScope {
     OneEpoch,
 }
 
-pub(super) fn check_answer(judge: &Checker, index: usize, answer: &ServerReply) -> CheckResult {
-    let call = &judge.calls[index];
+pub(super) fn check_answer(checker: &Checker, index: usize, answer: &ServerReply) -> CheckResult {
+    let call = &checker.calls[index];
     if !matches!(*call.operation, Operation::Sync(_)) || answer.code != 0 {
         return Ok(());
     }
     let epochs = |zxid: i64| zxid >> 32;
-    let expected = match judge.syncs {
+    let expected = match checker.syncs {
         SyncScope::Leaders => call.acked_before.max(call.seen_before),
         SyncScope::OneEpoch if epochs(answer.zxid) < epochs(call.acked_before) => 0,
         SyncScope::OneEpoch => call.acked_before,

@@ -11,6 +11,6 @@ const NAME: &str = "g11_one_shot";
 pub(super) fn check_surplus(model: &Model, (zxid, kind, path): &SeenEvent) -> CheckResult {
     let happened: Vec<_> = model.changes(zxid - 1, *zxid).iter().filter(|it| it.1 == *path).collect();
     let text =
-        format!("{kind:?} of {path} at {zxid:#x} was sent to nobody's wish; what happened: {happened:?}");
+        format!("{kind:?} of {path} at {zxid:#x} was sent without a watch; the changes are: {happened:?}");
     Err(Violation::new(NAME, text))
 }

@@ -20,8 +20,8 @@ pub(super) fn check_overdue(account: &ConnectionWatches, shown: i64) -> CheckRes
 }
 
 /// Reports events that are missing when a connection ends.
-pub(super) fn check_end(judge: &mut Checker, client: usize) -> CheckResult {
-    let Some(account) = judge.watches.accounts.get_mut(&client) else { return Ok(()) };
+pub(super) fn check_end(checker: &mut Checker, client: usize) -> CheckResult {
+    let Some(account) = checker.watches.accounts.get_mut(&client) else { return Ok(()) };
     let verdict = missed(account);
     account.overdue = None;
     verdict
@@ -47,8 +47,8 @@ pub(super) fn check_made_up(
 }
 
 /// Checks that a client that reconnects registers its watches before it sends anything else.
-pub(super) fn check_registered(judge: &Checker, client: usize) -> CheckResult {
-    match judge.watches.forgotten(client) {
+pub(super) fn check_registered(checker: &Checker, client: usize) -> CheckResult {
+    match checker.watches.forgotten(client) {
         None => Ok(()),
         Some(path) => {
             let text = format!("client {client} goes on without the watch that it had on {path}");

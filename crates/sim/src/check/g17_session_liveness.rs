@@ -4,7 +4,7 @@
 
 use zebu_proto::txn::Txn;
 
-use super::Checker;
+use super::{Checker, SessionView};
 use crate::history::{CheckResult, Violation};
 use crate::queue::{MS, VirtualTime};
 
@@ -56,32 +56,28 @@ impl UndisturbedClients {
 }
 
 /// Checks that the last transaction does not expire a live session.
-pub(super) fn check_commit(judge: &Checker) -> CheckResult {
-    let Some(last) = judge.committed.entries().last() else { return Ok(()) };
+pub(super) fn check_commit(checker: &Checker) -> CheckResult {
+    let Some(last) = checker.committed.entries().last() else { return Ok(()) };
     let header = last.entry.header;
     if !matches!(last.entry.txn, Txn::CloseSession(_)) || header.cxid != 0 {
         return Ok(());
     }
-    let Some(session) = judge.sessions.get(&header.session).filter(|session| !session.closing) else {
+    let Some(session) = checker.sessions.get(&header.session).filter(|session| !session.closing) else {
         return Ok(());
     };
     let timeout = session.timeout_ms * MS;
-    let led_since = judge.led_since.get(&header.zxid.epoch());
-    if let Some(since) = led_since.filter(|since| judge.now < **since + timeout) {
+    let led_since = checker.led_since.get(&header.zxid.epoch());
+    if let Some(since) = led_since.filter(|since| checker.now < **since + timeout) {
         let text = format!(
             "{} ends session {:#x} {} ms after its leader began, within its {} ms",
             header.zxid,
             header.session.0,
-            (judge.now - since) / MS,
+            (checker.now - since) / MS,
             session.timeout_ms
         );
         return Err(Violation::new(NAME, text));
     }
-    let needed = 2 * timeout + 4 * judge.tick;
-    let client = judge.quiet.clients[session.client];
-    let Some((_, since)) = client.connected else { return Ok(()) };
-    let quiet_since = judge.quiet.servers.iter().copied().fold(client.disturbed, VirtualTime::max).max(since);
-    if quiet_since + needed < judge.now && client.heard + timeout / 2 > judge.now {
+    if is_live(checker, session) {
         let text = format!(
             "{} ends session {:#x} of client {}, which is connected and heard of",
             header.zxid, header.session.0, session.client
@@ -89,4 +85,15 @@ pub(super) fn check_commit(judge: &Checker) -> CheckResult {
         return Err(Violation::new(NAME, text));
     }
     Ok(())
+}
+
+/// Whether no fault can be the cause if this session expires: its client is connected and heard of.
+pub(super) fn is_live(checker: &Checker, session: &SessionView) -> bool {
+    let timeout = session.timeout_ms * MS;
+    let needed = 2 * timeout + 4 * checker.tick;
+    let client = checker.quiet.clients[session.client];
+    let Some((_, since)) = client.connected else { return false };
+    let quiet_since =
+        checker.quiet.servers.iter().copied().fold(client.disturbed, VirtualTime::max).max(since);
+    quiet_since + needed < checker.now && client.heard + timeout / 2 > checker.now
 }

@@ -10,10 +10,10 @@ use crate::history::{CheckResult, Violation};
 const NAME: &str = "g18_session_expiry";
 
 /// Checks that the last transaction changes nothing for a closed session.
-pub(super) fn check_commit(judge: &Checker) -> CheckResult {
-    let Some(last) = judge.committed.entries().last() else { return Ok(()) };
+pub(super) fn check_commit(checker: &Checker) -> CheckResult {
+    let Some(last) = checker.committed.entries().last() else { return Ok(()) };
     let header = last.entry.header;
-    let Some(life) = judge.committed.model.session(header.session) else { return Ok(()) };
+    let Some(life) = checker.committed.model.session(header.session) else { return Ok(()) };
     let changes = match &last.entry.txn {
         Txn::Error(_) | Txn::CloseSession(_) => false,
         Txn::Multi(parts) => !parts.iter().any(|part| matches!(part.0, Txn::Error(_))),
@@ -30,8 +30,8 @@ pub(super) fn check_commit(judge: &Checker) -> CheckResult {
 }
 
 /// Checks that no client goes on with a closed session.
-pub(super) fn check_frame(judge: &Checker, session: SessionId, frame: &Frame) -> CheckResult {
-    let closed = judge.committed.model.session(session).and_then(|life| life.closed);
+pub(super) fn check_frame(checker: &Checker, session: SessionId, frame: &Frame) -> CheckResult {
+    let closed = checker.committed.model.session(session).and_then(|life| life.closed);
     match (&frame.kind, closed) {
         (FrameKind::Reply { code: 0, .. }, Some(closed)) if closed < frame.zxid => {
             let text = format!(
@@ -47,5 +47,5 @@ pub(super) fn check_frame(judge: &Checker, session: SessionId, frame: &Frame) ->
 /// The violation for sessions that were silent for longer than their timeouts and are still open.
 pub(crate) fn left(sessions: &[SessionId]) -> Violation {
     let shown: Vec<String> = sessions.iter().map(|session| format!("{:#x}", session.0)).collect();
-    Violation::new(NAME, format!("sessions that nobody holds did not expire: {}", shown.join(", ")))
+    Violation::new(NAME, format!("sessions without a client did not expire: {}", shown.join(", ")))
 }

@@ -10,7 +10,7 @@ use crate::operation::{Operation, WriteOperation};
 
 const NAME: &str = "g21_sequence_names";
 
-pub(super) fn check_answer(judge: &Checker, operation: &Operation, answer: &ServerReply) -> CheckResult {
+pub(super) fn check_answer(checker: &Checker, operation: &Operation, answer: &ServerReply) -> CheckResult {
     let Operation::Write(WriteOperation::Create { path, mode, .. }) = operation else { return Ok(()) };
     if answer.code != 0 || !mode.is_sequential() {
         return Ok(());
@@ -18,7 +18,7 @@ pub(super) fn check_answer(judge: &Checker, operation: &Operation, answer: &Serv
     let given = Box::<str>::decode(&mut Reader::new(&answer.body)).unwrap_or_default();
     let counter = given.strip_prefix(&**path).filter(|counter| counter.len() == 10);
     // Created by this transaction and not by an earlier one.
-    let node = judge.committed.model.at(&given, answer.zxid);
+    let node = checker.committed.model.at(&given, answer.zxid);
     if counter.is_some() && node.is_some_and(|node| node.created.0 == answer.zxid) {
         return Ok(());
     }

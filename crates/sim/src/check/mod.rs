@@ -25,7 +25,9 @@ mod g20_versions;
 mod g21_sequence_names;
 mod g22_replica_equality;
 pub(crate) mod learner_memory;
+mod local_sessions;
 pub(crate) mod purged_files;
+mod read_only_state;
 mod reconfig_answers;
 pub(crate) mod served_age;
 pub(crate) mod session_lease;
@@ -50,17 +52,20 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use zebu_client::core::ServerReply;
+use zebu_node::LocalSessionSupport;
 use zebu_proto::SessionId;
 use zebu_proto::client::SetWatches;
 use zebu_proto::quorum::Packet;
 use zebu_tree::TreeOptions;
-use zebu_zab::ServingRole;
+use zebu_zab::{ObserverLog, ServingRole};
 
 use crate::committed_history::{CommittedHistory, ReconfigRights};
 use crate::history::{CallEnd, CheckResult, ClientCall, SentRequest, Violation};
 use crate::members::{ConfigHistory, EnsembleConfig};
 use crate::operation::Operation;
 use crate::queue::VirtualTime;
+use crate::run_parameters::ServerKinds;
+use crate::server::process::TreeOrigin;
 use crate::view::ServerView;
 
 /// The state of a session as the checker knows it.
@@ -76,8 +81,18 @@ pub(crate) struct SessionView {
     pub(crate) last_xid: i32,
     /// Whether the client has sent closeSession.
     pub(crate) closing: bool,
+    /// The server at which it began, and the mode of the one that it is connected to.
+    pub(crate) server: usize,
+    pub(crate) mode: ServerMode,
     /// Connections that its client had opened when the session began.
     pub(crate) dials: u64,
+}
+
+/// Whether the server of a session accepts writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServerMode {
+    ReadWrite,
+    ReadOnly,
 }
 
 /// The times that a guarantee may depend on.
@@ -88,6 +103,7 @@ pub(crate) struct CheckerLimits {
     pub(crate) sync_limit: u64,
     pub(crate) transaction_bytes_max: usize,
     pub(crate) syncs: g10_sync::SyncScope,
+    pub(crate) kinds: ServerKinds,
 }
 
 /// The checks of a run and the state that they share.
@@ -96,6 +112,9 @@ pub(crate) struct Checker {
     pub(crate) now: VirtualTime,
     pub(crate) tick: VirtualTime,
     pub(crate) syncs: g10_sync::SyncScope,
+    pub(crate) local_sessions: LocalSessionSupport,
+    /// Whether observers write a log.
+    pub(crate) observer_log: ObserverLog,
     pub(crate) calls: Vec<ClientCall>,
     pub(crate) committed: CommittedHistory,
     pub(crate) servers: Vec<ServerView>,
@@ -140,20 +159,17 @@ impl Checker {
             now: 0,
             tick: limits.tick,
             syncs: limits.syncs,
+            local_sessions: limits.kinds.local_sessions,
+            observer_log: limits.kinds.observer_log,
             calls: Vec::new(),
-            committed: CommittedHistory::new(
-                options,
-                ConfigHistory::new(first),
-                rights,
-                limits.transaction_bytes_max,
-            ),
+            committed: CommittedHistory::new(options, ConfigHistory::new(first), rights, &limits),
             servers: (0..servers).map(|_| ServerView::default()).collect(),
             sessions: BTreeMap::new(),
             requests: BTreeMap::new(),
             acked: 0,
             seen: 0,
             committed_at: Vec::new(),
-            served_ages: served_age::ServedAges::new(servers, limits.sync_limit, limits.tick),
+            served_ages: served_age::ServedAges::new(servers, &limits),
             leaders: BTreeMap::new(),
             led_since: BTreeMap::new(),
             lists: BTreeMap::new(),
@@ -217,6 +233,11 @@ impl Checker {
 
     fn check_answer(&mut self, call: usize, answer: &ServerReply) -> CheckResult {
         let Some(sent) = self.calls[call].sent else { return Ok(()) };
+        read_only_state::check_answer(self, call, answer)?;
+        if self.mode_of(sent.session) == ServerMode::ReadOnly && !self.is_committed(answer.zxid) {
+            return Ok(());
+        }
+        local_sessions::check_answer(self, call, answer)?;
         let operation = self.calls[call].operation.clone();
         if operation.is_write() {
             g07_durability::check_acknowledged(self, call, answer)?;
@@ -240,10 +261,28 @@ impl Checker {
     }
 
     /// A session began on a connection.
-    pub(crate) fn session_began(&mut self, client: usize, session: SessionId, timeout_ms: u64) {
-        let dials = self.dials[client];
-        let view = SessionView { client, timeout_ms, seen: 0, wrote: 0, last_xid: 0, closing: false, dials };
-        self.sessions.entry(session).or_insert(view).timeout_ms = timeout_ms;
+    pub(crate) fn session_began(
+        &mut self,
+        (client, server): (usize, usize),
+        session: SessionId,
+        timeout_ms: u64,
+        mode: ServerMode,
+    ) {
+        let verdict = local_sessions::check_resumed(self, session, server);
+        self.report(verdict);
+        let view = self.sessions.entry(session).or_insert(SessionView {
+            client,
+            timeout_ms,
+            seen: 0,
+            wrote: 0,
+            last_xid: 0,
+            closing: false,
+            server,
+            mode,
+            dials: self.dials[client],
+        });
+        view.timeout_ms = timeout_ms;
+        view.mode = mode;
         self.watches.connected(client, session);
     }
 
@@ -258,11 +297,40 @@ impl Checker {
         if matches!(frame.kind, FrameKind::Event { .. }) {
             self.events += 1;
         }
+        if self.mode_of(session) == ServerMode::ReadOnly && !self.is_committed(frame.zxid) {
+            // The server shows its log. Nothing is known about it that a later state must agree with.
+            self.watches.stop_checking(client);
+            if let Some(view) = self.sessions.get_mut(&session) {
+                view.seen = view.seen.max(frame.zxid);
+            }
+            return;
+        }
         self.seen = self.seen.max(frame.zxid);
         let verdict = g04_single_image::check_frame(self, session, frame)
             .and_then(|()| g18_session_expiry::check_frame(self, session, frame))
             .and_then(|()| config_watch_events::check_frame(self, frame))
             .and_then(|()| watches::check_frame(self, client, session, frame));
+        self.report(verdict);
+    }
+
+    /// The mode of the server that a session is connected to.
+    pub(crate) fn mode_of(&self, session: SessionId) -> ServerMode {
+        self.sessions.get(&session).map_or(ServerMode::ReadWrite, |view| view.mode)
+    }
+
+    /// Whether a state is one of the committed history. Some replies carry zero or -1: they show no state.
+    pub(crate) fn is_committed(&self, zxid: i64) -> bool {
+        zxid <= 0 || self.committed.get(zxid).is_some()
+    }
+
+    /// Whether a session has no transaction: it is local, unless local sessions are off.
+    pub(crate) fn is_local(&self, session: SessionId) -> bool {
+        self.local_sessions != LocalSessionSupport::Off && self.committed.model.session(session).is_none()
+    }
+
+    /// A server without a leader begins to serve reads.
+    pub(crate) fn serving_read_only(&mut self, server: usize, last: i64, digest: i64, origin: TreeOrigin) {
+        let verdict = read_only_state::check_service(self, server, last, digest, origin);
         self.report(verdict);
     }
 
@@ -314,6 +382,7 @@ impl Checker {
         self.committed_at.push(self.now);
         g02_client_order::check_commit(self)?;
         g18_session_expiry::check_commit(self)?;
+        local_sessions::check_commit(self)?;
         g17_session_liveness::check_commit(self)
     }
 
@@ -397,7 +466,11 @@ impl Checker {
 
     /// The end of a run: checks that need the complete history.
     pub(crate) fn finish(&mut self) {
-        let verdict = self.committed.compare_all().and_then(|()| g07_durability::check_end(self));
+        let verdict = self
+            .committed
+            .compare_all()
+            .and_then(|()| g07_durability::check_end(self))
+            .and_then(|()| read_only_state::check_end(self));
         self.report(verdict);
     }
 }

@@ -16,8 +16,8 @@ const NAME: &str = "purged_files";
 pub(crate) struct RequiredFiles {
     /// The newest valid snapshots, newest first.
     snapshots: Vec<Zxid>,
-    /// The log file that covers the oldest of them.
-    log: Option<Zxid>,
+    /// The log file that covers the oldest of them, and all later ones.
+    logs: Vec<Zxid>,
 }
 
 impl RequiredFiles {
@@ -26,9 +26,11 @@ impl RequiredFiles {
         let mut snapshots = valid_snapshots(disk, directories);
         snapshots.truncate(retain);
         let oldest = snapshots.last().copied();
-        let logs = logs(disk, directories);
-        let log = oldest.and_then(|oldest| logs.into_iter().filter(|log| *log <= oldest).max());
-        RequiredFiles { snapshots, log }
+        let mut logs = logs(disk, directories);
+        // Without a valid snapshot, the server needs every log.
+        let first = oldest.and_then(|oldest| logs.iter().filter(|log| **log <= oldest).max().copied());
+        logs.retain(|log| first.is_none_or(|first| *log >= first));
+        RequiredFiles { snapshots, logs }
     }
 
     pub(crate) fn check(&self, server: usize, disk: &CrashDisk, directories: &Directories) -> CheckResult {
@@ -38,7 +40,7 @@ impl RequiredFiles {
             return Err(Violation::new(NAME, text));
         }
         let logs = logs(disk, directories);
-        match self.log.filter(|log| !logs.contains(log)) {
+        match self.logs.iter().find(|log| !logs.contains(log)) {
             Some(log) => {
                 let text = format!("server {server} purged log {log}, which the snapshots need that it kept");
                 Err(Violation::new(NAME, text))

@@ -2,7 +2,9 @@
 //! limits allow. A server that loses its leader notices after syncLimit ticks. A leader that loses its quorum
 //! notices after as many.
 
-use super::Checker;
+use zebu_zab::ObserverMasters;
+
+use super::{Checker, CheckerLimits};
 use crate::history::{CheckResult, Violation};
 use crate::queue::{MS, VirtualTime};
 
@@ -18,9 +20,17 @@ pub(crate) struct ServedAges {
 }
 
 impl ServedAges {
-    pub(crate) fn new(servers: usize, sync_limit: u64, tick: VirtualTime) -> ServedAges {
+    pub(crate) fn new(servers: usize, limits: &CheckerLimits) -> ServedAges {
         const SLACK_TICKS: u64 = 4;
-        ServedAges { limit: (2 * sync_limit + SLACK_TICKS) * tick, hindered: vec![0; servers] }
+        // An observer notices that its master has stopped after as many ticks more.
+        let links = match limits.kinds.masters {
+            ObserverMasters::LeaderOnly => 2,
+            ObserverMasters::Followers => 3,
+        };
+        ServedAges {
+            limit: (links * limits.sync_limit + SLACK_TICKS) * limits.tick,
+            hindered: vec![0; servers],
+        }
     }
 
     /// Records that a server is paused, or that its messages are slow, until a moment.
@@ -30,15 +40,15 @@ impl ServedAges {
 }
 
 /// A serving server sends a frame to a client, at a state that ends with `applied`.
-pub(super) fn check_shown(judge: &Checker, server: usize, applied: i64) -> CheckResult {
-    let ages = &judge.served_ages;
+pub(super) fn check_shown(checker: &Checker, server: usize, applied: i64) -> CheckResult {
+    let ages = &checker.served_ages;
     // A server that has just resumed has not had the time to notice.
-    if judge.now < ages.hindered[server] + ages.limit {
+    if checker.now < ages.hindered[server] + ages.limit {
         return Ok(());
     }
-    let next = judge.committed.entries().partition_point(|entry| entry.zxid <= applied);
-    let Some(committed_at) = judge.committed_at.get(next) else { return Ok(()) };
-    let age = judge.now - committed_at;
+    let next = checker.committed.entries().partition_point(|entry| entry.zxid <= applied);
+    let Some(committed_at) = checker.committed_at.get(next) else { return Ok(()) };
+    let age = checker.now - committed_at;
     if age <= ages.limit {
         return Ok(());
     }

@@ -11,9 +11,9 @@ use crate::history::{CheckResult, Violation};
 const NAME: &str = "session_lease";
 
 /// Checks a client's lease: its session is open for at least `left`.
-pub(crate) fn check_lease(judge: &Checker, session: SessionId, left: Duration) -> CheckResult {
-    let ended = judge.committed.model.session(session).and_then(|life| life.closed);
-    let asked = judge.sessions.get(&session).is_some_and(|view| view.closing);
+pub(crate) fn check_lease(checker: &Checker, session: SessionId, left: Duration) -> CheckResult {
+    let ended = checker.committed.model.session(session).and_then(|life| life.closed);
+    let asked = checker.sessions.get(&session).is_some_and(|view| view.closing);
     match ended {
         Some(zxid) if !asked && !left.is_zero() => {
             let text =

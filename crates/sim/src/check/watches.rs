@@ -52,6 +52,8 @@ pub(super) struct ConnectionWatches {
     settled: i64,
     /// The last transaction that an event named.
     pub(super) last_event: i64,
+    /// Whether the connection shows a state that is not committed, so that no event can be expected.
+    unchecked: bool,
     /// A required event that has not come.
     pub(super) overdue: Option<(SeenEvent, i64)>,
 }
@@ -70,6 +72,12 @@ impl ClientWatches {
             client,
             ConnectionWatches { session: Some(session), again, ..ConnectionWatches::default() },
         );
+    }
+
+    pub(super) fn stop_checking(&mut self, client: usize) {
+        let session = self.accounts.get(&client).and_then(|account| account.session);
+        let unchecked = ConnectionWatches { session, unchecked: true, ..ConnectionWatches::default() };
+        self.accounts.insert(client, unchecked);
     }
 
     pub(super) fn rewatching(&mut self, client: usize, xid: i32, set: SetWatches) {
@@ -263,13 +271,16 @@ impl ConnectionWatches {
 }
 
 pub(super) fn check_frame(
-    judge: &mut Checker,
+    checker: &mut Checker,
     client: usize,
     session: SessionId,
     frame: &Frame,
 ) -> CheckResult {
-    let model = &judge.committed.model;
-    let account = judge.watches.accounts.entry(client).or_default();
+    let model = &checker.committed.model;
+    let account = checker.watches.accounts.entry(client).or_default();
+    if account.unchecked {
+        return Ok(());
+    }
     match &frame.kind {
         FrameKind::Event { kind, path } if frame.zxid <= 0 => {
             account.made_up.push((*kind, NodePath::from(&**path)));
@@ -289,7 +300,7 @@ pub(super) fn check_frame(
             if let Some(set) = account.pending.remove(xid) {
                 return if *code == 0 { account.registered_again(&set, model, frame.zxid) } else { Ok(()) };
             }
-            let call = judge.requests.get(&(session, *xid)).map(|call| &judge.calls[*call]);
+            let call = checker.requests.get(&(session, *xid)).map(|call| &checker.calls[*call]);
             if let Some((intent, path)) = call.and_then(|call| call.operation.watch()) {
                 account.registered(intent, path, *code, frame.zxid);
             }

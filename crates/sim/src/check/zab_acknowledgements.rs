@@ -3,6 +3,7 @@
 
 use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
+use zebu_zab::ObserverLog;
 
 use super::Checker;
 use crate::history::{CheckResult, Violation};
@@ -24,9 +25,18 @@ pub(super) fn note_received(view: &mut ServerView, packet: &Packet) {
     }
 }
 
-pub(super) fn check_packet(judge: &mut Checker, server: usize, packet: &Packet) -> CheckResult {
-    let voice = record_ack(&mut judge.servers[server], packet);
-    let view = &judge.servers[server];
+pub(super) fn check_packet(checker: &mut Checker, server: usize, packet: &Packet) -> CheckResult {
+    let counted_twice = record_ack(&mut checker.servers[server], packet);
+    let observer_log = checker.observer_log;
+    let view = &mut checker.servers[server];
+    match packet {
+        Packet::ObserverInfo { .. } => view.in_memory = observer_log == ObserverLog::InMemory,
+        Packet::FollowerInfo { .. } => view.in_memory = false,
+        // The ack of an observer without a log confirms that it serves, not that it has written anything.
+        Packet::Ack { zxid } if view.in_memory && zxid.counter() == 0 => return Ok(()),
+        _ => {}
+    }
+    let view = &checker.servers[server];
     let fault = match packet {
         Packet::Ack { zxid } if zxid.counter() != 0 => {
             (view.durable < zxid.0).then(|| format!("its disk has confirmed only {}", Zxid(view.durable)))
@@ -42,8 +52,8 @@ pub(super) fn check_packet(judge: &mut Checker, server: usize, packet: &Packet) 
             }
         }
         Packet::LeaderInfo { zxid, .. } => (view.accepted_epoch < i64::from(zxid.epoch()))
-            .then(|| format!("its disk has promised only epoch {}", view.accepted_epoch)),
-        _ => voice,
+            .then(|| format!("its disk has accepted only epoch {}", view.accepted_epoch)),
+        _ => counted_twice,
     };
     match fault {
         None => Ok(()),
@@ -59,7 +69,7 @@ fn record_ack(view: &mut ServerView, packet: &Packet) -> Option<String> {
         return None;
     }
     if view.counted_epoch >= view.proposed_epoch && !view.rotten {
-        return Some(format!("its voice was counted for epoch {} before", view.counted_epoch));
+        return Some(format!("its ack was counted for epoch {} before", view.counted_epoch));
     }
     view.counted_epoch = view.proposed_epoch;
     None

@@ -7,10 +7,10 @@ use crate::members::proposed_config;
 
 const NAME: &str = "zab_committed_durability";
 
-pub(super) fn check_commit(judge: &Checker, server: usize, zxid: i64, bytes: &[u8]) -> CheckResult {
-    let holders = judge.holders(zxid, bytes);
+pub(super) fn check_commit(checker: &Checker, server: usize, zxid: i64, bytes: &[u8]) -> CheckResult {
+    let holders = checker.holders(zxid, bytes);
     let proposed = proposed_config(bytes);
-    for needed in [judge.committed.configs.last()].into_iter().chain(&proposed) {
+    for needed in [checker.committed.configs.last()].into_iter().chain(&proposed) {
         if !needed.is_quorum(&holders) {
             let text = format!(
                 "server {server} has applied {zxid:#x}, which {holders:?} have on disk: no quorum of {:?}",

@@ -8,8 +8,8 @@ use crate::members::EnsembleConfig;
 const NAME: &str = "zab_configuration_versions";
 
 /// A config was proposed to a server, or takes effect there.
-pub(super) fn check_text(judge: &mut Checker, server: usize, list: &EnsembleConfig) -> CheckResult {
-    let known = judge.lists.entry(list.version).or_insert_with(|| list.clone());
+pub(super) fn check_text(checker: &mut Checker, server: usize, list: &EnsembleConfig) -> CheckResult {
+    let known = checker.lists.entry(list.version).or_insert_with(|| list.clone());
     if known == list {
         return Ok(());
     }
@@ -21,8 +21,8 @@ pub(super) fn check_text(judge: &mut Checker, server: usize, list: &EnsembleConf
 }
 
 /// A config takes effect.
-pub(super) fn check_activation(judge: &mut Checker, server: usize, version: i64) -> CheckResult {
-    let view = &mut judge.servers[server];
+pub(super) fn check_activation(checker: &mut Checker, server: usize, version: i64) -> CheckResult {
+    let view = &mut checker.servers[server];
     if version > view.list_version {
         view.list_version = version;
         return Ok(());
@@ -32,8 +32,8 @@ pub(super) fn check_activation(judge: &mut Checker, server: usize, version: i64)
 }
 
 /// A server starts with the config of its files.
-pub(crate) fn check_start(judge: &mut Checker, server: usize, version: i64) -> CheckResult {
-    let view = &mut judge.servers[server];
+pub(crate) fn check_start(checker: &mut Checker, server: usize, version: i64) -> CheckResult {
+    let view = &mut checker.servers[server];
     view.list_version = version;
     if version >= view.list_saved {
         return Ok(());

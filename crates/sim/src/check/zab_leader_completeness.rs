@@ -9,8 +9,8 @@ use crate::history::{CheckResult, Violation};
 
 const NAME: &str = "zab_leader_completeness";
 
-pub(super) fn check_leader(judge: &Checker, server: usize, epoch: u32, last: i64) -> CheckResult {
-    let committed = judge.committed.before(Zxid::new(epoch, 0).0);
+pub(super) fn check_leader(checker: &Checker, server: usize, epoch: u32, last: i64) -> CheckResult {
+    let committed = checker.committed.before(Zxid::new(epoch, 0).0);
     if last >= committed {
         return Ok(());
     }

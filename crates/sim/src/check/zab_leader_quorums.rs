@@ -9,11 +9,11 @@ use crate::members::{EnsembleConfig, proposed_config};
 
 const NAME: &str = "zab_leader_quorums";
 
-pub(super) fn check_leader(judge: &Checker, server: usize, epoch: u32) -> CheckResult {
+pub(super) fn check_leader(checker: &Checker, server: usize, epoch: u32) -> CheckResult {
     let is_accepted = |view: &crate::view::ServerView| view.joined_epoch >= i64::from(epoch);
     let accepted: BTreeSet<usize> =
-        (0..judge.servers.len()).filter(|&it| is_accepted(&judge.servers[it])).collect();
-    for needed in needed(judge, server) {
+        (0..checker.servers.len()).filter(|&it| is_accepted(&checker.servers[it])).collect();
+    for needed in needed(checker, server) {
         if !needed.is_quorum(&accepted) {
             let text = format!(
                 "server {server} leads epoch {epoch}, which {accepted:?} have accepted: no quorum of list {:#x}, {:?}",
@@ -26,14 +26,14 @@ pub(super) fn check_leader(judge: &Checker, server: usize, epoch: u32) -> CheckR
 }
 
 /// The configs whose quorums a leader needs: it knows only for a part of its log that it is committed.
-fn needed(judge: &Checker, server: usize) -> Vec<EnsembleConfig> {
-    let proposed = judge.servers[server].log.iter().rev().find_map(|(_, bytes)| proposed_config(bytes));
-    let last = judge.committed.configs.last();
+fn needed(checker: &Checker, server: usize) -> Vec<EnsembleConfig> {
+    let proposed = checker.servers[server].log.iter().rev().find_map(|(_, bytes)| proposed_config(bytes));
+    let last = checker.committed.configs.last();
     match proposed.filter(|list| list.version > last.version) {
         None => vec![last.clone()],
-        Some(list) if judge.activated.contains(&list.version) => vec![list],
+        Some(list) if checker.activated.contains(&list.version) => vec![list],
         Some(list) => {
-            let before = zab_two_quorums::proposal(judge, list.version).map(|(_, before)| before);
+            let before = zab_two_quorums::proposal(checker, list.version).map(|(_, before)| before);
             before.into_iter().chain([list]).collect()
         }
     }

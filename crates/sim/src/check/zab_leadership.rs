@@ -5,9 +5,14 @@ use crate::history::{CheckResult, Violation};
 
 const NAME: &str = "zab_leadership";
 
-pub(super) fn check_leader(judge: &mut Checker, server: usize, incarnation: u32, epoch: u32) -> CheckResult {
-    judge.led_since.entry(epoch).or_insert(judge.now);
-    match judge.leaders.insert(epoch, (server, incarnation)) {
+pub(super) fn check_leader(
+    checker: &mut Checker,
+    server: usize,
+    incarnation: u32,
+    epoch: u32,
+) -> CheckResult {
+    checker.led_since.entry(epoch).or_insert(checker.now);
+    match checker.leaders.insert(epoch, (server, incarnation)) {
         None => Ok(()),
         Some((before, run)) => {
             let text = format!(

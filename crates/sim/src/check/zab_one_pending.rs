@@ -9,15 +9,15 @@ use crate::history::{CheckResult, Violation};
 const NAME: &str = "zab_one_pending";
 
 /// A config was proposed to a server. The first server that has it is the leader that proposes it.
-pub(super) fn check_proposal(judge: &mut Checker, server: usize, version: i64) -> CheckResult {
-    if Zxid(version).counter() == 0 || !judge.proposed.insert(version) {
+pub(super) fn check_proposal(checker: &mut Checker, server: usize, version: i64) -> CheckResult {
+    if Zxid(version).counter() == 0 || !checker.proposed.insert(version) {
         return Ok(());
     }
-    let view = &judge.servers[server];
+    let view = &checker.servers[server];
     let same_epoch = |other: &i64| Zxid(*other).epoch() == Zxid(version).epoch();
-    let open = judge.proposed.iter().copied().find(|other| {
+    let open = checker.proposed.iter().copied().find(|other| {
         let here = same_epoch(other) || view.entry(*other).is_some();
-        *other < version && here && !judge.activated.contains(other)
+        *other < version && here && !checker.activated.contains(other)
     });
     match open {
         None => Ok(()),

@@ -11,9 +11,9 @@ use crate::members::{EnsembleConfig, proposed_config};
 const NAME: &str = "zab_two_quorums";
 
 /// A config takes effect at a server.
-pub(super) fn check_activation(judge: &mut Checker, server: usize, list: &EnsembleConfig) -> CheckResult {
+pub(super) fn check_activation(checker: &mut Checker, server: usize, list: &EnsembleConfig) -> CheckResult {
     if zebu_proto::Zxid(list.version).counter() == 0 {
-        let first = judge.committed.configs.first();
+        let first = checker.committed.configs.first();
         if list.servers == first.servers && list.groups == first.groups {
             return Ok(());
         }
@@ -21,14 +21,14 @@ pub(super) fn check_activation(judge: &mut Checker, server: usize, list: &Ensemb
             format!("server {server} takes {:#x} for the first list: {:?}", list.version, list.servers);
         return Err(Violation::new(NAME, text));
     }
-    if judge.activated.contains(&list.version) {
+    if checker.activated.contains(&list.version) {
         return Ok(());
     }
-    let Some((bytes, before)) = proposal(judge, list.version) else {
+    let Some((bytes, before)) = proposal(checker, list.version) else {
         let text = format!("server {server} puts list {:#x} into effect, which is in no log", list.version);
         return Err(Violation::new(NAME, text));
     };
-    let holders = judge.holders(list.version, &bytes);
+    let holders = checker.holders(list.version, &bytes);
     for (name, needed) in [("old", &before), ("new", list)] {
         if !needed.is_quorum(&holders) {
             let text = format!(
@@ -39,20 +39,20 @@ pub(super) fn check_activation(judge: &mut Checker, server: usize, list: &Ensemb
             return Err(Violation::new(NAME, text));
         }
     }
-    judge.activated.insert(list.version);
+    checker.activated.insert(list.version);
     Ok(())
 }
 
 /// The transaction that has proposed a config, and the config before it.
-pub(super) fn proposal(judge: &Checker, version: i64) -> Option<(Arc<[u8]>, EnsembleConfig)> {
-    let chronicle = &judge.committed.configs;
-    let decided = || chronicle.before(version).unwrap_or(chronicle.first()).clone();
-    if let Some(committed) = judge.committed.get(version) {
+pub(super) fn proposal(checker: &Checker, version: i64) -> Option<(Arc<[u8]>, EnsembleConfig)> {
+    let configs = &checker.committed.configs;
+    let decided = || configs.before(version).unwrap_or(configs.first()).clone();
+    if let Some(committed) = checker.committed.get(version) {
         return Some((committed.bytes.clone(), decided()));
     }
-    let donor = judge.servers.iter().find(|view| view.entry(version).is_some())?;
+    let donor = checker.servers.iter().find(|view| view.entry(version).is_some())?;
     let earlier =
-        donor.log.iter().rev().filter(|(zxid, _)| *zxid < version && *zxid > judge.committed.last());
+        donor.log.iter().rev().filter(|(zxid, _)| *zxid < version && *zxid > checker.committed.last());
     let before = earlier.filter_map(|(_, bytes)| proposed_config(bytes)).next().unwrap_or_else(decided);
     Some((donor.entry(version)?.clone(), before))
 }

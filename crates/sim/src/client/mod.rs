@@ -6,7 +6,9 @@ mod workload;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use zebu_client::core::{LinkId, ServerAddress, SessionMachine, SessionPolicy, SessionSettings, WatcherId};
+use zebu_client::core::{
+    LinkId, ReadOnlyServers, ServerAddress, SessionMachine, SessionPolicy, SessionSettings, WatcherId,
+};
 use zebu_proto::client::reply::GetDataResponse;
 use zebu_proto::{Jute, Reader};
 
@@ -41,6 +43,10 @@ pub(crate) struct ClientLink {
 /// A client.
 pub(crate) struct SimClient {
     pub(crate) session: SessionMachine<usize>,
+    /// Different for each process that takes this client's place.
+    pub(crate) number: u64,
+    /// Whether its last server was a read-only one.
+    pub(crate) was_read_only: bool,
     pub(crate) link: Option<ClientLink>,
     pub(crate) wire: FrameObserver,
     /// Calls that the session state machine has accepted and not sent yet, in order.
@@ -64,7 +70,7 @@ pub(crate) struct SimClient {
 }
 
 impl SimClient {
-    pub(crate) fn new(shape: &RunParameters, number: u64, now: VirtualTime) -> SimClient {
+    pub(crate) fn new(shape: &RunParameters, client: usize, number: u64, now: VirtualTime) -> SimClient {
         let workload = &shape.workload;
         let epoch = Instant::now();
         let mut random = SimRandom::new(shape.seed, 1000 + number);
@@ -72,6 +78,10 @@ impl SimClient {
             session_timeout: Duration::from_millis(workload.session_timeout_ms),
             connection_timeout: Duration::from_millis(workload.session_timeout_ms * 4),
             policy: SessionPolicy::Renew,
+            read_only: match shape.accepts_read_only(client) {
+                true => ReadOnlyServers::Accept,
+                false => ReadOnlyServers::Refuse,
+            },
             ..SessionSettings::default()
         };
         let addresses: Vec<ServerAddress> = shape
@@ -84,6 +94,8 @@ impl SimClient {
         session.keep_lease(epoch + Duration::from_micros(now));
         SimClient {
             session,
+            number,
+            was_read_only: false,
             link: None,
             wire: FrameObserver::default(),
             waiting: VecDeque::new(),
@@ -151,7 +163,7 @@ impl SimClient {
 }
 
 /// The address of a server.
-fn address_of(server: usize, port: u16) -> ServerAddress {
+pub(crate) fn address_of(server: usize, port: u16) -> ServerAddress {
     ServerAddress { host: format!("s{server}").into(), port }
 }
 

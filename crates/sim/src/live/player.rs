@@ -45,7 +45,7 @@ pub struct Player {
     open: BTreeMap<usize, Operation>,
     number: usize,
     watchers: u64,
-    wishes: LiveWorkload,
+    workload: LiveWorkload,
     held: Option<SessionId>,
     records: Vec<ClientRecord>,
     orders: VecDeque<PlayerRequest>,
@@ -80,7 +80,7 @@ impl Player {
             open: BTreeMap::new(),
             number: 0,
             watchers: 0,
-            wishes: LiveWorkload::new(seed, client),
+            workload: LiveWorkload::new(seed, client),
             held: None,
             records: Vec::new(),
             orders: VecDeque::new(),
@@ -132,7 +132,7 @@ impl Player {
 
     /// Makes one call of the workload.
     pub fn act(&mut self, now: Instant) {
-        let operation = self.wishes.draw();
+        let operation = self.workload.draw();
         self.call(now, operation);
     }
 
@@ -328,7 +328,7 @@ impl Player {
         match operation {
             Operation::Write(WriteOperation::Create { mode, .. }) if mode.is_sequential() => {
                 if let Ok(path) = Box::<str>::decode(reader) {
-                    self.wishes.learn(&path);
+                    self.workload.learn(&path);
                 }
             }
             Operation::Read { read: ReadOperation::ChildrenAndStat(path), .. } => {

@@ -12,12 +12,13 @@ use zebu_proto::{SessionId, Zxid};
 
 use super::record::{ClientRecord, RecordKind};
 use crate::check::g10_sync::SyncScope;
-use crate::check::{Checker, CheckerLimits, Frame, g09_timeliness, g18_session_expiry};
+use crate::check::{Checker, CheckerLimits, Frame, ServerMode, g09_timeliness, g18_session_expiry};
 use crate::committed_history::ReconfigRights;
 use crate::history::{CheckResult, Violation};
 use crate::members::EnsembleConfig;
 use crate::operation::Operation;
 use crate::queue::MS;
+use crate::run_parameters::ServerKinds;
 use crate::server::start::tree_options;
 
 const WIRE: &str = "wire";
@@ -62,7 +63,7 @@ pub struct BrokenPromise {
 }
 
 struct RecordReplay<'a> {
-    judge: Checker,
+    checker: Checker,
     history: &'a [HistoryTxn],
     /// How many transactions are in the committed history.
     entered: usize,
@@ -71,21 +72,21 @@ struct RecordReplay<'a> {
     /// When each session last had a transaction of its own, by the leader's clock.
     last_spoke: BTreeMap<SessionId, i64>,
     tick_ms: u64,
-    judgement: CheckSummary,
-    are_syncs_judged: &'a dyn Fn(&ServerReply) -> bool,
+    summary: CheckSummary,
+    is_sync_checked: &'a dyn Fn(&ServerReply) -> bool,
 }
 
 /// Compares a record with a history. `digests` are the digests that the servers report for their trees.
-/// `are_syncs_judged` says whether the reply to a sync is from a server that asks the leader first.
+/// `is_sync_checked` says whether the reply to a sync is from a server that asks the leader first.
 ///
 /// # Errors
 /// The first guarantee that was violated.
-pub fn judge(
+pub fn checker(
     records: &[ClientRecord],
     history: &[HistoryTxn],
     digests: &[(usize, i64, i64)],
     tick_ms: u64,
-    are_syncs_judged: impl Fn(&ServerReply) -> bool,
+    is_sync_checked: impl Fn(&ServerReply) -> bool,
 ) -> Result<CheckSummary, BrokenPromise> {
     let clients = records.iter().map(|record| record.client + 1).max().unwrap_or(0);
     // Servers of ZooKeeper are checked as well.
@@ -94,9 +95,10 @@ pub fn judge(
         sync_limit: 0,
         transaction_bytes_max: usize::MAX,
         syncs: SyncScope::OneEpoch,
+        kinds: ServerKinds::DEFAULT,
     };
     let mut replay = RecordReplay {
-        judge: Checker::new(
+        checker: Checker::new(
             EnsembleConfig::default(),
             ReconfigRights::default(),
             0,
@@ -109,68 +111,68 @@ pub fn judge(
         calls: BTreeMap::new(),
         last_spoke: BTreeMap::new(),
         tick_ms,
-        judgement: CheckSummary { transactions: history.len(), ..CheckSummary::default() },
-        are_syncs_judged: &are_syncs_judged,
+        summary: CheckSummary { transactions: history.len(), ..CheckSummary::default() },
+        is_sync_checked: &is_sync_checked,
     };
     for (at, record) in records.iter().enumerate() {
         replay.hear(record.clone()).map_err(|violation| BrokenPromise { violation, at })?;
     }
     let verdict = replay.enter_up_to(i64::MAX).and_then(|()| replay.finish(digests));
     verdict.map_err(|violation| BrokenPromise { violation, at: records.len() })?;
-    let RecordReplay { judge, mut judgement, .. } = replay;
-    judgement.calls = judge.calls.len();
-    judgement.answered = judge.answered;
-    judgement.events = judge.events;
-    Ok(judgement)
+    let RecordReplay { checker, mut summary, .. } = replay;
+    summary.calls = checker.calls.len();
+    summary.answered = checker.answered;
+    summary.events = checker.events;
+    Ok(summary)
 }
 
 impl RecordReplay<'_> {
     fn hear(&mut self, ClientRecord { client, what }: ClientRecord) -> CheckResult {
         match what {
             RecordKind::Called { number, operation } => {
-                let call = self.judge.called(client, Rc::new(operation));
+                let call = self.checker.called(client, Rc::new(operation));
                 self.calls.insert((client, number), call);
             }
             RecordKind::Sent { number, session, xid } => {
                 let call = self.call(client, number);
-                self.judge.sent(call, session, xid);
+                self.checker.sent(call, session, xid);
             }
             RecordKind::Answered { number, answer } => {
                 self.enter_up_to(answer.zxid)?;
                 let call = self.call(client, number);
-                let is_sync = matches!(*self.judge.calls[call].operation, Operation::Sync(_));
-                if is_sync && !(self.are_syncs_judged)(&answer) {
-                    self.judge.calls[call].acked_before = 0;
+                let is_sync = matches!(*self.checker.calls[call].operation, Operation::Sync(_));
+                if is_sync && !(self.is_sync_checked)(&answer) {
+                    self.checker.calls[call].acked_before = 0;
                 }
-                let is_write = self.judge.calls[call].operation.is_write();
+                let is_write = self.checker.calls[call].operation.is_write();
                 let zxid = if is_write { answer.zxid } else { self.shown(answer.zxid) };
-                self.judge.answered(call, &ServerReply { zxid, ..answer });
+                self.checker.answered(call, &ServerReply { zxid, ..answer });
             }
             RecordKind::Failed { number } => {
                 let call = self.call(client, number);
-                self.judge.failed(call);
+                self.checker.failed(call);
             }
             RecordKind::Began { session, timeout_ms } => {
-                self.judge.session_began(client, session, timeout_ms)
+                self.checker.session_began((client, 0), session, timeout_ms, ServerMode::ReadWrite)
             }
-            RecordKind::Closing { session } => self.judge.session_closing(session),
-            RecordKind::Rewatching { xid, set } => self.judge.resending_watches(client, xid, set),
+            RecordKind::Closing { session } => self.checker.session_closing(session),
+            RecordKind::Rewatching { xid, set } => self.checker.resending_watches(client, xid, set),
             RecordKind::Frame { session, frame } => {
                 self.enter_up_to(frame.zxid)?;
                 let zxid = self.shown(frame.zxid);
-                self.judge.frame(client, session, &Frame { zxid, kind: frame.kind });
+                self.checker.frame(client, session, &Frame { zxid, kind: frame.kind });
             }
             RecordKind::Garbage { bytes } => {
                 return Err(Violation::new(WIRE, format!("client {client} received {bytes:?}")));
             }
-            RecordKind::Disconnected => self.judge.disconnected(client),
-            RecordKind::Expired => self.judgement.expired += 1,
+            RecordKind::Disconnected => self.checker.disconnected(client),
+            RecordKind::Expired => self.summary.expired += 1,
         }
         self.verdict()
     }
 
     fn verdict(&mut self) -> CheckResult {
-        self.judge.violation.take().map_or(Ok(()), Err)
+        self.checker.violation.take().map_or(Ok(()), Err)
     }
 
     fn call(&self, client: usize, number: usize) -> usize {
@@ -180,13 +182,13 @@ impl RecordReplay<'_> {
     /// The state that a zxid stands for. A leader may name the beginning of its epoch before it has a
     /// transaction: that is the end of the earlier epoch.
     fn shown(&self, zxid: i64) -> i64 {
-        if zxid > 0 && Zxid(zxid).counter() == 0 { self.judge.committed.before(zxid) } else { zxid }
+        if zxid > 0 && Zxid(zxid).counter() == 0 { self.checker.committed.before(zxid) } else { zxid }
     }
 
     fn enter_up_to(&mut self, zxid: i64) -> CheckResult {
         while let Some(next) = self.history.get(self.entered).filter(|next| next.zxid <= zxid) {
             self.entered += 1;
-            self.judge.replayed(next.zxid, &next.bytes)?;
+            self.checker.replayed(next.zxid, &next.bytes)?;
             self.check_last()?;
         }
         Ok(())
@@ -194,7 +196,7 @@ impl RecordReplay<'_> {
 
     /// Checks the last transaction by its own bytes.
     fn check_last(&mut self) -> CheckResult {
-        let Some(last) = self.judge.committed.entries().last() else { return Ok(()) };
+        let Some(last) = self.checker.committed.entries().last() else { return Ok(()) };
         let header = last.entry.header;
         if let Some(digest) = last.entry.digest
             && digest.tree_digest != last.digest
@@ -203,10 +205,10 @@ impl RecordReplay<'_> {
                 format!("{} carries digest {:#x}, not {:#x}", header.zxid, digest.tree_digest, last.digest);
             return Err(Violation::new(G22, text));
         }
-        self.judgement.digests += usize::from(last.entry.digest.is_some());
+        self.summary.digests += usize::from(last.entry.digest.is_some());
         match &last.entry.txn {
             Txn::CreateSession { .. } => {
-                self.judgement.sessions += 1;
+                self.summary.sessions += 1;
                 self.last_spoke.insert(header.session, header.time_ms);
             }
             Txn::CloseSession(_) if header.cxid == 0 => self.check_expiry(header)?,
@@ -221,7 +223,7 @@ impl RecordReplay<'_> {
     /// A leader that has executed a request of a session expires it no earlier than a timeout later. The
     /// leader may learn of the session's activity a tick later, if the session is on another server.
     fn check_expiry(&self, header: TxnHeader) -> CheckResult {
-        let Some(session) = self.judge.sessions.get(&header.session).filter(|it| !it.closing) else {
+        let Some(session) = self.checker.sessions.get(&header.session).filter(|it| !it.closing) else {
             return Ok(());
         };
         let Some(spoke) = self.last_spoke.get(&header.session) else { return Ok(()) };
@@ -239,24 +241,24 @@ impl RecordReplay<'_> {
     }
 
     fn finish(&mut self, digests: &[(usize, i64, i64)]) -> CheckResult {
-        self.judge.finish();
+        self.checker.finish();
         self.verdict()?;
         for &(member, zxid, digest) in digests {
             // Servers name states that are not transactions, too.
-            let Some(expected) = self.judge.committed.digest_at(zxid) else { continue };
-            self.judgement.digests += 1;
+            let Some(expected) = self.checker.committed.digest_at(zxid) else { continue };
+            self.summary.digests += 1;
             if expected != digest {
                 let text =
                     format!("member {member} hashes to {digest:#x} at {zxid:#x}, not to {expected:#x}");
                 return Err(Violation::new(G22, text));
             }
         }
-        let left: Vec<SessionId> = self.judge.committed.model.open_sessions().collect();
+        let left: Vec<SessionId> = self.checker.committed.model.open_sessions().collect();
         if !left.is_empty() {
             return Err(g18_session_expiry::left(&left));
         }
         let unanswered =
-            self.judge.calls.iter().filter(|call| call.sent.is_some() && call.end.is_none()).count();
+            self.checker.calls.iter().filter(|call| call.sent.is_some() && call.end.is_none()).count();
         if unanswered > 0 {
             return Err(g09_timeliness::late(format!(
                 "{unanswered} calls have neither an answer nor a failure"

@@ -17,7 +17,7 @@ use crate::operation::NodePath;
 
 pub(crate) use read::ExpectedRead;
 pub(crate) use reconfig::ModelReconfig;
-pub(crate) use write::{ModelChange, ModelEffect, Privilege, TxnContext};
+pub(crate) use write::{ModelChange, ModelEffect, Privilege, SessionScope, TxnContext};
 
 /// The lifetime of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

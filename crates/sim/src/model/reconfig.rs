@@ -17,7 +17,7 @@ use crate::operation::NodePath;
 /// A reconfig request and its time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ModelReconfig<'a> {
-    pub(crate) wish: &'a ReconfigChange,
+    pub(crate) change: &'a ReconfigChange,
     pub(crate) version: i64,
     /// The latest zxid that any client had a reply for when the request was made.
     pub(crate) acked_before: i64,
@@ -31,33 +31,33 @@ impl Model {
         &mut self,
         place: TxnContext,
         request: ModelReconfig<'_>,
-        chronicle: &ConfigHistory,
+        configs: &ConfigHistory,
         found: &Txn,
     ) -> Vec<ModelEffect> {
         let Some(voters_min) = request.voters_min else {
             return vec![ModelEffect::Error(ErrorCode::ReconfigDisabled)];
         };
-        let is_open = self.session(place.session).is_some_and(|life| life.closed.is_none());
+        let is_open = self.may_write(place);
         if !is_open {
             return vec![ModelEffect::Error(ErrorCode::SessionExpired)];
         }
-        let effect = match self.judge(place, request, voters_min, chronicle, found) {
+        let effect = match self.check_reconfig(place, request, voters_min, configs, found) {
             Err(code) => ModelEffect::Error(code),
             Ok(list) => self.show_list(place, &list, found),
         };
         vec![effect]
     }
 
-    fn judge(
+    fn check_reconfig(
         &self,
         place: TxnContext,
         request: ModelReconfig<'_>,
         voters_min: usize,
-        chronicle: &ConfigHistory,
+        configs: &ConfigHistory,
         found: &Txn,
     ) -> Result<EnsembleConfig, ErrorCode> {
         let said = |code: ErrorCode| *found == Txn::error(code);
-        let before = chronicle.before(place.zxid);
+        let before = configs.before(place.zxid);
         // A reconfig is not pending any more when it, or a later transaction, was answered.
         let may_be_pending = before.is_some_and(|list| list.version > request.acked_before);
         if may_be_pending && said(ErrorCode::ReconfigInProgress) {
@@ -72,8 +72,8 @@ impl Model {
         if !matches {
             return Err(ErrorCode::BadVersion);
         }
-        let before = before.unwrap_or(chronicle.first());
-        let next = request.wish.applied(before, place.zxid, voters_min)?;
+        let before = before.unwrap_or(configs.first());
+        let next = request.change.applied(before, place.zxid, voters_min)?;
         if said(ErrorCode::NewConfigNoQuorum) {
             return Err(ErrorCode::NewConfigNoQuorum);
         }

@@ -53,6 +53,15 @@ pub(crate) struct TxnContext {
     pub(crate) time_ms: i64,
     pub(crate) session: SessionId,
     pub(crate) privilege: Privilege,
+    pub(crate) scope: SessionScope,
+}
+
+/// The servers that know a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SessionScope {
+    Ensemble,
+    /// One server: the session is local and has no transaction.
+    OneServer,
 }
 
 /// Whether ACLs apply to the client.
@@ -133,6 +142,9 @@ impl ModelOverlay<'_> {
         op: CreateOp,
         permissions: i32,
     ) -> Result<ModelEffect, ErrorCode> {
+        if mode.is_ephemeral() && self.txn.scope == SessionScope::OneServer {
+            return Err(ErrorCode::EphemeralOnLocalSession);
+        }
         let above = parent_of(asked).ok_or(ErrorCode::NodeExists)?;
         let mut parent = self.permitted(above, Permissions::CREATE)?;
         let path: NodePath =
@@ -208,8 +220,7 @@ impl Model {
     /// Executes a request as a whole or not at all. The effects are one per write; if one is an error, no
     /// write was executed and only the first error counts.
     pub(crate) fn execute(&mut self, place: TxnContext, writes: &[WriteOperation]) -> Vec<ModelEffect> {
-        let is_open = self.session(place.session).is_some_and(|life| life.closed.is_none());
-        if !is_open {
+        if !self.may_write(place) {
             return vec![ModelEffect::Error(ErrorCode::SessionExpired)];
         }
         let mut stage =
@@ -229,6 +240,12 @@ impl Model {
             self.commit(place.zxid, changed, events);
         }
         effects
+    }
+
+    /// Whether the session of a request is open, as far as the history says.
+    pub(super) fn may_write(&self, place: TxnContext) -> bool {
+        place.scope == SessionScope::OneServer
+            || self.session(place.session).is_some_and(|life| life.closed.is_none())
     }
 
     pub(super) fn commit(

@@ -40,14 +40,14 @@ impl FaultDrawer<'_> {
             return None;
         }
         let server = random.index(self.shape.servers());
-        let wish = if random.permille(700) {
+        let change = if random.permille(700) {
             ReconfigChange::TwoAddresses(server)
         } else {
             ReconfigChange::SecurePortOnly(server)
         };
         let (client, asked) = (self.shape.clients - 1, ExpectedVersion::Any);
         let at = random.below(self.shape.safety);
-        Some(PlannedFault { at, fault: Fault::Reconfig { client, change: wish, version: asked } })
+        Some(PlannedFault { at, fault: Fault::Reconfig { client, change, version: asked } })
     }
 }
 

@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 use std::rc::Rc;
 
+use crate::plan::SnapshotFailure;
 use zebu_storage::crash_disk::{CrashDisk, CrashDiskFile, CrashDiskLock};
 use zebu_storage::disk::{Access, Disk, DiskFile, LockRefused, ReadAt};
 
@@ -20,6 +21,8 @@ struct DiskFaults {
     power_off_after: Option<u64>,
     power: PowerState,
     full: bool,
+    /// So many changes of snapshot files succeed, then all fail until this is removed.
+    snapshots: Option<(u64, SnapshotFailure)>,
 }
 
 /// Whether the machine has power.
@@ -34,14 +37,29 @@ pub(crate) enum PowerState {
 #[derive(Clone, Debug)]
 pub(crate) struct FaultyDisk {
     model: CrashDisk,
-    mood: Rc<RefCell<DiskFaults>>,
+    faults: Rc<RefCell<DiskFaults>>,
 }
 
 /// A file of a faulty disk.
 #[derive(Clone, Debug)]
 pub(crate) struct FaultyFile {
     file: CrashDiskFile,
-    mood: Rc<RefCell<DiskFaults>>,
+    kind: FileKind,
+    faults: Rc<RefCell<DiskFaults>>,
+}
+
+/// Whether a file is a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileKind {
+    Snapshot,
+    Other,
+}
+
+impl FileKind {
+    fn of(path: &Path) -> FileKind {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with("snapshot.") { FileKind::Snapshot } else { FileKind::Other }
+    }
 }
 
 /// Whether an operation needs space on the disk.
@@ -51,37 +69,54 @@ enum FreeSpace {
     Keeps,
 }
 
-fn pass(mood: &RefCell<DiskFaults>, space: FreeSpace) -> io::Result<()> {
-    let mut mood = mood.borrow_mut();
-    if mood.power == PowerState::Off {
+fn pass(faults: &RefCell<DiskFaults>, space: FreeSpace) -> io::Result<()> {
+    let mut faults = faults.borrow_mut();
+    if faults.power == PowerState::Off {
         return Err(io::Error::other("the power is off"));
     }
-    if let Some(left) = &mut mood.power_off_after {
+    if let Some(left) = &mut faults.power_off_after {
         if *left == 0 {
-            mood.power = PowerState::Off;
+            faults.power = PowerState::Off;
             return Err(io::Error::other("the power is off"));
         }
         *left -= 1;
     }
-    if let Some(left) = &mut mood.error_after {
+    if let Some(left) = &mut faults.error_after {
         if *left == 0 {
-            mood.error_after = None;
+            faults.error_after = None;
             return Err(io::Error::other("an error of the disk"));
         }
         *left -= 1;
     }
-    if mood.full && space == FreeSpace::Takes {
+    if faults.full && space == FreeSpace::Takes {
         return Err(io::ErrorKind::StorageFull.into());
     }
     Ok(())
 }
 
-fn pass_read(mood: &RefCell<DiskFaults>) -> io::Result<()> {
-    let mut mood = mood.borrow_mut();
-    match &mut mood.read_error_after {
+/// The same for a change of a file.
+fn pass_file(faults: &RefCell<DiskFaults>, space: FreeSpace, kind: FileKind) -> io::Result<()> {
+    pass(faults, space)?;
+    if kind == FileKind::Other {
+        return Ok(());
+    }
+    match &mut faults.borrow_mut().snapshots {
+        None => Ok(()),
+        Some((0, SnapshotFailure::Io)) => Err(io::Error::other("an error of the disk")),
+        Some((0, SnapshotFailure::Full)) => Err(io::ErrorKind::StorageFull.into()),
+        Some((left, _)) => {
+            *left -= 1;
+            Ok(())
+        }
+    }
+}
+
+fn pass_read(faults: &RefCell<DiskFaults>) -> io::Result<()> {
+    let mut faults = faults.borrow_mut();
+    match &mut faults.read_error_after {
         None => Ok(()),
         Some(0) => {
-            mood.read_error_after = None;
+            faults.read_error_after = None;
             Err(io::Error::other("the disk cannot read this"))
         }
         Some(left) => {
@@ -93,7 +128,7 @@ fn pass_read(mood: &RefCell<DiskFaults>) -> io::Result<()> {
 
 impl FaultyDisk {
     pub(crate) fn new(model: CrashDisk) -> FaultyDisk {
-        FaultyDisk { model, mood: Rc::default() }
+        FaultyDisk { model, faults: Rc::default() }
     }
 
     /// The content of the disk, without its faults.
@@ -102,65 +137,75 @@ impl FaultyDisk {
     }
 
     pub(crate) fn fail_after(&self, operations: u64) {
-        self.mood.borrow_mut().error_after = Some(operations);
+        self.faults.borrow_mut().error_after = Some(operations);
     }
 
     pub(crate) fn fail_reads_after(&self, operations: u64) {
-        self.mood.borrow_mut().read_error_after = Some(operations);
+        self.faults.borrow_mut().read_error_after = Some(operations);
     }
 
     pub(crate) fn power_off_after(&self, operations: u64) {
-        self.mood.borrow_mut().power_off_after = Some(operations);
+        self.faults.borrow_mut().power_off_after = Some(operations);
+    }
+
+    /// Changes of snapshot files fail, after so many that succeed.
+    pub(crate) fn fail_snapshots_after(&self, operations: u64, cause: SnapshotFailure) {
+        self.faults.borrow_mut().snapshots = Some((operations, cause));
+    }
+
+    pub(crate) fn write_snapshots_again(&self) {
+        self.faults.borrow_mut().snapshots = None;
     }
 
     pub(crate) fn set_full(&self, full: bool) {
-        self.mood.borrow_mut().full = full;
+        self.faults.borrow_mut().full = full;
     }
 
     /// Removes all pending faults, unless the power is off already.
     pub(crate) fn calm_down(&self) {
-        let mut mood = self.mood.borrow_mut();
-        mood.error_after = None;
-        mood.read_error_after = None;
-        mood.power_off_after = None;
-        mood.full = false;
+        let mut faults = self.faults.borrow_mut();
+        faults.error_after = None;
+        faults.read_error_after = None;
+        faults.power_off_after = None;
+        faults.full = false;
+        faults.snapshots = None;
     }
 
     pub(crate) fn power(&self) -> PowerState {
-        self.mood.borrow().power
+        self.faults.borrow().power
     }
 }
 
 impl ReadAt for FaultyFile {
     fn length(&self) -> io::Result<u64> {
-        pass_read(&self.mood)?;
+        pass_read(&self.faults)?;
         self.file.length()
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        pass_read(&self.mood)?;
+        pass_read(&self.faults)?;
         self.file.read_at(offset, buffer)
     }
 }
 
 impl DiskFile for FaultyFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        pass(&self.mood, FreeSpace::Takes)?;
+        pass_file(&self.faults, FreeSpace::Takes, self.kind)?;
         self.file.write_at(offset, bytes)
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {
-        pass(&self.mood, FreeSpace::Keeps)?;
+        pass(&self.faults, FreeSpace::Keeps)?;
         self.file.set_length(length)
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        pass(&self.mood, FreeSpace::Keeps)?;
+        pass_file(&self.faults, FreeSpace::Keeps, self.kind)?;
         self.file.sync_data()
     }
 
     fn sync_all(&self) -> io::Result<()> {
-        pass(&self.mood, FreeSpace::Keeps)?;
+        pass_file(&self.faults, FreeSpace::Keeps, self.kind)?;
         self.file.sync_all()
     }
 }
@@ -170,42 +215,44 @@ impl Disk for FaultyDisk {
     type Lock = CrashDiskLock;
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
-        pass_read(&self.mood)?;
+        pass_read(&self.faults)?;
         self.model.list(directory)
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        pass_read(&self.mood)?;
+        pass_read(&self.faults)?;
         self.model.exists(path)
     }
 
     fn create_directory(&self, directory: &Path) -> io::Result<()> {
-        pass(&self.mood, FreeSpace::Takes)?;
+        pass(&self.faults, FreeSpace::Takes)?;
         self.model.create_directory(directory)
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<FaultyFile> {
-        pass_read(&self.mood)?;
-        Ok(FaultyFile { file: self.model.open(path, access)?, mood: self.mood.clone() })
+        pass_read(&self.faults)?;
+        let file = self.model.open(path, access)?;
+        Ok(FaultyFile { file, kind: FileKind::of(path), faults: self.faults.clone() })
     }
 
     fn create(&self, path: &Path) -> io::Result<FaultyFile> {
-        pass(&self.mood, FreeSpace::Takes)?;
-        Ok(FaultyFile { file: self.model.create(path)?, mood: self.mood.clone() })
+        let kind = FileKind::of(path);
+        pass_file(&self.faults, FreeSpace::Takes, kind)?;
+        Ok(FaultyFile { file: self.model.create(path)?, kind, faults: self.faults.clone() })
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        pass(&self.mood, FreeSpace::Keeps)?;
+        pass(&self.faults, FreeSpace::Keeps)?;
         self.model.rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        pass(&self.mood, FreeSpace::Keeps)?;
+        pass(&self.faults, FreeSpace::Keeps)?;
         self.model.remove(path)
     }
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        pass(&self.mood, FreeSpace::Keeps)?;
+        pass(&self.faults, FreeSpace::Keeps)?;
         self.model.sync_directory(directory)
     }
 

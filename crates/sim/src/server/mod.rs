@@ -154,8 +154,8 @@ impl SimServer {
         self.disk = self.disk.after(crash);
     }
 
-    /// The faulty disk for the next process.
-    pub(crate) fn moody_disk(&mut self, now: VirtualTime) -> FaultyDisk {
+    /// The disk with its faults for the next process.
+    pub(crate) fn next_disk(&mut self, now: VirtualTime) -> FaultyDisk {
         let disk = FaultyDisk::new(self.disk.clone());
         disk.set_full(now < self.full_until);
         if let Some(operations) = self.unreadable_after.take() {

@@ -2,12 +2,13 @@
 //! ones.
 
 use zebu_runtime::{SnapshotStep, SnapshotTask};
-use zebu_storage::purge;
+use zebu_storage::{SnapshotError, purge};
 
 use super::disk::FaultyDisk;
 use super::process::Process;
 use crate::check::purged_files::RequiredFiles;
 use crate::context::SimContext;
+use crate::coverage::CoveredPath;
 use crate::queue::{MS, SimEvent};
 use crate::run_parameters::PurgeParameters;
 
@@ -28,13 +29,18 @@ impl Process {
         }
         let mut task = SnapshotTask::begin(self.snapshot_store.clone(), &self.replica);
         // A server continues after a failed snapshot: the log is complete.
-        if task.create().is_err() {
-            return;
+        if let Err(error) = task.create() {
+            return self.snapshot_failed(&error, core);
         }
         self.snapshots += 1;
         core.trace_line(format_args!("s{} begins a snapshot of {}", self.server, task.zxid()));
         self.snapshotting = Some(Snapshotting { number: self.snapshots, task });
         self.schedule_slice(self.snapshots, core);
+    }
+
+    fn snapshot_failed(&self, error: &SnapshotError, core: &mut SimContext) {
+        core.count(CoveredPath::SnapshotFailed);
+        core.trace_line(format_args!("s{} cannot write a snapshot: {error}", self.server));
     }
 
     fn purge(&self, core: &mut SimContext) {
@@ -46,7 +52,7 @@ impl Process {
     }
 
     fn schedule_slice(&self, snapshot: u64, core: &mut SimContext) {
-        let pause = core.disk_random.between(MS / 10, 5 * MS);
+        let pause = core.disk_random.between(MS / 10, 5 * MS) + self.snapshot_pause;
         let (server, incarnation) = (self.server, self.incarnation);
         core.push(core.now + pause, SimEvent::SnapshotStep { server, incarnation, snapshot });
     }
@@ -62,12 +68,16 @@ impl Process {
             }
             Ok(SnapshotStep::Written(zxid)) => {
                 core.trace_line(format_args!("s{} wrote a snapshot of {zxid}", self.server));
-                core.counts.snapshots += 1;
+                core.count(CoveredPath::SnapshotWritten);
+                if self.replica.last_zxid() > zxid {
+                    core.count(CoveredPath::SnapshotWithCommits);
+                }
                 if core.parameters.disk.purge == PurgeParameters::AfterSnapshots {
                     self.purge(core);
                 }
             }
-            Ok(SnapshotStep::TreeReplaced | SnapshotStep::Invalidated) | Err(_) => {
+            Err(error) => self.snapshot_failed(&error, core),
+            Ok(SnapshotStep::TreeReplaced | SnapshotStep::Invalidated) => {
                 core.trace_line(format_args!("s{} gives up a snapshot", self.server));
             }
         }

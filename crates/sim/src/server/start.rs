@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use zebu_node::{
-    AuthEnforcement, LeaderClients, LocalSessionSupport, Node, NodeSettings, ReconfigSupport, Replica,
-    Restore, ThrottleSettings,
+    AuthEnforcement, LeaderClients, Node, NodeSettings, ReconfigSupport, Replica, Restore, ThrottleSettings,
 };
 use zebu_proto::txn::TxnEntry;
 use zebu_proto::{Acl, ServerId, SessionId, StatPersisted, Zxid};
@@ -21,11 +20,13 @@ use zebu_storage::{
 };
 use zebu_tree::{DigestMode, Policy, Tree, TreeOptions, TtlNodes};
 use zebu_zab::membership::{ConfigChangeRules, MultiAddress};
-use zebu_zab::{Configuration, DiskTrust, DynamicConfig, HistoryLimits, PeerSettings, QuorumRule, Role};
+use zebu_zab::{
+    Configuration, DiskTrust, DynamicConfig, HistoryLimits, ObserverSettings, PeerSettings, QuorumRule, Role,
+};
 
 use super::disk::FaultyDisk;
 use super::member_files;
-use super::process::{Death, Inbox, LaneMap, MembersEdge, Process, Service, WINDOW};
+use super::process::{Death, Inbox, LaneMap, MembersEdge, Process, Service, TreeOrigin, WINDOW};
 use crate::check::{zab_configuration_versions, zab_recovered_log};
 use crate::clock::Clocks;
 use crate::context::SimContext;
@@ -198,6 +199,7 @@ fn note_recovered(server: usize, base: i64, found: &[(i64, Arc<[u8]>)], core: &m
     view.durable = last;
     view.compared = 0;
     view.replacing = false;
+    view.in_memory = false;
 }
 
 /// The open files of a process.
@@ -223,6 +225,7 @@ fn process(
         server,
         incarnation,
         service: Service::Open,
+        tree_origin: TreeOrigin::Loaded,
         roles: 0,
         leads: None,
         clocks,
@@ -245,6 +248,7 @@ fn process(
         work_number: 0,
         snapshotting: None,
         snapshots: 0,
+        snapshot_pause: 0,
         wake_at: None,
         observed: None,
         members_edge: None,
@@ -339,13 +343,13 @@ fn node_settings(server: usize, incarnation: u32, shape: &RunParameters) -> Node
         tick_ms,
         session_timeout_ms_min: 2 * tick_ms as i32,
         session_timeout_ms_max: 20 * tick_ms as i32,
-        local_sessions: LocalSessionSupport::Off,
+        local_sessions: shape.kinds.local_sessions,
         throttle: ThrottleSettings::default(),
         throttled_op_wait_ms: 0,
         container_check_ms: 5 * tick_ms,
         container_max_per_minute: 10_000,
         container_never_used_ms: 0,
-        read_only_after_ms: None,
+        read_only_after_ms: shape.kinds.read_only_after_ms,
         snap_count: shape.disk.snap_count,
         snap_bytes: None,
         leader_clients: LeaderClients::Served,
@@ -357,6 +361,17 @@ fn node_settings(server: usize, incarnation: u32, shape: &RunParameters) -> Node
             None => ReconfigSupport::Disabled,
         },
         seed: shape.seed ^ (server as u64) << 32 ^ u64::from(incarnation),
+    }
+}
+
+fn observer_settings(server: usize, shape: &RunParameters) -> ObserverSettings {
+    let tick_ms = shape.tick_ms as i64;
+    ObserverSettings {
+        log: shape.kinds.observer_log,
+        masters: shape.kinds.masters,
+        election_delay_ms: tick_ms / 4,
+        reconnect_delay_ms: tick_ms / 4,
+        seed: shape.seed ^ (server as u64) << 40,
     }
 }
 
@@ -384,7 +399,7 @@ fn peer_settings(server: usize, shape: &RunParameters, dynamic: Option<DynamicCo
         history: HistoryLimits { entries: shape.history_entries, bytes: shape.history_bytes },
         send_window: WINDOW,
         proposal_bytes_max: shape.transaction_bytes_max,
-        observer: zebu_zab::ObserverSettings::default(),
+        observer: observer_settings(server, shape),
         last_counter: shape.last_counter,
         dynamic_config: dynamic,
     }

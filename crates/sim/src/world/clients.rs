@@ -2,18 +2,21 @@
 
 use std::rc::Rc;
 
-use zebu_client::core::{SessionAction, SessionRequest, SessionState, WatchRegistration};
-use zebu_proto::{Jute, OpCode, Reader};
+use zebu_client::core::{ServerAddress, SessionAction, SessionRequest, SessionState, WatchRegistration};
+use zebu_proto::{ErrorCode, Jute, OpCode, Reader, SessionId};
 
 use super::{RunPhase, World};
-use crate::check::{FrameKind, session_lease};
+use crate::check::{FrameKind, ServerMode, session_lease};
 use crate::client::{
-    ClientActivity, ClientLink, FrameObserver, ReceivedFrame, SentFrame, SimClient, pause, server_of,
+    ClientActivity, ClientLink, FrameObserver, ReceivedFrame, SentFrame, SimClient, address_of, pause,
+    server_of,
 };
+use crate::coverage::CoveredPath;
 use crate::members::CONFIG;
 use crate::network::{Host, NetworkMessage, Port, SocketId, SocketSide};
 use crate::operation::{NodePath, Operation, ReadOperation, SYNCED, WriteOperation};
 use crate::queue::{Acceptance, SimEvent};
+use crate::server::process::Service;
 
 /// The kind of frame that a client has just received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,10 +26,10 @@ enum ClientNotice {
 }
 
 impl World {
-    pub(super) fn new_client(&mut self) -> SimClient {
+    pub(super) fn new_client(&mut self, client: usize) -> SimClient {
         self.born += 1;
         let shape = &self.core.parameters;
-        SimClient::new(shape, self.born, self.core.now)
+        SimClient::new(shape, client, self.born, self.core.now)
     }
 
     pub(super) fn client_host(&self, client: usize) -> Host {
@@ -87,19 +90,70 @@ impl World {
                     "c{client} is {:?} with session {:#x}",
                     status.state, status.session.id.0
                 ));
-                if matches!(status.state, SessionState::Connected | SessionState::Reconnected) {
-                    let timeout_ms = self.clients[client].timeout_ms();
-                    self.core.checker.session_began(client, status.session.id, timeout_ms);
-                    if let Some(link) = self.clients[client].link {
-                        self.core.checker.quiet.connected(client, link.server, self.core.now);
-                    }
-                }
+                self.session_status(client, status.state, status.session.id);
             }
-            SessionAction::Notify { .. }
-            | SessionAction::Probe { .. }
-            | SessionAction::Log(_)
-            | SessionAction::End => {}
+            SessionAction::Probe { server } => self.probe(client, &server),
+            SessionAction::Notify { .. } | SessionAction::Log(_) | SessionAction::End => {}
         }
+    }
+
+    /// A session is connected, if this is the state.
+    fn session_status(&mut self, client: usize, state: SessionState, session: SessionId) {
+        let mode = match state {
+            SessionState::Connected | SessionState::Reconnected => ServerMode::ReadWrite,
+            SessionState::ReadOnly => ServerMode::ReadOnly,
+            _ => return,
+        };
+        let Some(link) = self.clients[client].link else { return };
+        let before = self.core.checker.sessions.get(&session).map(|view| view.mode);
+        let timeout_ms = self.clients[client].timeout_ms();
+        self.core.checker.session_began((client, link.server), session, timeout_ms, mode);
+        match mode {
+            ServerMode::ReadWrite => {
+                self.core.checker.quiet.connected(client, link.server, self.core.now);
+                if self.core.checker.is_local(session) {
+                    let is_new = state == SessionState::Connected;
+                    self.core.count(if is_new {
+                        CoveredPath::LocalSession
+                    } else {
+                        CoveredPath::LocalSessionResumed
+                    });
+                }
+                if before == Some(ServerMode::ReadOnly) || self.clients[client].was_read_only {
+                    self.core.count(CoveredPath::ReadOnlyLeft);
+                }
+                self.clients[client].was_read_only = false;
+            }
+            ServerMode::ReadOnly => {
+                self.core.count(CoveredPath::ReadOnlySession);
+                self.clients[client].was_read_only = true;
+            }
+        }
+    }
+
+    /// A client at a read-only server asks another server whether that accepts writes.
+    fn probe(&mut self, client: usize, address: &ServerAddress) {
+        let Some(server) = server_of(address) else { return };
+        let (from, to) = (self.client_host(client), Host(server));
+        if self.core.network.is_cut(from, to) || self.core.network.is_cut(to, from) {
+            return;
+        }
+        let at = self.core.now + self.core.network.delay(from, to) + self.core.network.delay(to, from);
+        let (number, port) = (self.clients[client].number, address.port);
+        self.core.push(at, SimEvent::Probed { client, number, server, port });
+    }
+
+    /// The answer to a probe arrives.
+    pub(super) fn probed(&mut self, client: usize, number: u64, server: usize, port: u16) {
+        let process = self.servers[server].process();
+        let accepts = process.is_some_and(|it| it.service == Service::Open && it.client_port() == port);
+        let it = &mut self.clients[client];
+        if it.number != number || self.servers[server].paused_until > self.core.now {
+            return;
+        }
+        let instant = it.instant(self.core.now);
+        it.session.probed(instant, address_of(server, port), accepts);
+        self.drive(client);
     }
 
     fn client_call_ends(&mut self, client: usize, call: usize, outcome: zebu_client::core::CallOutcome) {
@@ -119,6 +173,7 @@ impl World {
                 self.core.mix(answer.zxid as u64 ^ answer.code as u64);
                 self.core.mix_bytes(&answer.body);
                 self.core.checker.answered(call, &answer);
+                self.count_answer(call, answer.code);
                 if answer.code == 0 && is_about_list(&operation) {
                     self.clients[client].learn_list(&answer.body);
                 }
@@ -138,6 +193,22 @@ impl World {
                 self.clients[client].waiting.retain(|it| *it != call);
                 self.core.checker.failed(call);
             }
+        }
+    }
+
+    fn count_answer(&mut self, call: usize, code: i32) {
+        let it = &self.core.checker.calls[call];
+        let Some(sent) = it.sent else { return };
+        if self.core.checker.mode_of(sent.session) == ServerMode::ReadOnly {
+            let is_refused = code == ErrorCode::NotReadOnly.wire();
+            self.core.count(if is_refused {
+                CoveredPath::ReadOnlyRefusal
+            } else {
+                CoveredPath::ReadOnlyRead
+            });
+        }
+        if code == ErrorCode::EphemeralOnLocalSession.wire() {
+            self.core.count(CoveredPath::LocalSessionRefused);
         }
     }
 

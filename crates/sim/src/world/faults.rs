@@ -11,7 +11,7 @@ use super::{RunPhase, World};
 use crate::check::purged_files::valid_snapshots;
 use crate::context::Breakpoint;
 use crate::network::{CloseNotice, Host};
-use crate::plan::{Fault, LEADER, RottenFile};
+use crate::plan::{Fault, LEADER, OBSERVER_MASTER, RottenFile};
 use crate::queue::SimEvent;
 use crate::server::start::directories;
 
@@ -20,11 +20,15 @@ impl World {
     fn resolved(&mut self, index: usize) -> Fault {
         let found = self.servers.iter_mut().position(|it| it.process().is_some_and(|it| it.leads.is_some()));
         let leader = found.unwrap_or(0);
-        let host = |host: &mut Host| {
-            if host.0 == LEADER {
-                host.0 = leader;
-            }
+        let master =
+            self.servers.iter_mut().position(|it| it.process().is_some_and(|it| it.serves_observers()));
+        let master = master.unwrap_or(leader);
+        let resolve = |server: &mut usize| match *server {
+            LEADER => *server = leader,
+            OBSERVER_MASTER => *server = master,
+            _ => {}
         };
+        let host = |host: &mut Host| resolve(&mut host.0);
         let fault = &mut self.plan[index].fault;
         match fault {
             Fault::Kill { server, .. }
@@ -39,14 +43,10 @@ impl World {
             | Fault::SlowDisk { server, .. }
             | Fault::DiskLags { server, .. }
             | Fault::DiskHangs { server, .. }
-            | Fault::BitRot { server, .. } => {
-                if *server == LEADER {
-                    *server = leader;
-                }
-            }
-            Fault::PowerLoss { servers, .. } => {
-                servers.iter_mut().filter(|it| **it == LEADER).for_each(|it| *it = leader);
-            }
+            | Fault::SlowSnapshots { server, .. }
+            | Fault::FailingSnapshots { server, .. }
+            | Fault::BitRot { server, .. } => resolve(server),
+            Fault::PowerLoss { servers, .. } => servers.iter_mut().for_each(resolve),
             Fault::Cut { paths, .. } => {
                 for (from, to) in paths.iter_mut() {
                     host(from);
@@ -64,7 +64,7 @@ impl World {
             | Fault::ClientVanishes { .. }
             | Fault::ClientMoves { .. }
             | Fault::ConfigAcl { .. } => {}
-            Fault::Reconfig { change: wish, .. } => wish.resolve(LEADER, leader),
+            Fault::Reconfig { change, .. } => change.resolve(LEADER, leader),
         }
         fault.clone()
     }
@@ -198,6 +198,18 @@ impl World {
                 machine.hung_until = machine.hung_until.max(now + lasts);
                 self.core.checker.quiet.disturb_server(server, now + lasts);
             }
+            Fault::SlowSnapshots { server, extra, lasts } => {
+                if let Some(process) = self.servers[server].process() {
+                    process.snapshot_pause = extra;
+                }
+                self.core.push(now + lasts, SimEvent::FaultEnds { index });
+            }
+            Fault::FailingSnapshots { server, operations, cause, lasts } => {
+                if let Some(process) = self.servers[server].process() {
+                    process.disk.fail_snapshots_after(operations, cause);
+                }
+                self.core.push(now + lasts, SimEvent::FaultEnds { index });
+            }
             Fault::BitRot { server, file, place, down } => self.rot(server, file, place, down),
             Fault::ClientStalls { client, lasts } => {
                 let it = &mut self.clients[client];
@@ -211,10 +223,10 @@ impl World {
             Fault::EndAtStep { on, when, skip, .. } => {
                 self.core.breakpoints.push(Breakpoint { on, when, skip, index })
             }
-            Fault::ClientVanishes { client, closes: farewell } => self.replace_client(client, farewell),
+            Fault::ClientVanishes { client, closes } => self.replace_client(client, closes),
             Fault::ClientMoves { client } => self.move_client(client),
-            Fault::Reconfig { client, change: wish, version: asked } => {
-                self.request_reconfig(client, wish, asked)
+            Fault::Reconfig { client, change, version: asked } => {
+                self.request_reconfig(client, change, asked)
             }
             Fault::ConfigAcl { permissions } => self.set_config_acl(permissions),
             _ => {}
@@ -252,6 +264,16 @@ impl World {
             }
             Fault::SlowDisk { server, extra, .. } => {
                 self.servers[server].speed_up(extra);
+            }
+            Fault::SlowSnapshots { server, .. } => {
+                if let Some(process) = self.servers[server].process() {
+                    process.snapshot_pause = 0;
+                }
+            }
+            Fault::FailingSnapshots { server, .. } => {
+                if let Some(process) = self.servers[server].process() {
+                    process.disk.write_snapshots_again();
+                }
             }
             Fault::DiskLags { server, extra, .. } => {
                 self.servers[server].speed_up(extra);
@@ -295,9 +317,7 @@ impl World {
         let mut bytes = bytes.clone();
         let at = (place >> 16) as usize % bytes.len();
         if file == RottenFile::Log && is_behind_the_note(&image, path, at) {
-            self.core.trace_line(format_args!(
-                "s{server}: no bit rot where nobody could tell it from a power loss"
-            ));
+            self.core.trace_line(format_args!("s{server}: no bit rot where it looks like a power loss"));
             return;
         }
         // A digit that becomes another digit is a valid number: no reader of these files can detect it.
@@ -313,10 +333,10 @@ impl World {
     }
 
     /// A client's process ends; another one replaces it.
-    fn replace_client(&mut self, client: usize, farewell: bool) {
+    fn replace_client(&mut self, client: usize, closes: bool) {
         let now = self.core.now;
         let host = self.client_host(client);
-        if farewell {
+        if closes {
             let it = &mut self.clients[client];
             let instant = it.instant(now);
             it.session.close(instant, usize::MAX);
@@ -333,9 +353,9 @@ impl World {
             }
         }
         self.core.checker.disconnected(client);
-        let zeal = self.clients[client].activity;
-        self.clients[client] = self.new_client();
-        self.clients[client].activity = zeal;
+        let activity = self.clients[client].activity;
+        self.clients[client] = self.new_client(client);
+        self.clients[client].activity = activity;
         self.drive(client);
     }
 }

@@ -86,16 +86,16 @@ impl World {
     /// The current config, the one before it, which a server may still use, and every proposed config that is
     /// in a log.
     fn lists_in_question(&mut self) -> Vec<EnsembleConfig> {
-        let judge = &self.core.checker;
-        let chronicle = &judge.committed.configs;
-        let last = chronicle.last();
+        let checker = &self.core.checker;
+        let configs = &checker.committed.configs;
+        let last = configs.last();
         let mut lists = vec![last.clone()];
         if self.core.parameters.members.is_none() {
             return lists;
         }
-        lists.push(chronicle.before(last.version).unwrap_or(chronicle.first()).clone());
-        for view in &judge.servers {
-            let behind = view.log.iter().rev().take_while(|(zxid, _)| *zxid > judge.committed.last());
+        lists.push(configs.before(last.version).unwrap_or(configs.first()).clone());
+        for view in &checker.servers {
+            let behind = view.log.iter().rev().take_while(|(zxid, _)| *zxid > checker.committed.last());
             lists.extend(behind.filter_map(|(_, bytes)| proposed_config(bytes)));
         }
         lists.sort_by_key(|list| list.version);
@@ -109,8 +109,8 @@ impl World {
         // A server that was elected twice and lost its quorum when it accepted the epoch returns with the
         // next election.
         let led = self.core.checker.leaders.last_key_value().map_or(0, |(epoch, _)| i64::from(*epoch));
-        let judge = &self.core.checker;
-        let is_ahead = |server: usize| judge.servers[server].accepted_epoch > led;
+        let checker = &self.core.checker;
+        let is_ahead = |server: usize| checker.servers[server].accepted_epoch > led;
         if self.core.parameters.members.is_none() {
             let waits = |server: &usize| self.core.parameters.is_voter(*server) && is_ahead(*server);
             return self.healed.iter().copied().filter(|server| !waits(server)).collect();

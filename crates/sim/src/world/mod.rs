@@ -10,11 +10,16 @@ mod servers;
 
 use std::collections::BTreeSet;
 
+use zebu_node::LocalSessionSupport;
+use zebu_proto::txn::Txn;
+use zebu_zab::LearnerPort;
+
 use crate::check::g10_sync::SyncScope;
 use crate::check::{Checker, CheckerLimits};
 use crate::client::SimClient;
 use crate::committed_history::ReconfigRights;
 use crate::context::{RunCounts, SimContext, Trace};
+use crate::coverage::CoveredPath;
 use crate::fault_kind::FaultKind;
 use crate::history::Violation;
 use crate::network::{Delivered, Host, Network, Port, SocketId, SocketSide};
@@ -86,9 +91,10 @@ impl World {
             sync_limit: shape.sync_limit,
             transaction_bytes_max: shape.transaction_bytes_max,
             syncs: SyncScope::Leaders,
+            kinds: shape.kinds,
         };
         let servers = shape.servers();
-        let judge =
+        let checker =
             Checker::new(shape.first_config(), rights, servers, shape.clients, limits, tree_options());
         let random = SimRandom::new(shape.seed, 5);
         let mut world = World {
@@ -102,7 +108,7 @@ impl World {
             injected: Vec::new(),
             born: 0,
             misdialed: BTreeSet::new(),
-            core: SimContext::new(shape, network, judge, trace),
+            core: SimContext::new(shape, network, checker, trace),
         };
         world.begin();
         world
@@ -127,7 +133,7 @@ impl World {
             self.core.push(at, SimEvent::Start { server, incarnation: 0 });
         }
         for client in 0..self.core.parameters.clients {
-            let new = self.new_client();
+            let new = self.new_client(client);
             self.clients.push(new);
             let at = self.random.below(self.core.parameters.tick() * 2);
             self.core.push(at, SimEvent::ClientActs { client });
@@ -170,18 +176,31 @@ impl World {
             self.core.checker.finish();
         }
         let hash = self.core.hash();
+        self.count_upgrades();
         self.core.counts.configs = self.core.checker.committed.configs.len() as u64;
-        let judge = self.core.checker;
+        let checker = self.core.checker;
         RunOutcome {
-            violation: judge.violation,
+            violation: checker.violation,
             hash,
             simulated: self.core.now,
             injected: self.injected,
             counts: self.core.counts,
-            transactions: judge.committed.len() as u64,
-            answered: judge.answered,
-            watch_events: judge.events,
+            transactions: checker.committed.len() as u64,
+            answered: checker.answered,
+            watch_events: checker.events,
             trace: self.core.trace.into_lines(),
+        }
+    }
+
+    /// Counts the sessions that were local before.
+    fn count_upgrades(&mut self) {
+        if self.core.parameters.kinds.local_sessions == LocalSessionSupport::Off {
+            return;
+        }
+        let entries = self.core.checker.committed.entries();
+        let opened = entries.iter().filter(|entry| matches!(entry.entry.txn, Txn::CreateSession { .. }));
+        for _ in 0..opened.count() {
+            self.core.count(CoveredPath::LocalSessionUpgraded);
         }
     }
 
@@ -228,6 +247,7 @@ impl World {
             SimEvent::Start { server, incarnation } => self.start(server, incarnation),
             SimEvent::ClientWake { client } => self.wake_client(client),
             SimEvent::ClientActs { client } => self.client_acts(client),
+            SimEvent::Probed { client, number, server, port } => self.probed(client, number, server, port),
             SimEvent::Fault { index } => self.inject(index),
             SimEvent::FaultEnds { index } => self.end_fault(index),
             // The phase has ended before its time.
@@ -315,9 +335,12 @@ impl World {
                 process.accept_client(connection, core);
                 Ok(())
             }),
-            Some(Port::Quorum) => {
-                self.with_process(host, |process, core| process.accept_peer(connection, core))
-            }
+            Some(Port::Quorum) => self.with_process(host, |process, core| {
+                process.accept_peer(connection, LearnerPort::Quorum, core)
+            }),
+            Some(Port::ObserverMaster) => self.with_process(host, |process, core| {
+                process.accept_peer(connection, LearnerPort::ObserverMaster, core)
+            }),
             None => {}
         }
     }

@@ -6,14 +6,14 @@ use crate::operation::{NodePath, Operation, ReadOperation, SYNCED, WriteOperatio
 
 impl World {
     /// A client requests a reconfig.
-    pub(super) fn request_reconfig(&mut self, client: usize, wish: ReconfigChange, asked: ExpectedVersion) {
+    pub(super) fn request_reconfig(&mut self, client: usize, change: ReconfigChange, asked: ExpectedVersion) {
         let it = &self.clients[client];
         let version = match asked {
             ExpectedVersion::Any => -1,
             ExpectedVersion::Known => it.known_list,
             ExpectedVersion::Wrong => it.known_list + 1,
         };
-        self.call(client, Operation::Reconfig { wish, version });
+        self.call(client, Operation::Reconfig { change, version });
         self.drive(client);
     }
 

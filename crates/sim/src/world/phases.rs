@@ -9,6 +9,7 @@ use crate::client::ClientActivity;
 use crate::history::CallEnd;
 use crate::network::{CloseNotice, Host};
 use crate::queue::{SimEvent, VirtualTime};
+use crate::server::ServerLife;
 use crate::server::process::Service;
 
 impl World {
@@ -66,7 +67,7 @@ impl World {
         self.core.breakpoints.clear();
         let shape = self.core.parameters.clone();
         let Some(healed) = self.draw_healed() else {
-            self.core.trace_line(format_args!("NOBODY CAN BE HEALED"));
+            self.core.trace_line(format_args!("TOO FEW SERVERS CAN BE HEALED"));
             self.core.counts.unhealed += 1;
             self.phase = RunPhase::Over;
             return;
@@ -93,8 +94,8 @@ impl World {
             if !is_healed {
                 machine.retired = true;
                 machine.end_process();
-                let farewell = if server % 2 == 0 { CloseNotice::Close } else { CloseNotice::Silence };
-                self.core.network.host_down(Host(server), farewell, now, &mut self.core.queue);
+                let notice = if server % 2 == 0 { CloseNotice::Close } else { CloseNotice::Silence };
+                self.core.network.host_down(Host(server), notice, now, &mut self.core.queue);
             } else if !machine.is_up() {
                 let incarnation = machine.incarnation;
                 self.core.push(now + 1, SimEvent::Start { server, incarnation });
@@ -123,6 +124,13 @@ impl World {
             let mine = |call: &&crate::history::ClientCall| call.client == client;
             let last = self.core.checker.calls.iter().rfind(mine);
             match last.and_then(|call| call.end.clone()) {
+                Some(CallEnd::Answered { .. }) if self.is_last_write_refused(client) => {
+                    waiting.push(format!("client {client} reached only a read-only server"));
+                    let it = &self.clients[client];
+                    if it.outstanding == 0 && !it.was_read_only && self.core.now < self.phase_ends {
+                        self.last_calls(client);
+                    }
+                }
                 Some(CallEnd::Answered { .. }) => {}
                 Some(CallEnd::Failed) => {
                     waiting.push(format!("client {client} has lost its last call"));
@@ -136,6 +144,17 @@ impl World {
         waiting
     }
 
+    /// Whether a read-only server has refused the last write of a client.
+    fn is_last_write_refused(&self, client: usize) -> bool {
+        if !self.core.parameters.accepts_read_only(client) {
+            return false;
+        }
+        let mine = |call: &&crate::history::ClientCall| call.client == client && call.operation.is_write();
+        let last = self.core.checker.calls.iter().rfind(mine);
+        let refused = zebu_proto::ErrorCode::NotReadOnly.wire();
+        last.is_some_and(|call| matches!(call.end, Some(CallEnd::Answered { code, .. }) if code == refused))
+    }
+
     fn converge(&mut self) {
         self.core.trace_line(format_args!("CONVERGE"));
         self.phase = RunPhase::Convergence;
@@ -143,12 +162,20 @@ impl World {
         self.core.push(self.phase_ends, SimEvent::NextPhase);
     }
 
-    /// Sessions that are open although no client holds them.
+    /// Sessions that are open although no client holds them: of the ensemble, and of one server.
     fn forgotten_sessions(&self) -> Vec<SessionId> {
         let is_held = |session: &SessionId| {
             self.clients.iter().any(|client| client.session.status().session.id == *session)
         };
-        self.core.checker.committed.model.open_sessions().filter(|session| !is_held(session)).collect()
+        let mut open: Vec<SessionId> = self.core.checker.committed.model.open_sessions().collect();
+        for server in &self.healed {
+            if let ServerLife::Up(process) = &self.servers[*server].life {
+                let local = process.node().local_session_report();
+                open.extend(local.into_iter().flat_map(|report| report.buckets).flat_map(|bucket| bucket.1));
+            }
+        }
+        open.retain(|session| !is_held(session));
+        open
     }
 
     /// Servers of the healed majority that do not serve, or lag behind.
@@ -162,7 +189,7 @@ impl World {
                 continue;
             };
             let applied = process.replica.last_zxid();
-            if process.service == Service::Closed {
+            if process.service != Service::Open {
                 behind.push(format!("server {server} does not serve: {:?}", process.node().status()));
             } else if applied.0 != last {
                 behind.push(format!("server {server} is at {applied}, not at {last:#x}"));

@@ -93,7 +93,7 @@ impl World {
         }
         machine.incarnation += 1;
         let (incarnation, clocks) = (machine.incarnation, machine.clocks);
-        let disk = machine.moody_disk(now);
+        let disk = machine.next_disk(now);
         self.core.counts.starts += 1;
         self.core.trace_line(format_args!("s{server} starts"));
         match start::start(server, incarnation, disk, clocks, &mut self.core) {

@@ -7,6 +7,7 @@ use zebu_proto::{Id, Reader};
 use zebu_tree::Credentials;
 
 use super::{Death, Process, Service};
+use crate::check::ServerMode;
 use crate::check::client_connections::{ConnectionClose, RoleAtClose};
 use crate::context::SimContext;
 use crate::network::{NetworkMessage, SocketId, SocketSide};
@@ -159,15 +160,23 @@ impl Process {
         let over = match lane.phase {
             ConnectionPhase::Closed(reason) => {
                 core.trace_line(format_args!("s{} closes a client: {reason:?}", self.server));
-                let is_same = self.service == Service::Open && client.role == self.roles && !is_resigning;
+                let is_same = client.role == self.roles && !is_resigning;
+                let role = match self.service {
+                    Service::Open if is_same => RoleAtClose::Same,
+                    Service::ReadOnly if is_same => RoleAtClose::ReadOnly,
+                    Service::Open | Service::ReadOnly | Service::Closed => RoleAtClose::Ended,
+                };
                 if let Some(host) = core.network.waiting_dialer(connection) {
+                    let client = host.0 - core.parameters.servers();
+                    let accepts = core.parameters.accepts_read_only(client);
                     core.checker.client_closed(&ConnectionClose {
                         server: self.server,
-                        client: host.0 - core.parameters.servers(),
+                        client,
                         reason,
                         session: lane.session.map(|session| session.id),
                         applied: self.replica.last_zxid().0,
-                        role: if is_same { RoleAtClose::Same } else { RoleAtClose::Ended },
+                        role,
+                        accepts: if accepts { ServerMode::ReadOnly } else { ServerMode::ReadWrite },
                     });
                 }
                 true

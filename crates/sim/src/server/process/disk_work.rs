@@ -7,12 +7,14 @@ use zebu_node::LogBatch;
 use zebu_proto::Zxid;
 use zebu_runtime::DiskOutcome;
 use zebu_storage::format::log::payload_zxid;
-use zebu_zab::{DiskCommand, IoId};
+use zebu_zab::{DiskCommand, IoId, ObserverLog};
 
 use super::inbox::Urgent;
 use super::received::ReceivedSnapshot;
 use super::{Death, Process};
 use crate::context::SimContext;
+use crate::coverage::CoveredPath;
+use crate::plan::{PacketEnd, ProtocolStep};
 use crate::queue::SimEvent;
 
 /// Work that is queued for the disk.
@@ -118,6 +120,12 @@ impl Process {
         core: &mut SimContext,
     ) -> Result<(), Death> {
         core.trace_line(format_args!("s{} does {command:?}", self.server));
+        if let DiskCommand::Truncate { to, .. } = &command
+            && core.parameters.kinds.observer_log == ObserverLog::InMemory
+            && to.0 == core.checker.servers[self.server].last()
+        {
+            core.count(CoveredPath::MemoryObserverRewind);
+        }
         let view = &mut core.checker.servers[self.server];
         match &command {
             // A crash leaves an end between the two.
@@ -156,13 +164,20 @@ impl Process {
                 Some(Saved::DiskTrust) => view.untrusted = false,
                 None => {}
             },
-            DiskOutcome::TruncateRefused { .. } => view.durable = view.last(),
+            DiskOutcome::TruncateRefused { .. } => {
+                view.durable = view.last();
+                core.count(CoveredPath::TruncRefused);
+            }
             DiskOutcome::Truncated { to, .. } => view.truncate(to.0),
-            DiskOutcome::Installed { zxid, .. } => core.checker.installed(self.server, zxid.0),
+            DiskOutcome::Installed { zxid, .. } => {
+                core.checker.installed(self.server, zxid.0);
+                core.step_reached(self.server, ProtocolStep::Installed, PacketEnd::Gets);
+            }
             DiskOutcome::Quarantined { .. } => {
                 view.install(0);
                 view.rotten = true;
                 view.untrusted = true;
+                core.count(CoveredPath::Quarantine);
             }
         }
     }

@@ -2,10 +2,11 @@
 
 use zebu_node::{AfterAppend, Effect, ServeEffect};
 use zebu_proto::quorum::Notification;
-use zebu_zab::{ConfigEffect, DiskCommand, PeerEffect, PeerEvent, ServingRole};
+use zebu_zab::{ConfigEffect, DiskCommand, ObserverLog, PeerEffect, PeerEvent, ServingRole};
 
-use super::{Process, Service, Work};
+use super::{Process, Service, TreeOrigin, Work};
 use crate::context::SimContext;
+use crate::coverage::CoveredPath;
 use crate::network::Host;
 use crate::queue::SimEvent;
 
@@ -39,8 +40,7 @@ impl Process {
             Effect::Config(ConfigEffect::Activate { configuration }) => self.activate(configuration, core),
             Effect::Report(finding) => core.trace_line(format_args!("s{} reports: {finding}", self.server)),
             Effect::Serve(ServeEffect::Serve(serving)) => self.serve(serving, core),
-            // The simulator has no read-only servers.
-            Effect::Serve(ServeEffect::ServeReadOnly) => {}
+            Effect::Serve(ServeEffect::ServeReadOnly) => self.serve_read_only(core),
             Effect::Serve(ServeEffect::Stop) => self.stop_serving(core),
         }
     }
@@ -48,10 +48,10 @@ impl Process {
     fn execute_peer(&mut self, effect: PeerEffect, core: &mut SimContext) {
         match effect {
             PeerEffect::Notify { to, notification } => self.notify(to.0 as usize - 1, &notification, core),
-            PeerEffect::Dial { link, to, .. } => {
+            PeerEffect::Dial { link, to, door } => {
                 let to = to.0 as usize - 1;
                 if self.can_dial(to) {
-                    self.dial(link, to, core);
+                    self.dial(link, to, door, core);
                 } else {
                     core.trace_line(format_args!("s{} does not know where s{to} is", self.server));
                     self.peer_event(PeerEvent::DialFailed { link });
@@ -107,14 +107,34 @@ impl Process {
         core.checker.quiet.disturb_server(self.server, core.now);
     }
 
+    fn serve_read_only(&mut self, core: &mut SimContext) {
+        let last = self.replica.last_zxid();
+        core.trace_line(format_args!("s{} serves reads only at {last}: {:?}", self.server, self.tree_origin));
+        self.service = Service::ReadOnly;
+        self.roles += 1;
+        core.checker.quiet.disturb_server(self.server, core.now);
+        core.count(CoveredPath::ReadOnlyService);
+        if self.tree_origin == TreeOrigin::Loaded {
+            core.count(CoveredPath::ReadOnlyLoadedLog);
+        }
+        let digest = self.replica.tree().digest();
+        core.checker.serving_read_only(self.server, last.0, digest, self.tree_origin);
+    }
+
     fn serve(&mut self, serving: ServingRole, core: &mut SimContext) {
         core.trace_line(format_args!("s{} serves: {serving:?} at {}", self.server, self.replica.last_zxid()));
         self.service = Service::Open;
+        self.tree_origin = TreeOrigin::Committed;
         self.roles += 1;
         core.checker.quiet.disturb_server(self.server, core.now);
         if let ServingRole::Leading { epoch } = serving {
             self.leads = Some(epoch);
             core.counts.leaders += 1;
+        }
+        if matches!(serving, ServingRole::Observing { .. })
+            && core.parameters.kinds.observer_log == ObserverLog::InMemory
+        {
+            core.count(CoveredPath::MemoryObserverSynced);
         }
         let last = self.replica.last_zxid().0;
         core.checker.serving(self.server, self.incarnation, serving, last);

@@ -7,7 +7,7 @@ use zebu_runtime::{DiskEvent, Edge, ExclusiveWork, SharedWork, config_to_show};
 use zebu_tree::Tree;
 use zebu_zab::PeerEvent;
 
-use super::{Death, Process};
+use super::{Death, Process, TreeOrigin};
 use crate::context::SimContext;
 use crate::queue::{SimEvent, VirtualTime};
 
@@ -130,6 +130,7 @@ impl Edge for ProcessEdge<'_> {
         }
         self.process.replica.replace_tree(tree);
         self.process.observed = None;
+        self.process.tree_origin = TreeOrigin::Loaded;
     }
 
     fn committed(&mut self, node: &Node, _: usize) {
@@ -138,6 +139,8 @@ impl Edge for ProcessEdge<'_> {
         let last = self.process.replica.last_zxid();
         if node.status().is_none_or(|status| last <= status.committed) {
             self.process.show_state(self.core);
+        } else {
+            self.process.tree_origin = TreeOrigin::Loaded;
         }
     }
 

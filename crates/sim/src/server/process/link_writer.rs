@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
 use zebu_proto::quorum::packet_length::{PacketLength, packet_length};
 use zebu_runtime::{QueuedItem, SendProgress, SendQueue, SnapshotSender};
@@ -10,6 +11,7 @@ use zebu_zab::{LinkId, PeerEvent, packet_weight};
 
 use super::{Death, Process};
 use crate::context::SimContext;
+use crate::coverage::CoveredPath;
 use crate::network::{NetworkMessage, SocketId};
 use crate::plan::PacketEnd;
 use crate::queue::{MS, SimEvent, VirtualTime};
@@ -33,7 +35,7 @@ enum Writing {
     /// Packets that wait for room on the network, and their total bytes.
     Packets { left: VecDeque<Vec<u8>>, weight: usize },
     /// A snapshot, with the longest pause between its slices.
-    Snapshot { sender: SnapshotSender, pause_max: VirtualTime },
+    Snapshot { sender: SnapshotSender, began_at: Zxid, pause_max: VirtualTime },
 }
 
 impl LinkWriter {
@@ -66,9 +68,14 @@ fn packets(mut bytes: &[u8]) -> VecDeque<Vec<u8>> {
 impl Process {
     pub(super) fn send_packet(&mut self, link: LinkId, packet: Packet, core: &mut SimContext) {
         match packet {
-            Packet::Diff { .. } => core.counts.syncs[0] += 1,
-            Packet::Trunc { .. } => core.counts.syncs[1] += 1,
-            Packet::Snap { .. } => core.counts.syncs[2] += 1,
+            Packet::Diff { .. } => core.count(CoveredPath::Diff),
+            Packet::Trunc { .. } => core.count(CoveredPath::Trunc),
+            Packet::Snap { .. } => core.count(CoveredPath::Snap),
+            Packet::UpToDate if self.is_of_master(link) => core.count(CoveredPath::ObserverMasterSynced),
+            Packet::Sync if self.is_of_master(link) => core.count(CoveredPath::ObserverMasterSync),
+            Packet::Revalidated { .. } if self.is_of_master(link) => {
+                core.count(CoveredPath::ObserverMasterRevalidation)
+            }
             _ => {}
         }
         core.checker.packet_sent(self.server, &packet);
@@ -136,10 +143,10 @@ impl Process {
 
     fn begin_stream(&mut self, id: LinkId, core: &mut SimContext) {
         core.trace_line(format_args!("s{} streams its state of {}", self.server, self.replica.last_zxid()));
-        let sender = SnapshotSender::begin(&self.replica);
+        let (sender, began_at) = (SnapshotSender::begin(&self.replica), self.replica.last_zxid());
         let pause_max = core.stream_random.skewed(MS / 10, core.parameters.tick() / 4);
         let Some(link) = self.links.get_mut(&id) else { return };
-        link.writer.writing = Writing::Snapshot { sender, pause_max };
+        link.writer.writing = Writing::Snapshot { sender, began_at, pause_max };
         let connection = link.connection;
         self.schedule_stream(connection, pause_max, core);
     }
@@ -154,8 +161,10 @@ impl Process {
     pub(crate) fn stream_slice(&mut self, connection: SocketId, core: &mut SimContext) -> Result<(), Death> {
         let Some(&id) = self.by_connection.get(&connection) else { return Ok(()) };
         let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
-        let Writing::Snapshot { sender, pause_max } = &mut link.writer.writing else { return Ok(()) };
-        let pause_max = *pause_max;
+        let Writing::Snapshot { sender, began_at, pause_max } = &mut link.writer.writing else {
+            return Ok(());
+        };
+        let (began_at, pause_max) = (*began_at, *pause_max);
         if !core.network.has_room(link.connection, link.side) {
             self.schedule_stream(connection, pause_max.max(MS), core);
             return Ok(());
@@ -183,6 +192,9 @@ impl Process {
             SendProgress::Done { end } => {
                 link.writer.queue.snapshot_sent(end);
                 link.writer.writing = Writing::Nothing;
+                if self.replica.last_zxid() > began_at {
+                    core.count(CoveredPath::SnapWithCommits);
+                }
                 self.peer_event(PeerEvent::SnapshotSent { link: id });
             }
         }

@@ -64,7 +64,17 @@ impl Connections for LaneMap {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Service {
     Open,
+    /// There is no leader: clients that accept it may read.
+    ReadOnly,
     Closed,
+}
+
+/// Whether the transactions of a server's tree are committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TreeOrigin {
+    Committed,
+    /// From the log at a start, or from the history of a leader that the server has not joined yet.
+    Loaded,
 }
 
 /// A process.
@@ -72,6 +82,7 @@ pub(crate) struct Process {
     pub(crate) server: usize,
     pub(crate) incarnation: u32,
     pub(crate) service: Service,
+    pub(crate) tree_origin: TreeOrigin,
     /// How often its role has begun or ended.
     pub(crate) roles: u64,
     /// The epoch that it leads, if it does.
@@ -98,6 +109,8 @@ pub(crate) struct Process {
     pub(crate) work_number: u64,
     pub(crate) snapshotting: Option<Snapshotting>,
     pub(crate) snapshots: u64,
+    /// Extra time of each slice of a snapshot.
+    pub(crate) snapshot_pause: VirtualTime,
     pub(crate) wake_at: Option<VirtualTime>,
     /// Extra time of each sync.
     pub(crate) slow: VirtualTime,
@@ -132,6 +145,11 @@ impl Process {
 
     pub(crate) fn node(&self) -> &Node {
         self.round.as_ref().expect("no round looks at the node through the process").node()
+    }
+
+    /// Whether observers are connected to this follower.
+    pub(crate) fn serves_observers(&self) -> bool {
+        self.leads.is_none() && self.node().status().is_some_and(|status| !status.learners.is_empty())
     }
 
     /// The state that clients can see now.

@@ -5,7 +5,7 @@ use zebu_proto::frame::LENGTH_SIZE;
 use zebu_proto::quorum::{Notification, Packet};
 use zebu_proto::{Reader, ServerId, Zxid};
 use zebu_storage::{DiffLimits, LogReader};
-use zebu_zab::{EncodedTxn, LinkCloseReason, LinkId, LogPurpose, LogRead, PeerEvent};
+use zebu_zab::{EncodedTxn, LearnerPort, LinkCloseReason, LinkId, LogPurpose, LogRead, PeerEvent};
 
 use super::inbox::Urgent;
 use super::link_writer::LinkWriter;
@@ -22,6 +22,7 @@ use crate::server::disk::FaultyDisk;
 pub(crate) struct PeerLink {
     pub(super) connection: SocketId,
     pub(super) side: SocketSide,
+    port: LearnerPort,
     /// The sending half.
     pub(super) writer: LinkWriter,
     /// Whether the node has stopped reading.
@@ -47,13 +48,13 @@ impl Process {
         self.inbox.urgent(Urgent::Peer(event));
     }
 
-    fn add_link(&mut self, link: LinkId, connection: SocketId, side: SocketSide) {
+    fn add_link(&mut self, link: LinkId, connection: SocketId, side: SocketSide, port: LearnerPort) {
         self.by_connection.insert(connection, link);
         let writer = LinkWriter::default();
         let reading_paused = false;
         self.links.insert(
             link,
-            PeerLink { connection, side, writer, reading_paused, incoming: None, reader: None },
+            PeerLink { connection, side, port, writer, reading_paused, incoming: None, reader: None },
         );
     }
 
@@ -77,19 +78,36 @@ impl Process {
     }
 
     /// A learner has connected.
-    pub(crate) fn accept_peer(&mut self, connection: SocketId, core: &mut SimContext) -> Result<(), Death> {
+    pub(crate) fn accept_peer(
+        &mut self,
+        connection: SocketId,
+        port: LearnerPort,
+        core: &mut SimContext,
+    ) -> Result<(), Death> {
         self.accepted_links += 1;
         let link = LinkId::accepted(self.accepted_links);
-        self.add_link(link, connection, SocketSide::Listener);
-        self.peer_event(PeerEvent::Accepted { link });
+        self.add_link(link, connection, SocketSide::Listener, port);
+        self.peer_event(match port {
+            LearnerPort::Quorum => PeerEvent::Accepted { link },
+            LearnerPort::ObserverMaster => PeerEvent::ObserverAccepted { link },
+        });
         self.settle(core)
     }
 
-    pub(super) fn dial(&mut self, link: LinkId, to: usize, core: &mut SimContext) {
-        core.trace_line(format_args!("s{} dials s{to}", self.server));
+    pub(super) fn dial(&mut self, link: LinkId, to: usize, door: LearnerPort, core: &mut SimContext) {
+        let port = match door {
+            LearnerPort::Quorum => Port::Quorum,
+            LearnerPort::ObserverMaster => Port::ObserverMaster,
+        };
+        match door {
+            LearnerPort::Quorum => core.trace_line(format_args!("s{} dials s{to}", self.server)),
+            LearnerPort::ObserverMaster => {
+                core.trace_line(format_args!("s{} dials observer master s{to}", self.server));
+            }
+        }
         let (from, to) = (Host(self.server), Host(to));
-        let connection = core.network.dial(from, to, Port::Quorum, core.now, &mut core.queue);
-        self.add_link(link, connection, SocketSide::Dialer);
+        let connection = core.network.dial(from, to, port, core.now, &mut core.queue);
+        self.add_link(link, connection, SocketSide::Dialer, door);
         let patience = core.parameters.tick() * core.parameters.sync_limit;
         core.push(core.now + patience, SimEvent::DialTimeout { connection });
     }
@@ -110,6 +128,12 @@ impl Process {
             }
         }
         self.settle(core)
+    }
+
+    /// Whether a link is that of an observer at the observer master port of this server.
+    pub(super) fn is_of_master(&self, link: LinkId) -> bool {
+        let link = self.links.get(&link);
+        link.is_some_and(|link| link.side == SocketSide::Listener && link.port == LearnerPort::ObserverMaster)
     }
 
     fn forget_link(&mut self, link: LinkId) -> Option<PeerLink> {

@@ -1,0 +1,130 @@
+//! Counts how often a run takes paths that only some seeds reach. A path that no seed takes is not tested.
+
+/// A path through the shipped code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CoveredPath {
+    /// A learner was sent DIFF.
+    Diff,
+    /// A learner was sent TRUNC.
+    Trunc,
+    /// A learner refused TRUNC: its log does not contain the position.
+    TruncRefused,
+    /// A learner was sent SNAP.
+    Snap,
+    /// Transactions were applied between the slices of a SNAP.
+    SnapWithCommits,
+    /// A server moved its data aside.
+    Quarantine,
+    /// A snapshot file was written.
+    SnapshotWritten,
+    /// Transactions were applied between the slices of a snapshot file.
+    SnapshotWithCommits,
+    /// A snapshot file could not be written.
+    SnapshotFailed,
+    /// An observer master synchronized an observer.
+    ObserverMasterSynced,
+    /// An observer master passed the reply to a sync on to an observer.
+    ObserverMasterSync,
+    /// An observer master passed the reply to a session revalidation on to an observer.
+    ObserverMasterRevalidation,
+    /// An observer without a log was synchronized.
+    MemoryObserverSynced,
+    /// An observer without a log returned to the state of its disk.
+    MemoryObserverRewind,
+    /// A client got a local session.
+    LocalSession,
+    /// A client resumed a local session.
+    LocalSessionResumed,
+    /// A local session became global.
+    LocalSessionUpgraded,
+    /// An ephemeral node of a local session was refused.
+    LocalSessionRefused,
+    /// A server without a leader began to serve reads.
+    ReadOnlyService,
+    /// Such a server may show transactions that are not committed: it was restarted.
+    ReadOnlyLoadedLog,
+    /// A client got a session at such a server, or resumed its session there.
+    ReadOnlySession,
+    /// Such a server answered a read.
+    ReadOnlyRead,
+    /// Such a server refused a write or a sync.
+    ReadOnlyRefusal,
+    /// A client with a session at such a server reached a server that accepts writes.
+    ReadOnlyLeft,
+}
+
+impl CoveredPath {
+    /// All paths, in the order of the table.
+    pub const ALL: [CoveredPath; 24] = [
+        CoveredPath::Diff,
+        CoveredPath::Trunc,
+        CoveredPath::TruncRefused,
+        CoveredPath::Snap,
+        CoveredPath::SnapWithCommits,
+        CoveredPath::Quarantine,
+        CoveredPath::SnapshotWritten,
+        CoveredPath::SnapshotWithCommits,
+        CoveredPath::SnapshotFailed,
+        CoveredPath::ObserverMasterSynced,
+        CoveredPath::ObserverMasterSync,
+        CoveredPath::ObserverMasterRevalidation,
+        CoveredPath::MemoryObserverSynced,
+        CoveredPath::MemoryObserverRewind,
+        CoveredPath::LocalSession,
+        CoveredPath::LocalSessionResumed,
+        CoveredPath::LocalSessionUpgraded,
+        CoveredPath::LocalSessionRefused,
+        CoveredPath::ReadOnlyService,
+        CoveredPath::ReadOnlyLoadedLog,
+        CoveredPath::ReadOnlySession,
+        CoveredPath::ReadOnlyRead,
+        CoveredPath::ReadOnlyRefusal,
+        CoveredPath::ReadOnlyLeft,
+    ];
+
+    /// The name in the table.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CoveredPath::Diff => "DIFF sent",
+            CoveredPath::Trunc => "TRUNC sent",
+            CoveredPath::TruncRefused => "TRUNC refused by the learner",
+            CoveredPath::Snap => "SNAP sent",
+            CoveredPath::SnapWithCommits => "SNAP with commits between its slices",
+            CoveredPath::Quarantine => "data moved aside (quarantine)",
+            CoveredPath::SnapshotWritten => "snapshot file written",
+            CoveredPath::SnapshotWithCommits => "snapshot file with commits between its slices",
+            CoveredPath::SnapshotFailed => "snapshot file not written after an error",
+            CoveredPath::ObserverMasterSynced => "observer synchronized by an observer master",
+            CoveredPath::ObserverMasterSync => "sync answered through an observer master",
+            CoveredPath::ObserverMasterRevalidation => "session revalidated through an observer master",
+            CoveredPath::MemoryObserverSynced => "observer without a log synchronized",
+            CoveredPath::MemoryObserverRewind => "observer without a log reloaded its disk",
+            CoveredPath::LocalSession => "local session opened",
+            CoveredPath::LocalSessionResumed => "local session resumed",
+            CoveredPath::LocalSessionUpgraded => "local session made global",
+            CoveredPath::LocalSessionRefused => "ephemeral node of a local session refused",
+            CoveredPath::ReadOnlyService => "server begins to serve reads only",
+            CoveredPath::ReadOnlyLoadedLog => "the same, with a log that was loaded and may be uncommitted",
+            CoveredPath::ReadOnlySession => "session at a read-only server",
+            CoveredPath::ReadOnlyRead => "read answered by a read-only server",
+            CoveredPath::ReadOnlyRefusal => "write or sync refused by a read-only server",
+            CoveredPath::ReadOnlyLeft => "client moved from a read-only server to another one",
+        }
+    }
+}
+
+/// How often each path was taken.
+#[derive(Clone, Debug, Default)]
+pub struct PathCounts([u64; CoveredPath::ALL.len()]);
+
+impl PathCounts {
+    /// Counts a path once.
+    pub(crate) fn add(&mut self, path: CoveredPath) {
+        self.0[path as usize] += 1;
+    }
+
+    /// How often a path was taken.
+    pub fn get(&self, path: CoveredPath) -> u64 {
+        self.0[path as usize]
+    }
+}
