@@ -106,27 +106,46 @@ pub(crate) enum ReplyZxid {
     Fixed(i64),
 }
 
-/// The action on the connection after a reply.
+/// A reply that does not depend on the tree and may wait for earlier slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AfterReply {
-    Continue,
-    Drain,
+pub(crate) struct PreparedReply {
+    content: ReplyContent,
+    /// Whether the connection is closed after the reply.
+    drains: bool,
 }
 
-/// A reply that is known but must wait for earlier slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PreparedReply {
+enum ReplyContent {
     /// A header alone.
     Header { zxid: ReplyZxid, error: Option<ErrorCode> },
     /// The reply to a SASL token when SASL is not configured: no error, no token.
     NoSasl,
 }
 
+impl PreparedReply {
+    pub(crate) const NO_SASL: PreparedReply = PreparedReply { content: ReplyContent::NoSasl, drains: false };
+
+    /// A reply without a body.
+    pub(crate) fn header(zxid: ReplyZxid, error: Option<ErrorCode>) -> PreparedReply {
+        PreparedReply { content: ReplyContent::Header { zxid, error }, drains: false }
+    }
+
+    /// Closes the connection after the reply.
+    pub(crate) fn then_drain(self) -> PreparedReply {
+        PreparedReply { drains: true, ..self }
+    }
+
+    /// Whether the connection is closed after the reply.
+    pub(crate) fn drains(self) -> bool {
+        self.drains
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum SlotWork {
     Write(ReplyShape),
     Read(ReadRequest<'static>, Credentials),
-    Reply(PreparedReply, AfterReply),
+    Reply(PreparedReply),
 }
 
 /// The part of a request that its reply needs.
@@ -365,26 +384,25 @@ impl ClientConnection {
         &mut self,
         meta: RequestMeta,
         reply: PreparedReply,
-        after_reply: AfterReply,
         applied: Zxid,
         now_ms: i64,
     ) {
         let xid = meta.xid;
-        match reply {
-            PreparedReply::Header { zxid: ReplyZxid::Applied, error } => {
+        match reply.content {
+            ReplyContent::Header { zxid: ReplyZxid::Applied, error } => {
                 self.push_reply(meta, applied.0, now_ms, |_| error.map_or(Ok(()), Err));
             }
             // A reply that does not depend on the tree is not counted as an operation.
-            PreparedReply::Header { zxid: ReplyZxid::Fixed(zxid), error } => {
+            ReplyContent::Header { zxid: ReplyZxid::Fixed(zxid), error } => {
                 let err = error.map_or(0, ErrorCode::wire);
                 self.push_frame(|out| ReplyHeader { xid, zxid, err }.encode(out));
             }
-            PreparedReply::NoSasl => self.push_frame(|out| {
+            ReplyContent::NoSasl => self.push_frame(|out| {
                 ReplyHeader { xid, zxid: 0, err: 0 }.encode(out);
                 (-1i32).encode(out);
             }),
         }
-        if after_reply == AfterReply::Drain {
+        if reply.drains {
             self.drain();
         }
     }
@@ -408,7 +426,7 @@ impl ClientConnection {
     pub(crate) fn pop_ready(&mut self) -> Option<RequestSlot> {
         match self.slots.front()?.work {
             SlotWork::Write(_) => None,
-            SlotWork::Read(..) | SlotWork::Reply(..) => self.pop_front(),
+            SlotWork::Read(..) | SlotWork::Reply(_) => self.pop_front(),
         }
     }
 
@@ -431,10 +449,10 @@ impl ClientConnection {
     }
 
     /// Replaces a write that was not executed with its reply.
-    pub(crate) fn set_slot_reply(&mut self, number: u64, reply: PreparedReply, after_reply: AfterReply) {
+    pub(crate) fn set_slot_reply(&mut self, number: u64, reply: PreparedReply) {
         let index = number.checked_sub(self.first_slot).and_then(|index| usize::try_from(index).ok());
         if let Some(slot) = index.and_then(|index| self.slots.get_mut(index)) {
-            slot.work = SlotWork::Reply(reply, after_reply);
+            slot.work = SlotWork::Reply(reply);
             slot.meta.op = None;
         }
     }

@@ -5,8 +5,10 @@
 //! holds the locks, so that the simulator runs the shipped code.
 
 mod clock;
+mod connect;
 mod connection;
 mod consensus;
+mod context;
 mod core;
 mod ensemble;
 mod learner;
@@ -32,6 +34,7 @@ pub use connection::{
     ClientConnection, ConnectionId, ConnectionPhase, ConnectionSession, Connections, DisconnectReason,
 };
 pub use consensus::ConsensusPeer;
+pub use context::ServeContext;
 pub use core::{AfterAppend, ClientEvent, CommitError, LogBatch, Node};
 pub use ensemble::{Effect, ServeEffect};
 pub use notice::OperatorNotice;
