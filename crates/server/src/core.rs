@@ -63,16 +63,16 @@ pub(crate) struct ServerCore {
 }
 
 /// The server parts that execute the node's effects.
-struct CoreEdge {
-    shared: Arc<ServerContext>,
-    disk: DiskHandle,
-    snapshots: SnapshotHandle,
-    reply_sender: ReplySender,
+pub(crate) struct CoreEdge {
+    pub(crate) shared: Arc<ServerContext>,
+    pub(crate) disk: DiskHandle,
+    pub(crate) snapshots: SnapshotHandle,
+    pub(crate) reply_sender: ReplySender,
     /// `None` for a standalone server.
-    peers: Option<Peers>,
-    directories: Directories,
-    config_files: ConfigFileWriter,
-    peer_warnings: RateLimitedLog,
+    pub(crate) peers: Option<Peers>,
+    pub(crate) directories: Directories,
+    pub(crate) config_files: ConfigFileWriter,
+    pub(crate) peer_warnings: RateLimitedLog,
 }
 
 impl CoreTask for ServerCore {
@@ -95,27 +95,7 @@ impl CoreTask for ServerCore {
 }
 
 impl ServerCore {
-    pub(crate) fn new(
-        shared: Arc<ServerContext>,
-        node: Node,
-        disk: DiskHandle,
-        snapshots: SnapshotHandle,
-        reply_sender: ReplySender,
-        peers: Option<Peers>,
-        directories: Directories,
-        config_files: ConfigFileWriter,
-    ) -> ServerCore {
-        let peer_warnings = RateLimitedLog::default();
-        let mut edge = CoreEdge {
-            shared,
-            disk,
-            snapshots,
-            reply_sender,
-            peers,
-            directories,
-            config_files,
-            peer_warnings,
-        };
+    pub(crate) fn new(node: Node, mut edge: CoreEdge) -> ServerCore {
         let mut round = Round::new(node);
         round.execute_effects(&mut edge);
         edge.flush();

@@ -318,7 +318,9 @@ impl<T> SessionMachine<T> {
             let Some(waiting) = self.queue.pop_front() else { break };
             let xid = self.next_xid();
             frames::request(xid, waiting.op, &waiting.body, out);
-            self.sent(now, xid, waiting.op, waiting.purpose, units(&waiting.body));
+            let proves = self.proven_by(waiting.op, now);
+            let (purpose, units) = (waiting.purpose, units(&waiting.body));
+            self.push_in_flight(InFlightRequest { xid, purpose, sent_at: now, units, proves });
         }
         if out.len() > before {
             self.last_sent = now;
@@ -377,14 +379,18 @@ impl<T> SessionMachine<T> {
     pub(super) fn send_now(&mut self, now: Instant, op: OpCode, body: &[u8], purpose: RequestPurpose<T>) {
         let xid = self.next_xid();
         frames::request(xid, op, body, &mut self.output);
-        self.sent(now, xid, op, purpose, 0);
+        let proves = self.proven_by(op, now);
+        self.push_in_flight(InFlightRequest { xid, purpose, sent_at: now, units: 0, proves });
     }
 
-    fn sent(&mut self, now: Instant, xid: i32, op: OpCode, purpose: RequestPurpose<T>, units: u32) {
-        let proves =
-            if requires_leader(op) { self.lease.provable_send_time(now, self.timeout) } else { None };
-        self.in_flight_units = self.in_flight_units.saturating_add(units);
-        self.in_flight.push_back(InFlightRequest { xid, purpose, sent_at: now, units, proves });
+    /// The send time that a successful reply to this request confirms.
+    fn proven_by(&self, op: OpCode, now: Instant) -> Option<Instant> {
+        if requires_leader(op) { self.lease.provable_send_time(now, self.timeout) } else { None }
+    }
+
+    fn push_in_flight(&mut self, request: InFlightRequest<T>) {
+        self.in_flight_units = self.in_flight_units.saturating_add(request.units);
+        self.in_flight.push_back(request);
     }
 
     pub(super) fn send_credential(&mut self, now: Instant, index: usize) {
