@@ -16,6 +16,7 @@ use zebu_tree::Credentials;
 use crate::limits::{
     self, OUTBOX_CLOSE_BYTES, OUTBOX_PAUSE_BYTES, SLOTS_BYTES_MAX, SLOTS_MAX, WAITING_READS_MAX,
 };
+use crate::serving_mode::ServingMode;
 use crate::shape::ReplyShape;
 use crate::stats::{ConnectionStats, StatsDelta};
 
@@ -65,19 +66,6 @@ pub enum DisconnectReason {
     /// The leader answered a later request of the connection before an earlier one, so replies cannot be sent
     /// in order. Under a correct leader this is a defect of this server.
     ReplyOutOfOrder,
-}
-
-/// The role of this server for the writes of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ServingMode {
-    /// This server orders writes alone.
-    Standalone,
-    /// This server orders writes for the ensemble.
-    Leader,
-    /// This server forwards writes to the leader.
-    Learner,
-    /// No server takes writes: this server is partitioned from its ensemble.
-    ReadOnly,
 }
 
 /// The serving mode and term in which a connection was accepted. Its requests are void when the term ends.
@@ -321,7 +309,9 @@ impl ClientConnection {
         self.touched_ms = now_ms;
         let response = ConnectResponse::accepted(session.id, session.timeout_ms, read_only);
         let response = match serving_term.mode {
-            ServingMode::Standalone | ServingMode::Leader | ServingMode::Learner => response,
+            ServingMode::Standalone | ServingMode::Leader | ServingMode::Follower | ServingMode::Observer => {
+                response
+            }
             ServingMode::ReadOnly => response.in_read_only_mode(),
         };
         self.push_frame(|out| response.encode(out));

@@ -9,13 +9,14 @@ use zebu_tree::{Credentials, access};
 
 use crate::connection::{
     ClientConnection, ConnectionId, ConnectionPhase, DisconnectReason, PreparedReply, ReplyZxid, RequestMeta,
-    RequestSlot, ServingMode, ServingTerm, SlotWork,
+    RequestSlot, ServingTerm, SlotWork,
 };
 use crate::limits::{CREDENTIALS_BYTES_MAX, CREDENTIALS_MAX};
 use crate::pending_request::{PendingRequest, charged_bytes};
 use crate::read::ReadCall;
 use crate::read_only::needs_leader;
 use crate::replica::Replica;
+use crate::serving_mode::ServingMode;
 use crate::settings::AuthEnforcement;
 use crate::shape::ReplyShape;
 
@@ -256,7 +257,7 @@ fn queue_request(
     }
     let forward = match connection.serving_term.mode {
         ServingMode::Standalone | ServingMode::Leader | ServingMode::ReadOnly => None,
-        ServingMode::Learner => {
+        ServingMode::Follower | ServingMode::Observer => {
             let record = frame.payload.get(REQUEST_HEADER_SIZE..).unwrap_or_default().into();
             Some(ForwardPayload { op: frame.op, record })
         }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use tracing::{info, warn};
 use zebu_node::{
     AfterAppend, AnsweredRequests, CommitError, ConnectionId, Effect, Node, Now, OperatorNotice, ServeEffect,
+    ServingMode,
 };
 use zebu_runtime::{Edge, ExclusiveWork, Round, SharedWork};
 use zebu_storage::Directories;
 use zebu_tree::Tree;
-use zebu_zab::{ConfigEffect, DiskCommand};
+use zebu_zab::{ConfigEffect, DiskCommand, ServingRole};
 
-use crate::context::{ServerContext, ServingState};
+use crate::context::ServerContext;
 use crate::core_executor::{CoreTask, RoundOutcome};
 use crate::disk::{DiskFailure, DiskHandle};
 use crate::dynamic_config::ConfigFileWriter;
@@ -42,7 +43,7 @@ pub(crate) enum CoreFailure {
 
 /// Whether the core accepts new requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CoreMode {
+enum CorePhase {
     Serving,
     /// Finishes transactions in flight, accepts no new requests.
     Stopping {
@@ -57,7 +58,7 @@ enum CoreMode {
 pub(crate) struct ServerCore {
     round: Round,
     edge: CoreEdge,
-    mode: CoreMode,
+    phase: CorePhase,
     /// Empty between rounds; kept for its memory.
     batch: InboxBatch,
 }
@@ -86,7 +87,9 @@ impl CoreTask for ServerCore {
         let node = self.round.node();
         match done {
             Err(failure) => RoundOutcome::Finished(Err(failure)),
-            Ok(()) if self.mode == CoreMode::Aborted || self.has_stopped() => RoundOutcome::Finished(Ok(())),
+            Ok(()) if self.phase == CorePhase::Aborted || self.has_stopped() => {
+                RoundOutcome::Finished(Ok(()))
+            }
             Ok(()) => {
                 RoundOutcome::Continue { next_at_ms: node.next_deadline(), in_flight: node.in_flight() }
             }
@@ -99,15 +102,15 @@ impl ServerCore {
         let mut round = Round::new(node);
         round.execute_effects(&mut edge);
         edge.flush();
-        ServerCore { round, edge, mode: CoreMode::Serving, batch: InboxBatch::default() }
+        ServerCore { round, edge, phase: CorePhase::Serving, batch: InboxBatch::default() }
     }
 
     fn process(&mut self, batch: &mut InboxBatch) -> Result<(), CoreFailure> {
         self.handle_control_events(batch)?;
-        match self.mode {
-            CoreMode::Serving => {}
-            CoreMode::Stopping { .. } => batch.client_events.clear(),
-            CoreMode::Aborted => return Ok(()),
+        match self.phase {
+            CorePhase::Serving => {}
+            CorePhase::Stopping { .. } => batch.client_events.clear(),
+            CorePhase::Aborted => return Ok(()),
         }
         self.round.serve(&mut batch.client_events, &mut self.edge)?;
         self.edge.flush();
@@ -131,9 +134,9 @@ impl ServerCore {
     /// Whether a stopping server has finished. A failed handover is not waited for long, because a
     /// stop is safe at any moment.
     fn has_stopped(&self) -> bool {
-        match self.mode {
-            CoreMode::Serving | CoreMode::Aborted => false,
-            CoreMode::Stopping { until_ms } => {
+        match self.phase {
+            CorePhase::Serving | CorePhase::Aborted => false,
+            CorePhase::Stopping { until_ms } => {
                 let node = self.round.node();
                 let finished = node.in_flight() == 0 && node.has_resigned();
                 finished || (self.edge.peers.is_some() && self.edge.shared.clock.monotonic_ms() >= until_ms)
@@ -179,14 +182,14 @@ impl ServerCore {
                 self.round.handle_peers(&mut self.edge);
                 self.begin_shutdown();
             }
-            ControlEvent::Abort => self.mode = CoreMode::Aborted,
+            ControlEvent::Abort => self.phase = CorePhase::Aborted,
         }
         Ok(())
     }
 
     fn begin_shutdown(&mut self) {
         let now_ms = self.edge.shared.clock.monotonic_ms();
-        self.mode = CoreMode::Stopping { until_ms: now_ms + RESIGN_TIMEOUT_MS };
+        self.phase = CorePhase::Stopping { until_ms: now_ms + RESIGN_TIMEOUT_MS };
         self.round.resign(&mut self.edge);
     }
 }
@@ -297,21 +300,24 @@ fn execute_serve(effect: ServeEffect, shared: &ServerContext, peers: Option<&Pee
             if let Some(peers) = peers {
                 peers.set_serving(Some(serving));
             }
-            shared.set_serving_state(ServingState::Serving(serving));
+            let (ServingRole::Leading { epoch }
+            | ServingRole::Following { epoch, .. }
+            | ServingRole::Observing { epoch, .. }) = serving;
+            shared.set_serving_mode(Some(serving.into()), Some(epoch));
         }
         ServeEffect::ServeReadOnly => {
             // Test suites of other projects wait for the first words.
             info!(
                 "Read-only server started: there is no leader, clients that are content with reads are served"
             );
-            shared.set_serving_state(ServingState::ReadOnly);
+            shared.set_serving_mode(Some(ServingMode::ReadOnly), None);
         }
         ServeEffect::Stop => {
             info!("this member serves no more");
             if let Some(peers) = peers {
                 peers.set_serving(None);
             }
-            shared.set_serving_state(ServingState::NotServing);
+            shared.set_serving_mode(None, None);
         }
     }
 }

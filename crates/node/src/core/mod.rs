@@ -26,7 +26,7 @@ use zebu_zab::{Peer, PeerSettings, PeerStatus, RecoveredHistory};
 
 use crate::clock::Now;
 use crate::connect::AdmittedConnect;
-use crate::connection::{ConnectionId, Connections, DisconnectReason, ServingMode};
+use crate::connection::{ConnectionId, Connections, DisconnectReason};
 use crate::consensus::{Consensus, ConsensusPeer, EnsembleMember, Standalone};
 use crate::context::ServeContext;
 use crate::ensemble::Effect;
@@ -35,6 +35,7 @@ use crate::pending_request::AnsweredRequests;
 use crate::primary::Primary;
 use crate::receive::SubmittedRequest;
 use crate::replica::Replica;
+use crate::serving_mode::ServingMode;
 use crate::session::TrackerReport;
 use crate::settings::{LeaderClients, NodeSettings};
 

@@ -6,7 +6,7 @@ use zebu_proto::{ServerId, Zxid};
 use zebu_zab::{LinkId, ServingRole};
 
 use super::effect::{Effect, ServeEffect};
-use crate::connection::{ConnectionPhase, Connections, DisconnectReason, ServingMode};
+use crate::connection::{ConnectionPhase, Connections, DisconnectReason};
 use crate::consensus::CommitItem;
 use crate::context::ServeContext;
 use crate::core::{Node, NodeRole};
@@ -24,13 +24,12 @@ impl Node {
         self.effect(Effect::Serve(ServeEffect::Serve(serving)));
         self.role = match serving {
             ServingRole::Leading { .. } => {
-                let mut primary =
-                    Primary::new(&self.state, ServingMode::Leader, context.replica, context.now);
+                let mut primary = Primary::new(&self.state, serving.into(), context.replica, context.now);
                 primary.close_orphans(&mut self.state, context);
                 NodeRole::Primary(Box::new(primary))
             }
             ServingRole::Following { .. } | ServingRole::Observing { .. } => {
-                NodeRole::Learner(Box::new(LearnerRole::new(&self.state)))
+                NodeRole::Learner(Box::new(LearnerRole::new(&self.state, serving.into())))
             }
         };
     }

@@ -8,7 +8,7 @@ use super::LearnerRole;
 use super::attached_session::AttachedSession;
 use super::forwarded_requests::ForwardedKind;
 use crate::connect::PendingConnect;
-use crate::connection::{ConnectionId, ConnectionSession, Connections, ServingMode};
+use crate::connection::{ConnectionId, ConnectionSession, Connections};
 use crate::consensus::RequestOrigin;
 use crate::context::ServeContext;
 use crate::core::NodeState;
@@ -109,6 +109,6 @@ impl LearnerRole {
         connect: PendingConnect,
         context: &mut ServeContext<'_, impl Connections>,
     ) {
-        self.local_sessions.accept(connect, state.serving_term(ServingMode::Learner), context);
+        self.local_sessions.accept(connect, state.serving_term(self.serving_mode), context);
     }
 }

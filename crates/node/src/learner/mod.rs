@@ -21,6 +21,7 @@ use crate::context::ServeContext;
 use crate::core::NodeState;
 use crate::pending_request::PendingRequest;
 use crate::receive::{ForwardPayload, RequestKind, SubmittedRequest};
+use crate::serving_mode::ServingMode;
 use crate::session::LocalSessions;
 use attached_session::AttachedSession;
 use forwarded_requests::ForwardedRequests;
@@ -29,6 +30,7 @@ use local_session::LocalSessionOutcome;
 
 #[derive(Debug)]
 pub(crate) struct LearnerRole {
+    serving_mode: ServingMode,
     /// Global sessions whose connection is here.
     sessions: BTreeMap<SessionId, AttachedSession>,
     /// Local sessions, which the leader does not know.
@@ -50,8 +52,9 @@ pub(crate) struct LearnerRole {
 }
 
 impl LearnerRole {
-    pub(crate) fn new(state: &NodeState) -> LearnerRole {
+    pub(crate) fn new(state: &NodeState, serving_mode: ServingMode) -> LearnerRole {
         LearnerRole {
+            serving_mode,
             sessions: BTreeMap::new(),
             local_sessions: LocalSessions::new(state.local_sessions(), state.settings.tick_ms),
             resuming_local: BTreeMap::new(),

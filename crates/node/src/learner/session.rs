@@ -8,7 +8,7 @@ use super::attached_session::AttachedSession;
 use super::forwarded_requests::ForwardedKind;
 use super::{LearnerRole, send_to_leader};
 use crate::connect::{AdmittedConnect, PendingConnect};
-use crate::connection::{ConnectionSession, Connections, DisconnectReason, ServingMode};
+use crate::connection::{ConnectionSession, Connections, DisconnectReason};
 use crate::consensus::RequestOrigin;
 use crate::context::ServeContext;
 use crate::core::NodeState;
@@ -121,7 +121,7 @@ impl LearnerRole {
         context: &mut ServeContext<'_, impl Connections>,
     ) {
         let PendingConnect { connection, session, .. } = connect;
-        if context.accept_session(connect, state.serving_term(ServingMode::Learner))
+        if context.accept_session(connect, state.serving_term(self.serving_mode))
             && let Some(before) =
                 self.sessions.insert(session.id, AttachedSession::new(connection, session.timeout_ms))
         {

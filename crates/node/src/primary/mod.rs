@@ -18,13 +18,14 @@ use zebu_proto::{ErrorCode, SessionId, Zxid};
 use zebu_tree::{Credentials, Overlay, PrepareContext};
 
 use crate::clock::Now;
-use crate::connection::{ConnectionId, ConnectionSession, Connections, ServingMode};
+use crate::connection::{ConnectionId, ConnectionSession, Connections};
 use crate::consensus::{Proposal, RequestOrigin};
 use crate::context::ServeContext;
 use crate::core::NodeState;
 use crate::notice::OperatorNotice;
 use crate::receive::{RequestKind, SubmittedRequest};
 use crate::replica::Replica;
+use crate::serving_mode::ServingMode;
 use crate::session::{
     EndedSessions, LocalSessionEffect, LocalSessions, SessionOwner, SessionTracker, TrackerReport,
 };

@@ -6,10 +6,11 @@ use zebu_proto::client::connect::ReadOnlyField;
 
 use super::ReadOnlyRole;
 use crate::connect::AdmittedConnect;
-use crate::connection::{Connections, DisconnectReason, ServingMode};
+use crate::connection::{Connections, DisconnectReason};
 use crate::context::ServeContext;
 use crate::core::NodeState;
 use crate::replica::Replica;
+use crate::serving_mode::ServingMode;
 use crate::session::{SessionOwner, TrackedState};
 
 impl ReadOnlyRole {
