@@ -25,14 +25,13 @@ impl Replica {
     /// Answers a read. The caller holds the replica at least shared.
     pub(crate) fn reply_to_read(&self, connection: &mut ClientConnection, read: ReadCall<'_>, now_ms: i64) {
         let ReadCall { meta, request, credentials } = read;
-        let caught_up = match request {
-            ReadRequest::SetWatches(watches) => self.set_watches(connection, watches),
-            _ => Ok(()),
+        let caught_up = if let ReadRequest::SetWatches(watches) = request {
+            self.set_watches(connection, watches)
+        } else {
+            Ok(())
         };
-        let meta = match request {
-            ReadRequest::Ping => RequestMeta { xid: Xid::PING.0, ..meta },
-            _ => meta,
-        };
+        let is_ping = matches!(request, ReadRequest::Ping);
+        let meta = if is_ping { RequestMeta { xid: Xid::PING.0, ..meta } } else { meta };
         let session = connection.session;
         let id = connection.id;
         let context = ReadContext { replica: self, credentials, connection: id };

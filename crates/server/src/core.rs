@@ -247,9 +247,15 @@ impl Edge for CoreEdge {
                 }
             }
             Effect::Disk(command) => {
-                let received = match (&command, &self.peers) {
-                    (DiskCommand::InstallSnapshot { link, .. }, Some(peers)) => peers.take_snapshot(*link),
-                    _ => None,
+                let received = match &command {
+                    DiskCommand::InstallSnapshot { link, .. } => {
+                        self.peers.as_ref().and_then(|peers| peers.take_snapshot(*link))
+                    }
+                    DiskCommand::Truncate { .. }
+                    | DiskCommand::Quarantine { .. }
+                    | DiskCommand::MarkTrusted { .. }
+                    | DiskCommand::SaveAcceptedEpoch { .. }
+                    | DiskCommand::SaveCurrentEpoch { .. } => None,
                 };
                 self.disk.command(command, received);
             }

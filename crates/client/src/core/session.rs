@@ -14,7 +14,7 @@ use super::connect_string::ServerAddress;
 use super::failure::{CallFailure, Cause, Delivery};
 use super::frames::{self, FrameBuffer};
 use super::host_provider::{HostProvider, Rebalance};
-use super::lease::{SessionLease, requires_leader};
+use super::lease::SessionLease;
 use super::phase::{ConnectionUse, LinkId, SessionEnding, SessionPhase};
 use super::queue::{AuthCredential, InFlightRequest, QueuedRequest, RequestPurpose, units};
 use super::random::Random;
@@ -318,7 +318,7 @@ impl<T> SessionMachine<T> {
             let Some(waiting) = self.queue.pop_front() else { break };
             let xid = self.next_xid();
             frames::request(xid, waiting.op, &waiting.body, out);
-            let proves = self.proven_by(waiting.op, now);
+            let proves = self.lease.provable_send_time(waiting.op, now, self.timeout);
             let (purpose, units) = (waiting.purpose, units(&waiting.body));
             self.push_in_flight(InFlightRequest { xid, purpose, sent_at: now, units, proves });
         }
@@ -379,13 +379,8 @@ impl<T> SessionMachine<T> {
     pub(super) fn send_now(&mut self, now: Instant, op: OpCode, body: &[u8], purpose: RequestPurpose<T>) {
         let xid = self.next_xid();
         frames::request(xid, op, body, &mut self.output);
-        let proves = self.proven_by(op, now);
+        let proves = self.lease.provable_send_time(op, now, self.timeout);
         self.push_in_flight(InFlightRequest { xid, purpose, sent_at: now, units: 0, proves });
-    }
-
-    /// The send time that a successful reply to this request confirms.
-    fn proven_by(&self, op: OpCode, now: Instant) -> Option<Instant> {
-        if requires_leader(op) { self.lease.provable_send_time(now, self.timeout) } else { None }
     }
 
     fn push_in_flight(&mut self, request: InFlightRequest<T>) {

@@ -74,11 +74,13 @@ impl Node {
                 Consensus::Standalone(_),
                 NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::NotServing,
             ) => Ok(None),
-            (Consensus::Member(member), _) => match member.commit_queue.front() {
-                // The item stays in front, so that no later transaction is applied.
-                Some(CommitItem::Invalid(error)) => Err(error.clone()),
-                _ => Ok(member.commit_queue.pop_front()),
-            },
+            (Consensus::Member(member), _) => {
+                if let Some(CommitItem::Invalid(error)) = member.commit_queue.front() {
+                    // The item stays in front, so that no later transaction is applied.
+                    return Err(error.clone());
+                }
+                Ok(member.commit_queue.pop_front())
+            }
         }
     }
 

@@ -121,7 +121,13 @@ fn encode_body(shape: &ReplyShape, applied: AppliedTxn<'_>, out: &mut Vec<u8>) -
             TxnOutcome::Created { stat } | TxnOutcome::DataSet { stat } | TxnOutcome::AclSet { stat } => {
                 stat.encode(out);
             }
-            _ => return Err(ReplyMismatch),
+            TxnOutcome::Error(_)
+            | TxnOutcome::Deleted
+            | TxnOutcome::Checked
+            | TxnOutcome::SessionCreated
+            | TxnOutcome::SessionClosed { .. }
+            | TxnOutcome::Multi(_)
+            | TxnOutcome::Reconfigured { .. } => return Err(ReplyMismatch),
         }
     }
     Ok(())
@@ -146,6 +152,7 @@ fn encode_multi(ops: &[OpCode], applied: AppliedTxn<'_>, out: &mut Vec<u8>) -> R
             OpCode::Create => encode_body(&ReplyShape::Path, applied, out)?,
             OpCode::Create2 => encode_body(&ReplyShape::PathAndStat, applied, out)?,
             OpCode::SetData => encode_body(&ReplyShape::Stat, applied, out)?,
+            // Wildcard: the results of all other operations have no body.
             _ => {}
         }
     }

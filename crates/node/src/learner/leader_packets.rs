@@ -65,7 +65,24 @@ impl LearnerRole {
                 None => {}
             },
             // The Zab peer handles all other packets.
-            _ => {}
+            Packet::Request { .. }
+            | Packet::Proposal { .. }
+            | Packet::Ack { .. }
+            | Packet::Commit { .. }
+            | Packet::PingReply { .. }
+            | Packet::Revalidate { .. }
+            | Packet::Inform { .. }
+            | Packet::CommitAndActivate { .. }
+            | Packet::NewLeader { .. }
+            | Packet::FollowerInfo { .. }
+            | Packet::UpToDate
+            | Packet::Diff { .. }
+            | Packet::Trunc { .. }
+            | Packet::Snap { .. }
+            | Packet::ObserverInfo { .. }
+            | Packet::LeaderInfo { .. }
+            | Packet::AckEpoch { .. }
+            | Packet::InformAndActivate { .. } => {}
         }
     }
 

@@ -48,13 +48,14 @@ impl LearnerRole {
                     }
                 });
             }
-            RequestOrigin::Connect { connection, read_only } => match entry.txn {
-                Txn::CreateSession { timeout_ms } => {
+            RequestOrigin::Connect { connection, read_only } => {
+                if let Txn::CreateSession { timeout_ms } = entry.txn {
                     let session = ConnectionSession { id: session, timeout_ms };
                     self.accept_session(state, PendingConnect { connection, session, read_only }, context);
+                } else {
+                    state.abort_request(origin, context.connections);
                 }
-                _ => state.abort_request(origin, context.connections),
-            },
+            }
             RequestOrigin::NoClient => {}
         }
         match (outcome, &entry.txn) {
@@ -66,7 +67,18 @@ impl LearnerRole {
             (TxnOutcome::Error(_), _) if kind == Some(ForwardedKind::CreateSession) => {
                 self.end_session(session, origin, context.connections);
             }
-            _ => {}
+            (
+                TxnOutcome::Error(_)
+                | TxnOutcome::Created { .. }
+                | TxnOutcome::Deleted
+                | TxnOutcome::DataSet { .. }
+                | TxnOutcome::AclSet { .. }
+                | TxnOutcome::Checked
+                | TxnOutcome::SessionCreated
+                | TxnOutcome::Multi(_)
+                | TxnOutcome::Reconfigured { .. },
+                _,
+            ) => {}
         }
         self.finish_local_resume(state, session, context);
         self.deliver_leader_replies(state, context);

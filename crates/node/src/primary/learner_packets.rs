@@ -67,7 +67,24 @@ impl Primary {
                 }
             }
             // The Zab peer handles all other packets.
-            _ => {}
+            Packet::Proposal { .. }
+            | Packet::Ack { .. }
+            | Packet::Commit { .. }
+            | Packet::Ping { .. }
+            | Packet::Revalidated { .. }
+            | Packet::Sync
+            | Packet::Inform { .. }
+            | Packet::CommitAndActivate { .. }
+            | Packet::NewLeader { .. }
+            | Packet::FollowerInfo { .. }
+            | Packet::UpToDate
+            | Packet::Diff { .. }
+            | Packet::Trunc { .. }
+            | Packet::Snap { .. }
+            | Packet::ObserverInfo { .. }
+            | Packet::LeaderInfo { .. }
+            | Packet::AckEpoch { .. }
+            | Packet::InformAndActivate { .. } => {}
         }
     }
 
@@ -98,7 +115,25 @@ impl Primary {
                 reply_to_learner(state, link, Packet::Revalidated { session, valid });
             }
             // No other packet is deferred.
-            _ => {}
+            Packet::Proposal { .. }
+            | Packet::Ack { .. }
+            | Packet::Commit { .. }
+            | Packet::Ping { .. }
+            | Packet::PingReply { .. }
+            | Packet::Revalidated { .. }
+            | Packet::Sync
+            | Packet::Inform { .. }
+            | Packet::CommitAndActivate { .. }
+            | Packet::NewLeader { .. }
+            | Packet::FollowerInfo { .. }
+            | Packet::UpToDate
+            | Packet::Diff { .. }
+            | Packet::Trunc { .. }
+            | Packet::Snap { .. }
+            | Packet::ObserverInfo { .. }
+            | Packet::LeaderInfo { .. }
+            | Packet::AckEpoch { .. }
+            | Packet::InformAndActivate { .. } => {}
         }
     }
 

@@ -101,17 +101,21 @@ impl LocalSessions {
     /// Returns the effect of a request on its session.
     pub(crate) fn effect_of(&mut self, session: SessionId, request: &WriteRequest) -> LocalSessionEffect {
         let Some(timeout_ms) = self.tracker.timeout_ms(session) else { return LocalSessionEffect::None };
-        match (request, self.support) {
-            (WriteRequest::CloseSession, _) => {
-                self.tracker.remove(session);
-                LocalSessionEffect::Ended
-            }
-            (request, LocalSessionSupport::WithUpgrade) if asks_for_ephemeral(request) => {
+        if *request == WriteRequest::CloseSession {
+            self.tracker.remove(session);
+            return LocalSessionEffect::Ended;
+        }
+        if !asks_for_ephemeral(request) {
+            return LocalSessionEffect::None;
+        }
+        match self.support {
+            LocalSessionSupport::WithUpgrade => {
                 self.tracker.remove(session);
                 LocalSessionEffect::Upgraded { timeout_ms }
             }
-            (request, _) if asks_for_ephemeral(request) => LocalSessionEffect::EphemeralRefused,
-            _ => LocalSessionEffect::None,
+            LocalSessionSupport::WithoutUpgrade | LocalSessionSupport::Off => {
+                LocalSessionEffect::EphemeralRefused
+            }
         }
     }
 
