@@ -4,6 +4,9 @@ use crate::deny;
 use crate::step::{cargo, run};
 use crate::tidy;
 
+/// The seeds that a change must pass; CI runs more.
+const SEEDS: &str = "0..200";
+
 /// Checks everything, quickest first, and changes no file outside of target/.
 pub(crate) fn verify() -> anyhow::Result<()> {
     run("format", &mut cargo(&["fmt", "--all", "--check"]))?;
@@ -14,6 +17,7 @@ pub(crate) fn verify() -> anyhow::Result<()> {
     run("clippy", &mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
     run("docs", cargo(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     run("tests", &mut cargo(&["test", "--workspace"]))?;
+    run("simulator", &mut cargo(&["run", "--release", "-p", "zebu-sim", "--", "--seeds", SEEDS]))?;
     println!("verify: everything holds");
     Ok(())
 }

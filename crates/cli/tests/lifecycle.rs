@@ -108,11 +108,15 @@ fn ephemeral_nodes_of_nobody_go_for_good() {
 
 /// A tree with an ephemeral node whose session is not in the list of sessions.
 fn write_snapshot_with_orphan(directory: &std::path::Path) {
-    use zebu_storage::{Compression, FileDisk, Sections, SnapshotWriter};
+    use zebu_storage::{Compression, FileDisk, Sections, SnapshotTarget, SnapshotWriter};
     let plain = Compression::Plain;
-    let mut writer =
-        SnapshotWriter::begin(FileDisk, directory, Zxid(5), plain, [].into_iter(), [].into_iter())
-            .expect("the file can be written");
+    let mut writer = SnapshotWriter::begin(
+        FileDisk,
+        SnapshotTarget::new(directory, Zxid(5), plain),
+        [].into_iter(),
+        [].into_iter(),
+    )
+    .expect("the file can be written");
     let root = StatPersisted { cversion: 1, pzxid: 4, ..StatPersisted::default() };
     let orphan = StatPersisted {
         czxid: 4,

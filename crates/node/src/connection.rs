@@ -16,6 +16,7 @@ use zebu_tree::Credentials;
 use crate::limits::{
     self, OUTBOX_CLOSE_BYTES, OUTBOX_PAUSE_BYTES, SLOTS_BYTES_MAX, SLOTS_MAX, WAITING_READS_MAX,
 };
+use crate::serving_mode::ServingMode;
 use crate::shape::ReplyShape;
 use crate::stats::{ConnectionStats, StatsDelta};
 
@@ -67,19 +68,6 @@ pub enum DisconnectReason {
     ReplyOutOfOrder,
 }
 
-/// The role of this server for the writes of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ServingMode {
-    /// This server orders writes alone.
-    Standalone,
-    /// This server orders writes for the ensemble.
-    Leader,
-    /// This server forwards writes to the leader.
-    Learner,
-    /// No server takes writes: this server is partitioned from its ensemble.
-    ReadOnly,
-}
-
 /// The serving mode and term in which a connection was accepted. Its requests are void when the term ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ServingTerm {
@@ -106,27 +94,46 @@ pub(crate) enum ReplyZxid {
     Fixed(i64),
 }
 
-/// The action on the connection after a reply.
+/// A reply that does not depend on the tree and may wait for earlier slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AfterReply {
-    Continue,
-    Drain,
+pub(crate) struct PreparedReply {
+    content: ReplyContent,
+    /// Whether the connection is closed after the reply.
+    drains: bool,
 }
 
-/// A reply that is known but must wait for earlier slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PreparedReply {
+enum ReplyContent {
     /// A header alone.
     Header { zxid: ReplyZxid, error: Option<ErrorCode> },
     /// The reply to a SASL token when SASL is not configured: no error, no token.
     NoSasl,
 }
 
+impl PreparedReply {
+    pub(crate) const NO_SASL: PreparedReply = PreparedReply { content: ReplyContent::NoSasl, drains: false };
+
+    /// A reply without a body.
+    pub(crate) fn header(zxid: ReplyZxid, error: Option<ErrorCode>) -> PreparedReply {
+        PreparedReply { content: ReplyContent::Header { zxid, error }, drains: false }
+    }
+
+    /// Closes the connection after the reply.
+    pub(crate) fn then_drain(self) -> PreparedReply {
+        PreparedReply { drains: true, ..self }
+    }
+
+    /// Whether the connection is closed after the reply.
+    pub(crate) fn drains(self) -> bool {
+        self.drains
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum SlotWork {
     Write(ReplyShape),
     Read(ReadRequest<'static>, Credentials),
-    Reply(PreparedReply, AfterReply),
+    Reply(PreparedReply),
 }
 
 /// The part of a request that its reply needs.
@@ -302,7 +309,9 @@ impl ClientConnection {
         self.touched_ms = now_ms;
         let response = ConnectResponse::accepted(session.id, session.timeout_ms, read_only);
         let response = match serving_term.mode {
-            ServingMode::Standalone | ServingMode::Leader | ServingMode::Learner => response,
+            ServingMode::Standalone | ServingMode::Leader | ServingMode::Follower | ServingMode::Observer => {
+                response
+            }
             ServingMode::ReadOnly => response.in_read_only_mode(),
         };
         self.push_frame(|out| response.encode(out));
@@ -365,26 +374,25 @@ impl ClientConnection {
         &mut self,
         meta: RequestMeta,
         reply: PreparedReply,
-        after_reply: AfterReply,
         applied: Zxid,
         now_ms: i64,
     ) {
         let xid = meta.xid;
-        match reply {
-            PreparedReply::Header { zxid: ReplyZxid::Applied, error } => {
+        match reply.content {
+            ReplyContent::Header { zxid: ReplyZxid::Applied, error } => {
                 self.push_reply(meta, applied.0, now_ms, |_| error.map_or(Ok(()), Err));
             }
             // A reply that does not depend on the tree is not counted as an operation.
-            PreparedReply::Header { zxid: ReplyZxid::Fixed(zxid), error } => {
+            ReplyContent::Header { zxid: ReplyZxid::Fixed(zxid), error } => {
                 let err = error.map_or(0, ErrorCode::wire);
                 self.push_frame(|out| ReplyHeader { xid, zxid, err }.encode(out));
             }
-            PreparedReply::NoSasl => self.push_frame(|out| {
+            ReplyContent::NoSasl => self.push_frame(|out| {
                 ReplyHeader { xid, zxid: 0, err: 0 }.encode(out);
                 (-1i32).encode(out);
             }),
         }
-        if after_reply == AfterReply::Drain {
+        if reply.drains {
             self.drain();
         }
     }
@@ -408,7 +416,7 @@ impl ClientConnection {
     pub(crate) fn pop_ready(&mut self) -> Option<RequestSlot> {
         match self.slots.front()?.work {
             SlotWork::Write(_) => None,
-            SlotWork::Read(..) | SlotWork::Reply(..) => self.pop_front(),
+            SlotWork::Read(..) | SlotWork::Reply(_) => self.pop_front(),
         }
     }
 
@@ -431,10 +439,10 @@ impl ClientConnection {
     }
 
     /// Replaces a write that was not executed with its reply.
-    pub(crate) fn set_slot_reply(&mut self, number: u64, reply: PreparedReply, after_reply: AfterReply) {
+    pub(crate) fn set_slot_reply(&mut self, number: u64, reply: PreparedReply) {
         let index = number.checked_sub(self.first_slot).and_then(|index| usize::try_from(index).ok());
         if let Some(slot) = index.and_then(|index| self.slots.get_mut(index)) {
-            slot.work = SlotWork::Reply(reply, after_reply);
+            slot.work = SlotWork::Reply(reply);
             slot.meta.op = None;
         }
     }

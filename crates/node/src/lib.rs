@@ -5,8 +5,10 @@
 //! holds the locks, so that the simulator runs the shipped code.
 
 mod clock;
+mod connect;
 mod connection;
 mod consensus;
+mod context;
 mod core;
 mod ensemble;
 mod learner;
@@ -20,6 +22,7 @@ mod read_only;
 mod receive;
 mod replica;
 mod restore;
+mod serving_mode;
 pub mod session;
 mod settings;
 mod shape;
@@ -32,6 +35,7 @@ pub use connection::{
     ClientConnection, ConnectionId, ConnectionPhase, ConnectionSession, Connections, DisconnectReason,
 };
 pub use consensus::ConsensusPeer;
+pub use context::ServeContext;
 pub use core::{AfterAppend, ClientEvent, CommitError, LogBatch, Node};
 pub use ensemble::{Effect, ServeEffect};
 pub use notice::OperatorNotice;
@@ -39,6 +43,7 @@ pub use pending_request::{AnsweredRequests, UNCHARGED_BYTES_MAX};
 pub use receive::{RequestKind, SubmittedRequest};
 pub use replica::Replica;
 pub use restore::Restore;
+pub use serving_mode::ServingMode;
 pub use settings::{AuthEnforcement, LeaderClients, LocalSessionSupport, NodeSettings, ReconfigSupport};
 pub use shape::ReplyShape;
 pub use split_mix::SplitMix64;

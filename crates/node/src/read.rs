@@ -13,32 +13,33 @@ use crate::connection::{ClientConnection, ConnectionId, RequestMeta};
 use crate::limits::MULTI_READ_BYTES_MAX;
 use crate::replica::{Replica, watcher_id};
 
+/// A read that is answered now.
+pub(crate) struct ReadCall<'a> {
+    pub(crate) meta: RequestMeta,
+    pub(crate) request: &'a ReadRequest<'a>,
+    /// The credentials of the client when the request was received.
+    pub(crate) credentials: &'a Credentials,
+}
+
 impl Replica {
     /// Answers a read. The caller holds the replica at least shared.
-    pub(crate) fn reply_to_read(
-        &self,
-        connection: &mut ClientConnection,
-        meta: RequestMeta,
-        request: &ReadRequest<'_>,
-        credentials: &Credentials,
-        now_ms: i64,
-    ) {
-        let caught_up = match request {
-            ReadRequest::SetWatches(watches) => self.set_watches(connection, watches),
-            _ => Ok(()),
+    pub(crate) fn reply_to_read(&self, connection: &mut ClientConnection, read: ReadCall<'_>, now_ms: i64) {
+        let ReadCall { meta, request, credentials } = read;
+        let caught_up = if let ReadRequest::SetWatches(watches) = request {
+            self.set_watches(connection, watches)
+        } else {
+            Ok(())
         };
-        let meta = match request {
-            ReadRequest::Ping => RequestMeta { xid: Xid::PING.0, ..meta },
-            _ => meta,
-        };
+        let is_ping = matches!(request, ReadRequest::Ping);
+        let meta = if is_ping { RequestMeta { xid: Xid::PING.0, ..meta } } else { meta };
         let session = connection.session;
         let id = connection.id;
         let context = ReadContext { replica: self, credentials, connection: id };
         connection.push_reply(meta, self.last_zxid().0, now_ms, |out| match request {
             ReadRequest::Exists(path, watch) => context.exists(path, *watch, out),
             ReadRequest::GetData(path, watch) => context.get_data(path, *watch, out),
-            ReadRequest::GetChildren(path, watch) => context.get_children(path, *watch, WithStat::No, out),
-            ReadRequest::GetChildren2(path, watch) => context.get_children(path, *watch, WithStat::Yes, out),
+            ReadRequest::GetChildren(path, watch) => context.get_children(path, *watch, out).map(|_| ()),
+            ReadRequest::GetChildren2(path, watch) => context.get_children2(path, *watch, out),
             ReadRequest::GetAcl(path) => context.get_acl(path, out),
             ReadRequest::GetAllChildrenNumber(path) => context.get_all_children_number(path, out),
             ReadRequest::GetEphemerals(prefix) => {
@@ -123,13 +124,6 @@ fn persistent_watch_path(path: Option<&str>) -> &str {
 /// Returns the event that a client has missed, given the node and the last zxid that the client has seen.
 type MissedEvent = fn(Option<NodeRef<'_>>, i64) -> Option<EventType>;
 
-/// Whether the stat follows a list of children.
-#[derive(Clone, Copy)]
-enum WithStat {
-    Yes,
-    No,
-}
-
 struct ReadContext<'a> {
     replica: &'a Replica,
     credentials: &'a Credentials,
@@ -182,20 +176,17 @@ impl<'a> ReadContext<'a> {
         Ok(())
     }
 
-    fn get_children(
-        &self,
-        path: &str,
-        watch: Watch,
-        with_stat: WithStat,
-        out: &mut Vec<u8>,
-    ) -> Result<(), ErrorCode> {
+    /// Encodes the names of the children. Returns their parent.
+    fn get_children(&self, path: &str, watch: Watch, out: &mut Vec<u8>) -> Result<NodeRef<'a>, ErrorCode> {
         let node = self.readable_node(path)?;
         self.watch(path, watch, WatchKind::Child);
         self.replica.listings.encode(path, &node, out, encode_children);
-        match with_stat {
-            WithStat::Yes => node.stat().encode(out),
-            WithStat::No => {}
-        }
+        Ok(node)
+    }
+
+    fn get_children2(&self, path: &str, watch: Watch, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
+        let node = self.get_children(path, watch, out)?;
+        node.stat().encode(out);
         Ok(())
     }
 

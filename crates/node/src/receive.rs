@@ -8,13 +8,15 @@ use zebu_proto::{ErrorCode, Jute, OpCode, Reader, SessionId};
 use zebu_tree::{Credentials, access};
 
 use crate::connection::{
-    AfterReply, ClientConnection, ConnectionId, ConnectionPhase, DisconnectReason, PreparedReply, ReplyZxid,
-    RequestMeta, RequestSlot, ServingMode, ServingTerm, SlotWork,
+    ClientConnection, ConnectionId, ConnectionPhase, DisconnectReason, PreparedReply, ReplyZxid, RequestMeta,
+    RequestSlot, ServingTerm, SlotWork,
 };
 use crate::limits::{CREDENTIALS_BYTES_MAX, CREDENTIALS_MAX};
 use crate::pending_request::{PendingRequest, charged_bytes};
+use crate::read::ReadCall;
 use crate::read_only::needs_leader;
 use crate::replica::Replica;
+use crate::serving_mode::ServingMode;
 use crate::settings::AuthEnforcement;
 use crate::shape::ReplyShape;
 
@@ -91,8 +93,8 @@ impl Replica {
         let is_auth = matches!(meta.op, Some(OpCode::Auth | OpCode::Sasl));
         if !is_auth && !self.enforcement.is_satisfied_by(&connection.credentials) {
             let error = Some(ErrorCode::SessionClosedRequireSaslAuth);
-            let reply = PreparedReply::Header { zxid: ReplyZxid::Fixed(0), error };
-            self.reply_in_order(connection, meta, reply, AfterReply::Drain);
+            let reply = PreparedReply::header(ReplyZxid::Fixed(0), error).then_drain();
+            self.reply_in_order(connection, meta, reply);
             return None;
         }
         if connection.serving_term.mode == ServingMode::ReadOnly
@@ -101,17 +103,17 @@ impl Replica {
         {
             // Stats show no operation for a failed write.
             let meta = RequestMeta { op: None, ..meta };
-            let reply =
-                PreparedReply::Header { zxid: ReplyZxid::Applied, error: Some(ErrorCode::NotReadOnly) };
-            self.reply_in_order(connection, meta, reply, AfterReply::Continue);
+            let reply = PreparedReply::header(ReplyZxid::Applied, Some(ErrorCode::NotReadOnly));
+            self.reply_in_order(connection, meta, reply);
             return None;
         }
+        let frame = RequestFrame { op: header.op, payload };
         match Request::decode(header.op, &mut reader) {
             Ok(Request::Read(ReadRequest::Sync(path)))
                 if connection.serving_term.mode != ServingMode::Standalone =>
             {
                 let shape = ReplyShape::Sync(path.map(|path| path.into_owned().into_boxed_str()));
-                queue_request(connection, meta, RequestKind::Sync, shape, header.op, payload)
+                queue_request(connection, meta, RequestKind::Sync, shape, frame)
             }
             Ok(Request::Read(request)) => {
                 self.read_in_order(connection, meta, request);
@@ -119,14 +121,14 @@ impl Replica {
             }
             Ok(Request::Write(request)) => {
                 let shape = ReplyShape::of(&request);
-                queue_request(connection, meta, RequestKind::Write(request), shape, header.op, payload)
+                queue_request(connection, meta, RequestKind::Write(request), shape, frame)
             }
             Ok(Request::Auth(packet)) => {
                 self.authenticate(connection, meta, &packet);
                 None
             }
             Ok(Request::Sasl(_)) => {
-                self.reply_in_order(connection, meta, PreparedReply::NoSasl, AfterReply::Continue);
+                self.reply_in_order(connection, meta, PreparedReply::NO_SASL);
                 None
             }
             Err(error) => {
@@ -144,11 +146,13 @@ impl Replica {
                 return;
             }
             match work {
-                SlotWork::Read(request, credentials) => {
-                    self.reply_to_read(connection, meta, &request, &credentials, now_ms)
-                }
-                SlotWork::Reply(reply, after_reply) => {
-                    connection.push_prepared_reply(meta, reply, after_reply, self.last_zxid(), now_ms)
+                SlotWork::Read(request, credentials) => self.reply_to_read(
+                    connection,
+                    ReadCall { meta, request: &request, credentials: &credentials },
+                    now_ms,
+                ),
+                SlotWork::Reply(reply) => {
+                    connection.push_prepared_reply(meta, reply, self.last_zxid(), now_ms)
                 }
                 SlotWork::Write(_) => unreachable!("pop_ready leaves writes where they are"),
             }
@@ -158,25 +162,20 @@ impl Replica {
     fn read_in_order(&self, connection: &mut ClientConnection, meta: RequestMeta, request: ReadRequest<'_>) {
         let credentials = connection.credentials.clone();
         if connection.is_idle() {
-            self.reply_to_read(connection, meta, &request, &credentials, meta.received_ms);
+            let read = ReadCall { meta, request: &request, credentials: &credentials };
+            self.reply_to_read(connection, read, meta.received_ms);
         } else {
             connection
                 .push_slot(RequestSlot { meta, work: SlotWork::Read(request.into_owned(), credentials) });
         }
     }
 
-    fn reply_in_order(
-        &self,
-        connection: &mut ClientConnection,
-        meta: RequestMeta,
-        reply: PreparedReply,
-        after_reply: AfterReply,
-    ) {
+    fn reply_in_order(&self, connection: &mut ClientConnection, meta: RequestMeta, reply: PreparedReply) {
         if connection.is_idle() {
-            connection.push_prepared_reply(meta, reply, after_reply, self.last_zxid(), meta.received_ms);
+            connection.push_prepared_reply(meta, reply, self.last_zxid(), meta.received_ms);
         } else {
-            connection.push_slot(RequestSlot { meta, work: SlotWork::Reply(reply, after_reply) });
-            if after_reply == AfterReply::Drain {
+            connection.push_slot(RequestSlot { meta, work: SlotWork::Reply(reply) });
+            if reply.drains() {
                 // Requests behind this one are ignored.
                 connection.drain();
             }
@@ -192,18 +191,12 @@ impl Replica {
         let meta = RequestMeta { op: None, ..meta };
         match error {
             RequestError::UnknownOp => {
-                let reply = PreparedReply::Header {
-                    zxid: ReplyZxid::Fixed(-1),
-                    error: Some(ErrorCode::Unimplemented),
-                };
-                self.reply_in_order(connection, meta, reply, AfterReply::Drain);
+                let reply = PreparedReply::header(ReplyZxid::Fixed(-1), Some(ErrorCode::Unimplemented));
+                self.reply_in_order(connection, meta, reply.then_drain());
             }
             RequestError::Undecodable => {
-                let reply = PreparedReply::Header {
-                    zxid: ReplyZxid::Applied,
-                    error: Some(ErrorCode::MarshallingError),
-                };
-                self.reply_in_order(connection, meta, reply, AfterReply::Continue);
+                let reply = PreparedReply::header(ReplyZxid::Applied, Some(ErrorCode::MarshallingError));
+                self.reply_in_order(connection, meta, reply);
             }
             RequestError::CloseSilently => connection.close(DisconnectReason::BadFrame),
         }
@@ -217,18 +210,13 @@ impl Replica {
             connection.credentials.len() <= CREDENTIALS_MAX
                 && connection.credentials.encoded_length() <= CREDENTIALS_BYTES_MAX
         });
-        let (error, after_reply) = if added {
-            (None, AfterReply::Continue)
+        let reply = if added {
+            PreparedReply::header(ReplyZxid::Fixed(0), None)
         } else {
             connection.count_auth_failure();
-            (Some(ErrorCode::AuthFailed), AfterReply::Drain)
+            PreparedReply::header(ReplyZxid::Fixed(0), Some(ErrorCode::AuthFailed)).then_drain()
         };
-        self.reply_in_order(
-            connection,
-            meta,
-            PreparedReply::Header { zxid: ReplyZxid::Fixed(0), error },
-            after_reply,
-        );
+        self.reply_in_order(connection, meta, reply);
     }
 }
 
@@ -246,13 +234,19 @@ impl AuthEnforcement {
 /// Bytes of a request header: xid and operation.
 const REQUEST_HEADER_SIZE: usize = 8;
 
+/// A frame whose request header was decoded.
+#[derive(Clone, Copy)]
+struct RequestFrame<'a> {
+    op: i32,
+    payload: &'a [u8],
+}
+
 fn queue_request(
     connection: &mut ClientConnection,
     meta: RequestMeta,
     kind: RequestKind,
     shape: ReplyShape,
-    op: i32,
-    payload: &[u8],
+    frame: RequestFrame<'_>,
 ) -> Option<SubmittedRequest> {
     let session = connection.session?.id;
     let closes = shape == ReplyShape::Close;
@@ -263,9 +257,9 @@ fn queue_request(
     }
     let forward = match connection.serving_term.mode {
         ServingMode::Standalone | ServingMode::Leader | ServingMode::ReadOnly => None,
-        ServingMode::Learner => {
-            let record = payload.get(REQUEST_HEADER_SIZE..).unwrap_or_default().into();
-            Some(ForwardPayload { op, record })
+        ServingMode::Follower | ServingMode::Observer => {
+            let record = frame.payload.get(REQUEST_HEADER_SIZE..).unwrap_or_default().into();
+            Some(ForwardPayload { op: frame.op, record })
         }
     };
     Some(SubmittedRequest {

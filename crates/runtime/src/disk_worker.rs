@@ -143,14 +143,13 @@ pub struct DiskWorker<D: Disk> {
 impl<D: Disk> DiskWorker<D> {
     /// Creates a worker for files that startup has opened.
     pub fn new(
-        disk: D,
         directories: Directories,
         settings: DiskSettings,
         snapshots: SnapshotStore<D>,
         log: Option<LogWriter<D>>,
         epochs: Option<Epochs>,
     ) -> DiskWorker<D> {
-        let (joined, unsynced) = (None, Synced::default());
+        let (disk, joined, unsynced) = (snapshots.disk().clone(), None, Synced::default());
         DiskWorker { disk, directories, settings, snapshots, log, epochs, joined, unsynced }
     }
 

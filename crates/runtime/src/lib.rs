@@ -22,4 +22,6 @@ pub use send_queue::{QueuedItem, SendQueue};
 pub use snapshot_store::{SnapshotHead, SnapshotSections, SnapshotStore};
 pub use snapshot_stream::{SendProgress, SnapshotReceiver, SnapshotSender, StreamAbort};
 pub use snapshot_task::{SnapshotStep, SnapshotTask};
-pub use startup::{OpenedMember, StartReport, StateTarget, is_new, load, open_log, open_member};
+pub use startup::{
+    LoadOptions, OnDamage, OpenedMember, StartReport, StateTarget, is_new, load, open_log, open_member,
+};

@@ -4,6 +4,7 @@
 
 use zebu_node::{
     AnsweredRequests, ClientEvent, CommitError, ConnectionId, Connections, Effect, Node, Now, Replica,
+    ServeContext,
 };
 use zebu_tree::Tree;
 use zebu_zab::PeerEvent;
@@ -168,8 +169,9 @@ struct HandlePeers<'a> {
 
 impl SharedWork for HandlePeers<'_> {
     fn run(self, replica: &Replica, connections: &mut impl Connections) {
+        let mut context = ServeContext { replica, connections, now: self.now };
         for event in self.events.drain(..) {
-            self.node.handle_peer(event, replica, connections, self.now);
+            self.node.handle_peer(event, &mut context);
         }
     }
 }
@@ -184,14 +186,15 @@ struct HandleClients<'a> {
 
 impl SharedWork for HandleClients<'_> {
     fn run(self, replica: &Replica, connections: &mut impl Connections) {
+        let mut context = ServeContext { replica, connections, now: self.now };
         for event in self.events.drain(..) {
             if let ClientEvent::Disconnected { connection, .. } = event {
                 self.gone.push(connection);
             }
-            self.node.handle(event, replica, connections, self.now);
+            self.node.handle(event, &mut context);
         }
         if self.is_due {
-            self.node.tick(replica, connections, self.now);
+            self.node.tick(&mut context);
         }
     }
 }
@@ -203,7 +206,7 @@ struct Resign<'a> {
 
 impl SharedWork for Resign<'_> {
     fn run(self, replica: &Replica, connections: &mut impl Connections) {
-        self.node.resign(replica, connections, self.now);
+        self.node.resign(&mut ServeContext { replica, connections, now: self.now });
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use zebu_proto::{Acl, SessionId, Zxid};
-use zebu_storage::{Compression, Directories, Disk, Sections, SnapshotError, SnapshotWriter};
+use zebu_storage::{Compression, Directories, Disk, Sections, SnapshotError, SnapshotTarget, SnapshotWriter};
 use zebu_tree::{Tree, WalkProgress};
 
 /// The sections after the nodes of a snapshot.
@@ -58,6 +58,11 @@ impl<D: Disk> SnapshotStore<D> {
         SnapshotStore { disk, directory: directories.snapshots(), compression, sections }
     }
 
+    /// The disk of the files.
+    pub(crate) fn disk(&self) -> &D {
+        &self.disk
+    }
+
     /// The compression of snapshot files.
     pub fn compression(&self) -> Compression {
         self.compression
@@ -68,7 +73,8 @@ impl<D: Disk> SnapshotStore<D> {
         let SnapshotHead { zxid, sessions, acls } = head;
         let acls = acls.iter().map(|(id, acl)| (*id, acl.as_ref()));
         let sessions = sessions.into_iter();
-        SnapshotWriter::begin(self.disk.clone(), &self.directory, zxid, self.compression, sessions, acls)
+        let target = SnapshotTarget::new(&self.directory, zxid, self.compression);
+        SnapshotWriter::begin(self.disk.clone(), target, sessions, acls)
     }
 
     /// The sections of a snapshot whose tree has this digest after `zxid`.

@@ -46,31 +46,62 @@ pub struct OpenedMember {
     pub recovered: zebu_zab::RecoveredHistory,
 }
 
-/// Reads snapshot and log into a target of `new_target`. Damaged files of an ensemble member are quarantined,
-/// and the target is then empty. A disk error is not damage.
+/// The treatment of files that cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnDamage {
+    /// The server does not start.
+    Refuse,
+    /// The files are quarantined, and the server starts without data: the leader can send a snapshot.
+    Quarantine,
+}
+
+/// How files are loaded at a start.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadOptions {
+    /// The options of the recovery.
+    pub recovery: RecoveryOptions,
+    /// The treatment of files that cannot be used.
+    pub on_damage: OnDamage,
+}
+
+impl LoadOptions {
+    /// The options of an ensemble member.
+    pub fn member() -> LoadOptions {
+        LoadOptions { recovery: RecoveryOptions::member(), on_damage: OnDamage::Quarantine }
+    }
+
+    /// The options of a standalone server.
+    pub fn standalone() -> LoadOptions {
+        LoadOptions { recovery: RecoveryOptions::default(), on_damage: OnDamage::Refuse }
+    }
+}
+
+/// Reads snapshot and log into a target of `new_target`. The target of quarantined files is empty. A
+/// disk error is not damage.
 ///
 /// # Errors
 /// The server cannot start.
 pub fn load<D: Disk, T: StateTarget>(
     disk: &D,
     directories: &Directories,
-    options: RecoveryOptions,
-    is_member: bool,
+    options: LoadOptions,
     mut new_target: impl FnMut() -> T,
     mut report: impl FnMut(StartReport<'_>),
 ) -> Result<(RecoveredState, T), RecoveryError> {
     let mut attempt = |report: &mut dyn FnMut(StartReport<'_>)| {
         let mut target = new_target();
         let mut progress = |progress: RecoveryProgress<'_>| report(StartReport::Progress(progress));
-        recover(disk, directories, options, &mut target, &mut progress).map(|recovered| (recovered, target))
+        recover(disk, directories, options.recovery, &mut target, &mut progress)
+            .map(|recovered| (recovered, target))
     };
     match attempt(&mut report) {
         Ok(loaded) => Ok(loaded),
         Err(error @ RecoveryError::Io(_)) => Err(error),
         Err(error) => {
             report(StartReport::Damaged(&error));
-            if !is_member {
-                return Err(error);
+            match options.on_damage {
+                OnDamage::Refuse => return Err(error),
+                OnDamage::Quarantine => {}
             }
             let number =
                 quarantine(disk, directories).map_err(|failure: IoFailure| RecoveryError::Io(failure))?;
@@ -132,7 +163,6 @@ fn has_lost_everything(recovered: &RecoveredState, member: Option<&OpenedMember>
 /// # Errors
 /// The disk failed, or another process writes to the directory.
 pub fn open_log<D: Disk>(
-    disk: &D,
     options: LogOptions,
     snapshots: &SnapshotStore<D>,
     tree: &Tree,
@@ -146,5 +176,5 @@ pub fn open_log<D: Disk>(
         // Apache ZooKeeper refuses a directory that has logs and no snapshot.
         snapshots.write_first(tree)?;
     }
-    Ok(Some(LogWriter::open(disk.clone(), options, recovered.last_zxid)?))
+    Ok(Some(LogWriter::open(snapshots.disk().clone(), options, recovered.last_zxid)?))
 }

@@ -21,7 +21,28 @@ pub(crate) fn without_early_digest(packet: Packet, end: Zxid) -> Packet {
         Packet::InformAndActivate { zxid, designated_leader, entry } if zxid <= end => {
             Packet::InformAndActivate { zxid, designated_leader, entry: without_digest(entry) }
         }
-        other => other,
+        // A later transaction, or a packet without one.
+        packet @ (Packet::Request { .. }
+        | Packet::Proposal { .. }
+        | Packet::Ack { .. }
+        | Packet::Commit { .. }
+        | Packet::Ping { .. }
+        | Packet::PingReply { .. }
+        | Packet::Revalidate { .. }
+        | Packet::Revalidated { .. }
+        | Packet::Sync
+        | Packet::Inform { .. }
+        | Packet::CommitAndActivate { .. }
+        | Packet::NewLeader { .. }
+        | Packet::FollowerInfo { .. }
+        | Packet::UpToDate
+        | Packet::Diff { .. }
+        | Packet::Trunc { .. }
+        | Packet::Snap { .. }
+        | Packet::ObserverInfo { .. }
+        | Packet::LeaderInfo { .. }
+        | Packet::AckEpoch { .. }
+        | Packet::InformAndActivate { .. }) => packet,
     }
 }
 

@@ -6,12 +6,12 @@ use zebu_node::{AfterAppend, LogBatch, Restore};
 use zebu_proto::txn::{Txn, TxnEntry, TxnHeader};
 use zebu_proto::{SessionId, Zxid};
 use zebu_runtime::{
-    DiskEvent, DiskOutcome, DiskSettings, DiskWorker, SnapshotSections, SnapshotStore, StateTarget, load,
-    open_log, open_member,
+    DiskEvent, DiskOutcome, DiskSettings, DiskWorker, LoadOptions, SnapshotSections, SnapshotStore,
+    StateTarget, load, open_log, open_member,
 };
 use zebu_storage::crash_disk::{Crash, CrashDisk};
 use zebu_storage::format::log::append_entry;
-use zebu_storage::{Compression, Directories, Disk, LogOptions, Missing, RecoveryOptions, Trust, trust};
+use zebu_storage::{Compression, Directories, Disk, LogOptions, Missing, Trust, trust};
 use zebu_tree::{Tree, TreeOptions};
 use zebu_zab::{DiskCommand, EncodedTxn, IoId, LinkId, PeerEvent};
 
@@ -33,13 +33,13 @@ fn start(disk: &CrashDisk) -> (DiskWorker<CrashDisk>, Tree) {
     let directories = directories();
     drop(directories.open(disk, Missing::Create, "test").unwrap());
     let new_target = || Restore::new(TreeOptions::default());
-    let options = RecoveryOptions::member();
-    let (recovered, restore) = load(disk, &directories, options, true, new_target, |_| ()).unwrap();
+    let options = LoadOptions::member();
+    let (recovered, restore) = load(disk, &directories, options, new_target, |_| ()).unwrap();
     let tree = restore.into_tree();
     let member = open_member(disk, &directories, &recovered, |_| ()).unwrap();
     let store = SnapshotStore::new(disk.clone(), &directories, Compression::Plain, SnapshotSections::Digest);
-    let log = open_log(disk, settings().log, &store, &tree, &recovered, Some(&member)).unwrap();
-    let worker = DiskWorker::new(disk.clone(), directories, settings(), store, log, Some(member.epochs));
+    let log = open_log(settings().log, &store, &tree, &recovered, Some(&member)).unwrap();
+    let worker = DiskWorker::new(directories, settings(), store, log, Some(member.epochs));
     (worker, tree)
 }
 

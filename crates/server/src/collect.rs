@@ -10,19 +10,18 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tracing::info;
-use zebu_node::ConnectionPhase;
+use zebu_node::{ConnectionPhase, ServingMode};
 use zebu_proto::Zxid;
 use zebu_tree::Tree;
-use zebu_zab::ServingRole;
 
 use crate::collect_member;
 use crate::config::ServerConfig;
 use crate::connections::ConnectionEntry;
-use crate::context::{ServerContext, ServingState};
+use crate::context::ServerContext;
 use crate::four_letter::{
     ConnectionReport, DirectorySizes, EnvironmentReport, FourLetterReport, FourLetterWord, Gauges,
-    MetricsReport, ReportedMode, ResponseSize, ServerReport, SessionReport, SettingsReport, SocketInterest,
-    SummaryReport, WatchSummary, render, render_not_allowed, render_not_serving,
+    MetricsReport, ResponseSize, ServerReport, SessionReport, SettingsReport, SocketInterest, SummaryReport,
+    WatchSummary, render, render_not_allowed, render_not_serving,
 };
 use crate::inbox::{ControlEvent, CoreStatus};
 use crate::long_answers::LongAnswer;
@@ -67,8 +66,8 @@ async fn answer_word(
         return stream.write_all(render_not_allowed(word).as_bytes()).await;
     }
     info!(peer = %entry.remote_address, word = word.name(), "four-letter word");
-    let serves = !shared.stopping.load(std::sync::atomic::Ordering::Acquire)
-        && shared.serving_state() != ServingState::NotServing;
+    let serves =
+        !shared.stopping.load(std::sync::atomic::Ordering::Acquire) && shared.serving_mode().is_some();
     if !serves && let Some(text) = render_not_serving(word) {
         return stream.write_all(text.as_bytes()).await;
     }
@@ -111,12 +110,12 @@ async fn collect_report(
         FourLetterWord::Dirs => FourLetterReport::Directories(directory_sizes(&shared.config)),
         FourLetterWord::Envi => FourLetterReport::Environment(collect_environment()),
         FourLetterWord::Mntr => FourLetterReport::Monitor(
-            server_mode(shared)?,
+            shared.serving_mode()?,
             collect_metrics(shared, query_core_status(shared).await?),
         ),
         FourLetterWord::Wchs => FourLetterReport::WatchSummary(watch_summary(shared)),
         FourLetterWord::Hash => FourLetterReport::Digests(shared.read_replica().digest_history().collect()),
-        FourLetterWord::Isro if shared.serving_state() == ServingState::ReadOnly => {
+        FourLetterWord::Isro if shared.serving_mode() == Some(ServingMode::ReadOnly) => {
             FourLetterReport::ReadOnly
         }
         FourLetterWord::Isro => FourLetterReport::Writable,
@@ -180,18 +179,6 @@ pub(crate) async fn query_core_status(shared: &ServerContext) -> Option<CoreStat
     report.await.ok()
 }
 
-/// The mode of this server; `None` if it serves no clients.
-pub(crate) fn server_mode(shared: &ServerContext) -> Option<ReportedMode> {
-    match shared.serving_state() {
-        ServingState::Standalone => Some(ReportedMode::Standalone),
-        ServingState::NotServing => None,
-        ServingState::ReadOnly => Some(ReportedMode::ReadOnly),
-        ServingState::Serving(ServingRole::Leading { .. }) => Some(ReportedMode::Leader),
-        ServingState::Serving(ServingRole::Following { .. }) => Some(ReportedMode::Follower),
-        ServingState::Serving(ServingRole::Observing { .. }) => Some(ReportedMode::Observer),
-    }
-}
-
 pub(crate) fn collect_server(shared: &ServerContext) -> ServerReport {
     let (received, sent) = shared.stats.packets();
     let (zxid, node_count) = {
@@ -205,7 +192,7 @@ pub(crate) fn collect_server(shared: &ServerContext) -> ServerReport {
         connections: connection_count(shared) as u64,
         outstanding: shared.inbox.outstanding() as u64,
         zxid,
-        mode: server_mode(shared).unwrap_or(ReportedMode::Standalone),
+        mode: shared.serving_mode().unwrap_or(ServingMode::Standalone),
         node_count,
         proposals: collect_member::collect_proposal_sizes(shared),
     }

@@ -1,10 +1,11 @@
 //! The values of four-letter words that only an ensemble member has.
 
+use zebu_node::ServingMode;
 use zebu_proto::ServerId;
-use zebu_zab::{Configuration, LearnerStatus, ServingRole};
+use zebu_zab::{Configuration, LearnerStatus};
 
 use crate::config::membership::Role;
-use crate::context::{ServerContext, ServingState};
+use crate::context::ServerContext;
 use crate::four_letter::{EnsembleSettings, MetricsReport, ProposalSizes};
 
 /// The values of `conf`; `None` for a standalone server. They show the committed config. A server
@@ -21,13 +22,15 @@ pub(crate) fn collect_member_settings(shared: &ServerContext) -> Option<Ensemble
         election_port: address.election_port,
         quorum_port: address.quorum_port,
         is_observer: own.role == Role::Observer,
-        config: (shared.serving_state() != ServingState::ReadOnly).then(|| members.to_string()),
+        config: (shared.serving_mode() != Some(ServingMode::ReadOnly)).then(|| members.to_string()),
     })
 }
 
 /// The sizes of proposals; only a leader has them.
 pub(crate) fn collect_proposal_sizes(shared: &ServerContext) -> Option<ProposalSizes> {
-    let ServingState::Serving(ServingRole::Leading { .. }) = shared.serving_state() else { return None };
+    if shared.serving_mode() != Some(ServingMode::Leader) {
+        return None;
+    }
     let proposals = shared.metrics.proposals.get();
     Some(ProposalSizes { last: proposals.last, min: proposals.min, max: proposals.max })
 }
@@ -40,12 +43,7 @@ pub(crate) fn add_member_metrics(
     metrics: &mut MetricsReport,
 ) {
     let Some(members) = shared.ensemble_config() else { return };
-    let ServingState::Serving(serving) = shared.serving_state() else { return };
-    let epoch = match serving {
-        ServingRole::Leading { epoch }
-        | ServingRole::Following { epoch, .. }
-        | ServingRole::Observing { epoch, .. } => epoch,
-    };
+    let Some((mode, epoch)) = shared.serving_mode().zip(shared.serving_epoch()) else { return };
     // ZooKeeper does not report the epoch; operators of an ensemble need it.
     metrics.integer("epoch", i64::from(epoch));
     let edge = &shared.metrics;
@@ -54,13 +52,13 @@ pub(crate) fn add_member_metrics(
     metrics.integer("diff_count", (edge.diffs_sent.get() + edge.truncations_sent.get()) as i64);
     metrics.integer("snap_count", edge.snapshots_sent.get() as i64);
     metrics.integer("proposal_count", edge.proposals.get().count as i64);
-    match serving {
-        ServingRole::Following { .. } if shared.config.membership.observers.master_port.is_some() => {
+    match mode {
+        ServingMode::Follower if shared.config.membership.observers.master_port.is_some() => {
             let synced = learners.iter().filter(|observer| observer.synced).count();
             metrics.integer("synced_observers", synced as i64);
         }
-        ServingRole::Observing { .. } => metrics.integer("observer_master_id", master.map_or(-1, |id| id.0)),
-        ServingRole::Following { .. } | ServingRole::Leading { .. } => {}
+        ServingMode::Observer => metrics.integer("observer_master_id", master.map_or(-1, |id| id.0)),
+        ServingMode::Follower | ServingMode::Leader | ServingMode::Standalone | ServingMode::ReadOnly => {}
     }
     let Some(sizes) = collect_proposal_sizes(shared) else { return };
     let synced = |role| count_synced(&members, learners, role);
@@ -69,7 +67,7 @@ pub(crate) fn add_member_metrics(
         ("synced_followers", synced(Some(Role::Participant))),
         ("synced_non_voting_followers", synced(None)),
         ("synced_observers", synced(Some(Role::Observer))),
-        ("leader_uptime", shared.serving_state_age_ms()),
+        ("leader_uptime", shared.serving_mode_age_ms()),
         ("last_proposal_size", sizes.last),
         ("min_proposal_size", sizes.min),
         ("max_proposal_size", sizes.max),

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tokio::sync::watch;
-use zebu_node::{Replica, ServerStats};
+use zebu_node::{Replica, ServerStats, ServingMode};
 use zebu_tree::Tree;
 use zebu_zab::Configuration;
 
@@ -37,16 +37,14 @@ use crate::settings;
 use crate::unread_answers::{UNREAD_TOTAL_MAX, UnreadAnswers};
 
 /// How this server serves clients, for reports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ServingState {
-    /// Serves without peers.
-    Standalone,
-    /// The ensemble has no leader, or this server is not synchronized.
-    NotServing,
-    /// Serves reads without contact to a quorum.
-    ReadOnly,
-    /// Serves in this role of its ensemble.
-    Serving(zebu_zab::ServingRole),
+#[derive(Clone, Copy, Debug)]
+struct ServingStatus {
+    /// `None` while the ensemble has no leader, or this server is not synchronized.
+    mode: Option<ServingMode>,
+    /// The epoch of the leader; `None` without one.
+    epoch: Option<u32>,
+    /// Time in monotonic milliseconds at which the mode began.
+    since_ms: i64,
 }
 
 /// The shared state of one server.
@@ -77,15 +75,14 @@ pub(crate) struct ServerContext {
     /// The active config; `None` for a standalone server.
     ensemble_config: Mutex<Option<Configuration>>,
     /// The state, and the monotonic time in ms at which it began.
-    serving_state: Mutex<(ServingState, i64)>,
+    serving_status: Mutex<ServingStatus>,
     trace_mask: AtomicI64,
     replica: RwLock<Replica>,
 }
 
 impl ServerContext {
     pub(crate) fn new(config: ServerConfig, clock: Clock, replica: Replica, hash_seed: u64) -> ServerContext {
-        let serving_state =
-            if config.membership.is_ensemble() { ServingState::NotServing } else { ServingState::Standalone };
+        let mode = (!config.membership.is_ensemble()).then_some(ServingMode::Standalone);
         let room = settings::outstanding_requests_max(&config);
         let room_bytes = settings::request_bytes_max(&config);
         ServerContext {
@@ -107,7 +104,7 @@ impl ServerContext {
             client_port: Mutex::default(),
             client_address: watch::Sender::new(None),
             ensemble_config: Mutex::default(),
-            serving_state: Mutex::new((serving_state, 0)),
+            serving_status: Mutex::new(ServingStatus { mode, epoch: None, since_ms: 0 }),
             trace_mask: AtomicI64::new(TRACE_MASK_DEFAULT),
             replica: RwLock::new(replica),
         }
@@ -177,19 +174,23 @@ impl ServerContext {
         self.write_replica().replace_tree(tree);
     }
 
-    pub(crate) fn serving_state(&self) -> ServingState {
-        lock(&self.serving_state).0
+    /// The mode of this server; `None` if it serves no clients.
+    pub(crate) fn serving_mode(&self) -> Option<ServingMode> {
+        lock(&self.serving_status).mode
     }
 
-    /// Time in ms since the serving state changed.
-    pub(crate) fn serving_state_age_ms(&self) -> i64 {
-        let (_, since_ms) = *lock(&self.serving_state);
-        self.clock.monotonic_ms() - since_ms
+    /// The epoch of the leader, while this server serves in an ensemble.
+    pub(crate) fn serving_epoch(&self) -> Option<u32> {
+        lock(&self.serving_status).epoch
     }
 
-    pub(crate) fn set_serving_state(&self, serving_state: ServingState) {
-        let since_ms = self.clock.monotonic_ms();
-        *lock(&self.serving_state) = (serving_state, since_ms);
+    /// Time in ms since the serving mode changed.
+    pub(crate) fn serving_mode_age_ms(&self) -> i64 {
+        self.clock.monotonic_ms() - lock(&self.serving_status).since_ms
+    }
+
+    pub(crate) fn set_serving_mode(&self, mode: Option<ServingMode>, epoch: Option<u32>) {
+        *lock(&self.serving_status) = ServingStatus { mode, epoch, since_ms: self.clock.monotonic_ms() };
     }
 
     /// The replica, shared. Only the core takes it exclusively, and its panic ends the process.

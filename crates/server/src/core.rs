@@ -6,13 +6,14 @@ use std::sync::Arc;
 use tracing::{info, warn};
 use zebu_node::{
     AfterAppend, AnsweredRequests, CommitError, ConnectionId, Effect, Node, Now, OperatorNotice, ServeEffect,
+    ServingMode,
 };
 use zebu_runtime::{Edge, ExclusiveWork, Round, SharedWork};
 use zebu_storage::Directories;
 use zebu_tree::Tree;
-use zebu_zab::{ConfigEffect, DiskCommand};
+use zebu_zab::{ConfigEffect, DiskCommand, ServingRole};
 
-use crate::context::{ServerContext, ServingState};
+use crate::context::ServerContext;
 use crate::core_executor::{CoreTask, RoundOutcome};
 use crate::disk::{DiskFailure, DiskHandle};
 use crate::dynamic_config::ConfigFileWriter;
@@ -42,7 +43,7 @@ pub(crate) enum CoreFailure {
 
 /// Whether the core accepts new requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CoreMode {
+enum CorePhase {
     Serving,
     /// Finishes transactions in flight, accepts no new requests.
     Stopping {
@@ -57,22 +58,22 @@ enum CoreMode {
 pub(crate) struct ServerCore {
     round: Round,
     edge: CoreEdge,
-    mode: CoreMode,
+    phase: CorePhase,
     /// Empty between rounds; kept for its memory.
     batch: InboxBatch,
 }
 
 /// The server parts that execute the node's effects.
-struct CoreEdge {
-    shared: Arc<ServerContext>,
-    disk: DiskHandle,
-    snapshots: SnapshotHandle,
-    reply_sender: ReplySender,
+pub(crate) struct CoreEdge {
+    pub(crate) shared: Arc<ServerContext>,
+    pub(crate) disk: DiskHandle,
+    pub(crate) snapshots: SnapshotHandle,
+    pub(crate) reply_sender: ReplySender,
     /// `None` for a standalone server.
-    peers: Option<Peers>,
-    directories: Directories,
-    config_files: ConfigFileWriter,
-    peer_warnings: RateLimitedLog,
+    pub(crate) peers: Option<Peers>,
+    pub(crate) directories: Directories,
+    pub(crate) config_files: ConfigFileWriter,
+    pub(crate) peer_warnings: RateLimitedLog,
 }
 
 impl CoreTask for ServerCore {
@@ -86,7 +87,9 @@ impl CoreTask for ServerCore {
         let node = self.round.node();
         match done {
             Err(failure) => RoundOutcome::Finished(Err(failure)),
-            Ok(()) if self.mode == CoreMode::Aborted || self.has_stopped() => RoundOutcome::Finished(Ok(())),
+            Ok(()) if self.phase == CorePhase::Aborted || self.has_stopped() => {
+                RoundOutcome::Finished(Ok(()))
+            }
             Ok(()) => {
                 RoundOutcome::Continue { next_at_ms: node.next_deadline(), in_flight: node.in_flight() }
             }
@@ -95,39 +98,19 @@ impl CoreTask for ServerCore {
 }
 
 impl ServerCore {
-    pub(crate) fn new(
-        shared: Arc<ServerContext>,
-        node: Node,
-        disk: DiskHandle,
-        snapshots: SnapshotHandle,
-        reply_sender: ReplySender,
-        peers: Option<Peers>,
-        directories: Directories,
-        config_files: ConfigFileWriter,
-    ) -> ServerCore {
-        let peer_warnings = RateLimitedLog::default();
-        let mut edge = CoreEdge {
-            shared,
-            disk,
-            snapshots,
-            reply_sender,
-            peers,
-            directories,
-            config_files,
-            peer_warnings,
-        };
+    pub(crate) fn new(node: Node, mut edge: CoreEdge) -> ServerCore {
         let mut round = Round::new(node);
         round.execute_effects(&mut edge);
         edge.flush();
-        ServerCore { round, edge, mode: CoreMode::Serving, batch: InboxBatch::default() }
+        ServerCore { round, edge, phase: CorePhase::Serving, batch: InboxBatch::default() }
     }
 
     fn process(&mut self, batch: &mut InboxBatch) -> Result<(), CoreFailure> {
         self.handle_control_events(batch)?;
-        match self.mode {
-            CoreMode::Serving => {}
-            CoreMode::Stopping { .. } => batch.client_events.clear(),
-            CoreMode::Aborted => return Ok(()),
+        match self.phase {
+            CorePhase::Serving => {}
+            CorePhase::Stopping { .. } => batch.client_events.clear(),
+            CorePhase::Aborted => return Ok(()),
         }
         self.round.serve(&mut batch.client_events, &mut self.edge)?;
         self.edge.flush();
@@ -151,9 +134,9 @@ impl ServerCore {
     /// Whether a stopping server has finished. A failed handover is not waited for long, because a
     /// stop is safe at any moment.
     fn has_stopped(&self) -> bool {
-        match self.mode {
-            CoreMode::Serving | CoreMode::Aborted => false,
-            CoreMode::Stopping { until_ms } => {
+        match self.phase {
+            CorePhase::Serving | CorePhase::Aborted => false,
+            CorePhase::Stopping { until_ms } => {
                 let node = self.round.node();
                 let finished = node.in_flight() == 0 && node.has_resigned();
                 finished || (self.edge.peers.is_some() && self.edge.shared.clock.monotonic_ms() >= until_ms)
@@ -199,14 +182,14 @@ impl ServerCore {
                 self.round.handle_peers(&mut self.edge);
                 self.begin_shutdown();
             }
-            ControlEvent::Abort => self.mode = CoreMode::Aborted,
+            ControlEvent::Abort => self.phase = CorePhase::Aborted,
         }
         Ok(())
     }
 
     fn begin_shutdown(&mut self) {
         let now_ms = self.edge.shared.clock.monotonic_ms();
-        self.mode = CoreMode::Stopping { until_ms: now_ms + RESIGN_TIMEOUT_MS };
+        self.phase = CorePhase::Stopping { until_ms: now_ms + RESIGN_TIMEOUT_MS };
         self.round.resign(&mut self.edge);
     }
 }
@@ -264,9 +247,15 @@ impl Edge for CoreEdge {
                 }
             }
             Effect::Disk(command) => {
-                let received = match (&command, &self.peers) {
-                    (DiskCommand::InstallSnapshot { link, .. }, Some(peers)) => peers.take_snapshot(*link),
-                    _ => None,
+                let received = match &command {
+                    DiskCommand::InstallSnapshot { link, .. } => {
+                        self.peers.as_ref().and_then(|peers| peers.take_snapshot(*link))
+                    }
+                    DiskCommand::Truncate { .. }
+                    | DiskCommand::Quarantine { .. }
+                    | DiskCommand::MarkTrusted { .. }
+                    | DiskCommand::SaveAcceptedEpoch { .. }
+                    | DiskCommand::SaveCurrentEpoch { .. } => None,
                 };
                 self.disk.command(command, received);
             }
@@ -317,21 +306,24 @@ fn execute_serve(effect: ServeEffect, shared: &ServerContext, peers: Option<&Pee
             if let Some(peers) = peers {
                 peers.set_serving(Some(serving));
             }
-            shared.set_serving_state(ServingState::Serving(serving));
+            let (ServingRole::Leading { epoch }
+            | ServingRole::Following { epoch, .. }
+            | ServingRole::Observing { epoch, .. }) = serving;
+            shared.set_serving_mode(Some(serving.into()), Some(epoch));
         }
         ServeEffect::ServeReadOnly => {
             // Test suites of other projects wait for the first words.
             info!(
                 "Read-only server started: there is no leader, clients that are content with reads are served"
             );
-            shared.set_serving_state(ServingState::ReadOnly);
+            shared.set_serving_mode(Some(ServingMode::ReadOnly), None);
         }
         ServeEffect::Stop => {
             info!("this member serves no more");
             if let Some(peers) = peers {
                 peers.set_serving(None);
             }
-            shared.set_serving_state(ServingState::NotServing);
+            shared.set_serving_mode(None, None);
         }
     }
 }

@@ -121,8 +121,8 @@ impl Iterator for GroupCommit<'_> {
                 self.transactions_left = self.transactions_left.saturating_sub(batch.transactions);
                 Some((batch, io))
             }
-            other => {
-                *self.deferred = Some(other);
+            command @ DiskRequest::Command(..) => {
+                *self.deferred = Some(command);
                 None
             }
         }

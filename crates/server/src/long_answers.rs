@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
+use zebu_node::ServingMode;
 use zebu_node::session::TrackerReport;
 use zebu_proto::SessionId;
 use zebu_tree::watch::WatcherId;
@@ -16,8 +17,7 @@ use crate::four_letter::connection::{write_connection, write_stat_head, write_st
 use crate::four_letter::dump::{write_connections_of_sessions, write_ephemerals, write_sessions};
 use crate::four_letter::watches::{write_path, write_path_of_session, write_session};
 use crate::four_letter::{
-    ConnectionDetail, DumpedConnection, ExpiryBucket, FourLetterWord, GlobalSessions, ReportedMode,
-    SessionDump,
+    ConnectionDetail, DumpedConnection, ExpiryBucket, FourLetterWord, GlobalSessions, SessionDump,
 };
 use crate::inbox::CoreStatus;
 
@@ -162,13 +162,13 @@ fn session_dump(shared: &ServerContext, core: CoreStatus, sessions_with_ephemera
             .map(|(at_ms, members)| ExpiryBucket { expires_at_ms: wall(at_ms), entries: members })
             .collect()
     };
-    let sessions = match collect::server_mode(shared) {
-        Some(ReportedMode::Follower | ReportedMode::Observer) => {
+    let sessions = match shared.serving_mode() {
+        Some(ServingMode::Follower | ServingMode::Observer) => {
             let replica = shared.read_replica();
             let timeouts = replica.tree().sessions().iter().map(|(&id, &ms)| (id, ms));
             GlobalSessions::WithTimeouts(timeouts.collect())
         }
-        Some(ReportedMode::Leader | ReportedMode::Standalone | ReportedMode::ReadOnly) | None => {
+        Some(ServingMode::Leader | ServingMode::Standalone | ServingMode::ReadOnly) | None => {
             GlobalSessions::ByExpiry(buckets(core.global_sessions))
         }
     };

@@ -92,7 +92,7 @@ mod tests {
         let directories = Directories::new("/data", "/logs");
         let settings = settings::disk_settings(&shared.config, &directories, 0);
         let snapshots = settings::snapshot_store(&shared.config.storage, &directories);
-        DiskWorker::new(FileDisk, directories, settings, snapshots, None, None)
+        DiskWorker::new(directories, settings, snapshots, None, None)
     }
 
     /// A standalone server opens its log before it starts; without one the disk thread panics.

@@ -5,11 +5,9 @@ use std::time::{Duration, Instant};
 
 use tracing::{error, info, warn};
 use zebu_node::Restore;
-use zebu_runtime::{DiskError, DiskWorker, StartReport, is_new, open_log, open_member};
+use zebu_runtime::{DiskError, DiskWorker, LoadOptions, StartReport, is_new, open_log, open_member};
 use zebu_storage::disk::Disk;
-use zebu_storage::{
-    Directories, EmptySnapshots, FileDisk, Locks, Missing, RecoveredState, RecoveryOptions, RecoveryProgress,
-};
+use zebu_storage::{Directories, EmptySnapshots, FileDisk, Locks, Missing, RecoveredState, RecoveryProgress};
 use zebu_tree::Tree;
 
 use crate::config::ServerConfig;
@@ -71,7 +69,7 @@ pub(crate) fn open_data_dir(config: &ServerConfig, hash_seed: u64) -> Result<Ope
     let snapshots = settings::snapshot_store(storage, &directories);
     let disk_settings = settings::disk_settings(config, &directories, hash_seed);
     let log_options = disk_settings.log.clone();
-    let log = open_log(&FileDisk, log_options, &snapshots, &tree, &recovered, member.as_ref());
+    let log = open_log(log_options, &snapshots, &tree, &recovered, member.as_ref());
     let log = log.map_err(|error| match error {
         DiskError::Snapshot(error) => unusable_directory(&directories.snapshots(), error),
         error => unusable_directory(&directories.logs(), error),
@@ -79,7 +77,7 @@ pub(crate) fn open_data_dir(config: &ServerConfig, hash_seed: u64) -> Result<Ope
     let origin = DirectoryOrigin::detect(directories.data_root());
     let digest_mismatches = recovered.digests.mismatched;
     let (epochs, recovered) = member.map(|member| (member.epochs, member.recovered)).unzip();
-    let disk = DiskWorker::new(FileDisk, directories.clone(), disk_settings, snapshots.clone(), log, epochs);
+    let disk = DiskWorker::new(directories.clone(), disk_settings, snapshots.clone(), log, epochs);
     let files = StorageFiles { disk, snapshots, directories, origin };
     Ok(OpenedDataDir { tree, recovered, files, digest_mismatches, locks })
 }
@@ -93,12 +91,12 @@ fn load_tree(
 ) -> Result<(RecoveredState, Tree), ServeError> {
     let storage = &config.storage;
     let is_member = config.membership.is_ensemble();
-    let mut options = if is_member { RecoveryOptions::member() } else { RecoveryOptions::default() };
+    let mut options = if is_member { LoadOptions::member() } else { LoadOptions::standalone() };
     if storage.trust_empty_snapshot {
-        options.empty_snapshots = EmptySnapshots::Trust;
+        options.recovery.empty_snapshots = EmptySnapshots::Trust;
     }
     let new_target = || Restore::new(settings::tree_options(config, hash_seed));
-    zebu_runtime::load(&FileDisk, directories, options, is_member, new_target, |report| {
+    zebu_runtime::load(&FileDisk, directories, options, new_target, |report| {
         reporter.report(&report);
     })
     .map(|(recovered, restore)| (recovered, restore.finish()))

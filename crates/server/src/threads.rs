@@ -10,11 +10,12 @@ use zebu_runtime::{DiskWorker, SnapshotStore};
 use zebu_storage::{Directories, FileDisk};
 
 use crate::context::ServerContext;
-use crate::core::{CoreFailure, ServerCore};
+use crate::core::{CoreEdge, CoreFailure, ServerCore};
 use crate::disk;
 use crate::dynamic_config::{self, ConfigFileWriter};
 use crate::peers::Peers;
 use crate::purger::{self, DirectoryOrigin, PurgeHandle};
+use crate::rate_limited_log::RateLimitedLog;
 use crate::reply_sender::ReplySender;
 use crate::snapshotter;
 
@@ -56,17 +57,17 @@ impl ServerThreads {
         let purging = purger::start_purge_thread(shared.clone(), directories.clone(), origin)?;
         let (config_files, files_thread) =
             ConfigFileWriter::start(shared.clone(), dynamic_config::dynamic_config_files(&shared.config))?;
-        let core = ServerCore::new(
-            shared.clone(),
-            node,
+        let edge = CoreEdge {
+            shared: shared.clone(),
             disk,
             snapshots,
             reply_sender,
             peers,
             directories,
             config_files,
-        );
-        shared.core.install(core);
+            peer_warnings: RateLimitedLog::default(),
+        };
+        shared.core.install(ServerCore::new(node, edge));
         let (core, core_ended) = start_core(shared)?;
         let behind_core = [disk_thread, snapshot_thread].into_iter().chain(files_thread).collect();
         Ok((ServerThreads { core, workers: behind_core, purger: purging }, core_ended))

@@ -44,6 +44,6 @@ pub use recovery::{
     DroppedTail, EmptySnapshots, RecoveredState, RecoveryError, RecoveryOptions, RecoveryProgress,
     RecoveryRepair, RecoveryTarget, recover,
 };
-pub use snapshot_file::{SnapshotError, SnapshotWriter, WrittenSnapshot};
+pub use snapshot_file::{SnapshotError, SnapshotTarget, SnapshotWriter, WrittenSnapshot};
 pub use truncate::{TruncateError, TruncateRefusal, Truncated, truncate};
 pub use trust::Trust;

@@ -87,6 +87,13 @@ struct GatheredEntries {
     met: bool,
 }
 
+/// Where a read ends.
+#[derive(Clone, Copy)]
+struct ReadLimits {
+    up_to: Zxid,
+    bytes_max: usize,
+}
+
 /// Strict: a learner must get exactly the transactions of that time.
 fn follows(last: Zxid, zxid: Zxid) -> bool {
     last.next() == Some(zxid) || (zxid.epoch() > last.epoch() && zxid.counter() == 1)
@@ -152,8 +159,9 @@ impl<D: Disk> LogReader<D> {
         };
         let mut gathered =
             GatheredEntries { entries: Vec::new(), bytes: 0, last: self.last, met: start.is_some() };
+        let limits = ReadLimits { up_to, bytes_max };
         for log in row {
-            let outcome = match self.read_log(log, start.take(), up_to, bytes_max, &mut gathered) {
+            let outcome = match self.read_log(log, start.take(), limits, &mut gathered) {
                 Ok(outcome) => outcome,
                 // Purged since it was listed.
                 Err(failure) if failure.source.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -177,10 +185,10 @@ impl<D: Disk> LogReader<D> {
         &self,
         log: &LogFile,
         start: Option<u64>,
-        up_to: Zxid,
-        bytes_max: usize,
+        limits: ReadLimits,
         gathered: &mut GatheredEntries,
     ) -> Result<ReadOutcome, IoFailure> {
+        let ReadLimits { up_to, bytes_max } = limits;
         let path = &log.path;
         let file = self.disk.open(path, Access::Read).during("open", path)?;
         let (mut scanner, header) = LogScanner::open(&file).during("read", path)?;

@@ -122,6 +122,24 @@ impl<F: DiskFile> SnapshotBody<F> {
     }
 }
 
+/// The file of a new snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotTarget {
+    /// The directory of the snapshots.
+    pub directory: PathBuf,
+    /// The last transaction of the snapshot.
+    pub zxid: Zxid,
+    /// The compression of the file.
+    pub compression: Compression,
+}
+
+impl SnapshotTarget {
+    /// The file in this directory.
+    pub fn new(directory: impl Into<PathBuf>, zxid: Zxid, compression: Compression) -> SnapshotTarget {
+        SnapshotTarget { directory: directory.into(), zxid, compression }
+    }
+}
+
 /// Writes one snapshot.
 pub struct SnapshotWriter<D: Disk> {
     disk: D,
@@ -133,16 +151,14 @@ pub struct SnapshotWriter<D: Disk> {
 }
 
 impl<D: Disk> SnapshotWriter<D> {
-    /// Starts the snapshot of everything up to `zxid`: its sessions and ACLs come first.
+    /// Starts a snapshot: its sessions and ACLs come first.
     pub fn begin<'a>(
         disk: D,
-        directory: impl Into<PathBuf>,
-        zxid: Zxid,
-        compression: Compression,
+        target: SnapshotTarget,
         sessions: impl ExactSizeIterator<Item = (SessionId, i32)>,
         acls: impl ExactSizeIterator<Item = (i64, &'a [Acl])>,
     ) -> Result<SnapshotWriter<D>, SnapshotError> {
-        let directory = directory.into();
+        let SnapshotTarget { directory, zxid, compression } = target;
         let temporary = directory.join(snapshot_temporary_name(zxid, compression));
         let target = directory.join(snapshot_name(zxid, compression));
         let file = disk.create(&temporary).during("create", &temporary)?;
@@ -174,15 +190,26 @@ impl<D: Disk> SnapshotWriter<D> {
     }
 
     /// Writes the sections and makes the snapshot durable under its name.
-    pub fn finish(self, sections: Sections) -> Result<WrittenSnapshot, SnapshotError> {
-        let SnapshotWriter { disk, directory, temporary, target, body } = self;
-        let body = body.ok_or_else(earlier_error).during("write", &temporary)?;
-        let finished = finish(&disk, &directory, &temporary, target, body, sections);
+    pub fn finish(mut self, sections: Sections) -> Result<WrittenSnapshot, SnapshotError> {
+        let body = self.body.take().ok_or_else(earlier_error).during("write", &self.temporary)?;
+        let finished = self.publish(body, sections);
         if finished.is_err() {
             // The first error is reported; recovery removes a file that stays.
-            let _ = disk.remove(&temporary);
+            let _ = self.disk.remove(&self.temporary);
         }
         Ok(finished?)
+    }
+
+    fn publish(&self, body: SnapshotBody<D::File>, sections: Sections) -> Result<WrittenSnapshot, IoFailure> {
+        let SnapshotWriter { disk, directory, temporary, target, .. } = self;
+        body.finish(sections).during("write", temporary)?;
+        if disk.exists(target).during("look for", target)? && validate(disk, target)?.is_ok() {
+            disk.remove(temporary).during("remove", temporary)?;
+            return Ok(WrittenSnapshot::Kept(target.clone()));
+        }
+        disk.rename(temporary, target).during("rename", temporary)?;
+        disk.sync_directory(directory).during("sync", directory)?;
+        Ok(WrittenSnapshot::New(target.clone()))
     }
 
     /// Removes the file.
@@ -196,24 +223,6 @@ impl<D: Disk> SnapshotWriter<D> {
 
 fn earlier_error() -> io::Error {
     io::Error::other("an earlier write failed")
-}
-
-fn finish<D: Disk>(
-    disk: &D,
-    directory: &Path,
-    temporary: &Path,
-    target: PathBuf,
-    body: SnapshotBody<D::File>,
-    sections: Sections,
-) -> Result<WrittenSnapshot, IoFailure> {
-    body.finish(sections).during("write", temporary)?;
-    if disk.exists(&target).during("look for", &target)? && validate(disk, &target)?.is_ok() {
-        disk.remove(temporary).during("remove", temporary)?;
-        return Ok(WrittenSnapshot::Kept(target));
-    }
-    disk.rename(temporary, &target).during("rename", temporary)?;
-    disk.sync_directory(directory).during("sync", directory)?;
-    Ok(WrittenSnapshot::New(target))
 }
 
 /// A file with the name of a snapshot.

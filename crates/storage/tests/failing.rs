@@ -18,8 +18,8 @@ use zebu_storage::format::log::append_entry;
 use zebu_storage::small_file::{InitializeMark, take_initialize_mark};
 use zebu_storage::snapshot_file::validate;
 use zebu_storage::{
-    Compression, Disk, Epochs, LogError, LogWriter, Missing, SnapshotInstall, SnapshotWriter, Trust,
-    truncate, trust,
+    Compression, Disk, Epochs, LogError, LogWriter, Missing, SnapshotInstall, SnapshotTarget, SnapshotWriter,
+    Trust, truncate, trust,
 };
 
 const ALL: [Compression; 3] = [Compression::Plain, Compression::Gzip, Compression::Snappy];
@@ -59,9 +59,7 @@ fn write_large(disk: &CrashDisk, compression: Compression) -> Result<(), zebu_st
     let acl = Acl::open();
     let mut writer = SnapshotWriter::begin(
         disk.clone(),
-        directories().snapshots(),
-        Zxid(5),
-        compression,
+        SnapshotTarget::new(directories().snapshots(), Zxid(5), compression),
         (0..5500).map(|id: i32| (SessionId(id.into()), 4000)),
         (0..2000).map(|id: i32| (id.into(), &acl[..])),
     )?;
@@ -120,7 +118,13 @@ fn a_snapshot_that_has_failed_stays_so() {
     let begin = || {
         let (sessions, acls) = (std::iter::empty(), std::iter::empty());
         let directory = directories().snapshots();
-        SnapshotWriter::begin(disk.clone(), directory, Zxid(5), Compression::Plain, sessions, acls).unwrap()
+        SnapshotWriter::begin(
+            disk.clone(),
+            SnapshotTarget::new(directory, Zxid(5), Compression::Plain),
+            sessions,
+            acls,
+        )
+        .unwrap()
     };
     let stat = StatPersisted::default();
     let failed = || {
@@ -162,7 +166,13 @@ fn giving_up_may_fail_too() {
             let (sessions, acls) = none();
             let directory = directories().snapshots();
             let compression = Compression::Plain;
-            SnapshotWriter::begin(disk.clone(), directory, Zxid(5), compression, sessions, acls)?.abandon()
+            SnapshotWriter::begin(
+                disk.clone(),
+                SnapshotTarget::new(directory, Zxid(5), compression),
+                sessions,
+                acls,
+            )?
+            .abandon()
         },
         |_, trial| assert!(names(trial).iter().all(|name| !name.starts_with("snapshot."))),
     );

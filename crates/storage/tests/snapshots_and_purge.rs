@@ -14,8 +14,8 @@ use zebu_storage::crash_disk::{Crash, CrashDisk};
 use zebu_storage::format::log::{HEADER, append_entry};
 use zebu_storage::snapshot_file::{load, validate};
 use zebu_storage::{
-    Compression, Disk, FileDisk, Missing, RecoveryOptions, Sections, SnapshotWriter, WrittenSnapshot, purge,
-    recover,
+    Compression, Disk, FileDisk, Missing, RecoveryOptions, Sections, SnapshotTarget, SnapshotWriter,
+    WrittenSnapshot, purge, recover,
 };
 
 const ALL: [Compression; 3] = [Compression::Plain, Compression::Gzip, Compression::Snappy];
@@ -57,9 +57,7 @@ fn large_snapshots_round_trip_in_every_compression() {
     for compression in ALL {
         let mut writer = SnapshotWriter::begin(
             FileDisk,
-            directory.path(),
-            Zxid(0xab),
-            compression,
+            SnapshotTarget::new(directory.path(), Zxid(0xab), compression),
             (0..500i32).map(|id| (SessionId(id.into()), 1000 + id)),
             acls.iter().map(|(id, acl)| (*id, &acl[..])),
         )
@@ -144,9 +142,7 @@ fn an_abandoned_snapshot_is_gone() {
     let directory = directories().snapshots();
     let writer = SnapshotWriter::begin(
         disk.clone(),
-        directory,
-        Zxid(1),
-        Compression::Plain,
+        SnapshotTarget::new(directory, Zxid(1), Compression::Plain),
         [].into_iter(),
         nothing.into_iter(),
     );

@@ -12,7 +12,8 @@ use zebu_storage::crash_disk::{Crash, CrashDisk};
 use zebu_storage::format::log::{HEADER, append_entry};
 use zebu_storage::sync_watermark::read_note;
 use zebu_storage::{
-    Compression, Disk, LogWriter, Sections, SnapshotWriter, TruncateError, TruncateRefusal, truncate,
+    Compression, Disk, LogWriter, Sections, SnapshotTarget, SnapshotWriter, TruncateError, TruncateRefusal,
+    truncate,
 };
 
 #[test]
@@ -166,9 +167,13 @@ fn a_snapshot_that_is_mixed_with_what_goes_is_dropped() {
         let sections = Sections::DigestAndLastZxid { zxid: end, digest: 0, last_zxid: end };
         let (sessions, acls) = (std::iter::empty(), std::iter::empty());
         let snapshots = directories().snapshots();
-        let mut writer =
-            SnapshotWriter::begin(disk.clone(), snapshots, Zxid(5), Compression::Plain, sessions, acls)
-                .unwrap();
+        let mut writer = SnapshotWriter::begin(
+            disk.clone(),
+            SnapshotTarget::new(snapshots, Zxid(5), Compression::Plain),
+            sessions,
+            acls,
+        )
+        .unwrap();
         writer.node("", Some(&chain.hash.to_be_bytes()), 1, &Default::default()).unwrap();
         writer.finish(sections).unwrap();
         let done = truncate(&disk, &directories(), to).unwrap();
@@ -189,9 +194,7 @@ fn a_snapshot_in_the_making_does_not_come_back() {
     let chain = life.chain;
     let mut writer = SnapshotWriter::begin(
         disk.clone(),
-        directories().snapshots(),
-        chain.last,
-        Compression::Plain,
+        SnapshotTarget::new(directories().snapshots(), chain.last, Compression::Plain),
         std::iter::empty(),
         std::iter::empty(),
     )

@@ -156,7 +156,7 @@ mod tests {
     use crate::acl_table::AclTable;
 
     fn insert(arena: &mut Arena, stat: &StatPersisted) -> NodeId {
-        let node = ZNode::new(NodeId::NONE, "name", 0, AclTable::OPEN, CreationOrder::new(1, true), stat);
+        let node = ZNode::new("name", 0, AclTable::OPEN, CreationOrder::new(1, true), stat);
         arena.insert(node, &None, stat)
     }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use zebu_proto::{Acl, Buffer, SessionId, StatPersisted, Zxid};
 
 use crate::acl_table::{AclSlot, AclTable};
+use crate::mutate::NodeRecord;
 use crate::node::NodeId;
 use crate::options::TreeOptions;
 use crate::path;
@@ -84,7 +85,7 @@ impl TreeLoader {
         if self.tree.child(parent, name).is_some() {
             return Err(LoadError::Duplicate { path: path.into() });
         }
-        self.tree.attach(parent, path, &data, acl, stat);
+        self.tree.attach(parent, path, NodeRecord { data: &data, acl, stat });
         Ok(())
     }
 

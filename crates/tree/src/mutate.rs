@@ -12,22 +12,25 @@ use crate::owner::Lifetime;
 use crate::path;
 use crate::tree::Tree;
 
+/// The content of a new node.
+pub(crate) struct NodeRecord<'a> {
+    pub(crate) data: &'a Buffer,
+    /// Counts as a use of the ACL.
+    pub(crate) acl: AclSlot,
+    pub(crate) stat: &'a StatPersisted,
+}
+
 impl Tree {
-    /// Adds a child that does not exist. The parent's stat is not changed; `acl` counts as a use.
-    pub(crate) fn attach(
-        &mut self,
-        parent: NodeId,
-        path: &str,
-        data: &Buffer,
-        acl: AclSlot,
-        stat: &StatPersisted,
-    ) -> NodeId {
+    /// Adds a child that does not exist. The parent's stat is not changed.
+    pub(crate) fn attach(&mut self, parent: NodeId, path: &str, record: NodeRecord<'_>) -> NodeId {
+        let NodeRecord { data, acl, stat } = record;
         let name = path::split(path).map_or(path, |(_, name)| name);
         self.data_size += path.len() + data.as_ref().map_or(0, |data| data.len());
         let content = self.content_checksum(path, data.as_deref());
         let birth = CreationOrder::new(self.next_birth, digest::is_counted(path));
         self.next_birth += 1;
-        let id = self.nodes.insert(ZNode::new(parent, name, content, acl, birth, stat), data, stat);
+        let node = ZNode { parent, ..ZNode::new(name, content, acl, birth, stat) };
+        let id = self.nodes.insert(node, data, stat);
         self.link(parent, id);
         self.names.insert(&self.nodes, id);
         self.index_owner(id, stat.ephemeral_owner);

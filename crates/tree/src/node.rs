@@ -88,7 +88,6 @@ pub(crate) struct ZNode {
 impl ZNode {
     /// A node without data and links, with the stat fields of every node.
     pub(crate) fn new(
-        parent: NodeId,
         name: &str,
         content: u32,
         acl: AclSlot,
@@ -108,7 +107,7 @@ impl ZNode {
             acl,
             owner: OwnerTable::NOBODY,
             branch: BranchId::NONE,
-            parent,
+            parent: NodeId::NONE,
             next: NodeId::NONE,
             previous: NodeId::NONE,
         }

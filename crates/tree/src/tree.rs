@@ -8,6 +8,7 @@ use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 use crate::acl_table::AclTable;
 use crate::arena::Arena;
 use crate::digest;
+use crate::mutate::NodeRecord;
 use crate::name_index::NameIndex;
 use crate::node::{CreationOrder, NodeId, ZNode};
 use crate::node_ref::NodeRef;
@@ -70,7 +71,7 @@ impl Tree {
         };
         let content = digest::content_checksum("", None);
         let (birth, stat) = (CreationOrder::new(0, true), StatPersisted::default());
-        let root = ZNode::new(NodeId::NONE, "", content, AclTable::OPEN, birth, &stat);
+        let root = ZNode::new("", content, AclTable::OPEN, birth, &stat);
         tree.nodes.insert(root, &Some(Arc::from([])), &stat);
         tree.digest = tree.digest_of(NodeId::ROOT);
         tree
@@ -83,7 +84,11 @@ impl Tree {
             let parent_id = self.find(parent)?;
             if self.child(parent_id, name).is_none() {
                 let acl = self.acls.intern(acl.as_deref());
-                self.attach(parent_id, &format!("{parent}/{name}"), &empty, acl, &stat);
+                self.attach(
+                    parent_id,
+                    &format!("{parent}/{name}"),
+                    NodeRecord { data: &empty, acl, stat: &stat },
+                );
             }
             Some(())
         };

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use zebu_node::{
     AuthEnforcement, ClientConnection, ClientEvent, ConnectionId, Connections, Effect, LeaderClients,
-    LocalSessionSupport, LogBatch, Node, NodeSettings, Now, ReconfigSupport, Replica, ThrottleSettings,
+    LocalSessionSupport, LogBatch, Node, NodeSettings, Now, ReconfigSupport, Replica, ServeContext,
+    ThrottleSettings,
 };
 use zebu_proto::Reader;
 use zebu_proto::client::ConnectRequest;
@@ -71,12 +72,7 @@ impl Server {
         self.lanes.0.insert(lane, ClientConnection::new(lane, Credentials::none(), now_ms, now_ms));
         let hello = [0; 44];
         if let Ok(request) = ConnectRequest::decode(&mut Reader::new(&hello)) {
-            self.node.handle(
-                ClientEvent::Connect { connection: lane, request },
-                &self.replica,
-                &mut self.lanes,
-                self.now,
-            );
+            self.handle(ClientEvent::Connect { connection: lane, request });
         }
         self.flush();
     }
@@ -84,8 +80,18 @@ impl Server {
     fn frame(&mut self, lane: ConnectionId, payload: &[u8]) {
         let Some(at) = self.lanes.0.get_mut(&lane) else { return };
         if let Some(submission) = self.replica.receive(at, payload, self.now.monotonic_ms) {
-            self.node.handle(ClientEvent::Request(submission), &self.replica, &mut self.lanes, self.now);
+            self.handle(ClientEvent::Request(submission));
         }
+    }
+
+    fn handle(&mut self, event: ClientEvent) {
+        let Server { replica, node, lanes, now, .. } = self;
+        node.handle(event, &mut ServeContext { replica, connections: lanes, now: *now });
+    }
+
+    fn tick(&mut self) {
+        let Server { replica, node, lanes, now, .. } = self;
+        node.tick(&mut ServeContext { replica, connections: lanes, now: *now });
     }
 
     fn flush(&mut self) {
@@ -136,7 +142,7 @@ pub(super) fn run(data: &[u8]) {
             0 => {
                 server.now.monotonic_ms += i64::from(bits.short());
                 server.now.wall_ms += 100;
-                server.node.tick(&server.replica, &mut server.lanes, server.now);
+                server.tick();
             }
             1 => server.flush(),
             2 => server.connect(lane),

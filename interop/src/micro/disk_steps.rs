@@ -6,7 +6,9 @@ use anyhow::Result;
 use zebu_proto::txn::{SetDataTxn, Txn, TxnEntry, TxnHeader};
 use zebu_proto::{SessionId, Zxid};
 use zebu_storage::format::log::append_entry;
-use zebu_storage::{Compression, Directories, FileDisk, LogOptions, LogWriter, Missing, SnapshotWriter};
+use zebu_storage::{
+    Compression, Directories, FileDisk, LogOptions, LogWriter, Missing, SnapshotTarget, SnapshotWriter,
+};
 use zebu_tree::WalkProgress;
 
 use super::world::World;
@@ -107,8 +109,12 @@ fn snapshot_write(world: &World) -> Result<Run> {
         while left > 0 {
             let acls: Vec<_> = grown.tree.acl_table().map(|(id, acl)| (id, acl.as_ref())).collect();
             let (sessions, acls) = (std::iter::empty(), acls.into_iter());
-            let mut writer =
-                SnapshotWriter::begin(FileDisk, home.path(), Zxid(1), Compression::Plain, sessions, acls)?;
+            let mut writer = SnapshotWriter::begin(
+                FileDisk,
+                SnapshotTarget::new(home.path(), Zxid(1), Compression::Plain),
+                sessions,
+                acls,
+            )?;
             let mut walker = grown.tree.walker();
             let mut failure = None;
             loop {

@@ -1,10 +1,8 @@
 //! The language of comments and documents as a ratchet: private words and long comment lines may only become
 //! fewer, counted per crate and per document. A crate without a line in the ratchet file has none.
 
-use std::collections::BTreeMap;
-use std::fmt::Write;
-
 use super::Violation;
+use super::count_ratchet::{self, CountRatchet, Findings};
 
 /// Where the counts stand.
 pub(crate) const RATCHET_FILE: &str = "xtask/language-ratchet.txt";
@@ -30,60 +28,20 @@ const BANNED_OPENINGS: [&str; 10] = [
     "Who does ",
 ];
 
+const RATCHET: CountRatchet = CountRatchet { file: RATCHET_FILE, why: WHY };
+
 /// Checks the counts of all texts against the ratchet.
 pub(crate) fn check(texts: &[(String, String)], ratchet: &str) -> Vec<Violation> {
-    let allowed = match parse(ratchet) {
-        Ok(allowed) => allowed,
-        Err(violation) => return vec![violation],
-    };
-    let found = lines_by_unit(texts);
-    let mut violations = Vec::new();
-    for (unit, lines) in &found {
-        let limit = allowed.get(unit).copied().unwrap_or(0);
-        if lines.len() > limit {
-            // The newest line is not known: all are named when there are none to excuse, the count otherwise.
-            match limit {
-                0 => violations.extend(lines.iter().map(|(place, what)| Violation::new(place, what, WHY))),
-                _ => violations.push(Violation::new(
-                    unit,
-                    format!("{} lines in private words, {RATCHET_FILE} allows {limit}", lines.len()),
-                    WHY,
-                )),
-            }
-        }
-    }
-    for (unit, limit) in &allowed {
-        let count = found.get(unit).map_or(0, Vec::len);
-        if count < *limit {
-            let what = format!("{count} lines, {RATCHET_FILE} still says {limit}: run cargo xtask fix");
-            violations.push(Violation::new(unit, what, WHY));
-        }
-    }
-    violations
+    RATCHET.check(&lines_by_unit(texts), ratchet)
 }
 
 /// The ratchet with lower counts; never with higher ones.
 pub(crate) fn lowered(texts: &[(String, String)], ratchet: &str) -> String {
-    let found = lines_by_unit(texts);
-    let mut out = String::new();
-    for line in ratchet.lines() {
-        match parse_line(line) {
-            Some((unit, limit)) => {
-                let count = found.get(unit).map_or(0, Vec::len).min(limit);
-                if count > 0 {
-                    writeln!(out, "{unit} {count}").expect("writing to a String");
-                }
-            }
-            None => writeln!(out, "{line}").expect("writing to a String"),
-        }
-    }
-    out
+    count_ratchet::lowered(&lines_by_unit(texts), ratchet)
 }
 
-type FoundLines = BTreeMap<String, Vec<(String, String)>>;
-
-fn lines_by_unit(texts: &[(String, String)]) -> FoundLines {
-    let mut found = FoundLines::new();
+fn lines_by_unit(texts: &[(String, String)]) -> Findings {
+    let mut found = Findings::new();
     for (path, text) in texts {
         let Some(unit) = unit_of(path) else { continue };
         let is_code = path.ends_with(".rs");
@@ -128,25 +86,6 @@ fn flaw(line: &str) -> Option<String> {
             || text.contains(&format!(": {opening}"))
     });
     opening.map(|opening| format!("a sentence that begins with \"{}\"", opening.trim_end()))
-}
-
-fn parse(ratchet: &str) -> Result<BTreeMap<String, usize>, Violation> {
-    let mut allowed = BTreeMap::new();
-    for (index, line) in ratchet.lines().enumerate() {
-        if line.trim().is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let place = format!("{RATCHET_FILE}:{}", index + 1);
-        let (unit, limit) =
-            parse_line(line).ok_or_else(|| Violation::new(place, "not of the form: crate lines", WHY))?;
-        allowed.insert(unit.to_owned(), limit);
-    }
-    Ok(allowed)
-}
-
-fn parse_line(line: &str) -> Option<(&str, usize)> {
-    let (unit, limit) = line.trim().rsplit_once(' ')?;
-    (!line.starts_with('#')).then_some((unit.trim(), limit.parse().ok()?))
 }
 
 #[cfg(test)]

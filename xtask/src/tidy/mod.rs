@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 
 use crate::step::project_root;
 
+mod count_ratchet;
 mod dependencies;
 mod direction;
 mod language;
@@ -19,6 +20,7 @@ mod paths;
 mod purity;
 mod source;
 mod type_names;
+mod wildcards;
 mod words;
 
 use source::{Role, SourceFile};
@@ -65,6 +67,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     violations.extend(type_names::check(&sources));
     violations.extend(length::check(&sources, &ratchet(&root, length::RATCHET_FILE)?));
     violations.extend(language::check(&texts, &ratchet(&root, language::RATCHET_FILE)?));
+    violations.extend(wildcards::check(&sources, &ratchet(&root, wildcards::RATCHET_FILE)?));
     for file in &sources {
         violations.extend(opening::check(file));
         violations.extend(purity::check(file));
@@ -99,7 +102,10 @@ pub(crate) fn lower_ratchets() -> anyhow::Result<()> {
     let root = project_root();
     let texts = read_texts(&root)?;
     let lengths = ratchet(&root, length::RATCHET_FILE)?;
-    lower(&root, length::RATCHET_FILE, &lengths, length::lowered(&rust_sources(&texts), &lengths))?;
+    let sources = rust_sources(&texts);
+    lower(&root, length::RATCHET_FILE, &lengths, length::lowered(&sources, &lengths))?;
+    let wildcards = ratchet(&root, wildcards::RATCHET_FILE)?;
+    lower(&root, wildcards::RATCHET_FILE, &wildcards, wildcards::lowered(&sources, &wildcards))?;
     let language = ratchet(&root, language::RATCHET_FILE)?;
     lower(&root, language::RATCHET_FILE, &language, language::lowered(&texts, &language))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use zebu_proto::client::connect::ReadOnlyField;
-use zebu_proto::client::{ConnectResponse, ReplyHeader};
+use zebu_proto::client::{ConnectRequest, ConnectResponse, ReplyHeader};
 use zebu_proto::{DecodeError, ErrorCode, Jute, Reader, SessionId};
 
 use super::action::{LogEvent, SessionAction};
@@ -13,7 +13,8 @@ use super::connect_string::ServerAddress;
 use super::failure::Cause;
 use super::frames;
 use super::phase::{
-    ConnectKind, ConnectionUse, LinkId, ReadWriteSearch, ServerLink, ServerMode, SessionEnding, SessionPhase,
+    ConnectAttempt, ConnectKind, ConnectionUse, LinkId, ReadWriteSearch, ServerLink, ServerMode,
+    SessionEnding, SessionPhase,
 };
 use super::queue::RequestPurpose;
 use super::session::{CurrentSession, SessionMachine, SessionOrigin};
@@ -89,9 +90,17 @@ impl<T> SessionMachine<T> {
         let accepts = self.settings.read_only == ReadOnlyServers::Accept;
         self.input.clear();
         self.output.clear();
-        let seen = self.last_zxid.max(self.event_zxid);
-        frames::connect(seen, timeout_ms, id.0, &password, accepts, &mut self.output);
-        self.phase = SessionPhase::Handshake { link, deadline, asked, sent_at: now };
+        let request = ConnectRequest {
+            protocol_version: 0,
+            last_zxid_seen: self.last_zxid.max(self.event_zxid),
+            timeout_ms,
+            session_id: id.0,
+            password: Some(password.as_slice().into()),
+            read_only: ReadOnlyField::Present(accepts),
+        };
+        frames::connect(&request, &mut self.output);
+        let attempt = ConnectAttempt { link, asked, sent_at: now };
+        self.phase = SessionPhase::Handshake { attempt, deadline };
     }
 
     /// Reports that the stream failed to open or broke.
@@ -103,15 +112,15 @@ impl<T> SessionMachine<T> {
 
     /// Handles the first frame of the server.
     pub(super) fn handshake_reply(&mut self, now: Instant, payload: &[u8]) {
-        let SessionPhase::Handshake { link, asked, sent_at, .. } = &self.phase else { return };
-        let (link, asked, sent_at) = (link.clone(), *asked, *sent_at);
+        let SessionPhase::Handshake { attempt, .. } = &self.phase else { return };
+        let attempt = attempt.clone();
         let response = match ConnectResponse::decode(&mut Reader::new(payload)) {
             Ok(response) => response,
             Err(error) => return self.protocol_error(now, &refusal(payload, &error)),
         };
         let accepted = response.timeout_ms > 0 && response.session_id != 0;
-        match (accepted, asked) {
-            (true, _) => self.establish(now, link, asked, sent_at, &response),
+        match (accepted, attempt.asked) {
+            (true, _) => self.establish(now, attempt, &response),
             (false, ConnectKind::Resume) => {
                 // The server works: a new session does not need a pause.
                 self.host_provider.connection_stable();
@@ -124,14 +133,8 @@ impl<T> SessionMachine<T> {
         }
     }
 
-    fn establish(
-        &mut self,
-        now: Instant,
-        link: ServerLink,
-        asked: ConnectKind,
-        sent_at: Instant,
-        response: &ConnectResponse,
-    ) {
+    fn establish(&mut self, now: Instant, attempt: ConnectAttempt, response: &ConnectResponse) {
+        let ConnectAttempt { link, asked, sent_at } = attempt;
         let mode = match response.read_only {
             ReadOnlyField::Present(true) => ServerMode::ReadOnly,
             ReadOnlyField::Present(false) | ReadOnlyField::Absent => ServerMode::ReadWrite,

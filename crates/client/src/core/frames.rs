@@ -1,7 +1,6 @@
 //! Framing in both directions: encodes requests and splits received bytes into frames. It knows lengths and
 //! headers; bodies are opaque.
 
-use zebu_proto::client::connect::ReadOnlyField;
 use zebu_proto::client::{AuthPacket, ConnectRequest, RequestHeader};
 use zebu_proto::frame::{Framed, LENGTH_SIZE, peek, write_frame};
 use zebu_proto::{Jute, OpCode, Xid};
@@ -29,22 +28,7 @@ pub(crate) fn auth(scheme: &str, secret: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Appends the connect request.
-pub(crate) fn connect(
-    last_zxid_seen: i64,
-    timeout_ms: i32,
-    session_id: i64,
-    password: &[u8],
-    accepts_read_only: bool,
-    out: &mut Vec<u8>,
-) {
-    let request = ConnectRequest {
-        protocol_version: 0,
-        last_zxid_seen,
-        timeout_ms,
-        session_id,
-        password: Some(password.into()),
-        read_only: ReadOnlyField::Present(accepts_read_only),
-    };
+pub(crate) fn connect(request: &ConnectRequest, out: &mut Vec<u8>) {
     write_frame(out, |out| request.encode(out));
 }
 

@@ -86,7 +86,7 @@ pub(super) struct SessionLease {
 
 /// Whether a successful reply to the operation comes from the leader. Errors prove nothing, because a learner
 /// can return them itself.
-pub(super) fn requires_leader(op: OpCode) -> bool {
+fn requires_leader(op: OpCode) -> bool {
     matches!(
         op,
         OpCode::Sync
@@ -154,8 +154,11 @@ impl SessionLease {
         }
     }
 
-    /// The send time that the leader's reply to a request sent now will confirm.
-    pub(super) fn provable_send_time(&self, now: Instant, timeout: Duration) -> Option<Instant> {
+    /// The send time that a successful reply to a request sent now will confirm.
+    pub(super) fn provable_send_time(&self, op: OpCode, now: Instant, timeout: Duration) -> Option<Instant> {
+        if !requires_leader(op) {
+            return None;
+        }
         let known =
             self.answered.iter().rev().find(|message| message.replied_at + report_delay(timeout) <= now);
         known.map(|message| message.sent_at)

@@ -70,6 +70,14 @@ pub(crate) enum SessionEnding {
     AuthFailed,
 }
 
+/// A connect request that was sent.
+#[derive(Clone, Debug)]
+pub(crate) struct ConnectAttempt {
+    pub(crate) link: ServerLink,
+    pub(crate) asked: ConnectKind,
+    pub(crate) sent_at: Instant,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) enum SessionPhase {
     /// The pause between two attempts.
@@ -77,7 +85,7 @@ pub(crate) enum SessionPhase {
     /// The driver is opening a stream.
     Opening { link: ServerLink, deadline: Instant },
     /// The connect request is sent; its reply is pending.
-    Handshake { link: ServerLink, deadline: Instant, asked: ConnectKind, sent_at: Instant },
+    Handshake { attempt: ConnectAttempt, deadline: Instant },
     /// A session on a connection.
     Connected { link: ServerLink, since: Instant, search: Option<ReadWriteSearch>, usage: ConnectionUse },
     /// The machine has ended.
@@ -95,7 +103,7 @@ impl SessionPhase {
     pub(crate) fn link(&self) -> Option<&ServerLink> {
         match self {
             SessionPhase::Opening { link, .. }
-            | SessionPhase::Handshake { link, .. }
+            | SessionPhase::Handshake { attempt: ConnectAttempt { link, .. }, .. }
             | SessionPhase::Connected { link, .. } => Some(link),
             SessionPhase::Waiting { .. } | SessionPhase::Ended(_) => None,
         }

@@ -14,7 +14,7 @@ use super::connect_string::ServerAddress;
 use super::failure::{CallFailure, Cause, Delivery};
 use super::frames::{self, FrameBuffer};
 use super::host_provider::{HostProvider, Rebalance};
-use super::lease::{SessionLease, requires_leader};
+use super::lease::SessionLease;
 use super::phase::{ConnectionUse, LinkId, SessionEnding, SessionPhase};
 use super::queue::{AuthCredential, InFlightRequest, QueuedRequest, RequestPurpose, units};
 use super::random::Random;
@@ -318,7 +318,9 @@ impl<T> SessionMachine<T> {
             let Some(waiting) = self.queue.pop_front() else { break };
             let xid = self.next_xid();
             frames::request(xid, waiting.op, &waiting.body, out);
-            self.sent(now, xid, waiting.op, waiting.purpose, units(&waiting.body));
+            let proves = self.lease.provable_send_time(waiting.op, now, self.timeout);
+            let (purpose, units) = (waiting.purpose, units(&waiting.body));
+            self.push_in_flight(InFlightRequest { xid, purpose, sent_at: now, units, proves });
         }
         if out.len() > before {
             self.last_sent = now;
@@ -377,14 +379,13 @@ impl<T> SessionMachine<T> {
     pub(super) fn send_now(&mut self, now: Instant, op: OpCode, body: &[u8], purpose: RequestPurpose<T>) {
         let xid = self.next_xid();
         frames::request(xid, op, body, &mut self.output);
-        self.sent(now, xid, op, purpose, 0);
+        let proves = self.lease.provable_send_time(op, now, self.timeout);
+        self.push_in_flight(InFlightRequest { xid, purpose, sent_at: now, units: 0, proves });
     }
 
-    fn sent(&mut self, now: Instant, xid: i32, op: OpCode, purpose: RequestPurpose<T>, units: u32) {
-        let proves =
-            if requires_leader(op) { self.lease.provable_send_time(now, self.timeout) } else { None };
-        self.in_flight_units = self.in_flight_units.saturating_add(units);
-        self.in_flight.push_back(InFlightRequest { xid, purpose, sent_at: now, units, proves });
+    fn push_in_flight(&mut self, request: InFlightRequest<T>) {
+        self.in_flight_units = self.in_flight_units.saturating_add(request.units);
+        self.in_flight.push_back(request);
     }
 
     pub(super) fn send_credential(&mut self, now: Instant, index: usize) {

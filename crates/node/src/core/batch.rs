@@ -32,14 +32,6 @@ pub struct LogBatch {
     pub after: AfterAppend,
 }
 
-/// Whether a snapshot may be requested: the tree of a member that does not serve may contain uncommitted
-/// transactions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SnapshotPermission {
-    Allowed,
-    Forbidden,
-}
-
 /// Collects log entries, and counts towards the next snapshot.
 #[derive(Debug)]
 pub(crate) struct BatchBuilder {
@@ -93,14 +85,11 @@ impl BatchBuilder {
         self.logged_bytes += (self.bytes.len() - bytes_before) as u64;
     }
 
-    pub(crate) fn take(
-        &mut self,
-        random: &mut SplitMix64,
-        snapshots: SnapshotPermission,
-    ) -> Option<LogBatch> {
+    /// Returns the collected entries. The batch requests a snapshot if one is due and allowed.
+    pub(crate) fn take(&mut self, random: &mut SplitMix64, allows_snapshot: bool) -> Option<LogBatch> {
         let (first, last) = self.span.take()?;
         let is_due = self.entries > self.entries_max || self.logged_bytes > self.logged_bytes_max;
-        let after = if is_due && snapshots == SnapshotPermission::Allowed {
+        let after = if is_due && allows_snapshot {
             self.draw_limits(random);
             AfterAppend::RollAndSnapshot
         } else {

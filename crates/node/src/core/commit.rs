@@ -9,6 +9,7 @@ use super::{CommitError, DigestVerdict, Node, NodeRole};
 use crate::clock::Now;
 use crate::connection::Connections;
 use crate::consensus::{CommitItem, Consensus, Proposal, RequestOrigin};
+use crate::context::ServeContext;
 use crate::ensemble::Effect;
 use crate::replica::Replica;
 
@@ -45,9 +46,12 @@ impl Node {
                     applied += self.apply(&proposal, replica, connections, now);
                 }
                 CommitItem::Invalid(_) => unreachable!("it is left where it is"),
-                CommitItem::Serve(serving) => self.begin_serving(serving, replica, connections, now),
+                CommitItem::Serve(serving) => {
+                    self.begin_serving(serving, &mut ServeContext { replica, connections, now });
+                }
                 CommitItem::FromLearner { link, server, packet } => {
-                    self.handle_learner_packet(link, server, packet, replica, connections, now);
+                    let mut context = ServeContext { replica, connections, now };
+                    self.handle_learner_packet(link, server, packet, &mut context);
                 }
                 CommitItem::StreamSnapshot { link, zxid } => {
                     self.effect(Effect::Peer(PeerEffect::StreamSnapshot { link, zxid }));
@@ -57,7 +61,7 @@ impl Node {
         if let NodeRole::Primary(primary) = &mut self.role {
             primary.mark_applied(replica.last_zxid());
         }
-        self.process_effects(replica, connections, now);
+        self.process_effects(&mut ServeContext { replica, connections, now });
         Ok(applied)
     }
 
@@ -70,11 +74,13 @@ impl Node {
                 Consensus::Standalone(_),
                 NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::NotServing,
             ) => Ok(None),
-            (Consensus::Member(member), _) => match member.commit_queue.front() {
-                // The item stays in front, so that no later transaction is applied.
-                Some(CommitItem::Invalid(error)) => Err(error.clone()),
-                _ => Ok(member.commit_queue.pop_front()),
-            },
+            (Consensus::Member(member), _) => {
+                if let Some(CommitItem::Invalid(error)) = member.commit_queue.front() {
+                    // The item stays in front, so that no later transaction is applied.
+                    return Err(error.clone());
+                }
+                Ok(member.commit_queue.pop_front())
+            }
         }
     }
 
@@ -95,13 +101,14 @@ impl Node {
         if let Consensus::Member(_) = self.state.consensus {
             self.compare_digest(&proposal.entry, replica, now);
         }
+        let mut context = ServeContext { replica, connections, now };
         match &mut self.role {
             NodeRole::Primary(primary) => {
-                primary.on_applied(&mut self.state, proposal, &outcome, replica, connections, now);
+                primary.on_applied(&mut self.state, proposal, &outcome, &mut context);
             }
             NodeRole::Learner(learner) => {
                 debug_assert_eq!(proposal.origin, RequestOrigin::NoClient, "a learner finds out who waits");
-                learner.on_applied(&mut self.state, &proposal.entry, &outcome, replica, connections, now);
+                learner.on_applied(&mut self.state, &proposal.entry, &outcome, &mut context);
             }
             NodeRole::ReadOnly(_) | NodeRole::NotServing => {
                 self.state.abort_request(proposal.origin, connections)

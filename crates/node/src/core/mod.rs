@@ -12,11 +12,11 @@ mod reply;
 mod role;
 mod state;
 
+pub(crate) use batch::BatchBuilder;
 pub use batch::{AfterAppend, LogBatch};
-pub(crate) use batch::{BatchBuilder, SnapshotPermission};
 pub(crate) use digest_monitor::{DigestMonitor, DigestVerdict};
 pub use error::CommitError;
-pub(crate) use reply::{reply_to_sync, reply_to_write};
+pub(crate) use reply::{AppliedTxn, reply_to_sync, reply_to_write};
 pub(crate) use role::NodeRole;
 pub(crate) use state::NodeState;
 
@@ -25,14 +25,17 @@ use zebu_proto::{SessionId, Zxid};
 use zebu_zab::{Peer, PeerSettings, PeerStatus, RecoveredHistory};
 
 use crate::clock::Now;
-use crate::connection::{ConnectionId, Connections, DisconnectReason, ServingMode};
+use crate::connect::AdmittedConnect;
+use crate::connection::{ConnectionId, Connections, DisconnectReason};
 use crate::consensus::{Consensus, ConsensusPeer, EnsembleMember, Standalone};
+use crate::context::ServeContext;
 use crate::ensemble::Effect;
 use crate::notice::OperatorNotice;
 use crate::pending_request::AnsweredRequests;
 use crate::primary::Primary;
 use crate::receive::SubmittedRequest;
 use crate::replica::Replica;
+use crate::serving_mode::ServingMode;
 use crate::session::TrackerReport;
 use crate::settings::{LeaderClients, NodeSettings};
 
@@ -103,23 +106,18 @@ impl Node {
     fn from_member(settings: NodeSettings, member: EnsembleMember, replica: &Replica, now: Now) -> Node {
         let state = NodeState::new(settings, Consensus::Member(Box::new(member)), replica, now);
         let mut node = Node { state, role: NodeRole::NotServing };
-        node.process_effects(replica, &mut NoConnections, now);
+        let mut context = ServeContext { replica, connections: &mut NoConnections, now };
+        node.process_effects(&mut context);
         node
     }
 
     /// Handles an event. [`Node::take_effects`] returns its effects.
-    pub fn handle(
-        &mut self,
-        event: ClientEvent,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
-    ) {
+    pub fn handle(&mut self, event: ClientEvent, context: &mut ServeContext<'_, impl Connections>) {
         match event {
             ClientEvent::Connect { connection, request } => {
-                self.handle_connect(connection, &request, replica, connections, now)
+                self.handle_connect(connection, &request, context)
             }
-            ClientEvent::Request(submitted) => self.handle_request(submitted, replica, connections, now),
+            ClientEvent::Request(submitted) => self.handle_request(submitted, context),
             ClientEvent::Disconnected { connection, session, touched_ms } => {
                 if let Some(member) = self.state.member_mut() {
                     member.connections.remove(&connection);
@@ -138,20 +136,18 @@ impl Node {
                 }
             }
         }
-        self.process_effects(replica, connections, now);
+        self.process_effects(context);
     }
 
     /// Handles an event of the ensemble or of the disk. A standalone server has none.
     pub fn handle_peer(
         &mut self,
         event: zebu_zab::PeerEvent,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         if let Some(member) = self.state.member_mut() {
-            member.peer.handle(event, now.monotonic_ms, &mut member.pending_actions);
-            self.process_effects(replica, connections, now);
+            member.peer.handle(event, context.now.monotonic_ms, &mut member.pending_actions);
+            self.process_effects(context);
         }
     }
 
@@ -164,22 +160,22 @@ impl Node {
 
     /// Handles deadlines: elections and pings, read-only mode, then session expiry, empty containers and
     /// expired TTL nodes.
-    pub fn tick(&mut self, replica: &Replica, connections: &mut impl Connections, now: Now) {
+    pub fn tick(&mut self, context: &mut ServeContext<'_, impl Connections>) {
         if let Some(member) = self.state.member_mut()
-            && member.peer.next_deadline() <= now.monotonic_ms
+            && member.peer.next_deadline() <= context.now.monotonic_ms
         {
             // This runs first: a leader that lost its learners must not expire the sessions of their clients.
-            member.peer.timeout(now.monotonic_ms, &mut member.pending_actions);
-            self.process_effects(replica, connections, now);
+            member.peer.timeout(context.now.monotonic_ms, &mut member.pending_actions);
+            self.process_effects(context);
         }
-        self.enter_read_only_if_due(now);
+        self.enter_read_only_if_due(context.now);
         match &mut self.role {
-            NodeRole::Primary(primary) => primary.tick(&mut self.state, replica, connections, now),
-            NodeRole::Learner(learner) => learner.tick(connections, now),
-            NodeRole::ReadOnly(read_only) => read_only.tick(connections, now),
+            NodeRole::Primary(primary) => primary.tick(&mut self.state, context),
+            NodeRole::Learner(learner) => learner.tick(context),
+            NodeRole::ReadOnly(read_only) => read_only.tick(context),
             NodeRole::NotServing => return,
         }
-        self.process_effects(replica, connections, now);
+        self.process_effects(context);
     }
 
     /// The next deadline of [`Node::tick`], in monotonic milliseconds.
@@ -198,15 +194,15 @@ impl Node {
 
     /// Moves the effects since the last call into `effects`, in order.
     pub fn take_effects(&mut self, effects: &mut Vec<Effect>) {
-        let snapshots = self.snapshot_permission();
+        let allows_snapshot = self.allows_snapshot();
         let NodeState { consensus, batch, random, .. } = &mut self.state;
         match consensus {
             Consensus::Standalone(_) => {
-                let batch = batch.take(random, snapshots);
+                let batch = batch.take(random, allows_snapshot);
                 effects.extend(batch.map(|batch| Effect::Append { io: None, batch }));
             }
             Consensus::Member(member) => {
-                member.effects.flush(batch, random, snapshots);
+                member.effects.flush(batch, random, allows_snapshot);
                 member.effects.take(effects);
             }
         }
@@ -274,10 +270,10 @@ impl Node {
 
     /// Resigns leadership, for a server that stops: outstanding proposals are finished, then the ensemble
     /// elects another leader.
-    pub fn resign(&mut self, replica: &Replica, connections: &mut impl Connections, now: Now) {
+    pub fn resign(&mut self, context: &mut ServeContext<'_, impl Connections>) {
         if let Some(member) = self.state.member_mut() {
-            member.peer.resign(now.monotonic_ms, &mut member.pending_actions);
-            self.process_effects(replica, connections, now);
+            member.peer.resign(context.now.monotonic_ms, &mut member.pending_actions);
+            self.process_effects(context);
         }
     }
 
@@ -298,54 +294,32 @@ impl Node {
         &mut self,
         connection: ConnectionId,
         request: &ConnectRequest,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         if !self.accepts_clients() {
-            connections.with(connection, |connection| connection.close(DisconnectReason::NotServing));
+            context.close(connection, DisconnectReason::NotServing);
             return;
         }
-        let timeout_ms = match self.state.admit(request, replica.last_zxid(), now) {
+        let timeout_ms = match self.state.admit(request, context.replica.last_zxid(), context.now) {
             Ok(timeout_ms) => timeout_ms,
             Err(reason) => {
-                connections.with(connection, |connection| connection.close(reason));
+                context.close(connection, reason);
                 return;
             }
         };
         if let Some(member) = self.state.member_mut() {
             member.connections.insert(connection);
         }
+        let admitted = AdmittedConnect { connection, timeout_ms, request };
         match &mut self.role {
             NodeRole::Primary(primary) => {
-                primary.handle_connect(
-                    &mut self.state,
-                    (connection, timeout_ms),
-                    request,
-                    replica,
-                    connections,
-                    now,
-                );
+                primary.handle_connect(&mut self.state, admitted, context);
             }
             NodeRole::Learner(learner) => {
-                learner.handle_connect(
-                    &mut self.state,
-                    (connection, timeout_ms),
-                    request,
-                    replica,
-                    connections,
-                    now,
-                );
+                learner.handle_connect(&mut self.state, admitted, context);
             }
             NodeRole::ReadOnly(read_only) => {
-                read_only.handle_connect(
-                    &mut self.state,
-                    (connection, timeout_ms),
-                    request,
-                    replica,
-                    connections,
-                    now,
-                );
+                read_only.handle_connect(&mut self.state, admitted, context);
             }
             NodeRole::NotServing => {}
         }
@@ -364,9 +338,7 @@ impl Node {
     fn handle_request(
         &mut self,
         submitted: SubmittedRequest,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         if submitted.serving_term.term != self.state.term {
             // The serving term of the connection has ended, and the connection is closed.
@@ -374,15 +346,9 @@ impl Node {
             return;
         }
         match &mut self.role {
-            NodeRole::Primary(primary) => {
-                primary.handle_request(&mut self.state, submitted, replica, connections, now)
-            }
-            NodeRole::Learner(learner) => {
-                learner.handle_request(&mut self.state, submitted, replica, connections, now)
-            }
-            NodeRole::ReadOnly(read_only) => {
-                read_only.handle_request(&mut self.state, submitted, replica, connections, now)
-            }
+            NodeRole::Primary(primary) => primary.handle_request(&mut self.state, submitted, context),
+            NodeRole::Learner(learner) => learner.handle_request(&mut self.state, submitted, context),
+            NodeRole::ReadOnly(read_only) => read_only.handle_request(&mut self.state, submitted, context),
             NodeRole::NotServing => self.state.completed_requests.add(submitted.charged_bytes),
         }
     }

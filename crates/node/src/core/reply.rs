@@ -2,13 +2,20 @@
 
 use zebu_proto::client::multi::{MULTI_END, encode_error_result, encode_result_header};
 use zebu_proto::jute::{encode_buffer, encode_bytes};
-use zebu_proto::txn::{SubTxn, Txn, TxnEntry};
+use zebu_proto::txn::{SubTxn, Txn};
 use zebu_proto::{ErrorCode, Jute, OpCode};
 use zebu_tree::TxnOutcome;
 
 use crate::connection::{ClientConnection, DisconnectReason, RequestMeta};
 use crate::replica::Replica;
 use crate::shape::ReplyShape;
+
+/// A transaction that was just applied.
+#[derive(Clone, Copy)]
+pub(crate) struct AppliedTxn<'a> {
+    pub(crate) txn: &'a Txn,
+    pub(crate) outcome: &'a TxnOutcome,
+}
 
 /// The transaction cannot have come from the request in the slot.
 struct ReplyMismatch;
@@ -33,18 +40,17 @@ impl From<ReplyMismatch> for ReplyBodyError {
 pub(crate) fn reply_to_write(
     connection: &mut ClientConnection,
     slot: u64,
-    entry: &TxnEntry,
-    outcome: &TxnOutcome,
+    applied: AppliedTxn<'_>,
     replica: &Replica,
     now_ms: i64,
 ) {
     let Some((meta, shape)) = connection.pop_write(slot) else { return };
     // Stats show no operation for a failed write.
-    let op = if matches!(outcome, TxnOutcome::Error(_)) { None } else { meta.op };
+    let op = if matches!(applied.outcome, TxnOutcome::Error(_)) { None } else { meta.op };
     let meta = RequestMeta { op, ..meta };
     let mut mismatch = false;
     connection.push_reply(meta, replica.last_zxid().0, now_ms, |out| {
-        encode_outcome(&shape, outcome, &entry.txn, replica, out).map_err(|failure| match failure {
+        encode_outcome(&shape, applied, replica, out).map_err(|failure| match failure {
             ReplyBodyError::Error(code) => code,
             ReplyBodyError::Mismatch => {
                 mismatch = true;
@@ -78,12 +84,11 @@ pub(crate) fn reply_to_sync(connection: &mut ClientConnection, slot: u64, replic
 
 fn encode_outcome(
     shape: &ReplyShape,
-    outcome: &TxnOutcome,
-    txn: &Txn,
+    applied: AppliedTxn<'_>,
     replica: &Replica,
     out: &mut Vec<u8>,
 ) -> Result<(), ReplyBodyError> {
-    if let TxnOutcome::Error(code) = outcome {
+    if let TxnOutcome::Error(code) = applied.outcome {
         // Every error code of a transaction that was prepared here is known.
         return Err(ReplyBodyError::Error(
             ErrorCode::from_wire(*code).unwrap_or(ErrorCode::MarshallingError),
@@ -92,7 +97,7 @@ fn encode_outcome(
     match shape {
         ReplyShape::Empty | ReplyShape::Close => {}
         ReplyShape::Path | ReplyShape::PathAndStat | ReplyShape::Stat => {
-            encode_body(shape, outcome, txn, out)?;
+            encode_body(shape, applied, out)?;
         }
         ReplyShape::DataAndStat => {
             let node =
@@ -100,41 +105,39 @@ fn encode_outcome(
             encode_buffer(node.data(), out);
             node.stat().encode(out);
         }
-        ReplyShape::Multi(ops) => encode_multi(ops, outcome, txn, out)?,
+        ReplyShape::Multi(ops) => encode_multi(ops, applied, out)?,
         ReplyShape::Sync(_) => return Err(ReplyBodyError::Mismatch),
     }
     Ok(())
 }
 
 /// Encodes path, stat, or both, according to the shape.
-fn encode_body(
-    shape: &ReplyShape,
-    outcome: &TxnOutcome,
-    txn: &Txn,
-    out: &mut Vec<u8>,
-) -> Result<(), ReplyMismatch> {
+fn encode_body(shape: &ReplyShape, applied: AppliedTxn<'_>, out: &mut Vec<u8>) -> Result<(), ReplyMismatch> {
     if matches!(shape, ReplyShape::Path | ReplyShape::PathAndStat) {
-        encode_bytes(created_path(txn)?.as_bytes(), out);
+        encode_bytes(created_path(applied.txn)?.as_bytes(), out);
     }
     if matches!(shape, ReplyShape::Stat | ReplyShape::PathAndStat) {
-        match outcome {
+        match applied.outcome {
             TxnOutcome::Created { stat } | TxnOutcome::DataSet { stat } | TxnOutcome::AclSet { stat } => {
                 stat.encode(out);
             }
-            _ => return Err(ReplyMismatch),
+            TxnOutcome::Error(_)
+            | TxnOutcome::Deleted
+            | TxnOutcome::Checked
+            | TxnOutcome::SessionCreated
+            | TxnOutcome::SessionClosed { .. }
+            | TxnOutcome::Multi(_)
+            | TxnOutcome::Reconfigured { .. } => return Err(ReplyMismatch),
         }
     }
     Ok(())
 }
 
 /// A failed multi has no error in its header: each operation has its own error result.
-fn encode_multi(
-    ops: &[OpCode],
-    outcome: &TxnOutcome,
-    txn: &Txn,
-    out: &mut Vec<u8>,
-) -> Result<(), ReplyMismatch> {
-    let (TxnOutcome::Multi(outcomes), Txn::Multi(parts)) = (outcome, txn) else { return Err(ReplyMismatch) };
+fn encode_multi(ops: &[OpCode], applied: AppliedTxn<'_>, out: &mut Vec<u8>) -> Result<(), ReplyMismatch> {
+    let (TxnOutcome::Multi(outcomes), Txn::Multi(parts)) = (applied.outcome, applied.txn) else {
+        return Err(ReplyMismatch);
+    };
     if ops.len() != parts.len() || ops.len() != outcomes.len() {
         return Err(ReplyMismatch);
     }
@@ -144,10 +147,12 @@ fn encode_multi(
             continue;
         }
         encode_result_header(op, out);
+        let applied = AppliedTxn { txn: part, outcome };
         match op {
-            OpCode::Create => encode_body(&ReplyShape::Path, outcome, part, out)?,
-            OpCode::Create2 => encode_body(&ReplyShape::PathAndStat, outcome, part, out)?,
-            OpCode::SetData => encode_body(&ReplyShape::Stat, outcome, part, out)?,
+            OpCode::Create => encode_body(&ReplyShape::Path, applied, out)?,
+            OpCode::Create2 => encode_body(&ReplyShape::PathAndStat, applied, out)?,
+            OpCode::SetData => encode_body(&ReplyShape::Stat, applied, out)?,
+            // Wildcard: the results of all other operations have no body.
             _ => {}
         }
     }

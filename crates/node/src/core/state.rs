@@ -8,13 +8,13 @@ use zebu_zab::PingNumber;
 use super::DigestMonitor;
 use super::batch::BatchBuilder;
 use crate::clock::Now;
-use crate::connection::{
-    AfterReply, Connections, DisconnectReason, PreparedReply, ReplyZxid, ServingMode, ServingTerm,
-};
+use crate::connection::{Connections, DisconnectReason, PreparedReply, ReplyZxid, ServingTerm};
 use crate::consensus::{Consensus, EnsembleMember, RequestOrigin};
+use crate::context::ServeContext;
 use crate::notice::OperatorNotices;
 use crate::pending_request::{AnsweredRequests, PendingRequest};
 use crate::replica::Replica;
+use crate::serving_mode::ServingMode;
 use crate::session::SessionIdGenerator;
 use crate::settings::{LocalSessionSupport, NodeSettings};
 use crate::split_mix::SplitMix64;
@@ -150,15 +150,12 @@ impl NodeState {
         &mut self,
         PendingRequest { connection, slot, charged_bytes }: PendingRequest,
         error: ErrorCode,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         self.completed_requests.add(charged_bytes);
-        connections.with(connection, |connection| {
-            let reply = PreparedReply::Header { zxid: ReplyZxid::Applied, error: Some(error) };
-            connection.set_slot_reply(slot, reply, AfterReply::Continue);
-            replica.run_ready_requests(connection, now.monotonic_ms);
+        context.connections.with(connection, |connection| {
+            connection.set_slot_reply(slot, PreparedReply::header(ReplyZxid::Applied, Some(error)));
+            context.replica.run_ready_requests(connection, context.now.monotonic_ms);
         });
     }
 
@@ -166,15 +163,13 @@ impl NodeState {
     pub(crate) fn ack_close(
         &mut self,
         PendingRequest { connection, slot, charged_bytes }: PendingRequest,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         self.completed_requests.add(charged_bytes);
-        connections.with(connection, |connection| {
-            let reply = PreparedReply::Header { zxid: ReplyZxid::Applied, error: None };
-            connection.set_slot_reply(slot, reply, AfterReply::Drain);
-            replica.run_ready_requests(connection, now.monotonic_ms);
+        context.connections.with(connection, |connection| {
+            let reply = PreparedReply::header(ReplyZxid::Applied, None).then_drain();
+            connection.set_slot_reply(slot, reply);
+            context.replica.run_ready_requests(connection, context.now.monotonic_ms);
         });
     }
 

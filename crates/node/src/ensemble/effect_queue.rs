@@ -5,7 +5,7 @@
 use zebu_zab::{DiskCommand, IoId};
 
 use super::effect::Effect;
-use crate::core::{BatchBuilder, SnapshotPermission};
+use crate::core::BatchBuilder;
 use crate::split_mix::SplitMix64;
 
 #[derive(Debug, Default)]
@@ -32,21 +32,16 @@ impl EffectQueue {
         command: DiskCommand,
         batch: &mut BatchBuilder,
         random: &mut SplitMix64,
-        snapshots: SnapshotPermission,
+        allows_snapshot: bool,
     ) {
-        self.flush(batch, random, snapshots);
+        self.flush(batch, random, allows_snapshot);
         self.push(Effect::Disk(command));
     }
 
     /// Turns the collected appends into one effect.
-    pub(crate) fn flush(
-        &mut self,
-        batch: &mut BatchBuilder,
-        random: &mut SplitMix64,
-        snapshots: SnapshotPermission,
-    ) {
+    pub(crate) fn flush(&mut self, batch: &mut BatchBuilder, random: &mut SplitMix64, allows_snapshot: bool) {
         if let Some(io) = self.appended.take()
-            && let Some(batch) = batch.take(random, snapshots)
+            && let Some(batch) = batch.take(random, allows_snapshot)
         {
             self.push(Effect::Append { io: Some(io), batch });
         }

@@ -5,22 +5,15 @@ use zebu_proto::Zxid;
 use zebu_zab::{Action, DiskCommand, EncodedTxn, LinkId, PeerEffect};
 
 use super::effect::Effect;
-use crate::clock::Now;
 use crate::connection::Connections;
 use crate::consensus::{CommitItem, Consensus, decode_committed};
+use crate::context::ServeContext;
 use crate::core::{Node, NodeRole, NodeState};
-use crate::primary::DeferredRun;
-use crate::replica::Replica;
 
 impl Node {
     /// Processes the actions of the peer until none is pending.
-    pub(crate) fn process_effects(
-        &mut self,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
-    ) {
-        self.update_leaderless(connections, now);
+    pub(crate) fn process_effects(&mut self, context: &mut ServeContext<'_, impl Connections>) {
+        self.update_leaderless(context);
         loop {
             while let Some(member) = self.state.member_mut()
                 && !member.pending_actions.is_empty()
@@ -28,40 +21,27 @@ impl Node {
                 let spare = std::mem::take(&mut member.spare_actions);
                 let mut actions = std::mem::replace(&mut member.pending_actions, spare);
                 for action in actions.drain(..) {
-                    self.apply_effect(action, replica, connections, now);
+                    self.apply_effect(action, context);
                 }
                 if let Some(member) = self.state.member_mut() {
                     member.spare_actions = actions;
                 }
             }
             // A processed action may have confirmed leadership for deferred requests.
-            let deferred_run = match &mut self.role {
-                NodeRole::Primary(primary) => {
-                    primary.run_deferred(&mut self.state, replica, connections, now)
-                }
-                NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::NotServing => DeferredRun::Nothing,
+            let has_run_deferred = match &mut self.role {
+                NodeRole::Primary(primary) => primary.run_deferred(&mut self.state, context),
+                NodeRole::Learner(_) | NodeRole::ReadOnly(_) | NodeRole::NotServing => false,
             };
-            if deferred_run == DeferredRun::Nothing {
+            if !has_run_deferred {
                 return;
             }
         }
     }
 
-    fn apply_effect(
-        &mut self,
-        action: Action,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
-    ) {
+    fn apply_effect(&mut self, action: Action, context: &mut ServeContext<'_, impl Connections>) {
         match action {
             Action::Peer(PeerEffect::StreamSnapshot { link, zxid }) => {
-                self.queue_after_commits(
-                    CommitItem::StreamSnapshot { link, zxid },
-                    replica,
-                    connections,
-                    now,
-                );
+                self.queue_after_commits(CommitItem::StreamSnapshot { link, zxid }, context);
             }
             Action::Peer(effect) => {
                 if let PeerEffect::Close { link, .. } = &effect {
@@ -76,25 +56,21 @@ impl Node {
                     member.effects.appended(io);
                 }
             }
-            Action::Disk(command) => self.command_disk(command, connections),
+            Action::Disk(command) => self.command_disk(command, context.connections),
             Action::Config(effect) => self.effect(Effect::Config(effect)),
             Action::Report(finding) => self.effect(Effect::Report(finding)),
             Action::Deliver(entry) | Action::Load(entry) => self.deliver(&entry),
-            Action::Serve(serving) => {
-                self.queue_after_commits(CommitItem::Serve(serving), replica, connections, now)
-            }
-            Action::StopServing => self.stop_serving(connections),
+            Action::Serve(serving) => self.queue_after_commits(CommitItem::Serve(serving), context),
+            Action::StopServing => self.stop_serving(context.connections),
             Action::FromLearner { link, server, packet } => {
-                self.handle_learner_packet(link, server, packet, replica, connections, now);
+                self.handle_learner_packet(link, server, packet, context);
             }
             Action::LearnerLost { link } => {
                 if let NodeRole::Primary(primary) = &mut self.role {
                     primary.learner_lost(link);
                 }
             }
-            Action::FromLeader { packet, after } => {
-                self.handle_leader_packet(packet, after, replica, connections, now)
-            }
+            Action::FromLeader { packet, after } => self.handle_leader_packet(packet, after, context),
         }
     }
 
@@ -116,10 +92,10 @@ impl Node {
             | DiskCommand::SaveAcceptedEpoch { .. }
             | DiskCommand::SaveCurrentEpoch { .. } => {}
         }
-        let snapshots = self.snapshot_permission();
+        let allows_snapshot = self.allows_snapshot();
         let NodeState { consensus, batch, random, .. } = &mut self.state;
         if let Consensus::Member(member) = consensus {
-            member.effects.push_disk(command, batch, random, snapshots);
+            member.effects.push_disk(command, batch, random, allows_snapshot);
         }
     }
 
@@ -144,20 +120,14 @@ impl Node {
     }
 
     /// Queues an item that depends on the state. It is processed at once if no transaction waits.
-    fn queue_after_commits(
-        &mut self,
-        item: CommitItem,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
-    ) {
+    fn queue_after_commits(&mut self, item: CommitItem, context: &mut ServeContext<'_, impl Connections>) {
         let Some(member) = self.state.member_mut() else { return };
         if !member.commit_queue.is_empty() {
             member.commit_queue.push_back(item);
             return;
         }
         match item {
-            CommitItem::Serve(serving) => self.begin_serving(serving, replica, connections, now),
+            CommitItem::Serve(serving) => self.begin_serving(serving, context),
             CommitItem::StreamSnapshot { link, zxid } => {
                 self.effect(Effect::Peer(PeerEffect::StreamSnapshot { link, zxid }))
             }

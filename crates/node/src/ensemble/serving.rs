@@ -6,33 +6,30 @@ use zebu_proto::{ServerId, Zxid};
 use zebu_zab::{LinkId, ServingRole};
 
 use super::effect::{Effect, ServeEffect};
-use crate::clock::Now;
-use crate::connection::{ConnectionPhase, Connections, DisconnectReason, ServingMode};
+use crate::connection::{ConnectionPhase, Connections, DisconnectReason};
 use crate::consensus::CommitItem;
-use crate::core::{Node, NodeRole, SnapshotPermission};
+use crate::context::ServeContext;
+use crate::core::{Node, NodeRole};
 use crate::learner::LearnerRole;
 use crate::primary::Primary;
-use crate::replica::Replica;
 
 impl Node {
     /// Begins a role. All transactions committed before are applied.
     pub(crate) fn begin_serving(
         &mut self,
         serving: ServingRole,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         self.state.term += 1;
         self.effect(Effect::Serve(ServeEffect::Serve(serving)));
         self.role = match serving {
             ServingRole::Leading { .. } => {
-                let mut primary = Primary::new(&self.state, ServingMode::Leader, replica, now);
-                primary.close_orphans(&mut self.state, replica, connections, now);
+                let mut primary = Primary::new(&self.state, serving.into(), context.replica, context.now);
+                primary.close_orphans(&mut self.state, context);
                 NodeRole::Primary(Box::new(primary))
             }
             ServingRole::Following { .. } | ServingRole::Observing { .. } => {
-                NodeRole::Learner(Box::new(LearnerRole::new(&self.state)))
+                NodeRole::Learner(Box::new(LearnerRole::new(&self.state, serving.into())))
             }
         };
     }
@@ -67,13 +64,11 @@ impl Node {
         link: LinkId,
         server: ServerId,
         packet: Packet,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         match (&mut self.role, self.state.member_mut()) {
             (NodeRole::Primary(primary), _) => {
-                primary.handle_learner_packet(&mut self.state, link, packet, replica, connections, now);
+                primary.handle_learner_packet(&mut self.state, link, packet, context);
             }
             (NodeRole::NotServing, Some(member)) if member.is_about_to_serve() => {
                 member.commit_queue.push_back(CommitItem::FromLearner { link, server, packet });
@@ -88,13 +83,11 @@ impl Node {
         &mut self,
         packet: Packet,
         after: Zxid,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         match (&mut self.role, packet) {
             (NodeRole::Learner(learner), packet) => {
-                learner.handle_leader_packet(&mut self.state, packet, after, replica, connections, now);
+                learner.handle_leader_packet(&mut self.state, packet, after, context);
             }
             // This server is still applying transactions before it serves.
             (NodeRole::NotServing, Packet::Ping { zxid }) => {
@@ -106,11 +99,12 @@ impl Node {
         }
     }
 
-    /// Forbids snapshots while a member does not serve: its tree may contain uncommitted transactions.
-    pub(crate) fn snapshot_permission(&self) -> SnapshotPermission {
+    /// Whether a snapshot may be requested: the tree of a member that does not serve may contain uncommitted
+    /// transactions.
+    pub(crate) fn allows_snapshot(&self) -> bool {
         match self.role {
-            NodeRole::Primary(_) | NodeRole::Learner(_) => SnapshotPermission::Allowed,
-            NodeRole::ReadOnly(_) | NodeRole::NotServing => SnapshotPermission::Forbidden,
+            NodeRole::Primary(_) | NodeRole::Learner(_) => true,
+            NodeRole::ReadOnly(_) | NodeRole::NotServing => false,
         }
     }
 }

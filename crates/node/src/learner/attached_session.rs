@@ -6,8 +6,8 @@ use zebu_proto::SessionId;
 use zebu_proto::quorum::Touch;
 
 use super::LearnerRole;
-use crate::clock::Now;
 use crate::connection::{ConnectionId, Connections};
+use crate::context::ServeContext;
 
 /// Scans of all clients for touches per tick. Regular pings are half a tick apart.
 const TOUCH_SCANS_PER_TICK: i64 = 128;
@@ -45,19 +45,19 @@ impl LearnerRole {
     pub(super) fn take_touched(
         &mut self,
         tick_ms: i64,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) -> Vec<Touch> {
         let mut touched: BTreeMap<SessionId, i32> =
             self.touched.drain(..).map(|touch| (touch.session, touch.timeout_ms)).collect();
         let pause_ms = tick_ms / TOUCH_SCANS_PER_TICK;
-        if self.touches_scanned_ms.is_some_and(|scanned_ms| now.monotonic_ms - scanned_ms < pause_ms) {
+        if self.touches_scanned_ms.is_some_and(|scanned_ms| context.now.monotonic_ms - scanned_ms < pause_ms)
+        {
             return touched.into_iter().map(|(session, timeout_ms)| Touch { session, timeout_ms }).collect();
         }
-        self.touches_scanned_ms = Some(now.monotonic_ms);
+        self.touches_scanned_ms = Some(context.now.monotonic_ms);
         for (&session, attached) in &mut self.sessions {
             // The last touch of a closed connection arrives with its disconnect event.
-            let Some((touched_ms, waiting)) = connections.with(attached.connection, |connection| {
+            let Some((touched_ms, waiting)) = context.connections.with(attached.connection, |connection| {
                 (connection.touched_ms, connection.queued_requests())
             }) else {
                 continue;

@@ -1,13 +1,13 @@
 //! Packets of the leader besides transactions. A reply follows the transactions that it depends on. If they
 //! are committed and not applied yet, the reply waits for them.
 
+use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
-use zebu_proto::{SessionId, Zxid};
 
-use super::session::{Revalidation, reject_session};
 use super::{LearnerRole, send_to_leader};
-use crate::clock::Now;
+use crate::connect::PendingConnect;
 use crate::connection::{Connections, DisconnectReason};
+use crate::context::ServeContext;
 use crate::core::{NodeState, reply_to_sync};
 use crate::pending_request::PendingRequest;
 use crate::replica::Replica;
@@ -24,14 +24,14 @@ enum LeaderReplyKind {
     /// A sync is complete.
     Synced(PendingRequest),
     /// The session is valid; this connection may have it.
-    SessionValid { session: SessionId, revalidation: Revalidation },
+    SessionValid(PendingConnect),
 }
 
 impl LeaderReply {
     pub(super) fn sync_slot(&self) -> Option<PendingRequest> {
         match self.kind {
             LeaderReplyKind::Synced(request) => Some(request),
-            LeaderReplyKind::SessionValid { .. } => None,
+            LeaderReplyKind::SessionValid(_) => None,
         }
     }
 }
@@ -43,31 +43,46 @@ impl LearnerRole {
         state: &mut NodeState,
         packet: Packet,
         after: Zxid,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         match packet {
             Packet::Ping { zxid } => {
-                let touched = self.take_touched(state.settings.tick_ms, connections, now);
+                let touched = self.take_touched(state.settings.tick_ms, context);
                 send_to_leader(state, Packet::PingReply { zxid, touched });
             }
             Packet::Sync => {
                 if let Some(request) = self.pending_syncs.pop_front() {
                     let kind = LeaderReplyKind::Synced(request);
-                    self.queue_leader_reply(state, LeaderReply { after, kind }, replica, connections, now);
+                    self.queue_leader_reply(state, LeaderReply { after, kind }, context);
                 }
             }
             Packet::Revalidated { session, valid } => match self.next_revalidation(session) {
-                Some(revalidation) if valid => {
-                    let kind = LeaderReplyKind::SessionValid { session, revalidation };
-                    self.queue_leader_reply(state, LeaderReply { after, kind }, replica, connections, now);
+                Some(connect) if valid => {
+                    let kind = LeaderReplyKind::SessionValid(connect);
+                    self.queue_leader_reply(state, LeaderReply { after, kind }, context);
                 }
-                Some(revalidation) => reject_session(revalidation, connections),
+                Some(connect) => context.reject_session(connect),
                 None => {}
             },
             // The Zab peer handles all other packets.
-            _ => {}
+            Packet::Request { .. }
+            | Packet::Proposal { .. }
+            | Packet::Ack { .. }
+            | Packet::Commit { .. }
+            | Packet::PingReply { .. }
+            | Packet::Revalidate { .. }
+            | Packet::Inform { .. }
+            | Packet::CommitAndActivate { .. }
+            | Packet::NewLeader { .. }
+            | Packet::FollowerInfo { .. }
+            | Packet::UpToDate
+            | Packet::Diff { .. }
+            | Packet::Trunc { .. }
+            | Packet::Snap { .. }
+            | Packet::ObserverInfo { .. }
+            | Packet::LeaderInfo { .. }
+            | Packet::AckEpoch { .. }
+            | Packet::InformAndActivate { .. } => {}
         }
     }
 
@@ -75,19 +90,17 @@ impl LearnerRole {
         &mut self,
         state: &mut NodeState,
         reply: LeaderReply,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         self.leader_replies.push_back(reply);
-        self.deliver_leader_replies(state, replica, connections, now);
+        self.deliver_leader_replies(state, context);
     }
 
     /// Returns the first reply whose transactions are applied. A leader may confirm a session whose upgrade
     /// to a global one is not committed yet; only that session's reply waits.
     fn next_applied_reply(&self, replica: &Replica) -> Option<usize> {
         let is_in_the_making = |reply: &LeaderReply| match reply.kind {
-            LeaderReplyKind::SessionValid { session, .. } => self.forwarded.is_creating_session(session),
+            LeaderReplyKind::SessionValid(connect) => self.forwarded.is_creating_session(connect.session.id),
             LeaderReplyKind::Synced(_) => false,
         };
         let reached = self.leader_replies.iter().take_while(|reply| reply.after <= replica.last_zxid());
@@ -98,27 +111,25 @@ impl LearnerRole {
     pub(super) fn deliver_leader_replies(
         &mut self,
         state: &mut NodeState,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
-        while let Some(index) = self.next_applied_reply(replica) {
+        while let Some(index) = self.next_applied_reply(context.replica) {
             let Some(LeaderReply { kind, .. }) = self.leader_replies.remove(index) else { return };
             match kind {
                 LeaderReplyKind::Synced(PendingRequest { connection, slot, charged_bytes }) => {
                     state.completed_requests.add(charged_bytes);
-                    connections.with(connection, |connection| {
+                    context.connections.with(connection, |connection| {
                         if connection.is_idle() {
                             // The connection was closed meanwhile.
                         } else if connection.is_first(slot) {
-                            reply_to_sync(connection, slot, replica, now.monotonic_ms);
+                            reply_to_sync(connection, slot, context.replica, context.now.monotonic_ms);
                         } else {
                             connection.close(DisconnectReason::ReplyOutOfOrder);
                         }
                     });
                 }
-                LeaderReplyKind::SessionValid { session, revalidation } => {
-                    self.accept_revalidated(state, session, revalidation, replica, connections, now);
+                LeaderReplyKind::SessionValid(connect) => {
+                    self.accept_revalidated(state, connect, context);
                 }
             }
         }

@@ -1,28 +1,33 @@
 //! Local sessions of a learner's clients. They are opened, resumed and closed here; the leader learns of one
 //! only when it becomes global.
 
-use std::ops::ControlFlow;
-
 use zebu_proto::client::WriteRequest;
-use zebu_proto::client::connect::ReadOnlyField;
 use zebu_proto::{ErrorCode, SessionId};
 
 use super::LearnerRole;
 use super::attached_session::AttachedSession;
 use super::forwarded_requests::ForwardedKind;
-use super::session::Revalidation;
-use crate::clock::Now;
-use crate::connection::{ConnectionId, ConnectionSession, Connections, ServingMode};
+use crate::connect::PendingConnect;
+use crate::connection::{ConnectionId, ConnectionSession, Connections};
 use crate::consensus::RequestOrigin;
+use crate::context::ServeContext;
 use crate::core::NodeState;
-use crate::pending_request::PendingRequest;
-use crate::replica::Replica;
 use crate::session::{LocalSessionEffect, TrackerReport};
+
+/// The treatment of a request after its effect on a local session.
+pub(super) enum LocalSessionOutcome {
+    /// The request is forwarded.
+    Forward(ForwardedKind),
+    /// The request is answered here with an error.
+    Refuse(ErrorCode),
+    /// The request closed a local session and is acknowledged here.
+    AckClose,
+}
 
 impl LearnerRole {
     /// Expires silent local sessions. The leader expires global sessions.
-    pub(crate) fn tick(&mut self, connections: &mut impl Connections, now: Now) {
-        self.local_sessions.expire(connections, now);
+    pub(crate) fn tick(&mut self, context: &mut ServeContext<'_, impl Connections>) {
+        self.local_sessions.expire(context);
     }
 
     pub(crate) fn next_deadline(&self) -> i64 {
@@ -39,41 +44,30 @@ impl LearnerRole {
             || self.local_sessions.is_served_by(session, connection)
     }
 
-    /// Applies the effect of a request on a local session. Returns the kind under which the request is
-    /// forwarded, or `Break` if it is answered here.
+    /// Applies the effect of a request on a local session.
     pub(super) fn apply_local_session_effect(
         &mut self,
         state: &mut NodeState,
-        (pending, session): (PendingRequest, SessionId),
+        session: SessionId,
+        connection: ConnectionId,
         request: &WriteRequest,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
-    ) -> ControlFlow<(), ForwardedKind> {
+    ) -> LocalSessionOutcome {
         let kind = ForwardedKind::from_request(request);
         match (self.local_sessions.effect_of(session, request), kind) {
-            (LocalSessionEffect::None, kind) => ControlFlow::Continue(kind),
-            (LocalSessionEffect::Ended, _) => {
-                state.ack_close(pending, replica, connections, now);
-                ControlFlow::Break(())
-            }
+            (LocalSessionEffect::None, kind) => LocalSessionOutcome::Forward(kind),
+            (LocalSessionEffect::Ended, _) => LocalSessionOutcome::AckClose,
             (LocalSessionEffect::Upgraded { timeout_ms }, kind) => {
-                self.sessions.insert(session, AttachedSession::new(pending.connection, timeout_ms));
-                self.request_session(
-                    state,
-                    ConnectionSession { id: session, timeout_ms },
-                    RequestOrigin::NoClient,
-                );
-                ControlFlow::Continue(kind)
+                self.sessions.insert(session, AttachedSession::new(connection, timeout_ms));
+                let session = ConnectionSession { id: session, timeout_ms };
+                self.request_session(state, session, RequestOrigin::NoClient);
+                LocalSessionOutcome::Forward(kind)
             }
             // Only the leader knows whether an earlier operation fails for another reason.
             (LocalSessionEffect::EphemeralRefused, ForwardedKind::Multi) => {
-                ControlFlow::Continue(ForwardedKind::MultiOfLocalSession)
+                LocalSessionOutcome::Forward(ForwardedKind::MultiOfLocalSession)
             }
             (LocalSessionEffect::EphemeralRefused, _) => {
-                let error = ErrorCode::EphemeralOnLocalSession;
-                state.reply_error(pending, error, replica, connections, now);
-                ControlFlow::Break(())
+                LocalSessionOutcome::Refuse(ErrorCode::EphemeralOnLocalSession)
             }
         }
     }
@@ -83,16 +77,14 @@ impl LearnerRole {
     pub(super) fn resume_local(
         &mut self,
         state: &NodeState,
-        (connection, session, read_only): (ConnectionId, ConnectionSession, ReadOnlyField),
-        connections: &mut impl Connections,
-        now: Now,
+        connect: PendingConnect,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
-        self.local_sessions.resume(session, connection, connections, now);
-        if self.forwarded.has_pending(session.id) {
-            let revalidation = Revalidation { connection, timeout_ms: session.timeout_ms, read_only };
-            self.resuming_local.insert(session.id, revalidation);
+        self.local_sessions.resume(connect, context);
+        if self.forwarded.has_pending(connect.session.id) {
+            self.resuming_local.insert(connect.session.id, connect);
         } else {
-            self.accept_local_session(state, (connection, session, read_only), connections, now);
+            self.accept_local_session(state, connect, context);
         }
     }
 
@@ -101,30 +93,22 @@ impl LearnerRole {
         &mut self,
         state: &NodeState,
         session: SessionId,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         if self.resuming_local.is_empty() || self.forwarded.has_pending(session) {
             return;
         }
-        let Some(revalidation) = self.resuming_local.remove(&session) else { return };
+        let Some(connect) = self.resuming_local.remove(&session) else { return };
         // If the session has expired meanwhile, the connection is closed, and this call has no effect.
-        let session = ConnectionSession { id: session, timeout_ms: revalidation.timeout_ms };
-        self.accept_local_session(
-            state,
-            (revalidation.connection, session, revalidation.read_only),
-            connections,
-            now,
-        );
+        self.accept_local_session(state, connect, context);
     }
 
     pub(super) fn accept_local_session(
         &mut self,
         state: &NodeState,
-        accepted: (ConnectionId, ConnectionSession, ReadOnlyField),
-        connections: &mut impl Connections,
-        now: Now,
+        connect: PendingConnect,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
-        self.local_sessions.accept(accepted, state.serving_term(ServingMode::Learner), connections, now);
+        self.local_sessions.accept(connect, state.serving_term(self.serving_mode), context);
     }
 }

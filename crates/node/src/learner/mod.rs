@@ -9,37 +9,38 @@ mod on_applied;
 mod session;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::ControlFlow;
 
 use zebu_proto::client::WriteRequest;
 use zebu_proto::quorum::{Packet, Touch};
 use zebu_proto::{ErrorCode, SessionId};
 
-use crate::clock::Now;
+use crate::connect::PendingConnect;
 use crate::connection::Connections;
 use crate::consensus::RequestOrigin;
+use crate::context::ServeContext;
 use crate::core::NodeState;
 use crate::pending_request::PendingRequest;
 use crate::receive::{ForwardPayload, RequestKind, SubmittedRequest};
-use crate::replica::Replica;
+use crate::serving_mode::ServingMode;
 use crate::session::LocalSessions;
 use attached_session::AttachedSession;
 use forwarded_requests::ForwardedRequests;
 use leader_packets::LeaderReply;
-use session::Revalidation;
+use local_session::LocalSessionOutcome;
 
 #[derive(Debug)]
 pub(crate) struct LearnerRole {
+    serving_mode: ServingMode,
     /// Global sessions whose connection is here.
     sessions: BTreeMap<SessionId, AttachedSession>,
     /// Local sessions, which the leader does not know.
     local_sessions: LocalSessions,
     /// Connections that resume a local session with requests in flight.
-    resuming_local: BTreeMap<SessionId, Revalidation>,
+    resuming_local: BTreeMap<SessionId, PendingConnect>,
     /// Requests that were forwarded and not answered.
     forwarded: ForwardedRequests,
     /// Connections that wait for the validation of their session, by session, in request order.
-    revalidations: BTreeMap<SessionId, VecDeque<Revalidation>>,
+    revalidations: BTreeMap<SessionId, VecDeque<PendingConnect>>,
     /// Syncs that the leader has not answered; its replies carry no number.
     pending_syncs: VecDeque<PendingRequest>,
     /// Replies of the leader whose transactions are not applied yet.
@@ -51,8 +52,9 @@ pub(crate) struct LearnerRole {
 }
 
 impl LearnerRole {
-    pub(crate) fn new(state: &NodeState) -> LearnerRole {
+    pub(crate) fn new(state: &NodeState, serving_mode: ServingMode) -> LearnerRole {
         LearnerRole {
+            serving_mode,
             sessions: BTreeMap::new(),
             local_sessions: LocalSessions::new(state.local_sessions(), state.settings.tick_ms),
             resuming_local: BTreeMap::new(),
@@ -86,9 +88,7 @@ impl LearnerRole {
         &mut self,
         state: &mut NodeState,
         submitted: SubmittedRequest,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         let pending = submitted.pending();
         let SubmittedRequest { session, xid, kind, credentials, received_ms, forward, .. } = submitted;
@@ -101,20 +101,20 @@ impl LearnerRole {
             RequestKind::Sync => None,
             RequestKind::Write(WriteRequest::Refused(error)) => {
                 // A request that cannot be decoded is not forwarded.
-                return state.reply_error(pending, error, replica, connections, now);
+                return state.reply_error(pending, error, context);
             }
             RequestKind::Write(request) => Some(request),
         };
-        if request != Some(WriteRequest::CloseSession) && state.is_stale(received_ms, now) {
-            return state.reply_error(pending, ErrorCode::ThrottledOp, replica, connections, now);
+        if request != Some(WriteRequest::CloseSession) && state.is_stale(received_ms, context.now) {
+            return state.reply_error(pending, ErrorCode::ThrottledOp, context);
         }
-        let effect = request.map(|request| {
-            self.apply_local_session_effect(state, (pending, session), &request, replica, connections, now)
-        });
-        let kind = match effect {
+        let outcome = request
+            .map(|request| self.apply_local_session_effect(state, session, pending.connection, &request));
+        let kind = match outcome {
             None => None,
-            Some(ControlFlow::Continue(kind)) => Some(kind),
-            Some(ControlFlow::Break(())) => return,
+            Some(LocalSessionOutcome::Forward(kind)) => Some(kind),
+            Some(LocalSessionOutcome::Refuse(error)) => return state.reply_error(pending, error, context),
+            Some(LocalSessionOutcome::AckClose) => return state.ack_close(pending, context),
         };
         let Some(ForwardPayload { op, record }) = forward else {
             unreachable!("a connection that was accepted by a learner keeps what is to be sent on");

@@ -8,12 +8,12 @@ use zebu_tree::TxnOutcome;
 
 use super::LearnerRole;
 use super::forwarded_requests::{ForwardedKind, MatchedRequest};
-use crate::clock::Now;
+use crate::connect::PendingConnect;
 use crate::connection::{ConnectionSession, Connections, DisconnectReason};
 use crate::consensus::RequestOrigin;
-use crate::core::{NodeState, reply_to_write};
+use crate::context::ServeContext;
+use crate::core::{AppliedTxn, NodeState, reply_to_write};
 use crate::pending_request::PendingRequest;
-use crate::replica::Replica;
 
 impl LearnerRole {
     pub(crate) fn on_applied(
@@ -21,14 +21,12 @@ impl LearnerRole {
         state: &mut NodeState,
         entry: &TxnEntry,
         outcome: &TxnOutcome,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         let session = entry.header.session;
         let MatchedRequest { origin, kind, skipped } = self.forwarded.take_match(entry);
         for origin in skipped {
-            state.abort_request_with(DisconnectReason::ReplyOutOfOrder, origin, connections);
+            state.abort_request_with(DisconnectReason::ReplyOutOfOrder, origin, context.connections);
         }
         let refused =
             (kind == Some(ForwardedKind::MultiOfLocalSession)).then(|| with_local_session_error(outcome));
@@ -36,45 +34,54 @@ impl LearnerRole {
         match origin {
             RequestOrigin::Request(PendingRequest { connection, slot, charged_bytes }) => {
                 state.completed_requests.add(charged_bytes);
-                connections.with(connection, |connection| {
+                let applied = AppliedTxn { txn: &entry.txn, outcome };
+                context.connections.with(connection, |connection| {
                     if connection.is_idle() {
                         // The connection was closed meanwhile.
                     } else if is_session_moved(outcome) {
                         // The session has moved to another server; the client no longer reads replies here.
                         connection.close(DisconnectReason::Replaced);
                     } else if connection.is_first(slot) {
-                        reply_to_write(connection, slot, entry, outcome, replica, now.monotonic_ms);
+                        reply_to_write(connection, slot, applied, context.replica, context.now.monotonic_ms);
                     } else {
                         connection.close(DisconnectReason::ReplyOutOfOrder);
                     }
                 });
             }
-            RequestOrigin::Connect { connection, read_only } => match entry.txn {
-                Txn::CreateSession { timeout_ms } => {
-                    self.accept_session(
-                        state,
-                        (connection, ConnectionSession { id: session, timeout_ms }, read_only),
-                        connections,
-                        now,
-                    );
+            RequestOrigin::Connect { connection, read_only } => {
+                if let Txn::CreateSession { timeout_ms } = entry.txn {
+                    let session = ConnectionSession { id: session, timeout_ms };
+                    self.accept_session(state, PendingConnect { connection, session, read_only }, context);
+                } else {
+                    state.abort_request(origin, context.connections);
                 }
-                _ => state.abort_request(origin, connections),
-            },
+            }
             RequestOrigin::NoClient => {}
         }
         match (outcome, &entry.txn) {
             (TxnOutcome::SessionCreated, &Txn::CreateSession { timeout_ms }) => {
                 self.touched.push(Touch { session, timeout_ms });
             }
-            (TxnOutcome::SessionClosed { .. }, _) => self.end_session(session, origin, connections),
+            (TxnOutcome::SessionClosed { .. }, _) => self.end_session(session, origin, context.connections),
             // The session failed to become global, so it no longer exists.
             (TxnOutcome::Error(_), _) if kind == Some(ForwardedKind::CreateSession) => {
-                self.end_session(session, origin, connections);
+                self.end_session(session, origin, context.connections);
             }
-            _ => {}
+            (
+                TxnOutcome::Error(_)
+                | TxnOutcome::Created { .. }
+                | TxnOutcome::Deleted
+                | TxnOutcome::DataSet { .. }
+                | TxnOutcome::AclSet { .. }
+                | TxnOutcome::Checked
+                | TxnOutcome::SessionCreated
+                | TxnOutcome::Multi(_)
+                | TxnOutcome::Reconfigured { .. },
+                _,
+            ) => {}
         }
-        self.finish_local_resume(state, session, connections, now);
-        self.deliver_leader_replies(state, replica, connections, now);
+        self.finish_local_resume(state, session, context);
+        self.deliver_leader_replies(state, context);
     }
 
     /// Removes a session. The connection that closed it gets its reply; another connection is closed.

@@ -1,62 +1,38 @@
 //! Sessions of the clients of a learner. This server generates their ids; the leader opens, validates and
 //! expires them.
 
-use zebu_proto::client::ConnectRequest;
-use zebu_proto::client::connect::ReadOnlyField;
-use zebu_proto::password::password_matches;
 use zebu_proto::quorum::Packet;
 use zebu_proto::{Jute, OpCode, SessionId};
 
 use super::attached_session::AttachedSession;
 use super::forwarded_requests::ForwardedKind;
 use super::{LearnerRole, send_to_leader};
-use crate::clock::Now;
-use crate::connection::{
-    ConnectionId, ConnectionPhase, ConnectionSession, Connections, DisconnectReason, ServingMode,
-};
+use crate::connect::{AdmittedConnect, PendingConnect};
+use crate::connection::{ConnectionSession, Connections, DisconnectReason};
 use crate::consensus::RequestOrigin;
+use crate::context::ServeContext;
 use crate::core::NodeState;
 use crate::replica::Replica;
-
-/// A connection that resumes a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Revalidation {
-    pub(super) connection: ConnectionId,
-    pub(super) timeout_ms: i32,
-    pub(super) read_only: ReadOnlyField,
-}
 
 impl LearnerRole {
     /// Handles an admitted connect request: forwards it to the leader, or opens a local session.
     pub(crate) fn handle_connect(
         &mut self,
         state: &mut NodeState,
-        (connection, timeout_ms): (ConnectionId, i32),
-        request: &ConnectRequest,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        admitted: AdmittedConnect<'_>,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
-        match request.session_id {
+        match admitted.request.session_id {
             0 => {
-                let session = ConnectionSession { id: self.unused_id(state, replica), timeout_ms };
+                let connect = admitted.with_session(self.unused_id(state, context.replica));
                 if self.local_sessions.enabled() {
-                    self.local_sessions.open(session, connection, now);
-                    self.accept_local_session(
-                        state,
-                        (connection, session, request.read_only),
-                        connections,
-                        now,
-                    );
+                    self.local_sessions.open(connect, context.now);
+                    self.accept_local_session(state, connect, context);
                 } else {
-                    let origin = RequestOrigin::Connect { connection, read_only: request.read_only };
-                    self.request_session(state, session, origin);
+                    self.request_session(state, connect.session, connect.origin());
                 }
             }
-            id => {
-                let session = ConnectionSession { id: SessionId(id), timeout_ms };
-                self.resume(state, (connection, session), request, connections, now);
-            }
+            id => self.resume(state, admitted, SessionId(id), context),
         }
     }
 
@@ -93,58 +69,47 @@ impl LearnerRole {
     fn resume(
         &mut self,
         state: &mut NodeState,
-        (connection, session): (ConnectionId, ConnectionSession),
-        request: &ConnectRequest,
-        connections: &mut impl Connections,
-        now: Now,
+        admitted: AdmittedConnect<'_>,
+        session: SessionId,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
-        if !password_matches(session.id, request.password.as_deref().unwrap_or_default()) {
-            connections.with(connection, |connection| connection.reject(request.read_only));
+        let connect = admitted.with_session(session);
+        if !admitted.has_password_of(session) {
+            context.reject_session(connect);
             return;
         }
-        if self.local_sessions.contains(session.id) {
-            self.resume_local(state, (connection, session, request.read_only), connections, now);
+        if self.local_sessions.contains(session) {
+            self.resume_local(state, connect, context);
             return;
         }
-        let ConnectionSession { id: session, timeout_ms } = session;
         if let Some(before) = self.sessions.remove(&session) {
-            connections.with(before.connection, |connection| connection.close(DisconnectReason::Replaced));
+            context.close(before.connection, DisconnectReason::Replaced);
         }
-        let revalidation = Revalidation { connection, timeout_ms, read_only: request.read_only };
-        self.revalidations.entry(session).or_default().push_back(revalidation);
-        send_to_leader(state, Packet::Revalidate { session, timeout_ms });
+        self.revalidations.entry(session).or_default().push_back(connect);
+        send_to_leader(state, Packet::Revalidate { session, timeout_ms: connect.session.timeout_ms });
     }
 
     /// Removes the oldest connection that waits for the validation of a session.
-    pub(super) fn next_revalidation(&mut self, session: SessionId) -> Option<Revalidation> {
+    pub(super) fn next_revalidation(&mut self, session: SessionId) -> Option<PendingConnect> {
         let queue = self.revalidations.get_mut(&session)?;
-        let revalidation = queue.pop_front();
+        let connect = queue.pop_front();
         if queue.is_empty() {
             self.revalidations.remove(&session);
         }
-        revalidation
+        connect
     }
 
     /// Accepts a session that the leader has validated. It may have ended since.
     pub(super) fn accept_revalidated(
         &mut self,
         state: &NodeState,
-        session: SessionId,
-        revalidation: Revalidation,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        connect: PendingConnect,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
-        if replica.tree.sessions().contains_key(&session) {
-            let session = ConnectionSession { id: session, timeout_ms: revalidation.timeout_ms };
-            self.accept_session(
-                state,
-                (revalidation.connection, session, revalidation.read_only),
-                connections,
-                now,
-            );
+        if context.replica.tree.sessions().contains_key(&connect.session.id) {
+            self.accept_session(state, connect, context);
         } else {
-            reject_session(revalidation, connections);
+            context.reject_session(connect);
         }
     }
 
@@ -152,25 +117,15 @@ impl LearnerRole {
     pub(super) fn accept_session(
         &mut self,
         state: &NodeState,
-        (connection, session, read_only): (ConnectionId, ConnectionSession, ReadOnlyField),
-        connections: &mut impl Connections,
-        now: Now,
+        connect: PendingConnect,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
-        let serving_term = state.serving_term(ServingMode::Learner);
-        let phase = connections.with(connection, |connection| {
-            connection.accept(session, read_only, serving_term, now.monotonic_ms);
-            connection.phase
-        });
-        if phase == Some(ConnectionPhase::Serving)
+        let PendingConnect { connection, session, .. } = connect;
+        if context.accept_session(connect, state.serving_term(self.serving_mode))
             && let Some(before) =
                 self.sessions.insert(session.id, AttachedSession::new(connection, session.timeout_ms))
         {
-            connections.with(before.connection, |connection| connection.close(DisconnectReason::Replaced));
+            context.close(before.connection, DisconnectReason::Replaced);
         }
     }
-}
-
-/// Rejects the connect request: the client has no such session.
-pub(super) fn reject_session(revalidation: Revalidation, connections: &mut impl Connections) {
-    connections.with(revalidation.connection, |connection| connection.reject(revalidation.read_only));
 }

@@ -1,15 +1,14 @@
 //! Replies that need no transaction, but wait until the transactions in flight at their arrival are applied.
 
 use zebu_proto::Zxid;
-use zebu_proto::client::connect::ReadOnlyField;
 
 use super::Primary;
-use crate::clock::Now;
-use crate::connection::{ConnectionId, ConnectionSession, Connections};
+use crate::connect::PendingConnect;
+use crate::connection::Connections;
 use crate::consensus::RequestOrigin;
+use crate::context::ServeContext;
 use crate::core::{NodeState, reply_to_sync};
 use crate::pending_request::PendingRequest;
-use crate::replica::Replica;
 
 #[derive(Debug)]
 pub(super) struct ApplyWaiter {
@@ -21,7 +20,7 @@ pub(super) struct ApplyWaiter {
 enum Waiter {
     /// A connection that resumes a session. Transactions in flight may be writes of the session's former
     /// connection. The client must not read a state in which they have neither succeeded nor failed.
-    Resume { connection: ConnectionId, session: ConnectionSession, read_only: ReadOnlyField },
+    Resume(PendingConnect),
     /// A sync.
     Sync(PendingRequest),
 }
@@ -29,7 +28,7 @@ enum Waiter {
 impl ApplyWaiter {
     pub(super) fn origin(&self) -> RequestOrigin {
         match self.waiter {
-            Waiter::Resume { connection, read_only, .. } => RequestOrigin::Connect { connection, read_only },
+            Waiter::Resume(connect) => connect.origin(),
             Waiter::Sync(request) => RequestOrigin::Request(request),
         }
     }
@@ -40,12 +39,10 @@ impl Primary {
     pub(super) fn accept_after_apply(
         &mut self,
         state: &mut NodeState,
-        (connection, session, read_only): (ConnectionId, ConnectionSession, ReadOnlyField),
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        connect: PendingConnect,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
-        self.after_apply(state, Waiter::Resume { connection, session, read_only }, replica, connections, now);
+        self.after_apply(state, Waiter::Resume(connect), context);
     }
 
     /// Answers a sync when all proposed transactions are applied.
@@ -53,24 +50,20 @@ impl Primary {
         &mut self,
         state: &mut NodeState,
         request: PendingRequest,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
-        self.after_apply(state, Waiter::Sync(request), replica, connections, now);
+        self.after_apply(state, Waiter::Sync(request), context);
     }
 
     fn after_apply(
         &mut self,
         state: &mut NodeState,
         waiter: Waiter,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         let apply_waiter = ApplyWaiter { after: self.last_proposed, waiter };
-        if self.last_proposed <= replica.last_zxid() {
-            self.complete_waiter(state, apply_waiter, replica, connections, now);
+        if self.last_proposed <= context.replica.last_zxid() {
+            self.complete_waiter(state, apply_waiter, context);
         } else {
             self.apply_waiters.push_back(apply_waiter);
         }
@@ -81,13 +74,11 @@ impl Primary {
         &mut self,
         state: &mut NodeState,
         applied: Zxid,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         while self.apply_waiters.front().is_some_and(|apply_waiter| apply_waiter.after <= applied) {
             let Some(apply_waiter) = self.apply_waiters.pop_front() else { return };
-            self.complete_waiter(state, apply_waiter, replica, connections, now);
+            self.complete_waiter(state, apply_waiter, context);
         }
     }
 
@@ -95,22 +86,18 @@ impl Primary {
         &mut self,
         state: &mut NodeState,
         apply_waiter: ApplyWaiter,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         if !state.can_confirm_sessions() {
-            state.abort_request(apply_waiter.origin(), connections);
+            state.abort_request(apply_waiter.origin(), context.connections);
             return;
         }
         match apply_waiter.waiter {
-            Waiter::Resume { connection, session, read_only } => {
-                self.accept_session(state, (connection, session, read_only), connections, now);
-            }
+            Waiter::Resume(connect) => self.accept_session(state, connect, context),
             Waiter::Sync(PendingRequest { connection, slot, charged_bytes }) => {
                 state.completed_requests.add(charged_bytes);
-                connections.with(connection, |connection| {
-                    reply_to_sync(connection, slot, replica, now.monotonic_ms)
+                context.connections.with(connection, |connection| {
+                    reply_to_sync(connection, slot, context.replica, context.now.monotonic_ms)
                 });
             }
         }

@@ -5,18 +5,17 @@
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
 
-use zebu_proto::client::connect::ReadOnlyField;
 use zebu_proto::quorum::Packet;
 use zebu_proto::{OpCode, SessionId};
 use zebu_zab::{LinkId, PingNumber};
 
 use super::Primary;
-use crate::clock::Now;
-use crate::connection::{ConnectionId, ConnectionSession, Connections};
+use crate::connect::PendingConnect;
+use crate::connection::{ConnectionId, Connections};
 use crate::consensus::RequestOrigin;
+use crate::context::ServeContext;
 use crate::core::NodeState;
 use crate::receive::SubmittedRequest;
-use crate::replica::Replica;
 
 /// A deferred request.
 #[derive(Debug)]
@@ -24,7 +23,7 @@ pub(super) enum DeferredRequest {
     /// A sync of a client of this server, or a later request of the same connection.
     Client(SubmittedRequest),
     /// A connection that resumes a session.
-    Resume { connection: ConnectionId, session: ConnectionSession, read_only: ReadOnlyField },
+    Resume(PendingConnect),
     /// A sync of a learner's client, or a later request of the same session.
     Forwarded { link: LinkId, packet: Packet },
     /// A learner's session validation. Later requests do not wait for it.
@@ -60,7 +59,7 @@ impl DeferredRequest {
                 [Some(OrderingKey::Session(*link, *session)), is_sync.then_some(OrderingKey::Learner(*link))]
             }
             DeferredRequest::Forwarded { .. }
-            | DeferredRequest::Resume { .. }
+            | DeferredRequest::Resume(_)
             | DeferredRequest::Revalidate { .. } => [None, None],
         }
     }
@@ -68,9 +67,7 @@ impl DeferredRequest {
     fn origin(&self) -> RequestOrigin {
         match self {
             DeferredRequest::Client(submitted) => RequestOrigin::Request(submitted.pending()),
-            DeferredRequest::Resume { connection, read_only, .. } => {
-                RequestOrigin::Connect { connection: *connection, read_only: *read_only }
-            }
+            DeferredRequest::Resume(connect) => connect.origin(),
             DeferredRequest::Forwarded { .. } | DeferredRequest::Revalidate { .. } => RequestOrigin::NoClient,
         }
     }
@@ -99,7 +96,7 @@ impl DeferredRequests {
             DeferredRequest::Forwarded { link, .. } | DeferredRequest::Revalidate { link, .. } => {
                 *link != gone
             }
-            DeferredRequest::Client(_) | DeferredRequest::Resume { .. } => true,
+            DeferredRequest::Client(_) | DeferredRequest::Resume(_) => true,
         });
     }
 
@@ -132,35 +129,22 @@ impl Primary {
     pub(crate) fn run_deferred(
         &mut self,
         state: &mut NodeState,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
-    ) -> DeferredRun {
-        let mut deferred_run = DeferredRun::Nothing;
+        context: &mut ServeContext<'_, impl Connections>,
+    ) -> bool {
+        let mut has_run = false;
         while let Some(request) = self.deferred.pop_confirmed(|ping| state.is_leadership_confirmed(ping)) {
-            deferred_run = DeferredRun::Something;
+            has_run = true;
             match request {
-                DeferredRequest::Client(submitted) => {
-                    self.execute(state, submitted, replica, connections, now)
-                }
-                DeferredRequest::Resume { connection, session, read_only } => {
-                    self.finish_resume(state, (connection, session, read_only), replica, connections, now);
-                }
+                DeferredRequest::Client(submitted) => self.execute(state, submitted, context),
+                DeferredRequest::Resume(connect) => self.finish_resume(state, connect, context),
                 DeferredRequest::Forwarded { link, packet }
                 | DeferredRequest::Revalidate { link, packet } => {
-                    self.serve_learner_packet(state, link, packet, replica, connections, now);
+                    self.serve_learner_packet(state, link, packet, context);
                 }
             }
         }
-        deferred_run
+        has_run
     }
-}
-
-/// The result of [`Primary::run_deferred`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DeferredRun {
-    Nothing,
-    Something,
 }
 
 #[cfg(test)]

@@ -12,10 +12,10 @@ use zebu_zab::LinkId;
 use super::deferred::{DeferredRequest, OrderingKey};
 use super::{Primary, TxnRequest, TxnSource};
 use crate::clock::Now;
-use crate::connection::Connections;
+use crate::connection::{ConnectionSession, Connections};
 use crate::consensus::RequestOrigin;
+use crate::context::ServeContext;
 use crate::core::NodeState;
-use crate::replica::Replica;
 use crate::session::{SessionIdGenerator, SessionOwner, TrackedState};
 
 /// A request that a learner has forwarded.
@@ -34,11 +34,9 @@ impl Primary {
         state: &mut NodeState,
         link: LinkId,
         packet: Packet,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
-        let now_ms = now.monotonic_ms;
+        let now_ms = context.now.monotonic_ms;
         match packet {
             Packet::PingReply { touched, .. } => {
                 for Touch { session, timeout_ms } in touched {
@@ -49,27 +47,44 @@ impl Primary {
                 let (unconfirmed, key) = if op == OpCode::Sync.wire() {
                     // The touches of this session arrive with the next ping reply, which may be late.
                     self.sessions.claim(session, SessionOwner::Learner(link), now_ms);
-                    (state.start_leadership_check(now), OrderingKey::Learner(link))
+                    (state.start_leadership_check(context.now), OrderingKey::Learner(link))
                 } else {
                     (None, OrderingKey::Session(link, session))
                 };
                 if unconfirmed.is_some() || self.deferred.contains(key) {
                     self.deferred.push(unconfirmed, DeferredRequest::Forwarded { link, packet });
                 } else {
-                    self.serve_learner_packet(state, link, packet, replica, connections, now);
+                    self.serve_learner_packet(state, link, packet, context);
                 }
             }
             Packet::Revalidate { session, timeout_ms } => {
                 self.sessions.touch(session, SessionOwner::Learner(link), timeout_ms, now_ms);
-                match state.start_leadership_check(now) {
+                match state.start_leadership_check(context.now) {
                     unconfirmed @ Some(_) => {
                         self.deferred.push(unconfirmed, DeferredRequest::Revalidate { link, packet })
                     }
-                    None => self.serve_learner_packet(state, link, packet, replica, connections, now),
+                    None => self.serve_learner_packet(state, link, packet, context),
                 }
             }
             // The Zab peer handles all other packets.
-            _ => {}
+            Packet::Proposal { .. }
+            | Packet::Ack { .. }
+            | Packet::Commit { .. }
+            | Packet::Ping { .. }
+            | Packet::Revalidated { .. }
+            | Packet::Sync
+            | Packet::Inform { .. }
+            | Packet::CommitAndActivate { .. }
+            | Packet::NewLeader { .. }
+            | Packet::FollowerInfo { .. }
+            | Packet::UpToDate
+            | Packet::Diff { .. }
+            | Packet::Trunc { .. }
+            | Packet::Snap { .. }
+            | Packet::ObserverInfo { .. }
+            | Packet::LeaderInfo { .. }
+            | Packet::AckEpoch { .. }
+            | Packet::InformAndActivate { .. } => {}
         }
     }
 
@@ -79,15 +94,13 @@ impl Primary {
         state: &mut NodeState,
         link: LinkId,
         packet: Packet,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         match packet {
             Packet::Request { session, cxid, op, payload, auth } => {
                 let op = OpCode::from_wire(op);
                 let forwarded = LearnerRequest { session, cxid, op, record: &payload, auth };
-                self.serve_learner_request(state, link, forwarded, replica, connections, now);
+                self.serve_learner_request(state, link, forwarded, context);
             }
             Packet::Revalidate { session, timeout_ms } => {
                 if !state.can_confirm_sessions() {
@@ -95,13 +108,32 @@ impl Primary {
                 }
                 let valid = self.sessions.state(session) == Some(TrackedState::Open);
                 if valid {
-                    self.move_session(session, SessionOwner::Learner(link), timeout_ms, connections, now);
+                    let session = ConnectionSession { id: session, timeout_ms };
+                    self.move_session(session, SessionOwner::Learner(link), context);
                 }
                 // The reply follows all proposals: some may be writes of the former connection.
                 reply_to_learner(state, link, Packet::Revalidated { session, valid });
             }
             // No other packet is deferred.
-            _ => {}
+            Packet::Proposal { .. }
+            | Packet::Ack { .. }
+            | Packet::Commit { .. }
+            | Packet::Ping { .. }
+            | Packet::PingReply { .. }
+            | Packet::Revalidated { .. }
+            | Packet::Sync
+            | Packet::Inform { .. }
+            | Packet::CommitAndActivate { .. }
+            | Packet::NewLeader { .. }
+            | Packet::FollowerInfo { .. }
+            | Packet::UpToDate
+            | Packet::Diff { .. }
+            | Packet::Trunc { .. }
+            | Packet::Snap { .. }
+            | Packet::ObserverInfo { .. }
+            | Packet::LeaderInfo { .. }
+            | Packet::AckEpoch { .. }
+            | Packet::InformAndActivate { .. } => {}
         }
     }
 
@@ -116,9 +148,7 @@ impl Primary {
         state: &mut NodeState,
         link: LinkId,
         forwarded: LearnerRequest<'_>,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         if forwarded.op == Some(OpCode::Sync) {
             if state.can_confirm_sessions() {
@@ -126,7 +156,7 @@ impl Primary {
             }
             return;
         }
-        let request = self.write_request_of(link, &forwarded, now);
+        let request = self.write_request_of(link, &forwarded, context.now);
         if request == WriteRequest::CloseSession {
             self.sessions.close(forwarded.session);
         }
@@ -139,7 +169,7 @@ impl Primary {
             credentials: Some(&credentials),
             source: TxnSource::Learner,
         };
-        self.propose(state, txn_request, replica, connections, now);
+        self.propose(state, txn_request, context);
     }
 
     /// Returns the request, or the error that is committed in its place: the learner waits for one of them.

@@ -4,10 +4,9 @@ use zebu_proto::client::WriteRequest;
 use zebu_proto::{ErrorCode, SessionId};
 
 use super::{Primary, TxnRequest, TxnSource};
-use crate::clock::Now;
 use crate::connection::{ConnectionId, ConnectionSession, Connections};
+use crate::context::ServeContext;
 use crate::core::NodeState;
-use crate::replica::Replica;
 use crate::session::{SessionIdGenerator, SessionOwner, TrackedState};
 
 /// The permissions of a session.
@@ -57,14 +56,18 @@ impl Primary {
     pub(super) fn upgrade(
         &mut self,
         state: &mut NodeState,
-        (connection, session): (ConnectionId, ConnectionSession),
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        connection: ConnectionId,
+        session: ConnectionSession,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         let ConnectionSession { id, timeout_ms } = session;
-        self.sessions.track(id, timeout_ms, Some(SessionOwner::Connection(connection)), now.monotonic_ms);
+        self.sessions.track(
+            id,
+            timeout_ms,
+            Some(SessionOwner::Connection(connection)),
+            context.now.monotonic_ms,
+        );
         let txn_request = TxnRequest::internal(id, WriteRequest::CreateSession { timeout_ms });
-        self.propose(state, txn_request, replica, connections, now);
+        self.propose(state, txn_request, context);
     }
 }

@@ -18,17 +18,18 @@ use zebu_proto::{ErrorCode, SessionId, Zxid};
 use zebu_tree::{Credentials, Overlay, PrepareContext};
 
 use crate::clock::Now;
-use crate::connection::{ConnectionId, ConnectionSession, Connections, ServingMode};
+use crate::connection::{ConnectionId, ConnectionSession, Connections};
 use crate::consensus::{Proposal, RequestOrigin};
+use crate::context::ServeContext;
 use crate::core::NodeState;
 use crate::notice::OperatorNotice;
 use crate::receive::{RequestKind, SubmittedRequest};
 use crate::replica::Replica;
+use crate::serving_mode::ServingMode;
 use crate::session::{
     EndedSessions, LocalSessionEffect, LocalSessions, SessionOwner, SessionTracker, TrackerReport,
 };
 use apply_waiters::ApplyWaiter;
-pub(crate) use deferred::DeferredRun;
 use deferred::{DeferredRequest, DeferredRequests, OrderingKey};
 use reaper::Reaper;
 
@@ -110,18 +111,12 @@ impl Primary {
     }
 
     /// Expires sessions, and removes empty containers and expired TTL nodes.
-    pub(crate) fn tick(
-        &mut self,
-        state: &mut NodeState,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
-    ) {
-        self.expire_sessions(state, replica, connections, now);
-        self.local_sessions.expire(connections, now);
-        while let Some(path) = self.reaper.next(&replica.tree, now) {
+    pub(crate) fn tick(&mut self, state: &mut NodeState, context: &mut ServeContext<'_, impl Connections>) {
+        self.expire_sessions(state, context);
+        self.local_sessions.expire(context);
+        while let Some(path) = self.reaper.next(&context.replica.tree, context.now) {
             let txn_request = TxnRequest::internal(SessionId::NONE, WriteRequest::DeleteContainer { path });
-            self.propose(state, txn_request, replica, connections, now);
+            self.propose(state, txn_request, context);
         }
     }
 
@@ -178,18 +173,16 @@ impl Primary {
         &mut self,
         state: &mut NodeState,
         submitted: SubmittedRequest,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         let unconfirmed = match submitted.kind {
-            RequestKind::Sync => state.start_leadership_check(now),
+            RequestKind::Sync => state.start_leadership_check(context.now),
             RequestKind::Write(_) => None,
         };
         if unconfirmed.is_some() || self.deferred.contains(OrderingKey::Connection(submitted.connection)) {
             self.deferred.push(unconfirmed, DeferredRequest::Client(submitted));
         } else {
-            self.execute(state, submitted, replica, connections, now);
+            self.execute(state, submitted, context);
         }
     }
 
@@ -197,9 +190,7 @@ impl Primary {
         &mut self,
         state: &mut NodeState,
         submitted: SubmittedRequest,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         let pending = submitted.pending();
         let SubmittedRequest { connection, session, xid, kind, credentials, received_ms, .. } = submitted;
@@ -211,18 +202,18 @@ impl Primary {
             return;
         }
         let closes = matches!(kind, RequestKind::Write(WriteRequest::CloseSession));
-        if !closes && state.is_stale(received_ms, now) {
-            state.reply_error(pending, ErrorCode::ThrottledOp, replica, connections, now);
+        if !closes && state.is_stale(received_ms, context.now) {
+            state.reply_error(pending, ErrorCode::ThrottledOp, context);
             return;
         }
         match kind {
-            RequestKind::Sync => self.handle_sync(state, pending, replica, connections, now),
+            RequestKind::Sync => self.handle_sync(state, pending, context),
             RequestKind::Write(request) => {
                 match self.local_sessions.effect_of(session, &request) {
-                    LocalSessionEffect::Ended => return state.ack_close(pending, replica, connections, now),
+                    LocalSessionEffect::Ended => return state.ack_close(pending, context),
                     LocalSessionEffect::Upgraded { timeout_ms } => {
                         let session = ConnectionSession { id: session, timeout_ms };
-                        self.upgrade(state, (connection, session), replica, connections, now);
+                        self.upgrade(state, connection, session, context);
                     }
                     // A refusal is a transaction on the primary, like every other write.
                     LocalSessionEffect::None | LocalSessionEffect::EphemeralRefused => {}
@@ -234,7 +225,7 @@ impl Primary {
                 let credentials = Some(&credentials);
                 let txn_request =
                     TxnRequest { session, cxid: xid, request, origin, credentials, source: TxnSource::Local };
-                self.propose(state, txn_request, replica, connections, now);
+                self.propose(state, txn_request, context);
             }
         }
     }
@@ -245,35 +236,33 @@ impl Primary {
         &mut self,
         state: &mut NodeState,
         txn_request: TxnRequest<'_>,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         let TxnRequest { session, cxid, request, origin, credentials, source } = txn_request;
         let Some(zxid) = state.consensus.next_zxid() else {
-            state.abort_request(origin, connections);
+            state.abort_request(origin, context.connections);
             return;
         };
-        let header = TxnHeader { session, cxid, zxid, time_ms: now.wall_ms };
+        let header = TxnHeader { session, cxid, zxid, time_ms: context.now.wall_ms };
         let permissions = self.session_permissions(state, session, source);
-        let context = PrepareContext {
+        let prepare = PrepareContext {
             header,
             credentials: credentials.unwrap_or(&state.no_credentials),
             session: permissions.write,
             ephemeral_session: permissions.ephemeral,
-            policy: &replica.policy,
+            policy: &context.replica.policy,
             reconfig: reconfig::check_reconfig(state, &request, zxid),
         };
-        let prepared = replica.tree.prepare(&mut self.overlay, request, &context);
+        let prepared = context.replica.tree.prepare(&mut self.overlay, request, &prepare);
         if let Some(bytes) = prepared.refused_bytes {
-            let bytes_max = replica.policy.transaction_bytes_max;
+            let bytes_max = context.replica.policy.transaction_bytes_max;
             state.notices.push(OperatorNotice::TransactionTooLong { session, bytes, bytes_max });
         }
         if matches!(prepared.txn, Txn::CloseSession(None)) {
             state.notices.push(OperatorNotice::EphemeralsNotListed { session });
         }
         let entry = TxnEntry { header, txn: prepared.txn, digest: prepared.digest };
-        state.consensus.propose(&entry, &mut state.batch, now);
+        state.consensus.propose(&entry, &mut state.batch, context.now);
         self.in_flight.push_back(Proposal { entry, origin });
         self.last_proposed = zxid;
     }

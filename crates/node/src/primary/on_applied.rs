@@ -5,12 +5,12 @@ use zebu_proto::txn::Txn;
 use zebu_tree::TxnOutcome;
 
 use super::Primary;
-use crate::clock::Now;
+use crate::connect::PendingConnect;
 use crate::connection::{ConnectionSession, Connections, DisconnectReason};
 use crate::consensus::{Proposal, RequestOrigin};
-use crate::core::{NodeState, reply_to_write};
+use crate::context::ServeContext;
+use crate::core::{AppliedTxn, NodeState, reply_to_write};
 use crate::pending_request::PendingRequest;
-use crate::replica::Replica;
 use crate::session::SessionOwner;
 
 impl Primary {
@@ -19,36 +19,31 @@ impl Primary {
         state: &mut NodeState,
         proposal: &Proposal,
         outcome: &TxnOutcome,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         let entry = &proposal.entry;
         let session = entry.header.session;
         match proposal.origin {
             RequestOrigin::Request(PendingRequest { connection, slot, charged_bytes }) => {
                 state.completed_requests.add(charged_bytes);
-                connections.with(connection, |connection| {
-                    reply_to_write(connection, slot, entry, outcome, replica, now.monotonic_ms);
+                let applied = AppliedTxn { txn: &entry.txn, outcome };
+                context.connections.with(connection, |connection| {
+                    reply_to_write(connection, slot, applied, context.replica, context.now.monotonic_ms);
                 });
             }
             RequestOrigin::Connect { connection, read_only } => {
                 let Txn::CreateSession { timeout_ms } = entry.txn else {
                     unreachable!("a connect request is prepared into a session, never refused");
                 };
-                self.accept_session(
-                    state,
-                    (connection, ConnectionSession { id: session, timeout_ms }, read_only),
-                    connections,
-                    now,
-                );
+                let session = ConnectionSession { id: session, timeout_ms };
+                self.accept_session(state, PendingConnect { connection, session, read_only }, context);
             }
             RequestOrigin::NoClient => {}
         }
         if matches!(outcome, TxnOutcome::SessionClosed { .. }) {
-            self.end_session(session, proposal.origin, connections);
+            self.end_session(session, proposal.origin, context.connections);
         }
-        self.run_apply_waiters(state, entry.header.zxid, replica, connections, now);
+        self.run_apply_waiters(state, entry.header.zxid, context);
     }
 
     /// Removes a session. The connection that closed it gets its reply; another connection is closed.

@@ -1,17 +1,14 @@
 //! Sessions of the clients of this server: opened, resumed, expired.
 
 use zebu_proto::SessionId;
-use zebu_proto::client::connect::ReadOnlyField;
-use zebu_proto::client::{ConnectRequest, WriteRequest};
-use zebu_proto::password::password_matches;
+use zebu_proto::client::WriteRequest;
 
 use super::deferred::DeferredRequest;
 use super::{Primary, TxnRequest};
-use crate::clock::Now;
-use crate::connection::{ConnectionId, ConnectionPhase, ConnectionSession, Connections, DisconnectReason};
-use crate::consensus::RequestOrigin;
+use crate::connect::{AdmittedConnect, PendingConnect};
+use crate::connection::{ConnectionPhase, ConnectionSession, Connections, DisconnectReason};
+use crate::context::ServeContext;
 use crate::core::NodeState;
-use crate::replica::Replica;
 use crate::session::{SessionOwner, TrackedState};
 
 impl Primary {
@@ -19,36 +16,25 @@ impl Primary {
     pub(crate) fn handle_connect(
         &mut self,
         state: &mut NodeState,
-        (connection, timeout_ms): (ConnectionId, i32),
-        request: &ConnectRequest,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        admitted: AdmittedConnect<'_>,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
-        match request.session_id {
+        match admitted.request.session_id {
             0 if self.local_sessions.enabled() => {
-                let session = ConnectionSession { id: self.unused_id(state), timeout_ms };
-                self.local_sessions.open(session, connection, now);
-                let accepted = (connection, session, request.read_only);
-                self.local_sessions.accept(accepted, state.serving_term(self.serving_mode), connections, now);
+                let connect = admitted.with_session(self.unused_id(state));
+                self.local_sessions.open(connect, context.now);
+                self.local_sessions.accept(connect, state.serving_term(self.serving_mode), context);
             }
             0 => {
-                let session = self.unused_id(state);
-                self.sessions.track(
-                    session,
-                    timeout_ms,
-                    Some(SessionOwner::Connection(connection)),
-                    now.monotonic_ms,
-                );
-                let origin = RequestOrigin::Connect { connection, read_only: request.read_only };
+                let connect = admitted.with_session(self.unused_id(state));
+                let ConnectionSession { id, timeout_ms } = connect.session;
+                let owner = SessionOwner::Connection(connect.connection);
+                self.sessions.track(id, timeout_ms, Some(owner), context.now.monotonic_ms);
                 let create = WriteRequest::CreateSession { timeout_ms };
-                let txn_request = TxnRequest { origin, ..TxnRequest::internal(session, create) };
-                self.propose(state, txn_request, replica, connections, now);
+                let txn_request = TxnRequest { origin: connect.origin(), ..TxnRequest::internal(id, create) };
+                self.propose(state, txn_request, context);
             }
-            id => {
-                let session = ConnectionSession { id: SessionId(id), timeout_ms };
-                self.resume(state, (connection, session), request, replica, connections, now);
-            }
+            id => self.resume(state, admitted, SessionId(id), context),
         }
     }
 
@@ -66,33 +52,25 @@ impl Primary {
     fn resume(
         &mut self,
         state: &mut NodeState,
-        (connection, session): (ConnectionId, ConnectionSession),
-        request: &ConnectRequest,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        admitted: AdmittedConnect<'_>,
+        session: SessionId,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
-        let read_only = request.read_only;
-        if !password_matches(session.id, request.password.as_deref().unwrap_or_default()) {
-            connections.with(connection, |connection| connection.reject(read_only));
+        let connect = admitted.with_session(session);
+        if !admitted.has_password_of(session) {
+            context.reject_session(connect);
             return;
         }
-        if self.local_sessions.contains(session.id) {
-            self.local_sessions.resume(session, connection, connections, now);
-            self.accept_after_apply(state, (connection, session, read_only), replica, connections, now);
+        if self.local_sessions.contains(session) {
+            self.local_sessions.resume(connect, context);
+            self.accept_after_apply(state, connect, context);
             return;
         }
-        self.sessions.touch(
-            session.id,
-            SessionOwner::Connection(connection),
-            session.timeout_ms,
-            now.monotonic_ms,
-        );
-        match state.start_leadership_check(now) {
-            unconfirmed @ Some(_) => {
-                self.deferred.push(unconfirmed, DeferredRequest::Resume { connection, session, read_only })
-            }
-            None => self.finish_resume(state, (connection, session, read_only), replica, connections, now),
+        let owner = SessionOwner::Connection(connect.connection);
+        self.sessions.touch(session, owner, connect.session.timeout_ms, context.now.monotonic_ms);
+        match state.start_leadership_check(context.now) {
+            unconfirmed @ Some(_) => self.deferred.push(unconfirmed, DeferredRequest::Resume(connect)),
+            None => self.finish_resume(state, connect, context),
         }
     }
 
@@ -100,25 +78,19 @@ impl Primary {
     pub(super) fn finish_resume(
         &mut self,
         state: &mut NodeState,
-        (connection, session, read_only): (ConnectionId, ConnectionSession, ReadOnlyField),
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        connect: PendingConnect,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
-        if connections.with(connection, |connection| connection.phase) != Some(ConnectionPhase::Handshake) {
+        let PendingConnect { connection, session, .. } = connect;
+        let phase = context.connections.with(connection, |connection| connection.phase);
+        if phase != Some(ConnectionPhase::Handshake) {
             return;
         }
         if self.sessions.state(session.id) == Some(TrackedState::Open) {
-            self.move_session(
-                session.id,
-                SessionOwner::Connection(connection),
-                session.timeout_ms,
-                connections,
-                now,
-            );
-            self.accept_after_apply(state, (connection, session, read_only), replica, connections, now);
+            self.move_session(session, SessionOwner::Connection(connection), context);
+            self.accept_after_apply(state, connect, context);
         } else {
-            connections.with(connection, |connection| connection.reject(read_only));
+            context.reject_session(connect);
         }
     }
 
@@ -126,16 +98,12 @@ impl Primary {
     /// its former connection when the next request is refused.
     pub(super) fn move_session(
         &mut self,
-        session: SessionId,
+        session: ConnectionSession,
         owner: SessionOwner,
-        timeout_ms: i32,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
-        match self.sessions.attach(session, owner, timeout_ms, now.monotonic_ms) {
-            Some(SessionOwner::Connection(before)) => {
-                connections.with(before, |connection| connection.close(DisconnectReason::Replaced));
-            }
+        match self.sessions.attach(session.id, owner, session.timeout_ms, context.now.monotonic_ms) {
+            Some(SessionOwner::Connection(before)) => context.close(before, DisconnectReason::Replaced),
             Some(SessionOwner::Learner(_)) | None => {}
         }
     }
@@ -145,17 +113,11 @@ impl Primary {
     pub(super) fn accept_session(
         &mut self,
         state: &NodeState,
-        (connection, session, read_only): (ConnectionId, ConnectionSession, ReadOnlyField),
-        connections: &mut impl Connections,
-        now: Now,
+        connect: PendingConnect,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
-        let serving_term = state.serving_term(self.serving_mode);
-        let phase = connections.with(connection, |connection| {
-            connection.accept(session, read_only, serving_term, now.monotonic_ms);
-            connection.phase
-        });
-        if phase != Some(ConnectionPhase::Serving) {
-            self.detach(session.id, connection, now.monotonic_ms);
+        if !context.accept_session(connect, state.serving_term(self.serving_mode)) {
+            self.detach(connect.session.id, connect.connection, context.now.monotonic_ms);
         }
     }
 
@@ -163,21 +125,21 @@ impl Primary {
     pub(super) fn expire_sessions(
         &mut self,
         state: &mut NodeState,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         let mut expired = Vec::new();
         self.sessions.expire(
-            now.monotonic_ms,
+            context.now.monotonic_ms,
             |connection| {
-                connections.with(connection, |connection| connection.last_heard_ms(now.monotonic_ms))
+                context
+                    .connections
+                    .with(connection, |connection| connection.last_heard_ms(context.now.monotonic_ms))
             },
             |session| expired.push(session),
         );
         for session in expired {
             let txn_request = TxnRequest::internal(session, WriteRequest::CloseSession);
-            self.propose(state, txn_request, replica, connections, now);
+            self.propose(state, txn_request, context);
         }
     }
 
@@ -186,16 +148,14 @@ impl Primary {
     pub(crate) fn close_orphans(
         &mut self,
         state: &mut NodeState,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
-        let tree = &replica.tree;
+        let tree = &context.replica.tree;
         let is_orphan = |session: &SessionId| !tree.sessions().contains_key(session);
         let orphans: Vec<SessionId> = tree.sessions_with_ephemerals().filter(is_orphan).collect();
         for session in orphans {
             let txn_request = TxnRequest::internal(session, WriteRequest::CloseSession);
-            self.propose(state, txn_request, replica, connections, now);
+            self.propose(state, txn_request, context);
         }
     }
 }

@@ -11,11 +11,10 @@ pub(crate) use refused_ops::needs_leader;
 use zebu_proto::SessionId;
 use zebu_proto::client::WriteRequest;
 
-use crate::clock::Now;
-use crate::connection::{AfterReply, ConnectionId, Connections, DisconnectReason, PreparedReply, ReplyZxid};
+use crate::connection::{ConnectionId, Connections, DisconnectReason, PreparedReply, ReplyZxid};
+use crate::context::ServeContext;
 use crate::core::NodeState;
 use crate::receive::{RequestKind, SubmittedRequest};
-use crate::replica::Replica;
 use crate::session::{SessionOwner, SessionTracker, TrackerReport};
 
 #[derive(Debug)]
@@ -43,16 +42,16 @@ impl ReadOnlyRole {
     }
 
     /// Closes the connections of silent sessions, without a transaction.
-    pub(crate) fn tick(&mut self, connections: &mut impl Connections, now: Now) {
+    pub(crate) fn tick(&mut self, context: &mut ServeContext<'_, impl Connections>) {
         let mut expired = Vec::new();
         self.sessions.expire(
-            now.monotonic_ms,
-            |connection| connections.with(connection, |connection| connection.touched_ms),
+            context.now.monotonic_ms,
+            |connection| context.connections.with(connection, |connection| connection.touched_ms),
             |session| expired.push(session),
         );
         for session in expired {
             if let Some(SessionOwner::Connection(connection)) = self.sessions.remove(session) {
-                connections.with(connection, |connection| connection.close(DisconnectReason::SessionEnded));
+                context.close(connection, DisconnectReason::SessionEnded);
             }
         }
     }
@@ -63,9 +62,7 @@ impl ReadOnlyRole {
         &mut self,
         state: &mut NodeState,
         submitted: SubmittedRequest,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
         let SubmittedRequest { connection, slot, session, kind, charged_bytes, .. } = submitted;
         state.completed_requests.add(charged_bytes);
@@ -77,10 +74,10 @@ impl ReadOnlyRole {
             return;
         }
         self.sessions.remove(session);
-        connections.with(connection, |connection| {
-            let reply = PreparedReply::Header { zxid: ReplyZxid::Applied, error: None };
-            connection.set_slot_reply(slot, reply, AfterReply::Drain);
-            replica.run_ready_requests(connection, now.monotonic_ms);
+        context.connections.with(connection, |connection| {
+            let reply = PreparedReply::header(ReplyZxid::Applied, None).then_drain();
+            connection.set_slot_reply(slot, reply);
+            context.replica.run_ready_requests(connection, context.now.monotonic_ms);
         });
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::clock::Now;
 use crate::connection::Connections;
+use crate::context::ServeContext;
 use crate::core::{Node, NodeRole};
 use crate::ensemble::{Effect, ServeEffect};
 
@@ -19,18 +20,18 @@ pub(crate) enum Leaderless {
 impl Node {
     /// Updates the state from the peer. When the search for a leader ends, read-only service ends before the
     /// tree that clients read changes.
-    pub(crate) fn update_leaderless(&mut self, connections: &mut impl Connections, now: Now) {
+    pub(crate) fn update_leaderless(&mut self, context: &mut ServeContext<'_, impl Connections>) {
         if self.state.settings.read_only_after_ms.is_none() {
             return;
         }
         let Some(member) = self.state.member_mut() else { return };
         member.leaderless = match (member.peer.can_serve_read_only(), member.leaderless) {
             (false, _) => Leaderless::No,
-            (true, Leaderless::No) => Leaderless::Since(now.monotonic_ms),
+            (true, Leaderless::No) => Leaderless::Since(context.now.monotonic_ms),
             (true, since @ Leaderless::Since(_)) => since,
         };
         if let (Leaderless::No, NodeRole::ReadOnly(_)) = (member.leaderless, &self.role) {
-            self.stop_serving(connections);
+            self.stop_serving(context.connections);
         }
     }
 

@@ -2,17 +2,15 @@
 //! accepted without validation: its client may read, and resumes it later at a server that takes writes.
 
 use zebu_proto::SessionId;
-use zebu_proto::client::ConnectRequest;
 use zebu_proto::client::connect::ReadOnlyField;
-use zebu_proto::password::password_matches;
 
 use super::ReadOnlyRole;
-use crate::clock::Now;
-use crate::connection::{
-    ConnectionId, ConnectionPhase, ConnectionSession, Connections, DisconnectReason, ServingMode,
-};
+use crate::connect::AdmittedConnect;
+use crate::connection::{Connections, DisconnectReason};
+use crate::context::ServeContext;
 use crate::core::NodeState;
 use crate::replica::Replica;
+use crate::serving_mode::ServingMode;
 use crate::session::{SessionOwner, TrackedState};
 
 impl ReadOnlyRole {
@@ -20,44 +18,37 @@ impl ReadOnlyRole {
     pub(crate) fn handle_connect(
         &mut self,
         state: &mut NodeState,
-        (connection, timeout_ms): (ConnectionId, i32),
-        request: &ConnectRequest,
-        replica: &Replica,
-        connections: &mut impl Connections,
-        now: Now,
+        admitted: AdmittedConnect<'_>,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
+        let AdmittedConnect { connection, request, .. } = admitted;
         if request.read_only != ReadOnlyField::Present(true) {
             // The client may find another server that takes writes.
-            connections.with(connection, |connection| connection.close(DisconnectReason::ReadOnly));
+            context.close(connection, DisconnectReason::ReadOnly);
             return;
         }
         let id = match request.session_id {
-            0 => self.unused_id(state, replica),
+            0 => self.unused_id(state, context.replica),
             id => SessionId(id),
         };
-        if request.session_id != 0 && !self.is_valid_session(id, request, replica) {
-            connections.with(connection, |connection| connection.reject_read_only(request.read_only));
+        if request.session_id != 0 && !self.is_valid_session(id, admitted, context.replica) {
+            context.connections.with(connection, |connection| connection.reject_read_only(request.read_only));
             return;
         }
-        let owner = SessionOwner::Connection(connection);
+        let connect = admitted.with_session(id);
+        let (owner, timeout_ms) = (SessionOwner::Connection(connection), connect.session.timeout_ms);
         match self.sessions.state(id) {
             Some(_) => {
                 if let Some(SessionOwner::Connection(before)) =
-                    self.sessions.attach(id, owner, timeout_ms, now.monotonic_ms)
+                    self.sessions.attach(id, owner, timeout_ms, context.now.monotonic_ms)
                 {
-                    connections.with(before, |connection| connection.close(DisconnectReason::Replaced));
+                    context.close(before, DisconnectReason::Replaced);
                 }
             }
-            None => self.sessions.track(id, timeout_ms, Some(owner), now.monotonic_ms),
+            None => self.sessions.track(id, timeout_ms, Some(owner), context.now.monotonic_ms),
         }
-        let serving_term = state.serving_term(ServingMode::ReadOnly);
-        let session = ConnectionSession { id, timeout_ms };
-        let phase = connections.with(connection, |connection| {
-            connection.accept(session, request.read_only, serving_term, now.monotonic_ms);
-            connection.phase
-        });
-        if phase != Some(ConnectionPhase::Serving) {
-            self.sessions.detach(id, connection, now.monotonic_ms);
+        if !context.accept_session(connect, state.serving_term(ServingMode::ReadOnly)) {
+            self.sessions.detach(id, connection, context.now.monotonic_ms);
         }
     }
 
@@ -74,8 +65,8 @@ impl ReadOnlyRole {
 
     /// A session that was opened elsewhere after the partition is unknown here. Its client has not used it
     /// yet: otherwise the client would have seen a later zxid and would not have been admitted.
-    fn is_valid_session(&self, session: SessionId, request: &ConnectRequest, replica: &Replica) -> bool {
-        password_matches(session, request.password.as_deref().unwrap_or_default())
+    fn is_valid_session(&self, session: SessionId, admitted: AdmittedConnect<'_>, replica: &Replica) -> bool {
+        admitted.has_password_of(session)
             && (self.sessions.state(session) == Some(TrackedState::Open)
                 || replica.tree.sessions().contains_key(&session))
     }

@@ -3,15 +3,14 @@
 //! it global first, or refuses the request.
 
 use zebu_proto::SessionId;
-use zebu_proto::client::connect::ReadOnlyField;
 use zebu_proto::client::create::{CreateMode, CreateOp};
 use zebu_proto::client::{CreateRequest, MultiOp, WriteRequest};
 
 use super::{SessionOwner, SessionTracker, TrackedState, TrackerReport};
 use crate::clock::Now;
-use crate::connection::{
-    ConnectionId, ConnectionPhase, ConnectionSession, Connections, DisconnectReason, ServingTerm,
-};
+use crate::connect::PendingConnect;
+use crate::connection::{ConnectionId, ConnectionSession, Connections, DisconnectReason, ServingTerm};
+use crate::context::ServeContext;
 use crate::settings::LocalSessionSupport;
 
 /// The effect of a request on its session.
@@ -62,27 +61,22 @@ impl LocalSessions {
     }
 
     /// Opens a session. [`LocalSessions::accept`] answers the connection.
-    pub(crate) fn open(&mut self, session: ConnectionSession, connection: ConnectionId, now: Now) {
-        self.tracker.track(
-            session.id,
-            session.timeout_ms,
-            Some(SessionOwner::Connection(connection)),
-            now.monotonic_ms,
-        );
+    pub(crate) fn open(&mut self, connect: PendingConnect, now: Now) {
+        let owner = SessionOwner::Connection(connect.connection);
+        self.tracker.track(connect.session.id, connect.session.timeout_ms, Some(owner), now.monotonic_ms);
     }
 
     /// Resumes a session of this server. Its former connection is closed.
     pub(crate) fn resume(
         &mut self,
-        session: ConnectionSession,
-        connection: ConnectionId,
-        connections: &mut impl Connections,
-        now: Now,
+        connect: PendingConnect,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
-        let owner = SessionOwner::Connection(connection);
-        let before = self.tracker.attach(session.id, owner, session.timeout_ms, now.monotonic_ms);
+        let owner = SessionOwner::Connection(connect.connection);
+        let ConnectionSession { id, timeout_ms } = connect.session;
+        let before = self.tracker.attach(id, owner, timeout_ms, context.now.monotonic_ms);
         if let Some(SessionOwner::Connection(before)) = before {
-            connections.with(before, |connection| connection.close(DisconnectReason::Replaced));
+            context.close(before, DisconnectReason::Replaced);
         }
     }
 
@@ -90,17 +84,12 @@ impl LocalSessions {
     /// because no disconnect event will name it.
     pub(crate) fn accept(
         &mut self,
-        (connection, session, read_only): (ConnectionId, ConnectionSession, ReadOnlyField),
+        connect: PendingConnect,
         serving_term: ServingTerm,
-        connections: &mut impl Connections,
-        now: Now,
+        context: &mut ServeContext<'_, impl Connections>,
     ) {
-        let phase = connections.with(connection, |connection| {
-            connection.accept(session, read_only, serving_term, now.monotonic_ms);
-            connection.phase
-        });
-        if phase != Some(ConnectionPhase::Serving) {
-            self.detach(session.id, connection, now.monotonic_ms);
+        if !context.accept_session(connect, serving_term) {
+            self.detach(connect.session.id, connect.connection, context.now.monotonic_ms);
         }
     }
 
@@ -112,17 +101,21 @@ impl LocalSessions {
     /// Returns the effect of a request on its session.
     pub(crate) fn effect_of(&mut self, session: SessionId, request: &WriteRequest) -> LocalSessionEffect {
         let Some(timeout_ms) = self.tracker.timeout_ms(session) else { return LocalSessionEffect::None };
-        match (request, self.support) {
-            (WriteRequest::CloseSession, _) => {
-                self.tracker.remove(session);
-                LocalSessionEffect::Ended
-            }
-            (request, LocalSessionSupport::WithUpgrade) if asks_for_ephemeral(request) => {
+        if *request == WriteRequest::CloseSession {
+            self.tracker.remove(session);
+            return LocalSessionEffect::Ended;
+        }
+        if !asks_for_ephemeral(request) {
+            return LocalSessionEffect::None;
+        }
+        match self.support {
+            LocalSessionSupport::WithUpgrade => {
                 self.tracker.remove(session);
                 LocalSessionEffect::Upgraded { timeout_ms }
             }
-            (request, _) if asks_for_ephemeral(request) => LocalSessionEffect::EphemeralRefused,
-            _ => LocalSessionEffect::None,
+            LocalSessionSupport::WithoutUpgrade | LocalSessionSupport::Off => {
+                LocalSessionEffect::EphemeralRefused
+            }
         }
     }
 
@@ -132,18 +125,20 @@ impl LocalSessions {
     }
 
     /// Expires silent sessions and closes their connections.
-    pub(crate) fn expire(&mut self, connections: &mut impl Connections, now: Now) {
+    pub(crate) fn expire(&mut self, context: &mut ServeContext<'_, impl Connections>) {
         let mut expired = Vec::new();
         self.tracker.expire(
-            now.monotonic_ms,
+            context.now.monotonic_ms,
             |connection| {
-                connections.with(connection, |connection| connection.last_heard_ms(now.monotonic_ms))
+                context
+                    .connections
+                    .with(connection, |connection| connection.last_heard_ms(context.now.monotonic_ms))
             },
             |session| expired.push(session),
         );
         for session in expired {
             if let Some(SessionOwner::Connection(connection)) = self.tracker.remove(session) {
-                connections.with(connection, |connection| connection.close(DisconnectReason::SessionEnded));
+                context.close(connection, DisconnectReason::SessionEnded);
             }
         }
     }

@@ -29,19 +29,12 @@ pub enum TrackedState {
     Closing,
 }
 
-/// Whether the client has a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Attachment {
-    /// The client is connected to the last owner.
-    Attached,
-    Detached,
-}
-
 #[derive(Debug)]
 struct TrackedSession {
     timeout_ms: i32,
     state: TrackedState,
-    attachment: Attachment,
+    /// Whether the client is connected to the last owner.
+    is_attached: bool,
     /// The current or last source of requests.
     last_owner: Option<SessionOwner>,
     /// The last touch that the session's own connection has not recorded, in monotonic milliseconds.
@@ -52,14 +45,11 @@ struct TrackedSession {
 impl TrackedSession {
     /// `None` when the client has no connection.
     fn owner(&self) -> Option<SessionOwner> {
-        match self.attachment {
-            Attachment::Attached => self.last_owner,
-            Attachment::Detached => None,
-        }
+        self.last_owner.filter(|_| self.is_attached)
     }
 
     fn attach(&mut self, owner: SessionOwner) {
-        self.attachment = Attachment::Attached;
+        self.is_attached = true;
         self.last_owner = Some(owner);
     }
 }
@@ -105,7 +95,7 @@ impl SessionTracker {
         let tracked = TrackedSession {
             timeout_ms,
             state: TrackedState::Open,
-            attachment: if owner.is_some() { Attachment::Attached } else { Attachment::Detached },
+            is_attached: owner.is_some(),
             last_owner: owner,
             touched_ms: now_ms,
             expires_ms,
@@ -194,7 +184,7 @@ impl SessionTracker {
         if let Some(tracked) = self.sessions.get_mut(&session)
             && tracked.owner() == Some(SessionOwner::Connection(connection))
         {
-            tracked.attachment = Attachment::Detached;
+            tracked.is_attached = false;
             tracked.touched_ms = tracked.touched_ms.max(touched_ms);
         }
     }
@@ -203,7 +193,7 @@ impl SessionTracker {
     pub fn detach_link(&mut self, link: LinkId) {
         for tracked in self.sessions.values_mut() {
             if tracked.owner() == Some(SessionOwner::Learner(link)) {
-                tracked.attachment = Attachment::Detached;
+                tracked.is_attached = false;
             }
         }
     }

@@ -24,7 +24,8 @@ fn a_batch_holds_everything_since_the_last_one() {
     for (ask, xid) in frames.iter().zip(1..) {
         if let Some(submission) = world.receive(lane, &ask.frame(xid)) {
             let event = zebu_node::ClientEvent::Request(submission);
-            world.node.handle(event, &world.replica, &mut world.lanes, world.now);
+            let World { node, replica, lanes, now, .. } = &mut world;
+            node.handle(event, &mut zebu_node::ServeContext { replica, connections: lanes, now: *now });
         }
     }
     let batch = take_batch(&mut world.node).unwrap();

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use zebu_node::{AuthEnforcement, ConsensusPeer, Effect, Node, NodeSettings, Replica};
+use zebu_node::{AuthEnforcement, ConsensusPeer, Effect, Node, NodeSettings, Replica, ServeContext};
 use zebu_proto::quorum::{Packet, ServerState};
 use zebu_proto::txn::{Txn, TxnDigest, TxnEntry, TxnHeader};
 use zebu_proto::{ServerId, SessionId, Zxid};
@@ -186,7 +186,7 @@ impl Member {
         self.script().wanted.extend(actions);
         let event = PeerEvent::LinkDown { link: LinkId(0) };
         let World { node, replica, lanes, now, .. } = &mut self.world;
-        node.handle_peer(event, replica, lanes, *now);
+        node.handle_peer(event, &mut ServeContext { replica, connections: lanes, now: *now });
         self.collect();
     }
 

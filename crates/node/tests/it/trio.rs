@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use zebu_node::{
     AuthEnforcement, ConnectionId, ConnectionPhase, Effect, LocalSessionSupport, LogBatch, Node,
-    NodeSettings, Now, ReconfigSupport, Replica, ServeEffect, SplitMix64,
+    NodeSettings, Now, ReconfigSupport, Replica, ServeContext, ServeEffect, SplitMix64,
 };
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::txn::TxnEntry;
@@ -374,7 +374,7 @@ impl Trio {
         let Some((id, event)) = self.events.pop_front() else { return false };
         if let Some(server) = self.servers.get_mut(&id) {
             let World { node, replica, lanes, now, .. } = &mut server.world;
-            node.handle_peer(event, replica, lanes, *now);
+            node.handle_peer(event, &mut ServeContext { replica, connections: lanes, now: *now });
             self.work(id);
         }
         true

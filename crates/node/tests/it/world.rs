@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use zebu_node::{
     AfterAppend, AuthEnforcement, ClientConnection, ClientEvent, ConnectionId, ConnectionPhase, Connections,
     Effect, LeaderClients, LocalSessionSupport, LogBatch, Node, NodeSettings, Now, ReconfigSupport, Replica,
-    SubmittedRequest, ThrottleSettings,
+    ServeContext, SubmittedRequest, ThrottleSettings,
 };
 use zebu_proto::client::{ConnectRequest, ConnectResponse};
 use zebu_proto::txn::TxnEntry;
@@ -151,7 +151,8 @@ impl World {
     }
 
     pub(crate) fn tick(&mut self) {
-        self.node.tick(&self.replica, &mut self.lanes, self.now);
+        let World { node, replica, lanes, now, .. } = self;
+        node.tick(&mut ServeContext { replica, connections: lanes, now: *now });
         self.collect();
     }
 
@@ -167,7 +168,8 @@ impl World {
     }
 
     pub(crate) fn handle(&mut self, event: ClientEvent) {
-        self.node.handle(event, &self.replica, &mut self.lanes, self.now);
+        let World { node, replica, lanes, now, .. } = self;
+        node.handle(event, &mut ServeContext { replica, connections: lanes, now: *now });
         self.collect();
     }
 

@@ -42,7 +42,6 @@ pub struct ServiceProvider<P> {
     instances: watch::Receiver<InstanceList<P>>,
     cache: Arc<Cache>,
     selection: ProviderStrategy,
-    policy: DownInstancePolicy,
     chooser: Mutex<InstanceSelector>,
     task: JoinHandle<()>,
 }
@@ -85,8 +84,7 @@ impl<P: DeserializeOwned + Send + Sync + 'static> ServiceProvider<P> {
                 sender.send_replace(instance_list(&known));
             }
         });
-        let (policy, chooser) = (DownInstancePolicy::default(), Mutex::default());
-        Ok(ServiceProvider { instances, cache, selection, policy, chooser, task })
+        Ok(ServiceProvider { instances, cache, selection, chooser: Mutex::default(), task })
     }
 }
 
@@ -94,7 +92,8 @@ impl<P> ServiceProvider<P> {
     /// Skips an instance for this time after this number of reported failures; by default half a minute after
     /// two.
     pub fn down_instance_policy(mut self, failures: u32, pause: Duration) -> ServiceProvider<P> {
-        self.policy = DownInstancePolicy { failures: failures.max(1), pause };
+        let chooser = self.chooser.get_mut().unwrap_or_else(PoisonError::into_inner);
+        chooser.policy = DownInstancePolicy { failures: failures.max(1), pause };
         self
     }
 
@@ -104,14 +103,14 @@ impl<P> ServiceProvider<P> {
         let enabled: Vec<_> = instances.iter().filter(|instance| instance.enabled).collect();
         let ids: Vec<&str> = enabled.iter().map(|instance| &*instance.id).collect();
         let mut chooser = self.chooser.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = chooser.choose(&ids, self.selection, Instant::now(), self.policy, random())?;
+        let at = chooser.choose(&ids, self.selection, Instant::now(), random())?;
         Some(enabled[at].clone())
     }
 
     /// Reports a failure of an instance.
     pub fn report_failure(&self, instance: &ServiceInstance<P>) {
         let mut chooser = self.chooser.lock().unwrap_or_else(PoisonError::into_inner);
-        chooser.note_failure(&instance.id, Instant::now(), self.policy);
+        chooser.note_failure(&instance.id, Instant::now());
     }
 
     /// All known instances, including disabled and down ones.

@@ -33,6 +33,7 @@ impl Default for DownInstancePolicy {
 /// The last selection and the failures.
 #[derive(Debug, Default)]
 pub(super) struct InstanceSelector {
+    pub(super) policy: DownInstancePolicy,
     next: usize,
     stuck_to: Option<String>,
     failures: BTreeMap<String, Failures>,
@@ -46,14 +47,15 @@ struct Failures {
 
 impl InstanceSelector {
     /// Records a failure of an instance.
-    pub(super) fn note_failure(&mut self, id: &str, now: Instant, policy: DownInstancePolicy) {
-        self.remove_expired_failures(now, policy);
+    pub(super) fn note_failure(&mut self, id: &str, now: Instant) {
+        self.remove_expired_failures(now);
         let failures = self.failures.entry(id.to_owned()).or_insert(Failures { count: 0, since: now });
         failures.count = failures.count.saturating_add(1);
     }
 
-    fn remove_expired_failures(&mut self, now: Instant, policy: DownInstancePolicy) {
-        self.failures.retain(|_, failures| now.duration_since(failures.since) < policy.pause);
+    fn remove_expired_failures(&mut self, now: Instant) {
+        let pause = self.policy.pause;
+        self.failures.retain(|_, failures| now.duration_since(failures.since) < pause);
     }
 
     /// The index of the selected id; `None` if all are down.
@@ -62,11 +64,11 @@ impl InstanceSelector {
         ids: &[&str],
         selection: ProviderStrategy,
         now: Instant,
-        policy: DownInstancePolicy,
         random: u64,
     ) -> Option<usize> {
-        self.remove_expired_failures(now, policy);
-        let is_up = |id: &str| self.failures.get(id).is_none_or(|failures| failures.count < policy.failures);
+        self.remove_expired_failures(now);
+        let failures_max = self.policy.failures;
+        let is_up = |id: &str| self.failures.get(id).is_none_or(|failures| failures.count < failures_max);
         let up: Vec<usize> = (0..ids.len()).filter(|at| is_up(ids[*at])).collect();
         if up.is_empty() {
             return None;
@@ -97,30 +99,31 @@ mod tests {
 
     #[test]
     fn round_robin_goes_round_and_passes_over_those_that_are_down() {
-        let (mut chooser, now) = (InstanceSelector::default(), Instant::now());
+        let (mut chooser, now) =
+            (InstanceSelector { policy: POLICY, ..InstanceSelector::default() }, Instant::now());
         let pick = |chooser: &mut InstanceSelector, now| {
-            chooser.choose(&["a", "b", "c"], ProviderStrategy::RoundRobin, now, POLICY, 0)
+            chooser.choose(&["a", "b", "c"], ProviderStrategy::RoundRobin, now, 0)
         };
         let three: Vec<_> = (0..4).map(|_| pick(&mut chooser, now)).collect();
         assert_eq!(three, [Some(0), Some(1), Some(2), Some(0)]);
-        chooser.note_failure("b", now, POLICY);
+        chooser.note_failure("b", now);
         assert!((0..3).any(|_| pick(&mut chooser, now) == Some(1)), "one failure is forgiven");
-        chooser.note_failure("b", now, POLICY);
+        chooser.note_failure("b", now);
         assert!((0..6).all(|_| pick(&mut chooser, now) != Some(1)));
         let later = now + POLICY.pause;
         assert!((0..3).any(|_| pick(&mut chooser, later) == Some(1)), "it gets another chance");
         for id in ["a", "b", "c", "a", "b", "c"] {
-            chooser.note_failure(id, later, POLICY);
+            chooser.note_failure(id, later);
         }
         assert_eq!(pick(&mut chooser, later), None);
-        assert_eq!(chooser.choose(&[], ProviderStrategy::Random, later, POLICY, 7), None);
+        assert_eq!(chooser.choose(&[], ProviderStrategy::Random, later, 7), None);
     }
 
     #[test]
     fn sticky_stays_until_it_must_go() {
-        let (mut chooser, now) = (InstanceSelector::default(), Instant::now());
-        let mut pick =
-            |ids: &[&str], random| chooser.choose(ids, ProviderStrategy::Sticky, now, POLICY, random);
+        let (mut chooser, now) =
+            (InstanceSelector { policy: POLICY, ..InstanceSelector::default() }, Instant::now());
+        let mut pick = |ids: &[&str], random| chooser.choose(ids, ProviderStrategy::Sticky, now, random);
         assert_eq!(pick(&["a", "b", "c"], 1), Some(1));
         assert_eq!(pick(&["a", "b", "c"], 2), Some(1));
         assert_eq!(pick(&["b", "c"], 1), Some(0), "the same one, in another place");

@@ -98,8 +98,14 @@ impl PersistentNode {
         let (desired, desired_receiver) = watch::channel(DesiredData { data: data.into(), number: 1 });
         let (sender, progress) = watch::channel(NodeProgress::default());
         let (stop, remove) = (CancellationToken::new(), CancellationToken::new());
-        let maintainer =
-            PersistentNodeTask::new(client, path, mode, if_owned_by_other, desired_receiver, sender);
+        let maintainer = PersistentNodeTask {
+            client: client.clone(),
+            path: path.to_owned(),
+            mode,
+            if_owned_by_other,
+            desired: desired_receiver,
+            progress: sender,
+        };
         let (stopped, removed) = (stop.clone(), remove.clone());
         let task = tokio::spawn(async move { maintainer.run(stopped, removed).await });
         PersistentNode { path: path.to_owned(), desired, progress, stop, remove, task }

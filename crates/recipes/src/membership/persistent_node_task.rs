@@ -48,33 +48,15 @@ enum NodeAction {
 }
 
 pub(super) struct PersistentNodeTask {
-    client: Client,
-    path: String,
-    mode: PersistentNodeMode,
-    if_owned_by_other: IfOwnedByOther,
-    desired: watch::Receiver<DesiredData>,
-    progress: watch::Sender<NodeProgress>,
+    pub(super) client: Client,
+    pub(super) path: String,
+    pub(super) mode: PersistentNodeMode,
+    pub(super) if_owned_by_other: IfOwnedByOther,
+    pub(super) desired: watch::Receiver<DesiredData>,
+    pub(super) progress: watch::Sender<NodeProgress>,
 }
 
 impl PersistentNodeTask {
-    pub(super) fn new(
-        client: &Client,
-        path: &str,
-        mode: PersistentNodeMode,
-        if_owned_by_other: IfOwnedByOther,
-        desired: watch::Receiver<DesiredData>,
-        progress: watch::Sender<NodeProgress>,
-    ) -> PersistentNodeTask {
-        PersistentNodeTask {
-            client: client.clone(),
-            path: path.to_owned(),
-            mode,
-            if_owned_by_other,
-            desired,
-            progress,
-        }
-    }
-
     /// Maintains the node until it is stopped, then deletes it if it is ephemeral or if that was requested.
     pub(super) async fn run(&self, stop: CancellationToken, remove: CancellationToken) {
         let result = tokio::select! {

@@ -8,7 +8,7 @@ use super::diagnostics::SettingOrigin;
 use super::listen::{client_address, listen};
 use super::load::SystemAccess;
 use super::log_diff_limit::read_log_diff_limit;
-use super::membership::{DeploymentMode, MembershipConfig};
+use super::membership::MembershipConfig;
 use super::path_reading::{choose_directory, utf8_reading};
 use super::protection;
 use super::server_config::{
@@ -68,7 +68,6 @@ pub(super) fn server_config(
     source: &ConfigSource,
     data_dir: &Path,
     membership: MembershipConfig,
-    deployment: DeploymentMode,
     system: &dyn SystemAccess,
 ) -> ServerConfig {
     let client = client_address(reader, source, &membership, system);
@@ -78,7 +77,7 @@ pub(super) fn server_config(
         let text = "audit.enable has no effect: this version does not write an audit log";
         reader.diagnostics.warn(&reader.origin("audit.enable"), text);
     }
-    if read_only_mode && deployment == DeploymentMode::Standalone {
+    if read_only_mode && !membership.is_ensemble() {
         let text = "readonlymode.enabled matters to members of an ensemble only";
         reader.diagnostics.note(&reader.origin("readonlymode.enabled"), text);
     }

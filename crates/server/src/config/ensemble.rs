@@ -28,7 +28,7 @@ pub(super) fn read_membership(
     reader: &mut SettingReader<'_>,
     data_dir: &Path,
     system: &dyn SystemAccess,
-) -> (MembershipConfig, DeploymentMode) {
+) -> MembershipConfig {
     let mut membership = MembershipConfig {
         standalone_enabled: reader.strict_switch("standaloneEnabled", true),
         listen_on_all_addresses: reader.strict_switch("quorumListenOnAllIPs", false),
@@ -47,13 +47,12 @@ pub(super) fn read_membership(
     duplicates::warn_about_duplicates(reader, &lines, &membership);
     read_quorum_rule(reader, &lines, &mut membership);
     read_my_id(reader, data_dir, system, &mut membership);
-    let deployment = choose_deployment(reader, &membership, &unreadable);
-    membership.deployment = deployment;
-    if deployment == DeploymentMode::Ensemble {
+    membership.deployment = choose_deployment(reader, &membership, &unreadable);
+    if membership.is_ensemble() {
         check_ensemble(reader, data_dir, &membership, &unreadable);
     }
     warn_about_role(reader, &membership);
-    (membership, deployment)
+    membership
 }
 
 /// A limit in ticks; 0 means not set.
@@ -187,7 +186,8 @@ fn read_members(
         };
         match parse_server_spec(&setting.value, accepted) {
             Ok(member) => {
-                check_member(reader, (key, setting), &member, allowed, list);
+                let line = ServerLine { key, setting, member: &member };
+                check_member(reader, line, allowed, list);
                 membership.members.insert(ServerId(id), member);
             }
             Err(why) => {
@@ -200,15 +200,22 @@ fn read_members(
     unreadable
 }
 
+/// A `server.N` line and its meaning.
+struct ServerLine<'a> {
+    key: &'a str,
+    setting: &'a RawSetting,
+    member: &'a ServerSpec,
+}
+
 /// Reports unsupported parts of a line: an error in a handwritten file, a warning in a committed
 /// config.
 fn check_member(
     reader: &mut SettingReader<'_>,
-    (key, setting): (&str, &RawSetting),
-    member: &ServerSpec,
+    line: ServerLine<'_>,
     allowed: MultiAddress,
     list: ServerListSource,
 ) {
+    let ServerLine { key, setting, member } = line;
     let several = member.addresses.len() > 1;
     if list == ServerListSource::Committed && several && allowed == MultiAddress::Disabled {
         let text = format!(

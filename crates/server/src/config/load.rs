@@ -111,9 +111,9 @@ fn load_with(
     protection::check_protection(&settings, diagnostics);
     let mut reader = SettingReader { settings: &settings, diagnostics };
     let data_dir = build::data_dir(&mut reader, system);
-    let (membership, deployment) = ensemble::read_membership(&mut reader, &data_dir, system);
+    let membership = ensemble::read_membership(&mut reader, &data_dir, system);
     apache_compat::check_apache_compatibility(reader.settings, &membership, reader.diagnostics);
-    let mut config = build::server_config(&mut reader, &source, &data_dir, membership, deployment, system);
+    let mut config = build::server_config(&mut reader, &source, &data_dir, membership, system);
     config.source = source;
     config.original_text = OriginalText(text);
     Some(config)

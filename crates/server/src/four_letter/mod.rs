@@ -16,7 +16,7 @@ pub use connection::{ConnectionDetail, ConnectionReport, SessionReport, SocketIn
 pub use dump::{DumpedConnection, ExpiryBucket, GlobalSessions, SessionDump};
 pub use metrics::{Gauges, MetricValue, MetricsReport, Percentiles, ResponseSize, SummaryReport};
 pub use report::{
-    DirectorySizes, EnsembleSettings, EnvironmentReport, FourLetterReport, ProposalSizes, ReportedMode,
-    ServerReport, SettingsReport, WatchSummary, render, render_not_allowed, render_not_serving,
+    DirectorySizes, EnsembleSettings, EnvironmentReport, FourLetterReport, ProposalSizes, ServerReport,
+    SettingsReport, WatchSummary, render, render_not_allowed, render_not_serving,
 };
 pub use word::FourLetterWord;

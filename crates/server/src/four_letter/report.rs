@@ -1,38 +1,12 @@
 //! The replies of four-letter words: the values that the caller fills, and their exact text.
 
-use std::fmt::{self, Write};
+use std::fmt::Write;
 
+use zebu_node::ServingMode;
 use zebu_proto::Zxid;
 
 use super::metrics::{MetricsReport, SummaryReport};
 use super::{FourLetterWord, java_text, version};
-
-/// The mode of the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReportedMode {
-    /// No peers.
-    Standalone,
-    /// Leads an ensemble.
-    Leader,
-    /// Follows the leader and votes.
-    Follower,
-    /// Learns without a vote.
-    Observer,
-    /// Serves reads without a quorum.
-    ReadOnly,
-}
-
-impl fmt::Display for ReportedMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ReportedMode::Standalone => "standalone",
-            ReportedMode::Leader => "leader",
-            ReportedMode::Follower => "follower",
-            ReportedMode::Observer => "observer",
-            ReportedMode::ReadOnly => "read-only",
-        })
-    }
-}
 
 /// The values of one reply. Each word has its own variant, so the caller collects only the values
 /// of that word.
@@ -49,7 +23,7 @@ pub enum FourLetterReport {
     /// `envi`.
     Environment(EnvironmentReport),
     /// `mntr`.
-    Monitor(ReportedMode, MetricsReport),
+    Monitor(ServingMode, MetricsReport),
     /// `wchs`.
     WatchSummary(WatchSummary),
     /// `hash`: zxid and digest of the tree, oldest first.
@@ -91,7 +65,7 @@ pub struct ServerReport {
     /// Last applied transaction.
     pub zxid: Zxid,
     /// Mode of the server.
-    pub mode: ReportedMode,
+    pub mode: ServingMode,
     /// Nodes in the tree.
     pub node_count: u64,
     /// Only a leader has them.
@@ -279,7 +253,7 @@ pub fn render_not_serving(word: FourLetterWord) -> Option<String> {
 
 pub(super) fn write_header(out: &mut String, server: &ServerReport) {
     let _ = writeln!(out, "Zookeeper version: {}", version::full_version());
-    if server.mode == ReportedMode::ReadOnly {
+    if server.mode == ServingMode::ReadOnly {
         out.push_str("READ-ONLY mode; serving only read-only clients\n");
     }
 }
@@ -369,7 +343,7 @@ fn write_environment(out: &mut String, machine: &EnvironmentReport) {
     }
 }
 
-fn write_monitor(out: &mut String, mode: ReportedMode, metrics: &MetricsReport) {
+fn write_monitor(out: &mut String, mode: ServingMode, metrics: &MetricsReport) {
     let _ = write!(out, "zk_version\t{}\nzk_server_state\t{mode}\n", version::full_version());
     if let Some(doing) = peer_state(mode) {
         let _ = writeln!(out, "zk_peer_state\t{doing} - broadcast");
@@ -380,11 +354,11 @@ fn write_monitor(out: &mut String, mode: ReportedMode, metrics: &MetricsReport) 
 }
 
 /// The peer state for `mntr`. A server that serves clients is in the broadcast phase.
-fn peer_state(mode: ReportedMode) -> Option<&'static str> {
+fn peer_state(mode: ServingMode) -> Option<&'static str> {
     match mode {
-        ReportedMode::Leader => Some("leading"),
-        ReportedMode::Follower => Some("following"),
-        ReportedMode::Observer => Some("observing"),
-        ReportedMode::Standalone | ReportedMode::ReadOnly => None,
+        ServingMode::Leader => Some("leading"),
+        ServingMode::Follower => Some("following"),
+        ServingMode::Observer => Some("observing"),
+        ServingMode::Standalone | ServingMode::ReadOnly => None,
     }
 }

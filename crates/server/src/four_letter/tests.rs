@@ -1,5 +1,6 @@
 //! The full text of every reply.
 
+use zebu_node::ServingMode;
 use zebu_proto::{OpCode, SessionId, Zxid};
 
 use super::connection::{write_connection, write_stat_head, write_stat_tail};
@@ -15,7 +16,7 @@ fn server() -> ServerReport {
         connections: 2,
         outstanding: 0,
         zxid: Zxid::new(1, 4),
-        mode: ReportedMode::Standalone,
+        mode: ServingMode::Standalone,
         node_count: 7,
         proposals: None,
     }
@@ -85,7 +86,7 @@ fn srvr() {
 
 #[test]
 fn srvr_of_a_read_only_server() {
-    let text = render(&FourLetterReport::Server(ServerReport { mode: ReportedMode::ReadOnly, ..server() }));
+    let text = render(&FourLetterReport::Server(ServerReport { mode: ServingMode::ReadOnly, ..server() }));
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[1], "READ-ONLY mode; serving only read-only clients");
     assert_eq!(lines[8], "Mode: read-only");
@@ -179,16 +180,16 @@ fn conf() {
 fn a_leader_shows_its_proposals_and_what_it_does() {
     let proposals = Some(ProposalSizes { last: 48, min: 16, max: 1024 });
     let text =
-        render(&FourLetterReport::Server(ServerReport { mode: ReportedMode::Leader, proposals, ..server() }));
+        render(&FourLetterReport::Server(ServerReport { mode: ServingMode::Leader, proposals, ..server() }));
     assert!(
         text.ends_with("\nMode: leader\nNode count: 7\nProposal sizes last/min/max: 48/16/1024\n"),
         "{text}"
     );
     for (mode, line) in [
-        (ReportedMode::Leader, "zk_server_state\tleader\nzk_peer_state\tleading - broadcast\n"),
-        (ReportedMode::Follower, "zk_server_state\tfollower\nzk_peer_state\tfollowing - broadcast\n"),
-        (ReportedMode::Observer, "zk_server_state\tobserver\nzk_peer_state\tobserving - broadcast\n"),
-        (ReportedMode::Standalone, "zk_server_state\tstandalone\n"),
+        (ServingMode::Leader, "zk_server_state\tleader\nzk_peer_state\tleading - broadcast\n"),
+        (ServingMode::Follower, "zk_server_state\tfollower\nzk_peer_state\tfollowing - broadcast\n"),
+        (ServingMode::Observer, "zk_server_state\tobserver\nzk_peer_state\tobserving - broadcast\n"),
+        (ServingMode::Standalone, "zk_server_state\tstandalone\n"),
     ] {
         let text = render(&FourLetterReport::Monitor(mode, MetricsReport::default()));
         assert_eq!(text.split_once('\n').unwrap().1, line);
@@ -316,7 +317,7 @@ fn mntr() {
          zk_p99_readlatency\t3\nzk_p999_readlatency\t4\n",
         full_version()
     );
-    assert_eq!(render(&FourLetterReport::Monitor(ReportedMode::Standalone, metrics)), expected);
+    assert_eq!(render(&FourLetterReport::Monitor(ServingMode::Standalone, metrics)), expected);
 }
 
 #[test]

@@ -230,7 +230,14 @@ impl ConnectionTask {
             DisconnectReason::ReplyMismatch => {
                 warn!(peer = %self.guard.entry.remote_address, "closed: the leader's answer belongs to another request");
             }
-            other => debug!(reason = ?other, "closed"),
+            DisconnectReason::ClientClosed
+            | DisconnectReason::SessionEnded
+            | DisconnectReason::Replaced
+            | DisconnectReason::AheadOfServer
+            | DisconnectReason::Throttled
+            | DisconnectReason::Shed
+            | DisconnectReason::NotServing
+            | DisconnectReason::ReadOnly => debug!(?reason, "closed"),
         }
     }
 

@@ -22,7 +22,23 @@ pub(super) fn record_sent(link: LinkId, packet: &Packet, metrics: &ServerMetrics
             info!(link = link.0, %zxid, kind = "SNAP", "a member gets the whole state");
         }
         Packet::Proposal { zxid, entry } => metrics.proposals.record(zxid.0, entry.len()),
-        _ => {}
+        Packet::Request { .. }
+        | Packet::Ack { .. }
+        | Packet::Commit { .. }
+        | Packet::Ping { .. }
+        | Packet::PingReply { .. }
+        | Packet::Revalidate { .. }
+        | Packet::Revalidated { .. }
+        | Packet::Sync
+        | Packet::Inform { .. }
+        | Packet::CommitAndActivate { .. }
+        | Packet::NewLeader { .. }
+        | Packet::FollowerInfo { .. }
+        | Packet::UpToDate
+        | Packet::ObserverInfo { .. }
+        | Packet::LeaderInfo { .. }
+        | Packet::AckEpoch { .. }
+        | Packet::InformAndActivate { .. } => {}
     }
 }
 
@@ -44,6 +60,21 @@ pub(super) fn log_received(link: LinkId, packet: &Packet) {
         Packet::Snap { zxid } => {
             info!(%zxid, kind = "SNAP", "the leader sends the whole state");
         }
-        _ => {}
+        Packet::Request { .. }
+        | Packet::Proposal { .. }
+        | Packet::Ack { .. }
+        | Packet::Commit { .. }
+        | Packet::Ping { .. }
+        | Packet::PingReply { .. }
+        | Packet::Revalidate { .. }
+        | Packet::Revalidated { .. }
+        | Packet::Sync
+        | Packet::Inform { .. }
+        | Packet::CommitAndActivate { .. }
+        | Packet::NewLeader { .. }
+        | Packet::UpToDate
+        | Packet::LeaderInfo { .. }
+        | Packet::AckEpoch { .. }
+        | Packet::InformAndActivate { .. } => {}
     }
 }

@@ -9,14 +9,14 @@ use zebu_node::{
 use zebu_proto::txn::TxnEntry;
 use zebu_proto::{Acl, ServerId, SessionId, StatPersisted, Zxid};
 use zebu_runtime::{
-    DiskSettings, DiskWorker, OpenedMember, Round, SnapshotSections, SnapshotStore, StartReport, StateTarget,
-    config_to_show, load, open_log, open_member,
+    DiskSettings, DiskWorker, LoadOptions, OpenedMember, Round, SnapshotSections, SnapshotStore, StartReport,
+    StateTarget, config_to_show, load, open_log, open_member,
 };
 use zebu_storage::crash_disk::CrashDiskLock;
 use zebu_storage::format::snapshot::SnapshotVisitor;
 use zebu_storage::{
-    Compression, Directories, ForceSync, Locks, LogOptions, Missing, RecoveredState, RecoveryOptions,
-    RecoveryTarget, SyncWatermarks,
+    Compression, Directories, ForceSync, Locks, LogOptions, Missing, RecoveredState, RecoveryTarget,
+    SyncWatermarks,
 };
 use zebu_tree::{DigestMode, Policy, Tree, TreeOptions, TtlNodes};
 use zebu_zab::membership::{ConfigChangeRules, MultiAddress};
@@ -122,7 +122,7 @@ pub(crate) fn start(
         .map_or(DiskTrust::Trusted, |ensemble_member| ensemble_member.recovered.trust);
     core.checker.servers[server].untrusted = trust == DiskTrust::Untrusted;
     let (settings, store) = disk_settings(&disk, &directories, &core.parameters);
-    let log = open_log(&disk, settings.log.clone(), &store, &tree, &recovered, ensemble_member.as_ref())?;
+    let log = open_log(settings.log.clone(), &store, &tree, &recovered, ensemble_member.as_ref())?;
     let (dynamic, members_edge) = known_members(server, &disk, &mut tree, clocks, core)?;
     let transaction_bytes_max = core.parameters.transaction_bytes_max;
     let policy = Policy { transaction_bytes_max, ..Policy::default() };
@@ -138,7 +138,7 @@ pub(crate) fn start(
         }
     };
     let epochs = ensemble_member.map(|ensemble_member| ensemble_member.epochs);
-    let worker = DiskWorker::new(disk.clone(), directories.clone(), settings, store.clone(), log, epochs);
+    let worker = DiskWorker::new(directories.clone(), settings, store.clone(), log, epochs);
     let files = Files { disk, directories, worker, store, locks };
     let mut process = process(server, incarnation, clocks, files, node, replica);
     process.members_edge = members_edge;
@@ -267,9 +267,9 @@ fn recover(
     is_member: bool,
     core: &mut SimContext,
 ) -> Result<(RecoveredState, Witness), Death> {
-    let options = if is_member { RecoveryOptions::member() } else { RecoveryOptions::default() };
+    let options = if is_member { LoadOptions::member() } else { LoadOptions::standalone() };
     let witness = || Witness { restore: Restore::new(tree_options()), found: Vec::new() };
-    let loaded = load(disk, directories, options, is_member, witness, |report| {
+    let loaded = load(disk, directories, options, witness, |report| {
         let StartReport::Damaged(error) = report else { return };
         if !core.checker.servers[server].rotten {
             let text = format!("server {server} does not start: {error}");

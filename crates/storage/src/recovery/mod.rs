@@ -261,7 +261,11 @@ pub fn recover<D: Disk>(
         (Some(pending), RecoveryChanges::Plan) => RecoverySource::as_finished(disk, directories, pending)?,
         (None, _) | (_, RecoveryChanges::Perform) => RecoverySource::list(disk, directories)?,
     };
-    let base = load_base(disk, directories, options, &source, target, progress)?;
+    let base = load_base(disk, directories, &source, target, progress)?;
+    let has_only_logs = base.snapshot.is_none() && !source.logs.is_empty();
+    if has_only_logs && options.empty_snapshots == EmptySnapshots::Refuse {
+        return Err(RecoveryError::LogsWithoutSnapshot { directory: directories.snapshots() });
+    }
     let replay = LogReplay::new(disk, &base, source.note, target, progress);
     let replayed = replay.run(&source.logs)?;
     check_reached(&base, &replayed)?;

@@ -6,10 +6,7 @@ use std::path::Path;
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 
 use super::error::RecoveryError;
-use super::{
-    EmptySnapshots, LoadedSnapshot, RecoveryOptions, RecoveryProgress, RecoverySource, RecoveryTarget,
-    RejectedSnapshot,
-};
+use super::{LoadedSnapshot, RecoveryProgress, RecoverySource, RecoveryTarget, RejectedSnapshot};
 use crate::directory::Directories;
 use crate::disk::Disk;
 use crate::format::names::NameSpelling;
@@ -62,10 +59,10 @@ impl SnapshotVisitor for RecoveryVisitor<'_, '_> {
     }
 }
 
+/// Loads the newest usable snapshot. A directory without a snapshot gives an empty state.
 pub(super) fn load_base<D: Disk>(
     disk: &D,
     directories: &Directories,
-    options: RecoveryOptions,
     source: &RecoverySource,
     target: &mut dyn RecoveryTarget,
     progress: &mut dyn FnMut(RecoveryProgress<'_>),
@@ -95,9 +92,6 @@ pub(super) fn load_base<D: Disk>(
         let texts = rejected.iter().map(|it| format!("{}: {}", it.path.display(), it.reason));
         let rejected = texts.collect::<Vec<_>>().join("; ");
         return Err(RecoveryError::NoUsableSnapshot { directory, rejected });
-    }
-    if !source.logs.is_empty() && options.empty_snapshots == EmptySnapshots::Refuse {
-        return Err(RecoveryError::LogsWithoutSnapshot { directory });
     }
     target.reset();
     Ok(SnapshotBase { zxid: Zxid::ZERO, snapshot: None, rejected })

@@ -11,7 +11,7 @@ use zebu_storage::format::log::append_entry;
 use zebu_storage::format::snapshot::SnapshotVisitor;
 use zebu_storage::{
     Compression, Directories, Disk, Epochs, LogOptions, LogWriter, Missing, RecoveredState, RecoveryOptions,
-    RecoveryTarget, Sections, SnapshotWriter, purge, recover,
+    RecoveryTarget, Sections, SnapshotTarget, SnapshotWriter, purge, recover,
 };
 
 /// The number, and the last transaction in it.
@@ -107,9 +107,7 @@ pub fn write_snapshot<D: Disk>(
     let acl = Acl::open();
     let mut writer = SnapshotWriter::begin(
         disk.clone(),
-        directories().snapshots(),
-        chain.last,
-        compression,
+        SnapshotTarget::new(directories().snapshots(), chain.last, compression),
         [(SessionId(7), 4000)].into_iter(),
         [(1, &acl[..])].into_iter(),
     )?;

@@ -6,6 +6,7 @@ use zebu_proto::{Acl, Buffer, ErrorCode, StatPersisted, Zxid};
 
 use crate::apply::EventSink;
 use crate::event::TreeEvent;
+use crate::mutate::NodeRecord;
 use crate::node::NodeId;
 use crate::node_ref::NodeRef;
 use crate::outcome::TxnOutcome;
@@ -61,7 +62,7 @@ impl Tree {
             ephemeral_owner: new.owner,
             ..StatPersisted::default()
         };
-        let id = self.attach(parent, new.path, new.data, acl, &stat);
+        let id = self.attach(parent, new.path, NodeRecord { data: new.data, acl, stat: &stat });
         // Taken before usage is counted: the reply describes the data that was sent, also for the node that
         // contains the usage.
         let stat = NodeRef::new(self, id).stat();
