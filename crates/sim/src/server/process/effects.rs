@@ -48,10 +48,10 @@ impl Process {
     fn execute_peer(&mut self, effect: PeerEffect, core: &mut SimContext) {
         match effect {
             PeerEffect::Notify { to, notification } => self.notify(to.0 as usize - 1, &notification, core),
-            PeerEffect::Dial { link, to, door } => {
+            PeerEffect::Dial { link, to, port } => {
                 let to = to.0 as usize - 1;
                 if self.can_dial(to) {
-                    self.dial(link, to, door, core);
+                    self.dial(link, to, port, core);
                 } else {
                     core.trace_line(format_args!("s{} does not know where s{to} is", self.server));
                     self.peer_event(PeerEvent::DialFailed { link });

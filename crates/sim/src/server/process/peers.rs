@@ -94,12 +94,12 @@ impl Process {
         self.settle(core)
     }
 
-    pub(super) fn dial(&mut self, link: LinkId, to: usize, door: LearnerPort, core: &mut SimContext) {
-        let port = match door {
+    pub(super) fn dial(&mut self, link: LinkId, to: usize, learner_port: LearnerPort, core: &mut SimContext) {
+        let port = match learner_port {
             LearnerPort::Quorum => Port::Quorum,
             LearnerPort::ObserverMaster => Port::ObserverMaster,
         };
-        match door {
+        match learner_port {
             LearnerPort::Quorum => core.trace_line(format_args!("s{} dials s{to}", self.server)),
             LearnerPort::ObserverMaster => {
                 core.trace_line(format_args!("s{} dials observer master s{to}", self.server));
@@ -107,7 +107,7 @@ impl Process {
         }
         let (from, to) = (Host(self.server), Host(to));
         let connection = core.network.dial(from, to, port, core.now, &mut core.queue);
-        self.add_link(link, connection, SocketSide::Dialer, door);
+        self.add_link(link, connection, SocketSide::Dialer, learner_port);
         let patience = core.parameters.tick() * core.parameters.sync_limit;
         core.push(core.now + patience, SimEvent::DialTimeout { connection });
     }
