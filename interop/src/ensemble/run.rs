@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use zebu_sim::live::{BrokenPromise, CheckSummary, judge};
+use zebu_sim::live::{BrokenPromise, CheckSummary, check_record};
 use zebu_testing::Launch;
 
 use super::faults::Hand;
@@ -99,8 +99,8 @@ fn load_and_break(home: &Path, members: &mut Members, arguments: &Arguments) -> 
     let took = started.elapsed();
     load.settle()?;
     println!("ok every client could write in the end");
-    let judgement = look_and_judge(home, members, &mut load)?;
-    print_tables(members, &tallies, stubborn, took, &judgement);
+    let summary = collect_and_check(home, members, &mut load)?;
+    print_tables(members, &tallies, stubborn, took, &summary);
     Ok(())
 }
 
@@ -150,7 +150,7 @@ fn break_it(
 
 /// Reads everything from every member twice: while all sessions live, and when all of them are over. Then the
 /// members are stopped, and everything that clients have said and heard is compared with their logs.
-fn look_and_judge(home: &Path, members: &mut Members, load: &mut Load) -> Result<CheckSummary> {
+fn collect_and_check(home: &Path, members: &mut Members, load: &mut Load) -> Result<CheckSummary> {
     for index in 0..members.len() {
         let nodes = load.read_everything(members.address(index))?;
         println!("ok member {} ({}) was read: {nodes} nodes", index + 1, members.name(index));
@@ -172,8 +172,8 @@ fn look_and_judge(home: &Path, members: &mut Members, load: &mut Load) -> Result
     let history = history::read(&directories)?;
     let records = load.take_records();
     let syncs = Syncs::of(members)?;
-    match judge(&records, &history, &digests, TICK_MS, |answer| syncs.are_judged(answer)) {
-        Ok(judgement) => Ok(judgement),
+    match check_record(&records, &history, &digests, TICK_MS, |answer| syncs.are_checked(answer)) {
+        Ok(summary) => Ok(summary),
         Err(BrokenPromise { violation, at }) => {
             let shown = &records[at.saturating_sub(RECORDS_SHOWN)..records.len().min(at + 1)];
             let lines: Vec<String> = shown.iter().map(|record| format!("{record:?}\n")).collect();
@@ -228,7 +228,7 @@ fn print_tables(
     tallies: &BTreeMap<Fault, Tally>,
     stubborn: usize,
     took: Duration,
-    judgement: &CheckSummary,
+    summary: &CheckSummary,
 ) {
     println!("{:<34} {:>6} {:>10} {:>10}", "fault", "count", "mean", "longest");
     for (fault, tally) in tallies {
@@ -251,13 +251,13 @@ fn print_tables(
     }
     println!(
         "judged: {} transactions, {} calls, {} answers, {} events, {} digests; {} sessions, {} expired under a client",
-        judgement.transactions,
-        judgement.calls,
-        judgement.answered,
-        judgement.events,
-        judgement.digests,
-        judgement.sessions,
-        judgement.expired
+        summary.transactions,
+        summary.calls,
+        summary.answered,
+        summary.events,
+        summary.digests,
+        summary.sessions,
+        summary.expired
     );
     println!("ok no promise was broken");
 }

@@ -1,6 +1,6 @@
 //! Which syncs are held to their promise. Apache ZooKeeper's leader answers a sync of its own client as it
 //! answers a read: it may not have applied yet what its followers have answered. All others ask their leader,
-//! and are judged.
+//! and are checked.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -37,7 +37,7 @@ impl Syncs {
     }
 
     /// Whether the answer to a sync is certainly not that of an Apache server that leads.
-    pub(super) fn are_judged(&self, answer: &ServerReply) -> bool {
+    pub(super) fn are_checked(&self, answer: &ServerReply) -> bool {
         !self.apache.contains(&*answer.server) || self.led_by_zebu.contains(&(answer.zxid >> 32))
     }
 }
@@ -61,8 +61,8 @@ mod tests {
                    INFO core: this member serves serving=Leading { epoch: 2 }\n";
         assert_eq!(epochs_led(log).collect::<Vec<_>>(), [2]);
         let syncs = Syncs { apache: ["a:1".to_owned()].into(), led_by_zebu: epochs_led(log).collect() };
-        assert!(!syncs.are_judged(&answer("a:1", 0x1_0000_0005)));
-        assert!(syncs.are_judged(&answer("a:1", 0x2_0000_0005)), "an Apache follower of Zebu");
-        assert!(syncs.are_judged(&answer("b:1", 0x1_0000_0005)), "a Zebu follower of Apache");
+        assert!(!syncs.are_checked(&answer("a:1", 0x1_0000_0005)));
+        assert!(syncs.are_checked(&answer("a:1", 0x2_0000_0005)), "an Apache follower of Zebu");
+        assert!(syncs.are_checked(&answer("b:1", 0x1_0000_0005)), "a Zebu follower of Apache");
     }
 }

@@ -1,11 +1,11 @@
-//! The judge, on what clients of a healthy server have recorded, and on histories that are not what they saw.
+//! The checkers, with records of clients of a healthy server and with histories that differ from them.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use zebu_proto::txn::{Txn, TxnEntry};
-use zebu_sim::live::{ClientRecord, HistoryTxn, judge};
+use zebu_sim::live::{ClientRecord, HistoryTxn, check_record};
 use zebu_testing::TestServer;
 
 use super::history;
@@ -43,15 +43,15 @@ fn changed(history: &[HistoryTxn], at: usize, entry: &TxnEntry) -> Vec<HistoryTx
 }
 
 fn checker(records: &[ClientRecord], history: &[HistoryTxn]) -> Option<&'static str> {
-    judge(records, history, &[], TICK_MS, |_| true).err().map(|broken| broken.violation.checker)
+    check_record(records, history, &[], TICK_MS, |_| true).err().map(|broken| broken.violation.checker)
 }
 
 #[test]
 fn a_healthy_server_is_not_blamed_and_a_sick_one_is() {
     let (records, history) = recorded();
-    let judgement = judge(&records, &history, &[], TICK_MS, |_| true).expect("nothing is wrong");
-    assert!(judgement.answered > 50, "{judgement:?}");
-    assert_eq!((judgement.expired, judgement.sessions), (0, 7), "{judgement:?}");
+    let summary = check_record(&records, &history, &[], TICK_MS, |_| true).expect("nothing is wrong");
+    assert!(summary.answered > 50, "{summary:?}");
+    assert_eq!((summary.expired, summary.sessions), (0, 7), "{summary:?}");
 
     let is_set = |it: &HistoryTxn| matches!(entry(it).txn, Txn::SetData { .. });
     let set = history.iter().rposition(is_set).expect("something was set");
@@ -74,8 +74,8 @@ fn a_healthy_server_is_not_blamed_and_a_sick_one_is() {
     assert_eq!(checker(&records, &changed(&history, digested, &other)), Some("g22_replica_equality"));
     let (zxid, digest) =
         (history[digested].zxid, entry(&history[digested]).digest.expect("a digest").tree_digest);
-    assert!(judge(&records, &history, &[(1, zxid, digest)], TICK_MS, |_| true).is_ok());
-    assert!(judge(&records, &history, &[(1, zxid, digest ^ 1)], TICK_MS, |_| true).is_err());
+    assert!(check_record(&records, &history, &[(1, zxid, digest)], TICK_MS, |_| true).is_ok());
+    assert!(check_record(&records, &history, &[(1, zxid, digest ^ 1)], TICK_MS, |_| true).is_err());
 
     // A session that never ended.
     let end = history.iter().rposition(|it| matches!(entry(it).txn, Txn::CloseSession(_))).expect("an end");

@@ -11,5 +11,5 @@ mod workload;
 
 pub use player::{Player, PlayerRequest};
 pub use record::ClientRecord;
-pub use replay::{BrokenPromise, CheckSummary, HistoryTxn, checker};
+pub use replay::{BrokenPromise, CheckSummary, HistoryTxn, check_record};
 pub use zebu_client::core::ServerReply;

@@ -81,7 +81,7 @@ struct RecordReplay<'a> {
 ///
 /// # Errors
 /// The first guarantee that was violated.
-pub fn checker(
+pub fn check_record(
     records: &[ClientRecord],
     history: &[HistoryTxn],
     digests: &[(usize, i64, i64)],
