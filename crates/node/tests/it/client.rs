@@ -1,4 +1,4 @@
-//! A client's words: requests as bytes, and what it reads of the answers.
+//! A client for tests: encodes requests and decodes replies.
 
 use std::sync::Arc;
 
@@ -146,7 +146,7 @@ pub(crate) fn sync(path: &str) -> Ask {
     ask(OpCode::Sync, |out| encode_bytes(path.as_bytes(), out))
 }
 
-/// A read of a path that can leave a one-shot watch.
+/// A read of a path that can register a one-shot watch.
 fn watched(op: OpCode, path: &str, watch: bool) -> Ask {
     ask(op, |out| {
         encode_bytes(path.as_bytes(), out);

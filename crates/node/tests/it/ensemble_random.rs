@@ -1,6 +1,5 @@
-//! Random clients, crashes and partitions, and what must hold whatever happens: what was acknowledged stays,
-//! the order of a client's requests is kept, nobody sees time go back, and all members end with the same
-//! state.
+//! Random clients, crashes and partitions. Acknowledged writes stay, and the requests of a client keep their
+//! order. No client sees an older state, and all servers end with the same state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,15 +11,15 @@ use zebu_zab::HistoryLimits;
 use crate::client::{
     Ask, EPHEMERAL, Frame, close_session, create, delete, get_watch, hello, multi, multi_set, ping, set, sync,
 };
-use crate::trio::{Logs, Trio};
+use crate::three_nodes::{Logs, ThreeNodes};
 
-/// A client and what it knows.
+/// A client and its observations.
 #[derive(Debug, Default)]
 struct Client {
     at: Option<(ServerId, ConnectionId)>,
     session: Option<SessionId>,
     next_xid: i32,
-    /// What it has asked for on this connection: number, and whether it writes.
+    /// The requests on this connection: xid, and whether it is a write.
     asked: Vec<(i32, Does)>,
     last_zxid: i64,
     acknowledged: Vec<i64>,
@@ -33,7 +32,7 @@ enum Does {
 }
 
 struct Run {
-    trio: Trio,
+    ensemble: ThreeNodes,
     random: SplitMix64,
     clients: Vec<Client>,
     /// Whether a farewell becomes a transaction depends on the session, if sessions are local at first.
@@ -45,13 +44,13 @@ impl Run {
         let mut random = SplitMix64::new(seed);
         let entries = [3, 1000][random.below(2) as usize];
         let history = HistoryLimits { entries, bytes: 1 << 20 };
-        let mut trio = Trio::with_local_sessions(random.below(2) as i64, history, local_sessions);
-        trio.logs = if random.below(2) == 0 { Logs::Kept } else { Logs::Purged };
+        let mut ensemble = ThreeNodes::with_local_sessions(random.below(2) as i64, history, local_sessions);
+        ensemble.logs = if random.below(2) == 0 { Logs::Kept } else { Logs::Purged };
         let farewell = match local_sessions {
             LocalSessionSupport::Off => Does::Write,
             LocalSessionSupport::WithUpgrade | LocalSessionSupport::WithoutUpgrade => Does::Read,
         };
-        Run { trio, random, clients: (0..4).map(|_| Client::default()).collect(), farewell }
+        Run { ensemble, random, clients: (0..4).map(|_| Client::default()).collect(), farewell }
     }
 
     fn pick<T: Copy>(&mut self, of: &[T]) -> T {
@@ -72,7 +71,7 @@ impl Run {
     }
 
     fn step(&mut self) {
-        let ids: Vec<ServerId> = self.trio.servers.keys().copied().collect();
+        let ids: Vec<ServerId> = self.ensemble.servers.keys().copied().collect();
         match self.random.below(100) {
             0..70 => {
                 let client = self.random.below(self.clients.len() as u64) as usize;
@@ -80,7 +79,7 @@ impl Run {
             }
             70..90 => {
                 let ms = self.pick(&[1, 10, 500, 2500]);
-                self.trio.run(ms);
+                self.ensemble.run(ms);
             }
             90..93 if ids.len() > 2 => {
                 let id = self.pick(&ids);
@@ -88,18 +87,18 @@ impl Run {
             }
             93..95 => {
                 let id = self.pick(&ids);
-                self.trio.cut_off(id);
+                self.ensemble.cut_off(id);
             }
-            95..97 => self.trio.heal(),
+            95..97 => self.ensemble.heal(),
             _ => {
-                for id in (1..=4).map(ServerId).filter(|&id| self.trio.is_down(id)).collect::<Vec<_>>() {
-                    self.trio.start(id);
+                for id in (1..=4).map(ServerId).filter(|&id| self.ensemble.is_down(id)).collect::<Vec<_>>() {
+                    self.ensemble.start(id);
                 }
             }
         }
         match self.random.below(6) {
-            0 => self.trio.settle(),
-            1..4 => self.trio.deliver_some(&mut self.random),
+            0 => self.ensemble.settle(),
+            1..4 => self.ensemble.deliver_some(&mut self.random),
             _ => {}
         }
         (0..self.clients.len()).for_each(|client| self.listen(client));
@@ -110,26 +109,28 @@ impl Run {
         for client in &mut self.clients {
             client.at = client.at.filter(|(at, _)| *at != id);
         }
-        self.trio.crash(id);
+        self.ensemble.crash(id);
     }
 
     fn act(&mut self, index: usize) {
-        let ids: Vec<ServerId> = self.trio.servers.keys().copied().collect();
+        let ids: Vec<ServerId> = self.ensemble.servers.keys().copied().collect();
         let id = self.pick(&ids);
         let choice = self.random.below(20);
         match self.clients[index].at {
             None => self.knock(index, id),
-            // It comes again elsewhere while its connection still lives.
+            // The client connects to another server while its connection is open.
             Some(_) if choice == 0 => self.knock(index, id),
-            Some((at, lane)) if choice == 1 => {
+            Some((at, connection)) if choice == 1 => {
                 self.listen(index);
-                self.trio.server(at).world.disconnect(lane);
+                self.ensemble.server(at).fixture.disconnect(connection);
                 self.clients[index].at = None;
             }
-            Some((at, lane)) if choice == 2 && self.random.below(4) == 0 => {
-                self.send(index, (at, lane), &close_session(), self.farewell);
+            Some((at, connection)) if choice == 2 && self.random.below(4) == 0 => {
+                self.send(index, (at, connection), &close_session(), self.farewell);
             }
-            Some((at, lane)) if choice < 5 => self.trio.server(at).world.send_as(lane, -2, &ping()),
+            Some((at, connection)) if choice < 5 => {
+                self.ensemble.server(at).fixture.send_as(connection, -2, &ping())
+            }
             Some(at) => {
                 let (ask, does) = self.ask();
                 self.send(index, at, &ask, does);
@@ -137,13 +138,13 @@ impl Run {
         }
     }
 
-    fn send(&mut self, index: usize, (at, lane): (ServerId, ConnectionId), ask: &Ask, does: Does) {
-        let world = &mut self.trio.server(at).world;
-        if world.phase(lane) == ConnectionPhase::Serving {
+    fn send(&mut self, index: usize, (at, connection): (ServerId, ConnectionId), ask: &Ask, does: Does) {
+        let fixture = &mut self.ensemble.server(at).fixture;
+        if fixture.phase(connection) == ConnectionPhase::Serving {
             let client = &mut self.clients[index];
             client.next_xid += 1;
             client.asked.push((client.next_xid, does));
-            world.send_as(lane, client.next_xid, ask);
+            fixture.send_as(connection, client.next_xid, ask);
         }
     }
 
@@ -156,8 +157,8 @@ impl Run {
             request.password = Some(zebu_proto::password::session_password(session).into());
             request.last_zxid_seen = client.last_zxid;
         }
-        let lane = self.trio.knock(id, request);
-        let greeting = self.trio.server(id).world.greeting(lane);
+        let connection = self.ensemble.knock(id, request);
+        let greeting = self.ensemble.server(id).fixture.greeting(connection);
         let client = &mut self.clients[index];
         match greeting {
             Some(greeting) if greeting.session_id == 0 => {
@@ -165,20 +166,20 @@ impl Run {
             }
             Some(greeting) => {
                 client.session = Some(SessionId(greeting.session_id));
-                client.at = Some((id, lane));
+                client.at = Some((id, connection));
                 client.asked.clear();
             }
-            // Refused, or nobody answers: it tries again.
-            None => self.trio.server(id).world.disconnect(lane),
+            // The server refuses or does not answer: the client retries.
+            None => self.ensemble.server(id).fixture.disconnect(connection),
         }
     }
 
-    /// Reads what came, and checks it.
+    /// Reads and checks the replies.
     fn listen(&mut self, index: usize) {
         let client = &mut self.clients[index];
-        let Some((at, lane)) = client.at else { return };
-        let world = &mut self.trio.servers.get_mut(&at).unwrap().world;
-        for frame in world.received(lane) {
+        let Some((at, connection)) = client.at else { return };
+        let fixture = &mut self.ensemble.servers.get_mut(&at).unwrap().fixture;
+        for frame in fixture.received(connection) {
             let (xid, zxid) = match &frame {
                 Frame::Event { zxid, .. } => (None, *zxid),
                 Frame::Reply(reply) => (Some(reply.xid), reply.zxid),
@@ -193,26 +194,26 @@ impl Run {
                 }
             }
         }
-        if let ConnectionPhase::Closed(_) = world.phase(lane) {
-            world.disconnect(lane);
+        if let ConnectionPhase::Closed(_) = fixture.phase(connection) {
+            fixture.disconnect(connection);
             client.at = None;
         }
     }
 
     fn finish(mut self) -> usize {
-        self.trio.heal();
-        for id in (1..=4).map(ServerId).filter(|&id| self.trio.is_down(id)).collect::<Vec<_>>() {
-            self.trio.start(id);
+        self.ensemble.heal();
+        for id in (1..=4).map(ServerId).filter(|&id| self.ensemble.is_down(id)).collect::<Vec<_>>() {
+            self.ensemble.start(id);
         }
-        self.trio.run(30_000);
+        self.ensemble.run(30_000);
         (0..self.clients.len()).for_each(|client| self.listen(client));
-        self.trio.assert_equal();
-        let leader = self.trio.leader().unwrap();
-        let tree = self.trio.servers[&leader].world.replica.tree();
+        self.ensemble.assert_equal();
+        let leader = self.ensemble.leader().unwrap();
+        let tree = self.ensemble.servers[&leader].fixture.replica.tree();
         for owner in tree.sessions_with_ephemerals() {
             assert!(tree.sessions().contains_key(&owner), "somebody will remove what {owner:?} leaves");
         }
-        let history = self.trio.history(leader);
+        let history = self.ensemble.history(leader);
         let mut sessions = BTreeSet::new();
         let mut by_zxid = BTreeMap::new();
         for entry in &history {
@@ -239,7 +240,7 @@ impl Run {
     }
 }
 
-/// How many writes were acknowledged in all.
+/// The number of acknowledged writes.
 fn run_seeds(seeds: std::ops::Range<u64>, local_sessions: LocalSessionSupport) -> usize {
     let run_seed = |seed| {
         let mut run = Run::new(seed, local_sessions);

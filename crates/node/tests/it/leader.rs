@@ -1,4 +1,4 @@
-//! What a leader does for its own clients and for those of its learners.
+//! Requests of a leader's clients and of its learners' clients.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use zebu_zab::{Action, LinkId};
 use crate::client::{
     Ask, EPHEMERAL, create, create_container, create_with_acl, delete, get, hello, set, sync,
 };
-use crate::scripted::{LINK, Member, OTHER_LINK, zxid};
-use crate::world::{START_MS, TICK_MS, settings, tree_options};
+use crate::node_fixture::{START_MS, TICK_MS, settings, tree_options};
+use crate::scripted_peer::{LINK, Member, OTHER_LINK, zxid};
 
 const AWAY: SessionId = SessionId(0x0200_0000_0000_0007);
 const TIMEOUT_MS: i32 = 6000;
@@ -53,11 +53,11 @@ fn decided(leader: &mut Member, link: LinkId, session: SessionId, ask: &Ask) -> 
 }
 
 fn own_client(leader: &mut Member, timeout_ms: i32) -> ConnectionId {
-    let lane = leader.world.open();
-    leader.world.connect(lane, hello(timeout_ms));
+    let connection = leader.fixture.open();
+    leader.fixture.connect(connection, hello(timeout_ms));
     leader.decide_all();
-    assert!(leader.world.greeting(lane).is_some());
-    lane
+    assert!(leader.fixture.greeting(connection).is_some());
+    connection
 }
 
 fn hello_of(session: SessionId) -> ConnectRequest {
@@ -70,9 +70,9 @@ fn a_leader_without_clients_of_its_own_refuses_them_and_serves_its_learners() {
     let settings = NodeSettings { leader_clients: LeaderClients::Refused, ..settings() };
     let mut leader = Member::with(settings, Policy::default());
     leader.lead();
-    let lane = leader.world.open();
-    leader.world.connect(lane, hello(TIMEOUT_MS));
-    assert_eq!(leader.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
+    let connection = leader.fixture.open();
+    leader.fixture.connect(connection, hello(TIMEOUT_MS));
+    assert_eq!(leader.fixture.phase(connection), ConnectionPhase::Closed(DisconnectReason::NotServing));
     leader.hear_learner(LINK, create_session(AWAY));
     assert_eq!(leader.decide_all()[0].txn, Txn::CreateSession { timeout_ms: TIMEOUT_MS });
 }
@@ -80,28 +80,28 @@ fn a_leader_without_clients_of_its_own_refuses_them_and_serves_its_learners() {
 #[test]
 fn a_write_of_an_own_client_is_answered_when_it_is_decided() {
     let mut leader = Member::leader();
-    let lane = own_client(&mut leader, 30_000);
-    leader.world.send_as(lane, 1, &create("/a", "1", 0));
-    leader.world.send_as(lane, 2, &set("/a", "2"));
-    leader.world.send_as(lane, 3, &get("/a"));
-    assert_eq!(leader.world.node.in_flight(), 2);
-    assert!(leader.world.received(lane).is_empty());
+    let connection = own_client(&mut leader, 30_000);
+    leader.fixture.send_as(connection, 1, &create("/a", "1", 0));
+    leader.fixture.send_as(connection, 2, &set("/a", "2"));
+    leader.fixture.send_as(connection, 3, &get("/a"));
+    assert_eq!(leader.fixture.node.in_flight(), 2);
+    assert!(leader.fixture.received(connection).is_empty());
     let entries = leader.decide_all();
     assert_eq!(entries.iter().map(|entry| entry.header.zxid).collect::<Vec<_>>(), [zxid(2), zxid(3)]);
-    let replies = leader.world.replies(lane);
+    let replies = leader.fixture.replies(connection);
     assert_eq!(
         (replies[0].path(), replies[1].stat().version, replies[2].data()),
         ("/a".into(), 1, "2".into())
     );
-    assert_eq!((leader.world.submitted, leader.world.answered), (2, 2));
-    assert_eq!(leader.world.node.digest_mismatches(), 0);
+    assert_eq!((leader.fixture.submitted, leader.fixture.answered), (2, 2));
+    assert_eq!(leader.fixture.node.digest_mismatches(), 0);
 }
 
 #[test]
 fn a_learners_write_is_decided_like_an_own_one() {
     let mut leader = leader_and_session();
     assert!(matches!(decided(&mut leader, LINK, AWAY, &create("/a", "", EPHEMERAL)), Txn::Create(_)));
-    assert_eq!(leader.world.replica.tree().ephemerals_of(AWAY), ["/a".into()]);
+    assert_eq!(leader.fixture.replica.tree().ephemerals_of(AWAY), ["/a".into()]);
     let exists = decided(&mut leader, LINK, AWAY, &create("/a", "", 0));
     assert_eq!(
         exists,
@@ -155,7 +155,7 @@ fn an_id_is_given_to_one_session() {
         leader.hear_learner(OTHER_LINK, create_session(session));
         assert_eq!(leader.decide_all()[0].txn, Txn::error(ErrorCode::SessionExpired), "{session}");
     }
-    assert_eq!(leader.world.replica.tree().sessions().len(), 1);
+    assert_eq!(leader.fixture.replica.tree().sessions().len(), 1);
 }
 
 #[test]
@@ -172,18 +172,18 @@ fn only_where_a_session_is_it_may_write() {
     assert!(matches!(decided(&mut leader, OTHER_LINK, AWAY, &create("/a", "", 0)), Txn::Create(_)));
 
     // It comes to the leader itself, and goes away again.
-    let lane = leader.world.open();
-    leader.world.connect(lane, hello_of(AWAY));
-    assert!(leader.world.greeting(lane).is_some());
+    let connection = leader.fixture.open();
+    leader.fixture.connect(connection, hello_of(AWAY));
+    assert!(leader.fixture.greeting(connection).is_some());
     assert_eq!(decided(&mut leader, OTHER_LINK, AWAY, &create("/b", "", 0)), moved);
-    let late = leader.world.receive(lane, &create("/c", "", 0).frame(1));
+    let late = leader.fixture.receive(connection, &create("/c", "", 0).frame(1));
     leader.hear_learner(LINK, Packet::Revalidate { session: AWAY, timeout_ms: TIMEOUT_MS });
-    assert_eq!(leader.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::Replaced));
-    leader.world.submit(late);
+    assert_eq!(leader.fixture.phase(connection), ConnectionPhase::Closed(DisconnectReason::Replaced));
+    leader.fixture.submit(late);
     leader.collect();
     assert!(leader.proposed().is_empty());
-    assert_eq!((leader.world.submitted, leader.world.answered), (1, 1));
-    leader.world.disconnect(lane);
+    assert_eq!((leader.fixture.submitted, leader.fixture.answered), (1, 1));
+    leader.fixture.disconnect(connection);
     assert!(matches!(decided(&mut leader, LINK, AWAY, &create("/b", "", 0)), Txn::Create(_)));
 }
 
@@ -205,21 +205,21 @@ fn a_session_is_revalidated_behind_everything_that_is_proposed() {
 #[test]
 fn syncs_wait_for_what_is_proposed() {
     let mut leader = leader_and_session();
-    let lane = own_client(&mut leader, 30_000);
-    leader.world.send_as(lane, 1, &sync("/at-once"));
-    assert_eq!(leader.world.replies(lane)[0].path(), "/at-once");
+    let connection = own_client(&mut leader, 30_000);
+    leader.fixture.send_as(connection, 1, &sync("/at-once"));
+    assert_eq!(leader.fixture.replies(connection)[0].path(), "/at-once");
     leader.hear_learner(LINK, request(AWAY, 1, &create("/a", "", 0)));
     leader.hear_learner(LINK, request(SessionId(99), 7, &sync("/x")));
     assert_eq!(leader.answers(), [(LINK, zxid(3), Packet::Sync)]);
-    leader.world.send_as(lane, 2, &sync("/y"));
-    leader.world.send_as(lane, 3, &set("/a", "later"));
-    leader.world.send_as(lane, 4, &get("/a"));
-    assert!(leader.world.received(lane).is_empty());
+    leader.fixture.send_as(connection, 2, &sync("/y"));
+    leader.fixture.send_as(connection, 3, &set("/a", "later"));
+    leader.fixture.send_as(connection, 4, &get("/a"));
+    assert!(leader.fixture.received(connection).is_empty());
     leader.decide_all();
-    let replies = leader.world.replies(lane);
+    let replies = leader.fixture.replies(connection);
     assert_eq!(replies.iter().map(|reply| reply.xid).collect::<Vec<_>>(), [2, 3, 4]);
     assert_eq!((replies[0].path(), replies[0].zxid), ("/y".to_owned(), zxid(3).0));
-    assert_eq!(leader.world.submitted, leader.world.answered);
+    assert_eq!(leader.fixture.submitted, leader.fixture.answered);
 }
 
 fn touch(session: SessionId) -> Packet {
@@ -227,7 +227,7 @@ fn touch(session: SessionId) -> Packet {
 }
 
 fn is_there(leader: &Member, session: SessionId) -> bool {
-    leader.world.replica.tree().sessions().contains_key(&session)
+    leader.fixture.replica.tree().sessions().contains_key(&session)
 }
 
 #[test]
@@ -266,17 +266,17 @@ fn a_sync_that_is_answered_is_a_touch() {
 #[test]
 fn a_leader_that_hands_over_confirms_nothing() {
     let mut leader = leader_and_session();
-    let [asks, comes] = [own_client(&mut leader, 30_000), leader.world.open()];
+    let [asks, comes] = [own_client(&mut leader, 30_000), leader.fixture.open()];
     leader.script().is_exhausted = true;
     leader.hear_learner(LINK, request(AWAY, 1, &sync("/")));
     leader.hear_learner(OTHER_LINK, Packet::Revalidate { session: AWAY, timeout_ms: TIMEOUT_MS });
     assert!(leader.answers().is_empty());
-    leader.world.send_as(asks, 1, &sync("/"));
-    leader.world.connect(comes, hello_of(AWAY));
-    for lane in [asks, comes] {
-        assert_eq!(leader.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
+    leader.fixture.send_as(asks, 1, &sync("/"));
+    leader.fixture.connect(comes, hello_of(AWAY));
+    for connection in [asks, comes] {
+        assert_eq!(leader.fixture.phase(connection), ConnectionPhase::Closed(DisconnectReason::NotServing));
     }
-    assert_eq!(leader.world.submitted, leader.world.answered);
+    assert_eq!(leader.fixture.submitted, leader.fixture.answered);
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn a_new_leader_gives_every_session_its_full_timeout() {
     member.pass(60_000);
     assert!(member.proposed().is_empty(), "who does not lead expires nobody");
     member.lead();
-    assert_eq!(member.world.node.session_report().buckets.len(), 1);
+    assert_eq!(member.fixture.node.session_report().buckets.len(), 1);
     member.pass(i64::from(TIMEOUT_MS) - TICK_MS);
     assert!(member.proposed().is_empty());
     member.pass(2 * TICK_MS);
@@ -321,7 +321,7 @@ fn ephemeral_nodes_of_nobody_are_removed_by_a_transaction() {
     let entries: Vec<TxnEntry> = member.decide_all();
     assert_eq!(entries.len(), 1);
     assert_eq!(entries[0].txn, Txn::CloseSession(Some(vec!["/orphan".into()])));
-    assert!(member.world.replica.tree().node("/orphan").is_none());
+    assert!(member.fixture.replica.tree().node("/orphan").is_none());
 }
 
 #[test]
@@ -330,9 +330,9 @@ fn containers_are_removed_by_the_leader_only() {
         let mut member =
             Member::with(NodeSettings { session_timeout_ms_max: i32::MAX, ..settings() }, Policy::default());
         member.lead();
-        let lane = own_client(&mut member, i32::MAX);
+        let connection = own_client(&mut member, i32::MAX);
         for ask in [create_container("/c"), create("/c/x", "", 0), delete("/c/x")] {
-            member.world.send_as(lane, 1, &ask);
+            member.fixture.send_as(connection, 1, &ask);
             member.decide_all();
         }
         if !leads {
@@ -348,22 +348,22 @@ fn containers_are_removed_by_the_leader_only() {
 #[test]
 fn when_no_place_is_left_whoever_asks_is_sent_elsewhere() {
     let mut leader = leader_and_session();
-    let lane = own_client(&mut leader, 30_000);
+    let connection = own_client(&mut leader, 30_000);
     let idle = own_client(&mut leader, 30_000);
-    leader.world.send_as(lane, 1, &create("/a", "", 0));
+    leader.fixture.send_as(connection, 1, &create("/a", "", 0));
     leader.script().is_exhausted = true;
-    leader.world.send_as(lane, 2, &create("/b", "", 0));
+    leader.fixture.send_as(connection, 2, &create("/b", "", 0));
     leader.hear_learner(LINK, request(AWAY, 1, &create("/c", "", 0)));
-    let newcomer = leader.world.open();
-    leader.world.connect(newcomer, hello(30_000));
+    let newcomer = leader.fixture.open();
+    leader.fixture.connect(newcomer, hello(30_000));
     leader.pass(60_000);
     assert_eq!(leader.decide_all().len(), 1, "what was proposed before is decided");
-    for closed in [lane, newcomer] {
-        assert_eq!(leader.world.phase(closed), ConnectionPhase::Closed(DisconnectReason::NotServing));
+    for closed in [connection, newcomer] {
+        assert_eq!(leader.fixture.phase(closed), ConnectionPhase::Closed(DisconnectReason::NotServing));
     }
-    assert_eq!(leader.world.phase(idle), ConnectionPhase::Serving);
-    assert_eq!((leader.world.submitted, leader.world.answered), (2, 2));
-    assert!(leader.world.replica.tree().node("/a").is_some());
+    assert_eq!(leader.fixture.phase(idle), ConnectionPhase::Serving);
+    assert_eq!((leader.fixture.submitted, leader.fixture.answered), (2, 2));
+    assert!(leader.fixture.replica.tree().node("/a").is_some());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Sessions of a learner's clients: what the leader is asked and told about them.
+//! Sessions of a learner's clients: the packets to and from the leader.
 
 use zebu_node::{ConnectionId, ConnectionPhase, DisconnectReason};
 use zebu_proto::client::ConnectRequest;
@@ -9,8 +9,8 @@ use zebu_tree::{Policy, Tree};
 
 use crate::client::{get, hello, ping, set, set_watches};
 use crate::learner::{client, created, learner_and_client};
-use crate::scripted::{Member, zxid};
-use crate::world::{START_MS, TICK_MS, settings, tree_options};
+use crate::node_fixture::{START_MS, TICK_MS, settings, tree_options};
+use crate::scripted_peer::{Member, zxid};
 
 const ELSEWHERE: SessionId = SessionId(0x0300_0000_0000_0001);
 
@@ -20,9 +20,9 @@ fn hello_of(session: SessionId) -> ConnectRequest {
 }
 
 fn returns(member: &mut Member, session: SessionId) -> ConnectionId {
-    let lane = member.world.open();
-    member.world.connect(lane, hello_of(session));
-    lane
+    let connection = member.fixture.open();
+    member.fixture.connect(connection, hello_of(session));
+    connection
 }
 
 fn revalidate(session: SessionId) -> Packet {
@@ -44,86 +44,86 @@ const LOOK_MS: i64 = TICK_MS / 128 + 1;
 fn the_leader_is_asked_about_a_session_that_comes_over() {
     let (mut member, _, _) = learner_and_client();
     member.deliver(ELSEWHERE, 0, Txn::CreateSession { timeout_ms: 5000 });
-    let lane = returns(&mut member, ELSEWHERE);
+    let connection = returns(&mut member, ELSEWHERE);
     assert_eq!(member.said(), [revalidate(ELSEWHERE)]);
-    assert_eq!(member.world.greeting(lane), None);
+    assert_eq!(member.fixture.greeting(connection), None);
     member.hear_leader(Packet::Revalidated { session: ELSEWHERE, valid: true });
-    let greeting = member.world.greeting(lane).unwrap();
+    let greeting = member.fixture.greeting(connection).unwrap();
     assert_eq!((greeting.session_id, greeting.timeout_ms), (ELSEWHERE.0, 30_000));
-    member.world.send_as(lane, 1, &get("/a"));
-    member.world.send_as(lane, 2, &set("/a", ""));
-    assert_eq!(member.world.xids(lane), [1]);
+    member.fixture.send_as(connection, 1, &get("/a"));
+    member.fixture.send_as(connection, 2, &set("/a", ""));
+    assert_eq!(member.fixture.xids(connection), [1]);
     assert!(matches!(member.said()[..], [Packet::Request { session: ELSEWHERE, .. }]));
 }
 
 #[test]
 fn who_does_not_know_the_password_is_refused_here() {
     let (mut member, first, session) = learner_and_client();
-    let lane = member.world.open();
+    let connection = member.fixture.open();
     let guess = ConnectRequest { password: Some([7; 16].into()), ..hello_of(session) };
-    member.world.connect(lane, guess);
-    assert_eq!(member.world.greeting(lane).unwrap().session_id, 0);
-    assert_eq!(member.world.phase(lane), ConnectionPhase::Draining);
+    member.fixture.connect(connection, guess);
+    assert_eq!(member.fixture.greeting(connection).unwrap().session_id, 0);
+    assert_eq!(member.fixture.phase(connection), ConnectionPhase::Draining);
     assert!(member.said().is_empty());
-    assert_eq!(member.world.phase(first), ConnectionPhase::Serving);
+    assert_eq!(member.fixture.phase(first), ConnectionPhase::Serving);
 }
 
 #[test]
 fn a_session_that_the_leader_does_not_know_is_refused() {
     let (mut member, _, _) = learner_and_client();
-    let lane = returns(&mut member, ELSEWHERE);
+    let connection = returns(&mut member, ELSEWHERE);
     member.hear_leader(Packet::Revalidated { session: ELSEWHERE, valid: false });
-    assert_eq!(member.world.greeting(lane).unwrap().session_id, 0);
-    assert_eq!(member.world.phase(lane), ConnectionPhase::Draining);
+    assert_eq!(member.fixture.greeting(connection).unwrap().session_id, 0);
+    assert_eq!(member.fixture.phase(connection), ConnectionPhase::Draining);
     member.hear_leader(Packet::Revalidated { session: ELSEWHERE, valid: true });
 }
 
 #[test]
 fn a_client_that_comes_back_waits_until_its_former_writes_are_applied() {
     let (mut member, first, session) = learner_and_client();
-    member.world.send_as(first, 1, &set("/a", "1"));
+    member.fixture.send_as(first, 1, &set("/a", "1"));
     let second = returns(&mut member, session);
-    assert_eq!(member.world.phase(first), ConnectionPhase::Closed(DisconnectReason::Replaced));
+    assert_eq!(member.fixture.phase(first), ConnectionPhase::Closed(DisconnectReason::Replaced));
     let delivery = member.transaction(session, 1, Txn::Create(created("/late", "")));
     member.script().committed = zxid(3);
     member.hear_leader(Packet::Revalidated { session, valid: true });
-    assert_eq!(member.world.greeting(second), None);
+    assert_eq!(member.fixture.greeting(second), None);
     member.want([delivery]);
     member.apply();
-    assert!(member.world.greeting(second).is_some());
-    assert_eq!(member.world.replica.last_zxid(), zxid(3));
+    assert!(member.fixture.greeting(second).is_some());
+    assert_eq!(member.fixture.replica.last_zxid(), zxid(3));
 }
 
 #[test]
 fn what_the_former_connection_still_sends_is_dropped() {
     let (mut member, first, session) = learner_and_client();
-    let late = [5, 6].map(|xid| member.world.receive(first, &set("/a", "late").frame(xid)));
+    let late = [5, 6].map(|xid| member.fixture.receive(first, &set("/a", "late").frame(xid)));
     let second = returns(&mut member, session);
     member.said();
     let [late, later] = late;
-    member.world.submit(late);
+    member.fixture.submit(late);
     assert!(member.said().is_empty());
-    assert_eq!(member.world.answered, 1);
+    assert_eq!(member.fixture.answered, 1);
     member.hear_leader(Packet::Revalidated { session, valid: true });
-    assert!(member.world.greeting(second).is_some());
-    member.world.submit(later);
+    assert!(member.fixture.greeting(second).is_some());
+    member.fixture.submit(later);
     assert!(member.said().is_empty());
-    assert_eq!(member.world.answered, 2);
-    member.world.disconnect(first);
-    member.world.send_as(second, 1, &set("/a", ""));
+    assert_eq!(member.fixture.answered, 2);
+    member.fixture.disconnect(first);
+    member.fixture.send_as(second, 1, &set("/a", ""));
     assert_eq!(member.said().len(), 1, "the former connection's end does not concern the present one");
 }
 
 #[test]
 fn a_session_that_ended_after_the_leaders_word_is_refused() {
     let (mut member, _, session) = learner_and_client();
-    let lane = returns(&mut member, session);
+    let connection = returns(&mut member, session);
     let delivery = member.transaction(session, 0, Txn::CloseSession(Some(vec![])));
     member.script().committed = zxid(3);
     member.hear_leader(Packet::Revalidated { session, valid: true });
     member.want([delivery]);
     member.apply();
-    assert_eq!(member.world.greeting(lane).unwrap().session_id, 0);
+    assert_eq!(member.fixture.greeting(connection).unwrap().session_id, 0);
 }
 
 #[test]
@@ -131,57 +131,60 @@ fn two_connections_for_one_session_are_answered_in_the_order_of_their_questions(
     let (mut member, _, session) = learner_and_client();
     let (second, third) = (returns(&mut member, session), returns(&mut member, session));
     member.hear_leader(Packet::Revalidated { session, valid: true });
-    assert!(member.world.greeting(second).is_some());
+    assert!(member.fixture.greeting(second).is_some());
     member.hear_leader(Packet::Revalidated { session, valid: true });
-    assert!(member.world.greeting(third).is_some());
-    assert_eq!(member.world.phase(second), ConnectionPhase::Closed(DisconnectReason::Replaced));
-    assert_eq!(member.world.phase(third), ConnectionPhase::Serving);
+    assert!(member.fixture.greeting(third).is_some());
+    assert_eq!(member.fixture.phase(second), ConnectionPhase::Closed(DisconnectReason::Replaced));
+    assert_eq!(member.fixture.phase(third), ConnectionPhase::Serving);
 }
 
 #[test]
 fn a_client_that_has_seen_more_goes_elsewhere() {
     let (mut member, _, session) = learner_and_client();
     for request in [hello(30_000), hello_of(session)] {
-        let lane = member.world.open();
-        member.world.connect(lane, ConnectRequest { last_zxid_seen: zxid(99).0, ..request });
-        assert_eq!(member.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::AheadOfServer));
+        let connection = member.fixture.open();
+        member.fixture.connect(connection, ConnectRequest { last_zxid_seen: zxid(99).0, ..request });
+        assert_eq!(
+            member.fixture.phase(connection),
+            ConnectionPhase::Closed(DisconnectReason::AheadOfServer)
+        );
     }
     assert!(member.said().is_empty());
 }
 
 #[test]
 fn the_leader_hears_of_every_session_that_spoke_since_the_last_ping() {
-    let (mut member, lane, session) = learner_and_client();
+    let (mut member, connection, session) = learner_and_client();
     let other = client(&mut member);
-    let other_session = member.world.session(other);
+    let other_session = member.fixture.session(other);
     assert_eq!(touched(&mut member), [session, other_session], "each once");
     assert_eq!(touched(&mut member), []);
-    member.world.pass(LOOK_MS);
-    member.world.send_as(lane, -2, &ping());
+    member.fixture.pass(LOOK_MS);
+    member.fixture.send_as(connection, -2, &ping());
     assert_eq!(touched(&mut member), [session]);
-    member.world.send_as(lane, -2, &ping());
+    member.fixture.send_as(connection, -2, &ping());
     assert_eq!(touched(&mut member), [], "it was looked at a moment ago");
-    member.world.pass(LOOK_MS);
+    member.fixture.pass(LOOK_MS);
     assert_eq!(touched(&mut member), [], "nothing was said in another millisecond");
-    member.world.send_as(lane, -2, &ping());
-    member.world.pass(LOOK_MS);
+    member.fixture.send_as(connection, -2, &ping());
+    member.fixture.pass(LOOK_MS);
     assert_eq!(touched(&mut member), [session]);
-    member.world.send_as(other, 1, &get("/a"));
-    member.world.disconnect(other);
+    member.fixture.send_as(other, 1, &get("/a"));
+    member.fixture.disconnect(other);
     assert_eq!(touched(&mut member), [other_session], "its last touch too");
-    member.world.disconnect(lane);
+    member.fixture.disconnect(connection);
     assert_eq!(touched(&mut member), []);
 }
 
 #[test]
 fn a_client_that_waits_for_the_ensemble_is_not_silent() {
-    let (mut member, lane, session) = learner_and_client();
-    member.world.send_as(lane, 1, &set("/a", ""));
+    let (mut member, connection, session) = learner_and_client();
+    member.fixture.send_as(connection, 1, &set("/a", ""));
     for _ in 0..3 {
-        member.world.pass(LOOK_MS);
+        member.fixture.pass(LOOK_MS);
         assert_eq!(touched(&mut member), [session]);
     }
-    member.world.pass(LOOK_MS);
+    member.fixture.pass(LOOK_MS);
     member.deliver(session, 1, Txn::error(ErrorCode::NoNode));
     assert_eq!(touched(&mut member), []);
 }
@@ -197,10 +200,10 @@ fn every_learner_reports_a_new_session_once() {
 #[test]
 fn a_client_that_left_before_its_session_was_made_does_not_keep_it() {
     let mut member = Member::learner();
-    let lane = member.world.open();
-    member.world.connect(lane, hello(30_000));
+    let connection = member.fixture.open();
+    member.fixture.connect(connection, hello(30_000));
     let Some(Packet::Request { session, .. }) = member.said().pop() else { panic!("a request") };
-    member.world.disconnect(lane);
+    member.fixture.disconnect(connection);
     member.deliver(session, 0, Txn::CreateSession { timeout_ms: 30_000 });
     assert_eq!(touched(&mut member), [session]);
     assert_eq!(touched(&mut member), []);
@@ -209,31 +212,31 @@ fn a_client_that_left_before_its_session_was_made_does_not_keep_it() {
 #[test]
 fn a_session_that_was_refused_closes_its_connection() {
     let mut member = Member::learner();
-    let lane = member.world.open();
-    member.world.connect(lane, hello(30_000));
+    let connection = member.fixture.open();
+    member.fixture.connect(connection, hello(30_000));
     let Some(Packet::Request { session, .. }) = member.said().pop() else { panic!("a request") };
     member.deliver(session, 0, Txn::error(ErrorCode::SessionExpired));
-    assert_eq!(member.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
+    assert_eq!(member.fixture.phase(connection), ConnectionPhase::Closed(DisconnectReason::NotServing));
 }
 
 #[test]
 fn watches_are_set_again_after_a_client_came_over() {
     let (mut member, _, _) = learner_and_client();
     member.deliver(ELSEWHERE, 0, Txn::CreateSession { timeout_ms: 30_000 });
-    let lane = returns(&mut member, ELSEWHERE);
+    let connection = returns(&mut member, ELSEWHERE);
     member.hear_leader(Packet::Revalidated { session: ELSEWHERE, valid: true });
-    member.world.greeting(lane);
-    member.world.send_as(lane, -8, &set_watches(zxid(2).0, &[&["/a"], &["/new"], &[]]));
-    assert_eq!(member.world.received(lane).len(), 1);
+    member.fixture.greeting(connection);
+    member.fixture.send_as(connection, -8, &set_watches(zxid(2).0, &[&["/a"], &["/new"], &[]]));
+    assert_eq!(member.fixture.received(connection).len(), 1);
     member.deliver(ELSEWHERE, 5, Txn::Create(created("/new", "")));
     member.deliver(ELSEWHERE, 6, Txn::Delete("/a".into()));
-    assert_eq!(member.world.received(lane).len(), 2);
+    assert_eq!(member.fixture.received(connection).len(), 2);
 }
 
 /// The id of the first session that a member asks its leader for.
 fn first_id(member: &mut Member) -> SessionId {
-    let lane = member.world.open();
-    member.world.connect(lane, hello(30_000));
+    let connection = member.fixture.open();
+    member.fixture.connect(connection, hello(30_000));
     match member.said()[..] {
         [Packet::Request { session, .. }] => session,
         ref said => panic!("{said:?}"),

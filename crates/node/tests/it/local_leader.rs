@@ -17,8 +17,8 @@ use crate::client::{
     Ask, EPHEMERAL, PERSISTENT, close_session, create, get, hello, multi, multi_create, ping, set,
 };
 use crate::local_learner::part_errors;
-use crate::scripted::{LINK, Member, OTHER_LINK};
-use crate::world::{TICK_MS, World, settings};
+use crate::node_fixture::{NodeFixture, TICK_MS, settings};
+use crate::scripted_peer::{LINK, Member, OTHER_LINK};
 
 const TIMEOUT_MS: i32 = 30_000;
 /// Ids that were made by a learner, and by the leader itself.
@@ -33,11 +33,11 @@ fn leader(local_sessions: LocalSessionSupport) -> Member {
 
 fn leader_and_local(local_sessions: LocalSessionSupport) -> (Member, ConnectionId, SessionId) {
     let mut leader = leader(local_sessions);
-    let lane = leader.world.open();
-    leader.world.connect(lane, hello(TIMEOUT_MS));
-    let greeting = leader.world.greeting(lane).expect("it need not wait for anybody");
+    let connection = leader.fixture.open();
+    leader.fixture.connect(connection, hello(TIMEOUT_MS));
+    let greeting = leader.fixture.greeting(connection).expect("it need not wait for anybody");
     assert!(leader.proposed().is_empty());
-    (leader, lane, SessionId(greeting.session_id))
+    (leader, connection, SessionId(greeting.session_id))
 }
 
 fn hello_of(session: SessionId) -> ConnectRequest {
@@ -46,9 +46,9 @@ fn hello_of(session: SessionId) -> ConnectRequest {
 }
 
 fn returns(leader: &mut Member, session: SessionId) -> ConnectionId {
-    let lane = leader.world.open();
-    leader.world.connect(lane, hello_of(session));
-    lane
+    let connection = leader.fixture.open();
+    leader.fixture.connect(connection, hello_of(session));
+    connection
 }
 
 fn request(session: SessionId, cxid: i32, ask: &Ask) -> Packet {
@@ -77,46 +77,46 @@ fn is_valid(leader: &mut Member, session: SessionId) -> bool {
 }
 
 fn counts(leader: &Member) -> (usize, usize) {
-    let local = leader.world.node.local_session_report().expect("there are local sessions");
-    (local.len(), leader.world.node.session_report().len())
+    let local = leader.fixture.node.local_session_report().expect("there are local sessions");
+    (local.len(), leader.fixture.node.session_report().len())
 }
 
 #[test]
 fn a_leaders_client_has_a_local_session_without_a_transaction() {
-    let (mut leader, lane, session) = leader_and_local(WithUpgrade);
+    let (mut leader, connection, session) = leader_and_local(WithUpgrade);
     assert_eq!(counts(&leader), (1, 0));
-    leader.world.send_as(lane, 1, &create("/p", "", PERSISTENT));
-    leader.world.send_as(lane, 2, &get("/p"));
-    leader.world.send_as(lane, 3, &close_session());
+    leader.fixture.send_as(connection, 1, &create("/p", "", PERSISTENT));
+    leader.fixture.send_as(connection, 2, &get("/p"));
+    leader.fixture.send_as(connection, 3, &close_session());
     let entries = leader.decide_all();
     assert_eq!(entries.len(), 1, "the farewell is none");
     assert_eq!((entries[0].header.session, entries[0].header.cxid), (session, 1));
-    assert_eq!(leader.world.xids(lane), [1, 2, 3]);
-    assert_eq!((leader.world.phase(lane), counts(&leader)), (ConnectionPhase::Draining, (0, 0)));
+    assert_eq!(leader.fixture.xids(connection), [1, 2, 3]);
+    assert_eq!((leader.fixture.phase(connection), counts(&leader)), (ConnectionPhase::Draining, (0, 0)));
     let again = returns(&mut leader, session);
-    assert_eq!(leader.world.greeting(again).unwrap().session_id, 0);
+    assert_eq!(leader.fixture.greeting(again).unwrap().session_id, 0);
 }
 
 #[test]
 fn it_expires_without_a_transaction() {
-    let (mut leader, lane, session) = leader_and_local(WithUpgrade);
+    let (mut leader, connection, session) = leader_and_local(WithUpgrade);
     leader.pass(i64::from(TIMEOUT_MS) - TICK_MS);
-    leader.world.send_as(lane, -2, &ping());
+    leader.fixture.send_as(connection, -2, &ping());
     leader.pass(i64::from(TIMEOUT_MS) - TICK_MS);
-    assert_eq!(leader.world.phase(lane), ConnectionPhase::Serving);
+    assert_eq!(leader.fixture.phase(connection), ConnectionPhase::Serving);
     leader.pass(2 * TICK_MS);
-    assert_eq!(leader.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::SessionEnded));
+    assert_eq!(leader.fixture.phase(connection), ConnectionPhase::Closed(DisconnectReason::SessionEnded));
     assert_eq!((counts(&leader), leader.proposed().len()), ((0, 0), 0));
     let again = returns(&mut leader, session);
-    assert_eq!(leader.world.greeting(again).unwrap().session_id, 0);
+    assert_eq!(leader.fixture.greeting(again).unwrap().session_id, 0);
 }
 
 #[test]
 fn it_expires_after_its_connection() {
-    let (mut leader, lane, _) = leader_and_local(WithUpgrade);
-    let end_ms = leader.world.now.monotonic_ms + i64::from(TIMEOUT_MS) + TICK_MS;
-    leader.world.disconnect(lane);
-    assert!(leader.world.node.next_deadline() <= end_ms, "somebody has to look");
+    let (mut leader, connection, _) = leader_and_local(WithUpgrade);
+    let end_ms = leader.fixture.now.monotonic_ms + i64::from(TIMEOUT_MS) + TICK_MS;
+    leader.fixture.disconnect(connection);
+    assert!(leader.fixture.node.next_deadline() <= end_ms, "somebody has to look");
     leader.pass(i64::from(TIMEOUT_MS) - 1);
     assert_eq!(counts(&leader), (1, 0));
     leader.pass(1 + TICK_MS);
@@ -127,38 +127,42 @@ fn it_expires_after_its_connection() {
 fn a_client_comes_back_to_it_here_and_nowhere_else() {
     let (mut leader, first, session) = leader_and_local(WithUpgrade);
     assert!(!is_valid(&mut leader, session), "it cannot go to a learner");
-    leader.world.send_as(first, 1, &create("/p", "", PERSISTENT));
+    leader.fixture.send_as(first, 1, &create("/p", "", PERSISTENT));
     let second = returns(&mut leader, session);
-    assert_eq!(leader.world.phase(first), ConnectionPhase::Closed(DisconnectReason::Replaced));
-    assert_eq!(leader.world.greeting(second), None, "what it asked for has neither happened nor failed");
+    assert_eq!(leader.fixture.phase(first), ConnectionPhase::Closed(DisconnectReason::Replaced));
+    assert_eq!(leader.fixture.greeting(second), None, "what it asked for has neither happened nor failed");
     leader.decide_all();
-    assert_eq!(leader.world.greeting(second).unwrap().session_id, session.0);
-    leader.world.disconnect(first);
-    leader.world.disconnect(second);
+    assert_eq!(leader.fixture.greeting(second).unwrap().session_id, session.0);
+    leader.fixture.disconnect(first);
+    leader.fixture.disconnect(second);
     leader.pass(i64::from(TIMEOUT_MS) - 1);
     let third = returns(&mut leader, session);
-    assert_eq!(leader.world.greeting(third).unwrap().session_id, session.0);
+    assert_eq!(leader.fixture.greeting(third).unwrap().session_id, session.0);
     let stranger = returns(&mut leader, AWAY);
-    assert_eq!(leader.world.greeting(stranger).unwrap().session_id, 0, "nor can one of a learner come here");
+    assert_eq!(
+        leader.fixture.greeting(stranger).unwrap().session_id,
+        0,
+        "nor can one of a learner come here"
+    );
 }
 
 #[test]
 fn what_the_former_connection_still_sends_is_dropped() {
     let (mut leader, first, session) = leader_and_local(WithUpgrade);
-    let late = leader.world.receive(first, &create("/e", "", EPHEMERAL).frame(1));
+    let late = leader.fixture.receive(first, &create("/e", "", EPHEMERAL).frame(1));
     let second = returns(&mut leader, session);
-    assert!(leader.world.greeting(second).is_some());
-    leader.world.submit(late);
+    assert!(leader.fixture.greeting(second).is_some());
+    leader.fixture.submit(late);
     assert_eq!((leader.proposed().len(), counts(&leader)), (0, (1, 0)));
-    assert_eq!((leader.world.submitted, leader.world.answered), (1, 1));
+    assert_eq!((leader.fixture.submitted, leader.fixture.answered), (1, 1));
 }
 
 #[test]
 fn a_connection_that_left_before_its_answer_leaves_a_session_to_expire() {
     let mut leader = leader(WithUpgrade);
-    let lane = leader.world.open();
-    leader.world.disconnect(lane);
-    leader.world.connect(lane, hello(TIMEOUT_MS));
+    let connection = leader.fixture.open();
+    leader.fixture.disconnect(connection);
+    leader.fixture.connect(connection, hello(TIMEOUT_MS));
     assert_eq!(counts(&leader), (1, 0));
     leader.pass(i64::from(TIMEOUT_MS) + TICK_MS);
     assert_eq!(counts(&leader), (0, 0));
@@ -171,57 +175,57 @@ fn the_first_ephemeral_node_makes_it_global() {
         multi(&[multi_create(CreateOp::Create, "/p", 0), multi_create(CreateOp::Create2, "/e", EPHEMERAL)]),
     ];
     for ask in asks {
-        let (mut leader, lane, session) = leader_and_local(WithUpgrade);
-        leader.world.send_as(lane, 1, &create("/first", "", PERSISTENT));
-        leader.world.send_as(lane, 2, &ask);
-        leader.world.send_as(lane, 3, &get("/e"));
-        leader.world.send_as(lane, 4, &create("/f", "", EPHEMERAL));
+        let (mut leader, connection, session) = leader_and_local(WithUpgrade);
+        leader.fixture.send_as(connection, 1, &create("/first", "", PERSISTENT));
+        leader.fixture.send_as(connection, 2, &ask);
+        leader.fixture.send_as(connection, 3, &get("/e"));
+        leader.fixture.send_as(connection, 4, &create("/f", "", EPHEMERAL));
         assert_eq!(counts(&leader), (0, 1));
         let entries = leader.decide_all();
         assert_eq!(entries[1].txn, Txn::CreateSession { timeout_ms: TIMEOUT_MS });
         let order: Vec<_> = entries.iter().map(|entry| (entry.header.session, entry.header.cxid)).collect();
         assert_eq!(order, [1, 0, 2, 4].map(|cxid| (session, cxid)));
-        assert_eq!(leader.world.xids(lane), [1, 2, 3, 4]);
-        assert_eq!(leader.world.replica.tree().ephemerals_of(session), ["/e".into(), "/f".into()]);
+        assert_eq!(leader.fixture.xids(connection), [1, 2, 3, 4]);
+        assert_eq!(leader.fixture.replica.tree().ephemerals_of(session), ["/e".into(), "/f".into()]);
         assert!(is_valid(&mut leader, session), "now it can go anywhere");
-        assert_eq!(leader.world.node.digest_mismatches(), 0);
+        assert_eq!(leader.fixture.node.digest_mismatches(), 0);
     }
 }
 
 #[test]
 fn an_upgraded_session_ends_by_a_transaction() {
     for leaves in ["by farewell", "silently"] {
-        let (mut leader, lane, session) = leader_and_local(WithUpgrade);
-        leader.world.send_as(lane, 1, &create("/e", "", EPHEMERAL));
+        let (mut leader, connection, session) = leader_and_local(WithUpgrade);
+        leader.fixture.send_as(connection, 1, &create("/e", "", EPHEMERAL));
         if leaves == "by farewell" {
-            leader.world.send_as(lane, 2, &close_session());
+            leader.fixture.send_as(connection, 2, &close_session());
         } else {
-            leader.world.disconnect(lane);
+            leader.fixture.disconnect(connection);
             leader.decide_all();
             leader.pass(i64::from(TIMEOUT_MS) + TICK_MS);
         }
         let last = leader.decide_all().pop().unwrap();
         assert_eq!(last.txn, Txn::CloseSession(Some(vec!["/e".into()])), "{leaves}");
-        assert!(leader.world.replica.tree().sessions().is_empty());
+        assert!(leader.fixture.replica.tree().sessions().is_empty());
         assert!(!is_valid(&mut leader, session));
     }
 }
 
 #[test]
 fn without_upgrade_an_ephemeral_node_is_refused() {
-    let (mut leader, lane, session) = leader_and_local(WithoutUpgrade);
-    leader.world.send_as(lane, 1, &create("/e", "", EPHEMERAL));
-    leader.world.send_as(lane, 2, &create("/none/e", "", EPHEMERAL));
+    let (mut leader, connection, session) = leader_and_local(WithoutUpgrade);
+    leader.fixture.send_as(connection, 1, &create("/e", "", EPHEMERAL));
+    leader.fixture.send_as(connection, 2, &create("/none/e", "", EPHEMERAL));
     let ops = [multi_create(CreateOp::Create, "/p", 0), multi_create(CreateOp::Create, "/e", EPHEMERAL)];
-    leader.world.send_as(lane, 3, &multi(&ops));
+    leader.fixture.send_as(connection, 3, &multi(&ops));
     leader.decide_all();
-    let replies = leader.world.replies(lane);
+    let replies = leader.fixture.replies(connection);
     for reply in &replies[..2] {
         assert_eq!(reply.error, Some(ErrorCode::EphemeralOnLocalSession));
     }
     assert_eq!(part_errors(&replies[2]), [None, Some(ErrorCode::EphemeralOnLocalSession)]);
     assert_eq!(counts(&leader), (1, 0));
-    assert!(leader.world.replica.tree().ephemerals_of(session).is_empty());
+    assert!(leader.fixture.replica.tree().ephemerals_of(session).is_empty());
 }
 
 #[test]
@@ -240,7 +244,7 @@ fn a_learner_vouches_for_its_local_sessions() {
         "this server knows its own"
     );
     let touched = vec![Touch { session: AWAY, timeout_ms: TIMEOUT_MS }];
-    leader.hear_learner(LINK, Packet::PingReply { zxid: crate::scripted::zxid(1), touched });
+    leader.hear_learner(LINK, Packet::PingReply { zxid: crate::scripted_peer::zxid(1), touched });
     assert!(!is_valid(&mut leader, AWAY));
     assert_eq!(counts(&leader), (0, 0), "a learner's local sessions are not kept here");
 }
@@ -250,7 +254,7 @@ fn without_local_sessions_nobody_vouches_for_anything() {
     let mut leader = leader(Off);
     let asked = [request(AWAY, 1, &create("/p", "", PERSISTENT))];
     assert_eq!(decided(&mut leader, asked), [Txn::error(ErrorCode::SessionExpired)]);
-    assert_eq!(leader.world.node.local_session_report(), None);
+    assert_eq!(leader.fixture.node.local_session_report(), None);
 }
 
 #[test]
@@ -284,14 +288,14 @@ fn a_session_that_has_ended_is_not_taken_for_a_local_one() {
 
 #[test]
 fn local_sessions_end_with_the_role() {
-    let (mut leader, lane, session) = leader_and_local(WithUpgrade);
+    let (mut leader, connection, session) = leader_and_local(WithUpgrade);
     leader.want([Action::StopServing]);
-    assert_eq!(leader.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
-    leader.world.disconnect(lane);
-    assert_eq!(leader.world.node.local_session_report(), None);
+    assert_eq!(leader.fixture.phase(connection), ConnectionPhase::Closed(DisconnectReason::NotServing));
+    leader.fixture.disconnect(connection);
+    assert_eq!(leader.fixture.node.local_session_report(), None);
     leader.lead();
     let again = returns(&mut leader, session);
-    assert_eq!(leader.world.greeting(again).unwrap().session_id, 0);
+    assert_eq!(leader.fixture.greeting(again).unwrap().session_id, 0);
 }
 
 #[test]
@@ -308,19 +312,19 @@ fn a_local_session_costs_what_a_local_one_costs() {
         let settings = NodeSettings { local_sessions, throttle: throttle.clone(), ..settings() };
         let mut member = Member::with(settings, Policy::default());
         member.lead();
-        let lanes: Vec<ConnectionId> = (0..5).map(|_| member.world.open()).collect();
-        lanes.iter().for_each(|&lane| member.world.connect(lane, hello(TIMEOUT_MS)));
+        let connections: Vec<ConnectionId> = (0..5).map(|_| member.fixture.open()).collect();
+        connections.iter().for_each(|&connection| member.fixture.connect(connection, hello(TIMEOUT_MS)));
         let refused = ConnectionPhase::Closed(DisconnectReason::Throttled);
-        lanes.iter().filter(|&&lane| member.world.phase(lane) != refused).count()
+        connections.iter().filter(|&&connection| member.fixture.phase(connection) != refused).count()
     };
     assert_eq!((admitted(WithUpgrade), admitted(Off)), (3, 1));
 }
 
 #[test]
 fn a_standalone_server_has_global_sessions_only() {
-    let mut world = World::with(NodeSettings { local_sessions: WithoutUpgrade, ..settings() });
-    let lane = world.client();
-    assert_eq!(world.history.len(), 1);
-    assert_eq!(world.call(lane, create("/e", "", EPHEMERAL)).path(), "/e");
-    assert_eq!(world.node.local_session_report(), None);
+    let mut fixture = NodeFixture::with(NodeSettings { local_sessions: WithoutUpgrade, ..settings() });
+    let connection = fixture.client();
+    assert_eq!(fixture.history.len(), 1);
+    assert_eq!(fixture.call(connection, create("/e", "", EPHEMERAL)).path(), "/e");
+    assert_eq!(fixture.node.local_session_report(), None);
 }

@@ -1,4 +1,4 @@
-//! Local sessions at a learner: what the leader hears of them, and what it does not.
+//! Local sessions at a learner.
 
 use zebu_node::LocalSessionSupport::{WithUpgrade, WithoutUpgrade};
 use zebu_node::{ConnectionId, ConnectionPhase, DisconnectReason, LocalSessionSupport, NodeSettings};
@@ -15,8 +15,8 @@ use crate::client::{
     hello, multi, multi_check, multi_create, ping, set, sync,
 };
 use crate::learner::created;
-use crate::scripted::{Member, zxid};
-use crate::world::{TICK_MS, settings};
+use crate::node_fixture::{TICK_MS, settings};
+use crate::scripted_peer::{Member, zxid};
 
 const ELSEWHERE: SessionId = SessionId(0x0300_0000_0000_0001);
 const TIMEOUT_MS: i32 = 30_000;
@@ -29,29 +29,29 @@ fn learner(local_sessions: LocalSessionSupport) -> Member {
     member
 }
 
-/// A connection with a new local session: nobody else hears of it.
+/// A connection with a new local session, which no other server knows.
 fn local_client(member: &mut Member) -> (ConnectionId, SessionId) {
-    let lane = member.world.open();
-    member.world.connect(lane, hello(TIMEOUT_MS));
-    let greeting = member.world.greeting(lane).expect("it need not wait for anybody");
+    let connection = member.fixture.open();
+    member.fixture.connect(connection, hello(TIMEOUT_MS));
+    let greeting = member.fixture.greeting(connection).expect("it need not wait for anybody");
     assert_eq!((greeting.timeout_ms, greeting.session_id >> 56), (TIMEOUT_MS, 1));
     assert_eq!(member.said(), NOTHING);
-    (lane, SessionId(greeting.session_id))
+    (connection, SessionId(greeting.session_id))
 }
 
 fn learner_and_local(local_sessions: LocalSessionSupport) -> (Member, ConnectionId, SessionId) {
     let mut member = learner(local_sessions);
-    let (lane, session) = local_client(&mut member);
-    (member, lane, session)
+    let (connection, session) = local_client(&mut member);
+    (member, connection, session)
 }
 
 fn returns(member: &mut Member, session: SessionId) -> ConnectionId {
     let password = zebu_proto::password::session_password(session);
-    let lane = member.world.open();
+    let connection = member.fixture.open();
     let request =
         ConnectRequest { session_id: session.0, password: Some(password.into()), ..hello(TIMEOUT_MS) };
-    member.world.connect(lane, request);
-    lane
+    member.fixture.connect(connection, request);
+    connection
 }
 
 /// What the leader is asked: numbers and operations.
@@ -72,7 +72,7 @@ fn touched(member: &mut Member) -> Vec<SessionId> {
 }
 
 fn count(member: &Member) -> usize {
-    member.world.node.local_session_report().expect("there are local sessions").len()
+    member.fixture.node.local_session_report().expect("there are local sessions").len()
 }
 
 fn ephemeral(path: &str) -> Txn {
@@ -98,65 +98,65 @@ pub(crate) fn part_errors(reply: &Reply) -> Vec<Option<ErrorCode>> {
 
 #[test]
 fn a_new_session_is_nobody_elses_business() {
-    let (mut member, lane, session) = learner_and_local(WithUpgrade);
-    let before = member.world.replica.last_zxid();
-    member.world.send_as(lane, 1, &get("/a"));
-    member.world.send_as(lane, -2, &ping());
-    assert_eq!(member.world.xids(lane), [1, -2]);
+    let (mut member, connection, session) = learner_and_local(WithUpgrade);
+    let before = member.fixture.replica.last_zxid();
+    member.fixture.send_as(connection, 1, &get("/a"));
+    member.fixture.send_as(connection, -2, &ping());
+    assert_eq!(member.fixture.xids(connection), [1, -2]);
     assert_eq!(touched(&mut member), [], "the leader is not told of a session that it does not know");
-    assert_eq!((count(&member), member.world.replica.tree().sessions().len()), (1, 0));
-    member.world.send_as(lane, 2, &close_session());
-    assert_eq!((member.said(), member.world.xids(lane)), (NOTHING.to_vec(), vec![2]));
-    assert_eq!(member.world.phase(lane), ConnectionPhase::Draining);
-    assert_eq!((count(&member), member.world.answered), (0, 1));
-    assert_eq!(member.world.replica.last_zxid(), before);
+    assert_eq!((count(&member), member.fixture.replica.tree().sessions().len()), (1, 0));
+    member.fixture.send_as(connection, 2, &close_session());
+    assert_eq!((member.said(), member.fixture.xids(connection)), (NOTHING.to_vec(), vec![2]));
+    assert_eq!(member.fixture.phase(connection), ConnectionPhase::Draining);
+    assert_eq!((count(&member), member.fixture.answered), (0, 1));
+    assert_eq!(member.fixture.replica.last_zxid(), before);
     let again = returns(&mut member, session);
     assert_eq!(member.said(), [Packet::Revalidate { session, timeout_ms: TIMEOUT_MS }], "it is gone here");
     member.hear_leader(Packet::Revalidated { session, valid: false });
-    assert_eq!(member.world.greeting(again).unwrap().session_id, 0);
+    assert_eq!(member.fixture.greeting(again).unwrap().session_id, 0);
 }
 
 #[test]
 fn its_writes_are_the_leaders_business_as_any() {
-    let (mut member, lane, session) = learner_and_local(WithUpgrade);
-    member.world.send_as(lane, 1, &set("/a", "1"));
-    member.world.send_as(lane, 2, &sync("/a"));
-    member.world.send_as(lane, 3, &create("/p", "", PERSISTENT));
+    let (mut member, connection, session) = learner_and_local(WithUpgrade);
+    member.fixture.send_as(connection, 1, &set("/a", "1"));
+    member.fixture.send_as(connection, 2, &sync("/a"));
+    member.fixture.send_as(connection, 3, &create("/p", "", PERSISTENT));
     let asked = requests(&mut member);
     assert_eq!(asked.iter().map(|(cxid, _)| *cxid).collect::<Vec<_>>(), [1, 2, 3], "nothing else is asked");
     let data_set = SetDataTxn { path: "/a".into(), data: Some((*b"1").into()), version: 1 };
     member.deliver(session, 1, Txn::SetData(data_set));
-    member.script().committed = member.world.replica.last_zxid();
+    member.script().committed = member.fixture.replica.last_zxid();
     member.hear_leader(Packet::Sync);
     member.deliver(session, 3, Txn::Create(created("/p", "")));
-    assert_eq!(member.world.xids(lane), [1, 2, 3]);
+    assert_eq!(member.fixture.xids(connection), [1, 2, 3]);
     assert_eq!(count(&member), 1);
 }
 
 #[test]
 fn a_farewell_waits_for_the_answers_before_it() {
-    let (mut member, lane, session) = learner_and_local(WithUpgrade);
-    member.world.send_as(lane, 1, &create("/p", "", PERSISTENT));
-    member.world.send_as(lane, 2, &close_session());
-    assert!(member.world.received(lane).is_empty());
+    let (mut member, connection, session) = learner_and_local(WithUpgrade);
+    member.fixture.send_as(connection, 1, &create("/p", "", PERSISTENT));
+    member.fixture.send_as(connection, 2, &close_session());
+    assert!(member.fixture.received(connection).is_empty());
     member.deliver(session, 1, Txn::Create(created("/p", "")));
-    assert_eq!(member.world.xids(lane), [1, 2]);
-    assert_eq!((member.world.submitted, member.world.answered), (2, 2));
-    assert!(member.world.lane(lane).is_drained());
+    assert_eq!(member.fixture.xids(connection), [1, 2]);
+    assert_eq!((member.fixture.submitted, member.fixture.answered), (2, 2));
+    assert!(member.fixture.connection(connection).is_drained());
 }
 
 #[test]
 fn it_expires_here_without_a_word() {
-    let (mut member, lane, session) = learner_and_local(WithUpgrade);
+    let (mut member, connection, session) = learner_and_local(WithUpgrade);
     let (idle, _) = local_client(&mut member);
     member.pass(i64::from(TIMEOUT_MS) - TICK_MS);
-    member.world.send_as(lane, -2, &ping());
-    assert_eq!(member.world.xids(lane), [-2]);
+    member.fixture.send_as(connection, -2, &ping());
+    assert_eq!(member.fixture.xids(connection), [-2]);
     member.pass(2 * TICK_MS);
-    assert_eq!(member.world.phase(idle), ConnectionPhase::Closed(DisconnectReason::SessionEnded));
-    assert_eq!((member.world.phase(lane), count(&member)), (ConnectionPhase::Serving, 1));
-    member.world.disconnect(lane);
-    assert!(member.world.node.next_deadline() < i64::MAX);
+    assert_eq!(member.fixture.phase(idle), ConnectionPhase::Closed(DisconnectReason::SessionEnded));
+    assert_eq!((member.fixture.phase(connection), count(&member)), (ConnectionPhase::Serving, 1));
+    member.fixture.disconnect(connection);
+    assert!(member.fixture.node.next_deadline() < i64::MAX);
     member.pass(i64::from(TIMEOUT_MS) + TICK_MS);
     assert_eq!((count(&member), member.said()), (0, NOTHING.to_vec()));
     returns(&mut member, session);
@@ -165,60 +165,60 @@ fn it_expires_here_without_a_word() {
 
 #[test]
 fn who_waits_for_the_ensemble_is_not_silent() {
-    let (mut member, lane, session) = learner_and_local(WithUpgrade);
-    member.world.send_as(lane, 1, &set("/none", ""));
+    let (mut member, connection, session) = learner_and_local(WithUpgrade);
+    member.fixture.send_as(connection, 1, &set("/none", ""));
     member.pass(3 * i64::from(TIMEOUT_MS));
-    assert_eq!(member.world.phase(lane), ConnectionPhase::Serving);
+    assert_eq!(member.fixture.phase(connection), ConnectionPhase::Serving);
     member.deliver(session, 1, Txn::error(ErrorCode::NoNode));
-    assert_eq!(member.world.xids(lane), [1]);
+    assert_eq!(member.fixture.xids(connection), [1]);
 }
 
 #[test]
 fn a_client_comes_back_to_it_without_the_leader() {
     let (mut member, first, session) = learner_and_local(WithUpgrade);
     let second = returns(&mut member, session);
-    assert_eq!(member.world.phase(first), ConnectionPhase::Closed(DisconnectReason::Replaced));
-    assert_eq!(member.world.greeting(second).unwrap().session_id, session.0);
-    member.world.disconnect(first);
-    member.world.disconnect(second);
+    assert_eq!(member.fixture.phase(first), ConnectionPhase::Closed(DisconnectReason::Replaced));
+    assert_eq!(member.fixture.greeting(second).unwrap().session_id, session.0);
+    member.fixture.disconnect(first);
+    member.fixture.disconnect(second);
     member.pass(i64::from(TIMEOUT_MS) - 1);
     let third = returns(&mut member, session);
-    assert_eq!(member.world.greeting(third).unwrap().session_id, session.0);
-    let guess = member.world.open();
+    assert_eq!(member.fixture.greeting(third).unwrap().session_id, session.0);
+    let guess = member.fixture.open();
     let request = ConnectRequest { session_id: session.0, password: Some([7; 16].into()), ..hello(9000) };
-    member.world.connect(guess, request);
-    assert_eq!(member.world.greeting(guess).unwrap().session_id, 0);
-    assert_eq!((member.world.phase(third), member.said()), (ConnectionPhase::Serving, NOTHING.to_vec()));
+    member.fixture.connect(guess, request);
+    assert_eq!(member.fixture.greeting(guess).unwrap().session_id, 0);
+    assert_eq!((member.fixture.phase(third), member.said()), (ConnectionPhase::Serving, NOTHING.to_vec()));
 }
 
 #[test]
 fn a_client_that_comes_back_waits_for_what_it_asked_for_before() {
     let (mut member, first, session) = learner_and_local(WithUpgrade);
-    member.world.send_as(first, 1, &create("/b", "", PERSISTENT));
-    member.world.send_as(first, 2, &create("/c", "", PERSISTENT));
-    let late = member.world.receive(first, &create("/d", "", EPHEMERAL).frame(3));
+    member.fixture.send_as(first, 1, &create("/b", "", PERSISTENT));
+    member.fixture.send_as(first, 2, &create("/c", "", PERSISTENT));
+    let late = member.fixture.receive(first, &create("/d", "", EPHEMERAL).frame(3));
     let second = returns(&mut member, session);
     let third = returns(&mut member, session);
-    assert_eq!(member.world.phase(second), ConnectionPhase::Closed(DisconnectReason::Replaced));
+    assert_eq!(member.fixture.phase(second), ConnectionPhase::Closed(DisconnectReason::Replaced));
     member.said();
-    member.world.submit(late);
+    member.fixture.submit(late);
     assert_eq!((member.said(), count(&member)), (NOTHING.to_vec(), 1), "the former connection is deaf");
     member.deliver(session, 1, Txn::Create(created("/b", "")));
-    assert_eq!(member.world.greeting(third), None);
+    assert_eq!(member.fixture.greeting(third), None);
     member.deliver(session, 2, Txn::Create(created("/c", "")));
-    assert_eq!(member.world.greeting(third).unwrap().session_id, session.0);
-    assert_eq!((member.world.submitted, member.world.answered), (3, 3));
+    assert_eq!(member.fixture.greeting(third).unwrap().session_id, session.0);
+    assert_eq!((member.fixture.submitted, member.fixture.answered), (3, 3));
 }
 
 #[test]
 fn a_session_that_expires_while_its_client_waits_to_come_back_is_refused() {
     let (mut member, first, session) = learner_and_local(WithUpgrade);
-    member.world.send_as(first, 1, &create("/b", "", PERSISTENT));
+    member.fixture.send_as(first, 1, &create("/b", "", PERSISTENT));
     let second = returns(&mut member, session);
     member.pass(i64::from(TIMEOUT_MS) + TICK_MS);
     assert_eq!(count(&member), 0);
     member.deliver(session, 1, Txn::Create(created("/b", "")));
-    assert_eq!(member.world.phase(second), ConnectionPhase::Closed(DisconnectReason::SessionEnded));
+    assert_eq!(member.fixture.phase(second), ConnectionPhase::Closed(DisconnectReason::SessionEnded));
 }
 
 /// A create with the flags of an ephemeral node under another operation code.
@@ -241,8 +241,8 @@ fn ephemeral_requests() -> Vec<Ask> {
 #[test]
 fn the_first_ephemeral_node_makes_it_global() {
     for request in ephemeral_requests() {
-        let (mut member, lane, session) = learner_and_local(WithUpgrade);
-        member.world.send_as(lane, 7, &request);
+        let (mut member, connection, session) = learner_and_local(WithUpgrade);
+        member.fixture.send_as(connection, 7, &request);
         let said = member.said();
         let [Packet::Request { session: upgraded, cxid: 0, op, payload, auth: None }, second] = &said[..]
         else {
@@ -254,16 +254,16 @@ fn the_first_ephemeral_node_makes_it_global() {
         assert_eq!(count(&member), 0);
         assert_eq!(touched(&mut member), [session], "from now on the leader has to hear of it");
         member.deliver(session, 0, GLOBAL);
-        assert!(member.world.received(lane).is_empty(), "nobody asked for a session");
+        assert!(member.fixture.received(connection).is_empty(), "nobody asked for a session");
         member.deliver(session, 7, Txn::error(ErrorCode::NoNode));
-        assert_eq!(member.world.xids(lane), [7]);
-        assert_eq!(member.world.phase(lane), ConnectionPhase::Serving);
+        assert_eq!(member.fixture.xids(connection), [7]);
+        assert_eq!(member.fixture.phase(connection), ConnectionPhase::Serving);
     }
 }
 
 #[test]
 fn what_is_no_ephemeral_node_leaves_it_local() {
-    let (mut member, lane, _) = learner_and_local(WithUpgrade);
+    let (mut member, connection, _) = learner_and_local(WithUpgrade);
     let asks = [
         create("/p", "", PERSISTENT),
         create2("/p", "", SEQUENTIAL),
@@ -274,7 +274,7 @@ fn what_is_no_ephemeral_node_leaves_it_local() {
         multi(&[multi_create(CreateOp::Create, "/p", PERSISTENT), multi_check("/a", 0)]),
     ];
     for (xid, request) in (1..).zip(&asks) {
-        member.world.send_as(lane, xid, request);
+        member.fixture.send_as(connection, xid, request);
     }
     assert_eq!(requests(&mut member).len(), asks.len());
     assert_eq!(count(&member), 1);
@@ -282,35 +282,35 @@ fn what_is_no_ephemeral_node_leaves_it_local() {
 
 #[test]
 fn requests_behind_the_upgrade_keep_their_order() {
-    let (mut member, lane, session) = learner_and_local(WithUpgrade);
-    member.world.send_as(lane, 1, &set("/none", ""));
-    member.world.send_as(lane, 2, &create("/e", "", EPHEMERAL));
-    member.world.send_as(lane, 3, &get("/e"));
-    member.world.send_as(lane, 4, &create("/f", "", EPHEMERAL));
-    member.world.send_as(lane, 5, &close_session());
+    let (mut member, connection, session) = learner_and_local(WithUpgrade);
+    member.fixture.send_as(connection, 1, &set("/none", ""));
+    member.fixture.send_as(connection, 2, &create("/e", "", EPHEMERAL));
+    member.fixture.send_as(connection, 3, &get("/e"));
+    member.fixture.send_as(connection, 4, &create("/f", "", EPHEMERAL));
+    member.fixture.send_as(connection, 5, &close_session());
     let asked: Vec<i32> = requests(&mut member).into_iter().map(|(cxid, _)| cxid).collect();
     assert_eq!(asked, [1, 0, 2, 4, 5], "it is made global once, and ends as a global one");
     member.deliver(session, 1, Txn::error(ErrorCode::NoNode));
-    assert_eq!(member.world.xids(lane), [1]);
+    assert_eq!(member.fixture.xids(connection), [1]);
     member.deliver(session, 0, GLOBAL);
-    assert!(member.world.received(lane).is_empty());
+    assert!(member.fixture.received(connection).is_empty());
     member.deliver(session, 2, ephemeral("/e"));
-    let replies = member.world.replies(lane);
+    let replies = member.fixture.replies(connection);
     assert_eq!((replies[0].path(), replies[1].data()), ("/e".into(), String::new()));
     member.deliver(session, 4, ephemeral("/f"));
     member.deliver(session, 5, Txn::CloseSession(Some(vec!["/e".into(), "/f".into()])));
-    assert_eq!(member.world.xids(lane), [4, 5]);
-    assert_eq!(member.world.phase(lane), ConnectionPhase::Draining);
-    assert_eq!((member.world.submitted, member.world.answered), (4, 4));
-    assert_eq!(member.world.replica.tree().ephemerals_count(), 0);
+    assert_eq!(member.fixture.xids(connection), [4, 5]);
+    assert_eq!(member.fixture.phase(connection), ConnectionPhase::Draining);
+    assert_eq!((member.fixture.submitted, member.fixture.answered), (4, 4));
+    assert_eq!(member.fixture.replica.tree().ephemerals_count(), 0);
 }
 
 #[test]
 fn a_connection_lost_during_the_upgrade_leaves_a_global_session() {
-    let (mut member, lane, session) = learner_and_local(WithUpgrade);
-    member.world.send_as(lane, 1, &create("/e", "", EPHEMERAL));
+    let (mut member, connection, session) = learner_and_local(WithUpgrade);
+    member.fixture.send_as(connection, 1, &create("/e", "", EPHEMERAL));
     assert_eq!(requests(&mut member).len(), 2);
-    member.world.disconnect(lane);
+    member.fixture.disconnect(connection);
     let again = returns(&mut member, session);
     assert_eq!(
         member.said(),
@@ -319,37 +319,37 @@ fn a_connection_lost_during_the_upgrade_leaves_a_global_session() {
     );
     // An Apache leader answers at once; what it speaks of has not come yet.
     member.hear_leader(Packet::Revalidated { session, valid: true });
-    assert_eq!(member.world.greeting(again), None);
+    assert_eq!(member.fixture.greeting(again), None);
     member.deliver(session, 0, GLOBAL);
-    assert_eq!(member.world.greeting(again).unwrap().session_id, session.0);
+    assert_eq!(member.fixture.greeting(again).unwrap().session_id, session.0);
     member.deliver(session, 1, ephemeral("/e"));
-    assert_eq!(member.world.replica.tree().ephemerals_of(session), ["/e".into()]);
+    assert_eq!(member.fixture.replica.tree().ephemerals_of(session), ["/e".into()]);
     assert_eq!(touched(&mut member), [session]);
 }
 
 #[test]
 fn a_session_that_could_not_be_made_global_ends() {
-    let (mut member, lane, session) = learner_and_local(WithUpgrade);
-    member.world.send_as(lane, 1, &create("/e", "", EPHEMERAL));
+    let (mut member, connection, session) = learner_and_local(WithUpgrade);
+    member.fixture.send_as(connection, 1, &create("/e", "", EPHEMERAL));
     member.deliver(session, 0, Txn::error(ErrorCode::SessionExpired));
-    assert_eq!(member.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::SessionEnded));
+    assert_eq!(member.fixture.phase(connection), ConnectionPhase::Closed(DisconnectReason::SessionEnded));
     member.deliver(session, 1, Txn::error(ErrorCode::SessionExpired));
-    assert_eq!((member.world.submitted, member.world.answered), (1, 1));
+    assert_eq!((member.fixture.submitted, member.fixture.answered), (1, 1));
 }
 
 #[test]
 fn the_leader_lost_during_the_upgrade_ends_everything() {
-    let (mut member, lane, session) = learner_and_local(WithUpgrade);
+    let (mut member, connection, session) = learner_and_local(WithUpgrade);
     let (idle, other) = local_client(&mut member);
-    member.world.send_as(lane, 1, &create("/e", "", EPHEMERAL));
+    member.fixture.send_as(connection, 1, &create("/e", "", EPHEMERAL));
     member.said();
     member.want([Action::StopServing]);
-    for lane in [lane, idle] {
-        assert_eq!(member.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
+    for connection in [connection, idle] {
+        assert_eq!(member.fixture.phase(connection), ConnectionPhase::Closed(DisconnectReason::NotServing));
     }
-    assert_eq!((member.world.node.local_session_report(), member.world.answered), (None, 1));
-    member.world.disconnect(lane);
-    member.world.disconnect(idle);
+    assert_eq!((member.fixture.node.local_session_report(), member.fixture.answered), (None, 1));
+    member.fixture.disconnect(connection);
+    member.fixture.disconnect(idle);
     member.follow();
     for session in [session, other] {
         returns(&mut member, session);
@@ -361,32 +361,32 @@ fn the_leader_lost_during_the_upgrade_ends_everything() {
 #[test]
 fn without_upgrade_an_ephemeral_node_is_refused_here() {
     for request in ephemeral_requests().into_iter().filter(|request| request.op != OpCode::Multi.wire()) {
-        let (mut member, lane, _) = learner_and_local(WithoutUpgrade);
-        member.world.send_as(lane, 1, &set("/none", ""));
-        member.world.send_as(lane, 2, &request);
+        let (mut member, connection, _) = learner_and_local(WithoutUpgrade);
+        member.fixture.send_as(connection, 1, &set("/none", ""));
+        member.fixture.send_as(connection, 2, &request);
         assert_eq!(requests(&mut member), [(1, OpCode::SetData.wire())]);
-        assert!(member.world.received(lane).is_empty(), "in its turn");
-        let session = member.world.session(lane);
+        assert!(member.fixture.received(connection).is_empty(), "in its turn");
+        let session = member.fixture.session(connection);
         member.deliver(session, 1, Txn::error(ErrorCode::NoNode));
-        let replies = member.world.replies(lane);
+        let replies = member.fixture.replies(connection);
         assert_eq!(replies[1].error, Some(ErrorCode::EphemeralOnLocalSession));
-        assert_eq!((count(&member), member.world.answered), (1, 2));
+        assert_eq!((count(&member), member.fixture.answered), (1, 2));
     }
 }
 
 #[test]
 fn without_upgrade_a_multi_is_told_why_the_leader_refuses_it() {
-    let (mut member, lane, session) = learner_and_local(WithoutUpgrade);
+    let (mut member, connection, session) = learner_and_local(WithoutUpgrade);
     let ops = [multi_create(CreateOp::Create, "/p", 0), multi_create(CreateOp::Create, "/e", EPHEMERAL)];
     let part = |code| SubTxn(Txn::Error(code));
     for (xid, first, second) in
         [(1, 0, ErrorCode::SessionExpired.wire()), (2, -110, ErrorCode::RuntimeInconsistency.wire())]
     {
-        member.world.send_as(lane, xid, &multi(&ops));
+        member.fixture.send_as(connection, xid, &multi(&ops));
         assert_eq!(requests(&mut member), [(xid, OpCode::Multi.wire())], "the session stays what it is");
         member.deliver(session, xid, Txn::Multi(vec![part(first), part(second)]));
     }
-    let replies = member.world.replies(lane);
+    let replies = member.fixture.replies(connection);
     assert_eq!(part_errors(&replies[0]), [None, Some(ErrorCode::EphemeralOnLocalSession)]);
     assert_eq!(
         part_errors(&replies[1]),
@@ -397,9 +397,9 @@ fn without_upgrade_a_multi_is_told_why_the_leader_refuses_it() {
 #[test]
 fn without_local_sessions_there_are_none_to_report() {
     let mut member = Member::learner();
-    let lane = member.world.open();
-    member.world.connect(lane, hello(TIMEOUT_MS));
+    let connection = member.fixture.open();
+    member.fixture.connect(connection, hello(TIMEOUT_MS));
     assert_eq!(requests(&mut member), [CREATE_SESSION]);
-    assert_eq!(member.world.node.local_session_report(), None);
-    assert_eq!(member.world.node.next_deadline(), i64::MAX);
+    assert_eq!(member.fixture.node.local_session_report(), None);
+    assert_eq!(member.fixture.node.next_deadline(), i64::MAX);
 }

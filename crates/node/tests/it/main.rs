@@ -1,17 +1,15 @@
-//! The brain without threads, sockets or clocks: every test says itself when the disk has what, and what
-//! time it is.
+//! The node without threads, sockets or clocks: each test controls the disk and the time.
 
 // Helpers of tests are tests, but clippy only knows functions marked as such.
 #![allow(clippy::unwrap_used)]
 
 mod auth;
-mod chaos;
 mod client;
-mod confirming;
 mod ensemble;
 mod ensemble_random;
 mod handshake;
 mod leader;
+mod leadership_check;
 mod learner;
 mod learner_sessions;
 mod limits;
@@ -20,16 +18,17 @@ mod local_leader;
 mod local_learner;
 mod log;
 mod member;
+mod node_fixture;
 mod order;
 mod order_model;
 mod order_random;
-mod reading;
+mod random_connections;
+mod read_only;
 mod reaper;
 mod reconfig;
 mod replies;
 mod restore;
-mod scripted;
+mod scripted_peer;
 mod sessions;
-mod trio;
+mod three_nodes;
 mod watches;
-mod world;

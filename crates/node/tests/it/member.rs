@@ -1,4 +1,4 @@
-//! A member between its roles: what it asks of whoever runs it, and what becomes of what was begun.
+//! An ensemble member between its roles: its effects, and its unfinished requests.
 
 use zebu_node::{
     AfterAppend, CommitError, ConnectionPhase, DisconnectReason, Effect, NodeSettings, ServeEffect,
@@ -13,8 +13,8 @@ use zebu_zab::{
 
 use crate::client::{close_session, create, hello, set, sync};
 use crate::learner::{client, created, learner_and_client};
-use crate::scripted::{LINK, Member, OTHER_LINK, appended, zxid};
-use crate::world::{settings, tree_options};
+use crate::node_fixture::{settings, tree_options};
+use crate::scripted_peer::{LINK, Member, OTHER_LINK, appended, zxid};
 
 const SESSION: SessionId = SessionId(5);
 
@@ -30,9 +30,9 @@ fn following() -> ServingRole {
 #[test]
 fn nobody_is_served_without_a_leader() {
     let mut member = Member::new();
-    let lane = member.world.open();
-    member.world.connect(lane, hello(5000));
-    assert_eq!(member.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
+    let connection = member.fixture.open();
+    member.fixture.connect(connection, hello(5000));
+    assert_eq!(member.fixture.phase(connection), ConnectionPhase::Closed(DisconnectReason::NotServing));
     assert!(member.take_effects().is_empty());
 }
 
@@ -95,9 +95,9 @@ fn a_member_serves_when_it_has_applied_what_was_decided_before() {
     let first = member.transaction(SESSION, 1, Txn::CreateSession { timeout_ms: 5000 });
     member.want([first, Action::Serve(following())]);
     assert!(member.take_effects().is_empty());
-    let lane = member.world.open();
-    member.world.connect(lane, hello(5000));
-    assert_eq!(member.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
+    let connection = member.fixture.open();
+    member.fixture.connect(connection, hello(5000));
+    assert_eq!(member.fixture.phase(connection), ConnectionPhase::Closed(DisconnectReason::NotServing));
     member.hear_leader(Packet::Ping { zxid: zxid(1) });
     assert_eq!(member.said(), [Packet::PingReply { zxid: zxid(1), touched: vec![] }]);
     assert_eq!(member.apply(), 1);
@@ -130,84 +130,85 @@ fn a_role_that_ends_before_it_begins_leaves_no_trace() {
     member.want([first, Action::Serve(following()), Action::StopServing]);
     assert_eq!(member.apply(), 1, "what is decided stays decided");
     assert!(member.take_effects().is_empty());
-    assert_eq!(member.world.replica.last_zxid(), zxid(1));
+    assert_eq!(member.fixture.replica.last_zxid(), zxid(1));
 }
 
 #[test]
 fn a_learner_that_lost_its_leader_closes_everybody() {
-    let (mut member, lane, session) = learner_and_client();
-    let (connecting, returning, leaving) = (member.world.open(), member.world.open(), client(&mut member));
+    let (mut member, connection, session) = learner_and_client();
+    let (connecting, returning, leaving) =
+        (member.fixture.open(), member.fixture.open(), client(&mut member));
     member.take_effects();
-    member.world.send_as(lane, 1, &set("/a", ""));
-    member.world.send_as(lane, 2, &sync("/"));
-    member.world.send_as(leaving, 1, &close_session());
-    let leaving_session = member.world.session(leaving);
+    member.fixture.send_as(connection, 1, &set("/a", ""));
+    member.fixture.send_as(connection, 2, &sync("/"));
+    member.fixture.send_as(leaving, 1, &close_session());
+    let leaving_session = member.fixture.session(leaving);
     member.deliver(leaving_session, 1, Txn::CloseSession(Some(vec![])));
-    member.world.connect(connecting, hello(5000));
-    let again = member.world.hello_again(lane);
-    let late = member.world.receive(lane, &set("/a", "").frame(3));
+    member.fixture.connect(connecting, hello(5000));
+    let again = member.fixture.hello_again(connection);
+    let late = member.fixture.receive(connection, &set("/a", "").frame(3));
     member.script().committed = zxid(99);
     member.hear_leader(Packet::Sync);
     member.want([Action::StopServing]);
     assert_eq!(member.take_effects(), [Effect::Serve(ServeEffect::Stop)]);
-    for closed in [lane, connecting] {
-        assert_eq!(member.world.phase(closed), ConnectionPhase::Closed(DisconnectReason::NotServing));
+    for closed in [connection, connecting] {
+        assert_eq!(member.fixture.phase(closed), ConnectionPhase::Closed(DisconnectReason::NotServing));
     }
-    assert_eq!(member.world.phase(leaving), ConnectionPhase::Draining, "its farewell is on the way");
-    assert_eq!((member.world.answered, member.world.node.in_flight()), (3, 0));
+    assert_eq!(member.fixture.phase(leaving), ConnectionPhase::Draining, "its farewell is on the way");
+    assert_eq!((member.fixture.answered, member.fixture.node.in_flight()), (3, 0));
 
-    // The next role knows nothing of what was asked before.
-    member.world.submit(late);
-    assert_eq!(member.world.answered, 4);
+    // The next role does not know earlier requests.
+    member.fixture.submit(late);
+    assert_eq!(member.fixture.answered, 4);
     member.follow();
     member.said();
-    let late = member.world.receive(lane, &set("/a", "").frame(4));
+    let late = member.fixture.receive(connection, &set("/a", "").frame(4));
     assert!(late.is_none(), "a closed connection takes nothing");
     member.deliver(session, 1, Txn::Create(created("/late", "")));
-    assert_eq!(member.world.answered, 4);
-    member.world.connect(returning, again);
+    assert_eq!(member.fixture.answered, 4);
+    member.fixture.connect(returning, again);
     assert_eq!(member.said(), [Packet::Revalidate { session, timeout_ms: 30_000 }]);
 }
 
 #[test]
 fn a_request_from_before_a_role_ended_is_void_in_the_next() {
     let mut member = Member::leader();
-    let lane = member.world.open();
-    member.world.connect(lane, hello(30_000));
+    let connection = member.fixture.open();
+    member.fixture.connect(connection, hello(30_000));
     member.decide_all();
-    let late = member.world.receive(lane, &create("/late", "", 0).frame(1));
+    let late = member.fixture.receive(connection, &create("/late", "", 0).frame(1));
     member.want([Action::StopServing, Action::Serve(ServingRole::Leading { epoch: 1 })]);
-    member.world.submit(late);
+    member.fixture.submit(late);
     member.collect();
     assert!(member.proposed().is_empty());
-    assert_eq!((member.world.submitted, member.world.answered), (1, 1));
+    assert_eq!((member.fixture.submitted, member.fixture.answered), (1, 1));
 }
 
 #[test]
 fn a_leader_that_stops_forgets_what_is_not_decided_and_applies_what_is() {
     let mut member = Member::leader();
-    let lane = member.world.open();
-    member.world.connect(lane, hello(30_000));
+    let connection = member.fixture.open();
+    member.fixture.connect(connection, hello(30_000));
     member.decide_all();
     for (path, xid) in [("/decided", 1), ("/lost", 2)] {
-        member.world.send_as(lane, xid, &create(path, "", 0));
+        member.fixture.send_as(connection, xid, &create(path, "", 0));
     }
-    member.world.send_as(lane, 3, &sync("/"));
+    member.fixture.send_as(connection, 3, &sync("/"));
     let first = member.script().proposed[0].clone();
     member.want([Action::Deliver(first), Action::StopServing]);
-    assert_eq!(member.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
+    assert_eq!(member.fixture.phase(connection), ConnectionPhase::Closed(DisconnectReason::NotServing));
     assert_eq!(member.apply(), 1);
-    let tree = member.world.replica.tree();
+    let tree = member.fixture.replica.tree();
     assert!(tree.node("/decided").is_some() && tree.node("/lost").is_none());
-    assert_eq!((member.world.submitted, member.world.answered), (3, 3));
-    // The next role prepares on what is there.
+    assert_eq!((member.fixture.submitted, member.fixture.answered), (3, 3));
+    // The next role prepares against the current tree.
     member.script().last = zxid(2);
     member.script().proposed.clear();
     member.want([Action::Serve(ServingRole::Leading { epoch: 1 })]);
-    let lane = member.world.open();
-    member.world.connect(lane, hello(30_000));
+    let connection = member.fixture.open();
+    member.fixture.connect(connection, hello(30_000));
     member.decide_all();
-    member.world.send_as(lane, 1, &create("/lost", "", 0));
+    member.fixture.send_as(connection, 1, &create("/lost", "", 0));
     assert!(matches!(member.decide_all()[0].txn, Txn::Create(_)));
 }
 
@@ -244,7 +245,7 @@ fn what_was_decided_is_not_applied_to_a_state_that_has_it() {
     let mut tree = Tree::new(tree_options());
     let header = zebu_proto::txn::TxnHeader { session: SESSION, cxid: 0, zxid: zxid(2), time_ms: 0 };
     tree.apply(&header, &Txn::Delete("/none".into()), &mut |_| ());
-    member.world.replica.replace_tree(tree);
+    member.fixture.replica.replace_tree(tree);
     assert_eq!(member.apply(), 1, "only what is behind the state");
     let deliveries = [member.transaction(SESSION, 4, Txn::Delete("/a".into()))];
     member.want(deliveries);
@@ -266,16 +267,16 @@ fn what_cannot_be_read_stops_the_server_at_its_place() {
     let bad = Action::Deliver(EncodedTxn { zxid: zxid(2), bytes: unknown.into() });
     let behind = member.transaction(SESSION, 3, Txn::Create(created("/b", "")));
     member.want([good, bad, behind]);
-    let world = &mut member.world;
+    let fixture = &mut member.fixture;
     for _ in 0..2 {
-        let result = world.node.commit(&mut world.replica, &mut world.lanes, world.now);
+        let result = fixture.node.commit(&mut fixture.replica, &mut fixture.connections, fixture.now);
         let Err(CommitError::Undecodable { zxid: place, .. }) = &result else { panic!("{result:?}") };
         assert_eq!(*place, zxid(2));
         let text = result.unwrap_err().to_string();
         assert!(text.contains("0x100000002") && text.contains("4711"), "{text}");
     }
-    assert_eq!(world.replica.last_zxid(), zxid(1));
-    assert!(world.replica.tree().node("/a").is_some() && world.replica.tree().node("/b").is_none());
+    assert_eq!(fixture.replica.last_zxid(), zxid(1));
+    assert!(fixture.replica.tree().node("/a").is_some() && fixture.replica.tree().node("/b").is_none());
 }
 
 #[test]
@@ -286,8 +287,8 @@ fn a_transaction_at_the_wrong_place_stops_the_server() {
         panic!("a transaction");
     };
     member.want([Action::Deliver(EncodedTxn { zxid: zxid(7), bytes })]);
-    let world = &mut member.world;
-    let result = world.node.commit(&mut world.replica, &mut world.lanes, world.now);
+    let fixture = &mut member.fixture;
+    let result = fixture.node.commit(&mut fixture.replica, &mut fixture.connections, fixture.now);
     assert_eq!(result, Err(CommitError::ZxidMismatch { zxid: zxid(7), found: zxid(1) }));
 }
 
@@ -306,11 +307,11 @@ fn digests_that_differ_are_counted() {
         let delivery = member.transaction_with(SESSION, 1, Txn::CreateSession { timeout_ms: 5000 }, digest);
         member.want([delivery]);
         member.apply();
-        assert_eq!(member.world.node.digest_mismatches(), mismatches);
+        assert_eq!(member.fixture.node.digest_mismatches(), mismatches);
     }
 }
 
-/// The first difference of a row is told, with both digests.
+/// The first mismatch of a series is reported with both digests.
 #[test]
 fn a_digest_that_differs_is_told() {
     let mut member = Member::learner();
@@ -332,8 +333,8 @@ fn a_digest_that_differs_is_told() {
     assert_eq!(told(found), [PeerWarning::DigestMatchesAgain { zxid: zxid(4), differed: 2 }]);
 }
 
-/// An observer without a log goes back to its disk: what it has not applied yet comes again, and must not be
-/// applied to a state that lacks what was before it.
+/// An observer without a log returns to the state on disk. The leader sends unapplied transactions again; the
+/// observer must not apply them to a state that lacks earlier ones.
 #[test]
 fn what_is_not_applied_goes_with_what_is_not_on_disk() {
     let mut member = Member::learner();
@@ -345,7 +346,7 @@ fn what_is_not_applied_goes_with_what_is_not_on_disk() {
         delivery,
         Action::Disk(DiskCommand::Truncate { io: IoId(9), to: zxid(1) }),
     ]);
-    assert!(!member.world.node.has_committed());
+    assert!(!member.fixture.node.has_committed());
     let orders = member.take_effects();
     assert!(
         orders
@@ -353,8 +354,8 @@ fn what_is_not_applied_goes_with_what_is_not_on_disk() {
             .any(|order| matches!(order, Effect::Disk(DiskCommand::Truncate { to, .. }) if *to == zxid(1)))
     );
 
-    // What is on disk stays to be applied.
+    // Transactions on disk remain to be applied.
     let delivery = member.transaction(session, 0, Txn::CreateSession { timeout_ms: 6000 });
     member.want([delivery, Action::Disk(DiskCommand::Truncate { io: IoId(10), to: zxid(3) })]);
-    assert!(member.world.node.has_committed());
+    assert!(member.fixture.node.has_committed());
 }

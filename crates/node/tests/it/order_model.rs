@@ -1,5 +1,5 @@
-//! What a connection must have been sent, worked out from the log alone: the plainest tree and the plainest
-//! watches that can be written, one transaction at a time.
+//! A model of the frames that a connection must receive, computed from the log: a simple tree and simple
+//! watches, one transaction at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Included};

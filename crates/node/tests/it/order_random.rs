@@ -1,5 +1,5 @@
-//! Random requests of several clients and a disk that is as slow as it likes: everything that a client was
-//! sent must follow from the log, in the only order that is allowed.
+//! Random requests of several clients, with a slow disk. The frames of each client follow from the log, in
+//! the only allowed order.
 
 use proptest::prelude::*;
 use zebu_node::ConnectionId;
@@ -12,8 +12,8 @@ use crate::client::{
     exists_watch, get, get_watch, multi, multi_create, multi_delete, multi_set, ping, remove_watches, set,
     sync,
 };
+use crate::node_fixture::NodeFixture;
 use crate::order_model::{Past, Watches};
-use crate::world::World;
 
 const CLIENTS: usize = 3;
 const PATHS: [&str; 5] = ["/a", "/a/x", "/a/y", "/b", "/b/x"];
@@ -114,7 +114,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// One client: what it asked and what it was sent.
 struct Transcript {
-    lane: ConnectionId,
+    connection: ConnectionId,
     asked: Vec<Op>,
     received: Vec<Frame>,
 }
@@ -126,21 +126,23 @@ impl Transcript {
 }
 
 fn run(steps: &[Step]) {
-    let mut world = World::new();
-    let client = |_| world.client();
-    let lanes: Vec<ConnectionId> = (0..CLIENTS).map(client).collect();
-    let begin = world.replica.last_zxid().0;
-    let mut transcripts: Vec<Transcript> =
-        lanes.iter().map(|&lane| Transcript { lane, asked: Vec::new(), received: Vec::new() }).collect();
+    let mut fixture = NodeFixture::new();
+    let client = |_| fixture.client();
+    let connections: Vec<ConnectionId> = (0..CLIENTS).map(client).collect();
+    let begin = fixture.replica.last_zxid().0;
+    let mut transcripts: Vec<Transcript> = connections
+        .iter()
+        .map(|&connection| Transcript { connection, asked: Vec::new(), received: Vec::new() })
+        .collect();
     for step in steps {
         match step {
-            Step::Persist => world.persist_one(),
+            Step::Persist => fixture.persist_one(),
             Step::Ask(client, op) => {
                 let transcript = &mut transcripts[*client];
                 let waits = transcript.asked.len() > transcript.answers();
-                world.send(transcript.lane, op.ask());
+                fixture.send(transcript.connection, op.ask());
                 transcript.asked.push(op.clone());
-                transcript.received.extend(world.received(transcript.lane));
+                transcript.received.extend(fixture.received(transcript.connection));
                 let answered = transcript.asked.len() == transcript.answers();
                 assert_eq!(
                     answered,
@@ -150,24 +152,24 @@ fn run(steps: &[Step]) {
             }
         }
         for transcript in &mut transcripts {
-            transcript.received.extend(world.received(transcript.lane));
+            transcript.received.extend(fixture.received(transcript.connection));
         }
     }
-    world.persist();
-    let past = Past::of(&world.history);
+    fixture.persist();
+    let past = Past::of(&fixture.history);
     for mut transcript in transcripts {
-        transcript.received.extend(world.received(transcript.lane));
-        check(&world, &past, begin, &transcript);
+        transcript.received.extend(fixture.received(transcript.connection));
+        check(&fixture, &past, begin, &transcript);
     }
 }
 
 /// Follows a client through what it was sent.
-fn check(world: &World, past: &Past, begin: i64, transcript: &Transcript) {
-    let session = world.session(transcript.lane);
+fn check(fixture: &NodeFixture, past: &Past, begin: i64, transcript: &Transcript) {
+    let session = fixture.session(transcript.connection);
     let zxid_of = |xid: i32| {
         let mine =
             |entry: &&zebu_proto::txn::TxnEntry| (entry.header.session, entry.header.cxid) == (session, xid);
-        world.history.iter().find(mine).unwrap().header.zxid.0
+        fixture.history.iter().find(mine).unwrap().header.zxid.0
     };
     let mut watches = Watches::default();
     let mut seen = begin;
@@ -207,7 +209,11 @@ fn check(world: &World, past: &Past, begin: i64, transcript: &Transcript) {
         check_reply(past, &mut watches, op, reply);
     }
     assert_eq!(asked.next().map(|(op, _)| op.ask().op), None, "everything is answered");
-    assert_eq!(past.events(&mut watches, seen, world.replica.last_zxid().0), events, "after the last answer");
+    assert_eq!(
+        past.events(&mut watches, seen, fixture.replica.last_zxid().0),
+        events,
+        "after the last answer"
+    );
 }
 
 /// Checks what a read says, and registers its watch.

@@ -1,17 +1,17 @@
-//! reconfig, from the client's request to the node that shows the members: what is granted, what is refused.
+//! reconfig, from the client's request to the config node.
 
 use zebu_proto::client::{EventType, ReconfigRequest};
 use zebu_proto::{ErrorCode, Jute, OpCode, ServerId, Zxid};
 use zebu_zab::Configuration;
 
 use crate::client::{Ask, Frame, Reply, ask, create, get, get_watch};
-use crate::trio::Trio;
+use crate::three_nodes::ThreeNodes;
 
 const LIST: &str = "server.1=a:1:2:participant;a:3\nserver.2=b:1:2:participant;b:3\n\
                     server.3=c:1:2:participant;c:3\nversion=0";
 
-fn trio() -> Trio {
-    Trio::changing(&Configuration::parse(LIST).unwrap())
+fn ensemble() -> ThreeNodes {
+    ThreeNodes::changing(&Configuration::parse(LIST).unwrap())
 }
 
 fn request(joining: &str, leaving: &str, members: &str, version: i64) -> Ask {
@@ -25,20 +25,20 @@ fn request(joining: &str, leaving: &str, members: &str, version: i64) -> Ask {
     ask(OpCode::Reconfig, |out| request.encode(out))
 }
 
-fn change(trio: &mut Trio, at: ServerId, ask: Ask) -> Reply {
-    let lane = trio.client(at, 30_000);
-    trio.call(at, lane, ask)
+fn change(ensemble: &mut ThreeNodes, at: ServerId, ask: Ask) -> Reply {
+    let connection = ensemble.client(at, 30_000);
+    ensemble.call(at, connection, ask)
 }
 
 #[test]
 fn granted_through_any_member_and_shown_by_all() {
-    let mut trio = trio();
-    for at in [trio.leader().unwrap(), trio.learners()[0]] {
-        let watcher = trio.learners()[1];
-        let watching = trio.client(watcher, 30_000);
-        trio.call(watcher, watching, get_watch("/zookeeper/config"));
+    let mut ensemble = ensemble();
+    for at in [ensemble.leader().unwrap(), ensemble.learners()[0]] {
+        let watcher = ensemble.learners()[1];
+        let watching = ensemble.client(watcher, 30_000);
+        ensemble.call(watcher, watching, get_watch("/zookeeper/config"));
         let joining = "server.4=d:1:2:observer;d:3";
-        let reply = change(&mut trio, at, request(joining, "", "", -1));
+        let reply = change(&mut ensemble, at, request(joining, "", "", -1));
         assert_eq!(reply.error, None);
         let text = reply.data();
         assert!(text.contains("\nserver.4=d:1:2:observer;d:3\n"), "{text}");
@@ -48,20 +48,20 @@ fn granted_through_any_member_and_shown_by_all() {
             kind: EventType::NodeDataChanged,
             path: "/zookeeper/config".into(),
         };
-        assert_eq!(trio.server(watcher).world.received(watching), [event]);
+        assert_eq!(ensemble.server(watcher).fixture.received(watching), [event]);
         for id in [1, 2, 3].map(ServerId) {
-            let lane = trio.client(id, 30_000);
-            assert_eq!(trio.call(id, lane, get("/zookeeper/config")).data(), text);
+            let connection = ensemble.client(id, 30_000);
+            assert_eq!(ensemble.call(id, connection, get("/zookeeper/config")).data(), text);
         }
     }
-    trio.assert_equal();
+    ensemble.assert_equal();
 }
 
 #[test]
 fn what_is_refused_and_how() {
-    let mut trio = trio();
-    let leader = trio.leader().unwrap();
-    let lane = trio.client(leader, 30_000);
+    let mut ensemble = ensemble();
+    let leader = ensemble.leader().unwrap();
+    let connection = ensemble.client(leader, 30_000);
     let version = Zxid::new(1, 0).0;
     for (ask, error) in [
         (request("", "3", "", version + 1), ErrorCode::BadVersion),
@@ -74,29 +74,32 @@ fn what_is_refused_and_how() {
         (request("", "", "server.4=d:1:2;3,server.5=e:1:2;3", -1), ErrorCode::NewConfigNoQuorum),
         (request("server.4=d:1:2;3,server.5=e:1:2;3", "1,2", "", -1), ErrorCode::NewConfigNoQuorum),
     ] {
-        assert_eq!(trio.call(leader, lane, ask).error, Some(error));
+        assert_eq!(ensemble.call(leader, connection, ask).error, Some(error));
     }
-    assert_eq!(trio.call(leader, lane, create("/goes-on", "", 0)).error, None);
+    assert_eq!(ensemble.call(leader, connection, create("/goes-on", "", 0)).error, None);
     assert_eq!(
-        trio.call(leader, lane, request("", "", "", version)).error,
+        ensemble.call(leader, connection, request("", "", "", version)).error,
         None,
         "a new version of the same"
     );
-    assert_eq!(trio.call(leader, lane, request("", "", "", version)).error, Some(ErrorCode::BadVersion));
+    assert_eq!(
+        ensemble.call(leader, connection, request("", "", "", version)).error,
+        Some(ErrorCode::BadVersion)
+    );
 }
 
 #[test]
 fn one_at_a_time() {
-    let mut trio = trio();
-    let leader = trio.leader().unwrap();
-    let lane = trio.client(leader, 30_000);
-    let first = trio.send(leader, lane, request("", "", "", -1));
-    let second = trio.send(leader, lane, request("", "", "", -1));
-    trio.settle();
-    let errors: Vec<_> = trio
+    let mut ensemble = ensemble();
+    let leader = ensemble.leader().unwrap();
+    let connection = ensemble.client(leader, 30_000);
+    let first = ensemble.send(leader, connection, request("", "", "", -1));
+    let second = ensemble.send(leader, connection, request("", "", "", -1));
+    ensemble.settle();
+    let errors: Vec<_> = ensemble
         .server(leader)
-        .world
-        .received(lane)
+        .fixture
+        .received(connection)
         .into_iter()
         .filter_map(|frame| match frame {
             Frame::Reply(reply) => Some((reply.xid, reply.error)),
@@ -108,14 +111,14 @@ fn one_at_a_time() {
 
 #[test]
 fn a_leader_that_is_removed_leaves_a_successor_and_its_client_an_answer() {
-    let mut trio = trio();
-    let leader = trio.leader().unwrap();
-    let reply = change(&mut trio, leader, request("", &leader.0.to_string(), "", -1));
+    let mut ensemble = ensemble();
+    let leader = ensemble.leader().unwrap();
+    let reply = change(&mut ensemble, leader, request("", &leader.0.to_string(), "", -1));
     assert_eq!(reply.error, None);
-    trio.run(3000);
-    let next = trio.leader().unwrap();
+    ensemble.run(3000);
+    let next = ensemble.leader().unwrap();
     assert_ne!(next, leader);
-    let lane = trio.client(next, 30_000);
-    assert_eq!(trio.call(next, lane, create("/goes-on", "", 0)).error, None);
-    trio.assert_equal();
+    let connection = ensemble.client(next, 30_000);
+    assert_eq!(ensemble.call(next, connection, create("/goes-on", "", 0)).error, None);
+    ensemble.assert_equal();
 }

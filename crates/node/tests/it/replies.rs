@@ -11,7 +11,7 @@ use crate::client::{
     create2, delete, exists, get, get_ephemerals, multi, multi_check, multi_create, multi_delete, multi_set,
     reconfig, set, set_acl, set_if, sync,
 };
-use crate::world::{START_MS, World, settings};
+use crate::node_fixture::{NodeFixture, START_MS, settings};
 
 /// One result of a multi, as a client reads it.
 #[derive(Debug, PartialEq)]
@@ -53,17 +53,17 @@ fn part(header: MultiHeader, reader: &mut Reader<'_>) -> Part {
     }
 }
 
-fn world() -> (World, zebu_node::ConnectionId) {
-    let mut world = World::new();
-    let lane = world.client();
-    (world, lane)
+fn fixture() -> (NodeFixture, zebu_node::ConnectionId) {
+    let mut fixture = NodeFixture::new();
+    let connection = fixture.client();
+    (fixture, connection)
 }
 
 #[test]
 fn each_create_has_its_shape() {
-    let (mut world, lane) = world();
-    assert_eq!(world.call(lane, create("/a", "xy", 0)).path(), "/a");
-    assert_eq!(world.call(lane, create("/s-", "", SEQUENTIAL)).path(), "/s-0000000001");
+    let (mut fixture, connection) = fixture();
+    assert_eq!(fixture.call(connection, create("/a", "xy", 0)).path(), "/a");
+    assert_eq!(fixture.call(connection, create("/s-", "", SEQUENTIAL)).path(), "/s-0000000001");
     for (ask, path) in [
         (create2("/b", "xyz", 0), "/b"),
         (create2("/s-", "xyz", SEQUENTIAL), "/s-0000000003"),
@@ -71,8 +71,8 @@ fn each_create_has_its_shape() {
         (create_ttl("/t", 5000), "/t"),
     ] {
         let data_length = if path.starts_with("/b") || path.starts_with("/s") { 3 } else { 0 };
-        let (found, stat) = world.call(lane, ask).path_and_stat();
-        let zxid = world.replica.last_zxid().0;
+        let (found, stat) = fixture.call(connection, ask).path_and_stat();
+        let zxid = fixture.replica.last_zxid().0;
         assert_eq!(found, path);
         let expected = Stat {
             czxid: zxid,
@@ -85,33 +85,33 @@ fn each_create_has_its_shape() {
         };
         assert_eq!(stat, expected, "{path}");
     }
-    let (_, stat) = world.call(lane, create2("/e", "", EPHEMERAL)).path_and_stat();
-    assert_eq!(stat.ephemeral_owner, world.session(lane).0);
+    let (_, stat) = fixture.call(connection, create2("/e", "", EPHEMERAL)).path_and_stat();
+    assert_eq!(stat.ephemeral_owner, fixture.session(connection).0);
 }
 
 #[test]
 fn changes_answer_the_new_stat_and_deletes_nothing() {
-    let (mut world, lane) = world();
-    world.call(lane, create("/a", "", 0));
-    world.pass(17);
-    let stat = world.call(lane, set("/a", "12345")).stat();
+    let (mut fixture, connection) = fixture();
+    fixture.call(connection, create("/a", "", 0));
+    fixture.pass(17);
+    let stat = fixture.call(connection, set("/a", "12345")).stat();
     assert_eq!((stat.version, stat.data_length, stat.mtime), (1, 5, START_MS + 17));
-    assert_eq!(stat.mzxid, world.replica.last_zxid().0);
-    let stat = world.call(lane, set_acl("/a", Acl::read_only())).stat();
+    assert_eq!(stat.mzxid, fixture.replica.last_zxid().0);
+    let stat = fixture.call(connection, set_acl("/a", Acl::read_only())).stat();
     assert_eq!((stat.aversion, stat.version), (1, 1));
-    assert_eq!(world.call(lane, set_if("/a", "", 7)).error, Some(ErrorCode::NoAuth));
-    let reply = world.call(lane, delete("/a"));
+    assert_eq!(fixture.call(connection, set_if("/a", "", 7)).error, Some(ErrorCode::NoAuth));
+    let reply = fixture.call(connection, delete("/a"));
     assert_eq!((reply.error, reply.body.len()), (None, 0));
 }
 
 #[test]
 fn the_stat_of_a_pipelined_write_is_that_of_its_own_moment() {
-    let (mut world, lane) = world();
-    world.call(lane, create("/a", "", 0));
-    world.send(lane, set("/a", "1"));
-    world.send(lane, set("/a", "22"));
-    world.persist();
-    let replies = world.replies(lane);
+    let (mut fixture, connection) = fixture();
+    fixture.call(connection, create("/a", "", 0));
+    fixture.send(connection, set("/a", "1"));
+    fixture.send(connection, set("/a", "22"));
+    fixture.persist();
+    let replies = fixture.replies(connection);
     let stats: Vec<_> =
         replies.iter().map(|reply| (reply.stat().version, reply.stat().data_length)).collect();
     assert_eq!(stats, [(1, 1), (2, 2)]);
@@ -120,8 +120,8 @@ fn the_stat_of_a_pipelined_write_is_that_of_its_own_moment() {
 
 #[test]
 fn a_multi_answers_every_part_in_its_shape() {
-    let (mut world, lane) = world();
-    world.call(lane, create("/old", "", 0));
+    let (mut fixture, connection) = fixture();
+    fixture.call(connection, create("/old", "", 0));
     let ops = [
         multi_create(CreateOp::Create, "/a", 0),
         multi_create(CreateOp::Create2, "/b-", SEQUENTIAL),
@@ -131,8 +131,8 @@ fn a_multi_answers_every_part_in_its_shape() {
         multi_check("/a", 1),
         multi_delete("/old"),
     ];
-    let reply = world.call(lane, multi(&ops));
-    let zxid = world.replica.last_zxid().0;
+    let reply = fixture.call(connection, multi(&ops));
+    let zxid = fixture.replica.last_zxid().0;
     assert_eq!((reply.error, reply.zxid), (None, zxid));
     let parts = parts(&reply);
     assert_eq!(parts[0], Part::Path(OpCode::Create, "/a".into()));
@@ -147,7 +147,7 @@ fn a_multi_answers_every_part_in_its_shape() {
 
 #[test]
 fn a_failed_multi_has_no_error_in_its_header_and_changes_nothing() {
-    let (mut world, lane) = world();
+    let (mut fixture, connection) = fixture();
     let ops = [
         multi_create(CreateOp::Create, "/a", 0),
         multi_create(CreateOp::Create2, "/b", 0),
@@ -155,18 +155,18 @@ fn a_failed_multi_has_no_error_in_its_header_and_changes_nothing() {
         multi_delete("/a"),
         multi_check("/b", 9),
     ];
-    let digest = world.replica.tree().digest();
-    let reply = world.call(lane, multi(&ops));
-    assert_eq!((reply.error, reply.zxid), (None, world.replica.last_zxid().0));
+    let digest = fixture.replica.tree().digest();
+    let reply = fixture.call(connection, multi(&ops));
+    assert_eq!((reply.error, reply.zxid), (None, fixture.replica.last_zxid().0));
     let (undone, skipped) = (Part::Error(0), || Part::Error(ErrorCode::RuntimeInconsistency.wire()));
     let failed = Part::Error(ErrorCode::NoNode.wire());
     assert_eq!(parts(&reply), [Part::Error(0), undone, failed, skipped(), skipped()]);
-    assert_eq!(world.replica.tree().digest(), digest);
+    assert_eq!(fixture.replica.tree().digest(), digest);
 
     for position in 0..3 {
         let mut ops: Vec<MultiOp> = (0..3).map(|_| multi_check("/", -1)).collect();
         ops[position] = multi_check("/", 99);
-        let found = parts(&world.call(lane, multi(&ops)));
+        let found = parts(&fixture.call(connection, multi(&ops)));
         for (index, part) in found.iter().enumerate() {
             let code = match index.cmp(&position) {
                 std::cmp::Ordering::Less => 0,
@@ -180,18 +180,18 @@ fn a_failed_multi_has_no_error_in_its_header_and_changes_nothing() {
 
 #[test]
 fn an_empty_multi_takes_a_zxid() {
-    let (mut world, lane) = world();
-    let zxid = world.replica.last_zxid().0;
-    let reply = world.call(lane, multi(&[]));
+    let (mut fixture, connection) = fixture();
+    let zxid = fixture.replica.last_zxid().0;
+    let reply = fixture.call(connection, multi(&[]));
     assert_eq!((parts(&reply), reply.zxid), (vec![], zxid + 1));
 }
 
 /// One result may have any length; several may not become very long together.
 #[test]
 fn a_multi_read_has_a_bounded_answer() {
-    let (mut world, lane) = world();
+    let (mut fixture, connection) = fixture();
     let data = "x".repeat(1_000_000);
-    world.call(lane, create("/large", &data, 0));
+    fixture.call(connection, create("/large", &data, 0));
     let multi_read = |count: usize| {
         let mut body = Vec::new();
         for _ in 0..count {
@@ -203,17 +203,17 @@ fn a_multi_read_has_a_bounded_answer() {
         Ask::raw(OpCode::MultiRead.wire(), &body)
     };
     let fit = zebu_node::limits::MULTI_READ_BYTES_MAX / 1_000_100;
-    assert_eq!(world.call(lane, multi_read(fit)).error, None);
-    let reply = world.call(lane, multi_read(10_000));
+    assert_eq!(fixture.call(connection, multi_read(fit)).error, None);
+    let reply = fixture.call(connection, multi_read(10_000));
     assert_eq!(reply.error, Some(ErrorCode::MarshallingError));
-    assert_eq!(world.call(lane, multi_read(1)).error, None, "the connection goes on");
+    assert_eq!(fixture.call(connection, multi_read(1)).error, None, "the connection goes on");
 }
 
 #[test]
 fn a_multi_read_answers_each_part_for_itself() {
-    let (mut world, lane) = world();
-    world.call(lane, create("/a", "data", 0));
-    world.call(lane, create("/a/x", "", 0));
+    let (mut fixture, connection) = fixture();
+    fixture.call(connection, create("/a", "data", 0));
+    fixture.call(connection, create("/a/x", "", 0));
     let mut body = Vec::new();
     for (op, path) in [(OpCode::GetData, "/a"), (OpCode::GetChildren, "/a"), (OpCode::GetData, "/none")] {
         MultiHeader { op: op.wire(), done: false, err: -1 }.encode(&mut body);
@@ -221,7 +221,7 @@ fn a_multi_read_answers_each_part_for_itself() {
         true.encode(&mut body);
     }
     MULTI_END.encode(&mut body);
-    let reply = world.call(lane, Ask::raw(OpCode::MultiRead.wire(), &body));
+    let reply = fixture.call(connection, Ask::raw(OpCode::MultiRead.wire(), &body));
     reply.read(|reader| {
         assert_eq!(MultiHeader::decode(reader).unwrap().op, OpCode::GetData.wire());
         assert_eq!(reader.buffer().unwrap(), Some(&b"data"[..]));
@@ -233,7 +233,7 @@ fn a_multi_read_answers_each_part_for_itself() {
         assert_eq!(reader.int().unwrap(), error);
         assert_eq!(MultiHeader::decode(reader).unwrap(), MULTI_END);
     });
-    assert!(world.replica.watches().is_empty(), "its watch flags are ignored");
+    assert!(fixture.replica.watches().is_empty(), "its watch flags are ignored");
 }
 
 #[test]
@@ -242,42 +242,49 @@ fn reconfig_is_refused_as_configured() {
         (ReconfigSupport::Disabled, ErrorCode::ReconfigDisabled),
         (ReconfigSupport::Standalone, ErrorCode::Unimplemented),
     ] {
-        let mut world = World::with(NodeSettings { reconfig: support, ..settings() });
-        let lane = world.client();
-        let zxid = world.replica.last_zxid().0;
-        let reply = world.call(lane, reconfig());
+        let mut fixture = NodeFixture::with(NodeSettings { reconfig: support, ..settings() });
+        let connection = fixture.client();
+        let zxid = fixture.replica.last_zxid().0;
+        let reply = fixture.call(connection, reconfig());
         assert_eq!((reply.error, reply.zxid), (Some(error), zxid + 1));
     }
 }
 
 #[test]
 fn reads_answer_what_the_tree_holds() {
-    let (mut world, lane) = world();
-    world.call(lane, create("/a", "data", 0));
+    let (mut fixture, connection) = fixture();
+    fixture.call(connection, create("/a", "data", 0));
     for name in ["/a/x", "/a/y", "/a/y/z", "/b"] {
-        world.call(lane, create(name, "", 0));
+        fixture.call(connection, create(name, "", 0));
     }
-    world.call(lane, create("/a/e1", "", EPHEMERAL));
-    world.call(lane, create("/b/e2", "", EPHEMERAL));
-    assert_eq!(world.call(lane, get("/a")).data(), "data");
-    assert_eq!(world.call(lane, exists("/a")).stat().num_children, 3);
-    assert_eq!(world.call(lane, exists("/a\0")).error, Some(ErrorCode::BadArguments));
-    assert_eq!(world.call(lane, get("")).error, None, "the empty path is the root");
-    let response = world.call(lane, children2("/a"));
+    fixture.call(connection, create("/a/e1", "", EPHEMERAL));
+    fixture.call(connection, create("/b/e2", "", EPHEMERAL));
+    assert_eq!(fixture.call(connection, get("/a")).data(), "data");
+    assert_eq!(fixture.call(connection, exists("/a")).stat().num_children, 3);
+    assert_eq!(fixture.call(connection, exists("/a\0")).error, Some(ErrorCode::BadArguments));
+    assert_eq!(fixture.call(connection, get("")).error, None, "the empty path is the root");
+    let response = fixture.call(connection, children2("/a"));
     let response = response.read(|reader| GetChildren2Response::decode(reader).unwrap());
     let mut children = response.children;
     children.sort();
     assert_eq!(children, ["e1", "x", "y"].map(Box::from));
     assert_eq!(response.stat.cversion, 3);
-    let number = |world: &mut World, path: &str| {
-        world.call(lane, all_children_number(path)).read(|reader| reader.int().unwrap())
+    let number = |fixture: &mut NodeFixture, path: &str| {
+        fixture.call(connection, all_children_number(path)).read(|reader| reader.int().unwrap())
     };
-    assert_eq!((number(&mut world, "/a"), number(&mut world, "/a/y"), number(&mut world, "/b")), (4, 1, 1));
-    assert_eq!(number(&mut world, "/"), world.replica.tree().node_count() as i32 - 1);
-    assert_eq!(world.call(lane, get_ephemerals("")).names(), ["/a/e1", "/b/e2"]);
-    assert_eq!(world.call(lane, get_ephemerals("/a")).names(), ["/a/e1"]);
-    assert_eq!(world.call(lane, get_ephemerals("/b/e")).names(), ["/b/e2"], "by letters, not by nodes");
-    assert_eq!(world.call(lane, sync("/anything")).path(), "/anything");
-    let other = world.client();
-    assert_eq!(world.call(other, get_ephemerals("/")).names(), [""; 0]);
+    assert_eq!(
+        (number(&mut fixture, "/a"), number(&mut fixture, "/a/y"), number(&mut fixture, "/b")),
+        (4, 1, 1)
+    );
+    assert_eq!(number(&mut fixture, "/"), fixture.replica.tree().node_count() as i32 - 1);
+    assert_eq!(fixture.call(connection, get_ephemerals("")).names(), ["/a/e1", "/b/e2"]);
+    assert_eq!(fixture.call(connection, get_ephemerals("/a")).names(), ["/a/e1"]);
+    assert_eq!(
+        fixture.call(connection, get_ephemerals("/b/e")).names(),
+        ["/b/e2"],
+        "by letters, not by nodes"
+    );
+    assert_eq!(fixture.call(connection, sync("/anything")).path(), "/anything");
+    let other = fixture.client();
+    assert_eq!(fixture.call(other, get_ephemerals("/")).names(), [""; 0]);
 }

@@ -12,7 +12,7 @@ use zebu_storage::recovery::RecoveryChanges;
 use zebu_storage::{Directories, FileDisk, RecoveredState, RecoveryOptions, RecoveryTarget, recover};
 use zebu_tree::{Tree, WalkProgress};
 
-use crate::world::tree_options;
+use crate::node_fixture::tree_options;
 
 fn testdata() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../storage/testdata")

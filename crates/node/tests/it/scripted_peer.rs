@@ -1,5 +1,5 @@
-//! A member of an ensemble whose agreement is a script: the test says what the ensemble decides, and sees
-//! what the member has said.
+//! An ensemble member whose Zab peer is a script: the test commits transactions and reads the packets that
+//! the node has sent.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -10,7 +10,7 @@ use zebu_proto::{ServerId, SessionId, Zxid};
 use zebu_tree::{Policy, Tree};
 use zebu_zab::{Action, EncodedTxn, IoId, LinkId, PeerEvent, PeerStatus, PingNumber, ServingRole};
 
-use crate::world::{START, START_MS, World, settings, tree_options};
+use crate::node_fixture::{NodeFixture, START, START_MS, settings, tree_options};
 
 pub(crate) const EPOCH: u32 = 1;
 pub(crate) const LINK: LinkId = LinkId(2);
@@ -22,25 +22,25 @@ pub(crate) fn zxid(counter: u32) -> Zxid {
 
 #[derive(Debug, Default)]
 pub(crate) struct Script {
-    /// What the peer wants at the next event.
+    /// Actions of the peer at the next event.
     wanted: Vec<Action>,
-    /// What was said to the leader.
+    /// Packets to the leader.
     pub(crate) said: Vec<Packet>,
-    /// What was said to learners, and behind which transaction.
+    /// Packets to learners, each with the transaction before it.
     pub(crate) answers: Vec<(LinkId, Zxid, Packet)>,
-    /// What was proposed.
+    /// Proposed transactions.
     pub(crate) proposed: Vec<EncodedTxn>,
-    /// Whether there is no place left.
+    /// Whether the epoch has no zxid left.
     pub(crate) is_exhausted: bool,
-    /// The last transaction that was proposed.
+    /// The last proposed transaction.
     pub(crate) last: Zxid,
-    /// The last transaction that is known to be committed.
+    /// The last committed transaction.
     pub(crate) committed: Zxid,
-    /// Whether it looks for a leader.
+    /// Whether the peer looks for a leader.
     pub(crate) is_cut_off: bool,
-    /// How many pings were asked for out of turn.
+    /// The number of leadership checks.
     pub(crate) asked: u64,
-    /// The last one that a quorum has answered; `None` if one always has.
+    /// The last ping that a quorum has answered; `None` if each is answered at once.
     pub(crate) answered: Option<u64>,
     io: u64,
 }
@@ -130,12 +130,12 @@ impl ConsensusPeer for Scripted {
     }
 }
 
-/// A member and its edge.
+/// An ensemble member and its fixture.
 pub(crate) struct Member {
-    pub(crate) world: World,
+    pub(crate) fixture: NodeFixture,
     peer: Scripted,
     pub(crate) orders: Vec<Effect>,
-    /// The next transaction that another server decides.
+    /// The next transaction that another server proposes.
     counter: u32,
 }
 
@@ -152,8 +152,8 @@ impl Member {
         let peer = Scripted::default();
         let replica = Replica::new(tree, policy, AuthEnforcement::Off, 3);
         let node = Node::with_peer(settings.clone(), Box::new(peer.clone()), &replica, START);
-        let world = World::around(node, replica, settings);
-        Member { world, peer, orders: Vec::new(), counter: 0 }
+        let fixture = NodeFixture::around(node, replica, settings);
+        Member { fixture, peer, orders: Vec::new(), counter: 0 }
     }
 
     pub(crate) fn learner() -> Member {
@@ -181,33 +181,33 @@ impl Member {
         self.peer.0.lock().unwrap()
     }
 
-    /// The peer wants this.
+    /// Lets the peer return these actions.
     pub(crate) fn want(&mut self, actions: impl IntoIterator<Item = Action>) {
         self.script().wanted.extend(actions);
         let event = PeerEvent::LinkDown { link: LinkId(0) };
-        let World { node, replica, lanes, now, .. } = &mut self.world;
-        node.handle_peer(event, &mut ServeContext { replica, connections: lanes, now: *now });
+        let NodeFixture { node, replica, connections, now, .. } = &mut self.fixture;
+        node.handle_peer(event, &mut ServeContext { replica, connections, now: *now });
         self.collect();
     }
 
-    /// Applies what is decided.
+    /// Applies the committed transactions.
     pub(crate) fn apply(&mut self) -> usize {
-        let World { node, replica, lanes, now, .. } = &mut self.world;
-        let applied = node.commit(replica, lanes, *now).unwrap();
+        let NodeFixture { node, replica, connections, now, .. } = &mut self.fixture;
+        let applied = node.commit(replica, connections, *now).unwrap();
         assert!(!node.has_committed());
         self.collect();
         applied
     }
 
     pub(crate) fn collect(&mut self) {
-        self.world.collect();
-        self.world.node.take_effects(&mut self.orders);
+        self.fixture.collect();
+        self.fixture.node.take_effects(&mut self.orders);
     }
 
-    /// Time passes, with every tick that is due.
+    /// Advances the clock and runs all deadlines.
     pub(crate) fn pass(&mut self, ms: i64) {
-        self.world.pass(ms);
-        self.world.tick();
+        self.fixture.pass(ms);
+        self.fixture.tick();
         self.collect();
     }
 
@@ -216,23 +216,23 @@ impl Member {
         std::mem::take(&mut self.orders)
     }
 
-    /// What was said to the leader since the last look.
+    /// Packets to the leader since the last call.
     pub(crate) fn said(&mut self) -> Vec<Packet> {
         std::mem::take(&mut self.script().said)
     }
 
-    /// What was said to learners since the last look.
+    /// Packets to learners since the last call.
     pub(crate) fn answers(&mut self) -> Vec<(LinkId, Zxid, Packet)> {
         std::mem::take(&mut self.script().answers)
     }
 
-    /// What was proposed since the last look.
+    /// Proposals since the last call.
     pub(crate) fn proposed(&mut self) -> Vec<TxnEntry> {
         let proposed = std::mem::take(&mut self.script().proposed);
         proposed.iter().map(|entry| TxnEntry::decode(&entry.bytes).unwrap()).collect()
     }
 
-    /// Everything that this leader has proposed is decided, and applied.
+    /// Commits and applies all proposals of this leader.
     pub(crate) fn decide_all(&mut self) -> Vec<TxnEntry> {
         let proposed = std::mem::take(&mut self.script().proposed);
         self.want(proposed.iter().cloned().map(Action::Deliver));
@@ -240,7 +240,7 @@ impl Member {
         proposed.iter().map(|entry| TxnEntry::decode(&entry.bytes).unwrap()).collect()
     }
 
-    /// A transaction at the next place.
+    /// A transaction with the next zxid.
     pub(crate) fn transaction(&mut self, session: SessionId, cxid: i32, txn: Txn) -> Action {
         self.transaction_with(session, cxid, txn, None)
     }
@@ -260,7 +260,7 @@ impl Member {
         Action::Deliver(EncodedTxn { zxid, bytes: bytes.into() })
     }
 
-    /// The leader has decided this, and it is applied.
+    /// Commits and applies a transaction of the leader.
     pub(crate) fn deliver(&mut self, session: SessionId, cxid: i32, txn: Txn) {
         let delivery = self.transaction(session, cxid, txn);
         self.want([delivery]);
@@ -277,7 +277,7 @@ impl Member {
     }
 }
 
-/// The io and the transactions of an append.
+/// The id and the transactions of an append.
 pub(crate) fn appended(order: &Effect) -> Option<(IoId, Zxid, Zxid, u64)> {
     match order {
         Effect::Append { io, batch } => Some(((*io)?, batch.first, batch.last, batch.transactions)),

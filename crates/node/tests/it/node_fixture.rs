@@ -1,5 +1,5 @@
-//! A server in one struct: lanes, replica, brain, a disk that has what it is told to have, and a clock that
-//! moves when it is told to.
+//! One node for tests: its connections and replica, a disk whose progress the test controls, and a clock that
+//! the test advances.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,13 +21,17 @@ pub(crate) const START_MS: i64 = 1_784_300_000_000;
 pub(crate) const START: Now = Now { monotonic_ms: 100_000, wall_ms: START_MS };
 pub(crate) const TICK_MS: i64 = 2000;
 
-/// The connections, as the simulator would hold them.
+/// The connections by number.
 #[derive(Debug, Default)]
-pub(crate) struct LaneMap(pub(crate) BTreeMap<ConnectionId, ClientConnection>);
+pub(crate) struct ConnectionMap(pub(crate) BTreeMap<ConnectionId, ClientConnection>);
 
-impl Connections for LaneMap {
-    fn with<R>(&mut self, lane: ConnectionId, action: impl FnOnce(&mut ClientConnection) -> R) -> Option<R> {
-        self.0.get_mut(&lane).map(action)
+impl Connections for ConnectionMap {
+    fn with<R>(
+        &mut self,
+        connection: ConnectionId,
+        action: impl FnOnce(&mut ClientConnection) -> R,
+    ) -> Option<R> {
+        self.0.get_mut(&connection).map(action)
     }
 }
 
@@ -56,40 +60,40 @@ pub(crate) fn settings() -> NodeSettings {
     }
 }
 
-/// What a connection has sent.
+/// The requests of a connection.
 #[derive(Debug, Default)]
 struct Sent {
     last_xid: i32,
 }
 
-pub(crate) struct World {
+pub(crate) struct NodeFixture {
     pub(crate) settings: NodeSettings,
     pub(crate) replica: Replica,
     pub(crate) node: Node,
-    pub(crate) lanes: LaneMap,
+    pub(crate) connections: ConnectionMap,
     pub(crate) now: Now,
-    /// Batches that the disk was given and does not have yet.
+    /// Batches that are not durable yet.
     pub(crate) disk: VecDeque<LogBatch>,
-    /// Everything that was ever given to the disk.
+    /// All transactions that were appended.
     pub(crate) history: Vec<TxnEntry>,
-    /// What was to follow each batch.
+    /// The requested action after each batch.
     pub(crate) after: Vec<AfterAppend>,
     sent: BTreeMap<ConnectionId, Sent>,
-    next_lane: u64,
-    /// Client writes that took room in the server's queue, and how many gave it back.
+    next_connection: u64,
+    /// Client writes that took a permit, and those that returned it.
     pub(crate) submitted: usize,
     pub(crate) answered: usize,
-    /// Charged bytes that are on their way.
+    /// Charged bytes of requests without a reply.
     charged_bytes: usize,
 }
 
-impl World {
-    pub(crate) fn new() -> World {
-        World::with(settings())
+impl NodeFixture {
+    pub(crate) fn new() -> NodeFixture {
+        NodeFixture::with(settings())
     }
 
-    pub(crate) fn with(settings: NodeSettings) -> World {
-        World::over(Tree::new(tree_options()), settings, Policy::default(), AuthEnforcement::Off)
+    pub(crate) fn with(settings: NodeSettings) -> NodeFixture {
+        NodeFixture::over(Tree::new(tree_options()), settings, Policy::default(), AuthEnforcement::Off)
     }
 
     pub(crate) fn over(
@@ -97,41 +101,41 @@ impl World {
         settings: NodeSettings,
         policy: Policy,
         enforcement: AuthEnforcement,
-    ) -> World {
+    ) -> NodeFixture {
         let replica = Replica::new(tree, policy, enforcement, 3);
         let node = Node::new(settings.clone(), &replica, START);
-        World::around(node, replica, settings)
+        NodeFixture::around(node, replica, settings)
     }
 
-    /// The same around a node that was made elsewhere.
-    pub(crate) fn around(node: Node, replica: Replica, settings: NodeSettings) -> World {
+    /// A fixture for an existing node.
+    pub(crate) fn around(node: Node, replica: Replica, settings: NodeSettings) -> NodeFixture {
         let now = START;
-        World {
+        NodeFixture {
             node,
             settings,
             replica,
-            lanes: LaneMap::default(),
+            connections: ConnectionMap::default(),
             now,
             disk: VecDeque::new(),
             history: Vec::new(),
             after: Vec::new(),
             sent: BTreeMap::new(),
-            next_lane: 1,
+            next_connection: 1,
             submitted: 0,
             answered: 0,
             charged_bytes: 0,
         }
     }
 
-    /// The same files, a new process: what the disk did not have is lost, and so is every connection.
-    pub(crate) fn restart(self) -> World {
+    /// Restarts the process: transactions that are not durable are lost, and all connections are closed.
+    pub(crate) fn restart(self) -> NodeFixture {
         let durable = self.replica.last_zxid();
         let mut tree = Tree::new(tree_options());
         for entry in self.history.iter().filter(|entry| entry.header.zxid <= durable) {
             tree.apply(&entry.header, &entry.txn, &mut |_| ());
             assert!(entry.digest.is_none_or(|digest| digest.tree_digest == tree.digest()), "{entry:?}");
         }
-        World::over(tree, self.settings, self.replica.policy().clone(), AuthEnforcement::Off)
+        NodeFixture::over(tree, self.settings, self.replica.policy().clone(), AuthEnforcement::Off)
     }
 
     pub(crate) fn pass(&mut self, ms: i64) {
@@ -139,7 +143,7 @@ impl World {
         self.now.wall_ms += ms;
     }
 
-    /// Lets time pass to this moment, with every tick that is due on the way, and the disk keeping up.
+    /// Advances the clock to this time. Runs each deadline on the way and makes its transactions durable.
     pub(crate) fn run_until(&mut self, monotonic_ms: i64) {
         while self.node.next_deadline() <= monotonic_ms {
             let wait_ms = (self.node.next_deadline() - self.now.monotonic_ms).max(0);
@@ -151,35 +155,35 @@ impl World {
     }
 
     pub(crate) fn tick(&mut self) {
-        let World { node, replica, lanes, now, .. } = self;
-        node.tick(&mut ServeContext { replica, connections: lanes, now: *now });
+        let NodeFixture { node, replica, connections, now, .. } = self;
+        node.tick(&mut ServeContext { replica, connections, now: *now });
         self.collect();
     }
 
-    /// A connection is accepted; nothing is said on it yet.
+    /// Accepts a connection without a request.
     pub(crate) fn open(&mut self) -> ConnectionId {
-        let id = ConnectionId(self.next_lane);
-        self.next_lane += 1;
+        let id = ConnectionId(self.next_connection);
+        self.next_connection += 1;
         let credentials = Credentials::of_peer("127.0.0.1".parse().unwrap());
-        let lane = ClientConnection::new(id, credentials, self.now.wall_ms, self.now.monotonic_ms);
-        self.lanes.0.insert(id, lane);
+        let connection = ClientConnection::new(id, credentials, self.now.wall_ms, self.now.monotonic_ms);
+        self.connections.0.insert(id, connection);
         self.sent.insert(id, Sent::default());
         id
     }
 
     pub(crate) fn handle(&mut self, event: ClientEvent) {
-        let World { node, replica, lanes, now, .. } = self;
-        node.handle(event, &mut ServeContext { replica, connections: lanes, now: *now });
+        let NodeFixture { node, replica, connections, now, .. } = self;
+        node.handle(event, &mut ServeContext { replica, connections, now: *now });
         self.collect();
     }
 
-    pub(crate) fn connect(&mut self, lane: ConnectionId, request: ConnectRequest) {
-        self.handle(ClientEvent::Connect { connection: lane, request });
+    pub(crate) fn connect(&mut self, connection: ConnectionId, request: ConnectRequest) {
+        self.handle(ClientEvent::Connect { connection, request });
     }
 
-    /// The answer to a connect request, if there is one.
-    pub(crate) fn greeting(&mut self, lane: ConnectionId) -> Option<ConnectResponse> {
-        let bytes = self.take_bytes(lane);
+    /// The reply to a connect request, if there is one.
+    pub(crate) fn greeting(&mut self, connection: ConnectionId) -> Option<ConnectResponse> {
+        let bytes = self.take_bytes(connection);
         let payloads = payloads(&bytes);
         assert!(payloads.len() <= 1, "one answer to one connect request");
         payloads.first().map(|payload| {
@@ -190,120 +194,120 @@ impl World {
         })
     }
 
-    /// A connection with a new session of this timeout.
+    /// Opens a connection with a new session of this timeout.
     pub(crate) fn client_with(&mut self, timeout_ms: i32) -> ConnectionId {
-        let lane = self.open();
-        self.connect(lane, hello(timeout_ms));
+        let connection = self.open();
+        self.connect(connection, hello(timeout_ms));
         self.persist();
-        assert!(self.greeting(lane).is_some_and(|greeting| greeting.session_id != 0));
-        lane
+        assert!(self.greeting(connection).is_some_and(|greeting| greeting.session_id != 0));
+        connection
     }
 
     pub(crate) fn client(&mut self) -> ConnectionId {
         self.client_with(30_000)
     }
 
-    /// The connect request that takes up the session of a connection again.
-    pub(crate) fn hello_again(&self, lane: ConnectionId) -> ConnectRequest {
-        let session = self.session(lane);
+    /// The connect request that resumes the session of a connection.
+    pub(crate) fn hello_again(&self, connection: ConnectionId) -> ConnectRequest {
+        let session = self.session(connection);
         let password = zebu_proto::password::session_password(session);
         ConnectRequest { session_id: session.0, password: Some(password.into()), ..hello(30_000) }
     }
 
-    pub(crate) fn session(&self, lane: ConnectionId) -> SessionId {
-        self.lane(lane).session.unwrap().id
+    pub(crate) fn session(&self, connection: ConnectionId) -> SessionId {
+        self.connection(connection).session.unwrap().id
     }
 
-    pub(crate) fn lane(&self, lane: ConnectionId) -> &ClientConnection {
-        &self.lanes.0[&lane]
+    pub(crate) fn connection(&self, connection: ConnectionId) -> &ClientConnection {
+        &self.connections.0[&connection]
     }
 
-    pub(crate) fn phase(&self, lane: ConnectionId) -> ConnectionPhase {
-        self.lane(lane).phase
+    pub(crate) fn phase(&self, connection: ConnectionId) -> ConnectionPhase {
+        self.connection(connection).phase
     }
 
-    /// A frame arrives; a write that comes of it waits for the core.
-    pub(crate) fn receive(&mut self, lane: ConnectionId, payload: &[u8]) -> Option<SubmittedRequest> {
-        let lane = self.lanes.0.get_mut(&lane).unwrap();
-        self.replica.receive(lane, payload, self.now.monotonic_ms)
+    /// Receives a frame. Returns its write, which the node has not handled yet.
+    pub(crate) fn receive(&mut self, connection: ConnectionId, payload: &[u8]) -> Option<SubmittedRequest> {
+        let connection = self.connections.0.get_mut(&connection).unwrap();
+        self.replica.receive(connection, payload, self.now.monotonic_ms)
     }
 
     pub(crate) fn submit(&mut self, submission: Option<SubmittedRequest>) {
         if let Some(mut submission) = submission {
             self.submitted += 1;
-            // Each takes another share, so that none is given back for another.
+            // Each request has a different charge, so that a wrong return is noticed.
             submission.charged_bytes = 1000 + self.submitted as u32;
             self.charged_bytes += submission.charged_bytes as usize;
             self.handle(ClientEvent::Request(submission));
         }
     }
 
-    /// Sends a request with this xid, and lets the core look at it. The disk gets a batch of its own.
-    pub(crate) fn send_as(&mut self, lane: ConnectionId, xid: i32, ask: &Ask) {
-        let submission = self.receive(lane, &ask.frame(xid));
+    /// Sends a request with this xid, and lets the node handle it. Its transaction is a batch of its own.
+    pub(crate) fn send_as(&mut self, connection: ConnectionId, xid: i32, ask: &Ask) {
+        let submission = self.receive(connection, &ask.frame(xid));
         self.submit(submission);
     }
 
-    /// Sends a request with the next xid, which is returned.
-    pub(crate) fn send(&mut self, lane: ConnectionId, ask: Ask) -> i32 {
-        let sent = self.sent.get_mut(&lane).unwrap();
+    /// Sends a request with the next xid. Returns the xid.
+    pub(crate) fn send(&mut self, connection: ConnectionId, ask: Ask) -> i32 {
+        let sent = self.sent.get_mut(&connection).unwrap();
         sent.last_xid += 1;
         let xid = sent.last_xid;
-        self.send_as(lane, xid, &ask);
+        self.send_as(connection, xid, &ask);
         xid
     }
 
-    /// Sends a request, lets the disk catch up, and returns the answer, before which events may come.
-    pub(crate) fn call(&mut self, lane: ConnectionId, ask: Ask) -> Reply {
-        let xid = self.send(lane, ask);
+    /// Sends a request, makes its transaction durable and returns the reply. Events may precede the reply.
+    pub(crate) fn call(&mut self, connection: ConnectionId, ask: Ask) -> Reply {
+        let xid = self.send(connection, ask);
         self.persist();
-        let reply = self.received(lane).pop().unwrap().reply();
+        let reply = self.received(connection).pop().unwrap().reply();
         assert_eq!(reply.xid, xid);
         reply
     }
 
-    /// Everything that was sent to a client since the last look.
-    pub(crate) fn received(&mut self, lane: ConnectionId) -> Vec<Frame> {
-        frames(&self.take_bytes(lane))
+    /// The frames sent to a client since the last call.
+    pub(crate) fn received(&mut self, connection: ConnectionId) -> Vec<Frame> {
+        frames(&self.take_bytes(connection))
     }
 
-    pub(crate) fn replies(&mut self, lane: ConnectionId) -> Vec<Reply> {
-        self.received(lane).into_iter().map(Frame::reply).collect()
+    pub(crate) fn replies(&mut self, connection: ConnectionId) -> Vec<Reply> {
+        self.received(connection).into_iter().map(Frame::reply).collect()
     }
 
-    pub(crate) fn xids(&mut self, lane: ConnectionId) -> Vec<i32> {
-        self.replies(lane).iter().map(|reply| reply.xid).collect()
+    pub(crate) fn xids(&mut self, connection: ConnectionId) -> Vec<i32> {
+        self.replies(connection).iter().map(|reply| reply.xid).collect()
     }
 
-    pub(crate) fn take_bytes(&mut self, lane: ConnectionId) -> Vec<u8> {
+    pub(crate) fn take_bytes(&mut self, connection: ConnectionId) -> Vec<u8> {
         let mut bytes = Vec::new();
-        self.lanes.0.get_mut(&lane).unwrap().take_outbox(&mut bytes);
+        self.connections.0.get_mut(&connection).unwrap().take_outbox(&mut bytes);
         bytes
     }
 
-    /// The socket is gone: as the connection's task does it at its end. The core is told by the result.
-    pub(crate) fn vanish(&mut self, lane: ConnectionId) -> ClientEvent {
-        let mut gone = self.lanes.0.remove(&lane).unwrap();
+    /// Closes a connection as the connection task does. Returns the event for the node.
+    pub(crate) fn vanish(&mut self, connection: ConnectionId) -> ClientEvent {
+        let mut gone = self.connections.0.remove(&connection).unwrap();
         self.replica.remove_connection(&mut gone);
         let session = gone.session.map(|session| session.id);
-        ClientEvent::Disconnected { connection: lane, session, touched_ms: gone.touched_ms }
+        ClientEvent::Disconnected { connection, session, touched_ms: gone.touched_ms }
     }
 
-    pub(crate) fn disconnect(&mut self, lane: ConnectionId) {
-        let farewell = self.vanish(lane);
+    pub(crate) fn disconnect(&mut self, connection: ConnectionId) {
+        let farewell = self.vanish(connection);
         self.handle(farewell);
     }
 
-    /// The disk has everything up to here. Returns how many transactions were applied.
+    /// Makes the log durable up to this zxid. Returns the number of applied transactions.
     pub(crate) fn commit(&mut self, persisted: Zxid) -> usize {
         self.node.log_persisted(persisted);
         let promised = self.node.has_committed();
-        let applied = self.node.commit(&mut self.replica, &mut self.lanes, self.now).unwrap();
+        let applied = self.node.commit(&mut self.replica, &mut self.connections, self.now).unwrap();
         assert_eq!((promised, self.node.has_committed()), (applied > 0, false));
         applied
     }
 
-    /// The disk has the oldest batch now.
+    /// Makes the oldest batch durable.
     pub(crate) fn persist_one(&mut self) {
         if let Some(batch) = self.disk.pop_front() {
             let applied = self.commit(batch.last);
@@ -314,7 +318,7 @@ impl World {
         }
     }
 
-    /// The disk has everything that it was given.
+    /// Makes all batches durable.
     pub(crate) fn persist(&mut self) {
         while !self.disk.is_empty() {
             self.persist_one();
@@ -323,7 +327,7 @@ impl World {
         assert_eq!(self.submitted, self.answered, "all room is given back when nothing is on its way");
     }
 
-    /// Takes what the brain has for the disk, and the room that it gives back.
+    /// Takes the appends of the node, and the permits that it returns.
     pub(crate) fn collect(&mut self) {
         let answered = self.node.take_completed();
         self.answered += answered.requests;
@@ -373,7 +377,7 @@ pub(crate) fn read_batch(batch: &LogBatch) -> Vec<TxnEntry> {
     }
 }
 
-/// The batch that a standalone server has for its disk. The effects of a member are its test's business.
+/// The batch of a standalone node. Tests of ensemble members take the effects themselves.
 pub(crate) fn take_batch(node: &mut Node) -> Option<LogBatch> {
     if node.status().is_some() {
         return None;

@@ -1,5 +1,5 @@
-//! A leader that may have been left by its followers: nobody is told that a session lives before a quorum has
-//! been heard of.
+//! A leader whose followers may have elected another: it confirms no session before a quorum has answered a
+//! ping.
 
 use zebu_node::{ConnectionId, ConnectionPhase, DisconnectReason};
 use zebu_proto::client::ConnectRequest;
@@ -8,7 +8,7 @@ use zebu_proto::{Jute, OpCode, SessionId};
 use zebu_zab::Action;
 
 use crate::client::{Ask, create, get, hello, set, sync};
-use crate::scripted::{LINK, Member, OTHER_LINK, zxid};
+use crate::scripted_peer::{LINK, Member, OTHER_LINK, zxid};
 
 const AWAY: SessionId = SessionId(0x0200_0000_0000_0007);
 const TIMEOUT_MS: i32 = 6000;
@@ -29,33 +29,33 @@ fn leader_with_clients() -> (Member, ConnectionId) {
     TIMEOUT_MS.encode(&mut payload);
     let (op, payload) = (OpCode::CreateSession.wire(), payload.into());
     leader.hear_learner(LINK, Packet::Request { session: AWAY, cxid: 0, op, payload, auth: None });
-    let lane = leader.world.open();
-    leader.world.connect(lane, hello(TIMEOUT_MS));
+    let connection = leader.fixture.open();
+    leader.fixture.connect(connection, hello(TIMEOUT_MS));
     leader.decide_all();
-    assert!(leader.world.greeting(lane).is_some());
+    assert!(leader.fixture.greeting(connection).is_some());
     leader.script().answered = Some(0);
-    (leader, lane)
+    (leader, connection)
 }
 
-/// A quorum has answered what it was asked.
+/// A quorum answers the last ping.
 fn answered(leader: &mut Member, ping: u64) {
     leader.script().answered = Some(ping);
     leader.want([]);
 }
 
-fn xids(leader: &mut Member, lane: ConnectionId) -> Vec<i32> {
-    leader.world.replies(lane).iter().map(|reply| reply.xid).collect()
+fn xids(leader: &mut Member, connection: ConnectionId) -> Vec<i32> {
+    leader.fixture.replies(connection).iter().map(|reply| reply.xid).collect()
 }
 
-/// It may have stood still, and its clock with it: no time has passed here since a quorum was there.
+/// The process may have been suspended: its clock shows no time since the last answer of a quorum.
 #[test]
 fn a_leader_that_stood_still_asks_first() {
-    let (mut leader, lane) = leader_with_clients();
-    leader.world.send_as(lane, 1, &sync("/"));
+    let (mut leader, connection) = leader_with_clients();
+    leader.fixture.send_as(connection, 1, &sync("/"));
     leader.hear_learner(LINK, request(AWAY, 1, &sync("/")));
-    assert!(xids(&mut leader, lane).is_empty() && leader.answers().is_empty());
+    assert!(xids(&mut leader, connection).is_empty() && leader.answers().is_empty());
     answered(&mut leader, 1);
-    assert_eq!(xids(&mut leader, lane), [1]);
+    assert_eq!(xids(&mut leader, connection), [1]);
     assert!(leader.answers().is_empty(), "the other one came later");
     answered(&mut leader, 2);
     assert_eq!(leader.answers(), [(LINK, zxid(2), Packet::Sync)]);
@@ -63,24 +63,24 @@ fn a_leader_that_stood_still_asks_first() {
 
 #[test]
 fn what_a_client_sends_behind_a_held_sync_comes_behind_it() {
-    let (mut leader, lane) = leader_with_clients();
-    let other = leader.world.open();
-    leader.world.connect(other, hello(TIMEOUT_MS));
+    let (mut leader, connection) = leader_with_clients();
+    let other = leader.fixture.open();
+    leader.fixture.connect(other, hello(TIMEOUT_MS));
     leader.decide_all();
-    leader.world.greeting(other);
-    leader.world.send_as(lane, 1, &create("/a", "before", 0));
-    leader.world.send_as(lane, 2, &sync("/"));
-    leader.world.send_as(lane, 3, &get("/a"));
-    leader.world.send_as(lane, 4, &set("/a", "after"));
-    leader.world.send_as(other, 1, &create("/b", "", 0));
+    leader.fixture.greeting(other);
+    leader.fixture.send_as(connection, 1, &create("/a", "before", 0));
+    leader.fixture.send_as(connection, 2, &sync("/"));
+    leader.fixture.send_as(connection, 3, &get("/a"));
+    leader.fixture.send_as(connection, 4, &set("/a", "after"));
+    leader.fixture.send_as(other, 1, &create("/b", "", 0));
     assert_eq!(leader.decide_all().len(), 2, "the first of the one, and all of the other");
-    assert_eq!(xids(&mut leader, lane), [1]);
+    assert_eq!(xids(&mut leader, connection), [1]);
     answered(&mut leader, 1);
     assert_eq!(leader.decide_all().len(), 1);
-    let replies = leader.world.replies(lane);
+    let replies = leader.fixture.replies(connection);
     assert_eq!(replies.iter().map(|reply| reply.xid).collect::<Vec<_>>(), [2, 3, 4]);
     assert_eq!(replies[1].data(), "before");
-    assert_eq!(leader.world.submitted, leader.world.answered);
+    assert_eq!(leader.fixture.submitted, leader.fixture.answered);
 }
 
 #[test]
@@ -102,23 +102,23 @@ fn what_a_learner_sends_behind_a_held_sync_comes_behind_it() {
     assert_eq!((leader.answers().len(), leader.proposed().len()), (1, 1));
 }
 
-/// Its client counts from the moment when it asked, with nothing taken off.
+/// The client's lease begins when it sends the request.
 #[test]
 fn that_a_session_lives_is_said_only_if_a_quorum_is_there_now() {
     let (mut leader, _) = leader_with_clients();
-    let lane = leader.world.open();
-    leader.world.connect(lane, hello_of(AWAY));
+    let connection = leader.fixture.open();
+    leader.fixture.connect(connection, hello_of(AWAY));
     leader.hear_learner(OTHER_LINK, Packet::Revalidate { session: AWAY, timeout_ms: TIMEOUT_MS });
     let gone = SessionId(77);
     leader.hear_learner(OTHER_LINK, Packet::Revalidate { session: gone, timeout_ms: TIMEOUT_MS });
-    assert!(leader.world.greeting(lane).is_none());
+    assert!(leader.fixture.greeting(connection).is_none());
     answered(&mut leader, 1);
-    assert!(leader.world.greeting(lane).is_some_and(|greeting| greeting.session_id == AWAY.0));
+    assert!(leader.fixture.greeting(connection).is_some_and(|greeting| greeting.session_id == AWAY.0));
     answered(&mut leader, 3);
     let said = |session, valid| (OTHER_LINK, zxid(2), Packet::Revalidated { session, valid });
     assert_eq!(leader.answers(), [said(AWAY, true), said(gone, false)]);
     assert_eq!(
-        leader.world.phase(lane),
+        leader.fixture.phase(connection),
         ConnectionPhase::Closed(DisconnectReason::Replaced),
         "it went on elsewhere"
     );
@@ -137,9 +137,9 @@ fn a_session_does_not_expire_while_its_client_waits_for_a_quorum() {
 #[test]
 fn a_client_that_leaves_while_it_waits_gets_nothing() {
     let (mut leader, _) = leader_with_clients();
-    let lane = leader.world.open();
-    leader.world.connect(lane, hello_of(AWAY));
-    leader.world.disconnect(lane);
+    let connection = leader.fixture.open();
+    leader.fixture.connect(connection, hello_of(AWAY));
+    leader.fixture.disconnect(connection);
     answered(&mut leader, 1);
     leader.pass(i64::from(TIMEOUT_MS) + 4000);
     assert!(leader.decide_all().iter().any(|entry| entry.header.session == AWAY), "its session expires");
@@ -147,17 +147,17 @@ fn a_client_that_leaves_while_it_waits_gets_nothing() {
 
 #[test]
 fn who_waits_when_the_role_ends_is_sent_elsewhere() {
-    let (mut leader, lane) = leader_with_clients();
-    let comes = leader.world.open();
-    leader.world.connect(comes, hello_of(AWAY));
-    leader.world.send_as(lane, 1, &sync("/"));
-    leader.world.send_as(lane, 2, &create("/a", "", 0));
+    let (mut leader, connection) = leader_with_clients();
+    let comes = leader.fixture.open();
+    leader.fixture.connect(comes, hello_of(AWAY));
+    leader.fixture.send_as(connection, 1, &sync("/"));
+    leader.fixture.send_as(connection, 2, &create("/a", "", 0));
     leader.hear_learner(LINK, request(AWAY, 1, &sync("/")));
     leader.want([Action::LearnerLost { link: LINK }, Action::StopServing]);
-    for lane in [lane, comes] {
-        assert_eq!(leader.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
+    for connection in [connection, comes] {
+        assert_eq!(leader.fixture.phase(connection), ConnectionPhase::Closed(DisconnectReason::NotServing));
     }
-    assert_eq!(leader.world.submitted, leader.world.answered);
+    assert_eq!(leader.fixture.submitted, leader.fixture.answered);
     assert!(leader.answers().is_empty() && leader.proposed().is_empty());
 }
 
@@ -174,12 +174,12 @@ fn what_a_lost_learner_has_asked_is_forgotten() {
 
 #[test]
 fn a_leader_that_hands_over_does_not_let_anybody_wait() {
-    let (mut leader, lane) = leader_with_clients();
-    leader.world.send_as(lane, 1, &sync("/"));
+    let (mut leader, connection) = leader_with_clients();
+    leader.fixture.send_as(connection, 1, &sync("/"));
     leader.hear_learner(LINK, request(AWAY, 1, &sync("/")));
     leader.script().is_exhausted = true;
     leader.want([]);
-    assert_eq!(leader.world.phase(lane), ConnectionPhase::Closed(DisconnectReason::NotServing));
+    assert_eq!(leader.fixture.phase(connection), ConnectionPhase::Closed(DisconnectReason::NotServing));
     assert!(leader.answers().is_empty());
-    assert_eq!(leader.world.submitted, leader.world.answered);
+    assert_eq!(leader.fixture.submitted, leader.fixture.answered);
 }

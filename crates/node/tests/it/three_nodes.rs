@@ -1,5 +1,5 @@
-//! An ensemble in one struct: servers with a disk that is always fast, a network that loses nothing between
-//! servers that are up and not cut off, and one clock.
+//! An ensemble of three or more nodes for tests, with the Zab peer that ships. Disks are fast, and servers
+//! that run and are not partitioned lose no message. All servers share one clock.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -20,9 +20,9 @@ use zebu_zab::{
 };
 
 use crate::client::{Ask, Frame, Reply, hello, ping};
-use crate::world::{START, World, read_batch, settings, tree_options};
+use crate::node_fixture::{NodeFixture, START, read_batch, settings, tree_options};
 
-/// What a server's disk holds. Everything is durable at once.
+/// The disk of a server. Each write is durable at once.
 #[derive(Clone, Debug)]
 struct Disk {
     log: Vec<EncodedTxn>,
@@ -46,20 +46,20 @@ impl Disk {
     }
 }
 
-/// For how long a member of a trio that finds no leader serves nobody.
+/// Time after which a server without a leader becomes read-only.
 pub(crate) const READ_ONLY_AFTER_MS: i64 = 2500;
 
 pub(crate) struct Server {
-    pub(crate) world: World,
+    pub(crate) fixture: NodeFixture,
     disk: Disk,
     pub(crate) serving: Option<ServingRole>,
-    /// Whether it serves reads alone.
+    /// Whether the server is read-only.
     pub(crate) reads_alone: bool,
     /// The other end of every link.
     links: BTreeMap<LinkId, (ServerId, LinkId)>,
-    /// States that came on links.
+    /// Snapshots received on links.
     received: BTreeMap<LinkId, Vec<EncodedTxn>>,
-    /// Snapshots that were sent, and states that were installed.
+    /// Numbers of snapshots sent and installed.
     pub(crate) streamed: usize,
     pub(crate) installed: usize,
 }
@@ -100,10 +100,10 @@ impl Server {
             trust: disk.trust,
         };
         let node = Node::ensemble_member(settings.clone(), peer, recovered, &replica, now);
-        let mut world = World::around(node, replica, settings);
-        world.now = now;
+        let mut fixture = NodeFixture::around(node, replica, settings);
+        fixture.now = now;
         Server {
-            world,
+            fixture,
             disk,
             serving: None,
             reads_alone: false,
@@ -131,33 +131,33 @@ pub(crate) enum Logs {
     Purged,
 }
 
-pub(crate) struct Trio {
+pub(crate) struct ThreeNodes {
     pub(crate) logs: Logs,
     pub(crate) servers: BTreeMap<ServerId, Server>,
     peers: BTreeMap<ServerId, PeerSettings>,
     down: BTreeMap<ServerId, Disk>,
     cut_off: BTreeSet<ServerId>,
     events: VecDeque<(ServerId, PeerEvent)>,
-    /// What the disks have done and not reported.
+    /// Events of the disks that are not delivered yet.
     done: BTreeMap<ServerId, VecDeque<PeerEvent>>,
-    /// Messages of elections take a millisecond, oldest first.
+    /// Notifications, oldest first. Each takes a millisecond.
     mail: VecDeque<(i64, ServerId, PeerEvent)>,
     accepted: u64,
     local_sessions: LocalSessionSupport,
     pub(crate) now: Now,
 }
 
-impl Trio {
+impl ThreeNodes {
     /// Three voters.
-    pub(crate) fn new() -> Trio {
-        Trio::with(3, 0, HistoryLimits { entries: 1000, bytes: 1 << 20 })
+    pub(crate) fn new() -> ThreeNodes {
+        ThreeNodes::with(3, 0, HistoryLimits { entries: 1000, bytes: 1 << 20 })
     }
 
-    /// Three voters of an ensemble whose members may change, with this list.
-    pub(crate) fn changing(members: &Configuration) -> Trio {
+    /// Three voters with reconfig enabled and this config.
+    pub(crate) fn changing(members: &Configuration) -> ThreeNodes {
         let dynamic = DynamicConfig { committed: members.clone(), last_seen: None };
         let history = HistoryLimits { entries: 1000, bytes: 1 << 20 };
-        Trio::made((3, 0), history, Some(&dynamic), LocalSessionSupport::Off)
+        ThreeNodes::made((3, 0), history, Some(&dynamic), LocalSessionSupport::Off)
     }
 
     /// Three voters, all with local sessions.
@@ -165,12 +165,12 @@ impl Trio {
         observers: i64,
         history: HistoryLimits,
         local_sessions: LocalSessionSupport,
-    ) -> Trio {
-        Trio::made((3, observers), history, None, local_sessions)
+    ) -> ThreeNodes {
+        ThreeNodes::made((3, observers), history, None, local_sessions)
     }
 
-    pub(crate) fn with(voters: i64, observers: i64, history: HistoryLimits) -> Trio {
-        Trio::made((voters, observers), history, None, LocalSessionSupport::Off)
+    pub(crate) fn with(voters: i64, observers: i64, history: HistoryLimits) -> ThreeNodes {
+        ThreeNodes::made((voters, observers), history, None, LocalSessionSupport::Off)
     }
 
     fn made(
@@ -178,7 +178,7 @@ impl Trio {
         history: HistoryLimits,
         dynamic: Option<&DynamicConfig>,
         local_sessions: LocalSessionSupport,
-    ) -> Trio {
+    ) -> ThreeNodes {
         let voting: BTreeSet<ServerId> = (1..=voters).map(ServerId).collect();
         let observing: BTreeSet<ServerId> = (voters + 1..=voters + observers).map(ServerId).collect();
         let settings = |me: ServerId| PeerSettings {
@@ -205,7 +205,7 @@ impl Trio {
         };
         let empty = Disk { log: Vec::new(), accepted_epoch: 0, current_epoch: 0, trust: DiskTrust::Trusted };
         let all = || voting.iter().chain(&observing).copied();
-        let mut trio = Trio {
+        let mut ensemble = ThreeNodes {
             logs: Logs::Kept,
             servers: BTreeMap::new(),
             peers: all().map(|id| (id, settings(id))).collect(),
@@ -219,10 +219,10 @@ impl Trio {
             now: START,
         };
         for id in all() {
-            trio.start(id);
+            ensemble.start(id);
         }
-        trio.run(3000);
-        trio
+        ensemble.run(3000);
+        ensemble
     }
 
     pub(crate) fn start(&mut self, id: ServerId) {
@@ -232,12 +232,12 @@ impl Trio {
         self.work(id);
     }
 
-    /// The disk of a server that is down may have lost something.
+    /// Marks the disk of a stopped server as untrusted.
     pub(crate) fn distrust(&mut self, id: ServerId) {
         self.down.get_mut(&id).unwrap().trust = DiskTrust::Untrusted;
     }
 
-    /// The process is gone; its disk stays.
+    /// Stops the process; its disk stays.
     pub(crate) fn crash(&mut self, id: ServerId) {
         let server = self.servers.remove(&id).unwrap();
         self.down.insert(id, server.disk);
@@ -248,7 +248,7 @@ impl Trio {
         }
     }
 
-    /// Nothing reaches this server, and nothing that it says arrives.
+    /// Partitions a server from all others.
     pub(crate) fn cut_off(&mut self, id: ServerId) {
         self.cut_off.insert(id);
         let links = std::mem::take(&mut self.server(id).links);
@@ -279,7 +279,7 @@ impl Trio {
         self.servers.iter().find(|(_, server)| leads(server)).map(|(id, _)| *id)
     }
 
-    /// Those that serve under the leader, in order.
+    /// The serving learners, by id.
     pub(crate) fn learners(&self) -> Vec<ServerId> {
         let learns = |server: &Server| {
             matches!(server.serving, Some(ServingRole::Following { .. } | ServingRole::Observing { .. }))
@@ -287,20 +287,20 @@ impl Trio {
         self.servers.iter().filter(|(_, server)| learns(server)).map(|(id, _)| *id).collect()
     }
 
-    /// Lets time pass; everything that is due happens.
+    /// Advances the clock and runs all deadlines.
     pub(crate) fn run(&mut self, ms: i64) {
         let end_ms = self.now.monotonic_ms + ms;
         loop {
             self.settle();
             let mail_ms = self.mail.front().map(|(due_ms, ..)| *due_ms);
             let due_ms =
-                self.servers.values().map(|server| server.world.node.next_deadline()).chain(mail_ms).min();
+                self.servers.values().map(|server| server.fixture.node.next_deadline()).chain(mail_ms).min();
             let next_ms = due_ms.unwrap_or(i64::MAX).clamp(self.now.monotonic_ms, end_ms);
             let step_ms = next_ms - self.now.monotonic_ms;
             self.now.monotonic_ms += step_ms;
             self.now.wall_ms += step_ms;
             for server in self.servers.values_mut() {
-                server.world.now = self.now;
+                server.fixture.now = self.now;
             }
             while let Some((due_ms, to, event)) = self.mail.pop_front() {
                 if due_ms > self.now.monotonic_ms {
@@ -312,8 +312,8 @@ impl Trio {
             let ids: Vec<ServerId> = self.servers.keys().copied().collect();
             let mut ticked = !self.events.is_empty();
             for id in ids {
-                if self.server(id).world.node.next_deadline() <= self.now.monotonic_ms {
-                    self.server(id).world.tick();
+                if self.server(id).fixture.node.next_deadline() <= self.now.monotonic_ms {
+                    self.server(id).fixture.tick();
                     self.work(id);
                     ticked = true;
                 }
@@ -324,7 +324,7 @@ impl Trio {
         }
     }
 
-    /// Everything that is on its way arrives.
+    /// Delivers all messages and disk events.
     pub(crate) fn settle(&mut self) {
         let ids: Vec<ServerId> = self.servers.keys().copied().collect();
         ids.into_iter().for_each(|id| self.work(id));
@@ -339,7 +339,7 @@ impl Trio {
         panic!("the ensemble never comes to rest");
     }
 
-    /// Something that is on its way arrives, or a disk reports.
+    /// Delivers one message or disk event.
     pub(crate) fn deliver_some(&mut self, random: &mut SplitMix64) {
         for _ in 0..random.below(30) {
             let waiting: Vec<ServerId> =
@@ -357,7 +357,7 @@ impl Trio {
         }
     }
 
-    /// So many things that are on their way arrive; disks report at once.
+    /// Delivers this number of messages. Disk events are delivered at once.
     pub(crate) fn deliver_number(&mut self, number: u64) {
         let ids: Vec<ServerId> = self.servers.keys().copied().collect();
         ids.into_iter().for_each(|id| self.work(id));
@@ -369,28 +369,28 @@ impl Trio {
         }
     }
 
-    /// The oldest event arrives. Whether there was one.
+    /// Delivers the oldest event. Returns whether there was one.
     fn deliver(&mut self) -> bool {
         let Some((id, event)) = self.events.pop_front() else { return false };
         if let Some(server) = self.servers.get_mut(&id) {
-            let World { node, replica, lanes, now, .. } = &mut server.world;
-            node.handle_peer(event, &mut ServeContext { replica, connections: lanes, now: *now });
+            let NodeFixture { node, replica, connections, now, .. } = &mut server.fixture;
+            node.handle_peer(event, &mut ServeContext { replica, connections, now: *now });
             self.work(id);
         }
         true
     }
 
-    /// Applies what a server has decided and does what it wants.
+    /// Commits at a server and executes its effects.
     fn work(&mut self, id: ServerId) {
         loop {
             let server = self.servers.get_mut(&id).unwrap();
-            let World { node, replica, lanes, now, .. } = &mut server.world;
+            let NodeFixture { node, replica, connections, now, .. } = &mut server.fixture;
             let mut orders = Vec::new();
             if node.has_committed() {
-                node.commit(replica, lanes, *now).unwrap();
+                node.commit(replica, connections, *now).unwrap();
             }
             node.take_effects(&mut orders);
-            server.world.collect();
+            server.fixture.collect();
             if orders.is_empty() {
                 return;
             }
@@ -494,7 +494,7 @@ impl Trio {
 
     fn stream(&mut self, id: ServerId, link: LinkId, zxid: Zxid) {
         let server = self.server(id);
-        let last = server.world.replica.last_zxid();
+        let last = server.fixture.replica.last_zxid();
         assert!(last >= zxid, "the state holds what it is said to hold");
         let state: Vec<EncodedTxn> =
             server.disk.log.iter().filter(|entry| entry.zxid <= last).cloned().collect();
@@ -516,8 +516,8 @@ impl Trio {
                     return;
                 }
                 server.disk.log.retain(|entry| entry.zxid <= to);
-                if server.world.replica.last_zxid() > to {
-                    server.world.replica.replace_tree(server.disk.tree());
+                if server.fixture.replica.last_zxid() > to {
+                    server.fixture.replica.replace_tree(server.disk.tree());
                 }
                 io
             }
@@ -528,14 +528,14 @@ impl Trio {
                 log.retain(|entry| entry.zxid <= zxid);
                 server.disk.log = log;
                 assert_eq!(server.disk.last(), zxid);
-                server.world.replica.replace_tree(server.disk.tree());
+                server.fixture.replica.replace_tree(server.disk.tree());
                 server.installed += 1;
                 io
             }
             DiskCommand::Quarantine { io } => {
                 server.disk.log.clear();
                 server.disk.trust = DiskTrust::Untrusted;
-                server.world.replica.replace_tree(server.disk.tree());
+                server.fixture.replica.replace_tree(server.disk.tree());
                 io
             }
             DiskCommand::MarkTrusted { io } => {
@@ -555,26 +555,26 @@ impl Trio {
     }
 }
 
-/// What clients do.
-impl Trio {
-    /// A connection that asks for this; whether it gets it is to be seen.
+/// Actions of clients.
+impl ThreeNodes {
+    /// Opens a connection and sends this connect request.
     pub(crate) fn knock(&mut self, id: ServerId, request: ConnectRequest) -> ConnectionId {
-        let world = &mut self.server(id).world;
-        let lane = world.open();
-        world.connect(lane, request);
+        let fixture = &mut self.server(id).fixture;
+        let connection = fixture.open();
+        fixture.connect(connection, request);
         self.settle();
-        lane
+        connection
     }
 
     /// A client with a new session.
     pub(crate) fn client(&mut self, id: ServerId, timeout_ms: i32) -> ConnectionId {
-        let lane = self.knock(id, hello(timeout_ms));
-        let greeting = self.server(id).world.greeting(lane).unwrap();
+        let connection = self.knock(id, hello(timeout_ms));
+        let greeting = self.server(id).fixture.greeting(connection).unwrap();
         assert_ne!(greeting.session_id, 0);
-        lane
+        connection
     }
 
-    /// A client takes up its session at a server; whether it was accepted.
+    /// Resumes a session at a server. Returns the connection if it was accepted.
     pub(crate) fn resume(
         &mut self,
         id: ServerId,
@@ -584,40 +584,40 @@ impl Trio {
         let password = zebu_proto::password::session_password(session);
         let request =
             ConnectRequest { session_id: session.0, password: Some(password.into()), ..hello(timeout_ms) };
-        let lane = self.knock(id, request);
-        if self.server(id).world.phase(lane) == ConnectionPhase::Handshake {
-            // Whether the leader still leads is not asked for each client anew.
+        let connection = self.knock(id, request);
+        if self.server(id).fixture.phase(connection) == ConnectionPhase::Handshake {
+            // One leadership check covers several clients.
             self.run(50);
         }
-        let greeting = self.server(id).world.greeting(lane)?;
-        (greeting.session_id == session.0).then_some(lane)
+        let greeting = self.server(id).fixture.greeting(connection)?;
+        (greeting.session_id == session.0).then_some(connection)
     }
 
-    pub(crate) fn session(&mut self, id: ServerId, lane: ConnectionId) -> SessionId {
-        self.server(id).world.session(lane)
+    pub(crate) fn session(&mut self, id: ServerId, connection: ConnectionId) -> SessionId {
+        self.server(id).fixture.session(connection)
     }
 
-    pub(crate) fn send(&mut self, id: ServerId, lane: ConnectionId, ask: Ask) -> i32 {
-        self.server(id).world.send(lane, ask)
+    pub(crate) fn send(&mut self, id: ServerId, connection: ConnectionId, ask: Ask) -> i32 {
+        self.server(id).fixture.send(connection, ask)
     }
 
-    /// Asks and returns the answer.
-    pub(crate) fn call(&mut self, id: ServerId, lane: ConnectionId, ask: Ask) -> Reply {
-        let xid = self.send(id, lane, ask);
+    /// Sends a request and returns its reply.
+    pub(crate) fn call(&mut self, id: ServerId, connection: ConnectionId, ask: Ask) -> Reply {
+        let xid = self.send(id, connection, ask);
         self.settle();
-        let frame = self.server(id).world.received(lane).pop();
+        let frame = self.server(id).fixture.received(connection).pop();
         let reply = frame.map(Frame::reply).expect("an answer");
         assert_eq!(reply.xid, xid);
         reply
     }
 
-    pub(crate) fn ping(&mut self, id: ServerId, lane: ConnectionId) {
-        self.server(id).world.send_as(lane, -2, &ping());
+    pub(crate) fn ping(&mut self, id: ServerId, connection: ConnectionId) {
+        self.server(id).fixture.send_as(connection, -2, &ping());
         self.settle();
-        assert_eq!(self.server(id).world.xids(lane), [-2]);
+        assert_eq!(self.server(id).fixture.xids(connection), [-2]);
     }
 
-    /// The history as a server has it.
+    /// The log of a server.
     pub(crate) fn history(&self, id: ServerId) -> Vec<TxnEntry> {
         self.servers[&id].disk.log.iter().map(|entry| TxnEntry::decode(&entry.bytes).unwrap()).collect()
     }
@@ -626,22 +626,22 @@ impl Trio {
         self.down.contains_key(&id)
     }
 
-    /// All servers that are up serve, and have the same state; nothing is left open.
+    /// Checks that all running servers serve and have the same state, and that no request is pending.
     pub(crate) fn assert_equal(&mut self) {
         self.settle();
         let leader = self.leader().expect("a leader");
-        let digest = self.server(leader).world.replica.tree().digest();
-        let last = self.server(leader).world.replica.last_zxid();
-        let sessions = self.server(leader).world.replica.tree().sessions().clone();
+        let digest = self.server(leader).fixture.replica.tree().digest();
+        let last = self.server(leader).fixture.replica.last_zxid();
+        let sessions = self.server(leader).fixture.replica.tree().sessions().clone();
         for (id, server) in &mut self.servers {
             assert!(server.serving.is_some(), "{id:?}");
-            let replica = &server.world.replica;
+            let replica = &server.fixture.replica;
             assert_eq!((replica.last_zxid(), replica.tree().digest()), (last, digest), "{id:?}");
             assert_eq!(replica.tree().sessions(), &sessions);
             assert_eq!(server.disk.last(), last, "{id:?}");
-            let node = &server.world.node;
+            let node = &server.fixture.node;
             assert_eq!((node.in_flight(), node.digest_mismatches()), (0, 0), "{id:?}");
-            assert_eq!(server.world.submitted, server.world.answered, "{id:?}");
+            assert_eq!(server.fixture.submitted, server.fixture.answered, "{id:?}");
         }
     }
 }
