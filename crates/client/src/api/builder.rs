@@ -185,8 +185,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Fixes the order of servers, all jitter and the names of protected nodes. For tests: two clients with
-    /// the same seed generate the same names.
+    /// Fixes the order of servers, all jitter and all [unique names](Client::unique_bits). For tests: two
+    /// clients with the same seed generate the same names.
     pub fn seed(mut self, seed: u64) -> ClientBuilder {
         self.seed = Some(seed);
         self

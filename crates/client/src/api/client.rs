@@ -56,7 +56,7 @@ impl ClientShared {
         self.random.lock().unwrap_or_else(PoisonError::into_inner).bits()
     }
 
-    /// 128 random bits for a unique name, from the operating system unless the seed is fixed.
+    /// See [`Client::unique_bits`].
     pub(crate) fn unique_bits(&self) -> u128 {
         let mut bytes = [0; 16];
         if !self.has_fixed_seed && getrandom::fill(&mut bytes).is_ok() {
@@ -173,6 +173,20 @@ impl Client {
     /// [`ClientBuilder::connection_timeout`].
     pub fn connection_timeout(&self) -> Duration {
         self.shared.connection_timeout
+    }
+
+    /// 128 random bits for a unique name, from the operating system unless
+    /// [`ClientBuilder::seed`](super::ClientBuilder::seed) is set.
+    ///
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// # client.create("/uploads").await?;
+    /// client.create(&format!("/uploads/{:032x}", client.unique_bits())).await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn unique_bits(&self) -> u128 {
+        self.shared.unique_bits()
     }
 
     pub(crate) fn full_path(&self, path: &str) -> String {
