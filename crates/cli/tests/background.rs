@@ -141,7 +141,7 @@ fn a_process_that_is_no_server_is_never_signalled() {
         assert!(text.contains(" is not a running server but "), "{text}");
         assert_eq!(status, Some(0), "{text}");
         assert!(stranger.is_alive());
-        // It is the file of a living process: nobody knows who else reads it.
+        // The file names a running process; another program may use it.
         assert!(home.pid_file().exists());
     }
     let mut stranger = Stranger::named("java", &[]);

@@ -1,5 +1,5 @@
-//! Bad input on the client port: the connection that sent it is closed or the request refused; the server
-//! goes on, and nobody else notices.
+//! Bad input on the client port: the server closes the connection or refuses the request. Other connections
+//! are not affected.
 
 mod common;
 
@@ -287,7 +287,7 @@ fn handshakes_that_are_none() {
         let response = client.handshake(&request).unwrap();
         assert_eq!((response.session_id, response.timeout_ms), (0, 0));
         expect_closed(&mut client, "a rejected session");
-        // Whoever does not know the password cannot even disturb the session's connection.
+        // A client without the password must not close the session's connection.
         witness.is_well();
     }
 

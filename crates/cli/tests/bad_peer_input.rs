@@ -470,7 +470,7 @@ fn messages_on_the_election_port() {
         let mut witness = Witness::new(&ensemble).await;
         for index in 0..3 {
             let [_, election] = ensemble.ports[index];
-            // Who does not say who it is, or says something impossible.
+            // Connections that send no server id, or an impossible one.
             for first in NUMBERS.into_iter().chain([-65535, -65537]) {
                 for second in NUMBERS {
                     for length in [-1i32, 0, 1, 5, 2048, 2049, i32::MAX, i32::MIN] {

@@ -1,5 +1,5 @@
-//! A disk that fails under a running server: nothing is acknowledged that is not there, the process says why
-//! it ends, and a snapshot that cannot be written stops nobody.
+//! A disk that fails under a running server: no write is acknowledged that is not on disk, the process logs
+//! why it ends, and a failed snapshot stops no client.
 
 mod common;
 

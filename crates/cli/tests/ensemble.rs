@@ -1,5 +1,5 @@
-//! Ensembles of real server processes: they choose a leader, answer alike, and lose nothing that was
-//! acknowledged, whoever is killed.
+//! Ensembles of real server processes: they elect a leader, give the same answers, and lose no acknowledged
+//! write when any server is killed.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
@@ -189,8 +189,8 @@ fn a_member_without_data_takes_the_whole_state() {
     });
 }
 
-/// Those who come too early to a new leader are sent away and come again. Whoever waited for the end of a
-/// limit would wait for an hour here.
+/// A new leader refuses followers that connect too early, and they connect again. A follower that waited for
+/// the limit would wait for an hour here.
 #[test]
 fn a_killed_leader_is_replaced_soon() {
     let mut ensemble = Ensemble::start_with(3, "initLimit=7200");

@@ -85,7 +85,7 @@ fn a_wrong_digest_in_the_log_is_counted() {
 }
 
 #[test]
-fn ephemeral_nodes_of_nobody_go_for_good() {
+fn ephemeral_nodes_without_a_session_are_deleted_for_good() {
     let directory = tempfile::TempDir::new().unwrap();
     let files = directory.path().join("version-2");
     std::fs::create_dir(&files).unwrap();

@@ -1,5 +1,5 @@
-//! Local sessions on three servers with real sockets: crowds of them leave no trace in the history, and one
-//! that wants an ephemeral node becomes everybody's.
+//! Local sessions on three servers with real sockets: many of them leave no transaction in the log, and one
+//! that creates an ephemeral node becomes a global session.
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
 mod common;
@@ -185,7 +185,7 @@ fn a_client_loses_a_local_session_with_its_server_and_keeps_one_with_a_node() {
         clients.iter().for_each(|client| client.update_servers(&list).unwrap());
         let mut states = upgraded.states();
         ensemble.kill(home).await.unwrap();
-        // What is sent before the client has noticed is lost, and may have been carried out.
+        // A request before the client has noticed the disconnect would have an unknown outcome.
         states.wait_for(|status| status.state == SessionState::Reconnected).await.unwrap();
         upgraded.set("/mine", "still here").await.unwrap();
         assert_eq!(upgraded.session().id, ids[1]);

@@ -117,7 +117,7 @@ impl Ensemble {
         text.lines().find_map(value)
     }
 
-    /// Waits until these serve, one of them as the leader; returns him.
+    /// Waits until these servers serve, one as the leader, and returns the leader.
     fn await_leader(&self, ids: &[usize]) -> usize {
         self.until(|| {
             let modes: Vec<_> = ids.iter().map(|&id| (id, self.mode(id))).collect();

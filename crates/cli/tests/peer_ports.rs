@@ -68,8 +68,7 @@ fn all_interfaces_are_those_of_both_families() {
     listen_at(&ensemble, &[V4, V6]);
 }
 
-/// Each server knows the others by a first address at which nobody listens, so that they meet at the second
-/// one.
+/// The first address of each server in the config is closed, so that the servers use the second one.
 #[test]
 fn several_addresses_are_listened_on_and_dialled() {
     let line = |by: usize, id: usize, quorum: u16, election: u16| {

@@ -130,7 +130,7 @@ fn the_last_of_three_serves_reads_and_goes_on_when_another_is_back() {
     assert_eq!(refused(&mut real, OpCode::CloseSession, |_| ()), Some(ErrorCode::NotReadOnly));
     expect_no_writes(&mut real);
 
-    // A session that nobody knows.
+    // An unknown session.
     let mut unknown = RawClient::connect(address).unwrap();
     let rejected = unknown.handshake(&reading(Session::of(SessionId(7)).resume_request())).unwrap();
     assert_eq!((rejected.session_id, rejected.read_only), (0, ReadOnlyField::Present(true)));

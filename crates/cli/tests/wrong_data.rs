@@ -1,5 +1,4 @@
-//! Members of real server processes whose files are not theirs: data of another ensemble, epochs that nobody
-//! promised.
+//! Real server processes with wrong files: data of another ensemble, and epochs that no leader proposed.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 

@@ -70,7 +70,7 @@ async fn persistent_watches_go_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_watch_is_removed_from_the_server() {
-    // Whoever else watches on a shared server must not be counted.
+    // An own server: watches of other clients must not be counted.
     let server = Own::start().await;
     let client = server.builder().connect().await.unwrap();
     client.create("/a").await.unwrap();

@@ -88,7 +88,7 @@ impl Lived {
         Lived { chain: ledger, known, disks: disk.take_record() }
     }
 
-    /// What was known after so many changes, with the chain of everything that was ever tried.
+    /// The acknowledged state after this number of changes, with the chain of all attempted ones.
     fn ledger(&self, changes: usize) -> Ledger {
         let known = self.known.iter().rfind(|(from, _)| *from <= changes).expect("begins at zero");
         Ledger { chain: self.chain.chain.clone(), ..known.1 }

@@ -131,7 +131,7 @@ fn a_log_with_entries_is_never_overwritten() {
     let mut writer = LogWriter::open(disk.clone(), options(), Zxid::ZERO).unwrap();
     let refused = writer.append(Zxid(1), Zxid(1), &frames([1])).unwrap_err();
     assert!(matches!(refused, LogError::Occupied(_)), "{refused}");
-    // What is no log at all is somebody's too, and so are entries behind damage.
+    // Neither a file that is no log nor entries behind damage may be overwritten.
     let mut damaged = [&HEADER[..], &frames([1, 2])].concat();
     damaged[HEADER.len() + 20] ^= 1;
     for somebody in [&[b'x'; 100][..], &damaged] {

@@ -82,7 +82,7 @@ fn text(length: i32, bytes: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes()[..], bytes].concat()
 }
 
-/// Before version 2 a digest was text, which nobody compares any more.
+/// Before version 2 a digest was text, which no release compares any more.
 #[test]
 fn digests_of_older_releases_are_passed_over() {
     for old in [text(5, b"12345"), text(0, b""), text(-1, b"")] {

@@ -1,5 +1,5 @@
-//! A disk that cannot read something, once: whoever looks at the files says so, and takes nothing for damaged
-//! that can be read the next time.
+//! A disk on which one read fails: the caller gets an error, and no file counts as damaged that a later read
+//! can read.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

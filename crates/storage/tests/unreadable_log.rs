@@ -50,7 +50,7 @@ impl ReadAt for Flaky<'_> {
     }
 }
 
-/// What was found, and how many errors there were on the way.
+/// The entries that were found, and the number of errors.
 #[derive(Debug, Default, PartialEq)]
 struct Found {
     header: Option<LogHeader>,

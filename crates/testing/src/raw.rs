@@ -56,7 +56,7 @@ pub enum RawError {
     },
 }
 
-/// What came back from the server.
+/// A frame from the server, or the end of the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Received {
     /// The payload of one frame, without its length.

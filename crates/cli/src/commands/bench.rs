@@ -79,7 +79,7 @@ pub(crate) struct Bench {
     seconds: u64,
 }
 
-/// What is measured, and how it is told.
+/// The servers to measure and the format of the report.
 #[derive(Debug, Args)]
 struct Target {
     /// Server to load; may be given several times

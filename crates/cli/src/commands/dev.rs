@@ -54,7 +54,7 @@ struct Member {
     seen: Seen,
 }
 
-/// What is known of a server.
+/// The state of a server.
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
     Nothing,

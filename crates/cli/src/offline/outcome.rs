@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use crate::console::complain;
 
-/// What was found.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// No flaw; no difference.
@@ -25,9 +25,9 @@ impl Verdict {
 /// Why there is no answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Whoever read the output went away (`zebu … | head`). No error.
+    /// The reader of the output has closed it (`zebu … | head`). This is no error.
     ReaderLeft,
-    /// For the person at the terminal.
+    /// The text of an error for the user.
     Text(String),
 }
 

@@ -12,7 +12,7 @@ pub(crate) struct ReadAcl {
 }
 
 impl ReadAcl {
-    /// What is said if no entry could be read: one line with an example.
+    /// The error if no entry could be parsed: one line with an example.
     pub(crate) fn refusal(&self) -> Failure {
         let text = format!("{}; an example is world:anyone:cdrwa", self.complaints.join("; "));
         let (code, path) = (ErrorCode::InvalidAcl.name(), None);

@@ -45,9 +45,9 @@ pub(crate) enum FlagError {
 /// The words of a command, told apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Given {
-    /// Options in the order in which they were given.
+    /// The options in the order of the command line.
     options: Vec<(&'static str, Option<String>)>,
-    /// What is no option.
+    /// The arguments that are no options.
     pub(crate) words: Vec<String>,
 }
 

@@ -37,7 +37,7 @@ pub(crate) enum Begin {
     Connected,
 }
 
-/// What was asked for.
+/// The parsed command line of the shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Invocation {
     pub(crate) servers: String,
@@ -47,9 +47,9 @@ pub(crate) struct Invocation {
     pub(crate) client_configuration: Option<PathBuf>,
     pub(crate) form: Form,
     pub(crate) chatter: Chatter,
-    /// One command to run; none is a session.
+    /// The command to run; empty for an interactive session.
     pub(crate) command: Vec<String>,
-    /// What is wrong with the options; the shell goes on without them, as zkCli does.
+    /// The error in the options; the shell continues without them, as zkCli does.
     pub(crate) complaint: Option<String>,
 }
 

@@ -42,11 +42,11 @@ struct Plan<'t> {
     next_sequence: i32,
 }
 
-/// What is told beside the result.
+/// Warnings beside the result.
 #[derive(Debug, Default)]
 pub(crate) struct Warnings(pub(crate) Vec<String>);
 
-/// Writes a subtree below a node. What is above that node must be there.
+/// Writes a subtree below a node. The ancestors of the node must exist.
 pub(crate) async fn write(
     client: &Client,
     tree: &SavedTree,
@@ -165,8 +165,8 @@ fn half_done(error: &Error, path: &str) -> Failure {
     Failure::text(format!("{}; other nodes may have been written", error_text(error, Some(path))))
 }
 
-/// An ACL for the time of writing: the credentials of this session, else its address. A server that tells
-/// neither gets one with which everyone may write but nobody may read.
+/// The ACL during the write: the credentials of this session, else its address. If the server reports
+/// neither, every client may write and none may read.
 async fn own_acl(client: &Client) -> Vec<Acl> {
     let identities = client.who_am_i().await.unwrap_or_default();
     if identities.iter().any(|identity| !matches!(identity.scheme.as_str(), "ip" | "world")) {

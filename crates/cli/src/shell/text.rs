@@ -22,7 +22,7 @@ pub(crate) enum Medium {
     Terminal,
 }
 
-/// What is written where.
+/// The output of a command on stdout and stderr.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) out: Vec<u8>,

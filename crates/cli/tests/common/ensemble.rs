@@ -170,7 +170,7 @@ impl Ensemble {
         text.lines().find_map(|line| line.strip_prefix("Mode: ").map(str::to_owned))
     }
 
-    /// Waits until so many serve, one of them as the leader; returns him.
+    /// Waits until this number of servers serve, one as the leader, and returns the leader.
     pub(crate) fn await_leader(&self, serving: usize) -> usize {
         let deadline = Instant::now() + PATIENCE;
         loop {

@@ -57,7 +57,7 @@ impl Shell {
         self.path(name).display().to_string()
     }
 
-    /// The program in its directory, without what belongs to whoever runs the tests.
+    /// The program in its directory, without the environment variables of the caller.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
         command.args(words).current_dir(self.home.path()).env_clear().env("TZ", "UTC");

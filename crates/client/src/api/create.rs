@@ -138,8 +138,8 @@ impl Client {
         }
     }
 
-    /// Creates a path of the server, from its nearest existing ancestor downwards. Repeats this if an ancestor
-    /// is deleted meanwhile; servers delete empty containers.
+    /// Creates a path of the server, from its nearest existing ancestor downwards. Repeats this if an
+    /// ancestor is deleted meanwhile; servers delete empty containers.
     pub(super) async fn create_path(&self, full: &str, lifetime: NodeLifetime) -> Result<(), Error> {
         for _ in 1..PARENT_ROUNDS {
             match self.create_missing_nodes(full, lifetime).await {

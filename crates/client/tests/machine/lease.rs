@@ -174,7 +174,7 @@ fn without_users_nothing_is_sent_for_the_lease() {
     let (seen, _) = serve(&mut rig, TIMEOUT * 10, None);
     assert!(seen.len() >= 29 && seen.iter().all(|(_, request)| request.op == PING), "{seen:?}");
     assert_eq!(lease(&rig), first);
-    // Nobody again, after somebody did.
+    // No user again, after two.
     rig.session.keep_lease(rig.now);
     rig.session.keep_lease(rig.now);
     let (seen, _) = serve(&mut rig, TIMEOUT, None);

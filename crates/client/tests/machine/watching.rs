@@ -189,8 +189,8 @@ fn a_server_that_cannot_remove_watches_is_asked_once() {
     assert_eq!(rig.requests(), []);
 }
 
-/// Who was told of a change does not go to a server that has not seen it. Other events of the same change may
-/// have been on their way: watches are registered again from the last reply.
+/// A client that received a watch event does not connect to a server that has not applied the change. Other
+/// events of the same change may be in flight: setWatches uses the zxid of the last reply.
 #[test]
 fn an_event_counts_as_seen() {
     let mut rig = Rig::connected();

@@ -1,4 +1,4 @@
-//! Barriers: nobody passes too early, nobody waits for ever, nothing is left behind.
+//! Barriers: no client passes too early or waits without an end, and no node is left.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -56,11 +56,11 @@ async fn all_waiters_pass_together() {
     }
 }
 
-/// Goes through rounds; nobody may be in a round before all are, nor begin the next before all have left.
+/// Enters and leaves in rounds. A round begins only when all members are in it and all have left the last.
 async fn rounds(client: &Client, path: &str, count: u32, rounds: usize, inside: &AtomicUsize) {
     for round in 0..rounds {
         let entered = DoubleBarrier::new(client, path, members(count)).enter().await.expect("entered");
-        // Everybody counts in once per round, and nobody can be in the next one yet.
+        // Each member counts once per round; the next round cannot have begun.
         let before = inside.fetch_add(1, Ordering::SeqCst);
         assert_eq!(before / count as usize, round, "in round {round}");
         tokio::task::yield_now().await;
@@ -100,7 +100,7 @@ async fn a_connection_may_break_at_every_request_of_a_member() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_may_end_at_every_request_of_a_member() {
     at_every_step(&[Fault::Expire], &[""], async |rig: &Rig| {
-        // Alone, so that a round that it falls out of is nobody else's.
+        // One member only: a lost session breaks no other member's round.
         let barrier = DoubleBarrier::new(&rig.victim, &rig.path, members(1));
         for _ in 0..2 {
             let entered = barrier.enter().await.expect("entered");

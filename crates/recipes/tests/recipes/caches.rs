@@ -275,7 +275,7 @@ async fn a_configuration_keeps_the_last_good_value() {
     assert!(config.current().error.is_none() && config.failure().is_none());
 }
 
-/// Nodes of one who lets nobody else read one of them.
+/// Creates nodes, one of which only its owner may read.
 async fn with_a_secret(owner: &Client) {
     owner.create("/dir/a").data("1").parents(Parents::Persistent).await.expect("created");
     owner.create("/dir/z").data("1").await.expect("created");

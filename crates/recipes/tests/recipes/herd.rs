@@ -61,9 +61,9 @@ async fn a_release_wakes_one_of_a_thousand() {
         tasks.push(tokio::spawn(async move { acquired.send(mutex.acquire().await.expect("the lock")) }));
     }
     until_children(&other, "/lock", WAITERS + 1).await;
-    // Everybody watches one node, the holder its own.
+    // Each waiter watches one node, and the holder its own.
     until_watches(&server, WAITERS + 1).await;
-    assert_eq!(plan.events(), 0, "nobody was woken yet");
+    assert_eq!(plan.events(), 0, "no waiter was woken yet");
     let mut last = first.token();
     first.release().await.expect("released");
     for released in 1..=RELEASES {

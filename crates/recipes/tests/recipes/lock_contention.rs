@@ -1,4 +1,4 @@
-//! Many who want the same, on connections that break: never two at a time, and everybody gets there.
+//! Many contenders on connections that break: never two holders at a time, and each contender gets its turn.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use zebu_recipes::{Fenced, Mutex, Ownership, RwLock, Semaphore, SemaphoreMutex, 
 
 use crate::rig::{Register, client, server, soon, until_children};
 
-/// Whoever is in must be alone, by its own clock and by its number.
+/// Checks that a holder is alone, by its own clock and by its token.
 #[derive(Clone, Default)]
 struct Room {
     inside: Arc<AtomicUsize>,
@@ -56,7 +56,7 @@ async fn crowd<G: Fenced + Send + Sync>(
     let trouble = async {
         for round in 0..FAULTS {
             let visits = room.visits.load(Ordering::SeqCst);
-            // Only as often as it can be got over, or nobody would ever get anywhere.
+            // Not more often than the clients can reconnect.
             while room.visits.load(Ordering::SeqCst) < visits + 3 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }

@@ -70,9 +70,9 @@ pub(crate) async fn until_children(client: &Client, path: &str, count: usize) {
 pub(crate) struct Rig {
     pub(crate) server: Arc<TestServer>,
     pub(crate) plan: Arc<Plan>,
-    /// Whose requests fail.
+    /// The client whose requests fail.
     pub(crate) victim: Client,
-    /// Somebody without trouble.
+    /// A client without faults.
     pub(crate) other: Client,
     /// A node for this run alone; it does not exist yet.
     pub(crate) path: String,
@@ -81,7 +81,7 @@ pub(crate) struct Rig {
 /// How many runs of a scenario there are at a time: most of what they do is to wait.
 const AT_ONCE: usize = 5;
 
-/// A server for runs that may crash it, and somebody without trouble.
+/// A server for runs that may crash it, and a client without faults.
 struct Stage {
     server: Arc<TestServer>,
     other: Client,

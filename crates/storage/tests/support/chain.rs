@@ -181,7 +181,7 @@ impl<D: Disk> Life<D> {
                 purge(&self.disk, &directories(), 3)?;
             }
             Step::Restart => {
-                // A fresh start that nobody closed: the process was killed.
+                // The last run was not closed: the process was killed.
                 let next = Life::start(&self.disk)?;
                 assert_eq!(next.chain, self.chain);
                 *self = next;

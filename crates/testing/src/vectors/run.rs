@@ -37,12 +37,12 @@ pub enum Order {
     Shuffled(u64),
 }
 
-/// What was not as recorded.
+/// A difference from the recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Index of the step; equal to the number of steps for what was found at the end.
+    /// The index of the step; the number of steps for a difference at the end.
     pub step: usize,
-    /// What was expected and what came.
+    /// The expected and the actual frame.
     pub what: String,
 }
 
@@ -174,7 +174,7 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    /// Ends what is still alive. A frame that nobody expected shows here at the latest.
+    /// Closes the open sessions. An unexpected frame is found here at the latest.
     fn end(&mut self) -> Result<(), String> {
         let mut result = Ok(());
         let mut clients = Vec::new();

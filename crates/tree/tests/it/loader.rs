@@ -37,7 +37,7 @@ fn what_is_refused() {
     }
 }
 
-/// A session that calls itself -1 can own a node; whoever snapshots that must be able to start again.
+/// A session with the id -1 can own a node; a server must be able to load its own snapshot of it.
 #[test]
 fn an_owner_of_unknown_type_is_no_damage() {
     let mut tree = Tree::new(options());

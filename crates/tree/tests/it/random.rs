@@ -94,7 +94,7 @@ proptest! {
         assert_same(&world.tree, &again);
     }
 
-    /// What is decided with everything pending is what is decided with nothing pending.
+    /// Preparing against pending changes gives the same transactions as preparing against applied ones.
     #[test]
     fn pending_or_applied_makes_no_difference(steps in steps(40)) {
         let (mut ahead, mut behind) = (World::new(), World::new());

@@ -57,7 +57,7 @@ enum Answer {
     Stop,
 }
 
-/// What was decided about bytes of the original.
+/// The decision about a range of bytes of the original.
 struct Decision {
     at: u64,
     until: u64,

@@ -92,7 +92,7 @@ impl Command for DeleteAll {
 
 async fn one_by_one(client: &Client, nodes: &[String]) -> Result<(), Error> {
     for node in nodes {
-        // Somebody else may have deleted it since it was listed.
+        // Another client may have deleted the node since it was listed.
         client.delete(node).quiet().await?;
     }
     Ok(())

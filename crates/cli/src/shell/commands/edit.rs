@@ -1,4 +1,5 @@
-//! `edit`: the data of a node in the user's editor. It is written back only if nobody changed it meanwhile.
+//! `edit`: the data of a node in the user's editor. The data is written back only at the version that was
+//! read.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
