@@ -14,7 +14,7 @@ use zebu_testing::raw::new_session_request;
 use zebu_testing::{RawClient, Session, TestEnsemble, four_letter};
 
 /// How long anything may take. Far more than it needs: it decides nothing.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 const EPHEMERAL: i32 = 1;
 
@@ -56,11 +56,11 @@ impl Servers {
     }
 
     fn ask(&self, server: usize, word: &str) -> String {
-        four_letter::ask(self.ensemble.address(server), word, PATIENCE).unwrap()
+        four_letter::ask(self.ensemble.address(server), word, TIME_LIMIT).unwrap()
     }
 
     fn zxids(&self) -> Vec<Zxid> {
-        let zxid = |server| four_letter::last_zxid(self.ensemble.address(server), PATIENCE).unwrap();
+        let zxid = |server| four_letter::last_zxid(self.ensemble.address(server), TIME_LIMIT).unwrap();
         (0..3).map(zxid).collect()
     }
 
@@ -76,7 +76,7 @@ impl Servers {
     }
 
     fn await_counts(&self, server: usize, wanted: (i64, i64)) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIME_LIMIT;
         while self.counts(server) != wanted {
             assert!(Instant::now() < deadline, "{:?} instead of {wanted:?}", self.counts(server));
             std::thread::sleep(Duration::from_millis(10));

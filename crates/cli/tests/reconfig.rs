@@ -14,7 +14,7 @@ use zebu_client::{Client, ErrorCode};
 use zebu_testing::{four_letter, port};
 
 /// How long an ensemble may take to get somewhere. Far more than it needs: it decides nothing.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 struct Server {
     client: SocketAddr,
@@ -127,7 +127,7 @@ impl Ensemble {
     }
 
     fn until<T>(&self, look: impl Fn() -> Option<T>) -> T {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIME_LIMIT;
         loop {
             if let Some(found) = look() {
                 return found;

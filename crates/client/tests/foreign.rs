@@ -8,7 +8,7 @@ mod common;
 use std::time::Duration;
 
 use common::authority::{Authority, refused, trusting};
-use common::own::{apache, settings};
+use common::dedicated_server::{apache, settings};
 use common::soon;
 use tokio::task::block_in_place;
 use zebu_client::{Client, ErrorCode, ReadOnlyServers, SessionState};

@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use zebu_bench::{BenchError, Load, Mix, Nodes, Pace, Progress};
 
-use crate::console::{complain, say};
+use crate::console::{print_error, print_line};
 
 /// Send load to a server and report operations, latencies and the server's CPU time
 #[derive(Debug, Args)]
@@ -150,11 +150,11 @@ impl Bench {
     pub(crate) fn run(self) -> ExitCode {
         match self.measure() {
             Ok(text) => {
-                say(text.trim_end());
+                print_line(text.trim_end());
                 ExitCode::SUCCESS
             }
             Err(why) => {
-                complain(why);
+                print_error(why);
                 ExitCode::FAILURE
             }
         }

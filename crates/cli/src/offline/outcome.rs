@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::console::complain;
+use crate::console::print_error;
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(crate) fn exit(result: Result<Verdict, Failure>) -> ExitCode {
         Ok(Verdict::Good) | Err(Failure::ReaderLeft) => ExitCode::SUCCESS,
         Ok(Verdict::Bad) => ExitCode::from(1),
         Err(Failure::Text(text)) => {
-            complain(format!("error: {text}"));
+            print_error(format!("error: {text}"));
             ExitCode::from(2)
         }
     }

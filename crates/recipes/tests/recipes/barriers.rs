@@ -9,7 +9,7 @@ use zebu_client::{Client, CreateSpec, Version};
 use zebu_recipes::{Barrier, DoubleBarrier, LossReason, Ownership};
 
 use crate::fault::{Fault, Plan};
-use crate::rig::{BREAKS, PATIENCE, Rig, at_every_step, children, client, faulty_client, server, soon};
+use crate::rig::{BREAKS, Rig, TIME_LIMIT, at_every_step, children, client, faulty_client, server, soon};
 
 fn members(count: u32) -> NonZeroU32 {
     NonZeroU32::new(count).expect("not zero")
@@ -221,7 +221,7 @@ async fn a_slow_member_passes_although_kazoo_has_removed_the_flag_again() {
     soon(async {
         // It is a member and watches the flag.
         loop {
-            let watched = zebu_testing::four_letter::ask(server.address(), "wchp", PATIENCE);
+            let watched = zebu_testing::four_letter::ask(server.address(), "wchp", TIME_LIMIT);
             if watched.expect("an answer").contains("/round/ready") {
                 break;
             }
@@ -264,6 +264,6 @@ async fn leaving_within_a_time_does_not_wait_for_a_server() {
     let (left, right) = tokio::join!(barrier.enter(), barrier.enter());
     let (left, _right) = (left.expect("entered"), right.expect("entered"));
     server.kill().await.expect("killed");
-    // PATIENCE of the test is the bound: without a server it would wait for ever.
+    // TIME_LIMIT of the test is the bound: without a server it would wait for ever.
     assert!(!soon(left.leave_within(Duration::from_millis(20))).await.expect("an answer"));
 }

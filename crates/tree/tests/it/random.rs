@@ -85,7 +85,7 @@ proptest! {
             world.prepare(request);
             (0..applied).for_each(|_| drop(world.apply_next()));
         }
-        world.settle();
+        world.apply_pending();
         assert_same(&world.tree, &reload(&world.tree));
         let mut again = Tree::new(options());
         for (header, txn) in &world.log {
@@ -102,9 +102,9 @@ proptest! {
             (ahead.session, behind.session) = (SessionId(session), SessionId(session));
             let prepared = ahead.prepare(request.clone());
             prop_assert_eq!(&prepared, &behind.prepare(request));
-            behind.settle();
+            behind.apply_pending();
         }
-        ahead.settle();
+        ahead.apply_pending();
         assert_same(&ahead.tree, &behind.tree);
     }
 

@@ -7,7 +7,7 @@ use std::process::Command as Process;
 
 use zebu_client::{ErrorCode, Version};
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
 use crate::shell::flags::Given;
 use crate::shell::paths;
@@ -20,7 +20,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Edits the data of a node in $VISUAL or $EDITOR; written only if nobody changed it meanwhile",
     examples: &["edit /config"],
     origin: Origin::Zebu,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[],
     parse,
 };
