@@ -26,7 +26,7 @@ pub(crate) struct Node {
 pub(crate) struct Dump(pub(crate) BTreeMap<String, Node>);
 
 impl Dump {
-    /// Reads the tree. Nobody may write meanwhile.
+    /// Reads the tree. No client may write meanwhile.
     pub(crate) fn read(client: &mut Client) -> Result<Dump> {
         let mut nodes = BTreeMap::new();
         let mut waiting = vec!["/".to_owned()];

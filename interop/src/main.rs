@@ -72,7 +72,7 @@ enum Command {
     Bench(bench::Arguments),
     /// Time single steps of a server: decode, prepare, apply, watches, log, snapshot
     Micro(micro::Arguments),
-    /// Answer every frame on a free port with a constant: the server that nobody can be faster than
+    /// Answer every frame on a free port with a constant: the upper bound for any server
     Echo,
 }
 

@@ -84,7 +84,7 @@ impl Writers {
         Writers { stop, acknowledged, threads }
     }
 
-    /// What was acknowledged so far, in the order of the answers.
+    /// The acknowledged writes so far, in the order of the replies.
     pub(crate) fn acknowledged(&self) -> Vec<Acknowledged> {
         let mut all = self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner).clone();
         all.sort_by_key(|write| write.answered);

@@ -48,7 +48,7 @@ pub async fn fan_out(
 ) -> Result<FanOutReport, BenchError> {
     let writer_at = servers.first().ok_or(BenchError::NoServer)?.clone();
     let (servers, path, processes) = (servers.to_vec(), path.to_owned(), processes.to_vec());
-    // A thread of its own, so that nobody waits for sockets while this one sleeps.
+    // On its own thread: the writer's sleeps must not delay the watchers.
     let telling = tokio::task::spawn_blocking(move || {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(BenchError::Generator)?;
         runtime.block_on(async {

@@ -12,9 +12,9 @@ use crate::tally::Tally;
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// What was sent.
+    /// The kinds of requests.
     pub mix: String,
-    /// Sessions.
+    /// The number of sessions.
     pub sessions: usize,
     /// When requests were sent.
     pub pace: Pace,

@@ -48,7 +48,7 @@ impl fmt::Display for Pace {
     }
 }
 
-/// What is asked of a run.
+/// The load of a run.
 #[derive(Clone, Debug)]
 pub struct Load {
     /// Servers as `host:port`; sessions are spread over them.
@@ -57,7 +57,7 @@ pub struct Load {
     pub sessions: usize,
     /// When requests are sent.
     pub pace: Pace,
-    /// What is sent.
+    /// The kinds of requests.
     pub mix: Mix,
     /// Bytes of data per node.
     pub data_bytes: usize,

@@ -17,7 +17,7 @@ pub(crate) fn printable(text: &str) -> String {
 }
 
 /// Writes a line to standard output.
-pub(crate) fn say(line: impl AsRef<str>) {
+pub(crate) fn print_line(line: impl AsRef<str>) {
     let _ = writeln!(std::io::stdout().lock(), "{}", line.as_ref());
 }
 
@@ -28,6 +28,6 @@ pub(crate) fn begin(text: &str) {
 }
 
 /// Writes a line to standard error.
-pub(crate) fn complain(line: impl AsRef<str>) {
+pub(crate) fn print_error(line: impl AsRef<str>) {
     let _ = writeln!(std::io::stderr().lock(), "{}", line.as_ref());
 }

@@ -150,7 +150,7 @@ impl ServerFiles {
     }
 }
 
-/// Whether a process lives, whoever it belongs to. One that ended and waits for its parent does not.
+/// Whether a process of any user is running. A zombie is not.
 pub(crate) fn is_alive(pid: Pid) -> bool {
     let exists = !matches!(test_kill_process(pid), Err(rustix::io::Errno::SRCH));
     exists && !is_zombie(pid)

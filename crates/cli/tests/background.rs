@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use zebu_testing::{four_letter, port};
 
 const ZEBU: &str = env!("CARGO_BIN_EXE_zebu");
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// A configuration whose server is stopped at the end.
 struct Home {
@@ -53,7 +53,7 @@ impl Home {
     }
 
     fn await_answer(&self) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIME_LIMIT;
         let address = ([127, 0, 0, 1], self.port).into();
         while four_letter::ask(address, "srvr", Duration::from_millis(500)).is_err() {
             assert!(Instant::now() < deadline, "the server does not answer");
@@ -84,18 +84,18 @@ fn command_line(pid: Pid) -> String {
     std::fs::read_to_string(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default()
 }
 
-/// A process that has nothing to do with Zebu, under a name of our choice.
-struct Stranger(Child, #[expect(dead_code, reason = "keeps the program")] TempDir);
+/// A process that is no Zebu server, under a given name.
+struct OtherProcess(Child, #[expect(dead_code, reason = "keeps the program")] TempDir);
 
-impl Stranger {
-    fn named(name: &str, further: &[&str]) -> Stranger {
+impl OtherProcess {
+    fn named(name: &str, further: &[&str]) -> OtherProcess {
         // A shell that waits, under another name: it shows its words as its command line.
         let directory = tempfile::tempdir().unwrap();
         let binary = directory.path().join(name);
         std::fs::copy("/bin/sh", &binary).unwrap();
         let mut command = Command::new(binary);
         command.arg0(name).args(["-c", "read line", name]).args(further).stdin(Stdio::piped());
-        Stranger(command.spawn().unwrap(), directory)
+        OtherProcess(command.spawn().unwrap(), directory)
     }
 
     fn is_alive(&mut self) -> bool {
@@ -103,7 +103,7 @@ impl Stranger {
     }
 }
 
-impl Drop for Stranger {
+impl Drop for OtherProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -134,21 +134,21 @@ fn a_server_is_found_again_after_its_binary_got_another_name() {
 fn a_process_that_is_no_server_is_never_signalled() {
     let home = Home::new();
     for name in ["java", "zebu", "kafka"] {
-        let mut stranger = Stranger::named(name, &["-Xmx1g", "kafka.Kafka"]);
-        std::fs::write(home.pid_file(), stranger.0.id().to_string()).unwrap();
+        let mut other = OtherProcess::named(name, &["-Xmx1g", "kafka.Kafka"]);
+        std::fs::write(home.pid_file(), other.0.id().to_string()).unwrap();
         let (text, status) = home.zebu("stop");
         assert!(text.starts_with("Stopping zookeeper ... no zookeeper to stop (process "), "{text}");
         assert!(text.contains(" is not a running server but "), "{text}");
         assert_eq!(status, Some(0), "{text}");
-        assert!(stranger.is_alive());
-        // It is the file of a living process: nobody knows who else reads it.
+        assert!(other.is_alive());
+        // The file names a running process; another program may use it.
         assert!(home.pid_file().exists());
     }
-    let mut stranger = Stranger::named("java", &[]);
-    std::fs::write(home.pid_file(), stranger.0.id().to_string()).unwrap();
+    let mut other = OtherProcess::named("java", &[]);
+    std::fs::write(home.pid_file(), other.0.id().to_string()).unwrap();
     let (text, status) = home.zebu("restart");
     assert_eq!((text.contains("STARTED"), status), (true, Some(0)), "{text}");
-    assert!(stranger.is_alive());
+    assert!(other.is_alive());
     assert_eq!(home.pid(), home.lock_holder());
     assert_eq!(home.zebu("stop").1, Some(0));
 }
@@ -157,7 +157,7 @@ fn a_process_that_is_no_server_is_never_signalled() {
 fn an_apache_server_is_stopped_only_if_it_names_this_configuration() {
     const MAIN: &str = "org.apache.zookeeper.server.quorum.QuorumPeerMain";
     let home = Home::new();
-    let mut other = Stranger::named("java", &[MAIN, "/etc/other/zoo.cfg"]);
+    let mut other = OtherProcess::named("java", &[MAIN, "/etc/other/zoo.cfg"]);
     std::fs::write(home.pid_file(), other.0.id().to_string()).unwrap();
     for word in ["stop", "start"] {
         let (text, status) = home.zebu(word);
@@ -169,7 +169,7 @@ fn an_apache_server_is_stopped_only_if_it_names_this_configuration() {
         assert!(other.is_alive() && home.pid_file().exists());
     }
     let config = home.directory.path().join("zoo.cfg").display().to_string();
-    let mut own = Stranger::named("java", &[MAIN, &config]);
+    let mut own = OtherProcess::named("java", &[MAIN, &config]);
     std::fs::write(home.pid_file(), own.0.id().to_string()).unwrap();
     let (text, status) = home.zebu("start");
     let expected = format!("Starting zookeeper ... already running as process {}.\n", own.0.id());
@@ -223,14 +223,14 @@ fn a_server_without_a_pid_file_is_found_by_its_lock() {
 #[test]
 fn a_start_that_fails_leaves_the_pid_file_of_others_alone() {
     let home = Home::new();
-    let mut stranger = Stranger::named("java", &[]);
-    std::fs::write(home.pid_file(), stranger.0.id().to_string()).unwrap();
+    let mut other = OtherProcess::named("java", &[]);
+    std::fs::write(home.pid_file(), other.0.id().to_string()).unwrap();
     let held = std::net::TcpListener::bind(("127.0.0.1", home.port)).unwrap();
     let (text, status) = home.zebu("start");
     assert!(text.starts_with("Starting zookeeper ... FAILED TO START\nsee "), "{text}");
     assert_eq!(status, Some(1));
-    assert_eq!(home.pid(), Some(Pid::from_child(&stranger.0)));
-    assert!(stranger.is_alive());
+    assert_eq!(home.pid(), Some(Pid::from_child(&other.0)));
+    assert!(other.is_alive());
     drop(held);
 }
 

@@ -1,5 +1,5 @@
-//! Bad input on the client port: the connection that sent it is closed or the request refused; the server
-//! goes on, and nobody else notices.
+//! Bad input on the client port: the server closes the connection or refuses the request. Other connections
+//! are not affected.
 
 mod common;
 
@@ -13,23 +13,23 @@ use zebu_proto::{Acl, ErrorCode, Jute, OpCode, SessionId, Xid};
 use zebu_testing::raw::new_session_request;
 use zebu_testing::{RawClient, Received, ServerProcess, Session};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// A session that was there before the attack must be served after it.
-struct Witness {
+/// A session from before the bad input, which must still be served after it.
+struct UnaffectedClient {
     client: RawClient,
     session: Session,
 }
 
-impl Witness {
-    fn new(server: &ServerProcess) -> Witness {
+impl UnaffectedClient {
+    fn new(server: &ServerProcess) -> UnaffectedClient {
         let (mut client, session) = open(server);
         create(&mut client, "/witness", b"before");
         done(&mut client, OpCode::Create, create_body("/witness/here", b"", Acl::open(), 1));
-        Witness { client, session }
+        UnaffectedClient { client, session }
     }
 
-    fn is_well(&mut self) {
+    fn assert_served(&mut self) {
         let (events, body) = done(&mut self.client, OpCode::GetData, path_and_watch("/witness", false));
         assert_eq!(events, []);
         assert!(body.starts_with(b"\0\0\0\x06before"));
@@ -38,7 +38,7 @@ impl Witness {
 }
 
 fn expect_closed(client: &mut RawClient, what: &str) {
-    match client.receive(PATIENCE).expect(what) {
+    match client.receive(TIME_LIMIT).expect(what) {
         Received::Closed => {}
         other => panic!("{what}: expected a closed connection, got {other:?}"),
     }
@@ -47,7 +47,7 @@ fn expect_closed(client: &mut RawClient, what: &str) {
 #[test]
 fn frame_lengths_that_are_no_request() {
     let server = server().start().unwrap();
-    let mut witness = Witness::new(&server);
+    let mut unaffected = UnaffectedClient::new(&server);
     for length in [-1i32, i32::MIN, 0, 1, 2, 3, 7, 0x10_0000, i32::MAX] {
         let mut fresh = RawClient::connect(server.address()).unwrap();
         fresh.send_bytes(&length.to_be_bytes()).unwrap();
@@ -64,14 +64,14 @@ fn frame_lengths_that_are_no_request() {
         }
         expect_closed(&mut open, &format!("request frame of length {length}"));
     }
-    witness.is_well();
+    unaffected.assert_served();
 }
 
 #[test]
 fn slow_and_silent_clients_are_closed_and_cost_little() {
     let server = server().property("zookeeper.nio.sessionlessCnxnTimeout", "400").line("maxClientCnxns=0");
     let server = server.start().unwrap();
-    let mut witness = Witness::new(&server);
+    let mut unaffected = UnaffectedClient::new(&server);
     let before = resident_kib(&server);
     let mut slow: Vec<_> = (0..300)
         .map(|_| {
@@ -89,13 +89,13 @@ fn slow_and_silent_clients_are_closed_and_cost_little() {
     let grown = resident_kib(&server).saturating_sub(before);
     assert!(grown < 300 * 16, "300 unfinished frames of 1 MiB took {grown} KiB");
     assert!(monitored(&server, "sessionless_connections_expired") >= 300);
-    witness.is_well();
+    unaffected.assert_served();
 }
 
 #[test]
 fn lengths_inside_a_request() {
     let server = server().start().unwrap();
-    let mut witness = Witness::new(&server);
+    let mut unaffected = UnaffectedClient::new(&server);
     let (mut client, _) = open(&server);
     for length in [-2i32, i32::MIN, 100, i32::MAX, i32::MAX - 3] {
         for op in [
@@ -127,13 +127,13 @@ fn lengths_inside_a_request() {
     });
     assert_eq!(answer, Some(ErrorCode::MarshallingError));
     create(&mut client, "/after", b"the connection is still good");
-    witness.is_well();
+    unaffected.assert_served();
 }
 
 #[test]
 fn paths_that_are_no_paths() {
     let server = server().start().unwrap();
-    let mut witness = Witness::new(&server);
+    let mut unaffected = UnaffectedClient::new(&server);
     let (mut client, _) = open(&server);
     create(&mut client, "/a", b"");
     let bad: &[&[u8]] = &[
@@ -183,13 +183,13 @@ fn paths_that_are_no_paths() {
         });
         assert_eq!(answer, Some(ErrorCode::BadArguments), "{path}");
     }
-    witness.is_well();
+    unaffected.assert_served();
 }
 
 #[test]
 fn quota_nodes_cannot_poison_the_server() {
     let server = server().start().unwrap();
-    let mut witness = Witness::new(&server);
+    let mut unaffected = UnaffectedClient::new(&server);
     let (mut client, _) = open(&server);
     for (path, data) in [
         ("/zookeeper/quota/zookeeper_limits", &b"count=1,bytes=1"[..]),
@@ -203,13 +203,13 @@ fn quota_nodes_cannot_poison_the_server() {
     }
     create(&mut client, "/a", b"data");
     create(&mut client, "/a/b", b"data");
-    witness.is_well();
+    unaffected.assert_served();
 }
 
 #[test]
 fn multis_of_every_ugly_form() {
     let server = server().start().unwrap();
-    let mut witness = Witness::new(&server);
+    let mut unaffected = UnaffectedClient::new(&server);
     let (mut client, _) = open(&server);
     let header = |op: i32| MultiHeader { op, done: false, err: -1 };
     let (_, body) = done(&mut client, OpCode::Multi, |out| MULTI_END.encode(out));
@@ -242,13 +242,13 @@ fn multis_of_every_ugly_form() {
         MULTI_END.encode(out);
     });
     assert_eq!(body.len(), 40_000 * 13 + 9);
-    witness.is_well();
+    unaffected.assert_served();
 }
 
 #[test]
 fn unknown_and_internal_operations() {
     let server = server().start().unwrap();
-    let mut witness = Witness::new(&server);
+    let mut unaffected = UnaffectedClient::new(&server);
     for op in [0, 10, 13, 20, 23, 99, 108, -1, -2, -10, -12, i32::MAX, i32::MIN] {
         let (mut client, session) = open(&server);
         client.queue_as(Xid(5), op, |out| out.extend_from_slice(&[0; 32]));
@@ -268,14 +268,14 @@ fn unknown_and_internal_operations() {
         let (_, response) = RawClient::resume(server.address(), &session).unwrap();
         assert_eq!(response.session_id, session.id.0, "the session lives on after operation {op}");
     }
-    witness.is_well();
+    unaffected.assert_served();
 }
 
 #[test]
 fn handshakes_that_are_none() {
     let server = server().start().unwrap();
-    let mut witness = Witness::new(&server);
-    let other = witness.session;
+    let mut unaffected = UnaffectedClient::new(&server);
+    let other = unaffected.session;
 
     let mut wrong = other.resume_request();
     wrong.password = Some(std::sync::Arc::from([9u8; 16]));
@@ -287,8 +287,8 @@ fn handshakes_that_are_none() {
         let response = client.handshake(&request).unwrap();
         assert_eq!((response.session_id, response.timeout_ms), (0, 0));
         expect_closed(&mut client, "a rejected session");
-        // Whoever does not know the password cannot even disturb the session's connection.
-        witness.is_well();
+        // A client without the password must not close the session's connection.
+        unaffected.assert_served();
     }
 
     let mut ahead = new_session_request();
@@ -305,15 +305,15 @@ fn handshakes_that_are_none() {
     assert!(response.session_id != 0 && response.read_only == ReadOnlyField::Absent);
     // A second connect request is a request with a strange number.
     client.send_connect(&new_session_request()).unwrap();
-    let answered = client.receive(PATIENCE).unwrap();
+    let answered = client.receive(TIME_LIMIT).unwrap();
     assert!(!matches!(answered, Received::Nothing));
-    witness.is_well();
+    unaffected.assert_served();
 }
 
 #[test]
 fn acls_that_grant_nothing_sensible() {
     let server = server().start().unwrap();
-    let mut witness = Witness::new(&server);
+    let mut unaffected = UnaffectedClient::new(&server);
     let (mut client, _) = open(&server);
     for acl in [
         vec![],
@@ -347,13 +347,13 @@ fn acls_that_grant_nothing_sensible() {
         MULTI_END.encode(out);
     });
     assert_eq!(monitored(&server, "znode_count"), before);
-    witness.is_well();
+    unaffected.assert_served();
 }
 
 #[test]
 fn floods_of_credentials() {
     let server = server().start().unwrap();
-    let mut witness = Witness::new(&server);
+    let mut unaffected = UnaffectedClient::new(&server);
     let before = resident_kib(&server);
     let (mut client, _) = open(&server);
     // The same one again and again is one credential.
@@ -369,7 +369,7 @@ fn floods_of_credentials() {
         client.queue(OpCode::Auth, auth_body("digest", format!("user{number}:pass").as_bytes()));
     }
     let _ = client.flush();
-    while let Ok(Received::Frame(frame)) = client.receive(PATIENCE) {
+    while let Ok(Received::Frame(frame)) = client.receive(TIME_LIMIT) {
         refusals += i32::from(frame[12..16] == ErrorCode::AuthFailed.wire().to_be_bytes());
     }
     assert_eq!(refusals, 1);
@@ -380,7 +380,7 @@ fn floods_of_credentials() {
     }
     let grown = resident_kib(&server).saturating_sub(before);
     assert!(grown < 20 * 1024, "{grown} KiB");
-    witness.is_well();
+    unaffected.assert_served();
 }
 
 #[test]
@@ -395,13 +395,13 @@ fn sasl_that_is_not_configured_is_answered() {
 #[test]
 fn words_that_are_not_for_everyone() {
     let plain = ServerProcess::builder(env!("CARGO_BIN_EXE_zebu")).start().unwrap();
-    let mut witness = Witness::new(&plain);
+    let mut unaffected = UnaffectedClient::new(&plain);
     for word in ["ruok", "wchp", "wchc", "dump", "cons", "envi", "stmk"] {
-        let answer = zebu_testing::four_letter::ask(plain.address(), word, PATIENCE).unwrap();
+        let answer = zebu_testing::four_letter::ask(plain.address(), word, TIME_LIMIT).unwrap();
         assert_eq!(answer, format!("{word} is not executed because it is not in the whitelist.\n"));
     }
     assert!(
-        zebu_testing::four_letter::ask(plain.address(), "srvr", PATIENCE)
+        zebu_testing::four_letter::ask(plain.address(), "srvr", TIME_LIMIT)
             .unwrap()
             .starts_with("Zookeeper version: 3.9")
     );
@@ -414,7 +414,7 @@ fn words_that_are_not_for_everyone() {
     let (mut client, _) = open(&plain);
     client.send_bytes(b"srvr").unwrap();
     expect_closed(&mut client, "a word inside a session");
-    witness.is_well();
+    unaffected.assert_served();
 }
 
 #[test]
@@ -422,27 +422,27 @@ fn stmk_waits_for_its_argument_only_so_long() {
     let server = server().property("zookeeper.nio.sessionlessCnxnTimeout", "300").start().unwrap();
     let mut client = RawClient::connect(server.address()).unwrap();
     client.send_bytes(b"stmk").unwrap();
-    assert_eq!(client.receive_to_end(PATIENCE).unwrap(), Some(vec![]), "closed without an answer");
+    assert_eq!(client.receive_to_end(TIME_LIMIT).unwrap(), Some(vec![]), "closed without an answer");
     let mut client = RawClient::connect(server.address()).unwrap();
     client.send_bytes(b"stmk\0\0\0\0\0\0\0\x05").unwrap();
-    assert_eq!(client.receive_to_end(PATIENCE).unwrap(), Some(b"5".to_vec()));
+    assert_eq!(client.receive_to_end(TIME_LIMIT).unwrap(), Some(b"5".to_vec()));
 }
 
 #[test]
 fn storms_of_words_do_not_stop_the_server() {
     let server = server().line("maxClientCnxns=0").start().unwrap();
-    let mut witness = Witness::new(&server);
+    let mut unaffected = UnaffectedClient::new(&server);
     std::thread::scope(|scope| {
         for word in ["wchp", "wchc", "dump", "cons", "mntr", "stat"] {
             let address = server.address();
             scope.spawn(move || {
                 for _ in 0..50 {
-                    zebu_testing::four_letter::ask(address, word, PATIENCE).unwrap();
+                    zebu_testing::four_letter::ask(address, word, TIME_LIMIT).unwrap();
                 }
             });
         }
         for _ in 0..100 {
-            witness.is_well();
+            unaffected.assert_served();
         }
     });
 }

@@ -13,7 +13,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use ensemble::{Ensemble, PATIENCE, block_on};
+use ensemble::{Ensemble, TIME_LIMIT, block_on};
 use zebu_client::Client;
 use zebu_proto::quorum::election::NotificationVersion;
 use zebu_proto::quorum::packet::{LEARNER_PROTOCOL, LearnerInfo};
@@ -31,24 +31,24 @@ const MEMORY_MAX_KIB: u64 = 256 << 10;
 /// The id of a server that is in the list and does not run: the tests speak for it.
 const ABSENT: i64 = 4;
 
-/// A client whose writes must go on.
-struct Witness {
+/// A client whose writes must succeed.
+struct UnaffectedClient {
     client: Client,
     writes: u32,
 }
 
-impl Witness {
-    async fn new(ensemble: &Ensemble) -> Witness {
+impl UnaffectedClient {
+    async fn new(ensemble: &Ensemble) -> UnaffectedClient {
         let client = ensemble.client(&[0, 1, 2]).await;
         client.create("/witness").data(&b""[..]).await.unwrap();
-        Witness { client, writes: 0 }
+        UnaffectedClient { client, writes: 0 }
     }
 
     async fn writes(&mut self, ensemble: &mut Ensemble, what: &str) {
         self.writes += 1;
         let text = self.writes.to_string();
         // One that the loss of a connection leaves in doubt is repeated: it says the same.
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIME_LIMIT;
         while let Err(error) = self.client.set("/witness", text.clone().into_bytes()).await {
             assert!(Instant::now() < deadline, "{what}: {error}\n{}", ensemble.logs());
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -93,8 +93,8 @@ fn memory_is_bounded(ensemble: &Ensemble) {
 fn connect(port: u16) -> TcpStream {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
     stream.set_nodelay(true).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(TIME_LIMIT)).unwrap();
+    stream.set_read_timeout(Some(TIME_LIMIT)).unwrap();
     stream
 }
 
@@ -221,7 +221,7 @@ fn packets_of_strangers_on_the_quorum_port() {
     let mut ensemble = ensemble("initLimit=20");
     let leader = leader(&ensemble);
     block_on(async {
-        let mut witness = Witness::new(&ensemble).await;
+        let mut unaffected = UnaffectedClient::new(&ensemble).await;
         for index in 0..3 {
             let [quorum, _] = ensemble.ports[index];
             let all = packets().into_iter().chain(lying_packets());
@@ -229,7 +229,7 @@ fn packets_of_strangers_on_the_quorum_port() {
                 let mut stream = connect(quorum);
                 send(&mut stream, &packet);
                 if number % 100 == 0 {
-                    witness.writes(&mut ensemble, "strangers").await;
+                    unaffected.writes(&mut ensemble, "strangers").await;
                 }
             }
             // Nonsense that is no packet at all, long and short.
@@ -238,7 +238,7 @@ fn packets_of_strangers_on_the_quorum_port() {
                 send(&mut connect(quorum), &vec![0; length]);
             }
             send(&mut connect(quorum), b"GET / HTTP/1.1\r\nHost: zookeeper\r\n\r\n");
-            witness.writes(&mut ensemble, "nonsense").await;
+            unaffected.writes(&mut ensemble, "nonsense").await;
         }
         // Many that announce a packet and send it slowly or not at all.
         let [quorum, _] = ensemble.ports[leader];
@@ -246,7 +246,7 @@ fn packets_of_strangers_on_the_quorum_port() {
         for stream in &mut slow {
             send(stream, &raw_packet(11, 0, Some(&[0; 3000]), -1)[..2000]);
         }
-        witness.writes(&mut ensemble, "slow strangers").await;
+        unaffected.writes(&mut ensemble, "slow strangers").await;
         assert_eq!(ensemble.await_leader(3), leader, "nobody has lost its leader");
     });
     memory_is_bounded(&ensemble);
@@ -258,7 +258,7 @@ fn packets_of_a_server_of_the_list_on_the_quorum_port() {
     let leader = leader(&ensemble);
     let [quorum, _] = ensemble.ports[leader];
     block_on(async {
-        let mut witness = Witness::new(&ensemble).await;
+        let mut unaffected = UnaffectedClient::new(&ensemble).await;
         for packet in packets().into_iter().chain(lying_packets()) {
             // First of all, in the place of the epoch, and behind an epoch that is not right.
             for number in [0, i64::MAX, i64::MIN] {
@@ -271,7 +271,7 @@ fn packets_of_a_server_of_the_list_on_the_quorum_port() {
             send(&mut stream, &encoded(&Packet::ObserverInfo { accepted: Zxid::ZERO, info: info(ABSENT) }));
             send(&mut stream, &packet);
         }
-        witness.writes(&mut ensemble, "before the epoch").await;
+        unaffected.writes(&mut ensemble, "before the epoch").await;
         for number in NUMBERS {
             for current_epoch in [0, -1, 1, i32::MAX, i32::MIN] {
                 let follower = Packet::FollowerInfo { accepted: Zxid(number), info: info(ABSENT) };
@@ -281,7 +281,7 @@ fn packets_of_a_server_of_the_list_on_the_quorum_port() {
                 send(&mut stream, &encoded(&Packet::Ack { zxid: Zxid(number) }));
             }
         }
-        witness.writes(&mut ensemble, "epochs").await;
+        unaffected.writes(&mut ensemble, "epochs").await;
         assert_eq!(ensemble.await_leader(3), leader, "nobody has lost its leader");
     });
     memory_is_bounded(&ensemble);
@@ -293,7 +293,7 @@ fn packets_of_a_learner_that_is_up_to_date() {
     let leader = leader(&ensemble);
     let [quorum, _] = ensemble.ports[leader];
     block_on(async {
-        let mut witness = Witness::new(&ensemble).await;
+        let mut unaffected = UnaffectedClient::new(&ensemble).await;
         let mut reached = 0;
         for (number, packet) in packets().into_iter().chain(lying_packets()).enumerate() {
             if let Some(mut learner) = FakeLearner::synchronised(quorum) {
@@ -301,7 +301,7 @@ fn packets_of_a_learner_that_is_up_to_date() {
                 send(&mut learner.stream, &packet);
             }
             if number % 50 == 0 {
-                witness.writes(&mut ensemble, &format!("{packet:?}")).await;
+                unaffected.writes(&mut ensemble, &format!("{packet:?}")).await;
             }
         }
         assert!(reached > 100, "only {reached} were believed");
@@ -312,7 +312,7 @@ fn packets_of_a_learner_that_is_up_to_date() {
             send(&mut learner.stream, &raw_packet(1, -1, Some(&[0x11; 1 << 20]), -1));
         }
         drop(learner);
-        witness.writes(&mut ensemble, "long requests").await;
+        unaffected.writes(&mut ensemble, "long requests").await;
         assert_eq!(ensemble.await_leader(3), leader, "nobody has lost its leader");
     });
     memory_is_bounded(&ensemble);
@@ -376,7 +376,7 @@ fn packets_of_a_leader() {
     ];
     let mut all = packets();
     all.extend(lying_packets());
-    let deadline = Instant::now() + 3 * PATIENCE;
+    let deadline = Instant::now() + 3 * TIME_LIMIT;
     for number in 0..120 {
         let (mut stream, _) = accept_by(&quorum, deadline, &ensemble);
         for packet in &steps[number % steps.len()] {
@@ -411,7 +411,7 @@ fn accept_by(
 
 /// A connection to the election port of a server, in the name of another one with a larger id.
 fn introduce(ensemble: &Ensemble, index: usize, id: i64) -> TcpStream {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     let [_, election] = ensemble.ports[index];
     let mut stream = loop {
         match TcpStream::connect((Ipv4Addr::LOCALHOST, election)) {
@@ -420,8 +420,8 @@ fn introduce(ensemble: &Ensemble, index: usize, id: i64) -> TcpStream {
         }
         std::thread::sleep(Duration::from_millis(10));
     };
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(TIME_LIMIT)).unwrap();
+    stream.set_read_timeout(Some(TIME_LIMIT)).unwrap();
     let [_, own] = ensemble.ports[id as usize - 1];
     let mut bytes = Vec::new();
     let addresses = vec![format!("127.0.0.1:{own}").into()];
@@ -467,10 +467,10 @@ fn messages_on_the_election_port() {
     let mut ensemble = ensemble("initLimit=20");
     let leader = leader(&ensemble);
     block_on(async {
-        let mut witness = Witness::new(&ensemble).await;
+        let mut unaffected = UnaffectedClient::new(&ensemble).await;
         for index in 0..3 {
             let [_, election] = ensemble.ports[index];
-            // Who does not say who it is, or says something impossible.
+            // Connections that send no server id, or an impossible one.
             for first in NUMBERS.into_iter().chain([-65535, -65537]) {
                 for second in NUMBERS {
                     for length in [-1i32, 0, 1, 5, 2048, 2049, i32::MAX, i32::MIN] {
@@ -481,17 +481,17 @@ fn messages_on_the_election_port() {
                         send(&mut stream, &bytes);
                     }
                 }
-                witness.writes(&mut ensemble, "introductions").await;
+                unaffected.writes(&mut ensemble, "introductions").await;
             }
             let slow: Vec<TcpStream> = (0..200).map(|_| connect(election)).collect();
-            witness.writes(&mut ensemble, "slow introductions").await;
+            unaffected.writes(&mut ensemble, "slow introductions").await;
             drop(slow);
             // The votes of a server of the list that does not run.
             let mut stream = introduce(&ensemble, index, ABSENT);
             for (number, vote) in votes().iter().enumerate() {
                 send(&mut stream, &framed(vote));
                 if number % 200 == 0 {
-                    witness.writes(&mut ensemble, "votes").await;
+                    unaffected.writes(&mut ensemble, "votes").await;
                 }
             }
             for length in [0i32, -1, i32::MIN, i32::MAX, 1 << 20, 600_000] {
@@ -499,7 +499,7 @@ fn messages_on_the_election_port() {
                 send(&mut stream, &length.to_be_bytes());
                 send(&mut stream, &[0; 5000]);
             }
-            witness.writes(&mut ensemble, "lengths").await;
+            unaffected.writes(&mut ensemble, "lengths").await;
             // Many long ones.
             let mut stream = introduce(&ensemble, index, ABSENT);
             let mut long = votes()[0].clone();
@@ -510,7 +510,7 @@ fn messages_on_the_election_port() {
             for _ in 0..1000 {
                 send(&mut stream, &framed(&long));
             }
-            witness.writes(&mut ensemble, "long votes").await;
+            unaffected.writes(&mut ensemble, "long votes").await;
         }
         assert_eq!(ensemble.await_leader(3), leader, "nobody has lost its leader");
     });
@@ -532,7 +532,7 @@ fn silent_strangers_are_closed_when_there_are_many() {
         ensemble.ports[leader].iter().for_each(|port| strangers.push(connect(*port)));
     }
     for stranger in &mut strangers[..2 * (300 - 64)] {
-        stranger.set_read_timeout(Some(PATIENCE)).unwrap();
+        stranger.set_read_timeout(Some(TIME_LIMIT)).unwrap();
         assert!(matches!(stranger.read(&mut [0; 8]), Ok(0)), "the oldest are closed\n{}", ensemble.logs());
     }
     let during = open_files(&ensemble);
@@ -559,9 +559,9 @@ fn an_election_connection_that_swallows_votes_is_made_anew() {
     // Everything before this moment was an attempt to reach server 2 before it came by itself.
     other.set_nonblocking(true).unwrap();
     while other.accept().is_ok() {}
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     let (mut again, _) = accept_by(&other, deadline, &ensemble);
-    again.set_read_timeout(Some(PATIENCE)).unwrap();
+    again.set_read_timeout(Some(TIME_LIMIT)).unwrap();
     let mut first = [0; 16];
     again.read_exact(&mut first).unwrap();
     assert_eq!(first[8..], 1i64.to_be_bytes(), "server 1 asks to be called");

@@ -10,7 +10,7 @@ use zebu_proto::{Acl, ErrorCode, Jute, OpCode, Reader};
 use zebu_testing::ServerProcess;
 
 /// More than a busy machine needs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Memory that the server may need beyond what it had, in KiB: two answers of the longest kind and room to
 /// grow.
@@ -46,7 +46,7 @@ fn multi_read(op: OpCode, path: &str, count: usize) -> impl FnOnce(&mut Vec<u8>)
 fn a_multi_read_of_very_much_is_refused() {
     let server = server().start().expect("a server");
     let (mut client, _) = open(&server);
-    client.set_patience(PATIENCE);
+    client.set_patience(TIME_LIMIT);
     create(&mut client, "/large", &vec![b'x'; 1_000_000]);
     let before = peak_kib(&server);
     let code = refused(&mut client, OpCode::MultiRead, multi_read(OpCode::GetData, "/large", 30_000));
@@ -63,7 +63,7 @@ fn a_very_long_listing_arrives() {
     const CHILDREN: usize = 20_000;
     let server = server().start().expect("a server");
     let (mut client, _) = open(&server);
-    client.set_patience(PATIENCE);
+    client.set_patience(TIME_LIMIT);
     create(&mut client, "/many", b"");
     let name = "n".repeat(1_000);
     for number in 0..CHILDREN {
@@ -96,7 +96,7 @@ fn watches_by_session_are_not_built_in_memory() {
     let mut clients = Vec::new();
     for _ in 0..SESSIONS {
         let (mut client, _) = open(&server);
-        client.set_patience(PATIENCE);
+        client.set_patience(TIME_LIMIT);
         for number in 0..PATHS {
             let path = format!("/{}{number}", "p".repeat(PATH_BYTES));
             assert_eq!(
@@ -114,11 +114,11 @@ fn watches_by_session_are_not_built_in_memory() {
         asks.write_all(word.as_bytes()).expect("the word is sent");
         silent.push(asks);
     }
-    let text = zebu_testing::four_letter::ask(server.address(), "wchc", PATIENCE).expect("an answer");
+    let text = zebu_testing::four_letter::ask(server.address(), "wchc", TIME_LIMIT).expect("an answer");
     let sessions = text.lines().filter(|line| line.starts_with("0x")).count();
     let paths = text.lines().filter(|line| line.len() > PATH_BYTES).count();
     assert_eq!((sessions, paths), (SESSIONS, SESSIONS * PATHS));
-    let text = zebu_testing::four_letter::ask(server.address(), "wchp", PATIENCE).expect("an answer");
+    let text = zebu_testing::four_letter::ask(server.address(), "wchp", TIME_LIMIT).expect("an answer");
     let sessions = text.lines().filter(|line| line.starts_with("\t0x")).count();
     assert_eq!(sessions, SESSIONS * PATHS);
     let peak = peak_kib(&server);

@@ -13,7 +13,7 @@ use zebu_proto::OpCode;
 use zebu_testing::{RawClient, ServerProcess};
 
 /// More than a busy machine needs.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 const CLIENTS: usize = 30;
 const WRITES_PER_CLIENT: usize = 12;
@@ -53,7 +53,7 @@ fn slow_server() -> Option<(ServerProcess, std::path::PathBuf, tempfile::TempDir
 
 /// Waits until the memory of the server has not grown for two seconds.
 fn await_standstill(server: &ServerProcess) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     let (mut largest, mut since) = (0, Instant::now());
     while since.elapsed() < Duration::from_secs(2) && Instant::now() < deadline {
         let resident = resident_kib(server);
@@ -70,13 +70,13 @@ fn large_writes_on_a_slow_disk_wait_in_their_sockets() {
     let clients: Vec<RawClient> = (0..CLIENTS)
         .map(|number| {
             let (mut client, _) = open(&server);
-            client.set_patience(PATIENCE);
+            client.set_patience(TIME_LIMIT);
             create(&mut client, &format!("/large{number}"), b"");
             client
         })
         .collect();
     let (mut small, _) = open(&server);
-    small.set_patience(PATIENCE);
+    small.set_patience(TIME_LIMIT);
     create(&mut small, "/small", b"");
     let before = resident_kib(&server);
     fs::write(&delay, "3000").expect("the delay is written");

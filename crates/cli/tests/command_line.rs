@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// Runs zebu in a directory, without the variables of whoever runs the tests.
+/// Runs zebu in a directory, without the environment variables of the caller.
 fn zebu(directory: &Path, words: &[&str]) -> Output {
     command(Path::new(env!("CARGO_BIN_EXE_zebu")), directory, words).output().unwrap()
 }

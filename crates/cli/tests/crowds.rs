@@ -11,7 +11,7 @@ use zebu_proto::jute::encode_bytes;
 use zebu_proto::{Acl, Jute, OpCode, Xid};
 use zebu_testing::{Message, RawClient, Received};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 #[test]
 fn two_thousand_sessions_watch_one_node_and_all_are_told() {
@@ -24,7 +24,7 @@ fn two_thousand_sessions_watch_one_node_and_all_are_told() {
         client.send(OpCode::GetData, path_and_watch("/watched", true)).unwrap();
     }
     for client in &mut watchers {
-        client.set_patience(PATIENCE);
+        client.set_patience(TIME_LIMIT);
         assert!(matches!(client.receive_message().unwrap(), Message::Reply { .. }));
     }
     assert_eq!(monitored(&server, "watch_count"), SESSIONS as i64);
@@ -53,7 +53,7 @@ fn one_session_watches_ten_thousand_paths() {
         client.queue(OpCode::GetData, path_and_watch(path, true));
     }
     client.flush().unwrap();
-    client.set_patience(PATIENCE);
+    client.set_patience(TIME_LIMIT);
     for message in client.receive_messages(2 * PATHS).unwrap() {
         assert!(matches!(message, Message::Reply { header, .. } if header.err == 0));
     }
@@ -63,7 +63,7 @@ fn one_session_watches_ten_thousand_paths() {
         other.queue(OpCode::SetData, set_data_body(path, b"y", -1));
     }
     other.flush().unwrap();
-    other.set_patience(PATIENCE);
+    other.set_patience(TIME_LIMIT);
     other.receive_messages(PATHS).unwrap();
     let mut told: Vec<String> = Vec::new();
     for message in client.receive_messages(PATHS).unwrap() {
@@ -192,7 +192,7 @@ fn thousands_of_requests_in_flight_are_answered_in_order() {
     }
     // Sent from a thread of its own: the client reads only after everything is on its way.
     client.flush().unwrap();
-    client.set_patience(PATIENCE);
+    client.set_patience(TIME_LIMIT);
     let mut written = String::new();
     for xid in 10..10 + REQUESTS {
         let Message::Reply { header, body } = client.receive_message().unwrap() else { panic!("an event") };
@@ -241,14 +241,14 @@ fn connections_per_address_are_limited() {
     let server = server().line("maxClientCnxns=5").start().unwrap();
     let held: Vec<_> = (0..5).map(|_| open(&server).0).collect();
     let mut sixth = RawClient::connect(server.address()).unwrap();
-    assert_eq!(sixth.receive(PATIENCE).unwrap(), Received::Closed);
+    assert_eq!(sixth.receive(TIME_LIMIT).unwrap(), Received::Closed);
     drop(held);
     wait_until(|| RawClient::open(server.address()).is_ok());
 }
 
 /// Waits for something that must happen soon. The time is a limit for a broken server, not a measure.
 fn wait_until(mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     while !condition() {
         assert!(Instant::now() < deadline, "it never happened");
         std::thread::sleep(Duration::from_millis(10));

@@ -1,5 +1,5 @@
-//! A disk that fails under a running server: nothing is acknowledged that is not there, the process says why
-//! it ends, and a snapshot that cannot be written stops nobody.
+//! A disk that fails under a running server: no write is acknowledged that is not on disk, the process logs
+//! why it ends, and a failed snapshot stops no client.
 
 mod common;
 
@@ -11,7 +11,7 @@ use common::*;
 use zebu_proto::{Acl, OpCode};
 use zebu_testing::{RawClient, four_letter, port};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// A server that may not write files beyond a size: its log fails as on a full disk.
 #[test]
@@ -59,7 +59,7 @@ fn a_snapshot_that_cannot_be_written_is_reported_and_stops_nobody() {
     move_away(&snapshots);
     let (mut client, _) = open(&server);
     create(&mut client, "/many", b"");
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     let mut number = 0;
     while monitored(&server, "snapshot_error_count") == 0 {
         assert!(Instant::now() < deadline, "no snapshot was tried");
@@ -79,7 +79,7 @@ fn move_away(directory: &Path) {
 }
 
 fn wait_for(address: std::net::SocketAddr) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     while four_letter::ask(address, "srvr", Duration::from_secs(1)).is_err() {
         assert!(Instant::now() < deadline, "it never answered");
         std::thread::sleep(Duration::from_millis(20));

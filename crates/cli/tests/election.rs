@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use processes::{Ensemble, PATIENCE, block_on};
+use processes::{Ensemble, TIME_LIMIT, block_on};
 use zebu_proto::quorum::election::NotificationVersion;
 use zebu_proto::quorum::{InitialMessage, Notification, ServerState};
 use zebu_proto::{ServerId, Zxid};
@@ -25,7 +25,7 @@ impl Voter {
     }
 
     fn announce(port: u16, server: i64, address: &str) -> Voter {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIME_LIMIT;
         let mut stream = loop {
             match TcpStream::connect(("127.0.0.1", port)) {
                 Ok(stream) => break stream,
@@ -33,7 +33,7 @@ impl Voter {
             }
             std::thread::sleep(Duration::from_millis(20));
         };
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIME_LIMIT)).unwrap();
         let mut bytes = Vec::new();
         let addresses = vec![address.into()];
         InitialMessage { server: ServerId(server), addresses }.encode(&mut bytes);
@@ -41,18 +41,18 @@ impl Voter {
         Voter { stream }
     }
 
-    fn say(&mut self, notification: &Notification) {
+    fn send(&mut self, notification: &Notification) {
         let mut bytes = Vec::new();
         notification.encode(&mut bytes);
         self.stream.write_all(&bytes).unwrap();
     }
 
-    fn hear(&mut self) -> Notification {
-        self.try_hear().unwrap()
+    fn receive(&mut self) -> Notification {
+        self.try_receive().unwrap()
     }
 
     /// `None` if the connection was closed.
-    fn try_hear(&mut self) -> Option<Notification> {
+    fn try_receive(&mut self) -> Option<Notification> {
         let mut length = [0; 4];
         self.stream.read_exact(&mut length).ok()?;
         let mut payload = vec![0; u32::from_be_bytes(length) as usize];
@@ -79,9 +79,9 @@ fn the_largest_round_is_survived() {
     let mut ensemble = Ensemble::prepare(3, "initLimit=20");
     ensemble.run(0);
     let mut voter = Voter::connect(ensemble.ports[0][1], 3);
-    voter.say(&vote(1, i64::MAX));
-    let deadline = Instant::now() + PATIENCE;
-    while voter.hear().round != i64::MAX {
+    voter.send(&vote(1, i64::MAX));
+    let deadline = Instant::now() + TIME_LIMIT;
+    while voter.receive().round != i64::MAX {
         assert!(Instant::now() < deadline, "{}", ensemble.logs());
     }
     drop(voter);
@@ -110,7 +110,7 @@ fn servers_that_are_not_listed_are_answered_up_to_a_limit() {
         let mut bytes = Vec::new();
         vote(server, 1).encode(&mut bytes);
         let _ = voter.stream.write_all(&bytes);
-        voter.try_hear().map(|answer| (answer, voter))
+        voter.try_receive().map(|answer| (answer, voter))
     };
     let mut answered = Vec::new();
     for server in 100..140 {
@@ -121,7 +121,7 @@ fn servers_that_are_not_listed_are_answered_up_to_a_limit() {
         assert_eq!((answer.leader, answer.round), (ServerId(1), 1), "no vote of theirs counts");
     }
     answered.clear();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     while ask(200).is_none() {
         assert!(Instant::now() < deadline, "{}", ensemble.logs());
         std::thread::sleep(Duration::from_millis(20));
@@ -137,7 +137,7 @@ fn a_server_that_is_not_listed_is_called_back_where_it_came_from() {
     listener.set_nonblocking(true).unwrap();
     let announced = format!("another.host.invalid:{}", listener.local_addr().unwrap().port());
     let _voter = Voter::announce(ensemble.ports[0][1], 0, &announced);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     let mut stream = loop {
         match listener.accept() {
             Ok((stream, _)) => break stream,
@@ -146,7 +146,7 @@ fn a_server_that_is_not_listed_is_called_back_where_it_came_from() {
         std::thread::sleep(Duration::from_millis(20));
     };
     stream.set_nonblocking(false).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIME_LIMIT)).unwrap();
     let mut bytes = [0; 16];
     stream.read_exact(&mut bytes).unwrap();
     assert_eq!(bytes[8..], 1i64.to_be_bytes(), "the server says who it is");

@@ -1,5 +1,5 @@
-//! Ensembles of real server processes: they choose a leader, answer alike, and lose nothing that was
-//! acknowledged, whoever is killed.
+//! Ensembles of real server processes: they elect a leader, give the same answers, and lose no acknowledged
+//! write when any server is killed.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
@@ -13,7 +13,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use processes::{Ensemble, PATIENCE, block_on};
+use processes::{Ensemble, TIME_LIMIT, block_on};
 use tempfile::TempDir;
 use zebu_testing::{four_letter, port};
 
@@ -22,7 +22,7 @@ fn writes_through_every_member_are_seen_by_all() {
     let ensemble = Ensemble::start(3);
     ensemble.await_leader(3);
     // The root counts twice, as in ZooKeeper.
-    let srvr = four_letter::ask(ensemble.clients[0], "srvr", PATIENCE).unwrap();
+    let srvr = four_letter::ask(ensemble.clients[0], "srvr", TIME_LIMIT).unwrap();
     assert!(srvr.contains("Node count: 5\n"), "{srvr}");
     block_on(async {
         for index in 0..3 {
@@ -59,7 +59,7 @@ fn status_and_words_show_the_ensemble() {
         let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         (output.status.code(), value)
     };
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     // The leader may serve a moment before its second follower does.
     while status().1["servers"][leader]["synced_followers"] != 2 {
         assert!(Instant::now() < deadline, "{}", status().1);
@@ -69,7 +69,7 @@ fn status_and_words_show_the_ensemble() {
     assert_eq!((code, &value["healthy"]), (Some(0), &true.into()), "{value}");
     let server = &value["servers"][leader];
     assert_eq!((&server["mode"], &server["epoch"]), (&"leader".into(), &1.into()), "{value}");
-    let ask = |index: usize, word| four_letter::ask(ensemble.clients[index], word, PATIENCE).unwrap();
+    let ask = |index: usize, word| four_letter::ask(ensemble.clients[index], word, TIME_LIMIT).unwrap();
     let monitor = ask(leader, "mntr");
     for line in ["zk_peer_state\tleading - broadcast\n", "zk_learners\t2\n", "zk_quorum_size\t3\n"] {
         assert!(monitor.contains(line), "{monitor}");
@@ -106,7 +106,7 @@ fn a_wrong_digest_from_the_leader_is_counted() {
     }
     (0..3).for_each(|index| ensemble.run(index));
     ensemble.await_leader(3);
-    let monitor = four_letter::ask(ensemble.clients[behind], "mntr", PATIENCE).unwrap();
+    let monitor = four_letter::ask(ensemble.clients[behind], "mntr", TIME_LIMIT).unwrap();
     assert!(monitor.contains("zk_digest_mismatches_count\t1\n"), "{monitor}\n{}", ensemble.logs());
     let log = fs::read_to_string(ensemble.home.path().join(format!("log{behind}"))).unwrap();
     assert!(log.contains("the state differs from the leader's"), "{log}");
@@ -189,8 +189,8 @@ fn a_member_without_data_takes_the_whole_state() {
     });
 }
 
-/// Those who come too early to a new leader are sent away and come again. Whoever waited for the end of a
-/// limit would wait for an hour here.
+/// A new leader refuses followers that connect too early, and they connect again. A follower that waited for
+/// the limit would wait for an hour here.
 #[test]
 fn a_killed_leader_is_replaced_soon() {
     let mut ensemble = Ensemble::start_with(3, "initLimit=7200");

@@ -10,7 +10,7 @@ mod processes;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use processes::{Ensemble, PATIENCE, block_on};
+use processes::{Ensemble, TIME_LIMIT, block_on};
 
 fn starts_with(ensemble: &mut Ensemble, members: &[usize]) -> usize {
     for &index in members {
@@ -21,7 +21,7 @@ fn starts_with(ensemble: &mut Ensemble, members: &[usize]) -> usize {
 }
 
 fn await_serving(ensemble: &Ensemble, index: usize) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     while ensemble.mode(index).is_none() {
         assert!(Instant::now() < deadline, "server {index} does not serve\n{}", ensemble.logs());
         std::thread::sleep(Duration::from_millis(50));
@@ -29,7 +29,7 @@ fn await_serving(ensemble: &Ensemble, index: usize) {
 }
 
 fn await_line(ensemble: &Ensemble, index: usize, part: &str) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     let path = ensemble.home.path().join(format!("log{index}"));
     while !fs::read_to_string(&path).unwrap().contains(part) {
         assert!(Instant::now() < deadline, "no line {part:?}\n{}", ensemble.logs());
@@ -123,7 +123,7 @@ fn both_sides_tell_of_a_server_that_is_not_listed() {
     for index in (0..3).filter(|&index| index != leader) {
         ensemble.kill(index);
     }
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     while ensemble.mode(leader).is_some() || ensemble.mode(3).is_some() {
         assert!(Instant::now() < deadline, "{}", ensemble.logs());
         std::thread::sleep(Duration::from_millis(50));

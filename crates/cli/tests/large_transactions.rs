@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use common::{auth_body, create_body, done, path_and_watch, refused};
-use processes::{Ensemble, PATIENCE};
+use processes::{Ensemble, TIME_LIMIT};
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::jute::encode_bytes;
 use zebu_proto::txn::{Txn, TxnEntry, TxnHeader};
@@ -42,7 +42,7 @@ fn start() -> (MutexGuard<'static, ()>, Ensemble) {
 
 fn connect(ensemble: &Ensemble, member: usize) -> RawClient {
     let mut client = RawClient::connect(ensemble.clients[member]).unwrap();
-    client.set_patience(PATIENCE);
+    client.set_patience(TIME_LIMIT);
     client.handshake(&ConnectRequest { timeout_ms: TIMEOUT_MS, ..raw::new_session_request() }).unwrap();
     client
 }
@@ -86,7 +86,7 @@ fn children(client: &mut RawClient, path: &str) -> usize {
 
 /// Waits until a node has no children at a member, which may have lost its leader meanwhile.
 fn await_empty(ensemble: &Ensemble, member: usize, path: &str) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     loop {
         let count = RawClient::open(ensemble.clients[member]).and_then(|(mut client, _)| {
             client.call(OpCode::Sync, common::path_only(path))?;
@@ -106,7 +106,7 @@ fn assert_goes_on(ensemble: &Ensemble, name: &str) {
     ensemble.await_leader(3);
     for member in 0..3 {
         let (mut client, _) = RawClient::open(ensemble.clients[member]).unwrap();
-        client.set_patience(PATIENCE);
+        client.set_patience(TIME_LIMIT);
         common::create(&mut client, &format!("/{name}-{member}"), b"x");
     }
 }
@@ -140,7 +140,7 @@ fn a_session_with_very_many_ephemerals_closes_and_expires() {
     let logs = ensemble.logs();
     assert!(logs.contains("a session ends without a list of its ephemeral nodes"), "{logs}");
     for member in 0..3 {
-        let text = zebu_testing::four_letter::ask(ensemble.clients[member], "mntr", PATIENCE).unwrap();
+        let text = zebu_testing::four_letter::ask(ensemble.clients[member], "mntr", TIME_LIMIT).unwrap();
         assert!(text.contains("zk_digest_mismatches_count\t0\n"), "{text}");
     }
 }

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{create_body, path_only, set_data_body};
-use processes::{Ensemble, PATIENCE};
+use processes::{Ensemble, TIME_LIMIT};
 use zebu_proto::{Acl, OpCode};
 use zebu_testing::raw::Message;
 use zebu_testing::{RawClient, four_letter};
@@ -24,7 +24,7 @@ const PAIRS: usize = 8;
 
 fn connected(address: SocketAddr) -> RawClient {
     let (mut client, _) = RawClient::open(address).expect("a new session");
-    client.set_patience(PATIENCE);
+    client.set_patience(TIME_LIMIT);
     client
 }
 
@@ -103,7 +103,7 @@ fn write_much(address: SocketAddr, count: usize) {
 
 /// Waits until a server serves and has everything that the leader has.
 fn await_caught_up(ensemble: &Ensemble, server: usize, leader: usize) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     let last = |index: usize| four_letter::last_zxid(ensemble.clients[index], Duration::from_secs(5)).ok();
     loop {
         let mode = ensemble.mode(server);
@@ -137,7 +137,7 @@ fn a_follower_that_was_away_for_long_gets_a_snapshot() {
         // Without a quorum the leader steps down. The same process leads the next epoch, because it has the
         // longest log.
         ensemble.kill(other);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIME_LIMIT;
         while ensemble.mode(leader).is_some() {
             assert!(Instant::now() < deadline, "{}", ensemble.logs());
             thread::sleep(Duration::from_millis(50));
@@ -185,7 +185,7 @@ fn write_until(done: &AtomicBool, addresses: &[SocketAddr]) -> usize {
             thread::sleep(Duration::from_millis(50));
             continue;
         };
-        client.set_patience(PATIENCE);
+        client.set_patience(TIME_LIMIT);
         loop {
             if done.load(Ordering::Relaxed) {
                 return written;
@@ -221,7 +221,7 @@ fn slow_disk_ends_service(roles: &[&'static str], slow: usize) {
         ensemble.slow_down(slow, Duration::from_millis(2500));
         // syncLimit is 5 seconds. It may be back for a moment when the disk has finished: its log tells.
         let log = ensemble.home.path().join(format!("log{slow}"));
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIME_LIMIT;
         let has_stopped = loop {
             let has_stopped = fs::read_to_string(&log).unwrap().contains("this member serves no more");
             if has_stopped || Instant::now() >= deadline {

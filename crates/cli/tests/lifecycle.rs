@@ -13,7 +13,7 @@ use zebu_proto::{Acl, ErrorCode, OpCode, StatPersisted, Zxid};
 use zebu_testing::{RawClient, ServerProcess, four_letter, port};
 
 const ZEBU: &str = env!("CARGO_BIN_EXE_zebu");
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 #[test]
 fn what_was_acknowledged_survives_a_kill_and_so_do_sessions() {
@@ -51,21 +51,21 @@ fn snapshots_are_taken_while_serving_and_are_enough_to_start() {
     }
     client.flush().unwrap();
     client.receive_messages(500).unwrap();
-    let zxid = four_letter::last_zxid(server.address(), PATIENCE).unwrap();
+    let zxid = four_letter::last_zxid(server.address(), TIME_LIMIT).unwrap();
     let snapshots = || {
         let names = std::fs::read_dir(server.data_dir().join("version-2")).unwrap();
         names
             .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("snapshot."))
             .count()
     };
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     while snapshots() < 2 {
         assert!(Instant::now() < deadline, "no snapshot was written");
         std::thread::sleep(Duration::from_millis(20));
     }
     server.kill().unwrap();
     server.start().unwrap();
-    assert!(four_letter::last_zxid(server.address(), PATIENCE).unwrap() >= zxid);
+    assert!(four_letter::last_zxid(server.address(), TIME_LIMIT).unwrap() >= zxid);
     let (mut client, _) = open(&server);
     let (_, body) = done(&mut client, OpCode::GetAllChildrenNumber, path_only("/many"));
     assert_eq!(body, 500i32.to_be_bytes());
@@ -85,14 +85,14 @@ fn a_wrong_digest_in_the_log_is_counted() {
 }
 
 #[test]
-fn ephemeral_nodes_of_nobody_go_for_good() {
+fn ephemeral_nodes_without_a_session_are_deleted_for_good() {
     let directory = tempfile::TempDir::new().unwrap();
     let files = directory.path().join("version-2");
     std::fs::create_dir(&files).unwrap();
     write_snapshot_with_orphan(&files);
     let mut server = server().line(format!("dataDir={}", directory.path().display())).start().unwrap();
     let (mut client, _) = open(&server);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     while client.call(OpCode::Exists, path_and_watch("/orphan", false)).unwrap().1.err == 0 {
         assert!(Instant::now() < deadline, "the node of a session that does not exist stays");
         std::thread::sleep(Duration::from_millis(20));
@@ -138,7 +138,7 @@ fn sessions_expire_and_take_their_ephemeral_nodes_along() {
     let (mut watcher, _) = open(&server);
     done(&mut watcher, OpCode::Exists, path_and_watch("/mine", true));
     // The silent one never pings. Its node goes; how soon is not this test's matter.
-    watcher.set_patience(PATIENCE);
+    watcher.set_patience(TIME_LIMIT);
     match watcher.receive_message().unwrap() {
         zebu_testing::Message::Event { event, .. } => assert_eq!(event.path.as_deref(), Some("/mine")),
         reply => panic!("{reply:?}"),
@@ -194,7 +194,7 @@ fn sigterm_ends_it_with_status_zero() {
         .spawn()
         .unwrap();
     while four_letter::ask(address, "srvr", Duration::from_millis(200)).is_err() {
-        assert!(started.elapsed() < PATIENCE, "it never answered");
+        assert!(started.elapsed() < TIME_LIMIT, "it never answered");
         std::thread::sleep(Duration::from_millis(10));
     }
     let id = rustix::process::Pid::from_child(&server);
@@ -239,7 +239,7 @@ fn the_background_commands_work_as_the_scripts_do() {
     assert_eq!((code, text.contains("STARTED")), (Some(0), true), "{text}");
     let (code, text) = zebu("start");
     assert_eq!((code, text.contains("already running")), (Some(1), true), "{text}");
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     loop {
         let (code, text) = zebu("status");
         if code == Some(0) {

@@ -1,5 +1,5 @@
-//! Local sessions on three servers with real sockets: crowds of them leave no trace in the history, and one
-//! that wants an ephemeral node becomes everybody's.
+//! Local sessions on three servers with real sockets: many of them leave no transaction in the log, and one
+//! that creates an ephemeral node becomes a global session.
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
 mod common;
@@ -14,7 +14,7 @@ use zebu_testing::raw::new_session_request;
 use zebu_testing::{RawClient, Session, TestEnsemble, four_letter};
 
 /// How long anything may take. Far more than it needs: it decides nothing.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 const EPHEMERAL: i32 = 1;
 
@@ -56,11 +56,11 @@ impl Servers {
     }
 
     fn ask(&self, server: usize, word: &str) -> String {
-        four_letter::ask(self.ensemble.address(server), word, PATIENCE).unwrap()
+        four_letter::ask(self.ensemble.address(server), word, TIME_LIMIT).unwrap()
     }
 
     fn zxids(&self) -> Vec<Zxid> {
-        let zxid = |server| four_letter::last_zxid(self.ensemble.address(server), PATIENCE).unwrap();
+        let zxid = |server| four_letter::last_zxid(self.ensemble.address(server), TIME_LIMIT).unwrap();
         (0..3).map(zxid).collect()
     }
 
@@ -76,7 +76,7 @@ impl Servers {
     }
 
     fn await_counts(&self, server: usize, wanted: (i64, i64)) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIME_LIMIT;
         while self.counts(server) != wanted {
             assert!(Instant::now() < deadline, "{:?} instead of {wanted:?}", self.counts(server));
             std::thread::sleep(Duration::from_millis(10));
@@ -185,7 +185,7 @@ fn a_client_loses_a_local_session_with_its_server_and_keeps_one_with_a_node() {
         clients.iter().for_each(|client| client.update_servers(&list).unwrap());
         let mut states = upgraded.states();
         ensemble.kill(home).await.unwrap();
-        // What is sent before the client has noticed is lost, and may have been carried out.
+        // A request before the client has noticed the disconnect would have an unknown outcome.
         states.wait_for(|status| status.state == SessionState::Reconnected).await.unwrap();
         upgraded.set("/mine", "still here").await.unwrap();
         assert_eq!(upgraded.session().id, ids[1]);

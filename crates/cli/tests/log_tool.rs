@@ -522,7 +522,7 @@ fn no_flipped_byte_stays_unseen() {
     let output = zebu(home.path(), &words, "");
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let sound: Vec<_> = lines(&output).iter().map(|report| report["sound"] == true).collect();
-    // Nobody reads version and database id.
+    // No program reads version and database id.
     let expected: Vec<_> = (0..whole.len()).map(|at| (4..16).contains(&at)).collect();
     assert_eq!(sound, expected);
 }

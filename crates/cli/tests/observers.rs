@@ -14,7 +14,7 @@ use zebu_client::{Client, CreateMode, ErrorCode};
 use zebu_testing::{four_letter, port};
 
 /// How long an ensemble may take to get somewhere. Far more than it needs: it decides nothing.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 struct Server {
     host: String,
@@ -117,7 +117,7 @@ impl Ensemble {
         text.lines().find_map(value)
     }
 
-    /// Waits until these serve, one of them as the leader; returns him.
+    /// Waits until these servers serve, one as the leader, and returns the leader.
     fn await_leader(&self, ids: &[usize]) -> usize {
         self.until(|| {
             let modes: Vec<_> = ids.iter().map(|&id| (id, self.mode(id))).collect();
@@ -140,7 +140,7 @@ impl Ensemble {
     }
 
     fn until<T>(&self, look: impl Fn() -> Option<T>) -> T {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIME_LIMIT;
         loop {
             if let Some(found) = look() {
                 return found;
@@ -228,7 +228,7 @@ fn followers_serve_observers_who_move_when_they_go() {
         ensemble.await_mode(4, "observer");
         // The session comes over, which the leader has to say.
         let set = || async { client.set("/a", &b"3"[..]).await };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIME_LIMIT;
         while set().await.is_err() {
             assert!(Instant::now() < deadline, "{}", ensemble.logs());
         }

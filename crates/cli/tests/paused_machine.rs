@@ -15,7 +15,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{path_and_watch, path_only};
-use processes::{Ensemble, PATIENCE, block_on};
+use processes::{Ensemble, TIME_LIMIT, block_on};
 use tempfile::TempDir;
 use zebu_client::Client;
 use zebu_proto::client::reply::GetDataResponse;
@@ -38,7 +38,7 @@ fn stop(ensemble: &Ensemble, index: usize) {
         let stat = fs::read_to_string(stat).unwrap_or_default();
         stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('T'))
     };
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     let tasks = || fs::read_dir(format!("/proc/{id}/task")).unwrap();
     while !tasks().all(|task| is_stopped(&task.unwrap().path().join("stat"))) {
         assert!(Instant::now() < deadline, "it does not stop");
@@ -48,7 +48,7 @@ fn stop(ensemble: &Ensemble, index: usize) {
 
 /// Waits until one of these servers leads.
 fn await_leader_among(ensemble: &Ensemble, servers: &[usize]) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     while !servers.iter().any(|&index| ensemble.mode(index).as_deref() == Some("leader")) {
         assert!(Instant::now() < deadline, "no new leader\n{}", ensemble.logs());
         std::thread::sleep(Duration::from_millis(20));
@@ -86,7 +86,7 @@ fn a_leader_that_stood_still_with_its_clock_answers_no_sync_with_old_data() {
             client.close().await.unwrap();
         });
         let (mut asks, _) = RawClient::open(ensemble.clients[leader]).unwrap();
-        asks.set_patience(PATIENCE);
+        asks.set_patience(TIME_LIMIT);
         stop(&ensemble, leader);
         let stopped = Instant::now();
         asks.queue(OpCode::Sync, path_only(&path));
@@ -95,7 +95,7 @@ fn a_leader_that_stood_still_with_its_clock_answers_no_sync_with_old_data() {
         await_leader_among(&ensemble, &others);
         block_on(async {
             let list: Vec<String> = others.iter().map(|&index| ensemble.clients[index].to_string()).collect();
-            let builder = Client::builder(&list.join(",")).unwrap().connection_timeout(PATIENCE);
+            let builder = Client::builder(&list.join(",")).unwrap().connection_timeout(TIME_LIMIT);
             let client = builder.connect().await.unwrap();
             client.set(&path, "new").idempotent().await.unwrap();
             client.close().await.unwrap();

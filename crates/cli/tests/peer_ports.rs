@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use addresses::{prepare, run_with_hosts};
-use ensemble::{Ensemble, PATIENCE, block_on};
+use ensemble::{Ensemble, TIME_LIMIT, block_on};
 use zebu_testing::four_letter;
 
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -68,8 +68,7 @@ fn all_interfaces_are_those_of_both_families() {
     listen_at(&ensemble, &[V4, V6]);
 }
 
-/// Each server knows the others by a first address at which nobody listens, so that they meet at the second
-/// one.
+/// The first address of each server in the config is closed, so that the servers use the second one.
 #[test]
 fn several_addresses_are_listened_on_and_dialled() {
     let line = |by: usize, id: usize, quorum: u16, election: u16| {
@@ -91,7 +90,7 @@ fn several_addresses_are_announced() {
     let other = TcpListener::bind((V4, ensemble.ports[1][1])).unwrap();
     ensemble.run(0);
     let (mut stream, _) = other.accept().unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIME_LIMIT)).unwrap();
     let mut head = [0; 20];
     stream.read_exact(&mut head).unwrap();
     assert_eq!(head[..8], (-65535i64).to_be_bytes(), "the form for several addresses");
@@ -151,7 +150,7 @@ fn a_port_of_peers_that_is_in_use_is_tried_again_and_then_given_up() {
     let other = TcpListener::bind((V6, ensemble.ports[0][1])).unwrap();
     ensemble.run(0);
     let mut child = ensemble.children[0].take().unwrap();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     let status = loop {
         if let Some(status) = child.try_wait().unwrap() {
             break status;

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{create_body, done, error, path_and_watch, path_only, refused, set_data_body, set_watches_body};
-use processes::{Ensemble, PATIENCE};
+use processes::{Ensemble, TIME_LIMIT};
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::client::connect::ReadOnlyField;
 use zebu_proto::client::multi::MULTI_END;
@@ -26,12 +26,12 @@ fn reading(request: ConnectRequest) -> ConnectRequest {
 }
 
 fn word(address: SocketAddr, word: &str) -> String {
-    four_letter::ask(address, word, PATIENCE).unwrap()
+    four_letter::ask(address, word, TIME_LIMIT).unwrap()
 }
 
 /// Waits until `isro` says this.
 fn await_word(ensemble: &Ensemble, index: usize, expected: &str) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     while word(ensemble.clients[index], "isro") != expected {
         assert!(Instant::now() < deadline, "never {expected}\n{}", ensemble.logs());
         std::thread::sleep(Duration::from_millis(20));
@@ -117,7 +117,7 @@ fn the_last_of_three_serves_reads_and_goes_on_when_another_is_back() {
     for request in [new_session_request(), session.resume_request()] {
         let mut stranger = RawClient::connect(address).unwrap();
         stranger.send_connect(&request).unwrap();
-        assert_eq!(stranger.receive_to_end(PATIENCE).unwrap(), Some(Vec::new()));
+        assert_eq!(stranger.receive_to_end(TIME_LIMIT).unwrap(), Some(Vec::new()));
     }
 
     let (mut own, own_session) = connect(address, new_session_request());
@@ -130,7 +130,7 @@ fn the_last_of_three_serves_reads_and_goes_on_when_another_is_back() {
     assert_eq!(refused(&mut real, OpCode::CloseSession, |_| ()), Some(ErrorCode::NotReadOnly));
     expect_no_writes(&mut real);
 
-    // A session that nobody knows.
+    // An unknown session.
     let mut unknown = RawClient::connect(address).unwrap();
     let rejected = unknown.handshake(&reading(Session::of(SessionId(7)).resume_request())).unwrap();
     assert_eq!((rejected.session_id, rejected.read_only), (0, ReadOnlyField::Present(true)));

@@ -14,7 +14,7 @@ use zebu_client::{Client, ErrorCode};
 use zebu_testing::{four_letter, port};
 
 /// How long an ensemble may take to get somewhere. Far more than it needs: it decides nothing.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 struct Server {
     client: SocketAddr,
@@ -112,7 +112,7 @@ impl Ensemble {
         text.lines().find_map(|line| line.strip_prefix("Mode: ").map(str::to_owned))
     }
 
-    /// Waits until these serve, one of them as the leader; returns him.
+    /// Waits until these servers serve, one as the leader, and returns the leader.
     fn await_leader(&self, ids: &[usize]) -> usize {
         self.until(|| {
             let modes: Vec<_> = ids.iter().map(|&id| (id, self.mode(id))).collect();
@@ -127,7 +127,7 @@ impl Ensemble {
     }
 
     fn until<T>(&self, look: impl Fn() -> Option<T>) -> T {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIME_LIMIT;
         loop {
             if let Some(found) = look() {
                 return found;
@@ -232,7 +232,7 @@ fn a_fourth_observes_then_votes_then_the_leader_goes_and_all_start_again() {
         client.set("/counted", &b"1"[..]).await.unwrap();
         client.close().await.unwrap();
 
-        // Whoever does it is connected to one that stays.
+        // The client is connected to a server that stays.
         let client = ensemble.client(&others).await;
         let config = client.reconfigure().leave(leader as i64).await.unwrap();
         assert_eq!(config.members.iter().map(|member| member.id as usize).collect::<Vec<_>>(), others);
@@ -411,7 +411,7 @@ fn the_shell_shows_and_changes_the_members() {
     assert!(said.contains(&clients.join(",")), "{said}");
 }
 
-/// Whoever looks at a server sees the list in effect, not the one that its file began with.
+/// Four-letter words show the active config, not the one of the file at the start.
 #[test]
 fn words_show_the_members_in_effect() {
     let mut ensemble = Ensemble::start(4, 3);

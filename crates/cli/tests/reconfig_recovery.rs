@@ -9,7 +9,7 @@ mod ensemble;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use ensemble::{Ensemble, PATIENCE, block_on};
+use ensemble::{Ensemble, TIME_LIMIT, block_on};
 
 impl Ensemble {
     fn voter(&self, index: usize) -> String {
@@ -29,7 +29,7 @@ impl Ensemble {
     }
 
     fn until(&self, what: &str, holds: impl Fn() -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIME_LIMIT;
         while !holds() {
             assert!(Instant::now() < deadline, "{what} did not happen\n{}", self.logs());
             std::thread::sleep(Duration::from_millis(50));

@@ -8,12 +8,12 @@ mod processes;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use processes::{Ensemble, PATIENCE, block_on};
+use processes::{Ensemble, TIME_LIMIT, block_on};
 use zebu_client::Client;
 use zebu_testing::four_letter;
 
 fn until<T>(ensemble: &Ensemble, look: impl Fn() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     loop {
         if let Some(found) = look() {
             return found;
@@ -25,7 +25,7 @@ fn until<T>(ensemble: &Ensemble, look: impl Fn() -> Option<T>) -> T {
 
 /// Sessions that are connected to a member.
 fn connected(ensemble: &Ensemble, index: usize) -> usize {
-    let text = four_letter::ask(ensemble.clients[index], "cons", PATIENCE).unwrap();
+    let text = four_letter::ask(ensemble.clients[index], "cons", TIME_LIMIT).unwrap();
     text.lines().filter(|line| line.contains("sid=0x")).count()
 }
 

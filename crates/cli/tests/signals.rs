@@ -18,11 +18,11 @@ use tempfile::TempDir;
 use zebu_proto::{Acl, OpCode};
 use zebu_testing::{RawClient, four_letter, port};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// Waits for something, with a bound.
 fn until(what: &str, mut happened: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     while !happened() {
         assert!(Instant::now() < deadline, "{what}");
         std::thread::sleep(Duration::from_millis(10));
@@ -134,7 +134,7 @@ fn a_snapshot_that_panics_is_counted_and_the_server_goes_on() {
     until("no snapshot was tried", || {
         create(&mut client, &format!("/n{count}"), b"");
         count += 1;
-        let text = four_letter::ask(address, "mntr", PATIENCE).unwrap();
+        let text = four_letter::ask(address, "mntr", TIME_LIMIT).unwrap();
         !text.contains("zk_snapshot_error_count\t0\n") && text.contains("zk_snapshot_error_count\t")
     });
     create(&mut client, "/after", b"");

@@ -1,5 +1,4 @@
-//! Members of real server processes whose files are not theirs: data of another ensemble, epochs that nobody
-//! promised.
+//! Real server processes with wrong files: data of another ensemble, and epochs that no leader proposed.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
@@ -10,10 +9,10 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use processes::{Ensemble, PATIENCE, block_on};
+use processes::{Ensemble, TIME_LIMIT, block_on};
 
 fn await_line(ensemble: &Ensemble, index: usize, part: &str) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     let path = ensemble.home.path().join(format!("log{index}"));
     while !fs::read_to_string(&path).unwrap().contains(part) {
         assert!(Instant::now() < deadline, "no line {part:?} of server {index}\n{}", ensemble.logs());
@@ -22,7 +21,7 @@ fn await_line(ensemble: &Ensemble, index: usize, part: &str) {
 }
 
 fn await_mode(ensemble: &Ensemble, index: usize, mode: &str) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIME_LIMIT;
     while ensemble.mode(index).as_deref() != Some(mode) {
         assert!(Instant::now() < deadline, "server {index} is no {mode}\n{}", ensemble.logs());
         std::thread::sleep(Duration::from_millis(50));

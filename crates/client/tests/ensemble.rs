@@ -52,7 +52,7 @@ async fn ephemeral_nodes_go_with_their_session_although_the_leader_has_changed()
     });
     let client = soon(created).await.unwrap();
     let leader = ensemble.wait_for_leader().await.unwrap();
-    // Nobody speaks for the session any more; whoever leads next has to end it.
+    // No client renews the session any more; the next leader has to expire it.
     elsewhere.shutdown_background();
     drop(client);
     ensemble.kill(leader).await.unwrap();

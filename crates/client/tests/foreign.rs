@@ -8,7 +8,7 @@ mod common;
 use std::time::Duration;
 
 use common::authority::{Authority, refused, trusting};
-use common::own::{apache, settings};
+use common::dedicated_server::{apache, settings};
 use common::soon;
 use tokio::task::block_in_place;
 use zebu_client::{Client, ErrorCode, ReadOnlyServers, SessionState};
@@ -96,7 +96,7 @@ async fn a_session_with_a_secure_port() {
         assert_eq!(soon(read).await.expect("read").data.len(), 500_000);
     }
 
-    // The server demands a certificate, of somebody whom it knows.
+    // The server requires a client certificate of a known authority.
     refused(secure, trusting(&authority)).await;
     let stranger = authority.issue("somebody");
     let tls = trusting(&authority).identity_pem(stranger.certificate, stranger.key).expect("an identity");

@@ -381,7 +381,7 @@ async fn dropped_futures_do_no_harm() {
             assert_eq!(client.get("/a").await.unwrap().data, "x");
         }
     }
-    // A protected create that nobody waits for leaves nothing behind.
+    // A protected create whose future is dropped leaves no node.
     for _ in 0..10 {
         drop(client.create("/orphan-").sequential().protected().send());
     }

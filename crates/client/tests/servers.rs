@@ -5,12 +5,12 @@ mod common;
 
 use std::time::Duration;
 
-use common::own::Own;
+use common::dedicated_server::DedicatedServer;
 use common::{own_root, soon, until};
 use zebu_client::{Client, EventKind, Retry, SessionState, WatchMode, WatchStream};
 
-/// A client that does not lose its patience with a server that takes long to start.
-async fn patient(server: &Own) -> Client {
+/// A client with a long timeout, for servers that start slowly.
+async fn client_with_long_timeout(server: &DedicatedServer) -> Client {
     let builder = server.builder().session_timeout(Duration::from_secs(20));
     builder.connection_timeout(common::TIMEOUT).connect().await.unwrap()
 }
@@ -21,8 +21,8 @@ async fn next(events: &mut WatchStream) -> EventKind {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_and_its_watches_survive_restarts() {
-    let mut server = Own::start().await;
-    let client = own_root(&patient(&server).await).await;
+    let mut server = DedicatedServer::start().await;
+    let client = own_root(&client_with_long_timeout(&server).await).await;
     let session = client.session().id;
     client.create("/e").ephemeral().await.unwrap();
     client.create("/n").data("0").await.unwrap();
@@ -36,7 +36,7 @@ async fn a_session_and_its_watches_survive_restarts() {
         until(&client, SessionState::Suspended).await;
         server.start_again().await;
         assert_eq!(next(&mut stream).await, EventKind::Resynced);
-        let other = patient(&server).await.namespaced(client.root()).unwrap();
+        let other = client_with_long_timeout(&server).await.namespaced(client.root()).unwrap();
         other.set("/n", "1").await.unwrap();
         assert_eq!(soon(changed).await.kind, EventKind::NodeDataChanged);
         // A server that keeps one watch per node has turned this one into a one-shot watch; it fires once.
@@ -48,8 +48,8 @@ async fn a_session_and_its_watches_survive_restarts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_answered_survives_a_crash_under_load() {
-    let mut server = Own::start().await;
-    let client = own_root(&patient(&server).await).await;
+    let mut server = DedicatedServer::start().await;
+    let client = own_root(&client_with_long_timeout(&server).await).await;
     let calls: Vec<_> =
         (0..2000).map(|_| client.create("/n-").sequential().retry(Retry::Never).send()).collect();
     let mut calls = calls.into_iter();
@@ -71,7 +71,7 @@ async fn what_was_answered_survives_a_crash_under_load() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_may_come_later_than_its_clients() {
-    let mut server = Own::start().await;
+    let mut server = DedicatedServer::start().await;
     server.stop().await;
     let client = server.builder().connection_timeout(common::TIMEOUT).start();
     let early = client.create("/early").ephemeral().send();
@@ -83,7 +83,7 @@ async fn a_server_may_come_later_than_its_clients() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_stays_away_costs_the_session() {
-    let mut server = Own::start().await;
+    let mut server = DedicatedServer::start().await;
     let builder = server.builder().session_timeout(Duration::from_secs(1));
     let client = builder.connection_timeout(common::TIMEOUT).connect().await.unwrap();
     client.create("/e").ephemeral().await.unwrap();

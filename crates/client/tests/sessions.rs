@@ -116,7 +116,7 @@ async fn a_protected_create_survives_a_lost_answer() {
         proxy.set(Wire::Deaf);
         let create = client.create("/lock-").ephemeral().sequential().protected().send();
         soon(proxy.passed(before)).await;
-        // The server has the request when it answers somebody else's later one.
+        // The server has the request when it answers a later request of another client.
         let other = server.builder().connect().await.unwrap();
         other.sync("/").await.unwrap();
         proxy.set(Wire::Whole);

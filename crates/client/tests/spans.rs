@@ -83,7 +83,7 @@ async fn every_call_has_a_span() {
     reads.await.expect("read");
     client.delete("/a/b").await.expect("deleted");
 
-    // What is repeated is told, with the reason and the server.
+    // A retry is logged with its reason and the server.
     server.drop_next_reply(client.session().id);
     soon(client.get("/n").retry(Retry::default())).await.expect("read again");
     let told = heard.expect("get path=/n");

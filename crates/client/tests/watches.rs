@@ -5,7 +5,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::own::Own;
+use common::dedicated_server::DedicatedServer;
 use common::proxy::{Proxy, Wire};
 use common::{Server, own_root, soon};
 use zebu_client::{Client, EventKind, Retry, SessionState, WatchMode, WatchStream};
@@ -70,8 +70,8 @@ async fn persistent_watches_go_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_watch_is_removed_from_the_server() {
-    // Whoever else watches on a shared server must not be counted.
-    let server = Own::start().await;
+    // An own server: watches of other clients must not be counted.
+    let server = DedicatedServer::start().await;
     let client = server.builder().connect().await.unwrap();
     client.create("/a").await.unwrap();
     let before = server.monitored("watch_count");

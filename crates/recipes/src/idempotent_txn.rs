@@ -151,7 +151,7 @@ impl IdempotentTxn {
     /// `None` if the session ended meanwhile.
     async fn create_writer_node(&self) -> Result<Option<QueueNode>, Error> {
         let client = &self.client;
-        let path = format!("{}{}", self.prefix, UniqueId::new().hex());
+        let path = format!("{}{}", self.prefix, UniqueId::new(client).hex());
         let cleanup = client.cleanup_guard(path::parent(&path).unwrap_or("/"), path::name(&path));
         let create = || {
             let create = client.create(&path).ephemeral().compression(Compression::None);

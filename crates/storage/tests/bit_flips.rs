@@ -7,15 +7,15 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use support::chain::{Chain, Ledger, Life, Step, directories};
+use support::chain::{Chain, KnownState, ModelServer, Step, directories};
 use zebu_storage::crash_disk::CrashDisk;
 use zebu_storage::{Compression, RecoveredState, RecoveryError, RecoveryOptions, recover};
 
 /// A small life with a padded log behind a snapshot, about 4 KiB each with the pieces that matter.
-fn base() -> (Vec<(PathBuf, Vec<u8>)>, Ledger) {
+fn base() -> (Vec<(PathBuf, Vec<u8>)>, KnownState) {
     let disk = CrashDisk::new();
-    let mut ledger = Ledger::default();
-    let mut life = Life::start(&disk).unwrap();
+    let mut ledger = KnownState::default();
+    let mut life = ModelServer::start(&disk).unwrap();
     for step in [
         Step::Append(vec![3, 900, 40], b'a'),
         Step::Roll,
@@ -54,7 +54,7 @@ struct Outcomes {
     dropped: usize,
 }
 
-fn flip_all(files: &[(PathBuf, Vec<u8>)], ledger: &Ledger, path: &Path) -> Outcomes {
+fn flip_all(files: &[(PathBuf, Vec<u8>)], ledger: &KnownState, path: &Path) -> Outcomes {
     let last = *ledger.chain.last_key_value().unwrap().0;
     let mut outcomes = Outcomes::default();
     let mut flipped = files.iter().find(|(it, _)| it == path).unwrap().1.clone();

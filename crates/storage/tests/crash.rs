@@ -10,7 +10,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use support::chain::{Ledger, Life, Step, directories};
+use support::chain::{KnownState, ModelServer, Step, directories};
 use support::handover::assert_apache_can_open;
 use zebu_storage::Compression;
 use zebu_storage::crash_disk::{Crash, CrashDisk};
@@ -62,21 +62,21 @@ fn script(seed: u64) -> Vec<Step> {
     steps
 }
 
-/// A life, and what was known after each change of the disk.
-struct Lived {
-    chain: Ledger,
-    /// With the number of changes from which on it was known.
-    known: Vec<(usize, Ledger)>,
+/// A run of the model server, with the known state after each change of the disk.
+struct RecordedRun {
+    chain: KnownState,
+    /// The known states, each with the number of changes from which it holds.
+    known: Vec<(usize, KnownState)>,
     disks: Vec<CrashDisk>,
 }
 
-impl Lived {
-    fn live(seed: u64) -> Lived {
+impl RecordedRun {
+    fn record(seed: u64) -> RecordedRun {
         let disk = CrashDisk::new();
         disk.record();
-        let mut ledger = Ledger::default();
+        let mut ledger = KnownState::default();
         let mut known = vec![(0, ledger.clone())];
-        let mut life = Life::start(&disk).unwrap();
+        let mut life = ModelServer::start(&disk).unwrap();
         for step in script(seed) {
             if let Step::Epoch(epoch) = step {
                 ledger.accepted.1 = epoch;
@@ -85,13 +85,13 @@ impl Lived {
             life.step(&step, &mut ledger).unwrap();
             known.push((disk.operations() as usize, ledger.clone()));
         }
-        Lived { chain: ledger, known, disks: disk.take_record() }
+        RecordedRun { chain: ledger, known, disks: disk.take_record() }
     }
 
-    /// What was known after so many changes, with the chain of everything that was ever tried.
-    fn ledger(&self, changes: usize) -> Ledger {
+    /// The acknowledged state after this number of changes, with the chain of all attempted ones.
+    fn known_state(&self, changes: usize) -> KnownState {
         let known = self.known.iter().rfind(|(from, _)| *from <= changes).expect("begins at zero");
-        Ledger { chain: self.chain.chain.clone(), ..known.1 }
+        KnownState { chain: self.chain.chain.clone(), ..known.1 }
     }
 }
 
@@ -121,10 +121,10 @@ fn every_state_after_a_power_failure_recovers() {
     let mut seen = BTreeSet::new();
     let mut points = 0;
     'enough: for seed in 1..=1_000 {
-        let lived = Lived::live(seed);
+        let lived = RecordedRun::record(seed);
         points += lived.disks.len();
         for (index, disk) in lived.disks.iter().enumerate() {
-            let ledger = lived.ledger(index + 1);
+            let ledger = lived.known_state(index + 1);
             for crash in crashes(disk.unsynced_pieces(), seed * 1_009 + index as u64) {
                 let left = disk.after(crash);
                 if seen.insert(fingerprint(&left)) {
@@ -140,9 +140,9 @@ fn every_state_after_a_power_failure_recovers() {
     assert!(seen.len() >= wanted, "only {} distinct states", seen.len());
 }
 
-fn check(disk: &CrashDisk, ledger: &Ledger, what: &str) {
+fn check(disk: &CrashDisk, ledger: &KnownState, what: &str) {
     let mut ledger = ledger.clone();
-    let mut life = Life::start(disk).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let mut life = ModelServer::start(disk).unwrap_or_else(|error| panic!("{what}: {error}"));
     let last = life.recovered.last_zxid;
     assert!(last >= ledger.acknowledged, "{what}: {last} is behind {}", ledger.acknowledged);
     let expected = ledger.chain.get(&last).copied().unwrap_or_default();
@@ -152,10 +152,11 @@ fn check(disk: &CrashDisk, ledger: &Ledger, what: &str) {
     let (snapshots, logs) = (directories().snapshots(), directories().logs());
     assert_apache_can_open(disk, &snapshots, &logs, last);
 
-    // Life goes on, and the next failure finds what was acknowledged since.
+    // ModelServer goes on, and the next failure finds what was acknowledged since.
     life.append(&[40, 700], b'z', &mut ledger).unwrap();
     life.step(&Step::Sync, &mut ledger).unwrap_or_else(|error| panic!("{what}: {error}"));
-    let again = Life::start(&disk.after(Crash::LoseAll)).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let again =
+        ModelServer::start(&disk.after(Crash::LoseAll)).unwrap_or_else(|error| panic!("{what}: {error}"));
     assert_eq!(again.chain, life.chain, "{what}");
     assert_eq!(again.recovered.dropped, [], "{what}");
 }
@@ -164,18 +165,18 @@ fn check(disk: &CrashDisk, ledger: &Ledger, what: &str) {
 #[test]
 fn a_power_failure_during_recovery_changes_nothing() {
     let mut repaired = 0;
-    let lived = Lived::live(3);
+    let lived = RecordedRun::record(3);
     for (index, disk) in lived.disks.iter().enumerate().step_by(4) {
         let left = disk.after(Crash::Random(7919 + index as u64));
         let whole = left.after(Crash::KeepAll);
-        let life = Life::start(&whole).unwrap();
+        let life = ModelServer::start(&whole).unwrap();
         repaired += usize::from(!life.recovered.repairs.is_empty());
         for second in 0..whole.operations() {
             let trial = left.after(Crash::KeepAll);
             trial.power_off_after(second);
-            let _ = Life::start(&trial);
+            let _ = ModelServer::start(&trial);
             for crash in [Crash::LoseAll, Crash::KeepAll, Crash::Random(second)] {
-                let again = Life::start(&trial.after(crash)).unwrap();
+                let again = ModelServer::start(&trial.after(crash)).unwrap();
                 assert_eq!(again.chain, life.chain);
             }
         }

@@ -68,7 +68,7 @@ fn errors_of_the_system_are_passed_on() {
         FileDisk.open(&missing, Access::Read).unwrap_err().kind(),
     ];
     assert_eq!(kinds, [std::io::ErrorKind::NotFound; 3]);
-    // Nothing can be written into it, so nobody could be told who has it.
+    // A pipe cannot store the process id of the owner.
     let (reader, _writer) = std::io::pipe().unwrap();
     let pipe = format!("/proc/self/fd/{}", reader.as_raw_fd());
     assert!(matches!(FileDisk.lock(Path::new(&pipe), "me"), Err(LockRefused::Io(_))));
@@ -127,7 +127,7 @@ fn epochs_as_every_crash_leaves_them() {
     for (files, last, expected) in served {
         let (loaded, disk) = epochs(files, last);
         assert_eq!(loaded.unwrap(), expected, "{files:?}");
-        // What is on disk now starts Apache: both there, decimal, nothing unfinished.
+        // ZooKeeper can start with these files: both exist, in decimal, and none is partial.
         let disk = disk.after(Crash::LoseAll);
         for (name, value) in [("currentEpoch", expected.0), ("acceptedEpoch", expected.1)] {
             let text = String::from_utf8(read_file(&disk, &Path::new("/v").join(name)).unwrap()).unwrap();

@@ -1,5 +1,5 @@
-//! A disk whose changes fail, one by one: whoever makes them says so, what was there before stays whole, and
-//! the next try succeeds. Logs, cuts and installations have their own tests; this is everything else.
+//! A disk on which each change fails in turn: the caller gets an error, the old files stay whole, and the
+//! next attempt succeeds. Log writes, truncates and installs have their own tests.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -111,7 +111,7 @@ fn a_long_stream_is_synced_in_steps() {
     assert_eq!(unsynced, 0, "nothing waits for a later sync");
 }
 
-/// Whoever goes on after an error does not get another one's file under his name.
+/// A snapshot writer that continues after an error must not publish another writer's file.
 #[test]
 fn a_snapshot_that_has_failed_stays_so() {
     let disk = empty();
@@ -236,7 +236,7 @@ fn a_large_state_is_received_as_a_whole_or_not_at_all() {
     }
 }
 
-/// Whoever writes a snapshot while the log is cut finds it gone, or the cut does not happen.
+/// A truncate deletes a snapshot that is being written, or it fails.
 #[test]
 fn a_snapshot_that_is_being_written_goes_before_the_cut() {
     let (disk, ledger) = history();
@@ -289,7 +289,7 @@ fn a_mark_that_cannot_be_removed_is_no_mark() {
         |disk| take_initialize_mark(disk, &directories()),
         |error, trial| {
             assert!(["remove", "sync"].contains(&error.action), "{error}");
-            // Nobody has relied on it: the other one, if it is still there, counts at the next start.
+            // The mark was not used yet: the remaining one, if any, counts at the next start.
             let left = trial.image().len();
             let again = take_initialize_mark(trial, &directories()).unwrap();
             assert_eq!(again == InitializeMark::Present, left > 0);

@@ -8,7 +8,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use support::chain::{Chain, Ledger, directories, options};
+use support::chain::{Chain, KnownState, directories, options};
 use support::member::{ApacheView, Done, apache_view, every_failure, history, last, load, receive, sections};
 use zebu_proto::Zxid;
 use zebu_storage::crash_disk::{Crash, CrashDisk};
@@ -42,7 +42,7 @@ fn every_failure_leaves_the_old_history_or_the_new_state() {
     every_failure_of_an_installation(&disk, &ledger);
 }
 
-fn every_failure_of_an_installation(disk: &CrashDisk, ledger: &Ledger) {
+fn every_failure_of_an_installation(disk: &CrashDisk, ledger: &KnownState) {
     let was = last(ledger);
     let old = Chain { hash: ledger.chain[&was], last: was };
     for (new, compression) in

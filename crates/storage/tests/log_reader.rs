@@ -4,7 +4,7 @@
 
 mod support;
 
-use support::chain::{Life, Step, directories};
+use support::chain::{ModelServer, Step, directories};
 use support::member::{history, last};
 use zebu_proto::Zxid;
 use zebu_proto::txn::TxnEntry;
@@ -136,7 +136,7 @@ fn damage_and_holes_are_not_sent_to_anyone() {
 fn the_log_is_read_while_it_is_written_and_purged() {
     let disk = CrashDisk::new();
     let mut ledger = Default::default();
-    let mut life = Life::start(&disk).unwrap();
+    let mut life = ModelServer::start(&disk).unwrap();
     let mut reader = LogReader::new(disk.clone(), &directories(), Zxid::ZERO);
     for round in 0..30i64 {
         life.step(&Step::Append(vec![10, 20], b'w'), &mut ledger).unwrap();
@@ -163,7 +163,7 @@ fn the_log_is_read_while_it_is_written_and_purged() {
 #[test]
 fn a_purge_removes_snapshots_before_their_logs() {
     let (disk, ledger) = history();
-    let mut life = Life::start(&disk).unwrap();
+    let mut life = ModelServer::start(&disk).unwrap();
     let mut ledger = ledger;
     for _ in 0..2 {
         life.step(&Step::Append(vec![1], b'x'), &mut ledger).unwrap();

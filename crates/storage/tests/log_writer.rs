@@ -7,7 +7,7 @@ mod support;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use support::chain::{Chain, Ledger, Life, Step, directories, entry, options, write_snapshot};
+use support::chain::{Chain, KnownState, ModelServer, Step, directories, entry, options, write_snapshot};
 use support::handover::assert_apache_can_open;
 use zebu_proto::Zxid;
 use zebu_storage::crash_disk::{Crash, CrashDisk};
@@ -131,7 +131,7 @@ fn a_log_with_entries_is_never_overwritten() {
     let mut writer = LogWriter::open(disk.clone(), options(), Zxid::ZERO).unwrap();
     let refused = writer.append(Zxid(1), Zxid(1), &frames([1])).unwrap_err();
     assert!(matches!(refused, LogError::Occupied(_)), "{refused}");
-    // What is no log at all is somebody's too, and so are entries behind damage.
+    // Neither a file that is no log nor entries behind damage may be overwritten.
     let mut damaged = [&HEADER[..], &frames([1, 2])].concat();
     damaged[HEADER.len() + 20] ^= 1;
     for somebody in [&[b'x'; 100][..], &damaged] {
@@ -167,8 +167,8 @@ fn no_error_is_survived() {
     for kind in [ErrorKind::StorageFull, ErrorKind::Other] {
         for point in 0.. {
             let disk = CrashDisk::new();
-            let mut ledger = Ledger::default();
-            let mut life = Life::start(&disk).unwrap();
+            let mut ledger = KnownState::default();
+            let mut life = ModelServer::start(&disk).unwrap();
             disk.fail_after(point, kind);
             let failed = steps.iter().find_map(|step| life.step(step, &mut ledger).err());
             let Some(error) = failed else { break };
@@ -183,7 +183,7 @@ fn no_error_is_survived() {
                 assert!(matches!(life.writer.roll(), Err(LogError::Poisoned(_))));
             }
             for crash in [Crash::LoseAll, Crash::KeepAll] {
-                let next = Life::start(&disk.after(crash)).unwrap();
+                let next = ModelServer::start(&disk.after(crash)).unwrap();
                 assert!(next.chain.last >= ledger.acknowledged);
                 assert_eq!(next.chain.hash, ledger.chain.get(&next.chain.last).copied().unwrap_or(0));
             }

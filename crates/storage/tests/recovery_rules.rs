@@ -6,7 +6,7 @@ mod support;
 
 use std::path::PathBuf;
 
-use support::chain::{Chain, Ledger, Life, Step, directories, entry, write_snapshot};
+use support::chain::{Chain, KnownState, ModelServer, Step, directories, entry, write_snapshot};
 use support::target::Recorded;
 use zebu_proto::txn::{Txn, TxnDigest, TxnEntry};
 use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
@@ -204,8 +204,8 @@ fn a_mixed_snapshot_needs_the_log_up_to_its_end() {
 #[test]
 fn a_lost_sector_inside_the_last_batch() {
     let disk = CrashDisk::new();
-    let mut ledger = Ledger::default();
-    let mut life = Life::start(&disk).unwrap();
+    let mut ledger = KnownState::default();
+    let mut life = ModelServer::start(&disk).unwrap();
     life.step(&Step::Append(vec![20, 20], b'a'), &mut ledger).unwrap();
     life.step(&Step::Sync, &mut ledger).unwrap();
     let durable = life.writer.size();
@@ -237,8 +237,8 @@ fn a_lost_sector_inside_the_last_batch() {
 #[test]
 fn what_was_durable_is_not_dropped() {
     let disk = CrashDisk::new();
-    let mut ledger = Ledger::default();
-    let mut life = Life::start(&disk).unwrap();
+    let mut ledger = KnownState::default();
+    let mut life = ModelServer::start(&disk).unwrap();
     life.step(&Step::Append(vec![20, 20], b'a'), &mut ledger).unwrap();
     life.step(&Step::Sync, &mut ledger).unwrap();
     let log = log_path("log.1");

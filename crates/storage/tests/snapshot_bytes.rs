@@ -12,10 +12,10 @@ use zebu_proto::{Acl, SessionId, StatPersisted, Zxid};
 use zebu_storage::format::snapshot::{Encoder, SnapshotFlaw, decode};
 use zebu_storage::{Sections, SnapshotSummary};
 
-/// Takes so many writes.
-struct Full(usize);
+/// A writer that fails after this number of writes.
+struct FullWriter(usize);
 
-impl Write for Full {
+impl Write for FullWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 = self.0.checked_sub(1).ok_or_else(|| io::Error::other("full"))?;
         Ok(bytes.len())
@@ -47,10 +47,10 @@ fn every_write_that_fails_is_told() {
         // Sessions, ACLs, the node; what is left of them with the first seal, then one write per seal.
         let writes = 3 + 1 + seals;
         for taken in 0..writes {
-            let Err(error) = encode(Full(taken), sections) else { panic!("write {taken} failed") };
+            let Err(error) = encode(FullWriter(taken), sections) else { panic!("write {taken} failed") };
             assert_eq!(error.to_string(), "full");
         }
-        assert!(encode(Full(writes), sections).is_ok());
+        assert!(encode(FullWriter(writes), sections).is_ok());
     }
 }
 
@@ -82,7 +82,7 @@ fn text(length: i32, bytes: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes()[..], bytes].concat()
 }
 
-/// Before version 2 a digest was text, which nobody compares any more.
+/// Before version 2 a digest was text, which no release compares any more.
 #[test]
 fn digests_of_older_releases_are_passed_over() {
     for old in [text(5, b"12345"), text(0, b""), text(-1, b"")] {

@@ -16,7 +16,7 @@ use zebu_storage::{ContentLimits, StreamDecoder, StreamFlaw, StreamProgress};
 struct Recording {
     name: String,
     stream: Vec<u8>,
-    /// What came next on the connection: packets.
+    /// The packets after the snapshot on the connection.
     behind: Vec<u8>,
     decoded: Value,
 }

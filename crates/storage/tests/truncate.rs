@@ -4,7 +4,7 @@
 
 mod support;
 
-use support::chain::{Chain, Life, Step, directories, entry, options, write_snapshot};
+use support::chain::{Chain, ModelServer, Step, directories, entry, options, write_snapshot};
 use support::handover::assert_apache_can_open;
 use support::member::{ApacheView, Done, apache_view, every_failure, history, last, load};
 use zebu_proto::Zxid;
@@ -187,7 +187,7 @@ fn a_snapshot_that_is_mixed_with_what_goes_is_dropped() {
 #[test]
 fn a_snapshot_in_the_making_does_not_come_back() {
     let (disk, ledger) = history();
-    let mut life = Life::start(&disk).unwrap();
+    let mut life = ModelServer::start(&disk).unwrap();
     let mut ledger = ledger;
     life.step(&Step::Append(vec![1], b'x'), &mut ledger).unwrap();
     life.step(&Step::Sync, &mut ledger).unwrap();

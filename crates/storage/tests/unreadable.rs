@@ -1,5 +1,5 @@
-//! A disk that cannot read something, once: whoever looks at the files says so, and takes nothing for damaged
-//! that can be read the next time.
+//! A disk on which one read fails: the caller gets an error, and no file counts as damaged that a later read
+//! can read.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -7,7 +7,7 @@ mod support;
 
 use std::path::Path;
 
-use support::chain::{Ledger, Life, Step, directories, entry, options, write_snapshot};
+use support::chain::{KnownState, ModelServer, Step, directories, entry, options, write_snapshot};
 use support::member::{history, last, load, receive, sections};
 use zebu_proto::Zxid;
 use zebu_storage::crash_disk::{Crash, CrashDisk};
@@ -136,8 +136,8 @@ fn every_other_work_says_so() {
 #[test]
 fn long_logs_are_read_piece_by_piece() {
     let disk = CrashDisk::new();
-    let mut ledger = Ledger::default();
-    let mut life = Life::start(&disk).unwrap();
+    let mut ledger = KnownState::default();
+    let mut life = ModelServer::start(&disk).unwrap();
     for step in [
         Step::Append(vec![10, 300_000, 10], b'l'),
         Step::Sync,

@@ -18,12 +18,12 @@ use zebu_storage::format::scan::{LogEnd, LogFlaw, LogHeader, LogScanner, ScanIte
 const WINDOW: usize = 256 * 1024;
 
 /// A file with one read that fails.
-struct Flaky<'a> {
+struct FailingReads<'a> {
     bytes: &'a [u8],
     reads_left: Cell<Option<u64>>,
 }
 
-impl Flaky<'_> {
+impl FailingReads<'_> {
     fn read(&self) -> io::Result<()> {
         match self.reads_left.get() {
             Some(0) => {
@@ -38,7 +38,7 @@ impl Flaky<'_> {
     }
 }
 
-impl ReadAt for Flaky<'_> {
+impl ReadAt for FailingReads<'_> {
     fn length(&self) -> io::Result<u64> {
         self.read()?;
         self.bytes.length()
@@ -50,7 +50,7 @@ impl ReadAt for Flaky<'_> {
     }
 }
 
-/// What was found, and how many errors there were on the way.
+/// The entries that were found, and the number of errors.
 #[derive(Debug, Default, PartialEq)]
 struct Found {
     header: Option<LogHeader>,
@@ -59,8 +59,8 @@ struct Found {
     flaw: Option<LogFlaw>,
 }
 
-/// Repeats what fails, which it may do once.
-fn insist<T>(errors: &mut u32, mut work: impl FnMut() -> io::Result<T>) -> T {
+/// Repeats a read that fails once.
+fn retry_once<T>(errors: &mut u32, mut work: impl FnMut() -> io::Result<T>) -> T {
     loop {
         match work() {
             Ok(done) => return done,
@@ -73,19 +73,19 @@ fn insist<T>(errors: &mut u32, mut work: impl FnMut() -> io::Result<T>) -> T {
     }
 }
 
-fn scan(file: &Flaky<'_>) -> (Found, u32) {
+fn scan(file: &FailingReads<'_>) -> (Found, u32) {
     enum Next {
         Entry(u64, u64, usize),
         End(LogEnd),
     }
     let (mut found, mut errors) = (Found::default(), 0);
-    let (mut scanner, header) = insist(&mut errors, || LogScanner::open(file));
+    let (mut scanner, header) = retry_once(&mut errors, || LogScanner::open(file));
     found.header = Some(header);
     if header != LogHeader::Valid {
         return (found, errors);
     }
     loop {
-        let next = insist(&mut errors, || {
+        let next = retry_once(&mut errors, || {
             Ok(match scanner.next_entry()? {
                 ScanItem::Entry(entry) => Next::Entry(entry.at, entry.end, entry.payload.len()),
                 ScanItem::End(end) => Next::End(end),
@@ -97,8 +97,8 @@ fn scan(file: &Flaky<'_>) -> (Found, u32) {
                 found.end = Some(end);
                 // From the front: nothing of it is in memory any more.
                 let first = HEADER.len() as u64;
-                assert_eq!(insist(&mut errors, || scanner.flaw_at(first)), None);
-                found.flaw = insist(&mut errors, || scanner.flaw_at(scanner_end(&found)));
+                assert_eq!(retry_once(&mut errors, || scanner.flaw_at(first)), None);
+                found.flaw = retry_once(&mut errors, || scanner.flaw_at(scanner_end(&found)));
                 return (found, errors);
             }
         }
@@ -114,9 +114,9 @@ fn scanner_end(found: &Found) -> u64 {
 
 /// Scans with every read failing once; returns what there is to find.
 fn every_read(bytes: &[u8]) -> Found {
-    let (expected, _) = scan(&Flaky { bytes, reads_left: Cell::new(None) });
+    let (expected, _) = scan(&FailingReads { bytes, reads_left: Cell::new(None) });
     for failing in 0.. {
-        let file = Flaky { bytes, reads_left: Cell::new(Some(failing)) };
+        let file = FailingReads { bytes, reads_left: Cell::new(Some(failing)) };
         let (found, errors) = scan(&file);
         assert_eq!(found, expected, "read {failing}");
         if file.reads_left.get().is_some() {

@@ -13,7 +13,7 @@ use zebu_proto::password::session_password;
 use zebu_proto::{DecodeError, Jute, OpCode, Reader, SessionId, Xid};
 
 /// How long a client waits for a frame unless told otherwise.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// The session timeout that clients here ask for: the longest that the default tick time allows.
 pub const SESSION_TIMEOUT_MS: i32 = 40_000;
@@ -56,7 +56,7 @@ pub enum RawError {
     },
 }
 
-/// What came back from the server.
+/// A frame from the server, or the end of the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Received {
     /// The payload of one frame, without its length.
@@ -152,7 +152,7 @@ impl RawClient {
     /// Opens a connection and sends nothing.
     pub fn connect(address: SocketAddr) -> Result<RawClient, RawError> {
         let io = |source| RawError::Io { address, source };
-        let stream = TcpStream::connect_timeout(&address, PATIENCE).map_err(io)?;
+        let stream = TcpStream::connect_timeout(&address, TIME_LIMIT).map_err(io)?;
         stream.set_nodelay(true).map_err(io)?;
         Ok(RawClient {
             address,
@@ -160,7 +160,7 @@ impl RawClient {
             received: Vec::new(),
             queued: Vec::new(),
             next_xid: 1,
-            patience: PATIENCE,
+            patience: TIME_LIMIT,
             read_timeout: None,
         })
     }
@@ -400,7 +400,7 @@ mod tests {
         assert!(matches!(&messages[0], Message::Reply { header, .. } if header.xid == 1));
         assert!(matches!(&messages[1], Message::Event { event, .. } if event.path.as_deref() == Some("/a")));
         assert!(matches!(&messages[2], Message::Reply { body, .. } if body == b"xyz"));
-        assert_eq!(client.receive(PATIENCE).unwrap(), Received::Closed);
+        assert_eq!(client.receive(TIME_LIMIT).unwrap(), Received::Closed);
         let sent = server.join().unwrap();
         assert_eq!(sent[..12], [0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 0, 11]);
     }

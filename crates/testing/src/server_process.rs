@@ -27,9 +27,9 @@ pub enum ServerError {
     /// Directory, configuration or process could not be made.
     #[error("{what}: {source}")]
     Io {
-        /// What was attempted.
+        /// The operation.
         what: String,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The process ended before it answered.
@@ -49,7 +49,7 @@ pub enum ServerError {
         program: String,
         /// Its process id.
         id: u32,
-        /// What was waited for.
+        /// The condition that was not met.
         what: &'static str,
         /// For how long.
         limit: Duration,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use zebu_testing::network::{Content, Flow, Network, Ports};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 /// Long enough to see that nothing comes; it decides nothing if something does.
 const A_MOMENT: Duration = Duration::from_millis(200);
@@ -30,14 +30,14 @@ fn rig(content: Content) -> Rig {
 impl Rig {
     fn dial(&self) -> TcpStream {
         let stream = TcpStream::connect(self.door).expect("the door is open");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
+        stream.set_read_timeout(Some(TIME_LIMIT)).expect("a limit");
         stream
     }
 
     fn pair(&self) -> (TcpStream, TcpStream) {
         let dialer = self.dial();
         let called = self.target.accept().expect("a call").0;
-        called.set_read_timeout(Some(PATIENCE)).expect("a limit");
+        called.set_read_timeout(Some(TIME_LIMIT)).expect("a limit");
         (dialer, called)
     }
 }
@@ -52,7 +52,7 @@ fn nothing_comes(stream: &mut TcpStream) {
     stream.set_read_timeout(Some(A_MOMENT)).expect("a limit");
     let error = stream.read(&mut [0]).expect_err("nothing");
     assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{error}");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
+    stream.set_read_timeout(Some(TIME_LIMIT)).expect("a limit");
 }
 
 /// Reads until the connection is over, by a farewell or a reset.
@@ -145,7 +145,7 @@ fn an_election_is_called_back_through_the_network() {
     greeting.extend_from_slice(b"localhost:23456next");
     dialer.write_all(&greeting).expect("written");
     let mut called = rig.target.accept().expect("a call").0;
-    called.set_read_timeout(Some(PATIENCE)).expect("a limit");
+    called.set_read_timeout(Some(TIME_LIMIT)).expect("a limit");
     let seen = read(&mut called, 20 + 14 + 4);
     assert_eq!(seen[..16], greeting[..16]);
     assert_eq!(seen[16..20], 14i32.to_be_bytes());

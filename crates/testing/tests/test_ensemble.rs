@@ -6,10 +6,10 @@ use zebu_client::{Client, SessionState};
 use zebu_testing::TestEnsemble;
 
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 async fn soon<F: IntoFuture>(future: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, future).await.expect("it should have happened by now")
+    tokio::time::timeout(TIME_LIMIT, future).await.expect("it should have happened by now")
 }
 
 async fn connected(addresses: &str) -> Client {

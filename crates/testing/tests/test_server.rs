@@ -6,10 +6,10 @@ use zebu_client::{Client, ErrorCode, EventKind, Retry, SessionState};
 use zebu_testing::{TestServer, TestServerError, four_letter};
 
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 async fn soon<F: IntoFuture>(future: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, future).await.expect("it should have happened by now")
+    tokio::time::timeout(TIME_LIMIT, future).await.expect("it should have happened by now")
 }
 
 async fn until(client: &Client, state: SessionState) {
@@ -56,12 +56,12 @@ async fn a_stopped_server_answers_nobody() {
     let client = connected(&server).await;
     server.stop().await.expect("stopped");
     until(&client, SessionState::Suspended).await;
-    assert!(four_letter::ask(server.address(), "ruok", PATIENCE).is_ok_and(|answer| answer.is_empty()));
+    assert!(four_letter::ask(server.address(), "ruok", TIME_LIMIT).is_ok_and(|answer| answer.is_empty()));
     let error = server.expire(client.session().id).await.expect_err("there is no server");
     assert!(matches!(error, TestServerError::NotRunning), "{error}");
     server.restart().await.expect("started again");
     until(&client, SessionState::Reconnected).await;
-    assert_eq!(four_letter::ask(server.address(), "ruok", PATIENCE).expect("an answer"), "imok");
+    assert_eq!(four_letter::ask(server.address(), "ruok", TIME_LIMIT).expect("an answer"), "imok");
 }
 
 #[tokio::test]

@@ -39,19 +39,13 @@ pub enum LoadError {
 pub struct TreeLoader {
     tree: Tree,
     acls: BTreeMap<i64, AclSlot>,
-    has_root: RootLoaded,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum RootLoaded {
-    Yes,
-    No,
+    has_root: bool,
 }
 
 impl TreeLoader {
     /// An empty loader.
     pub fn new(options: TreeOptions) -> TreeLoader {
-        TreeLoader { tree: Tree::bare(options), acls: BTreeMap::new(), has_root: RootLoaded::No }
+        TreeLoader { tree: Tree::bare(options), acls: BTreeMap::new(), has_root: false }
     }
 
     /// A session of the table.
@@ -99,10 +93,10 @@ impl TreeLoader {
     }
 
     fn root(&mut self, data: Buffer, acl: AclSlot, stat: &StatPersisted) -> Result<(), LoadError> {
-        if self.has_root == RootLoaded::Yes {
+        if self.has_root {
             return Err(LoadError::Duplicate { path: "".into() });
         }
-        self.has_root = RootLoaded::Yes;
+        self.has_root = true;
         self.tree.replace_data(NodeId::ROOT, "", &data, |root| *root = *stat);
         self.tree.replace_acl(NodeId::ROOT, acl);
         Ok(())

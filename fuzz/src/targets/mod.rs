@@ -17,9 +17,9 @@ use crate::corpus::{self, Side};
 pub struct Target {
     /// Its name.
     pub name: &'static str,
-    /// What is fed.
+    /// The function under test.
     pub run: fn(&[u8]),
-    /// Real inputs.
+    /// The corpus of real inputs.
     pub corpus: fn() -> Vec<Vec<u8>>,
 }
 

@@ -11,7 +11,7 @@ pub(super) fn run(data: &[u8]) {
         let _ = Request::decode(header.op, &mut reader);
     }
     if let Ok(entry) = TxnEntry::decode(data) {
-        // What was understood can be written and understood again.
+        // A decoded entry can be encoded and decoded again.
         let mut bytes = Vec::new();
         entry.encode(&mut bytes);
         assert_eq!(TxnEntry::decode(&bytes).as_ref(), Ok(&entry));

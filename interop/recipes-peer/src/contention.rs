@@ -137,13 +137,12 @@ pub(crate) async fn endure(
     Ok(lost.to_string())
 }
 
-/// Writes a line under the fence; `false` if it is certainly not there because what was held is lost. Whoever
-/// holds it is alone: if the log changes between our look at it and our write, and it was not us, that is the
-/// end.
+/// Appends a line with the fencing token; `false` if the ownership is lost and the line was certainly not
+/// written. A change of the log by another client between read and write is an error: the holder is alone.
 async fn append(peer: &Peer, guard: &impl Fenced, log: &str, entry: &str) -> anyhow::Result<bool> {
     let client = &peer.client;
     let mut unknown = false;
-    // Long enough for something to happen meanwhile.
+    // Time for another client to interfere.
     tokio::time::sleep(Duration::from_millis(5)).await;
     loop {
         client.sync(log).await?;

@@ -1,4 +1,4 @@
-//! What is held, by the names that the suite gives it.
+//! The locks and other handles that the peer holds, by the names of the suite.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

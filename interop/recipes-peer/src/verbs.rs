@@ -22,7 +22,7 @@ pub(crate) struct Peer {
     pub(crate) handles: Handles,
 }
 
-/// Whether somebody waits for what it asks for.
+/// Whether the command waits until the lock is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     Yes,

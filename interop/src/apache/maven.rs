@@ -39,7 +39,7 @@ pub(super) fn class_path(version: &str) -> Result<OsString> {
     );
     let directory = cache()?.join(format!("apache-zookeeper-{version}"));
     let jars = directory.join("jars");
-    // What was fetched for another list of jars does not count.
+    // Files of another list of jars do not count.
     let pom = pom_text(version);
     if fs::read_to_string(directory.join("complete")).ok().as_ref() != Some(&pom) {
         fetch(version, &directory, &jars, &pom)?;

@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn every_connection_is_sent_to() {
-        // What was not sent would be waited for.
+        // The receiver would wait for bytes that were not sent.
         for connections in [1, 2, 7] {
             assert!(measure(connections, 2).unwrap() > 0.0);
         }

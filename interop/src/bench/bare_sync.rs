@@ -12,7 +12,7 @@ use zebu_bench::ProcessUsage;
 /// A log record or a few.
 const WRITE_BYTES: usize = 512;
 
-/// What is overwritten, from the beginning to the end and again.
+/// The size of the file, which is overwritten from the beginning to the end, repeatedly.
 const FILE_BYTES: usize = 16 << 20;
 
 /// How long each write with its sync took.

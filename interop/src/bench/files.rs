@@ -9,8 +9,8 @@ use anyhow::{Context, Result};
 /// Logs and snapshots that a purge leaves, of each.
 const KEPT: usize = 3;
 
-/// Makes `to` a copy of `from` that has reached the disk: otherwise the first sync of whoever starts on it
-/// would pay for the copying.
+/// Copies `from` to `to` and syncs the copy. Otherwise the first sync of a server that starts on it would
+/// include the time of the copy.
 pub(crate) fn replace(to: &Path, from: &Path) -> Result<()> {
     fs::remove_dir_all(to).with_context(|| format!("empty {}", to.display()))?;
     copy(from, to).with_context(|| format!("copy {} to {}", from.display(), to.display()))

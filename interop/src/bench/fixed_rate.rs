@@ -17,7 +17,7 @@ use super::table::{Table, figure, ratio};
 use super::target::Target;
 use super::throughput::{Plan, Scenario, measure};
 
-/// What is measured.
+/// The measured kinds of requests.
 const MIXES: [&str; 2] = ["get", "set"];
 
 /// Sessions that share the rate.

@@ -1,5 +1,5 @@
-//! Everything in one run, part after part. A part that fails is named and the others go on: nobody wants to
-//! wait an hour again because of one of them.
+//! All measurements in one run, part after part. A failed part is reported and the others continue, because
+//! another run takes an hour.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -13,7 +13,7 @@ use super::{
     ceiling, fixed_rate, flat_out, machine::Machine, occasions, scaling, snapshots, start, throughput,
 };
 
-/// What was not measured is empty.
+/// All measurements of a run; a part that was not measured is empty.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Measured {
     pub(crate) machine: Machine,

@@ -49,7 +49,7 @@ use versions::Versions;
 
 use crate::apache::Edition;
 
-/// What is compared, and how long.
+/// The servers to compare, and the time per measurement.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The zebu binary

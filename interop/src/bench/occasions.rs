@@ -94,7 +94,7 @@ pub(crate) fn run(plan: &Plan, contenders: &[Contender; 2], runtime: &Runtime) -
             occasions.bare_sends_ms.push(super::bare_sends::measure(plan.watchers, CHANGES)?);
         }
     }
-    // Idle sessions come to a server that has served nobody, or its memory would tell of something else.
+    // Idle sessions need a fresh server; earlier load would distort its memory.
     drop(servers);
     for _ in 0..plan.rounds.max(1) {
         for (contender, outcome) in contenders.iter().zip([&mut occasions.apache, &mut occasions.zebu]) {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// What counts as standing still.
 const PAUSE: Duration = Duration::from_micros(500);
 
-/// What was seen on all cores.
+/// The pauses on all cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Pauses {
     /// The part of the time that was lost, on average over the cores.

@@ -1,5 +1,5 @@
-//! Charts as SVG: bars for what is compared, lines for what grows. Colours follow the reader's light or dark
-//! page. A figure stands at every bar and point, so that nobody has to measure with a ruler.
+//! Charts as SVG: bars for comparisons, lines for growth. Colours follow the light or dark theme of the page.
+//! Each bar and point has its number.
 
 use std::fmt::Write;
 

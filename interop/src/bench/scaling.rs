@@ -1,5 +1,5 @@
 //! The same loads on trees of a thousand, a hundred thousand and five million nodes, and with one, a hundred
-//! and ten thousand sessions: cost must grow gently, and nobody may wait while the tree grows.
+//! and ten thousand sessions: cost must grow slowly, and no request may wait while the tree grows.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::table::{Table, figure};
 use super::target::Target;
 use super::throughput::{Scenario, measure};
 
-/// What is measured.
+/// The measured kinds of requests.
 const MIXES: [&str; 3] = ["get", "set", "create"];
 
 /// Leaves below one parent.
@@ -65,7 +65,7 @@ pub(crate) struct Scaling {
     pub(crate) by_nodes: Vec<Outcome>,
     pub(crate) growth: Vec<Growth>,
     pub(crate) by_sessions: Vec<Outcome>,
-    /// What was left out, and why.
+    /// The parts that were left out, with the reason.
     pub(crate) left_out: Vec<String>,
 }
 

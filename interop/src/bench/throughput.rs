@@ -13,7 +13,7 @@ use super::side::Side;
 use super::table::{Table, figure, percent, ratio};
 use super::target::Target;
 
-/// What is measured.
+/// One measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) rounds: usize,

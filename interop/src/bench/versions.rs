@@ -12,7 +12,7 @@ pub(crate) struct Versions {
     pub(crate) apache: String,
     pub(crate) java: String,
     pub(crate) zebu: String,
-    /// Of the project, as whoever started this says.
+    /// The commit of the project, as given by the caller.
     pub(crate) commit: String,
 }
 

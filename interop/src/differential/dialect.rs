@@ -79,8 +79,8 @@ impl Dialect {
         }
     }
 
-    /// The list without addresses of IPv6, which are no ids for 3.8, and with a right to read for everybody:
-    /// 3.8.0 lets everybody ask whether a node exists.
+    /// The ACL without IPv6 addresses, which are no ids for 3.8, and with a read permission for every client:
+    /// 3.8.0 does not check permissions in exists.
     pub(crate) fn acl(self, mut acl: Option<Vec<Acl>>) -> Option<Vec<Acl>> {
         if self == Dialect::V3_8 {
             let has_colon = |entry: &Acl| entry.id.id.as_ref().is_some_and(|id| id.contains("::"));

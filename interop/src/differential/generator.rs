@@ -16,7 +16,7 @@ use super::vocabulary::{self, RawText};
 /// Most requests in one write.
 const BURST_MAX: usize = 50;
 
-/// Steps between two repairs: ACLs that lock everybody out would make the rest of a run a row of refusals.
+/// Steps between two repairs: with ACLs that exclude every client, all later steps would be refused.
 const REPAIR_INTERVAL: usize = 150;
 
 /// Paths remembered of those that servers made up.

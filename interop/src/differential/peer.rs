@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) enum Side {
     /// The reference.
     Left,
-    /// What is compared with it.
+    /// The server under comparison.
     Right,
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct Requests<'a> {
     pub(crate) known: &'a [String],
     /// The latest zxid, counted from the start of the run.
     pub(crate) zxid: i64,
-    /// What is being drawn now.
+    /// The current mix of requests.
     pub(crate) mood: Mood,
     /// What the reference understands as Zebu does.
     pub(crate) dialect: Dialect,

@@ -34,9 +34,9 @@ pub(crate) enum Arrival {
 /// A connection attempt that must fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intrusion {
-    /// Right session, wrong password. The server closes the session's connection before it looks.
+    /// A known session with a wrong password. ZooKeeper closes the session's connection before it checks.
     WrongPassword,
-    /// A session that never was.
+    /// An unknown session.
     UnknownSession,
     /// A client that has seen more than the server has.
     FutureZxid,
@@ -67,7 +67,7 @@ pub(crate) enum Action {
     SendBytes(&'static [u8]),
     /// Comes with a connection.
     Arrive(Arrival),
-    /// Somebody tries to.
+    /// A connection attempt that the server must refuse.
     Intrude(Intrusion),
     /// Both servers are stopped and started again; every session comes back.
     Restart,

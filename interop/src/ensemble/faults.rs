@@ -89,7 +89,7 @@ impl Hand<'_> {
         self.members.signal(victim, Signal::Continue)
     }
 
-    /// Every sync fails: the member has to end, because nobody knows what is on its disk.
+    /// Every fsync fails: the server has to end, because the state of its disk is unknown.
     fn failing_sync(&mut self, victim: usize) -> Result<()> {
         File::create(self.members.trigger(victim))?;
         let ended = self.members.ends_within(victim, SICK_MAX)?;

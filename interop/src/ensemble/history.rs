@@ -1,9 +1,8 @@
-//! The one history, from the logs of all members.
+//! The one history of transactions, from the logs of all servers.
 //!
-//! A transaction has one place and one form, whoever holds it. A log may lack some (its member was given a
-//! whole state instead), and may hold some that were never decided (its member was given a whole state over
-//! them). What tells the two apart is a member that holds what comes before and what comes behind, and
-//! nothing between.
+//! A transaction has one position and one form in all logs. A log may lack committed transactions, because
+//! its server received a SNAP instead. It may also hold transactions that were never committed, below a SNAP.
+//! A third log decides: one with the transactions before and after, and none between.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

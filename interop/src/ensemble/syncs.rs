@@ -13,7 +13,7 @@ use super::members::Members;
 /// How a Zebu server says in its log that it leads.
 const LEADS: &str = "serving=Leading { epoch: ";
 
-/// Who may have answered as Apache's leader.
+/// The servers that may have answered as a ZooKeeper leader.
 #[derive(Debug)]
 pub(super) struct Syncs {
     apache: BTreeSet<String>,

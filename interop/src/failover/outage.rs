@@ -39,7 +39,7 @@ impl fmt::Display for End {
     }
 }
 
-/// What was seen. All times count from the signal.
+/// The times of one failover, counted from the signal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outage {
     pub(super) end: End,
@@ -47,7 +47,7 @@ pub(super) struct Outage {
     pub(super) writes_ms: f64,
     /// Until all of them had.
     pub(super) all_writers_ms: f64,
-    /// Until somebody else said that it leads and serves.
+    /// Until another server reported that it leads and serves.
     pub(super) leader_ms: f64,
     /// From the start of the server that went until all serve again.
     pub(super) rejoined_ms: f64,

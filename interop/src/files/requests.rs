@@ -95,7 +95,7 @@ pub(super) fn data(random: &mut Random) -> Option<Arc<[u8]>> {
     Some(vec![random.below(256) as u8; length].into())
 }
 
-/// A list of one or more schemes; some of them lock everybody but the super user out.
+/// An ACL of one or more schemes; some exclude every client except the super user.
 pub(super) fn acl(random: &mut Random) -> Vec<Acl> {
     let u1 = || Acl::new(Permissions::ALL, "digest", "u1:Ff3oF+4EPLX6xMLaMP2RF33Sjeo=");
     match random.below(20) {

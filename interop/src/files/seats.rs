@@ -29,7 +29,7 @@ const EXPIRY_LIMIT: Duration = Duration::from_secs(40);
 /// Credentials of the sessions that stay.
 const USERS: [&[&str]; 3] = [&[], &["u1:p1"], &["u1:p1", "u2:p2"]];
 
-/// A session that nobody uses any more and that has to expire by itself.
+/// A session without a client, which has to expire.
 #[derive(Clone, Debug)]
 pub(super) struct Left {
     session: Session,

@@ -14,7 +14,7 @@ use crate::apache::Edition;
 /// Files of each kind that are looked at, the newest first: each takes a Java machine of its own.
 const FILES: usize = 3;
 
-/// What was read.
+/// The numbers of read files and entries.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Read {
     pub(super) logs: usize,
@@ -23,8 +23,8 @@ pub(super) struct Read {
     pub(super) nodes: u64,
 }
 
-/// Reads the newest files of both directories. `last_zxid` is what the server ended with; `None` if nobody
-/// knows because it was killed.
+/// Reads the newest files of both directories. `last_zxid` is the last zxid of the server; `None` if the
+/// server was killed.
 pub(super) fn read(edition: &Edition, snapshots: &Path, logs: &Path, last_zxid: Option<i64>) -> Result<Read> {
     let mut read = Read::default();
     let logs = numbered(logs, "log")?;

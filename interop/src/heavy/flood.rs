@@ -1,5 +1,5 @@
-//! A flood: many clients send as much as they can to all members. Nobody may lose the leader, a connection or
-//! a session because of it.
+//! Overload: many clients send as much as they can to all servers. No server may lose the leader, and no
+//! client its connection or session.
 
 use std::path::Path;
 use std::time::Duration;

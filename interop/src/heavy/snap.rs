@@ -1,5 +1,5 @@
-//! A member without data joins a large tree while others write: it must get the whole state the first time,
-//! nobody else may notice much, and in the end all have the same.
+//! A server without data joins a large ensemble under load: it must get the snapshot at the first attempt,
+//! without much effect on clients. In the end all servers have the same tree.
 
 use std::collections::BTreeMap;
 use std::fs;

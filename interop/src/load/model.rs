@@ -87,7 +87,7 @@ impl Model {
         self.nodes.len()
     }
 
-    /// What is different at `top`; nothing if all is as expected.
+    /// The differences below `top`; empty if there are none.
     pub(crate) fn differences(&self, dump: &Dump, top: &str, session: i64) -> Vec<String> {
         let mut differences = Vec::new();
         let mut counts: BTreeMap<&str, i32> = BTreeMap::new();

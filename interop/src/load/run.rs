@@ -61,7 +61,7 @@ impl Load {
         self.writers.iter().map(Writer::last_zxid).max().unwrap_or(0).max(self.seen_zxid)
     }
 
-    /// Lets everybody write, and kills the server after `delay`.
+    /// Starts all writers and kills the server after `delay`.
     pub(crate) fn run_until_killed(&mut self, server: &mut ServerProcess, delay: Duration) -> Result<()> {
         let address = server.address();
         let mut clients = Vec::new();

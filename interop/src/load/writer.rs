@@ -105,7 +105,7 @@ impl Writer {
         Client::resume(address, self.session, TIMEOUT_MS)
     }
 
-    /// Writes until the server is gone. What was answered before that is still read.
+    /// Writes until the server has ended. Replies that were sent before are still read.
     pub(crate) fn write_until_gone(&mut self, client: &mut Client) -> Result<()> {
         let mut sending = true;
         loop {

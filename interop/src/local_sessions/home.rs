@@ -182,7 +182,7 @@ pub(super) fn queue_exists(client: &mut Client, path: &str) {
     });
 }
 
-/// Whether a node is there, after what everybody has written.
+/// Whether a node exists, after a sync.
 pub(super) fn exists(client: &mut Client, path: &str) -> Result<bool> {
     client.queue(OpCode::Sync, |out| zebu_proto::jute::encode_bytes(b"/", out));
     queue_exists(client, path);

@@ -47,8 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     Ok(ending)
 }
 
-/// The last member and the first begin, so the last one leads: nobody knows anything, and its number is
-/// greater.
+/// Starts the last server and the first. The last one leads: both logs are empty, and its id is greater.
 fn start(arguments: &Arguments, members: &str, upgrade: Upgrade) -> Result<(Trio, [Maker; SERVERS])> {
     let mut launches = Vec::new();
     let mut makers = Vec::new();

@@ -1,4 +1,4 @@
-//! What is done at every server. Each step begins and ends without a session.
+//! The steps at each server. Each step begins and ends without a session.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ fn ensure_silence(home: &Home<'_>, before: &[zebu_proto::Zxid]) -> Result<()> {
     Ok(())
 }
 
-/// `dump` shows the crowd as local, and nobody as global.
+/// `dump` shows all sessions as local and none as global.
 fn ensure_dump(home: &Home<'_>) -> Result<()> {
     let dump = home.ask("dump")?;
     let shows =

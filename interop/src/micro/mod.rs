@@ -43,7 +43,8 @@ pub(crate) struct Arguments {
     json: Option<PathBuf>,
 }
 
-/// A step: its name, what it is, and how it is made ready. What comes back runs it so often.
+/// A step: its name, its description and its preparation. The preparation returns a function that runs the
+/// step a number of times.
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,

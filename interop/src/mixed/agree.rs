@@ -19,7 +19,7 @@ pub(super) struct Agreement {
     pub(super) digests: usize,
 }
 
-/// Compares everybody who is up. Nobody may write meanwhile.
+/// Compares all running servers. No client may write meanwhile.
 pub(super) fn compare(fleet: &Fleet) -> Result<Agreement> {
     let mut readers = Vec::new();
     for index in (0..fleet.len()).filter(|&index| fleet.is_up(index)) {
@@ -27,7 +27,7 @@ pub(super) fn compare(fleet: &Fleet) -> Result<Agreement> {
             .with_context(|| format!("a session at member {}", index + 1))?;
         readers.push((index, client));
     }
-    // The sessions themselves are transactions: nobody reads before all of them are everywhere.
+    // Sessions are transactions: all servers must have applied them before the first read.
     for (_, client) in &mut readers {
         sync(client)?;
     }

@@ -143,7 +143,7 @@ impl Fleet {
         &self.seats[index].server
     }
 
-    /// Another server takes the seat, its configuration and its directory. Nobody may sit there.
+    /// Another server takes over the configuration and the directory. The old one must have stopped.
     pub(super) fn hand_over(&mut self, index: usize, server: Server) {
         self.seats[index].server = server;
     }
@@ -218,8 +218,8 @@ impl Fleet {
         Ok(count.parse()?)
     }
 
-    /// Apache is to say what it does, and never to send old transactions from its log: whoever is far behind
-    /// gets a whole state.
+    /// Sets ZooKeeper's log level, and forbids transactions from its log: a learner that is far behind gets a
+    /// SNAP.
     fn properties(&self, index: usize) -> Vec<String> {
         match &self.seats[index].server {
             Server::Zebu(_) => Vec::new(),

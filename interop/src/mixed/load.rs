@@ -79,7 +79,7 @@ impl Writer {
     }
 
     pub(super) async fn close(self) {
-        // Whoever cannot say farewell is forgotten by its timeout.
+        // A session that cannot be closed expires.
         let _ = self.client.close().await;
     }
 }
@@ -119,7 +119,7 @@ pub(super) async fn visit(server: &str) -> Result<Client> {
 }
 
 impl Account {
-    /// What was acknowledged is there, as one member shows it, and the counter did not go back.
+    /// Checks at one server that all acknowledged writes exist and that the counter did not fall.
     pub(super) async fn check(&self, member: &Client) -> Result<()> {
         let children = member.children(&self.directory).await?;
         let names: std::collections::BTreeSet<&str> =

@@ -133,7 +133,7 @@ impl<'a> Matrix<'a> {
         Ok(())
     }
 
-    /// Apache leads, logs what nobody else has, and finds Zebu in its place when it comes back.
+    /// ZooKeeper leads, logs proposals that no follower has, and follows Zebu when it returns.
     fn send_truncate(&mut self) -> Result<()> {
         ensure!(self.leader()? != TESTED, "Apache does not lead");
         let former = self.leader()?;
@@ -200,8 +200,8 @@ impl<'a> Matrix<'a> {
         self.teach(FIRST, Kind::Diff)
     }
 
-    /// Zebu leads, logs what nobody else has, and finds Apache in its place when it comes back. The observer
-    /// has been a participant and shares its fate: from informs alone nobody has more than the leader.
+    /// Zebu leads, logs proposals that no follower has, and follows ZooKeeper when it returns. The observer
+    /// was a participant and has them too; by INFORM alone it could not be ahead of the leader.
     fn take_truncate(&mut self) -> Result<()> {
         ensure!(self.leader()? == TESTED, "Zebu does not lead");
         // Something must follow the last snapshot of those who will lead, or they remember nothing to cut to.
@@ -292,7 +292,7 @@ impl<'a> Matrix<'a> {
         agree::no_mismatches(&self.fleet)
     }
 
-    /// The leader logs a proposal that nobody else sees. Then all are gone.
+    /// The leader logs a proposal that no follower receives. Then all servers stop.
     fn leave_uncommitted(&mut self, leader: usize, others: &[usize]) -> Result<()> {
         let marker = format!("uncommitted-{leader}");
         let mut client = Client::open(self.fleet.address(leader), SESSION_MS)?;

@@ -69,7 +69,7 @@ pub(super) fn received(fleet: &Fleet, index: usize, mark: u64) -> Result<Seen> {
     })
 }
 
-/// What a member says that it has sent as the leader, to whomever.
+/// The synchronizations that a server has logged as sent while it led.
 pub(super) fn sent(fleet: &Fleet, index: usize, mark: u64) -> Result<Seen> {
     let text = fleet.log_since(index, mark)?;
     Ok(match fleet.server(index) {

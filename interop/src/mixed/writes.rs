@@ -1,4 +1,4 @@
-//! What is written to a mixed ensemble: a bit of everything that becomes a transaction, failures included.
+//! The writes to a mixed ensemble: every kind of transaction, including error transactions.
 
 use std::net::SocketAddr;
 

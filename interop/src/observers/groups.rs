@@ -22,7 +22,7 @@ fn seats(home: &Path, launches: &Launches, kinds: [Kind; 2], lines: &str) -> Res
     let voters = VOTERS.iter().enumerate().map(|(index, &id)| (id, kinds[index % 2], Vote::Participant));
     let members: Vec<_> = voters.chain([(OBSERVER, kinds[0], Vote::Observer)]).collect();
     let mut seats = Seats::new(home, launches, &members, &format!("{lines}{GROUPS}"))?;
-    // Those who start slowly first: they are no quorum, and then everybody takes part in the first election.
+    // Slow servers start first: they are no quorum, so all servers take part in the first election.
     let (slow, quick): (Vec<u8>, Vec<u8>) =
         seats.ids().into_iter().partition(|&id| seats.kind(id).is_ok_and(|kind| kind == Kind::Apache));
     seats.start_all(&slow)?;

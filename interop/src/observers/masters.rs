@@ -83,7 +83,7 @@ async fn work(seats: &mut Seats, leader: u8, followers: &[u8], observers: &[u8],
     for round in 0..10 {
         let value = format!("{round}").into_bytes();
         for (observer, client) in &clients {
-            // What is read behind a sync is what was written before it, wherever that was.
+            // A read after a sync sees all earlier writes, of any server.
             there.set(&format!("/of{observer}"), value.clone()).await?;
             client.sync("/").await?;
             let seen = client.get(&format!("/of{observer}")).await?.data;
@@ -166,7 +166,7 @@ pub(super) fn under_kills(home: &Path, launches: &Launches) -> Result<()> {
     block_on(async {
         let writer = Writer::start(&seats.addresses(&observers)?, Servers::Given).await?;
         for round in 0..ROUNDS {
-            // Everybody in turn, beginning with those who serve observers.
+            // Each server in turn, observer masters first.
             let id = all[(round * 5) % all.len()];
             seats.kill(id)?;
             if voters.contains(&id) {

@@ -128,7 +128,7 @@ impl Seats {
         Ok(self.seats.iter().any(|seat| seat.kind == Kind::Apache && seat.launch.program == *program))
     }
 
-    /// The member lines of everybody.
+    /// The config lines of all servers.
     pub(super) fn lines(&self) -> Vec<String> {
         self.seats.iter().map(Seat::line).collect()
     }
@@ -192,7 +192,7 @@ impl Seats {
         text.lines().find_map(value)
     }
 
-    /// Waits until these serve, one of them as the leader; returns him.
+    /// Waits until these servers serve, one as the leader, and returns the leader.
     pub(super) fn await_leader(&self, ids: &[u8]) -> Result<u8> {
         self.until("a leader and those who follow", || {
             let modes: Vec<_> = ids.iter().map(|&id| (id, self.mode(id))).collect();
@@ -238,7 +238,7 @@ impl Seats {
         Ok(false)
     }
 
-    /// Whether these have the same tree, and count no wrong digest. Nobody may write meanwhile.
+    /// Checks that these servers have the same tree and no digest mismatch. No client may write meanwhile.
     pub(super) fn compare(&self, ids: &[u8], digests: Digests) -> Result<()> {
         let zxid = |id| four_letter::last_zxid(self.address(id).ok()?, WORD_PATIENCE).ok();
         let mut readers = Vec::new();

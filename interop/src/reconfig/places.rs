@@ -115,8 +115,8 @@ impl Places {
         Ok(())
     }
 
-    /// Removes the files of a server that was removed: the list in them does not name it, and nobody starts
-    /// with such a list.
+    /// Deletes the files of a removed server: their config does not contain it, and no server starts with
+    /// such a config.
     pub(super) fn forget(&self, id: usize) -> Result<()> {
         let config = self.home.join(format!("zoo{id}.cfg"));
         if config.exists() {
@@ -136,7 +136,7 @@ impl Places {
         text.lines().find_map(|line| line.strip_prefix("Mode: ").map(str::to_owned))
     }
 
-    /// Waits until these serve, one of them as the leader; returns him.
+    /// Waits until these servers serve, one as the leader, and returns the leader.
     pub(super) fn await_service(&self, ids: &[usize]) -> Result<usize> {
         let started = Instant::now();
         loop {

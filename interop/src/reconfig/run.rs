@@ -183,7 +183,7 @@ impl Walk {
         self.went_on(&format!("{} is a member as {role}", self.places.name(id))).await
     }
 
-    /// The leader first, whoever it is then: its going is the hardest part.
+    /// Removes the current leader first, because this is the hardest case.
     async fn leave_all(&mut self, ids: &[usize]) -> Result<()> {
         let mut left = ids.to_vec();
         while !left.is_empty() {

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The voter; servers accept connections of larger ids only.
 const VOTER: usize = 3;
 
-/// Server 1 is alone; somebody who says to be server 3 votes for itself.
+/// Server 1 runs alone; a test connection with the id of server 3 votes for itself.
 pub(super) fn is_understood(places: &mut Places) -> Result<()> {
     let members: Vec<String> = (1..=3).map(|id| places.line(id, "participant")).collect();
     let in_effect = format!("{}\nversion=100000005", members.join("\n"));
@@ -35,7 +35,7 @@ pub(super) fn is_understood(places: &mut Places) -> Result<()> {
     places.start(1, &[1, 2, 3])?;
     let deadline = Instant::now() + PATIENCE;
     let understood = loop {
-        // It begins its election anew when the list is a newer one, and drops whoever is connected.
+        // With a newer config it restarts its election and closes its connections.
         match exchange(places, &vote) {
             Ok(Some(config)) => break config,
             Ok(None) | Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(50)),

@@ -14,7 +14,7 @@ const DIRECTORY: &str = "/written";
 /// Which servers it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Servers {
-    /// Those that are members, whoever that is.
+    /// All servers of the current config.
     Members,
     /// Those that it was given.
     Given,

@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use zebu_bench::{BenchError, Load, Mix, Nodes, Pace, Progress};
 
-use crate::console::{complain, say};
+use crate::console::{print_error, print_line};
 
 /// Send load to a server and report operations, latencies and the server's CPU time
 #[derive(Debug, Args)]
@@ -79,7 +79,7 @@ pub(crate) struct Bench {
     seconds: u64,
 }
 
-/// What is measured, and how it is told.
+/// The servers to measure and the format of the report.
 #[derive(Debug, Args)]
 struct Target {
     /// Server to load; may be given several times
@@ -150,11 +150,11 @@ impl Bench {
     pub(crate) fn run(self) -> ExitCode {
         match self.measure() {
             Ok(text) => {
-                say(text.trim_end());
+                print_line(text.trim_end());
                 ExitCode::SUCCESS
             }
             Err(why) => {
-                complain(why);
+                print_error(why);
                 ExitCode::FAILURE
             }
         }

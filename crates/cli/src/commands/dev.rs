@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
-use crate::console::{complain, say};
+use crate::console::{print_error, print_line};
 
 /// How often the servers are looked at.
 const POLL: Duration = Duration::from_millis(100);
@@ -54,7 +54,7 @@ struct Member {
     seen: Seen,
 }
 
-/// What is known of a server.
+/// The state of a server.
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
     Nothing,
@@ -69,12 +69,15 @@ impl Dev {
         let mut members = match self.start() {
             Ok(members) => members,
             Err(error) => {
-                complain(format!("the ensemble cannot be started in {}: {error}", self.directory.display()));
+                print_error(format!(
+                    "the ensemble cannot be started in {}: {error}",
+                    self.directory.display()
+                ));
                 return ExitCode::FAILURE;
             }
         };
         let addresses: Vec<String> = members.iter().map(|member| member.client.to_string()).collect();
-        say(format!("connect with: zebu -server {}", addresses.join(",")));
+        print_line(format!("connect with: zebu -server {}", addresses.join(",")));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let ended = match runtime {
             Ok(runtime) => runtime.block_on(watch(&mut members)),
@@ -84,7 +87,7 @@ impl Dev {
         match ended {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                complain(format!("{error}; the logs are in {}", self.directory.display()));
+                print_error(format!("{error}; the logs are in {}", self.directory.display()));
                 ExitCode::FAILURE
             }
         }
@@ -149,7 +152,7 @@ async fn watch(members: &mut [Member]) -> io::Result<()> {
         for member in &mut *members {
             if let Some(status) = member.child.try_wait()? {
                 if member.seen != Seen::Ended {
-                    say(format!("server {} has ended: {status}", member.number));
+                    print_line(format!("server {} has ended: {status}", member.number));
                     member.seen = Seen::Ended;
                 }
                 continue;
@@ -158,7 +161,7 @@ async fn watch(members: &mut [Member]) -> io::Result<()> {
             if let Seen::Mode(mode) = &seen
                 && seen != member.seen
             {
-                say(format!(
+                print_line(format!(
                     "server {} at {} (process {}): {mode}",
                     member.number,
                     member.client,

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use zebu_client::ServerList;
 
-use crate::console::{begin, complain, say};
+use crate::console::{begin, print_error, print_line};
 use crate::monitor::{self, align, sample};
 
 /// Send clients of crowded servers to the others
@@ -55,7 +55,7 @@ impl Rebalance {
         let list: ServerList = match self.servers.parse() {
             Ok(list) => list,
             Err(error) => {
-                complain(format!("{error}"));
+                print_error(format!("{error}"));
                 return ExitCode::from(2);
             }
         };
@@ -66,7 +66,7 @@ impl Rebalance {
                 // The question itself is a connection.
                 Ok(sample) => counts.push((address.clone(), sample.connections.saturating_sub(1))),
                 Err(reason) => {
-                    complain(format!(
+                    print_error(format!(
                         "{address}: {reason}; nothing was done, for its clients are at the others now"
                     ));
                     return ExitCode::FAILURE;
@@ -80,7 +80,7 @@ impl Rebalance {
             }
         }
         if self.json {
-            say(format!("{:#}", as_json(&steps)));
+            print_line(format!("{:#}", as_json(&steps)));
         } else {
             begin(&as_table(&steps));
         }

@@ -8,7 +8,7 @@ use zebu_server::config::{ConfigInputs, LocalSystem, load};
 use zebu_server::{ServeError, ServerReady};
 
 use crate::config_arguments::ConfigArguments;
-use crate::console::complain;
+use crate::console::print_error;
 use crate::logging::{self, LogFormat};
 
 /// The status for bad arguments or a bad configuration.
@@ -59,13 +59,13 @@ fn announce(ready: &ServerReady) {
         IpAddr::V4(ip) => ip.to_string(),
         IpAddr::V6(ip) => format!("[{ip}]"),
     };
-    complain(format!("Zebu listens on {}; connect with: zkCli.sh -server {host}:{port}", ready.address));
+    print_error(format!("Zebu listens on {}; connect with: zkCli.sh -server {host}:{port}", ready.address));
 }
 
 /// Reads the configuration, reports what was noticed and serves.
 pub(crate) fn serve(inputs: &ConfigInputs, format: LogFormat) -> ExitCode {
     if let Err(why) = logging::start(format, &inputs.environment) {
-        complain(why);
+        print_error(why);
         return ExitCode::from(BAD_CONFIG);
     }
     let loaded = load(inputs, &LocalSystem);
@@ -79,7 +79,7 @@ pub(crate) fn serve(inputs: &ConfigInputs, format: LogFormat) -> ExitCode {
         tracing::error!("{error}");
     }
     let Some(config) = loaded.config else {
-        complain("Invalid config, exiting abnormally");
+        print_error("Invalid config, exiting abnormally");
         return ExitCode::from(BAD_CONFIG);
     };
     zebu_server::raise_open_file_limit();
@@ -88,7 +88,7 @@ pub(crate) fn serve(inputs: &ConfigInputs, format: LogFormat) -> ExitCode {
         Err(error) => {
             tracing::error!("{error}");
             if matches!(error, ServeError::DataDirectory { .. }) {
-                complain("Unable to access datadir, exiting abnormally");
+                print_error("Unable to access datadir, exiting abnormally");
             }
             ExitCode::from(error.exit_code())
         }

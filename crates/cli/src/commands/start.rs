@@ -14,7 +14,7 @@ use zebu_server::config::{ConfigInputs, Environment, LocalSystem, load};
 use super::serve::serve;
 use crate::config_arguments::environment;
 use crate::config_file::locate;
-use crate::console::{begin, complain, say};
+use crate::console::{begin, print_error, print_line};
 use crate::logging::LogFormat;
 use crate::pid_file::PidFile;
 use crate::server_process::{Identity, LockHolder, ServerFiles};
@@ -65,12 +65,12 @@ impl Start {
         let environment = environment();
         let binary = std::env::current_exe().ok();
         let config = locate(self.config.as_deref(), &environment, binary.as_deref());
-        complain(format!("Using config: {}", config.display()));
+        print_error(format!("Using config: {}", config.display()));
         let binary = binary.unwrap_or_else(|| PathBuf::from("zebu"));
         let words = self.words(&config);
         if self.print_command {
             let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
-            say(format!("\"{}\" {}", binary.display(), quoted.join(" ")));
+            print_line(format!("\"{}\" {}", binary.display(), quoted.join(" ")));
             return ExitCode::SUCCESS;
         }
         let inputs = ConfigInputs {
@@ -84,11 +84,11 @@ impl Start {
         begin("Starting zookeeper ... ");
         match start(&inputs, &binary, &words) {
             Ok(()) => {
-                say("STARTED");
+                print_line("STARTED");
                 ExitCode::SUCCESS
             }
             Err(why) => {
-                say(why);
+                print_line(why);
                 ExitCode::FAILURE
             }
         }
@@ -105,7 +105,7 @@ impl Start {
 fn start(inputs: &ConfigInputs, binary: &Path, words: &[String]) -> Result<(), String> {
     let loaded = load(inputs, &LocalSystem);
     for finding in loaded.diagnostics.warnings.iter().chain(&loaded.diagnostics.errors) {
-        complain(finding.to_string());
+        print_error(finding.to_string());
     }
     let config = loaded.config.ok_or("FAILED TO START")?;
     let pid_file = PidFile::of(&config.storage.data_dir, &inputs.environment);

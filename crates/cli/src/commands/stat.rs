@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use zebu_client::ServerList;
 
-use crate::console::complain;
+use crate::console::print_error;
 use crate::monitor::{self, Form, Looks};
 
 /// Watch servers: mode, zxid, connections, requests per second, latency, nodes, watches
@@ -41,7 +41,7 @@ impl Stat {
         let list: ServerList = match self.servers.join(",").parse() {
             Ok(list) => list,
             Err(error) => {
-                complain(format!("{error}"));
+                print_error(format!("{error}"));
                 return ExitCode::from(2);
             }
         };

@@ -12,7 +12,7 @@ use zebu_client::ServerList;
 
 use crate::config_arguments::environment;
 use crate::config_file::{ClientPort, Peek, locate};
-use crate::console::{complain, printable, say};
+use crate::console::{print_error, print_line, printable};
 use crate::monitor::{self, Form};
 
 /// How long a server may take to answer.
@@ -68,16 +68,16 @@ impl Status {
         if let Some(servers) = self.subject.as_deref().filter(|subject| names_servers(subject, &config)) {
             return show_servers(servers, form);
         }
-        complain(format!("Using config: {}", config.display()));
+        print_error(format!("Using config: {}", config.display()));
         let found = match Peek::read(&config) {
             Ok(peek) => peek.client_port(),
             Err(why) => {
-                complain(why);
+                print_error(why);
                 None
             }
         };
         let Some(port) = found else {
-            say("Unable to find either secure or unsecure client port in any configs. Terminating.");
+            print_line("Unable to find either secure or unsecure client port in any configs. Terminating.");
             return ExitCode::FAILURE;
         };
         let mode = match &port {
@@ -85,22 +85,22 @@ impl Status {
                 return show_servers(&format!("{host}:{port}"), form);
             }
             ClientPort::Plain { host, port } => {
-                say(format!("Client port found: {port}. Client address: {host}. Client SSL: false."));
+                print_line(format!("Client port found: {port}. Client address: {host}. Client SSL: false."));
                 ask(host, port).ok().and_then(|answer| mode_line(&answer))
             }
             ClientPort::Secure { host, port } => {
-                say(format!("Client port found: {port}. Client address: {host}. Client SSL: true."));
-                complain("this version cannot ask over TLS");
+                print_line(format!("Client port found: {port}. Client address: {host}. Client SSL: true."));
+                print_error("this version cannot ask over TLS");
                 None
             }
         };
         match mode {
             Some(mode) => {
-                say(mode);
+                print_line(mode);
                 ExitCode::SUCCESS
             }
             None => {
-                say("Error contacting service. It is probably not running.");
+                print_line("Error contacting service. It is probably not running.");
                 ExitCode::FAILURE
             }
         }
@@ -112,7 +112,7 @@ fn show_servers(servers: &str, form: Form) -> ExitCode {
     let list: ServerList = match servers.parse() {
         Ok(list) => list,
         Err(error) => {
-            complain(format!("{error}"));
+            print_error(format!("{error}"));
             return ExitCode::from(2);
         }
     };

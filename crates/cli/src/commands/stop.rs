@@ -9,7 +9,7 @@ use rustix::process::Pid;
 
 use crate::config_arguments::environment;
 use crate::config_file::{Peek, locate};
-use crate::console::{begin, complain, say};
+use crate::console::{begin, print_error, print_line};
 use crate::pid_file::PidFile;
 use crate::server_process::{Identity, LockHolder, ServerFiles, is_alive, terminate};
 
@@ -38,16 +38,16 @@ impl Stop {
     pub(crate) fn run(self) -> ExitCode {
         let environment = environment();
         let config = locate(self.config.as_deref(), &environment, std::env::current_exe().ok().as_deref());
-        complain(format!("Using config: {}", config.display()));
+        print_error(format!("Using config: {}", config.display()));
         let peek = match Peek::read(&config) {
             Ok(peek) => peek,
             Err(why) => {
-                complain(why);
+                print_error(why);
                 return ExitCode::FAILURE;
             }
         };
         let Some(data_dir) = peek.data_dir() else {
-            complain(format!("{}: dataDir is not set", config.display()));
+            print_error(format!("{}: dataDir is not set", config.display()));
             return ExitCode::FAILURE;
         };
         let pid_file = PidFile::of(&data_dir, &environment);
@@ -56,11 +56,11 @@ impl Stop {
         match find(&files, &pid_file) {
             Target::Server(pid) => stop(pid, &pid_file),
             Target::Nothing(why) => {
-                say(format!("no zookeeper to stop ({why})"));
+                print_line(format!("no zookeeper to stop ({why})"));
                 ExitCode::SUCCESS
             }
             Target::Unclear(why) => {
-                say(format!("FAILED\n{why}"));
+                print_line(format!("FAILED\n{why}"));
                 ExitCode::FAILURE
             }
         }
@@ -118,15 +118,15 @@ fn find(files: &ServerFiles, pid_file: &PidFile) -> Target {
 
 fn stop(pid: Pid, pid_file: &PidFile) -> ExitCode {
     if let Err(error) = terminate(pid) {
-        say(format!("process {} cannot be stopped: {error}", pid.as_raw_nonzero()));
+        print_line(format!("process {} cannot be stopped: {error}", pid.as_raw_nonzero()));
         return ExitCode::FAILURE;
     }
     if !ends(pid) {
-        say(format!("process {} still runs", pid.as_raw_nonzero()));
+        print_line(format!("process {} still runs", pid.as_raw_nonzero()));
         return ExitCode::FAILURE;
     }
     pid_file.remove_of(pid);
-    say("STOPPED");
+    print_line("STOPPED");
     ExitCode::SUCCESS
 }
 

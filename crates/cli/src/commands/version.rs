@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use zebu_server::four_letter::version::{COMPATIBLE_RELEASE, ZEBU_VERSION, build_commit, build_date};
 
-use crate::console::say;
+use crate::console::print_line;
 
 /// Print the version
 #[derive(Debug, Args)]
@@ -18,8 +18,11 @@ impl Version {
     /// Prints it.
     pub(crate) fn run(self) -> ExitCode {
         let commit = build_commit().map_or(String::new(), |commit| format!(" (commit {commit})"));
-        say(format!("Zebu {ZEBU_VERSION}{commit}, in the place of"));
-        say(format!("Apache ZooKeeper, version {COMPATIBLE_RELEASE}-zebu-{ZEBU_VERSION} {}", build_date()));
+        print_line(format!("Zebu {ZEBU_VERSION}{commit}, in the place of"));
+        print_line(format!(
+            "Apache ZooKeeper, version {COMPATIBLE_RELEASE}-zebu-{ZEBU_VERSION} {}",
+            build_date()
+        ));
         ExitCode::SUCCESS
     }
 }

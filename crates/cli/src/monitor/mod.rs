@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use crate::console::{begin, say};
+use crate::console::{begin, print_line};
 use roles::Role;
 use sample::Sample;
 use view::Row;
@@ -53,7 +53,7 @@ pub(crate) fn show_roles(addresses: &[String], form: Form) -> bool {
         .collect();
     match form {
         Form::Table => begin(&roles::table(&roles)),
-        Form::Json => say(format!("{:#}", roles::json(&roles, &now()))),
+        Form::Json => print_line(format!("{:#}", roles::json(&roles, &now()))),
     }
     roles::verdict(&roles).is_ok()
 }
@@ -87,7 +87,7 @@ pub(crate) fn now() -> String {
 fn show(rows: &[Row], looks: Looks, form: Form) {
     let now = now();
     if form == Form::Json {
-        say(view::json(rows, &now).to_string());
+        print_line(view::json(rows, &now).to_string());
         return;
     }
     match looks {

@@ -1,4 +1,4 @@
-//! Who is what in an ensemble, as a table or as JSON. Pure.
+//! The roles of an ensemble's servers, as a table or as JSON. Pure.
 
 use serde_json::{Value, json};
 

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 /// A flaw in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
-    /// Where it begins: bytes from the front, of a snapshot's unpacked content.
+    /// The offset in bytes; for a snapshot, in its uncompressed content.
     pub(crate) offset: Option<u64>,
-    /// What is there.
+    /// The damage.
     pub(crate) what: String,
-    /// What that means for the data.
+    /// The consequence for the data.
     pub(crate) meaning: String,
     /// What to do.
     pub(crate) advice: String,

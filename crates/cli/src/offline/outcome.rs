@@ -4,9 +4,9 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::console::complain;
+use crate::console::print_error;
 
-/// What was found.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// No flaw; no difference.
@@ -25,9 +25,9 @@ impl Verdict {
 /// Why there is no answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Whoever read the output went away (`zebu … | head`). No error.
+    /// The reader of the output has closed it (`zebu … | head`). This is no error.
     ReaderLeft,
-    /// For the person at the terminal.
+    /// The text of an error for the user.
     Text(String),
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn exit(result: Result<Verdict, Failure>) -> ExitCode {
         Ok(Verdict::Good) | Err(Failure::ReaderLeft) => ExitCode::SUCCESS,
         Ok(Verdict::Bad) => ExitCode::from(1),
         Err(Failure::Text(text)) => {
-            complain(format!("error: {text}"));
+            print_error(format!("error: {text}"));
             ExitCode::from(2)
         }
     }

@@ -7,9 +7,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// Whether lines are written while the bar stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Screen {
-    /// The result comes at the end.
+    /// The command prints its result at the end.
     Free,
-    /// Lines come all the time; a bar among them helps nobody.
+    /// The command prints lines continuously, so there is no progress bar.
     Busy,
 }
 

@@ -1,30 +1,29 @@
-//! What a command is to the shell: an entry of the table, and something that can be run once its words are
-//! understood.
+//! A command of the shell: its entry in the table, and its executable form after parsing.
 
 use std::future::Future;
 use std::pin::Pin;
 
 use super::failure::Failure;
-use super::flags::{Flag, Given, Takes};
+use super::flags::{Flag, Given};
 use super::reply::Reply;
 use super::session::Session;
 
-/// What a command comes to.
+/// The result of a command.
 pub(crate) type Outcome = Result<Reply, Failure>;
 
-/// A command at work.
+/// The future of a running command.
 pub(crate) type Running<'a> = Pin<Box<dyn Future<Output = Outcome> + 'a>>;
 
-/// A command whose words were understood.
+/// A parsed command.
 pub(crate) trait Command {
-    /// Does it.
+    /// Executes the command.
     fn run<'a>(&'a self, session: &'a mut Session) -> Running<'a>;
 }
 
-/// Words that were understood, or why not.
+/// A parsed command, or the error in its words.
 pub(crate) type Parsed = Result<Box<dyn Command>, Failure>;
 
-/// Where users know a command from.
+/// The origin of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// zkCli has it and lists it.
@@ -35,28 +34,21 @@ pub(crate) enum Origin {
     Zebu,
 }
 
-/// Whether a command needs a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Needs {
-    Session,
-    Nothing,
-}
-
 /// One row of the table of commands.
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
-    /// What follows the name, as zkCli spells it.
+    /// The arguments after the name, as in zkCli's usage.
     pub(crate) syntax: &'static str,
     pub(crate) about: &'static str,
     pub(crate) examples: &'static [&'static str],
     pub(crate) origin: Origin,
-    pub(crate) needs: Needs,
+    pub(crate) needs_session: bool,
     pub(crate) flags: &'static [Flag],
     pub(crate) parse: fn(&Given) -> Parsed,
 }
 
 impl Entry {
-    /// The line that is shown when the words are wrong; `get` and `set` list their options, as in zkCli.
+    /// The usage line for wrong arguments; `get` and `set` list their options, as in zkCli.
     pub(crate) fn usage(&self) -> String {
         let line = format!("{} {}", self.name, self.syntax);
         match self.name {
@@ -65,7 +57,7 @@ impl Entry {
         }
     }
 
-    /// Everything about the command.
+    /// The whole help text of the command.
     pub(crate) fn help(&self) -> String {
         let mut text = format!("{}\n\nUsage: {} {}\n", self.about, self.name, self.syntax);
         if !self.flags.is_empty() {
@@ -78,10 +70,7 @@ impl Entry {
     }
 
     fn option_lines(&self) -> String {
-        let spelled = |flag: &Flag| match flag.takes {
-            Takes::Nothing => format!("-{}", flag.name),
-            Takes::Value => format!("-{} <arg>", flag.name),
-        };
+        let spelled = |flag: &Flag| format!("-{}{}", flag.name, if flag.takes_value { " <arg>" } else { "" });
         let widest = self.flags.iter().map(|flag| spelled(flag).len()).max().unwrap_or(0);
         let line = |flag: &Flag| format!(" {:widest$}   {}", spelled(flag), flag.about);
         self.flags.iter().map(line).collect::<Vec<_>>().join("\n")

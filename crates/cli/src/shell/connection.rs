@@ -14,7 +14,7 @@ use super::invocation::{Invocation, ReadOnly};
 use super::reply::Event;
 
 /// How long a command waits for a connection.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 const DEFAULT_LARGEST_ANSWER: usize = 64 << 20;
 
 /// A session on its way or established.
@@ -46,7 +46,7 @@ impl Connection {
         let without_chroot = servers.split('/').next().unwrap_or(servers);
         let outside = Client::builder(without_chroot)?
             .session_timeout(invocation.timeout)
-            .connection_timeout(PATIENCE.min(invocation.timeout))
+            .connection_timeout(TIME_LIMIT.min(invocation.timeout))
             .read_only(match invocation.read_only {
                 ReadOnly::Refuse => ReadOnlyServers::Refuse,
                 ReadOnly::Accept => ReadOnlyServers::Accept,

@@ -19,7 +19,7 @@ use zebu_client::Client;
 use super::completion;
 
 /// How long the tab key waits for a server.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 /// What a person did.
 pub(crate) enum Typed {
@@ -107,7 +107,7 @@ impl Completion {
     fn children(&self, parent: &str) -> Vec<String> {
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(client) = client.filter(|client| client.state().is_connected()) else { return Vec::new() };
-        let listing = async { tokio::time::timeout(PATIENCE, client.children(parent).send()).await };
+        let listing = async { tokio::time::timeout(TIME_LIMIT, client.children(parent).send()).await };
         match self.runtime.block_on(listing) {
             Ok(Ok(list)) => list.names,
             Ok(Err(_)) | Err(_) => Vec::new(),

@@ -119,7 +119,7 @@ fn code_of(error: &Error) -> Option<ErrorCode> {
     }
 }
 
-/// What is said about an error; `null` stands for a path that is not there, as in zkCli.
+/// The text of an error; `null` stands for a missing path, as in zkCli.
 pub(crate) fn error_text(error: &Error, path: Option<&str>) -> String {
     if let Some(code) = code_of(error) {
         return code_text(code, path);

@@ -1,34 +1,26 @@
-//! The options of a command, taken apart by the rules that zkCli's users know: options may stand anywhere,
-//! single letters may be joined, a value may follow directly or after `=`. What an option means is not known
-//! here.
-
-/// Whether an option takes a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Takes {
-    Nothing,
-    Value,
-}
+//! Parses the options of a command by the rules of zkCli: options may be anywhere, single letters may be
+//! joined, a value may follow directly or after `=`. The commands own the meaning of the options.
 
 /// An option that a command knows; its name is without dashes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flag {
     pub(crate) name: &'static str,
-    pub(crate) takes: Takes,
+    pub(crate) takes_value: bool,
     /// For the command's help.
     pub(crate) about: &'static str,
 }
 
 /// An option without a value.
 pub(crate) const fn switch(name: &'static str, about: &'static str) -> Flag {
-    Flag { name, takes: Takes::Nothing, about }
+    Flag { name, takes_value: false, about }
 }
 
 /// An option with a value.
 pub(crate) const fn value(name: &'static str, about: &'static str) -> Flag {
-    Flag { name, takes: Takes::Value, about }
+    Flag { name, takes_value: true, about }
 }
 
-/// Why options cannot be read. The text is what zkCli prints for it.
+/// An error in the options, with the text of zkCli.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum FlagError {
     #[error("org.apache.commons.cli.UnrecognizedOptionException: Unrecognized option: {0}")]
@@ -42,12 +34,12 @@ pub(crate) enum FlagError {
     Exclusive { first: &'static str, second: &'static str },
 }
 
-/// The words of a command, told apart.
+/// The parsed words of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Given {
-    /// Options in the order in which they were given.
+    /// The options in the order of the command line.
     options: Vec<(&'static str, Option<String>)>,
-    /// What is no option.
+    /// The arguments that are no options.
     pub(crate) words: Vec<String>,
 }
 
@@ -68,7 +60,7 @@ impl Given {
         self.words.get(index).map(String::as_str)
     }
 
-    /// The one option of a group that was given; two different ones are a mistake.
+    /// The option of a group that was given; two different ones are an error.
     pub(crate) fn one_of(&self, group: &[&str]) -> Result<Option<&'static str>, FlagError> {
         let mut chosen = None;
         for (name, _) in self.options.iter().filter(|(name, _)| group.contains(name)) {
@@ -81,7 +73,7 @@ impl Given {
     }
 }
 
-/// Tells options and words apart.
+/// Separates options and other words.
 pub(crate) fn parse(words: &[String], known: &[Flag]) -> Result<Given, FlagError> {
     let mut given = Given::default();
     let mut words = words.iter().peekable();
@@ -102,22 +94,20 @@ pub(crate) fn parse(words: &[String], known: &[Flag]) -> Result<Given, FlagError
     Ok(given)
 }
 
-/// Reads one word of options. Answers the option whose value must be the next word.
+/// Parses one word of options. Returns the option whose value must be the next word.
 fn read_option(word: &str, known: &[Flag], given: &mut Given) -> Result<Option<&'static str>, FlagError> {
     let unknown = || FlagError::Unknown(word.to_owned());
     let find = |name: &str| known.iter().find(|flag| flag.name == name);
     let body = word.strip_prefix("--").unwrap_or(&word[1..]);
     if let Some(flag) = find(body) {
-        return Ok(match flag.takes {
-            Takes::Value => Some(flag.name),
-            Takes::Nothing => {
-                given.options.push((flag.name, None));
-                None
-            }
-        });
+        if flag.takes_value {
+            return Ok(Some(flag.name));
+        }
+        given.options.push((flag.name, None));
+        return Ok(None);
     }
     if let Some((name, value)) = body.split_once('=')
-        && let Some(flag) = find(name).filter(|flag| flag.takes == Takes::Value)
+        && let Some(flag) = find(name).filter(|flag| flag.takes_value)
     {
         given.options.push((flag.name, Some(value.to_owned())));
         return Ok(None);
@@ -128,14 +118,15 @@ fn read_option(word: &str, known: &[Flag], given: &mut Given) -> Result<Option<&
     for (at, letter) in body.char_indices() {
         let flag = find(letter.encode_utf8(&mut [0; 4])).ok_or_else(unknown)?;
         let after = &body[at + letter.len_utf8()..];
-        match flag.takes {
-            Takes::Nothing => given.options.push((flag.name, None)),
-            Takes::Value if after.is_empty() => return Ok(Some(flag.name)),
-            Takes::Value => {
-                given.options.push((flag.name, Some(after.to_owned())));
-                break;
-            }
+        if !flag.takes_value {
+            given.options.push((flag.name, None));
+            continue;
         }
+        if after.is_empty() {
+            return Ok(Some(flag.name));
+        }
+        given.options.push((flag.name, Some(after.to_owned())));
+        break;
     }
     Ok(None)
 }

@@ -1,56 +1,51 @@
-//! The words behind `zebu shell`: zkCli's options, a few of our own, then perhaps one command. Nothing is
-//! opened here.
+//! The command line of `zebu shell`: zkCli's options, some of Zebu, and optionally one command. It opens no
+//! file and no connection.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Servers if none are named.
+/// The default servers.
 const DEFAULT_SERVERS: &str = "localhost:2181";
 const DEFAULT_TIMEOUT_MS: u64 = 30_000;
 
-/// The form of answers.
+/// The format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Text,
     Json,
 }
 
-/// Whether the shell says what zkCli says besides answers.
+/// The messages of the shell beside results and errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Chatter {
-    AsZkCli,
-    /// Answers and errors only.
-    None,
+pub(crate) enum Verbosity {
+    /// Those of zkCli.
+    LikeZkCli,
+    /// None.
+    Quiet,
 }
 
-/// Whether servers without a quorum will do.
+/// Whether the shell accepts read-only servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadOnly {
     Refuse,
     Accept,
 }
 
-/// When the first command may run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Begin {
-    AtOnce,
-    Connected,
-}
-
-/// What was asked for.
+/// The parsed command line of the shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Invocation {
     pub(crate) servers: String,
     pub(crate) timeout: Duration,
     pub(crate) read_only: ReadOnly,
-    pub(crate) begin: Begin,
+    /// Whether the first command waits for a connection.
+    pub(crate) waits_for_connection: bool,
     pub(crate) client_configuration: Option<PathBuf>,
     pub(crate) form: Form,
-    pub(crate) chatter: Chatter,
-    /// One command to run; none is a session.
+    pub(crate) verbosity: Verbosity,
+    /// The command to run; empty for an interactive session.
     pub(crate) command: Vec<String>,
-    /// What is wrong with the options; the shell goes on without them, as zkCli does.
-    pub(crate) complaint: Option<String>,
+    /// The error in the options; the shell continues without them, as zkCli does.
+    pub(crate) option_error: Option<String>,
 }
 
 impl Default for Invocation {
@@ -59,12 +54,12 @@ impl Default for Invocation {
             servers: DEFAULT_SERVERS.to_owned(),
             timeout: Duration::from_millis(DEFAULT_TIMEOUT_MS),
             read_only: ReadOnly::Refuse,
-            begin: Begin::AtOnce,
+            waits_for_connection: false,
             client_configuration: None,
             form: Form::Text,
-            chatter: Chatter::AsZkCli,
+            verbosity: Verbosity::LikeZkCli,
             command: Vec::new(),
-            complaint: None,
+            option_error: None,
         }
     }
 }
@@ -94,15 +89,15 @@ pub(crate) fn parse(words: &[String]) -> Result<Invocation, String> {
     while let Some(word) = rest.next() {
         match word.as_str() {
             "-r" | "--readonly" => invocation.read_only = ReadOnly::Accept,
-            "-waitforconnection" => invocation.begin = Begin::Connected,
+            "-waitforconnection" => invocation.waits_for_connection = true,
             "--json" => {
                 invocation.form = Form::Json;
-                invocation.chatter = Chatter::None;
+                invocation.verbosity = Verbosity::Quiet;
             }
-            "-q" | "--quiet" => invocation.chatter = Chatter::None,
+            "-q" | "--quiet" => invocation.verbosity = Verbosity::Quiet,
             "-server" | "--server" | "-timeout" | "--timeout" | "-client-configuration" => {
                 let Some(value) = rest.next() else {
-                    invocation.complaint = Some(format!("Error: no argument found for option {word}"));
+                    invocation.option_error = Some(format!("Error: no argument found for option {word}"));
                     return Ok(invocation);
                 };
                 take_value(&mut invocation, word.trim_start_matches('-'), value)?;
@@ -147,7 +142,7 @@ mod tests {
         let read_one = read("-server a:1,b:2/x -timeout 5000 -r -waitforconnection get -s /a");
         assert_eq!(read_one.servers, "a:1,b:2/x");
         assert_eq!(read_one.timeout, Duration::from_secs(5));
-        assert_eq!((read_one.read_only, read_one.begin), (ReadOnly::Accept, Begin::Connected));
+        assert_eq!((read_one.read_only, read_one.waits_for_connection), (ReadOnly::Accept, true));
         assert_eq!(read_one.command, ["get", "-s", "/a"]);
         assert_eq!(read(""), Invocation::default());
     }
@@ -157,14 +152,14 @@ mod tests {
         let lenient = read("-secure -server h:1 ls /");
         assert_eq!((lenient.servers.as_str(), lenient.command.len()), ("h:1", 2));
         let cut = read("-timeout");
-        assert_eq!(cut.complaint.as_deref(), Some("Error: no argument found for option -timeout"));
+        assert_eq!(cut.option_error.as_deref(), Some("Error: no argument found for option -timeout"));
         assert!(parse(&["-timeout".to_owned(), "soon".to_owned()]).is_err());
     }
 
     #[test]
     fn json_means_answers_only() {
         let json = read("--json ls /");
-        assert_eq!((json.form, json.chatter), (Form::Json, Chatter::None));
-        assert_eq!(read("-q ls /").chatter, Chatter::None);
+        assert_eq!((json.form, json.verbosity), (Form::Json, Verbosity::Quiet));
+        assert_eq!(read("-q ls /").verbosity, Verbosity::Quiet);
     }
 }

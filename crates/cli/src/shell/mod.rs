@@ -1,7 +1,7 @@
 //! The shell: takes what zkCli takes and prints what it prints, and more where people look. Words become a
 //! command, the command becomes an answer, the answer becomes text or JSON; each step is a room of its own.
 
-mod access;
+mod acl;
 mod client_configuration;
 mod command;
 mod commands;
@@ -36,10 +36,10 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use crate::console::{complain, say};
+use crate::console::{print_error, print_line};
 use client_configuration::{ClientConfiguration, ConfigurationError};
 use editor::{CurrentClient, Keyboard, Typed};
-use invocation::{Begin, Chatter, Invocation};
+use invocation::{Invocation, Verbosity};
 use session::{Session, Turn};
 
 use invocation::is_shell_option;
@@ -65,18 +65,18 @@ pub(crate) fn run(words: &[String]) -> ExitCode {
     let invocation = match invocation::parse(words) {
         Ok(invocation) => invocation,
         Err(reason) => {
-            complain(reason);
+            print_error(reason);
             return ExitCode::FAILURE;
         }
     };
-    if let Some(complaint) = &invocation.complaint {
-        complain(complaint);
+    if let Some(error) = &invocation.option_error {
+        print_error(error);
     }
     let configuration = match invocation.client_configuration.as_deref().map(ClientConfiguration::read) {
         None => ClientConfiguration::default(),
         Some(Ok(configuration)) => configuration,
         Some(Err(error)) => {
-            complain(error.to_string());
+            print_error(error.to_string());
             return ExitCode::from(match error {
                 ConfigurationError::Unreadable { .. } => 2,
                 ConfigurationError::NotBuilt { .. } | ConfigurationError::NotANumber { .. } => 1,
@@ -87,7 +87,7 @@ pub(crate) fn run(words: &[String]) -> ExitCode {
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
-            complain(format!("cannot start: {error}"));
+            print_error(format!("cannot start: {error}"));
             return ExitCode::FAILURE;
         }
     };
@@ -99,16 +99,17 @@ pub(crate) fn run(words: &[String]) -> ExitCode {
 
 async fn serve(invocation: Invocation, configuration: ClientConfiguration) -> u8 {
     let (servers, command) = (invocation.servers.clone(), invocation.command.clone());
-    let (begin, chatter, timeout) = (invocation.begin, invocation.chatter, invocation.timeout);
+    let (waits_for_connection, timeout) = (invocation.waits_for_connection, invocation.timeout);
+    let verbosity = invocation.verbosity;
     let mut session = Session::new(invocation, configuration);
-    if chatter == Chatter::AsZkCli {
-        say(format!("Connecting to {servers}"));
+    if verbosity == Verbosity::LikeZkCli {
+        print_line(format!("Connecting to {servers}"));
     }
     if let Err(error) = session.connect(&servers).await {
         session.refuse_to_begin("BadArguments", &error.to_string());
         return 1;
     }
-    if begin == Begin::Connected && !is_connected_within(&session, timeout).await {
+    if waits_for_connection && !is_connected_within(&session, timeout).await {
         let text = format!("KeeperErrorCode = ConnectionLoss: no server of {servers} within {timeout:?}");
         session.refuse_to_begin("ConnectionLoss", &text);
         return 1;
@@ -119,8 +120,8 @@ async fn serve(invocation: Invocation, configuration: ClientConfiguration) -> u8
     } else if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
         interact(&mut session).await;
     } else {
-        if chatter == Chatter::AsZkCli {
-            say("Welcome to ZooKeeper!\nJLine support is disabled");
+        if verbosity == Verbosity::LikeZkCli {
+            print_line("Welcome to ZooKeeper!\nJLine support is disabled");
         }
         read_commands(&mut session).await;
     }
@@ -170,12 +171,12 @@ async fn interact(session: &mut Session) {
             keyboard
         }
         Err(error) => {
-            complain(format!("cannot edit lines here ({error}); reading them as they come"));
+            print_error(format!("cannot edit lines here ({error}); reading them as they come"));
             return read_commands(session).await;
         }
     };
-    if session.invocation.chatter == Chatter::AsZkCli {
-        say(
+    if session.invocation.verbosity == Verbosity::LikeZkCli {
+        print_line(
             "Welcome to ZooKeeper!\nJLine support is enabled (help lists the commands, the tab key completes)",
         );
     }

@@ -1,5 +1,4 @@
-//! What is wrong with a path, in the words that zkCli's users know. The rules are the client's own; the text
-//! also says where.
+//! The error texts for invalid paths, as in zkCli, with the position. The client owns the rules.
 
 use super::failure::Failure;
 

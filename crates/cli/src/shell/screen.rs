@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use rustyline::ExternalPrinter;
 
 use super::failure::Stream;
-use super::invocation::{Chatter, Form};
+use super::invocation::{Form, Verbosity};
 use super::json;
 use super::reply::{Event, Reply};
 use super::text::{self, Medium, Written};
@@ -36,9 +36,9 @@ impl Screen {
     }
 
     /// Writes an answer.
-    pub(crate) fn reply(&self, reply: &Reply, form: Form, chatter: Chatter) {
+    pub(crate) fn reply(&self, reply: &Reply, form: Form, verbosity: Verbosity) {
         let written = match form {
-            Form::Text => text::render(reply, self.medium, chatter, &self.zone),
+            Form::Text => text::render(reply, self.medium, verbosity, &self.zone),
             Form::Json => {
                 let line = json::render(reply).map(|value| format!("{value}\n")).unwrap_or_default();
                 Written { out: self.for_out(&line).into_owned().into_bytes(), error: Vec::new() }
@@ -57,7 +57,7 @@ impl Screen {
     pub(crate) fn line(&self, stream: Stream, line: &str) {
         match stream {
             Stream::Out => write_out(format!("{}\n", self.for_out(line)).as_bytes()),
-            Stream::Error => self.complain(line),
+            Stream::Error => self.print_error(line),
         }
     }
 
@@ -76,7 +76,7 @@ impl Screen {
         for_medium(text, self.error_medium)
     }
 
-    fn complain(&self, line: &str) {
+    fn print_error(&self, line: &str) {
         let colour = self.medium == Medium::Terminal && self.error_medium == Medium::Terminal;
         let line = self.for_error(line);
         let line = if colour { format!("\x1b[31m{line}\x1b[0m\n") } else { format!("{line}\n") };

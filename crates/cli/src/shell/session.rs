@@ -4,17 +4,17 @@
 use zebu_client::{Client, ConnectStringError, ErrorCode};
 
 use super::client_configuration::ClientConfiguration;
-use super::command::{Entry, Needs, Outcome};
+use super::command::{Entry, Outcome};
 use super::connection::Connection;
 use super::failure::{Failure, Stream};
 use super::flags::{self, Flag, switch};
 use super::history::History;
-use super::invocation::{Chatter, Form, Invocation};
+use super::invocation::{Form, Invocation, Verbosity};
 use super::reply::{Event, Reply};
 use super::screen::Screen;
 use super::watches::Watches;
 use super::{json, table, words};
-use crate::console::{complain, printable};
+use crate::console::{print_error, printable};
 
 /// The status of a command that does not exist.
 const NOT_FOUND: u8 = 127;
@@ -145,7 +145,7 @@ impl Session {
                 split = words::split(&line);
                 continue;
             }
-            self.screen.reply(&reply, form, self.invocation.chatter);
+            self.screen.reply(&reply, form, self.invocation.verbosity);
             self.show_events();
             if reply == Reply::Quit {
                 return Turn::Quit;
@@ -164,7 +164,7 @@ impl Session {
         if split[1..].iter().any(|word| word == "--help") {
             return (Form::Text, Ok(Reply::Line(entry.help())));
         }
-        if entry.needs == Needs::Session
+        if entry.needs_session
             && let Err(failure) = self.connection()
         {
             return (form, Err(failure));
@@ -181,12 +181,12 @@ impl Session {
             Err(failure) => return (form, Err(failure)),
         };
         let unreachable =
-            self.connection.as_ref().filter(|_| entry.needs == Needs::Session).map(Connection::unreachable);
+            self.connection.as_ref().filter(|_| entry.needs_session).map(Connection::unreachable);
         let warned = async move {
             // The reason is told at once; the command goes on waiting, for a server that is being restarted.
             if let Some(unreachable) = unreachable {
                 let reasons = unreachable.await.join(", ");
-                complain(printable(&format!("{reasons}; waiting for a server")));
+                print_error(printable(&format!("{reasons}; waiting for a server")));
             }
             std::future::pending::<()>().await
         };
@@ -277,7 +277,9 @@ impl Session {
 
     fn show_event(&mut self, event: &Event) {
         let of_the_connection = event.kind == "None";
-        if self.events == Events::Hidden || (of_the_connection && self.invocation.chatter == Chatter::None) {
+        if self.events == Events::Hidden
+            || (of_the_connection && self.invocation.verbosity == Verbosity::Quiet)
+        {
             return;
         }
         self.screen.event(event, self.invocation.form);

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use zebu_client::Acl;
 
-use super::{access, json as json_form, paths};
+use super::{acl, json as json_form, paths};
 
 const FORMAT: &str = "zebu-subtree";
 const VERSION: u64 = 1;
@@ -106,7 +106,7 @@ fn read_node(object: &Value) -> Result<SavedNode, &'static str> {
         else {
             return Err("its ACL is not readable");
         };
-        let bits = letters.chars().map(access::bit).sum::<Option<i32>>().ok_or("unknown permissions")?;
+        let bits = letters.chars().map(acl::bit).sum::<Option<i32>>().ok_or("unknown permissions")?;
         acl.push(Acl::new(bits, scheme, id));
     }
     let next_sequence = match &object["next_sequence"] {

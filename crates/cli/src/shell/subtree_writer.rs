@@ -12,47 +12,40 @@ use super::subtree_file::{SavedNode, SavedTree};
 const RAISE_MAX: i32 = 100_000;
 /// Steps in one transaction.
 const RAISE_BATCH: i32 = 500;
-/// A node for one step; it never stays.
+/// The name of a temporary node.
 const STEP_NAME: &str = ".zebu-import";
 
-/// What happens to nodes that are there already.
+/// The treatment of existing nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Existing {
-    /// Nothing is written if there is one.
+    /// No node is written if one of them exists.
     Refuse,
     /// Their data and ACL are replaced.
     Overwrite,
 }
 
-/// Whether anything is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Writing {
-    Really,
-    DryRun,
-}
-
-/// One node on its way.
+/// One node to write.
 struct Plan<'t> {
     node: &'t SavedNode,
     path: String,
     is_there: bool,
-    /// Whether its own ACL has to wait until what is below it is written.
+    /// Whether its own ACL is set after its descendants are written.
     is_deferred: bool,
-    /// The number that its next sequential child must not be below.
+    /// The lowest sequence number of its next sequential child.
     next_sequence: i32,
 }
 
-/// What is told beside the result.
+/// Warnings beside the result.
 #[derive(Debug, Default)]
 pub(crate) struct Warnings(pub(crate) Vec<String>);
 
-/// Writes a subtree below a node. What is above that node must be there.
+/// Writes a subtree below a node. The ancestors of the node must exist.
 pub(crate) async fn write(
     client: &Client,
     tree: &SavedTree,
     target: &str,
     existing: Existing,
-    writing: Writing,
+    is_dry_run: bool,
 ) -> Result<(Tally, Warnings), Failure> {
     let mut plans = plan(tree, target);
     look_for_present(client, &mut plans).await?;
@@ -75,7 +68,7 @@ pub(crate) async fn write(
         }
     }
     let mut warnings = Warnings::default();
-    if writing == Writing::Really {
+    if !is_dry_run {
         let outcome = write_all(client, &plans, &mut warnings).await;
         // Also after a failure: no node may keep the ACL that was meant for the time of writing.
         let restored = set_deferred(client, &plans).await;
@@ -165,8 +158,8 @@ fn half_done(error: &Error, path: &str) -> Failure {
     Failure::text(format!("{}; other nodes may have been written", error_text(error, Some(path))))
 }
 
-/// An ACL for the time of writing: the credentials of this session, else its address. A server that tells
-/// neither gets one with which everyone may write but nobody may read.
+/// The ACL during the write: the credentials of this session, else its address. If the server reports
+/// neither, every client may write and none may read.
 async fn own_acl(client: &Client) -> Vec<Acl> {
     let identities = client.who_am_i().await.unwrap_or_default();
     if identities.iter().any(|identity| !matches!(identity.scheme.as_str(), "ip" | "world")) {

@@ -79,7 +79,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
 /// Letters that may be wrong in a name.
 const WRONG_LETTERS_MAX: usize = 2;
 
-/// What is said about a name that is none, with the command that was probably meant.
+/// The error for an unknown command, with the most similar command.
 pub(crate) fn no_such_command(name: &str) -> String {
     match meant(name) {
         Some(other) => format!("{name}: no such command; did you mean {other}?"),

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use zebu_client::{Acl, Stat};
 
 use super::hexdump;
-use super::invocation::Chatter;
+use super::invocation::Verbosity;
 use super::reply::{Branch, Event, Reply, Spelling, Tally};
 use crate::console::printable;
 use crate::offline::{count, permissions};
@@ -22,7 +22,7 @@ pub(crate) enum Medium {
     Terminal,
 }
 
-/// What is written where.
+/// The output of a command on stdout and stderr.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Written {
     pub(crate) out: Vec<u8>,
@@ -30,7 +30,7 @@ pub(crate) struct Written {
 }
 
 /// An answer as text.
-pub(crate) fn render(reply: &Reply, medium: Medium, chatter: Chatter, zone: &TimeZone) -> Written {
+pub(crate) fn render(reply: &Reply, medium: Medium, verbosity: Verbosity, zone: &TimeZone) -> Written {
     let mut out = String::new();
     let stat_lines =
         |stat: &Option<Stat>| stat.as_ref().map(|stat| stat_block(stat, zone)).unwrap_or_default();
@@ -38,10 +38,10 @@ pub(crate) fn render(reply: &Reply, medium: Medium, chatter: Chatter, zone: &Tim
         Reply::Nothing | Reply::Done | Reply::Deleted(_) | Reply::Quit | Reply::Again(_) => {}
         Reply::Created { path, .. } => {
             let line = format!("{}\n", shown(path, medium));
-            return match chatter {
+            return match verbosity {
                 // zkCli reports it there; scripts may read it there.
-                Chatter::AsZkCli => Written { out: Vec::new(), error: format!("Created {line}").into() },
-                Chatter::None => Written { out: line.into(), error: Vec::new() },
+                Verbosity::LikeZkCli => Written { out: Vec::new(), error: format!("Created {line}").into() },
+                Verbosity::Quiet => Written { out: line.into(), error: Vec::new() },
             };
         }
         Reply::Data { data, stat, with_stat, spelling, .. } => {
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     fn out(reply: &Reply, medium: Medium) -> String {
-        let written = render(reply, medium, Chatter::AsZkCli, &TimeZone::UTC);
+        let written = render(reply, medium, Verbosity::LikeZkCli, &TimeZone::UTC);
         assert_eq!(written.error, b"");
         String::from_utf8_lossy(&written.out).into_owned()
     }
@@ -235,7 +235,7 @@ mod tests {
         let shown = out(&data(Some(bytes), Spelling::Plain), Medium::Terminal);
         assert_eq!(shown, "a\\x1b[31m\\xff\\xc3\n\tb\\x0d\\x9b\n");
         assert_eq!(
-            render(&data(Some(bytes), Spelling::Plain), Medium::Plain, Chatter::None, &TimeZone::UTC).out
+            render(&data(Some(bytes), Spelling::Plain), Medium::Plain, Verbosity::Quiet, &TimeZone::UTC).out
                 [..13],
             bytes[..]
         );
@@ -267,7 +267,7 @@ mod tests {
             Reply::History(vec![(1, text())]),
             Reply::Tree(leaf),
         ] {
-            let written = render(&reply, Medium::Terminal, Chatter::None, &TimeZone::UTC);
+            let written = render(&reply, Medium::Terminal, Verbosity::Quiet, &TimeZone::UTC);
             let shown = String::from_utf8([written.out, written.error].concat()).unwrap();
             // Colours of our own may be there.
             let shown = shown.replace("\u{1b}[1m", "").replace("\u{1b}[2m", "").replace("\u{1b}[0m", "");
@@ -278,9 +278,9 @@ mod tests {
     #[test]
     fn created_is_reported_beside_the_results() {
         let created = Reply::Created { path: "/a".to_owned(), stat: Stat::default() };
-        let written = render(&created, Medium::Plain, Chatter::AsZkCli, &TimeZone::UTC);
+        let written = render(&created, Medium::Plain, Verbosity::LikeZkCli, &TimeZone::UTC);
         assert_eq!(written, Written { out: Vec::new(), error: b"Created /a\n".to_vec() });
-        let written = render(&created, Medium::Plain, Chatter::None, &TimeZone::UTC);
+        let written = render(&created, Medium::Plain, Verbosity::Quiet, &TimeZone::UTC);
         assert_eq!(written, Written { out: b"/a\n".to_vec(), error: Vec::new() });
     }
 

@@ -51,9 +51,9 @@ const REMEMBERED: usize = 256;
 pub(crate) struct Watches {
     held: Vec<Held>,
     next_number: u64,
-    /// What was told, by which watch.
+    /// The events to print, with the number of their watch.
     told: VecDeque<(u64, WatchEvent)>,
-    /// Events that the shell makes itself.
+    /// Events that the shell generates itself.
     own: VecDeque<Event>,
 }
 

@@ -14,7 +14,7 @@ use zebu_client::Client;
 use zebu_testing::{four_letter, port};
 
 /// How long an ensemble may take to get somewhere. Far more than it needs: it decides nothing.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Names the file that a preloaded library works with.
 pub(crate) const PRELOADED_FILE: &str = "ZEBU_TEST_PRELOADED_FILE";
@@ -170,9 +170,9 @@ impl Ensemble {
         text.lines().find_map(|line| line.strip_prefix("Mode: ").map(str::to_owned))
     }
 
-    /// Waits until so many serve, one of them as the leader; returns him.
+    /// Waits until this number of servers serve, one as the leader, and returns the leader.
     pub(crate) fn await_leader(&self, serving: usize) -> usize {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIME_LIMIT;
         loop {
             let modes: Vec<_> = (0..self.clients.len()).map(|index| self.mode(index)).collect();
             let leaders: Vec<usize> =

@@ -16,9 +16,9 @@ pub(crate) struct Shell {
     home: TempDir,
 }
 
-/// What a shell said.
+/// The output of a shell.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct ShellOutput {
     pub(crate) status: i32,
     pub(crate) raw_out: Vec<u8>,
     /// Standard output without greeting and events.
@@ -28,7 +28,7 @@ pub(crate) struct Said {
     pub(crate) events: Vec<String>,
 }
 
-impl Said {
+impl ShellOutput {
     pub(crate) fn expect_done(&self) {
         assert_eq!(self.status, 0, "{self:?}");
     }
@@ -57,7 +57,7 @@ impl Shell {
         self.path(name).display().to_string()
     }
 
-    /// The program in its directory, without what belongs to whoever runs the tests.
+    /// The program in its directory, without the environment variables of the caller.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_zebu"));
         command.args(words).current_dir(self.home.path()).env_clear().env("TZ", "UTC");
@@ -67,19 +67,19 @@ impl Shell {
     }
 
     /// `zebu shell` with these words.
-    pub(crate) fn raw(&self, words: &[&str]) -> Said {
+    pub(crate) fn raw(&self, words: &[&str]) -> ShellOutput {
         let mut command = self.command(&["shell"]);
-        said(&command.args(words).output().expect("the shell runs"))
+        shell_output(&command.args(words).output().expect("the shell runs"))
     }
 
     /// One command.
-    pub(crate) fn run(&self, words: &[&str]) -> Said {
+    pub(crate) fn run(&self, words: &[&str]) -> ShellOutput {
         let address = self.address();
         self.raw(&[&["-server", &address][..], words].concat())
     }
 
     /// Commands from standard input.
-    pub(crate) fn session(&self, commands: &str) -> Said {
+    pub(crate) fn session(&self, commands: &str) -> ShellOutput {
         let address = self.address();
         let mut command = self.command(&["shell", "-server", &address]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -90,11 +90,11 @@ impl Shell {
         let writer = std::thread::spawn(move || drop(input.write_all(commands.as_bytes())));
         let output = child.wait_with_output().expect("the shell ends");
         writer.join().expect("the writer ends");
-        said(&output)
+        shell_output(&output)
     }
 }
 
-fn said(output: &Output) -> Said {
+fn shell_output(output: &Output) -> ShellOutput {
     let all = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut out = String::new();
     let mut events = Vec::new();
@@ -111,7 +111,7 @@ fn said(output: &Output) -> Said {
         rest = after;
     }
     out.push_str(rest);
-    Said {
+    ShellOutput {
         status: output.status.code().expect("it was not killed"),
         raw_out: output.stdout.clone(),
         out,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, watch};
 use zebu_proto::Acl;
 
 use super::cleanup::CleanupQueue;
@@ -17,7 +17,7 @@ use crate::core::{
 };
 use crate::net::{
     ClientDriver, CompletionSender, Connector, DriverCommand, LastErrors, LeaseDeadline, Suspension,
-    TcpConnector, TlsConnector, awake_now,
+    TcpConnector, TlsConnector, awake_now, command_channel,
 };
 
 /// The largest request that servers accept by default.
@@ -185,8 +185,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Fixes the order of servers, all jitter and the names of protected nodes. For tests: two clients with
-    /// the same seed generate the same names.
+    /// Fixes the order of servers, all jitter and all [unique names](Client::unique_bits). For tests: two
+    /// clients with the same seed generate the same names.
     pub fn seed(mut self, seed: u64) -> ClientBuilder {
         self.seed = Some(seed);
         self
@@ -227,14 +227,21 @@ impl ClientBuilder {
     }
 
     /// Returns at once and connects in the background over streams of another connector.
-    pub fn start_with(mut self, connector: impl Connector) -> Client {
+    pub fn start_with(self, connector: impl Connector) -> Client {
+        let (client, driver) = self.build(connector);
+        tokio::spawn(driver.run());
+        client
+    }
+
+    /// The client and its driver, which the caller must run.
+    pub(crate) fn build<C: Connector>(mut self, connector: C) -> (Client, ClientDriver<C>) {
         let (now, suspension) = (awake_now(), Suspension::start());
         let units_limit = self.settings.in_flight_limit + self.queue_limit;
         // The semaphore enforces the limit; the machine's own limit is never reached.
         self.settings.queue_limit = units_limit as usize;
         let mut random = Random::new(self.seed.unwrap_or_else(system_seed));
         let session = SessionMachine::new(self.settings.clone(), self.servers.servers(), random.bits(), now);
-        let (commands, receiver) = mpsc::unbounded_channel();
+        let (commands, receiver) = command_channel();
         let (status, status_receiver) = watch::channel(session.status());
         let lease = Arc::new(LeaseDeadline::new(now, suspension));
         let disconnects = Arc::new(AtomicU64::new(0));
@@ -258,7 +265,6 @@ impl ClientBuilder {
             last_errors: last_errors.clone(),
             random: Random::new(random.bits()),
         };
-        tokio::spawn(driver.run());
         let shared = ClientShared {
             commands,
             capacity: Arc::new(Semaphore::new(units_limit as usize)),
@@ -277,13 +283,14 @@ impl ClientBuilder {
             connection_timeout: self.settings.connection_timeout,
             runtime: tokio::runtime::Handle::current(),
         };
-        Client {
+        let client = Client {
             shared: Arc::new(shared),
             root: self.servers.chroot().into(),
             retry: self.retry,
             acl: self.acl,
             compression: self.compression,
-        }
+        };
+        (client, driver)
     }
 }
 

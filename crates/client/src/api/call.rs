@@ -126,6 +126,9 @@ impl Client {
     fn enqueue(&self, call: &ApiCall, permit: Option<tokio::sync::OwnedSemaphorePermit>) -> CallAttempt {
         let (completion, receiver) = CompletionSender::new(permit);
         let (watch, inbox) = call.watch.clone().unzip();
+        if let Some(inbox) = &inbox {
+            inbox.set_submitted();
+        }
         let disconnects_seen = self.shared.disconnects.load(Ordering::Acquire);
         let request = SessionRequest { op: call.op, body: call.body.clone(), watch, disconnects_seen };
         match self.shared.commands.send(DriverCommand::Submit { request, inbox, completion }) {

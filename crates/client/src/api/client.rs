@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use zebu_proto::{Acl, OpCode};
 
 use super::builder::ClientBuilder;
@@ -19,15 +19,15 @@ use crate::core::{
     WatcherId,
 };
 use crate::net::{
-    CompletionSender, ConnectionFailure, ConnectionFailures, DriverCommand, HandoverResult, LastErrors,
-    LeaseDeadline,
+    CommandSender, CompletionSender, ConnectionFailure, ConnectionFailures, DriverCommand, HandoverResult,
+    LastErrors, LeaseDeadline,
 };
 use crate::path;
 
 /// The state that all clones share.
 #[derive(Debug)]
 pub(crate) struct ClientShared {
-    pub(crate) commands: mpsc::UnboundedSender<DriverCommand>,
+    pub(crate) commands: CommandSender,
     /// Capacity for queued calls and calls in flight, which bounds their memory.
     pub(crate) capacity: Arc<Semaphore>,
     /// The total capacity in units.
@@ -56,7 +56,7 @@ impl ClientShared {
         self.random.lock().unwrap_or_else(PoisonError::into_inner).bits()
     }
 
-    /// 128 random bits for a unique name, from the operating system unless the seed is fixed.
+    /// See [`Client::unique_bits`].
     pub(crate) fn unique_bits(&self) -> u128 {
         let mut bytes = [0; 16];
         if !self.has_fixed_seed && getrandom::fill(&mut bytes).is_ok() {
@@ -173,6 +173,20 @@ impl Client {
     /// [`ClientBuilder::connection_timeout`].
     pub fn connection_timeout(&self) -> Duration {
         self.shared.connection_timeout
+    }
+
+    /// 128 random bits for a unique name, from the operating system unless
+    /// [`ClientBuilder::seed`](super::ClientBuilder::seed) is set.
+    ///
+    /// ```
+    /// # zebu_testing::with_server(async |server| {
+    /// # let client = zebu_client::Client::connect(&server.connect_string()).await?;
+    /// # client.create("/uploads").await?;
+    /// client.create(&format!("/uploads/{:032x}", client.unique_bits())).await?;
+    /// # Ok(()) });
+    /// ```
+    pub fn unique_bits(&self) -> u128 {
+        self.shared.unique_bits()
     }
 
     pub(crate) fn full_path(&self, path: &str) -> String {
@@ -315,7 +329,7 @@ impl Client {
     /// ```
     pub async fn credentials(&self) -> Option<SessionCredentials> {
         let (sender, receiver) = oneshot::channel();
-        self.shared.commands.send(DriverCommand::Credentials(sender)).ok()?;
+        self.shared.commands.send_control(DriverCommand::Credentials(sender)).await.ok()?;
         receiver.await.ok().flatten()
     }
 
@@ -346,7 +360,7 @@ impl Client {
         let call = ApiCall::new("hand over", "", OpCode::CloseSession);
         self.shared.cleanup.drain(self.shared.connection_timeout).await;
         let (sender, receiver) = oneshot::channel();
-        if self.shared.commands.send(DriverCommand::HandOver(sender)).is_err() {
+        if self.shared.commands.send_control(DriverCommand::HandOver(sender)).await.is_err() {
             return Err(self.closed_error(&call));
         }
         match receiver.await {
@@ -371,8 +385,7 @@ impl Client {
         let list: ServerList = servers.parse()?;
         let count = u32::try_from(list.servers().len()).unwrap_or(u32::MAX);
         self.shared.servers.store(count, Ordering::Relaxed);
-        // A closed client ignores the list.
-        let _ = self.shared.commands.send(DriverCommand::SetServers(list.servers().to_vec()));
+        self.shared.commands.set_servers(list.servers().to_vec());
         Ok(())
     }
 
@@ -390,7 +403,7 @@ impl Client {
     pub async fn close(self) -> Result<CloseReport, Error> {
         let left_behind = self.shared.cleanup.drain(self.shared.connection_timeout).await;
         let (completion, receiver) = CompletionSender::new(None);
-        if self.shared.commands.send(DriverCommand::Close(completion)).is_err() {
+        if self.shared.commands.send_control(DriverCommand::Close(completion)).await.is_err() {
             return Ok(CloseReport { confirmed: self.state() == SessionState::Closed, left_behind });
         }
         let confirmed = matches!(receiver.await, Ok(Ok(reply)) if reply.code == 0);
@@ -411,7 +424,7 @@ impl Client {
         let call = ApiCall::new("add auth", scheme, OpCode::Auth);
         let (completion, receiver) = CompletionSender::new(None);
         let command = DriverCommand::AddAuth { scheme: scheme.into(), secret: secret.into(), completion };
-        let attempt = match self.shared.commands.send(command) {
+        let attempt = match self.shared.commands.send_control(command).await {
             Ok(()) => CallAttempt::Sent(receiver),
             Err(_) => CallAttempt::Refused(self.closed_error(&call)),
         };

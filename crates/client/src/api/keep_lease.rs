@@ -1,15 +1,13 @@
 //! Renewal of the lease on request.
 
-use tokio::sync::mpsc::WeakUnboundedSender;
-
 use super::client::Client;
-use crate::net::DriverCommand;
+use crate::net::WeakCommandSender;
 
 /// Renews the lease until it is dropped; see [`Client::keep_lease`]. It does not keep the session open.
 #[derive(Debug)]
 #[must_use = "dropping it ends the renewal of the lease"]
 pub struct LeaseRenewal {
-    commands: WeakUnboundedSender<DriverCommand>,
+    commands: WeakCommandSender,
 }
 
 impl Client {
@@ -33,17 +31,13 @@ impl Client {
     /// # Ok(()) });
     /// ```
     pub fn keep_lease(&self) -> LeaseRenewal {
-        // A closed client has no lease.
-        let _ = self.shared.commands.send(DriverCommand::KeepLease);
+        self.shared.commands.add_lease_user();
         LeaseRenewal { commands: self.shared.commands.downgrade() }
     }
 }
 
 impl Drop for LeaseRenewal {
     fn drop(&mut self) {
-        if let Some(commands) = self.commands.upgrade() {
-            // A closed client has no lease.
-            let _ = commands.send(DriverCommand::ReleaseLease);
-        }
+        self.commands.remove_lease_user();
     }
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
-use tokio::sync::mpsc::WeakUnboundedSender;
 use tracing::Instrument;
 use zebu_proto::client::AddWatchMode;
 use zebu_proto::{Jute, OpCode};
@@ -18,7 +17,7 @@ use super::error::Error;
 use super::pending::{Pending, sendable};
 use super::retry::{RepeatRule, RetryPolicy};
 use crate::core::{EventKind, WatchEvent, WatchIntent, WatchRegistration, WatcherId};
-use crate::net::{DriverCommand, WatcherInbox};
+use crate::net::{DriverCommand, WatcherInbox, WeakCommandSender};
 use crate::path;
 
 /// The client's side of a watch. The channel is weak: a watcher does not keep a session alive.
@@ -26,7 +25,7 @@ use crate::path;
 pub(crate) struct WatcherHandle {
     id: WatcherId,
     inbox: Arc<WatcherInbox>,
-    commands: WeakUnboundedSender<DriverCommand>,
+    commands: WeakCommandSender,
     root: Arc<str>,
 }
 
@@ -57,9 +56,9 @@ impl WatcherHandle {
 
 impl Drop for WatcherHandle {
     fn drop(&mut self) {
-        if let Some(commands) = self.commands.upgrade() {
-            // A driver that has ended has no watches.
-            let _ = commands.send(DriverCommand::Unwatch(self.id));
+        // The driver does not know a watcher whose call was never submitted.
+        if self.inbox.is_submitted() {
+            self.commands.send(DriverCommand::Unwatch(self.id));
         }
     }
 }

@@ -20,7 +20,6 @@ use super::queue::RequestPurpose;
 use super::session::{CurrentSession, SessionMachine, SessionOrigin};
 use super::settings::{ReadOnlyServers, SessionCredentials, SessionPolicy};
 use super::status::SessionState;
-use super::watch_table::KeepPersistent;
 
 /// After a connection of this duration, the next attempt starts without a pause.
 const STABLE_AFTER: Duration = Duration::from_secs(1);
@@ -272,7 +271,9 @@ impl<T> SessionMachine<T> {
             SessionPolicy::Renew => {
                 self.fail_queue(&Cause::SessionExpired);
                 self.schedule_connect(now);
-                self.lose_watches(KeepPersistent::Yes);
+                // Persistent watches go to the next session.
+                let keep_persistent = true;
+                self.lose_watches(keep_persistent);
                 self.timeout = self.settings.session_timeout;
                 self.set_state(SessionState::Expired);
             }

@@ -21,7 +21,7 @@ use super::random::Random;
 use super::request::{SessionRequest, WatchRegistration};
 use super::settings::{SessionCredentials, SessionSettings};
 use super::status::{SessionInfo, SessionState, SessionStatus};
-use super::watch_table::{EventKind, KeepPersistent, WatchEvent, WatchTable, WatcherId};
+use super::watch_table::{EventKind, WatchEvent, WatchTable, WatcherId};
 
 /// The origin of a session: a session of a read-only server is valid only there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -448,8 +448,8 @@ impl<T> SessionMachine<T> {
         }
     }
 
-    pub(super) fn lose_watches(&mut self, keep: KeepPersistent) {
-        for (watcher, path) in self.watches.remove_on_session_end(keep) {
+    pub(super) fn lose_watches(&mut self, keep_persistent: bool) {
+        for (watcher, path) in self.watches.remove_on_session_end(keep_persistent) {
             let event = WatchEvent { kind: EventKind::WatchLost, path: Arc::from(path), zxid: None };
             self.actions.push_back(SessionAction::Notify { watcher, event });
         }
@@ -469,7 +469,7 @@ impl<T> SessionMachine<T> {
                 self.fail_call(token, cause.clone(), Delivery::Sent);
             }
         }
-        self.lose_watches(KeepPersistent::No);
+        self.lose_watches(false);
         self.output.clear();
         self.input.clear();
         self.set_state(match ending {

@@ -210,13 +210,10 @@ impl WatchTable {
     }
 
     /// Removes the one-shot watchers, or all, at the end of their session.
-    pub(crate) fn remove_on_session_end(
-        &mut self,
-        keep_persistent: KeepPersistent,
-    ) -> Vec<(WatcherId, Box<str>)> {
+    pub(crate) fn remove_on_session_end(&mut self, keep_persistent: bool) -> Vec<(WatcherId, Box<str>)> {
         let mut lost = Vec::new();
         for kind in WatchKind::ALL {
-            if keep_persistent == KeepPersistent::Yes && !kind.is_one_shot() {
+            if keep_persistent && !kind.is_one_shot() {
                 continue;
             }
             for (path, watchers) in std::mem::take(self.table(kind)) {
@@ -265,13 +262,6 @@ impl WatchTable {
     fn len(&self) -> usize {
         self.locations.len()
     }
-}
-
-/// Whether persistent watches outlive the session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeepPersistent {
-    Yes,
-    No,
 }
 
 fn empty_chunk(relative_zxid: i64) -> SetWatchesChunk {

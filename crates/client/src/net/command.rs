@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::inbox::WatcherInbox;
-use crate::core::{CallOutcome, ServerAddress, SessionCredentials, SessionRequest, WatcherId};
+use crate::core::{CallOutcome, SessionCredentials, SessionRequest, WatcherId};
 
 /// Receives the outcome of a call. It also holds the permit of the call until then, so that a dropped caller
 /// does not free capacity too early.
@@ -40,13 +40,22 @@ impl CompletionSender {
 /// A message to the driver.
 #[derive(Debug)]
 pub(crate) enum DriverCommand {
-    Submit { request: SessionRequest, inbox: Option<Arc<WatcherInbox>>, completion: CompletionSender },
-    AddAuth { scheme: Box<str>, secret: Bytes, completion: CompletionSender },
+    Submit {
+        request: SessionRequest,
+        inbox: Option<Arc<WatcherInbox>>,
+        completion: CompletionSender,
+    },
+    AddAuth {
+        scheme: Box<str>,
+        secret: Bytes,
+        completion: CompletionSender,
+    },
     Unwatch(WatcherId),
-    SetServers(Vec<ServerAddress>),
+    /// The list is in the channel's [`CommandReceiver`](super::command_channel::CommandReceiver).
+    ServersChanged,
     Credentials(oneshot::Sender<Option<SessionCredentials>>),
-    KeepLease,
-    ReleaseLease,
+    /// The number is in the channel's [`CommandReceiver`](super::command_channel::CommandReceiver).
+    LeaseUsersChanged,
     HandOver(oneshot::Sender<HandoverResult>),
     Close(CompletionSender),
 }

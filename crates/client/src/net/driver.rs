@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use super::clock::{Suspension, awake_now};
 use super::command::{CompletionSender, DriverCommand, HandoverResult};
+use super::command_channel::CommandReceiver;
 use super::connector::Connector;
 use super::inbox::WatcherInbox;
 use super::last_error::LastErrors;
@@ -38,7 +39,7 @@ const NO_DEADLINE: Duration = Duration::from_secs(1 << 30);
 pub(crate) struct ClientDriver<C: Connector> {
     pub(crate) session: SessionMachine<CompletionSender>,
     pub(crate) connector: Arc<C>,
-    pub(crate) commands: mpsc::UnboundedReceiver<DriverCommand>,
+    pub(crate) commands: CommandReceiver,
     pub(crate) status: watch::Sender<SessionStatus>,
     pub(crate) lease: Arc<LeaseDeadline>,
     pub(crate) suspension: Suspension,
@@ -95,7 +96,7 @@ impl<C: Connector> DriverTask<C> {
         };
         tokio::select! {
             event = self.transport.next(buffer) => self.transport_event(event, buffer),
-            taken = self.driver.commands.recv_many(commands, COMMAND_BATCH),
+            taken = self.driver.commands.receive(commands, COMMAND_BATCH),
                 if self.has_handles => {
                 if taken == 0 {
                     // No handle is left: the session is closed.
@@ -164,7 +165,11 @@ impl<C: Connector> DriverTask<C> {
                 self.inboxes.remove(&watcher);
                 session.unwatch(now, watcher);
             }
-            DriverCommand::SetServers(servers) => session.set_servers(now, &servers),
+            DriverCommand::ServersChanged => {
+                if let Some(servers) = self.driver.commands.take_servers() {
+                    session.set_servers(now, &servers);
+                }
+            }
             DriverCommand::Credentials(sender) => {
                 // The caller may have dropped its future.
                 let _ = sender.send(session.credentials());
@@ -175,8 +180,14 @@ impl<C: Connector> DriverTask<C> {
                     let _ = sender.send(HandoverResult::NoSession);
                 }
             },
-            DriverCommand::KeepLease => session.keep_lease(now),
-            DriverCommand::ReleaseLease => session.release_lease(),
+            DriverCommand::LeaseUsersChanged => {
+                let has_users = self.driver.commands.take_lease_users() > 0;
+                match (session.keeps_lease(), has_users) {
+                    (false, true) => session.keep_lease(now),
+                    (true, false) => session.release_lease(),
+                    (false, false) | (true, true) => {}
+                }
+            }
             DriverCommand::Close(completion) => session.close(now, completion),
         }
     }
@@ -257,8 +268,7 @@ impl<C: Connector> DriverTask<C> {
 
     /// Completes the commands that arrived while the session ended.
     fn finish(&mut self) {
-        self.driver.commands.close();
-        while let Ok(command) = self.driver.commands.try_recv() {
+        while let Some(command) = self.driver.commands.close_and_take() {
             self.command(command);
         }
         while let Some(action) = self.driver.session.poll_action() {

@@ -2,6 +2,7 @@
 //! the connection.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -21,12 +22,23 @@ struct InboxState {
 #[derive(Debug, Default)]
 pub(crate) struct WatcherInbox {
     state: Mutex<InboxState>,
+    /// Whether a call with this watcher was sent to the driver.
+    is_submitted: AtomicBool,
 }
 
 impl WatcherInbox {
     fn lock(&self) -> MutexGuard<'_, InboxState> {
         // No code that can panic runs under the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Call this before the watcher's call is sent to the driver.
+    pub(crate) fn set_submitted(&self) {
+        self.is_submitted.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_submitted(&self) -> bool {
+        self.is_submitted.load(Ordering::Acquire)
     }
 
     pub(crate) fn push(&self, mut event: WatchEvent) {

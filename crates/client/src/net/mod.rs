@@ -3,6 +3,7 @@
 
 mod clock;
 mod command;
+mod command_channel;
 mod connector;
 mod driver;
 mod inbox;
@@ -14,6 +15,7 @@ mod transport;
 
 pub(crate) use clock::{Suspension, awake_now};
 pub(crate) use command::{CompletionSender, DriverCommand, HandoverResult};
+pub(crate) use command_channel::{CommandSender, WeakCommandSender, command_channel};
 pub use connector::{Connector, TcpConnector};
 pub(crate) use driver::ClientDriver;
 pub(crate) use inbox::WatcherInbox;

@@ -9,7 +9,7 @@
 #![allow(dead_code, reason = "every test file uses its own part of this")]
 
 pub(crate) mod authority;
-pub(crate) mod own;
+pub(crate) mod dedicated_server;
 pub(crate) mod proxy;
 
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -63,7 +63,7 @@ pub(crate) async fn own_root(client: &Client) -> Client {
     own
 }
 
-/// Fails a test that waits for something that never comes.
+/// Fails a test that waits too long.
 pub(crate) async fn soon<F: IntoFuture>(future: F) -> F::Output {
     tokio::time::timeout(TIMEOUT, future).await.expect("it should have happened by now")
 }

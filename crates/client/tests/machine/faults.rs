@@ -101,7 +101,7 @@ fn a_call_made_before_the_loss_was_known_does_not_overtake() {
     rig.session.submit(rig.now, request(rig.session.disconnects()), 3);
     rig.accept();
     assert_eq!(rig.requests().len(), 1);
-    // A connection that was lost with nothing on it holds up nobody.
+    // The loss of a connection without calls in flight refuses no later call.
     rig.reply(2, 5, 0, b"");
     let before = rig.session.disconnects();
     rig.lose();

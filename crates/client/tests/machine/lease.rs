@@ -7,7 +7,7 @@ use zebu_proto::client::ConnectResponse;
 use zebu_proto::client::connect::ReadOnlyField;
 use zebu_proto::{OpCode, SessionId};
 
-use crate::rig::{Rig, SESSION, Seen, TIMEOUT, payloads, see};
+use crate::rig::{Rig, SESSION, SentRequest, TIMEOUT, decode_request, payloads};
 
 const SYNC: i32 = 9;
 const PING: i32 = 11;
@@ -34,7 +34,7 @@ fn exchange(rig: &mut Rig, token: u32, op: OpCode, code: i32) -> Instant {
 
 /// A server that answers what is written after a trip, for so long. Gives back what it was asked, and when;
 /// and how short the lease ever was.
-fn serve(rig: &mut Rig, time: Duration, reads: Option<Duration>) -> (Vec<(Instant, Seen)>, Duration) {
+fn serve(rig: &mut Rig, time: Duration, reads: Option<Duration>) -> (Vec<(Instant, SentRequest)>, Duration) {
     let end = rig.now + time;
     let mut read_at = rig.now;
     let mut token = 1_000_000;
@@ -49,7 +49,7 @@ fn serve(rig: &mut Rig, time: Duration, reads: Option<Duration>) -> (Vec<(Instan
             rig.session.tick(rig.now);
             rig.pump();
         }
-        let asked: Vec<Seen> = rig.requests();
+        let asked: Vec<SentRequest> = rig.requests();
         let asked_at = rig.now;
         rig.now += TRIP;
         shortest = shortest.min(lease(rig).saturating_duration_since(rig.now));
@@ -61,7 +61,7 @@ fn serve(rig: &mut Rig, time: Duration, reads: Option<Duration>) -> (Vec<(Instan
     (seen, shortest)
 }
 
-fn syncs(seen: &[(Instant, Seen)]) -> Vec<Instant> {
+fn syncs(seen: &[(Instant, SentRequest)]) -> Vec<Instant> {
     seen.iter().filter(|(_, request)| request.op == SYNC).map(|(at, _)| *at).collect()
 }
 
@@ -174,7 +174,7 @@ fn without_users_nothing_is_sent_for_the_lease() {
     let (seen, _) = serve(&mut rig, TIMEOUT * 10, None);
     assert!(seen.len() >= 29 && seen.iter().all(|(_, request)| request.op == PING), "{seen:?}");
     assert_eq!(lease(&rig), first);
-    // Nobody again, after somebody did.
+    // No user again, after two.
     rig.session.keep_lease(rig.now);
     rig.session.keep_lease(rig.now);
     let (seen, _) = serve(&mut rig, TIMEOUT, None);
@@ -242,7 +242,7 @@ fn a_sync_that_is_not_answered_is_the_only_one() {
         assert_eq!(sent, rig.written.len());
         rig.reply(-2, 5, 0, b"");
     }
-    asked.extend(payloads(&rig.written[before..]).iter().map(|payload| see(payload).op));
+    asked.extend(payloads(&rig.written[before..]).iter().map(|payload| decode_request(payload).op));
     assert_eq!(asked.iter().filter(|op| **op == SYNC).count(), 1, "{asked:?}");
     assert!(asked.iter().filter(|op| **op == PING).count() >= 4, "{asked:?}");
     assert_eq!(rig.state(), SessionState::Connected, "the server is not silent");
@@ -331,7 +331,7 @@ fn nothing_is_sent_for_it_where_it_cannot_be_had() {
     let before = rig.written.len();
     rig.pass(TIMEOUT / 3 - Duration::from_millis(1));
     assert!(
-        payloads(&rig.written[before..]).iter().all(|payload| see(payload).op != SYNC),
+        payloads(&rig.written[before..]).iter().all(|payload| decode_request(payload).op != SYNC),
         "while it leaves"
     );
 }

@@ -5,6 +5,6 @@
 mod faults;
 mod garbage;
 mod lease;
-mod life;
+mod lifecycle;
 mod rig;
 mod watching;

@@ -16,9 +16,9 @@ use zebu_proto::{Jute, OpCode, Reader, SessionId};
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(12);
 pub(crate) const SESSION: i64 = 0x1234;
 
-/// A request as a server sees it.
+/// A request that the client has sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct SentRequest {
     pub(crate) xid: i32,
     pub(crate) op: i32,
     pub(crate) body: Vec<u8>,
@@ -106,9 +106,9 @@ impl Rig {
     }
 
     /// The requests in what is written now.
-    pub(crate) fn requests(&mut self) -> Vec<Seen> {
+    pub(crate) fn requests(&mut self) -> Vec<SentRequest> {
         let bytes = self.write();
-        payloads(&bytes).into_iter().map(|payload| see(&payload)).collect()
+        payloads(&bytes).into_iter().map(|payload| decode_request(&payload)).collect()
     }
 
     /// Opens the stream; returns the connect request.
@@ -221,10 +221,10 @@ pub(crate) fn payloads(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     all
 }
 
-pub(crate) fn see(payload: &[u8]) -> Seen {
+pub(crate) fn decode_request(payload: &[u8]) -> SentRequest {
     let mut reader = Reader::new(payload);
     let header = RequestHeader::decode(&mut reader).unwrap();
-    Seen { xid: header.xid, op: header.op, body: reader.rest().to_vec() }
+    SentRequest { xid: header.xid, op: header.op, body: reader.rest().to_vec() }
 }
 
 pub(crate) fn reply(xid: i32, zxid: i64, err: i32, body: &[u8]) -> Vec<u8> {

@@ -6,11 +6,11 @@ use zebu_proto::client::read::ReadRequest;
 use zebu_proto::client::{Request, SetWatches};
 use zebu_proto::{OpCode, Reader};
 
-use crate::rig::{Rig, Seen, event};
+use crate::rig::{Rig, SentRequest, event};
 
 const NO_NODE: i32 = -101;
 
-fn answer_all(rig: &mut Rig, err: i32) -> Vec<Seen> {
+fn answer_all(rig: &mut Rig, err: i32) -> Vec<SentRequest> {
     let sent = rig.requests();
     for seen in &sent {
         rig.reply(seen.xid, 5, err, b"");
@@ -18,14 +18,14 @@ fn answer_all(rig: &mut Rig, err: i32) -> Vec<Seen> {
     sent
 }
 
-fn set_watches(seen: &Seen) -> SetWatches {
+fn set_watches(seen: &SentRequest) -> SetWatches {
     match Request::decode(seen.op, &mut Reader::new(&seen.body)).unwrap() {
         Request::Read(ReadRequest::SetWatches(watches)) => *watches,
         other => panic!("{other:?}"),
     }
 }
 
-fn removed(seen: &Seen) -> (String, WatcherType) {
+fn removed(seen: &SentRequest) -> (String, WatcherType) {
     match Request::decode(seen.op, &mut Reader::new(&seen.body)).unwrap() {
         Request::Read(ReadRequest::RemoveWatches(Some(path), kind)) => (path.into_owned(), kind),
         other => panic!("{other:?}"),
@@ -189,8 +189,8 @@ fn a_server_that_cannot_remove_watches_is_asked_once() {
     assert_eq!(rig.requests(), []);
 }
 
-/// Who was told of a change does not go to a server that has not seen it. Other events of the same change may
-/// have been on their way: watches are registered again from the last reply.
+/// A client that received a watch event does not connect to a server that has not applied the change. Other
+/// events of the same change may be in flight: setWatches uses the zxid of the last reply.
 #[test]
 fn an_event_counts_as_seen() {
     let mut rig = Rig::connected();

@@ -8,20 +8,20 @@ use zebu_client::{Cause, Error, ErrorKind, SessionState};
 use crate::model::{Fault, Server, TIMEOUT};
 use crate::{builder, client, virtually};
 
-/// What a plain write must end in.
+/// The outcome of a plain write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
+enum Outcome {
     Done,
     Unknown,
-    /// The answer came and makes no sense.
+    /// The reply cannot be decoded.
     Unreadable,
 }
 
-fn told(result: &Result<zebu_client::Stat, Error>) -> Told {
+fn outcome(result: &Result<zebu_client::Stat, Error>) -> Outcome {
     match result.as_ref().map_err(Error::kind) {
-        Ok(_) => Told::Done,
-        Err(ErrorKind::Ambiguous(_)) => Told::Unknown,
-        Err(ErrorKind::BadReply(_)) => Told::Unreadable,
+        Ok(_) => Outcome::Done,
+        Err(ErrorKind::Ambiguous(_)) => Outcome::Unknown,
+        Err(ErrorKind::BadReply(_)) => Outcome::Unreadable,
         Err(other) => panic!("{other:?}"),
     }
 }
@@ -29,23 +29,23 @@ fn told(result: &Result<zebu_client::Stat, Error>) -> Told {
 #[test]
 fn each_fault_has_one_end() {
     let cases = [
-        (Fault::None, Told::Done, 1),
-        (Fault::CutBefore, Told::Unknown, 0),
-        (Fault::CutAfter, Told::Unknown, 1),
-        (Fault::CutDuring, Told::Unknown, 1),
-        (Fault::WrongXid, Told::Unknown, 1),
-        (Fault::BadLength, Told::Unknown, 1),
-        (Fault::Truncated, Told::Unreadable, 1),
-        (Fault::Slow(5), Told::Done, 1),
-        (Fault::Expire, Told::Unknown, 0),
-        (Fault::Refuse(3), Told::Unknown, 0),
+        (Fault::None, Outcome::Done, 1),
+        (Fault::CutBefore, Outcome::Unknown, 0),
+        (Fault::CutAfter, Outcome::Unknown, 1),
+        (Fault::CutDuring, Outcome::Unknown, 1),
+        (Fault::WrongXid, Outcome::Unknown, 1),
+        (Fault::BadLength, Outcome::Unknown, 1),
+        (Fault::Truncated, Outcome::Unreadable, 1),
+        (Fault::Slow(5), Outcome::Done, 1),
+        (Fault::Expire, Outcome::Unknown, 0),
+        (Fault::Refuse(3), Outcome::Unknown, 0),
     ];
     for (fault, expected, carried_out) in cases {
         virtually(async {
             let server = Server::new([fault]);
             let client = client(&server).await;
             let result = client.set("/", "x").await;
-            assert_eq!(told(&result), expected, "{fault:?}: {result:?}");
+            assert_eq!(outcome(&result), expected, "{fault:?}: {result:?}");
             assert_eq!(server.model().log.len(), carried_out, "{fault:?}");
             if let Err(error) = result {
                 let text = error.to_string();

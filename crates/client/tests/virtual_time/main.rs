@@ -1,5 +1,5 @@
-//! The whole client in virtual time, against a model of a server that loses connections, answers and
-//! sessions wherever a schedule says so.
+//! The whole client in virtual time, against a model of a server that loses connections, replies and sessions
+//! where a schedule says so. With `RUSTFLAGS="--cfg tokio_unstable"` a schedule always gives the same run.
 #![allow(clippy::unwrap_used, reason = "a test that fails here should stop here")]
 
 mod each_fault;
@@ -14,10 +14,13 @@ use zebu_client::{Client, ClientBuilder, Retry};
 
 use crate::model::Server;
 
-/// Runs with a clock that jumps to the next timer whenever nobody has anything to do.
+/// Runs on a clock that jumps to the next timer when no task is ready.
 fn virtually<F: Future>(future: F) -> F::Output {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.expect("a runtime").block_on(future)
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.enable_time().start_paused(true);
+    #[cfg(tokio_unstable)]
+    runtime.rng_seed(tokio::runtime::RngSeed::from_bytes(b"virtual time"));
+    runtime.build().expect("a runtime").block_on(future)
 }
 
 fn builder() -> ClientBuilder {

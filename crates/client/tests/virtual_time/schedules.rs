@@ -98,7 +98,7 @@ proptest! {
             let results = protected_creates(&client, &server).await;
             server.model().plan.clear();
             client.close().await.unwrap();
-            // What was not confirmed is cleaned up: nothing is left but what callers know of.
+            // Unconfirmed creates are cleaned up: only the nodes that callers know of are left.
             let known = results.iter().flatten().count();
             prop_assert_eq!(server.model().nodes.len(), 1 + known);
             Ok(())

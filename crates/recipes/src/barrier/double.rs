@@ -138,7 +138,7 @@ impl DoubleBarrier {
                 self.create_directory().await?;
                 continue;
             };
-            let name = UniqueId::new().dashed();
+            let name = UniqueId::new(client).dashed();
             let own = path::join(&self.path, &name);
             let cleanup = client.cleanup_guard(&self.path, &name);
             let mut transaction = uncompressed_transaction(client);

@@ -47,7 +47,9 @@ pub enum CacheWatchMode {
 /// let mut changes = cache.changes();
 /// client.create("/apps/blog").data("v1").await?;
 /// match changes.next().await {
-///     Some(CacheChange::Created(node)) => assert_eq!((&*node.path, &node.data[..]), ("/apps/blog", &b"v1"[..])),
+///     Some(CacheChange::Created(node)) => {
+///         assert_eq!((&*node.path, &node.data[..]), ("/apps/blog", &b"v1"[..]));
+///     }
 ///     other => panic!("{other:?}"),
 /// }
 /// # Ok(()) });

@@ -33,7 +33,8 @@ use crate::wait_queue::QueueNode;
 ///
 /// let participants = ["bank", "shop"];
 /// let protocol = CommitProtocol::CoordinatorAnnounces;
-/// let coordinator = CommitCoordinator::propose(&client, "/app/tx-7", protocol, &participants, "pay 7").await?;
+/// let path = "/app/tx-7";
+/// let coordinator = CommitCoordinator::propose(&client, path, protocol, &participants, "pay 7").await?;
 /// let participant = async |name: &str| {
 ///     let participant = CommitParticipant::join(&client, "/app/tx-7", name).await?;
 ///     println!("{name} checks whether it can {:?}", participant.body());
@@ -47,7 +48,7 @@ use crate::wait_queue::QueueNode;
 ///     participant("shop"),
 ///     coordinator.decide_within(Duration::from_secs(10)),
 /// );
-/// assert_eq!((bank?, shop?, decided?), (CommitDecision::Commit, CommitDecision::Commit, CommitDecision::Commit));
+/// assert_eq!([bank?, shop?, decided?], [CommitDecision::Commit; 3]);
 /// coordinator.finish().await?; // when all have acknowledged
 /// # Ok(()) });
 /// ```
@@ -91,7 +92,7 @@ impl CommitCoordinator {
         body: impl Into<Bytes>,
     ) -> Result<CommitCoordinator, RecipeError> {
         let participants = participants.iter().map(|participant| (*participant).to_owned()).collect();
-        let header = ProposalHeader { id: UniqueId::new().hex(), protocol, participants };
+        let header = ProposalHeader { id: UniqueId::new(client).hex(), protocol, participants };
         let proposal = CommitProposal::propose(client, path, header, body.into()).await?;
         CommitCoordinator::with_coordinator_node(proposal).await
     }

@@ -157,7 +157,7 @@ impl CommitProposal {
 
     /// Becomes coordinator, if there is none. Dropping the node ends the role.
     pub(super) async fn become_coordinator(&self, name: &str) -> Result<Option<QueueNode>, RecipeError> {
-        let data = Bytes::from(format!("{name} {}", UniqueId::new().hex()));
+        let data = Bytes::from(format!("{name} {}", UniqueId::new(&self.client).hex()));
         match create_exclusive(&self.client, &self.coordinator_path(), &data).await? {
             ExclusiveCreate::Created(node) => Ok(Some(node)),
             ExclusiveCreate::OwnedByOther => Ok(None),

@@ -61,7 +61,7 @@ impl<P> ServiceInstance<P> {
     pub fn new(name: impl Into<String>) -> ServiceInstance<P> {
         ServiceInstance {
             name: name.into(),
-            id: UniqueId::new().dashed(),
+            id: UniqueId::random().dashed(),
             address: None,
             port: None,
             ssl_port: None,

@@ -152,7 +152,7 @@ struct LockNodes {
 impl LockNodes {
     fn new(lock: &SimpleLock) -> LockNodes {
         let (client, path) = (lock.client.clone(), lock.path.clone());
-        let companion = format!("{path}-{}", UniqueId::new().hex());
+        let companion = format!("{path}-{}", UniqueId::new(&client).hex());
         let cleanup = {
             let (client, path, companion) = (client.clone(), path.clone(), companion.clone());
             // An error means that the client is closed, and the nodes gone with it.

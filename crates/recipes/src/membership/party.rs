@@ -70,7 +70,7 @@ impl Party {
     /// Joins the party and waits for the reply of the ensemble. Fails if the directory has the other layout.
     pub async fn join(&self, identifier: &str) -> Result<PartyMember, RecipeError> {
         self.names().await?;
-        let id = UniqueId::new().hex();
+        let id = UniqueId::new(&self.client).hex();
         let (name, data) = match self.layout {
             PartyLayout::Full => (format!("{id}{MARKER}"), Bytes::copy_from_slice(identifier.as_bytes())),
             PartyLayout::Shallow if identifier.contains('/') => {

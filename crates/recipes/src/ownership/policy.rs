@@ -64,7 +64,8 @@ pub enum WhenSuspended {
 /// use std::time::Duration;
 /// use zebu_recipes::{LeasePolicy, WhenSuspended};
 ///
-/// let lease_policy = LeasePolicy::default().margin(Duration::from_millis(500)).when_suspended(WhenSuspended::Lose);
+/// let lease_policy =
+///     LeasePolicy::default().margin(Duration::from_millis(500)).when_suspended(WhenSuspended::Lose);
 /// # let _ = lease_policy;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

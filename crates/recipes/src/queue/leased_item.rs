@@ -99,7 +99,7 @@ pub(super) async fn lease_item(
     name: &str,
 ) -> Result<Option<LeasedItem>, RecipeError> {
     let lock = path::join(&queue.locks, name);
-    let id = Bytes::from(UniqueId::new().hex());
+    let id = Bytes::from(UniqueId::new(&queue.client).hex());
     let node = loop {
         match create_exclusive(&queue.client, &lock, &id).await? {
             ExclusiveCreate::Created(node) => break node,

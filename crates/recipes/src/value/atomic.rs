@@ -169,7 +169,8 @@ impl AtomicValue {
     ) -> Result<Option<UpdateAttempt>, RecipeError> {
         for attempt in 0..attempts {
             if attempt > 0 {
-                tokio::time::sleep(pause(attempt)).await;
+                let random = (self.client.unique_bits() & 0xff) as u8;
+                tokio::time::sleep(pause(attempt, random)).await;
             }
             let (condition, before) = self.read().await?;
             let Some(after) = change(&before)? else { return Ok(Some(UpdateAttempt::Unchanged)) };
@@ -197,14 +198,11 @@ impl UpdateAttempt {
 }
 
 /// The pause grows with the number of conflicts, with jitter.
-fn pause(attempt: u32) -> Duration {
-    let mut byte = [0];
-    // Without randomness every pause is the longest, which is only slower.
-    let share = getrandom::fill(&mut byte).map_or(255, |()| byte[0]);
+fn pause(attempt: u32, random: u8) -> Duration {
     Duration::from_millis(1)
         .saturating_mul(1 << attempt.min(8))
         .min(PAUSE_MAX)
-        .mul_f64(f64::from(share) / 255.0)
+        .mul_f64(f64::from(random) / 255.0)
 }
 
 /// A 64-bit number with many concurrent writers; compatible with Curator's `DistributedAtomicLong`.

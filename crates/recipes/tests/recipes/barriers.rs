@@ -1,4 +1,4 @@
-//! Barriers: nobody passes too early, nobody waits for ever, nothing is left behind.
+//! Barriers: no client passes too early or waits without an end, and no node is left.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use zebu_client::{Client, CreateSpec, Version};
 use zebu_recipes::{Barrier, DoubleBarrier, LossReason, Ownership};
 
 use crate::fault::{Fault, Plan};
-use crate::rig::{BREAKS, PATIENCE, Rig, at_every_step, children, client, faulty_client, server, soon};
+use crate::rig::{BREAKS, Rig, TIME_LIMIT, at_every_step, children, client, faulty_client, server, soon};
 
 fn members(count: u32) -> NonZeroU32 {
     NonZeroU32::new(count).expect("not zero")
@@ -56,11 +56,11 @@ async fn all_waiters_pass_together() {
     }
 }
 
-/// Goes through rounds; nobody may be in a round before all are, nor begin the next before all have left.
+/// Enters and leaves in rounds. A round begins only when all members are in it and all have left the last.
 async fn rounds(client: &Client, path: &str, count: u32, rounds: usize, inside: &AtomicUsize) {
     for round in 0..rounds {
         let entered = DoubleBarrier::new(client, path, members(count)).enter().await.expect("entered");
-        // Everybody counts in once per round, and nobody can be in the next one yet.
+        // Each member counts once per round; the next round cannot have begun.
         let before = inside.fetch_add(1, Ordering::SeqCst);
         assert_eq!(before / count as usize, round, "in round {round}");
         tokio::task::yield_now().await;
@@ -100,7 +100,7 @@ async fn a_connection_may_break_at_every_request_of_a_member() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_may_end_at_every_request_of_a_member() {
     at_every_step(&[Fault::Expire], &[""], async |rig: &Rig| {
-        // Alone, so that a round that it falls out of is nobody else's.
+        // One member only: a lost session breaks no other member's round.
         let barrier = DoubleBarrier::new(&rig.victim, &rig.path, members(1));
         for _ in 0..2 {
             let entered = barrier.enter().await.expect("entered");
@@ -221,7 +221,7 @@ async fn a_slow_member_passes_although_kazoo_has_removed_the_flag_again() {
     soon(async {
         // It is a member and watches the flag.
         loop {
-            let watched = zebu_testing::four_letter::ask(server.address(), "wchp", PATIENCE);
+            let watched = zebu_testing::four_letter::ask(server.address(), "wchp", TIME_LIMIT);
             if watched.expect("an answer").contains("/round/ready") {
                 break;
             }
@@ -264,6 +264,6 @@ async fn leaving_within_a_time_does_not_wait_for_a_server() {
     let (left, right) = tokio::join!(barrier.enter(), barrier.enter());
     let (left, _right) = (left.expect("entered"), right.expect("entered"));
     server.kill().await.expect("killed");
-    // PATIENCE of the test is the bound: without a server it would wait for ever.
+    // TIME_LIMIT of the test is the bound: without a server it would wait for ever.
     assert!(!soon(left.leave_within(Duration::from_millis(20))).await.expect("an answer"));
 }

@@ -13,12 +13,12 @@ use crate::rig::{client, server, soon};
 
 const WATCHINGS: [CacheWatchMode; 2] = [CacheWatchMode::Persistent, CacheWatchMode::PerNode];
 
-/// What the changes add up to.
+/// A copy of the cache, built from its changes.
 #[derive(Default)]
-struct Told(BTreeMap<String, CachedNode>);
+struct CacheReplica(BTreeMap<String, CachedNode>);
 
-impl Told {
-    fn hear(&mut self, change: CacheChange) {
+impl CacheReplica {
+    fn apply(&mut self, change: CacheChange) {
         match change {
             CacheChange::Created(node) => {
                 assert!(self.0.insert(node.path.clone(), (*node).clone()).is_none(), "created twice");
@@ -45,7 +45,7 @@ impl Told {
                 if now == wanted {
                     return;
                 }
-                self.hear(changes.next().await.expect("the cache lives"));
+                self.apply(changes.next().await.expect("the cache lives"));
             }
         })
         .await;
@@ -70,8 +70,8 @@ async fn a_cache_follows_the_tree_as_far_as_it_reaches() {
             assert!(cache.is_synced());
             let (nodes, mut changes) = cache.snapshot_and_changes();
             assert_eq!(nodes.len(), seen, "{reach:?}");
-            let mut told = Told::default();
-            nodes.into_iter().for_each(|node| told.hear(CacheChange::Created(node)));
+            let mut told = CacheReplica::default();
+            nodes.into_iter().for_each(|node| told.apply(CacheChange::Created(node)));
             two.set("/r", "0'").await.expect("set");
             two.set("/r/a/x", "3'").await.expect("set");
             two.create("/r/c").data("4").await.expect("created");
@@ -103,8 +103,8 @@ async fn missed_changes_are_published_after_every_kind_of_loss() {
         let cache = Cache::start_with(&one, "/r", CacheScope::Tree, watching);
         soon(cache.synced()).await.expect("synced");
         let (nodes, mut changes) = cache.snapshot_and_changes();
-        let mut told = Told::default();
-        nodes.into_iter().for_each(|node| told.hear(CacheChange::Created(node)));
+        let mut told = CacheReplica::default();
+        nodes.into_iter().for_each(|node| told.apply(CacheChange::Created(node)));
         for (round, loss) in ["cut", "expire", "kill"].into_iter().enumerate() {
             let mark = format!("{loss}-{round}");
             // Written while the cache hears nothing.
@@ -136,9 +136,9 @@ async fn missed_changes_are_published_after_every_kind_of_loss() {
             soon(async {
                 while told.0["/r/again"].stat.czxid == again {
                     let change = changes.next().await.expect("the cache lives");
-                    told.hear(change);
+                    told.apply(change);
                     if !told.0.contains_key("/r/again") {
-                        told.hear(changes.next().await.expect("the cache lives"));
+                        told.apply(changes.next().await.expect("the cache lives"));
                     }
                 }
             })
@@ -178,7 +178,7 @@ async fn a_root_may_be_missing_and_come_and_go() {
         soon(cache.synced()).await.expect("nothing is complete too");
         let (nodes, mut changes) = cache.snapshot_and_changes();
         assert!(nodes.is_empty());
-        let mut told = Told::default();
+        let mut told = CacheReplica::default();
         for round in ["1", "2"] {
             make(&one, &[("/r", round), ("/r/a", ""), ("/r/a/b", round)]).await;
             told.until(&mut changes, &[("/r", round), ("/r/a", ""), ("/r/a/b", round)]).await;
@@ -275,7 +275,7 @@ async fn a_configuration_keeps_the_last_good_value() {
     assert!(config.current().error.is_none() && config.failure().is_none());
 }
 
-/// Nodes of one who lets nobody else read one of them.
+/// Creates nodes, one of which only its owner may read.
 async fn with_a_secret(owner: &Client) {
     owner.create("/dir/a").data("1").parents(Parents::Persistent).await.expect("created");
     owner.create("/dir/z").data("1").await.expect("created");

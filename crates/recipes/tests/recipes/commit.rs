@@ -1,4 +1,4 @@
-//! Two-phase commit: never two decisions, whoever fails, and nobody waits for ever.
+//! Two-phase commit: never two decisions and no endless wait, with failures of coordinator or participants.
 
 use std::sync::Arc;
 use std::time::Duration;

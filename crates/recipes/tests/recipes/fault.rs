@@ -95,9 +95,9 @@ impl Plan {
 }
 
 /// Connects through a plan.
-pub(crate) struct Faulty(pub(crate) Arc<Plan>);
+pub(crate) struct FaultyConnector(pub(crate) Arc<Plan>);
 
-impl Connector for Faulty {
+impl Connector for FaultyConnector {
     type Stream = DuplexStream;
 
     async fn connect(&self, server: &ServerAddress, _random: u64) -> io::Result<DuplexStream> {

@@ -22,7 +22,7 @@ fn watches(server: &TestServer) -> usize {
     line.trim().parse().expect("a number")
 }
 
-async fn crowd(server: &TestServer) -> (Vec<Client>, Arc<Plan>) {
+async fn connect_clients(server: &TestServer) -> (Vec<Client>, Arc<Plan>) {
     let plan = Plan::new(Fault::CutBefore);
     let mut clients = Vec::new();
     for _ in 0..SESSIONS {
@@ -31,8 +31,8 @@ async fn crowd(server: &TestServer) -> (Vec<Client>, Arc<Plan>) {
     (clients, plan)
 }
 
-/// Events that were sent before now have arrived when a later answer has.
-async fn settle(clients: &[Client]) {
+/// Waits for a later reply on each connection; all events before it have arrived then.
+async fn receive_events(clients: &[Client]) {
     for client in clients {
         client.sync("/").await.expect("an answer");
     }
@@ -51,7 +51,7 @@ async fn until_watches(server: &TestServer, count: usize) {
 async fn a_release_wakes_one_of_a_thousand() {
     const RELEASES: usize = 100;
     let server = server().await;
-    let (clients, plan) = crowd(&server).await;
+    let (clients, plan) = connect_clients(&server).await;
     let other = client(&server).await;
     let first = Mutex::new(&other, "/lock").acquire().await.expect("the lock");
     let (acquired, mut turns) = tokio::sync::mpsc::unbounded_channel();
@@ -61,9 +61,9 @@ async fn a_release_wakes_one_of_a_thousand() {
         tasks.push(tokio::spawn(async move { acquired.send(mutex.acquire().await.expect("the lock")) }));
     }
     until_children(&other, "/lock", WAITERS + 1).await;
-    // Everybody watches one node, the holder its own.
+    // Each waiter watches one node, and the holder its own.
     until_watches(&server, WAITERS + 1).await;
-    assert_eq!(plan.events(), 0, "nobody was woken yet");
+    assert_eq!(plan.events(), 0, "no waiter was woken yet");
     let mut last = first.token();
     first.release().await.expect("released");
     for released in 1..=RELEASES {
@@ -71,7 +71,7 @@ async fn a_release_wakes_one_of_a_thousand() {
         assert!(guard.token() > last, "in the order of coming");
         last = guard.token();
         assert_eq!(guard.verify().await, Ok(()));
-        settle(&clients).await;
+        receive_events(&clients).await;
         // One waiter each time; and each holder of the crowd sees its own node go, by the same event if the
         // next one is of the same session.
         let events = plan.events();
@@ -93,7 +93,7 @@ async fn a_release_wakes_one_of_a_thousand() {
 async fn a_reader_that_leaves_wakes_one_writer_and_no_reader() {
     const READERS: usize = 100;
     let server = server().await;
-    let (clients, plan) = crowd(&server).await;
+    let (clients, plan) = connect_clients(&server).await;
     let other = client(&server).await;
     let mut readers = Vec::new();
     for _ in 0..2 {
@@ -113,11 +113,11 @@ async fn a_reader_that_leaves_wakes_one_writer_and_no_reader() {
     // The nearest one is what the writer watches.
     readers.pop().expect("two").release().await.expect("released");
     until_watches(&server, 2 + SESSIONS).await;
-    settle(&clients).await;
+    receive_events(&clients).await;
     assert_eq!(plan.events(), 1, "the writer looks again");
     readers.pop().expect("one").release().await.expect("released");
     let writer = soon(writer).await.expect("no panic").expect("the lock");
-    settle(&clients).await;
+    receive_events(&clients).await;
     assert_eq!(plan.events(), 2, "the writer has it");
     // Here all wake, because all have it now.
     writer.release().await.expect("released");

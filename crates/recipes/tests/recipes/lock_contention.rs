@@ -1,4 +1,4 @@
-//! Many who want the same, on connections that break: never two at a time, and everybody gets there.
+//! Many contenders on connections that break: never two holders at a time, and each contender gets its turn.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -8,27 +8,27 @@ use zebu_recipes::{Fenced, Mutex, Ownership, RwLock, Semaphore, SemaphoreMutex, 
 
 use crate::rig::{Register, client, server, soon, until_children};
 
-/// Whoever is in must be alone, by its own clock and by its number.
+/// Checks that a holder is alone, by its own clock and by its token.
 #[derive(Clone, Default)]
-struct Room {
+struct HolderChecker {
     inside: Arc<AtomicUsize>,
     last: Arc<AtomicI64>,
-    visits: Arc<AtomicUsize>,
+    holds: Arc<AtomicUsize>,
 }
 
-impl Room {
-    async fn visit(&self, guard: &impl Ownership) {
+impl HolderChecker {
+    async fn hold(&self, guard: &impl Ownership) {
         assert_eq!(self.inside.fetch_add(1, Ordering::SeqCst), 0, "two at a time");
         let last = self.last.swap(guard.token().0, Ordering::SeqCst);
         assert!(last < guard.token().0, "{last} before {}", guard.token());
         tokio::task::yield_now().await;
         assert_eq!(guard.check(), Ok(()));
-        self.visits.fetch_add(1, Ordering::SeqCst);
+        self.holds.fetch_add(1, Ordering::SeqCst);
         self.inside.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-async fn crowd<G: Fenced + Send + Sync>(
+async fn run_contenders<G: Fenced + Send + Sync>(
     leftover: &str,
     acquire: impl AsyncFn(&zebu_client::Client) -> G,
     release: impl AsyncFn(G),
@@ -43,21 +43,21 @@ async fn crowd<G: Fenced + Send + Sync>(
         clients.push(client(&server).await);
     }
     let register = Register::create(&clients[0], "/register").await;
-    let room = Room::default();
+    let holders = HolderChecker::default();
     let visitor = async |number: usize| {
         let client = &clients[number % CLIENTS];
         for _ in 0..ROUNDS {
             let guard = acquire(client).await;
-            room.visit(&guard).await;
+            holders.hold(&guard).await;
             register.write(&guard).await;
             release(guard).await;
         }
     };
     let trouble = async {
         for round in 0..FAULTS {
-            let visits = room.visits.load(Ordering::SeqCst);
-            // Only as often as it can be got over, or nobody would ever get anywhere.
-            while room.visits.load(Ordering::SeqCst) < visits + 3 {
+            let holds = holders.holds.load(Ordering::SeqCst);
+            // Not more often than the clients can reconnect.
+            while holders.holds.load(Ordering::SeqCst) < holds + 3 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             let session = clients[round % CLIENTS].session().id;
@@ -82,7 +82,7 @@ async fn crowd<G: Fenced + Send + Sync>(
         () = soon(visitors) => {}
         () = trouble => unreachable!("it has no end"),
     }
-    assert_eq!(room.visits.load(Ordering::SeqCst), CLIENTS * TASKS * ROUNDS);
+    assert_eq!(holders.holds.load(Ordering::SeqCst), CLIENTS * TASKS * ROUNDS);
     assert!(register.check() > 0);
     until_children(&clients[0], leftover, 0).await;
 }
@@ -90,25 +90,25 @@ async fn crowd<G: Fenced + Send + Sync>(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mutex_on_bad_connections() {
     let acquire = async |client: &_| Mutex::new(client, "/lock").acquire().await.expect("the lock");
-    crowd("/lock", acquire, async |guard| guard.release().await.expect("released")).await;
+    run_contenders("/lock", acquire, async |guard| guard.release().await.expect("released")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn writers_on_bad_connections() {
     let acquire = async |client: &_| RwLock::new(client, "/lock").write().await.expect("the lock");
-    crowd("/lock", acquire, async |guard| guard.release().await.expect("released")).await;
+    run_contenders("/lock", acquire, async |guard| guard.release().await.expect("released")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_semaphore_mutex_on_bad_connections() {
     let acquire = async |client: &_| SemaphoreMutex::new(client, "/lock").acquire().await.expect("the lock");
-    crowd("/lock/leases", acquire, async |guard| guard.release().await.expect("released")).await;
+    run_contenders("/lock/leases", acquire, async |guard| guard.release().await.expect("released")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_simple_lock_on_bad_connections() {
     let acquire = async |client: &_| SimpleLock::new(client, "/a/lock").acquire().await.expect("the lock");
-    crowd("/a", acquire, async |guard| guard.release().await.expect("released")).await;
+    run_contenders("/a", acquire, async |guard| guard.release().await.expect("released")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

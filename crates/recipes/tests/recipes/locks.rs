@@ -379,7 +379,7 @@ async fn a_contender_that_may_not_be_read_is_listed_without_its_identity() {
     let contenders = Mutex::new(&other, "/lock").contenders().await.expect("an answer");
     assert_eq!(contenders.len(), 1);
     assert_eq!((&*contenders[0].path, contenders[0].identity.len()), (guard.path(), 0));
-    // Whoever cannot read it waits for it all the same.
+    // A contender that may not read the node still waits for it.
     let waiting = tokio::spawn(async move { Mutex::new(&other, "/lock").acquire().await });
     until_children(&one, "/lock", 2).await;
     guard.release().await.expect("released");

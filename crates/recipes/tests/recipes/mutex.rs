@@ -73,7 +73,7 @@ async fn a_session_may_end_at_every_request() {
         let token = guard.token();
         guard.release().await.expect("released");
         until_children(&rig.other, &rig.path, 0).await;
-        // Whoever comes next has a greater number, and the first is out for good.
+        // The next holder has a greater token, and the first ownership has ended.
         let next = Mutex::new(&rig.other, &rig.path).acquire().await.expect("the lock");
         assert!(next.token() > token);
         assert!(register.write(&next).await);
@@ -103,7 +103,7 @@ async fn a_future_may_be_dropped_at_every_request() {
                 () = whole => {}
                 () = rig.plan.fires() => {}
             }
-            // What was under way reaches the server only now, after its caller has gone.
+            // The request in flight reaches the server only now, after its future was dropped.
             rig.plan.go_on();
             rig.victim.sync("/").await.expect("the connection lives");
         })
@@ -178,7 +178,7 @@ async fn an_isolated_holder_loses_the_lock_before_the_next_one_acquires_it() {
     assert_eq!(guard.check(), Err(LossReason::LeaseEnded));
     assert!(next.token() > guard.token());
     server.resume(one.session().id).await;
-    // What was lost is never held again.
+    // A lost ownership never returns.
     assert_eq!(guard.check(), Err(LossReason::LeaseEnded));
     next.release().await.expect("released");
     drop(guard);
@@ -295,7 +295,7 @@ async fn layouts_that_do_not_count_each_other_are_refused() {
     let go = Mutex::new(&client, "/lock").layout(LockLayout::Go).acquire().await.expect("the lock");
     assert!(Mutex::new(&client, "/lock").try_acquire().await.expect("an answer").is_none());
     go.release().await.expect("released");
-    // What is no contender is none of its business.
+    // A node that is no contender is ignored.
     client.create("/lock/hello").await.expect("created");
     let guard = Mutex::new(&client, "/lock").try_acquire().await.expect("an answer").expect("the lock");
     guard.release().await.expect("released");

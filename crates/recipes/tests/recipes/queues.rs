@@ -300,7 +300,7 @@ async fn a_locking_queue_of_kazoo_keeps_items_and_locks_where_kazoo_does() {
     let delivery = queue.lease().await.expect("an item");
     assert_eq!(delivery.item().data(), "early");
     assert_eq!(children(&two, "/queue/taken").await, [delivery.item().name.clone()]);
-    // What is locked is not taken by one who does not lock.
+    // A consumer without locks does not take a locked item.
     let other = DistributedQueue::new(&two, "/queue", QueueOrder::KazooLocking);
     assert_eq!(other.pop().await.expect("an item").data(), "normal");
     assert_eq!(other.try_pop().await.expect("an answer").expect("an item").data(), "late");

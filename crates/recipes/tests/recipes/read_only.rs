@@ -30,7 +30,7 @@ async fn a_read_only_server_extends_no_lease_and_completes_no_cache() {
     ensemble.restart(0).await.expect("started again");
     state(SessionState::Reconnected).await;
     soon(cache.synced()).await.expect("everything");
-    // Nobody could end the session, and its node is given back.
+    // The session did not expire, and its node can be released.
     soon(holder.release()).await.expect("released");
     let again = soon(Mutex::new(&client, "/lock").acquire()).await.expect("the lock");
     assert_eq!(soon(again.verify()).await, Ok(()));

@@ -10,10 +10,10 @@ use zebu_client::{Client, ErrorCode, Retry, Version};
 use zebu_recipes::{Fenced, FencingToken, is_fenced_out};
 use zebu_testing::TestServer;
 
-use crate::fault::{Fault, Faulty, Plan};
+use crate::fault::{Fault, FaultyConnector, Plan};
 
 /// How long anything in a test may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Faults that a recipe must get over by itself.
 pub(crate) const BREAKS: [Fault; 3] = [Fault::CutBefore, Fault::CutAfter, Fault::Kill];
@@ -21,9 +21,9 @@ pub(crate) const BREAKS: [Fault; 3] = [Fault::CutBefore, Fault::CutAfter, Fault:
 /// A bound for the number of requests of any scenario.
 const STEPS_MAX: usize = 100;
 
-/// Fails a test that waits for something that never comes.
+/// Fails a test that waits too long.
 pub(crate) async fn soon<F: IntoFuture>(future: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, future).await.expect("it should have happened by now")
+    tokio::time::timeout(TIME_LIMIT, future).await.expect("it should have happened by now")
 }
 
 pub(crate) async fn server() -> TestServer {
@@ -44,7 +44,7 @@ pub(crate) async fn faulty_client(server: &TestServer, plan: &Arc<Plan>) -> Clie
     let builder = Client::builder(&server.connect_string()).expect("an address");
     // Recipes go on by themselves: the retry policy of the client must not matter.
     let builder = builder.session_timeout(Duration::from_secs(30)).retry(Retry::Never);
-    builder.connect_with(Faulty(plan.clone())).await.expect("a session")
+    builder.connect_with(FaultyConnector(plan.clone())).await.expect("a session")
 }
 
 /// The children of a node; none if it is not there.
@@ -70,28 +70,28 @@ pub(crate) async fn until_children(client: &Client, path: &str, count: usize) {
 pub(crate) struct Rig {
     pub(crate) server: Arc<TestServer>,
     pub(crate) plan: Arc<Plan>,
-    /// Whose requests fail.
+    /// The client whose requests fail.
     pub(crate) victim: Client,
-    /// Somebody without trouble.
+    /// A client without faults.
     pub(crate) other: Client,
     /// A node for this run alone; it does not exist yet.
     pub(crate) path: String,
 }
 
-/// How many runs of a scenario there are at a time: most of what they do is to wait.
+/// The number of concurrent runs of a scenario; they mostly wait.
 const AT_ONCE: usize = 5;
 
-/// A server for runs that may crash it, and somebody without trouble.
-struct Stage {
+/// A server for runs that may crash it, and a client without faults.
+struct FaultServer {
     server: Arc<TestServer>,
     other: Client,
 }
 
-impl Stage {
-    async fn set() -> Stage {
+impl FaultServer {
+    async fn start() -> FaultServer {
         let server = Arc::new(server().await);
         let other = client(&server).await;
-        Stage { server, other }
+        FaultServer { server, other }
     }
 }
 
@@ -100,7 +100,7 @@ impl Stage {
 pub(crate) async fn at_every_step(faults: &[Fault], leftovers: &[&str], scenario: impl AsyncFn(&Rig) -> ()) {
     // A server that crashes has no other run on it.
     let count = if faults.contains(&Fault::Kill) { AT_ONCE } else { 1 };
-    let stages = all((0..count).map(|_| Stage::set())).await;
+    let stages = all((0..count).map(|_| FaultServer::start())).await;
     for &fault in faults {
         let mut struck = 0;
         for first in (1..=STEPS_MAX).step_by(AT_ONCE) {
@@ -120,7 +120,7 @@ pub(crate) async fn at_every_step(faults: &[Fault], leftovers: &[&str], scenario
 
 /// One run; whether there was such a request.
 async fn with_fault_at(
-    stage: &Stage,
+    stage: &FaultServer,
     fault: Fault,
     step: usize,
     leftovers: &[&str],
@@ -147,7 +147,7 @@ async fn with_fault_at(
             Fault::CutBefore | Fault::CutAfter | Fault::Hold | Fault::HoldTransaction => {}
         }
     });
-    if tokio::time::timeout(PATIENCE, scenario(&rig)).await.is_err() {
+    if tokio::time::timeout(TIME_LIMIT, scenario(&rig)).await.is_err() {
         panic!("{fault:?} at request {step}: it should have happened by now");
     }
     // Not before this is over: without the fault, a request that waits for it would wait until the client
@@ -181,7 +181,7 @@ async fn all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     waiting.into_iter().filter_map(|(_, output)| output).collect()
 }
 
-/// Something that only holders may write, and only in their order.
+/// A node that only holders may write, in the order of their tokens.
 #[derive(Clone, Debug)]
 pub(crate) struct Register {
     path: String,

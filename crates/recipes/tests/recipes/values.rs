@@ -150,7 +150,7 @@ async fn a_shared_value_follows_its_node_through_everything() {
     let mut changes = value.changes();
     other.set("2").await.expect("set");
     soon(changes.wait_for(|now| now.value == "2")).await.expect("followed");
-    // Written while nobody listens.
+    // Written while the follower's connection is paused.
     server.pause(one.session().id).await;
     other.set("3").await.expect("set");
     server.cut(one.session().id);

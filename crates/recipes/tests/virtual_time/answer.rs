@@ -1,4 +1,4 @@
-//! The bytes of answers: what the tree says, in the form that the request wants.
+//! The bodies of replies: results of the tree in the form of the request.
 
 use zebu_proto::client::multi::{MULTI_END, encode_error_result, encode_result_header};
 use zebu_proto::client::read::Watch;
@@ -13,8 +13,8 @@ use zebu_tree::{NodeRef, Tree, TxnOutcome};
 /// The name of nodes that no client may read.
 pub(crate) const SECRET: &str = "secret";
 
-/// What the answer to a write consists of.
-pub(crate) enum Shape {
+/// The parts of the reply to a write.
+pub(crate) enum ReplyShape {
     Empty,
     Path,
     PathAndStat,
@@ -22,22 +22,22 @@ pub(crate) enum Shape {
     Multi(Vec<OpCode>),
 }
 
-impl Shape {
-    pub(crate) fn of(request: &WriteRequest, op: i32) -> Shape {
+impl ReplyShape {
+    pub(crate) fn of(request: &WriteRequest, op: i32) -> ReplyShape {
         match request {
-            WriteRequest::Create(_) if OpCode::from_wire(op) == Some(OpCode::Create) => Shape::Path,
-            WriteRequest::Create(_) => Shape::PathAndStat,
-            WriteRequest::SetData(_) | WriteRequest::SetAcl(_) => Shape::Stat,
+            WriteRequest::Create(_) if OpCode::from_wire(op) == Some(OpCode::Create) => ReplyShape::Path,
+            WriteRequest::Create(_) => ReplyShape::PathAndStat,
+            WriteRequest::SetData(_) | WriteRequest::SetAcl(_) => ReplyShape::Stat,
             WriteRequest::Multi(ops) => {
-                Shape::Multi(ops.iter().map(zebu_proto::client::MultiOp::result_op).collect())
+                ReplyShape::Multi(ops.iter().map(zebu_proto::client::MultiOp::result_op).collect())
             }
-            _ => Shape::Empty,
+            _ => ReplyShape::Empty,
         }
     }
 }
 
 pub(crate) fn encode(
-    shape: &Shape,
+    shape: &ReplyShape,
     outcome: &TxnOutcome,
     txn: &Txn,
     out: &mut Vec<u8>,
@@ -46,7 +46,7 @@ pub(crate) fn encode(
         return Err(ErrorCode::from_wire(*code).expect("a known code"));
     }
     match (shape, outcome, txn) {
-        (Shape::Multi(ops), TxnOutcome::Multi(outcomes), Txn::Multi(parts)) => {
+        (ReplyShape::Multi(ops), TxnOutcome::Multi(outcomes), Txn::Multi(parts)) => {
             for ((op, outcome), SubTxn(part)) in ops.iter().zip(outcomes).zip(parts) {
                 if let TxnOutcome::Error(code) = outcome {
                     encode_error_result(ErrorCode::from_wire(*code), out);
@@ -54,20 +54,20 @@ pub(crate) fn encode(
                 }
                 encode_result_header(*op, out);
                 let shape = match op {
-                    OpCode::Create => Shape::Path,
-                    OpCode::Create2 => Shape::PathAndStat,
-                    OpCode::SetData => Shape::Stat,
-                    _ => Shape::Empty,
+                    OpCode::Create => ReplyShape::Path,
+                    OpCode::Create2 => ReplyShape::PathAndStat,
+                    OpCode::SetData => ReplyShape::Stat,
+                    _ => ReplyShape::Empty,
                 };
                 encode(&shape, outcome, part, out)?;
             }
             MULTI_END.encode(out);
         }
         _ => {
-            if matches!(shape, Shape::Path | Shape::PathAndStat) {
+            if matches!(shape, ReplyShape::Path | ReplyShape::PathAndStat) {
                 encode_bytes(created_path(txn).as_bytes(), out);
             }
-            if matches!(shape, Shape::Stat | Shape::PathAndStat)
+            if matches!(shape, ReplyShape::Stat | ReplyShape::PathAndStat)
                 && let TxnOutcome::Created { stat }
                 | TxnOutcome::DataSet { stat }
                 | TxnOutcome::AclSet { stat } = outcome
@@ -88,7 +88,7 @@ fn created_path(txn: &Txn) -> &str {
     }
 }
 
-/// Answers a read and sets its watch. Events that a client has missed go before the answer.
+/// Answers a read and sets its watch. Missed events go before the reply.
 pub(crate) fn read(
     tree: &Tree,
     watches: &mut WatchTable,

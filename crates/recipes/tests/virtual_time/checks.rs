@@ -1,5 +1,5 @@
-//! What is asked of every recipe in virtual time: how many hold it by their own clocks, and whether anything
-//! is left.
+//! Checks for every recipe in virtual time: the number of holders by their own clocks, and the nodes that are
+//! left.
 
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
@@ -11,50 +11,57 @@ use crate::server::{Server, TIMEOUT};
 
 const ROUNDS: usize = 4;
 
-/// All holds there ever were.
+/// Checks that no more clients than allowed own a lock at one time. It records every ownership.
 #[derive(Clone, Default)]
-pub(crate) struct Watchman(Arc<StdMutex<Vec<OwnershipState>>>);
+pub(crate) struct HolderChecker(Arc<StdMutex<Vec<OwnershipState>>>);
 
-impl Watchman {
-    /// Whoever believes to hold it, believes so alone, or with as many as may.
-    pub(crate) async fn visit(&self, client: &Client, guard: &impl Ownership, limit: usize) {
-        // Long enough for a session to end, with requests that connections can be lost at.
-        self.stay(client, guard, limit, 15).await;
+impl HolderChecker {
+    /// Holds the lock for a while and checks the number of holders.
+    pub(crate) async fn hold(&self, client: &Client, guard: &impl Ownership, limit: usize) {
+        // Long enough for a session to end. The requests are chances for faults.
+        self.hold_for(client, guard, limit, 15).await;
     }
 
-    /// The same for so many rounds, of a bit less than a second each.
-    pub(crate) async fn stay(&self, client: &Client, guard: &impl Ownership, limit: usize, rounds: usize) {
-        self.note(guard);
+    /// Holds the lock for a number of rounds of 700 ms and more.
+    pub(crate) async fn hold_for(
+        &self,
+        client: &Client,
+        guard: &impl Ownership,
+        limit: usize,
+        rounds: usize,
+    ) {
+        self.record(guard);
         for _ in 0..rounds {
-            self.look(limit);
-            let asked = client.exists("/").retry(Retry::Never);
-            // Whatever comes of it, or nothing in time.
-            let _ = tokio::time::timeout(Duration::from_secs(1), asked).await;
+            self.check(limit);
+            let request = client.exists("/").retry(Retry::Never);
+            // The outcome does not matter.
+            let _ = tokio::time::timeout(Duration::from_secs(1), request).await;
             tokio::time::sleep(Duration::from_millis(700)).await;
         }
-        self.look(limit);
+        self.check(limit);
     }
 
-    /// Somebody holds it from now on.
-    pub(crate) fn note(&self, guard: &impl Ownership) {
+    /// Records a new ownership.
+    pub(crate) fn record(&self, guard: &impl Ownership) {
         self.0.lock().expect("not poisoned").push(guard.ownership_state().clone());
     }
 
-    pub(crate) fn look(&self, limit: usize) {
-        let holds = self.0.lock().expect("not poisoned");
-        let held = holds.iter().filter(|hold| hold.check().is_ok()).count();
-        assert!(held <= limit, "{held} at a time");
+    /// Fails if more than `limit` clients own the lock now.
+    pub(crate) fn check(&self, limit: usize) {
+        let ownerships = self.0.lock().expect("not poisoned");
+        let holders = ownerships.iter().filter(|ownership| ownership.check().is_ok()).count();
+        assert!(holders <= limit, "{holders} holders at a time");
     }
 
-    /// In the order in which they were granted.
+    /// Fails unless tokens rise in the order of the acquires.
     pub(crate) fn check_tokens(&self) {
-        let holds = self.0.lock().expect("not poisoned");
-        assert!(holds.windows(2).all(|pair| pair[0].token() < pair[1].token()), "tokens rise");
+        let ownerships = self.0.lock().expect("not poisoned");
+        assert!(ownerships.windows(2).all(|pair| pair[0].token() < pair[1].token()), "tokens rise");
     }
 }
 
-/// Two tasks for each client, each so many times.
-pub(crate) async fn crowd(clients: &[Client; 3], work: impl AsyncFn(&Client, usize)) {
+/// Runs the work in two tasks per client, [`ROUNDS`] times each.
+pub(crate) async fn run_contenders(clients: &[Client; 3], work: impl AsyncFn(&Client, usize)) {
     let task = async |number: usize| {
         for _ in 0..ROUNDS {
             work(&clients[number % 3], number).await;
@@ -63,9 +70,9 @@ pub(crate) async fn crowd(clients: &[Client; 3], work: impl AsyncFn(&Client, usi
     tokio::join!(task(0), task(1), task(2), task(3), task(4), task(5));
 }
 
-/// What is to be removed in the background is, once servers can be reached.
+/// Stops the faults and waits until a node has no children: pending clean-up must end.
 pub(crate) async fn until_empty(server: &Server, path: &str) {
-    server.calm();
+    server.stop_faults();
     while !server.children(path).is_empty() {
         tokio::time::sleep(TIMEOUT).await;
     }

@@ -1,5 +1,5 @@
-//! Party and partitioner: whoever is there is counted once, nothing has two owners, everything has one in the
-//! end.
+//! Party and partitioner: each member is counted once, and no item has two owners. In the end each item has
+//! one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,24 +7,24 @@ use std::time::Duration;
 use zebu_client::Client;
 use zebu_recipes::{Ownership, Partitioner, Party, PartyLayout};
 
-use crate::checks::{Watchman, until_empty};
+use crate::checks::{HolderChecker, until_empty};
 use crate::for_each_seed;
-use crate::server::{TIMEOUT, Ways};
+use crate::server::{FaultKinds, TIMEOUT};
 
 #[test]
 fn a_party_counts_every_member_once() {
     for layout in [PartyLayout::Full, PartyLayout::Shallow] {
-        for_each_seed(Ways::Expiry, async |server, clients| {
+        for_each_seed(FaultKinds::Expiry, async |server, clients| {
             let party = |number: usize| Party::new(&clients[number % 3], "/party").layout(layout);
             let mut members = Vec::new();
             for number in 0..6 {
                 members.push(party(number).join(&number.to_string()).await.expect("joined"));
             }
-            let everybody: BTreeSet<String> = (0..6).map(|number| number.to_string()).collect();
+            let all: BTreeSet<String> = (0..6).map(|number| number.to_string()).collect();
             for round in 0..20 {
                 let seen = party(round).members().await.expect("an answer");
                 let once: BTreeSet<String> = seen.iter().cloned().collect();
-                assert!(once.len() == seen.len() && once.is_subset(&everybody), "{seen:?}");
+                assert!(once.len() == seen.len() && once.is_subset(&all), "{seen:?}");
                 tokio::time::sleep(Duration::from_secs(3)).await;
             }
             for member in members.split_off(3) {
@@ -32,8 +32,8 @@ fn a_party_counts_every_member_once() {
                 member.leave().await.expect("left");
                 assert!(server.state().tree.node(&path).is_none(), "{name} has left");
             }
-            server.calm();
-            // The last session that was lost is replaced by then.
+            server.stop_faults();
+            // Lost sessions are replaced by then.
             tokio::time::sleep(TIMEOUT * 4).await;
             for (number, member) in members.iter().enumerate() {
                 member.wait_present().await.expect("there");
@@ -50,41 +50,41 @@ fn a_party_counts_every_member_once() {
 
 const ITEMS: [&str; 5] = ["blue", "green", "red", "white", "yellow"];
 
-/// Who has what.
+/// The owners of each item.
 #[derive(Default)]
-struct Owners(BTreeMap<&'static str, Watchman>);
+struct Owners(BTreeMap<&'static str, HolderChecker>);
 
 impl Owners {
     fn new() -> Owners {
-        Owners(ITEMS.into_iter().map(|item| (item, Watchman::default())).collect())
+        Owners(ITEMS.into_iter().map(|item| (item, HolderChecker::default())).collect())
     }
 
-    fn note(&self, item: &str, guard: &impl Ownership) {
-        self.0[item].note(guard);
+    fn record(&self, item: &str, guard: &impl Ownership) {
+        self.0[item].record(guard);
     }
 
-    fn look(&self) {
-        self.0.values().for_each(|watchman| watchman.look(1));
+    fn check(&self) {
+        self.0.values().for_each(|checker| checker.check(1));
     }
 }
 
 #[test]
 fn everything_that_is_divided_has_one_owner() {
-    for_each_seed(Ways::Silence, async |server, clients| {
+    for_each_seed(FaultKinds::Silence, async |server, clients| {
         let owners = Owners::new();
-        // Takes its share again and again, and returns with one that nobody has asked back for a while.
+        // Acquires and releases shares, and returns with one that did not change for a while.
         let work = async |client: &Client, name: &'static str, rounds: usize| {
             let joined = Partitioner::join(client, "/shards", name, ITEMS).await;
             let partitioner = joined.expect("joined");
             for round in 0.. {
                 let share = partitioner.acquire().await.expect("a share");
                 for (item, guard) in share.items().iter().zip(share.guards()) {
-                    owners.note(item, guard);
+                    owners.record(item, guard);
                 }
-                owners.look();
-                let patience = if round < rounds { TIMEOUT } else { 10 * TIMEOUT };
-                let quiet = tokio::time::timeout(patience, share.changed()).await.is_err();
-                owners.look();
+                owners.check();
+                let timeout = if round < rounds { TIMEOUT } else { 10 * TIMEOUT };
+                let quiet = tokio::time::timeout(timeout, share.changed()).await.is_err();
+                owners.check();
                 if quiet && round >= rounds {
                     return (partitioner, share);
                 }
@@ -94,7 +94,7 @@ fn everything_that_is_divided_has_one_owner() {
         };
         let calm = async {
             tokio::time::sleep(Duration::from_secs(120)).await;
-            server.calm();
+            server.stop_faults();
         };
         let (a, b, c, ()) = tokio::join!(
             work(&clients[0], "x", 3),

@@ -1,5 +1,5 @@
-//! Random schedules of faults for every kind of recipe: never two holders by their own clocks, tokens that
-//! rise, nothing lost or doubled beyond the promise, nobody who waits for ever, nothing left behind.
+//! Random faults for every kind of recipe: never two holders by their own clocks, rising tokens, no lost or
+//! repeated item beyond the guarantee, no waiter without an end, no node left.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -15,22 +15,22 @@ use zebu_recipes::{
     Ownership, PersistentNode, QueueOrder, RecipeError, RwLock, Semaphore, SemaphoreLayout, SimpleLock,
 };
 
-use crate::checks::{Watchman, crowd, until_empty};
+use crate::checks::{HolderChecker, run_contenders, until_empty};
 use crate::for_each_seed;
-use crate::server::{TIMEOUT, Ways};
+use crate::server::{FaultKinds, TIMEOUT};
 
 #[test]
 fn a_mutex_has_one_holder() {
     for layout in [LockLayout::Curator, LockLayout::Kazoo, LockLayout::Go] {
-        for_each_seed(Ways::Silence, async |server, clients| {
-            let watchman = Watchman::default();
-            crowd(clients, async |client, _| {
+        for_each_seed(FaultKinds::Silence, async |server, clients| {
+            let holders = HolderChecker::default();
+            run_contenders(clients, async |client, _| {
                 let guard = Mutex::new(client, "/lock").layout(layout).acquire().await.expect("the lock");
-                watchman.visit(client, &guard, 1).await;
+                holders.hold(client, &guard, 1).await;
                 guard.release().await.expect("released");
             })
             .await;
-            watchman.check_tokens();
+            holders.check_tokens();
             until_empty(server, "/lock").await;
         });
     }
@@ -38,13 +38,13 @@ fn a_mutex_has_one_holder() {
 
 #[test]
 fn a_timeout_leaves_no_node() {
-    for_each_seed(Ways::Silence, async |server, clients| {
-        let watchman = Watchman::default();
-        crowd(clients, async |client, number| {
-            let patience = Duration::from_secs(1 + number as u64);
+    for_each_seed(FaultKinds::Silence, async |server, clients| {
+        let holders = HolderChecker::default();
+        run_contenders(clients, async |client, number| {
+            let timeout = Duration::from_secs(1 + number as u64);
             let mutex = Mutex::new(client, "/lock");
-            if let Some(guard) = mutex.acquire_within(patience).await.expect("an answer") {
-                watchman.visit(client, &guard, 1).await;
+            if let Some(guard) = mutex.acquire_within(timeout).await.expect("an answer") {
+                holders.hold(client, &guard, 1).await;
                 // Dropped, not released.
             }
         })
@@ -55,20 +55,20 @@ fn a_timeout_leaves_no_node() {
 
 #[test]
 fn writers_are_alone_and_may_go_on_as_readers() {
-    for_each_seed(Ways::Silence, async |server, clients| {
-        let writers = Watchman::default();
-        crowd(clients, async |client, number| {
+    for_each_seed(FaultKinds::Silence, async |server, clients| {
+        let writers = HolderChecker::default();
+        run_contenders(clients, async |client, number| {
             let lock = RwLock::new(client, "/lock");
             if number % 2 == 0 {
                 let reader = lock.read().await.expect("the lock");
                 if reader.check().is_ok() {
-                    writers.look(0);
+                    writers.check(0);
                 }
                 reader.release().await.expect("released");
                 return;
             }
             let writer = lock.write().await.expect("the lock");
-            writers.visit(client, &writer, 1).await;
+            writers.hold(client, &writer, 1).await;
             match writer.downgrade().await {
                 Ok(reader) => reader.release().await.expect("released"),
                 Err(RecipeError::Lost { .. }) => {}
@@ -85,12 +85,12 @@ fn writers_are_alone_and_may_go_on_as_readers() {
 fn a_semaphore_has_as_many_holders_as_permits() {
     for (layout, leases) in [(SemaphoreLayout::Curator, "/limit/leases"), (SemaphoreLayout::Kazoo, "/limit")]
     {
-        for_each_seed(Ways::Silence, async |server, clients| {
-            let watchman = Watchman::default();
-            crowd(clients, async |client, _| {
+        for_each_seed(FaultKinds::Silence, async |server, clients| {
+            let holders = HolderChecker::default();
+            run_contenders(clients, async |client, _| {
                 let semaphore = Semaphore::new(client, "/limit", 2).layout(layout);
                 let permit = semaphore.acquire().await.expect("a permit");
-                watchman.visit(client, &permit, 2).await;
+                holders.hold(client, &permit, 2).await;
                 permit.release().await.expect("released");
             })
             .await;
@@ -101,57 +101,57 @@ fn a_semaphore_has_as_many_holders_as_permits() {
 
 #[test]
 fn a_simple_lock_has_one_holder() {
-    for_each_seed(Ways::Silence, async |server, clients| {
-        let watchman = Watchman::default();
-        crowd(clients, async |client, _| {
+    for_each_seed(FaultKinds::Silence, async |server, clients| {
+        let holders = HolderChecker::default();
+        run_contenders(clients, async |client, _| {
             let guard = SimpleLock::new(client, "/locks/one").acquire().await.expect("the lock");
-            watchman.visit(client, &guard, 1).await;
+            holders.hold(client, &guard, 1).await;
             guard.release().await.expect("released");
         })
         .await;
-        watchman.check_tokens();
+        holders.check_tokens();
         until_empty(server, "/locks").await;
     });
 }
 
 #[test]
 fn an_election_has_one_leader() {
-    for_each_seed(Ways::Silence, async |server, clients| {
-        let watchman = Watchman::default();
-        crowd(clients, async |client, number| {
+    for_each_seed(FaultKinds::Silence, async |server, clients| {
+        let holders = HolderChecker::default();
+        run_contenders(clients, async |client, number| {
             let latch = LeaderLatch::join(client, "/election", number.to_string());
             let leadership = latch.lead().await.expect("leads");
-            watchman.visit(client, &leadership, 1).await;
+            holders.hold(client, &leadership, 1).await;
             latch.leave().await.expect("left");
         })
         .await;
-        watchman.check_tokens();
+        holders.check_tokens();
         until_empty(server, "/election").await;
     });
 }
 
 #[test]
 fn a_selector_that_is_dropped_leaves_neither_its_place_nor_its_acknowledgement() {
-    for_each_seed(Ways::Silence, async |server, clients| {
-        let watchman = Watchman::default();
-        crowd(clients, async |client, number| {
+    for_each_seed(FaultKinds::Silence, async |server, clients| {
+        let holders = HolderChecker::default();
+        run_contenders(clients, async |client, number| {
             let selector = LeaderSelector::new(client, "/jobs/leader", number.to_string());
             let work = |leadership: Leadership| {
-                let watchman = watchman.clone();
+                let holders = holders.clone();
                 async move {
-                    watchman.note(&leadership);
-                    watchman.look(1);
-                    // Lost at the same moment, perhaps.
+                    holders.record(&leadership);
+                    holders.check(1);
+                    // The leadership may end at the same moment.
                     let _ = leadership.acknowledge().await;
-                    watchman.look(1);
+                    holders.check(1);
                     std::future::pending::<ControlFlow<()>>().await
                 }
             };
-            let patience = Duration::from_millis(400 * (number as u64 + 1));
-            assert!(tokio::time::timeout(patience, selector.run(work)).await.is_err());
+            let limit = Duration::from_millis(400 * (number as u64 + 1));
+            assert!(tokio::time::timeout(limit, selector.run(work)).await.is_err());
         })
         .await;
-        server.calm();
+        server.stop_faults();
         while server.state().tree.node("/jobs/leader-leader").is_some() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -161,7 +161,7 @@ fn a_selector_that_is_dropped_leaves_neither_its_place_nor_its_acknowledgement()
 
 #[test]
 fn members_of_a_double_barrier_get_through() {
-    for_each_seed(Ways::Cuts, async |server, clients| {
+    for_each_seed(FaultKinds::Cuts, async |server, clients| {
         let member = async |client: &Client| {
             let barrier = DoubleBarrier::new(client, "/round", NonZeroU32::new(3).expect("three"));
             let entered = barrier.enter().await.expect("entered");
@@ -169,7 +169,7 @@ fn members_of_a_double_barrier_get_through() {
             entered.leave().await.expect("left");
         };
         tokio::join!(member(&clients[0]), member(&clients[1]), member(&clients[2]));
-        server.calm();
+        server.stop_faults();
         while server.children("/round").iter().any(|name| name != "ready") {
             tokio::time::sleep(TIMEOUT).await;
         }
@@ -178,9 +178,9 @@ fn members_of_a_double_barrier_get_through() {
 
 #[test]
 fn a_counter_counts_once() {
-    for_each_seed(Ways::Expiry, async |server, clients| {
+    for_each_seed(FaultKinds::Expiry, async |server, clients| {
         let (sure, unknown) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        crowd(clients, async |client, _| {
+        run_contenders(clients, async |client, _| {
             let counter = AtomicLong::new(client, "/counter").attempts(1000);
             match counter.increment().await {
                 Ok(_) => sure.fetch_add(1, Ordering::SeqCst),
@@ -189,7 +189,7 @@ fn a_counter_counts_once() {
             };
         })
         .await;
-        server.calm();
+        server.stop_faults();
         let value = AtomicLong::new(&clients[0], "/counter").get().await.expect("a number");
         let (sure, unknown) = (sure.into_inner(), unknown.into_inner());
         let value = usize::try_from(value).expect("not negative");
@@ -199,10 +199,10 @@ fn a_counter_counts_once() {
 
 #[test]
 fn a_queue_loses_and_doubles_nothing() {
-    for_each_seed(Ways::Expiry, async |server, clients| {
+    for_each_seed(FaultKinds::Expiry, async |server, clients| {
         let (pushed, doubtful) = (StdMutex::new(BTreeSet::new()), StdMutex::new(BTreeSet::new()));
         let next = AtomicUsize::new(0);
-        crowd(clients, async |client, _| {
+        run_contenders(clients, async |client, _| {
             let item = format!("{}", next.fetch_add(1, Ordering::SeqCst));
             let queue = DistributedQueue::new(client, "/queue", QueueOrder::Fifo);
             match queue.push(item.clone()).await {
@@ -239,7 +239,7 @@ fn a_queue_loses_and_doubles_nothing() {
                 }
             }
         };
-        // One kind of consumers at a time: they do not see each other.
+        // All consumers lease, or none does: the two kinds do not exclude each other.
         let lease = clients[0].session().id.0 % 2 == 0;
         tokio::join!(consume(&clients[0], lease), consume(&clients[1], lease), consume(&clients[2], lease));
         let finished: Vec<String> = finished
@@ -249,7 +249,7 @@ fn a_queue_loses_and_doubles_nothing() {
             .map(|data| String::from_utf8_lossy(data).into_owned())
             .collect();
         let once: BTreeSet<String> = finished.iter().cloned().collect();
-        // What is leased may be finished twice in the eyes of two, if a session ends with the answer.
+        // Two consumers may both report a leased item as finished, if a session ends with the reply.
         assert!(lease || once.len() == finished.len(), "nothing twice");
         assert!(once.iter().all(|item| pushed.contains(item) || doubtful.contains(item)));
         let missing = pushed.difference(&once).count();
@@ -259,7 +259,7 @@ fn a_queue_loses_and_doubles_nothing() {
 
 #[test]
 fn what_is_kept_is_there_in_the_end() {
-    for_each_seed(Ways::Expiry, async |server, clients| {
+    for_each_seed(FaultKinds::Expiry, async |server, clients| {
         let mut nodes = Vec::new();
         for (number, client) in clients.iter().enumerate() {
             let member = GroupMember::join(client, "/group", &number.to_string(), "1").await.expect("joined");
@@ -271,9 +271,9 @@ fn what_is_kept_is_there_in_the_end() {
                 node.set(round.to_string()).await.expect("set");
             }
         }
-        server.calm();
+        server.stop_faults();
         for (member, node) in &nodes {
-            // After the last lost session they come back.
+            // The nodes are created again after the last lost session.
             while member.members().len() < 3 || !member.is_synced() || server.children("/kept").len() < 3 {
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
@@ -295,20 +295,20 @@ fn all_sites_hear_the_same_decision() {
     for form in
         [CommitProtocol::AllWatchVotes, CommitProtocol::CoordinatorAnnounces, CommitProtocol::EphemeralVotes]
     {
-        for_each_seed(Ways::Expiry, async |server, clients| {
-            let patience = Duration::from_secs(60);
+        for_each_seed(FaultKinds::Expiry, async |server, clients| {
+            let timeout = Duration::from_secs(60);
             let proposed = CommitCoordinator::propose(&clients[0], "/app/tx", form, &SITES, "").await;
             let coordinator = proposed.expect("proposed");
             let site = async |number: usize| {
                 let joined = CommitParticipant::join(&clients[number], "/app/tx", SITES[number]).await;
-                let site = joined.expect("joined").vote_timeout(patience);
+                let site = joined.expect("joined").vote_timeout(timeout);
                 site.vote(CommitVote::Commit).await.expect("voted");
                 let decision = site.decision().await.expect("told");
                 site.acknowledge().await.expect("acknowledged");
                 decision
             };
             let (decided, a, b, c) =
-                tokio::join!(coordinator.decide_within(patience), site(0), site(1), site(2));
+                tokio::join!(coordinator.decide_within(timeout), site(0), site(1), site(2));
             let decided: CommitDecision = decided.expect("decided");
             assert_eq!([a, b, c], [decided; 3]);
             coordinator.finish().await.expect("cleared away");

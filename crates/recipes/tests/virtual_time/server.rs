@@ -1,7 +1,8 @@
-//! A server in virtual time: the shipped tree and its watches behind a pipe, on one thread, with connections
-//! that break, stall and lose answers and sessions that end, as often as it is told. It owns the only clock.
+//! A server in virtual time: the shipped tree and its watches behind in-memory pipes, on one thread. Its
+//! connections break, stall and lose replies, and its sessions end, at the configured rate.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -27,61 +28,53 @@ use crate::answer;
 /// The timeout of every session.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(12);
 
-/// How often a learner tells its leader which sessions it has heard of: half a tick, if a session lasts two.
+/// The interval at which a learner reports touched sessions to its leader: half a tick, if a session timeout
+/// is two ticks.
 const REPORT: Duration = Duration::from_secs(3);
 
-/// How often empty containers and TTL nodes whose time is up are removed.
+/// The interval at which empty containers and expired TTL nodes are deleted.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// How much goes wrong.
+/// How often faults occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
-    /// Nothing.
+pub(crate) enum FaultRate {
     None,
-    /// One request of so many, in these ways.
-    OneIn(u64, Ways),
-    /// Every second transaction stands still on its way for up to three seconds, and all behind it on its
-    /// connection.
+    /// One request of this number has a fault of these kinds.
+    OneIn(u64, FaultKinds),
+    /// Every second multi is delayed for up to three seconds, with all later requests of its connection.
     SlowTransactions,
 }
 
-/// What can go wrong.
+/// The kinds of faults; each includes the ones before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Ways {
-    /// Connections break and stall, sessions live.
+pub(crate) enum FaultKinds {
+    /// Connections break and stall; sessions live.
     Cuts,
-    /// Connections stall, or servers are cut off from their leader, for so long that sessions end too.
+    /// Connections stall, or servers lose their leader, for so long that sessions expire.
     Silence,
-    /// Sessions also end before their time, of which no clock can know.
+    /// Sessions also expire before their timeout, which no client clock can predict.
     Expiry,
 }
 
-/// What happens to one request.
+/// The fault of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
     CutBefore,
     CutAfter,
-    /// Nothing of this connection is read for so long.
+    /// The server does not read from this connection for this time.
     Stall(Duration),
-    /// The server of this connection does not reach its leader for so long. It answers what it can.
-    CutOff(Duration),
+    /// The server of this connection has no leader for this time. It answers pings and some reads.
+    NoLeader(Duration),
     Expire,
 }
 
 struct Session {
     connection: u64,
-    /// By its server.
-    touched: Touched,
-    /// By the leader, who decides about its end.
-    heard: Instant,
-}
-
-/// What a server has to report of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Touched {
-    Yes,
-    No,
+    /// Whether its server has a touch to report.
+    is_touched: bool,
+    /// The last touch that the leader knows; the leader expires the session.
+    last_touch: Instant,
 }
 
 pub(crate) struct State {
@@ -90,28 +83,30 @@ pub(crate) struct State {
     pub(crate) watches: WatchTable,
     connections: BTreeMap<u64, UnboundedSender<Vec<u8>>>,
     sessions: BTreeMap<i64, Session>,
-    /// Sessions whose clients cannot reach the server, and until when.
-    deaf: BTreeMap<i64, Instant>,
-    /// Connections to servers that do not reach their leader.
-    cut_off: BTreeMap<u64, Instant>,
+    /// The sessions whose clients cannot reach any server, and the end of that time.
+    unreachable: BTreeMap<i64, Instant>,
+    /// The connections to servers without a leader, and the end of that time.
+    leaderless: BTreeMap<u64, Instant>,
     next: u64,
     zxid: i64,
     started: Instant,
     swept: Instant,
     reported: Instant,
     random: u64,
-    trouble: Trouble,
-    /// Faults that were made.
+    fault_rate: FaultRate,
+    /// A hash over all requests and their times.
+    trace: DefaultHasher,
+    /// The number of faults so far.
     pub(crate) faults: usize,
 }
 
-/// A handle of the server; it is also the way to connect to it.
+/// A handle of the server, and the connector of its clients.
 #[derive(Clone)]
 pub(crate) struct Server(Arc<Mutex<State>>);
 
 impl Server {
-    /// Must be called inside the runtime whose time it uses.
-    pub(crate) fn new(seed: u64, trouble: Trouble) -> Server {
+    /// Call this inside the runtime whose clock it uses.
+    pub(crate) fn new(seed: u64, fault_rate: FaultRate) -> Server {
         let options = TreeOptions { ttl_nodes: TtlNodes::Enabled, ..TreeOptions::default() };
         let server = Server(Arc::new(Mutex::new(State {
             tree: Tree::new(options),
@@ -119,15 +114,16 @@ impl Server {
             watches: WatchTable::new(0),
             connections: BTreeMap::new(),
             sessions: BTreeMap::new(),
-            deaf: BTreeMap::new(),
-            cut_off: BTreeMap::new(),
+            unreachable: BTreeMap::new(),
+            leaderless: BTreeMap::new(),
             next: 1,
             zxid: 0,
             started: Instant::now(),
             swept: Instant::now(),
             reported: Instant::now(),
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
-            trouble,
+            fault_rate,
+            trace: DefaultHasher::new(),
             faults: 0,
         })));
         let ticking = Arc::downgrade(&server.0);
@@ -150,15 +146,15 @@ impl Server {
         self.0.lock().expect("not poisoned")
     }
 
-    pub(crate) fn trouble(&self, trouble: Trouble) {
-        self.state().trouble = trouble;
+    pub(crate) fn set_faults(&self, fault_rate: FaultRate) {
+        self.state().fault_rate = fault_rate;
     }
 
-    pub(crate) fn calm(&self) {
-        self.trouble(Trouble::None);
+    pub(crate) fn stop_faults(&self) {
+        self.set_faults(FaultRate::None);
     }
 
-    /// The names of a node's children; none if it is not there.
+    /// The names of a node's children; none if the node does not exist.
     pub(crate) fn children(&self, path: &str) -> Vec<String> {
         let state = self.state();
         state.tree.node(path).map_or_else(Vec::new, |node| node.children().map(Into::into).collect())
@@ -173,7 +169,7 @@ impl Server {
         let Some((session, connection)) = self.state().attach(&request, outbox) else { return Ok(()) };
         let ended = self.answer_all(&mut from, session, connection).await;
         let mut state = self.state();
-        state.cut_off.remove(&connection);
+        state.leaderless.remove(&connection);
         state.detach(connection);
         ended
     }
@@ -186,26 +182,26 @@ impl Server {
     ) -> io::Result<()> {
         loop {
             let request = frame(from).await?;
-            let fault = self.state().fault(&request);
+            let fault = self.state().fault(session, &request);
             match fault {
                 Fault::CutBefore => return Ok(()),
                 Fault::Stall(time) => {
                     if time >= TIMEOUT {
-                        // No other connection helps.
-                        self.state().deaf.insert(session, Instant::now() + time);
+                        // The client cannot reach another server either.
+                        self.state().unreachable.insert(session, Instant::now() + time);
                     }
                     tokio::time::sleep(time).await;
                 }
-                Fault::CutOff(time) => {
-                    self.state().cut_off.insert(connection, Instant::now() + time);
+                Fault::NoLeader(time) => {
+                    self.state().leaderless.insert(connection, Instant::now() + time);
                 }
                 Fault::None | Fault::CutAfter | Fault::Expire => {}
             }
-            let cut_off = self.state().cut_off.get(&connection).copied();
-            if let Some(until) = cut_off
-                && (Instant::now() >= until || !is_answered_alone(&request))
+            let leaderless = self.state().leaderless.get(&connection).copied();
+            if let Some(until) = leaderless
+                && (Instant::now() >= until || !is_answered_without_leader(&request))
             {
-                // The leader does not answer; in the end the server gives it up, and its clients.
+                // The leader does not answer: after this time the server closes its connections.
                 tokio::time::sleep_until(until).await;
                 return Ok(());
             }
@@ -218,15 +214,15 @@ impl Server {
                 return Ok(());
             }
             if let Some(outbox) = state.connections.get(&connection) {
-                // A client that has gone needs no answer.
+                // The client may have disconnected.
                 let _ = outbox.send(answer);
             }
         }
     }
 }
 
-/// Whether a server answers this without its leader; what it would say of other nodes is not known here.
-fn is_answered_alone(request: &[u8]) -> bool {
+/// Whether a server without its leader answers this. The model keeps no old state for reads of other nodes.
+fn is_answered_without_leader(request: &[u8]) -> bool {
     let mut reader = Reader::new(request);
     match RequestHeader::decode(&mut reader) {
         Ok(header) if header.xid == Xid::PING.0 => true,
@@ -271,28 +267,31 @@ impl State {
         self.random
     }
 
-    /// Requests that clients make by themselves are left alone.
-    fn fault(&mut self, request: &[u8]) -> Fault {
-        let by_itself = RequestHeader::decode(&mut Reader::new(request)).is_ok_and(|header| header.xid < 0);
-        let (rate, ways) = match self.trouble {
-            Trouble::None => return Fault::None,
-            Trouble::OneIn(rate, ways) => (rate, ways),
-            Trouble::SlowTransactions => return self.slow_transaction(request),
+    /// The fault of a request; none for pings and other requests of the client itself.
+    fn fault(&mut self, session: i64, request: &[u8]) -> Fault {
+        (self.started.elapsed(), session, request).hash(&mut self.trace);
+        let is_internal = RequestHeader::decode(&mut Reader::new(request)).is_ok_and(|header| header.xid < 0);
+        let (rate, kinds) = match self.fault_rate {
+            FaultRate::None => return Fault::None,
+            FaultRate::OneIn(rate, kinds) => (rate, kinds),
+            FaultRate::SlowTransactions => return self.slow_transaction(request),
         };
-        if by_itself || !self.random().is_multiple_of(rate) {
+        if is_internal || !self.random().is_multiple_of(rate) {
             return Fault::None;
         }
         self.faults += 1;
         match self.random() % 9 {
             0 | 1 => Fault::CutBefore,
             2..=4 => Fault::CutAfter,
-            // Longer than a client waits, or than a session lives.
+            // Up to more than a client's read timeout; the next one is longer than a session timeout.
             5 => Fault::Stall(Duration::from_millis(self.random() % 9_000)),
-            6 if ways >= Ways::Silence => {
+            6 if kinds >= FaultKinds::Silence => {
                 Fault::Stall(TIMEOUT + Duration::from_millis(self.random() % 9_000))
             }
-            7 if ways >= Ways::Expiry => Fault::Expire,
-            8 if ways >= Ways::Silence => Fault::CutOff(Duration::from_millis(self.random() % 30_000)),
+            7 if kinds >= FaultKinds::Expiry => Fault::Expire,
+            8 if kinds >= FaultKinds::Silence => {
+                Fault::NoLeader(Duration::from_millis(self.random() % 30_000))
+            }
             _ => Fault::CutBefore,
         }
     }
@@ -307,10 +306,10 @@ impl State {
         Fault::Stall(Duration::from_millis(self.random() % 3_000))
     }
 
-    /// The session and its connection; none if the session is not known, of which the client is told.
+    /// The session and its connection; `None` if the session is unknown. The reply goes to the outbox.
     fn attach(&mut self, request: &ConnectRequest, outbox: UnboundedSender<Vec<u8>>) -> Option<(i64, u64)> {
         self.expire_silent();
-        if self.deaf.get(&request.session_id).is_some_and(|until| Instant::now() < *until) {
+        if self.unreachable.get(&request.session_id).is_some_and(|until| Instant::now() < *until) {
             return None;
         }
         let connection = self.next;
@@ -334,7 +333,7 @@ impl State {
         }
         let former = self
             .sessions
-            .insert(session, Session { connection, touched: Touched::No, heard: Instant::now() });
+            .insert(session, Session { connection, is_touched: false, last_touch: Instant::now() });
         if let Some(former) = former {
             self.detach(former.connection);
         }
@@ -343,35 +342,35 @@ impl State {
     }
 
     fn detach(&mut self, connection: u64) {
-        // A server that is cut off does not hear of it.
-        if !self.cut_off.contains_key(&connection) {
+        // A server without a leader does not learn of it.
+        if !self.leaderless.contains_key(&connection) {
             self.connections.remove(&connection);
         }
         self.watches.remove_watcher(WatcherId(connection));
     }
 
-    /// Learners tell the leader whom they have heard of, if they can.
+    /// Learners report touched sessions to the leader, if they have one.
     fn report(&mut self) {
         if self.reported.elapsed() < REPORT {
             return;
         }
         self.reported = Instant::now();
         for session in self.sessions.values_mut() {
-            if session.touched == Touched::Yes && !self.cut_off.contains_key(&session.connection) {
-                session.touched = Touched::No;
-                session.heard = self.reported;
+            if session.is_touched && !self.leaderless.contains_key(&session.connection) {
+                session.is_touched = false;
+                session.last_touch = self.reported;
             }
         }
     }
 
     fn expire_silent(&mut self) {
-        let silent = |session: &Session| session.heard.elapsed() >= TIMEOUT;
+        let is_silent = |session: &Session| session.last_touch.elapsed() >= TIMEOUT;
         let dead: Vec<i64> =
-            self.sessions.iter().filter(|(_, session)| silent(session)).map(|(id, _)| *id).collect();
+            self.sessions.iter().filter(|(_, session)| is_silent(session)).map(|(id, _)| *id).collect();
         dead.into_iter().for_each(|session| self.expire(session));
     }
 
-    /// Much more often than a real server does: directories go away whenever they can.
+    /// Deletes empty containers, much more often than a real server does.
     fn sweep(&mut self) {
         if self.swept.elapsed() >= SWEEP {
             self.swept = Instant::now();
@@ -379,6 +378,11 @@ impl State {
                 self.write(0, 0, WriteRequest::DeleteContainer { path });
             }
         }
+    }
+
+    /// A digest of all requests so far and their times.
+    pub(crate) fn trace(&self) -> u64 {
+        std::hash::Hasher::finish(&self.trace)
     }
 
     fn now_ms(&self) -> i64 {
@@ -392,14 +396,14 @@ impl State {
         }
     }
 
-    /// A whole frame, or nothing if the connection is over.
+    /// The frame of the reply; `None` if the connection is over.
     fn handle(&mut self, session: i64, connection: u64, request: &[u8]) -> Option<Vec<u8>> {
         self.expire_silent();
-        // A session that has moved or ended takes nothing from its old connection, if the server knows.
+        // A session that has moved or ended accepts no request of its old connection, if the server knows.
         let current = self.sessions.get_mut(&session).filter(|one| one.connection == connection);
         match current {
-            Some(current) => current.touched = Touched::Yes,
-            None if self.cut_off.contains_key(&connection) => {}
+            Some(current) => current.is_touched = true,
+            None if self.leaderless.contains_key(&connection) => {}
             None => return None,
         }
         let mut reader = Reader::new(request);
@@ -413,7 +417,7 @@ impl State {
                 Ok(())
             }
             Request::Write(write) => {
-                let shape = answer::Shape::of(&write, header.op);
+                let shape = answer::ReplyShape::of(&write, header.op);
                 let (txn, outcome) = self.write(session, header.xid, write);
                 answer::encode(&shape, &outcome, &txn, &mut body)
             }
@@ -445,13 +449,13 @@ impl State {
             WatcherEvent::encode_parts(kind, path, out);
         });
         if let Some(outbox) = self.connections.get(&connection)
-            && !self.cut_off.contains_key(&connection)
+            && !self.leaderless.contains_key(&connection)
         {
             let _ = outbox.send(bytes);
         }
     }
 
-    /// Carries out a write; its events leave before its answer.
+    /// Applies a write and sends its watch events, before the reply.
     fn write(&mut self, session: i64, xid: i32, request: WriteRequest) -> (zebu_proto::txn::Txn, TxnOutcome) {
         self.zxid += 1;
         let (zxid, time_ms) = (Zxid(self.zxid), self.now_ms());
@@ -466,12 +470,12 @@ impl State {
             reconfig: Reconfig::Disabled,
         };
         let prepared = self.tree.prepare(&mut self.overlay, request, &context);
-        let mut happened = Vec::new();
+        let mut events = Vec::new();
         let outcome = self.tree.apply(&context.header, &prepared.txn, &mut |event| {
-            happened.push((event.kind, event.path.to_owned()));
+            events.push((event.kind, event.path.to_owned()));
         });
         self.overlay.applied(context.header.zxid);
-        for (kind, path) in happened {
+        for (kind, path) in events {
             let mut watchers = Vec::new();
             self.watches.fire(kind, &path, &mut |watcher| watchers.push(watcher.0));
             watchers.into_iter().for_each(|watcher| self.event(watcher, self.zxid, kind, &path));

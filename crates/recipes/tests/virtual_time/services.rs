@@ -1,5 +1,4 @@
-//! Service discovery: whatever is picked was registered, and in the end everybody knows exactly what is
-//! there.
+//! Service discovery: a picked instance was registered, and in the end each provider knows all instances.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,9 +9,9 @@ use zebu_recipes::{ProviderStrategy, ServiceDiscovery, ServiceInstance, ServiceP
 use crate::answer::SECRET;
 use crate::checks::until_empty;
 use crate::for_each_seed;
-use crate::server::Ways;
+use crate::server::FaultKinds;
 
-/// What a provider knows, as `id=payload`.
+/// The instances that a provider knows, as `id=payload`.
 fn known(provider: &ServiceProvider<String>) -> BTreeSet<String> {
     let text = |instance: &ServiceInstance<String>| {
         format!("{}={}", instance.id, instance.payload.as_deref().unwrap_or_default())
@@ -33,14 +32,14 @@ async fn until_known(providers: &[ServiceProvider<String>], wanted: &[&str]) {
 
 #[test]
 fn providers_know_what_is_registered() {
-    for_each_seed(Ways::Expiry, async |server, clients| {
+    for_each_seed(FaultKinds::Expiry, async |server, clients| {
         let services: Vec<_> =
             clients.iter().map(|client| ServiceDiscovery::<String>::new(client, "/services")).collect();
         let (mut registrations, mut providers) = (Vec::new(), Vec::new());
-        // Another service has put something there that nobody else may read.
+        // A node of another service that no client may read.
         let secret = format!("/services/shop/{SECRET}");
         while server.state().tree.node(&secret).is_none() {
-            // Whatever the answer is.
+            // The tree is checked instead of the reply.
             let _ = clients[0].create(&secret).parents(Parents::Containers).await;
         }
         for (number, service) in services.iter().enumerate() {
@@ -66,8 +65,8 @@ fn providers_know_what_is_registered() {
         until_known(&providers, &["0=7", "1=7", "2=7"]).await;
         registrations.pop().expect("the last").unregister().await.expect("taken away");
         until_known(&providers, &["0=7", "1=7"]).await;
-        // Another one of the same name takes its place; for good when the older one ends, which gets the name
-        // back if the session of the newer one is lost before.
+        // A newer instance of the same id replaces the older one. The older one gets the id back if the newer
+        // session is lost before the older instance ends.
         let again = ServiceInstance::new("shop").id("1").payload("new".to_owned());
         let older = registrations.pop();
         let end = async {
@@ -77,8 +76,8 @@ fn providers_know_what_is_registered() {
         let (again, ()) = tokio::join!(services[2].register(again), end);
         let again = again.expect("registered");
         until_known(&providers, &["0=7", "1=new"]).await;
-        server.calm();
-        // A session that was about to be lost may still take its instance away for a moment.
+        server.stop_faults();
+        // A session that was about to end may still remove its instance for a moment.
         loop {
             let found = services[0].instances("shop").await.expect("an answer");
             if found.iter().map(|one| &*one.id).eq(["0", "1"]) {

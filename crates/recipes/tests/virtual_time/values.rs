@@ -1,5 +1,5 @@
-//! Shared values: a conditional write is carried out once or not at all, nobody sees an old value after a
-//! newer one, and in the end everybody sees the newest.
+//! Shared values: a conditional write is applied at most once, and no client sees an old value after a newer
+//! one. In the end all clients see the newest.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,12 +8,12 @@ use zebu_client::Client;
 use zebu_recipes::{RecipeError, SharedCount, SharedValue};
 
 use crate::for_each_seed;
-use crate::server::{Server, Ways};
+use crate::server::{FaultKinds, Server};
 
-/// How often each client adds one.
+/// The number of increments per client.
 const ADDED: usize = 5;
 
-/// What writers leave behind them goes with their handles.
+/// Waits until the nodes of the writers are deleted; this happens when their handles are dropped.
 async fn until_alone(server: &Server, parent: &str, name: &str) {
     while server.children(parent) != [name] {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -22,7 +22,7 @@ async fn until_alone(server: &Server, parent: &str, name: &str) {
 
 #[test]
 fn a_shared_count_counts_once_and_all_handles_see_the_end() {
-    for_each_seed(Ways::Expiry, async |server, clients| {
+    for_each_seed(FaultKinds::Expiry, async |server, clients| {
         let (sure, unknown) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let work = async |client: &Client| {
             let count = SharedCount::start(client, "/values/count", 0).await.expect("a number");
@@ -31,7 +31,7 @@ fn a_shared_count_counts_once_and_all_handles_see_the_end() {
                 let now = count.current().expect("a number");
                 match count.try_set(&now, now.value + 1).await {
                     Ok(true) => drop(sure.fetch_add(1, Ordering::SeqCst)),
-                    // Not ours: the newest one comes.
+                    // Another write was first: wait for the newest value.
                     Ok(false) => {
                         let newer = count.changed_from(&now).await.expect("followed");
                         assert!(newer.zxid > now.zxid && newer.value > now.value, "{newer:?} after {now:?}");
@@ -47,7 +47,7 @@ fn a_shared_count_counts_once_and_all_handles_see_the_end() {
             count
         };
         let counts = tokio::join!(work(&clients[0]), work(&clients[1]), work(&clients[2]));
-        server.calm();
+        server.stop_faults();
         let newest = SharedCount::start(&clients[0], "/values/count", 0).await.expect("a number");
         let value = newest.current().expect("a number").value;
         let (sure, unknown) = (sure.into_inner(), unknown.into_inner());
@@ -66,7 +66,7 @@ fn a_shared_count_counts_once_and_all_handles_see_the_end() {
     });
 }
 
-/// Writes a value, again if the session ended together with the answer.
+/// Writes a value, and repeats the write if its outcome is unknown.
 async fn set(value: &SharedValue, text: &str) {
     loop {
         match value.set(text.to_owned()).await {
@@ -79,8 +79,8 @@ async fn set(value: &SharedValue, text: &str) {
 
 #[test]
 fn a_value_that_was_overwritten_does_not_come_back() {
-    for_each_seed(Ways::Cuts, async |server, clients| {
-        // Each writes larger and larger numbers of its own; whoever follows sees each of them rise.
+    for_each_seed(FaultKinds::Cuts, async |server, clients| {
+        // Each writer counts up; the follower must see each writer's number rise.
         let follow = SharedValue::start(&clients[2], "/values/setting", "0 0").await.expect("a value");
         let work = async |number: usize| {
             let value =
@@ -97,25 +97,26 @@ fn a_value_that_was_overwritten_does_not_come_back() {
                 let (writer, round) = seen.split_once(' ').expect("two numbers");
                 let (writer, round): (usize, i32) =
                     (writer.parse().expect("a number"), round.parse().expect("a number"));
-                // Each write is another change: an equal one is a repetition.
+                // Each write is a change of its own: an equal number is a repetition.
                 assert!(round > last[writer], "{seen} came back after {last:?}");
                 last[writer] = round;
                 changes.changed().await.expect("followed");
             }
         };
         tokio::select! {
+            biased;
             ((), ()) = async { tokio::join!(work(0), work(1)) } => {}
             () = watching => {}
         }
         drop(follow);
-        server.calm();
+        server.stop_faults();
         until_alone(server, "/values", "setting").await;
     });
 }
 
 #[test]
 fn the_newest_shared_value_is_never_missed() {
-    for_each_seed(Ways::Expiry, async |server, clients| {
+    for_each_seed(FaultKinds::Expiry, async |server, clients| {
         let start = async |client: &Client| {
             SharedValue::start(client, "/values/setting", "0").await.expect("a value")
         };

@@ -59,14 +59,14 @@ impl RecoveryTarget for Chain {
     }
 }
 
-/// What a client of the little server knows.
+/// The state that a client of the model server knows.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger {
-    /// The number after every transaction that was ever given to the log.
+pub struct KnownState {
+    /// The number after each transaction that was given to the log.
     pub chain: BTreeMap<Zxid, u64>,
     /// The last transaction that was acknowledged.
     pub acknowledged: Zxid,
-    /// The last epoch that was promised durably, and the last one that was tried.
+    /// The last durable acceptedEpoch, and the last attempted one.
     pub accepted: (i64, i64),
 }
 
@@ -121,8 +121,8 @@ pub fn write_snapshot<D: Disk>(
     Ok(writer.finish(sections)?.path().to_owned())
 }
 
-/// The little server.
-pub struct Life<D: Disk> {
+/// A server of the log and the snapshots, without a network.
+pub struct ModelServer<D: Disk> {
     pub disk: D,
     pub chain: Chain,
     pub writer: LogWriter<D>,
@@ -130,8 +130,8 @@ pub struct Life<D: Disk> {
     pub recovered: RecoveredState,
 }
 
-impl<D: Disk> Life<D> {
-    pub fn start(disk: &D) -> Result<Life<D>, Box<dyn Error>> {
+impl<D: Disk> ModelServer<D> {
+    pub fn start(disk: &D) -> Result<ModelServer<D>, Box<dyn Error>> {
         let _locks = directories().open(disk, Missing::Create, "test")?;
         let mut chain = Chain::default();
         let recovered = recover(disk, &directories(), RecoveryOptions::default(), &mut chain, &mut |_| {})?;
@@ -140,7 +140,7 @@ impl<D: Disk> Life<D> {
         }
         let epochs = Epochs::load(disk, directories().snapshots(), recovered.last_zxid)?;
         let writer = LogWriter::open(disk.clone(), options(), recovered.last_zxid)?;
-        Ok(Life { disk: disk.clone(), chain, writer, epochs, recovered })
+        Ok(ModelServer { disk: disk.clone(), chain, writer, epochs, recovered })
     }
 
     pub fn next_zxid(&self) -> Zxid {
@@ -149,7 +149,12 @@ impl<D: Disk> Life<D> {
         if last.epoch() < epoch { Zxid::new(epoch, 1) } else { last.next().unwrap() }
     }
 
-    pub fn append(&mut self, sizes: &[usize], fill: u8, ledger: &mut Ledger) -> Result<(), Box<dyn Error>> {
+    pub fn append(
+        &mut self,
+        sizes: &[usize],
+        fill: u8,
+        ledger: &mut KnownState,
+    ) -> Result<(), Box<dyn Error>> {
         let mut batch = Vec::new();
         let first = self.next_zxid();
         for &size in sizes {
@@ -161,7 +166,7 @@ impl<D: Disk> Life<D> {
         Ok(self.writer.append(first, self.chain.last, &batch)?)
     }
 
-    pub fn step(&mut self, step: &Step, ledger: &mut Ledger) -> Result<(), Box<dyn Error>> {
+    pub fn step(&mut self, step: &Step, ledger: &mut KnownState) -> Result<(), Box<dyn Error>> {
         match *step {
             Step::Append(ref sizes, fill) => self.append(sizes, fill, ledger)?,
             Step::Sync => ledger.acknowledged = self.writer.sync()?,
@@ -179,8 +184,8 @@ impl<D: Disk> Life<D> {
                 purge(&self.disk, &directories(), 3)?;
             }
             Step::Restart => {
-                // A fresh start that nobody closed: the process was killed.
-                let next = Life::start(&self.disk)?;
+                // The last run was not closed: the process was killed.
+                let next = ModelServer::start(&self.disk)?;
                 assert_eq!(next.chain, self.chain);
                 *self = next;
             }

@@ -8,14 +8,14 @@ use zebu_storage::{
     Compression, RecoveredState, RecoveryError, RecoveryOptions, Sections, SnapshotInstall, recover,
 };
 
-use super::chain::{Chain, Ledger, Life, Step, directories};
+use super::chain::{Chain, KnownState, ModelServer, Step, directories};
 
 /// The directory, everything in it durable, and the number after every transaction.
-pub fn history() -> (CrashDisk, Ledger) {
+pub fn history() -> (CrashDisk, KnownState) {
     let disk = CrashDisk::new();
-    let mut ledger = Ledger::default();
+    let mut ledger = KnownState::default();
     ledger.chain.insert(Zxid::ZERO, 0);
-    let mut life = Life::start(&disk).unwrap();
+    let mut life = ModelServer::start(&disk).unwrap();
     let plain = Compression::Plain;
     for step in [
         Step::Append(vec![20, 700, 3], b'a'),
@@ -47,7 +47,7 @@ pub fn history() -> (CrashDisk, Ledger) {
 }
 
 /// The last transaction of [`history`].
-pub fn last(ledger: &Ledger) -> Zxid {
+pub fn last(ledger: &KnownState) -> Zxid {
     *ledger.chain.keys().max().unwrap()
 }
 

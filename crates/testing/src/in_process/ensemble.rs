@@ -263,8 +263,8 @@ impl TestEnsemble {
         self.network.cut(self.network.clients(), member);
     }
 
-    /// The member that says that it leads; `None` while nobody does. One that was cut off a moment ago may
-    /// still believe it.
+    /// The server that reports itself as leader; `None` if there is none. A leader that was disconnected a
+    /// moment ago may still report it.
     pub async fn leader(&self) -> Option<usize> {
         for (index, _) in self.running().await {
             if self.mode(index).await.as_deref() == Some("leader") {

@@ -36,9 +36,9 @@ pub enum TestServerError {
     /// Directory, configuration file, port or thread could not be had.
     #[error("{what}: {source}")]
     Io {
-        /// What was attempted.
+        /// The operation.
         what: &'static str,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The lines of the builder are not a configuration.
@@ -179,8 +179,8 @@ impl TestServer {
         self.directory.path().join("data")
     }
 
-    /// Stops it as an operator would: what was begun is finished and answered. Sessions live on in its
-    /// files; clients find nobody until [`TestServer::restart`].
+    /// Stops the server as an operator would: it answers the pending requests. Sessions stay in its files;
+    /// clients cannot connect until [`TestServer::restart`].
     pub async fn stop(&self) -> Result<(), TestServerError> {
         let mut running = self.running.lock().await;
         self.wire.lead_to(None);
@@ -192,8 +192,8 @@ impl TestServer {
         Ok(result?)
     }
 
-    /// Ends it as a crash would: connections break, nothing more is answered, and writes that were not in
-    /// its log yet are lost. What was answered is kept.
+    /// Ends the server like a crash: connections break, pending requests get no reply, and writes that are
+    /// not in its log are lost. Acknowledged writes are kept.
     pub async fn kill(&self) -> Result<(), TestServerError> {
         let mut running = self.running.lock().await;
         self.wire.lead_to(None);

@@ -24,7 +24,7 @@ impl Running {
         let (end, ended) = oneshot::channel();
         let body = move || {
             let announce = |it: &zebu_server::ServerReady| {
-                // Whoever asked for the server may have gone; then its end is asked for, too.
+                // The caller may have dropped its future; it then stops the server, too.
                 let _ = ready.send(it.address);
             };
             let result = run_until(config, announce, async { stopped.await.unwrap_or(ShutdownMode::Abort) });

@@ -61,9 +61,9 @@ struct State {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Counts changes of the state that somebody may wait for.
+    /// Counts changes of the state, for tests that wait.
     changes: watch::Sender<u64>,
-    /// Held shared while bytes are handed on, so that a pause can wait for those under way.
+    /// Held shared while bytes are forwarded, so that a pause can wait for the bytes in flight.
     passing: RwLock<()>,
 }
 
@@ -274,7 +274,7 @@ async fn copy(
     }
 }
 
-/// What comes next from a server.
+/// The next frame that a server sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
     Handshake,

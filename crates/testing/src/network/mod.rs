@@ -32,10 +32,9 @@ pub enum Flow {
     #[default]
     /// They pass.
     Free,
-    /// They come late.
+    /// Delivered after a delay.
     Late(Duration),
-    /// Nobody takes them: whoever sends them is stuck when the buffers are full. They come when the path is
-    /// free.
+    /// Not delivered until the path is free: the sender blocks when the buffers are full.
     Held,
     /// They vanish. A connection that has lost some ends when the path is free.
     Lost,
@@ -111,7 +110,7 @@ pub struct Network {
 impl Drop for Network {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // It may be dropped inside of another runtime, where nobody may wait.
+            // It may be dropped inside of another runtime, where blocking is not allowed.
             runtime.shutdown_background();
         }
     }

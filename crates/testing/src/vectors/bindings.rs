@@ -9,7 +9,7 @@ use zebu_proto::{SessionId, Zxid};
 use super::Release;
 use super::format::{Field, FieldKind};
 
-/// What is known so far in one run of one vector.
+/// The values bound so far in one run of one vector.
 #[derive(Debug)]
 pub(super) struct Bindings {
     base: Zxid,

@@ -53,7 +53,7 @@ pub enum VectorFileError {
         path: PathBuf,
         /// Counted from one.
         line: usize,
-        /// What is wrong with it.
+        /// The error of the parser.
         source: serde_json::Error,
     },
 }

@@ -19,7 +19,7 @@ use crate::raw::{Message, RawClient, Received, Session};
 use crate::server_process::ServerError;
 
 /// How long a frame or a close may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long to listen where nothing is to arrive. What arrives later is found by the next step of the
 /// connection or by the close at the end.
@@ -37,12 +37,12 @@ pub enum Order {
     Shuffled(u64),
 }
 
-/// What was not as recorded.
+/// A difference from the recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Index of the step; equal to the number of steps for what was found at the end.
+    /// The index of the step; the number of steps for a difference at the end.
     pub step: usize,
-    /// What was expected and what came.
+    /// The expected and the actual frame.
     pub what: String,
 }
 
@@ -138,7 +138,7 @@ struct Play<'a> {
 }
 
 fn play(address: SocketAddr, vector: &Vector, release: Release) -> Result<(), Mismatch> {
-    let base = four_letter::last_zxid(address, PATIENCE)
+    let base = four_letter::last_zxid(address, TIME_LIMIT)
         .map_err(|error| Mismatch { step: 0, what: format!("last zxid before the first step: {error}") })?;
     let mut play = Play { address, connections: BTreeMap::new(), bindings: Bindings::new(base, release) };
     let mut result = Ok(());
@@ -174,7 +174,7 @@ impl<'a> Play<'a> {
         Ok(())
     }
 
-    /// Ends what is still alive. A frame that nobody expected shows here at the latest.
+    /// Closes the open sessions. An unexpected frame is found here at the latest.
     fn end(&mut self) -> Result<(), String> {
         let mut result = Ok(());
         let mut clients = Vec::new();
@@ -219,7 +219,7 @@ fn receive(client: &mut RawClient, step: &Step, bindings: &mut Bindings) -> Resu
     }
     for (index, expected) in step.recv.iter().enumerate() {
         let mask = step.mask.get(index).map_or(&[][..], Vec::as_slice);
-        match client.receive(PATIENCE).map_err(|error| error.to_string())? {
+        match client.receive(TIME_LIMIT).map_err(|error| error.to_string())? {
             Received::Frame(payload) => {
                 compare::frame(&expected.0, &with_length(&payload), mask, bindings)
                     .map_err(|what| format!("frame {index}: {what}"))?;
@@ -228,7 +228,7 @@ fn receive(client: &mut RawClient, step: &Step, bindings: &mut Bindings) -> Resu
         }
     }
     let (expected, patience) = match step.closed {
-        true => (Received::Closed, PATIENCE),
+        true => (Received::Closed, TIME_LIMIT),
         // Frames too many are found by what follows on this connection, without waiting for them here.
         false if !step.recv.is_empty() => return Ok(()),
         false => (Received::Nothing, QUIET),
@@ -238,7 +238,7 @@ fn receive(client: &mut RawClient, step: &Step, bindings: &mut Bindings) -> Resu
 }
 
 fn receive_text(client: &mut RawClient, step: &Step) -> Result<(), String> {
-    let answer = client.receive_to_end(PATIENCE).map_err(|error| error.to_string())?;
+    let answer = client.receive_to_end(TIME_LIMIT).map_err(|error| error.to_string())?;
     let answer = answer.ok_or("the answer to a four-letter word did not end")?;
     let answer = String::from_utf8_lossy(&answer).into_owned();
     if let Some(text) = &step.text
@@ -268,7 +268,7 @@ fn close_session(client: &mut RawClient) -> Result<(), String> {
     if client.flush().is_err() {
         return Ok(());
     }
-    match client.receive(PATIENCE).map_err(|error| error.to_string())? {
+    match client.receive(TIME_LIMIT).map_err(|error| error.to_string())? {
         Received::Closed => Ok(()),
         Received::Nothing => Err("no answer to closeSession at the end".into()),
         Received::Frame(payload) => match Message::decode(&payload) {

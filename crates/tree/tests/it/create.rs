@@ -17,7 +17,7 @@ fn with(change: impl FnOnce(&mut CreateRequest)) -> WriteRequest {
 #[test]
 fn the_order_of_checks() {
     let mut world = World::with(TreeOptions { ttl_nodes: TtlNodes::Disabled, ..options() });
-    world.ok(create_acl("/closed", nobody()));
+    world.ok(create_acl("/closed", no_permissions()));
     world.create("/open");
     world.create("/open/there");
     world.session_check = Err(ErrorCode::SessionExpired);
@@ -191,7 +191,7 @@ fn the_counter_does_not_go_back_when_it_is_used_up() {
     apply(&mut world.tree, world.zxid, &last);
     world.prepare(sequential("/p/n-"));
     assert_eq!(world.prepare(sequential("/p/n-")), Txn::error(ErrorCode::NodeExists), "also while pending");
-    world.settle();
+    world.apply_pending();
     assert!(world.exists("/p/n-2147483647"));
     assert_eq!(world.tree.node("/p").unwrap().persisted().cversion, i32::MAX);
     assert_eq!(world.error(sequential("/p/n-")), ErrorCode::NodeExists);

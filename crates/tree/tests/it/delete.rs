@@ -8,7 +8,7 @@ use crate::support::*;
 #[test]
 fn the_order_of_checks() {
     let mut world = World::new();
-    world.ok(create_acl("/closed", nobody()));
+    world.ok(create_acl("/closed", no_permissions()));
     world.create("/p");
     world.create("/p/full");
     world.create("/p/full/x");
@@ -36,7 +36,7 @@ fn the_order_of_checks() {
 fn only_the_permission_on_the_parent_counts() {
     let mut world = World::new();
     world.ok(create_acl("/p", vec![Acl::new(Permissions::CREATE | Permissions::DELETE, "world", "anyone")]));
-    world.ok(create_acl("/p/x", nobody()));
+    world.ok(create_acl("/p/x", no_permissions()));
     world.ok(delete("/p/x"));
     world.ok(create_acl("/q", vec![Acl::new(Permissions::ALL & !Permissions::DELETE, "world", "anyone")]));
     world.create("/q/x");

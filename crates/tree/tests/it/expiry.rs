@@ -62,7 +62,7 @@ fn a_candidate_is_looked_at_again() {
     world.prepare(delete("/c"));
     world.prepare(create_with(CreateOp::Container, "/c", 4));
     world.prepare(remove("/c"));
-    world.settle();
+    world.apply_pending();
     assert!(world.exists("/c"), "a new container waits for its first child");
     world.policy.container_never_used_ms = 10;
     world.time_ms += 11;

@@ -37,7 +37,7 @@ fn what_is_refused() {
     }
 }
 
-/// A session that calls itself -1 can own a node; whoever snapshots that must be able to start again.
+/// A session with the id -1 can own a node; a server must be able to load its own snapshot of it.
 #[test]
 fn an_owner_of_unknown_type_is_no_damage() {
     let mut tree = Tree::new(options());
@@ -73,7 +73,7 @@ fn what_is_repaired() {
     assert_eq!((tree.last_zxid(), tree.sessions().get(&SessionId(3))), (Zxid(9), Some(&4000)));
     assert_eq!(**tree.node("/zookeeper/config").unwrap().acl(), *Acl::read_only(), "added");
     assert_eq!(tree.acl_table().map(|(id, _)| id).collect::<Vec<_>>(), [5, 7], "what nobody uses is dropped");
-    assert_eq!(**tree.node("/lost").unwrap().acl(), *nobody(), "a missing list grants nothing");
+    assert_eq!(**tree.node("/lost").unwrap().acl(), *no_permissions(), "a missing list grants nothing");
     assert_eq!(
         tree.node("/zookeeper/quota/a/zookeeper_stats").unwrap().data(),
         Some(&b"count=1,bytes=4"[..])
@@ -99,7 +99,7 @@ fn what_is_repaired() {
 fn a_tree_survives_the_round_trip() {
     let mut world = World::new();
     world.create("/a");
-    world.ok(create_acl("/a/b", nobody()));
+    world.ok(create_acl("/a/b", no_permissions()));
     world.ok(ephemeral("/a/e"));
     world.ok(create_with(zebu_proto::client::CreateOp::Container, "/c", 4));
     world.ok(set("/", "root"));

@@ -62,7 +62,7 @@ fn one_failure_undoes_all() {
     world.events.clear();
     assert_eq!(codes(world.apply_next()), [0, 0, -101, -2, -2]);
     assert_eq!(world.events, []);
-    world.settle();
+    world.apply_pending();
     assert_eq!(world.data("/a"), Some(&b"after"[..]));
     assert!(!world.exists("/b") && !world.exists("/c"));
 }
@@ -77,7 +77,7 @@ fn a_failed_multi_leaves_no_trace_in_the_overlay() {
     assert_eq!(world.overlay.len(), pending);
     assert_eq!(world.prepare(WriteRequest::CloseSession), Txn::CloseSession(Some(vec!["/p/e".into()])));
     world.prepare(delete("/p"));
-    world.settle();
+    world.apply_pending();
     assert!(!world.exists("/p"));
 }
 
@@ -101,7 +101,7 @@ fn create2_travels_as_create() {
     assert!(matches!(parts[1].0, Txn::CreateContainer(_)));
     assert!(matches!(parts[2].0, Txn::CreateTtl(_)));
     assert!(matches!(world.prepare(create_with(CreateOp::Create2, "/d", 0)), Txn::Create2(_)));
-    world.settle();
+    world.apply_pending();
 }
 
 #[test]

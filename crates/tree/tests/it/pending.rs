@@ -22,7 +22,7 @@ fn creates_and_deletes_are_seen() {
     world.prepare(delete("/a"));
     assert!(is_error(&world.prepare(create("/a/c")), ErrorCode::NoNode));
     world.prepare(create("/a"));
-    world.settle();
+    world.apply_pending();
     assert_eq!(world.stat("/a").num_children, 0);
 }
 
@@ -37,23 +37,23 @@ fn versions_and_counters_are_seen() {
         let Txn::Create(txn) = world.prepare(sequential("/a/n")) else { panic!() };
         assert_eq!((&*txn.path, txn.parent_cversion), (format!("/a/n{number:010}").as_str(), number + 1));
     }
-    world.settle();
+    world.apply_pending();
 }
 
 #[test]
 fn a_new_acl_counts_at_once() {
     let mut world = World::new();
     world.create("/a");
-    world.prepare(set_acl("/a", nobody(), -1));
+    world.prepare(set_acl("/a", no_permissions(), -1));
     assert!(is_error(&world.prepare(set("/a", "")), ErrorCode::NoAuth));
     assert!(is_error(&world.prepare(create("/a/b")), ErrorCode::NoAuth));
     assert!(is_error(&world.prepare(set_acl("/a", Acl::open(), -1)), ErrorCode::NoAuth));
-    world.settle();
+    world.apply_pending();
     world.ok(create_acl("/b", vec![Acl::new(Permissions::ADMIN, "world", "anyone")]));
     assert!(is_error(&world.prepare(set("/b", "")), ErrorCode::NoAuth));
     world.prepare(set_acl("/b", Acl::open(), -1));
     assert!(matches!(world.prepare(set("/b", "")), Txn::SetData(_)));
-    world.settle();
+    world.apply_pending();
 }
 
 #[test]
@@ -61,10 +61,10 @@ fn the_root_is_one_node_under_both_names() {
     let mut world = World::new();
     world.prepare(create("/a"));
     world.prepare(set("/", "x"));
-    world.prepare(set_acl("/", nobody(), -1));
+    world.prepare(set_acl("/", no_permissions(), -1));
     assert!(is_error(&world.prepare(create("/b")), ErrorCode::NoAuth));
     assert!(is_error(&world.prepare(delete("/a")), ErrorCode::NoAuth));
-    world.settle();
+    world.apply_pending();
     assert_eq!(world.tree.node("/").unwrap().persisted().cversion, 1);
 }
 
@@ -73,7 +73,7 @@ fn a_pending_ephemeral_has_no_children() {
     let mut world = World::new();
     world.prepare(ephemeral("/e"));
     assert!(is_error(&world.prepare(create("/e/x")), ErrorCode::NoChildrenForEphemerals));
-    world.settle();
+    world.apply_pending();
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn applied_changes_leave_the_overlay() {
     // The record is the later one, not what was applied.
     assert!(is_error(&world.prepare(set_version("/a", "", 0)), ErrorCode::BadVersion));
     assert!(matches!(world.prepare(set_version("/a", "3", 2)), Txn::SetData(_)));
-    world.settle();
+    world.apply_pending();
     assert_eq!(world.stat("/a").version, 3);
     world.prepare(create("/gone"));
     world.overlay.clear();

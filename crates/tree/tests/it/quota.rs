@@ -159,6 +159,6 @@ fn only_committed_usage_counts() {
     let mut world = with_quota("countHardLimit=3");
     assert!(matches!(world.prepare(create("/p/a")), Txn::Create(_)));
     assert!(matches!(world.prepare(create("/p/b")), Txn::Create(_)), "the first is not applied yet");
-    world.settle();
+    world.apply_pending();
     assert_eq!(world.error(create("/p/c")), ErrorCode::QuotaExceeded);
 }

@@ -85,7 +85,7 @@ proptest! {
             world.prepare(request);
             (0..applied).for_each(|_| drop(world.apply_next()));
         }
-        world.settle();
+        world.apply_pending();
         assert_same(&world.tree, &reload(&world.tree));
         let mut again = Tree::new(options());
         for (header, txn) in &world.log {
@@ -94,7 +94,7 @@ proptest! {
         assert_same(&world.tree, &again);
     }
 
-    /// What is decided with everything pending is what is decided with nothing pending.
+    /// Preparing against pending changes gives the same transactions as preparing against applied ones.
     #[test]
     fn pending_or_applied_makes_no_difference(steps in steps(40)) {
         let (mut ahead, mut behind) = (World::new(), World::new());
@@ -102,9 +102,9 @@ proptest! {
             (ahead.session, behind.session) = (SessionId(session), SessionId(session));
             let prepared = ahead.prepare(request.clone());
             prop_assert_eq!(&prepared, &behind.prepare(request));
-            behind.settle();
+            behind.apply_pending();
         }
-        ahead.settle();
+        ahead.apply_pending();
         assert_same(&ahead.tree, &behind.tree);
     }
 

@@ -11,7 +11,7 @@ fn plain(path: &str, parent_cversion: i32) -> CreateTxn {
     CreateTxn {
         path: path.into(),
         data: text("new"),
-        acl: Some(nobody().into()),
+        acl: Some(no_permissions().into()),
         ephemeral: false,
         parent_cversion,
     }
@@ -36,7 +36,7 @@ fn create_of_an_existing_node_takes_the_acl_and_advances_the_parent() {
     assert_eq!(apply(&mut tree, 10, &Txn::Create(plain("/a", 5))), TxnOutcome::error(ErrorCode::NodeExists));
     let node = tree.node("/a").unwrap();
     assert_eq!((node.data(), node.persisted()), (Some(&b"old"[..]), before));
-    assert_eq!(**node.acl(), *nobody());
+    assert_eq!(**node.acl(), *no_permissions());
     assert_eq!(root(&tree), (5, 10));
     apply(&mut tree, 11, &Txn::Create(plain("/a", 5)));
     apply(&mut tree, 12, &Txn::Create(plain("/a", 4)));
@@ -47,12 +47,16 @@ fn create_of_an_existing_node_takes_the_acl_and_advances_the_parent() {
 
 #[test]
 fn the_other_creates_leave_the_parent_alone() {
-    let container =
-        CreateContainerTxn { path: "/a".into(), data: None, acl: Some(nobody().into()), parent_cversion: 9 };
+    let container = CreateContainerTxn {
+        path: "/a".into(),
+        data: None,
+        acl: Some(no_permissions().into()),
+        parent_cversion: 9,
+    };
     let ttl = CreateTtlTxn {
         path: "/a".into(),
         data: None,
-        acl: Some(nobody().into()),
+        acl: Some(no_permissions().into()),
         parent_cversion: 9,
         ttl_ms: 5,
     };
@@ -60,7 +64,7 @@ fn the_other_creates_leave_the_parent_alone() {
         let mut tree = fresh();
         let parent = root(&tree);
         assert_eq!(apply(&mut tree, 10, &txn), TxnOutcome::error(ErrorCode::NodeExists));
-        assert_eq!((root(&tree), &**tree.node("/a").unwrap().acl()), (parent, &*nobody()), "{txn:?}");
+        assert_eq!((root(&tree), &**tree.node("/a").unwrap().acl()), (parent, &*no_permissions()), "{txn:?}");
     }
 }
 

@@ -52,7 +52,7 @@ fn pending_creates_and_deletes_are_included() {
     assert_eq!(close(&mut world), [], "they are gone already");
     world.session = OTHER;
     assert_eq!(close(&mut world), ["/p/foreign".into()]);
-    world.settle();
+    world.apply_pending();
     assert_eq!(world.tree.node("/p").unwrap().children().collect::<Vec<_>>(), ["taken"]);
     assert_eq!(world.tree.ephemerals_count(), 0);
 }
@@ -66,7 +66,7 @@ fn a_node_that_changes_its_session() {
     world.prepare(ephemeral("/e"));
     world.session = SESSION;
     assert_eq!(close(&mut world), []);
-    world.settle();
+    world.apply_pending();
     assert_eq!(world.stat("/e").ephemeral_owner, OTHER.0);
 }
 
@@ -78,7 +78,7 @@ fn the_parent_is_empty_while_the_close_is_pending() {
     world.ok(ephemeral("/p/b"));
     close(&mut world);
     assert!(matches!(world.prepare(delete("/p")), Txn::Delete(_)));
-    world.settle();
+    world.apply_pending();
     assert!(!world.exists("/p"));
 }
 
@@ -125,7 +125,7 @@ fn an_end_whose_list_is_too_long_has_none() {
         assert_eq!(matches!(txn, Txn::CloseSession(Some(_))), listed, "{txn:?}");
         // The next one carries a digest, which is compared.
         world.prepare(delete("/p"));
-        world.settle();
+        world.apply_pending();
         assert!(world.tree.sessions().is_empty() && !world.exists("/p"));
         assert_eq!(world.tree.ephemerals_count(), 0);
     }
@@ -141,7 +141,7 @@ fn what_is_too_long_changes_nothing() {
     world.prepare(large);
     assert!(world.pending.back().unwrap().1.refused_bytes.is_some_and(|bytes| bytes > 200));
     world.prepare(delete("/p"));
-    world.settle();
+    world.apply_pending();
     assert!(!world.exists("/p"), "nothing is pending below it");
 }
 

@@ -43,7 +43,7 @@ fn the_root_can_be_set() {
     world.prepare(set("/", "x"));
     world.prepare(create("/child"));
     world.prepare(set_version("/", "y", 1));
-    world.settle();
+    world.apply_pending();
     assert_eq!(world.data("/"), Some(&b"y"[..]));
     assert_eq!(world.data(""), Some(&b"y"[..]));
     assert_eq!(world.stat("/").num_children, 2);

@@ -132,11 +132,11 @@ fn lists_are_shared() {
     let mut world = World::new();
     world.create("/a");
     world.create("/b");
-    world.ok(create_acl("/c", nobody()));
+    world.ok(create_acl("/c", no_permissions()));
     assert_eq!(world.tree.acl_table().count(), 3);
     world.ok(delete("/c"));
     assert_eq!(world.tree.acl_table().count(), 2);
     world.ok(delete("/a"));
-    world.ok(set_acl("/b", nobody(), -1));
+    world.ok(set_acl("/b", no_permissions(), -1));
     assert_eq!(world.tree.acl_table().map(|(id, _)| id).collect::<Vec<_>>().len(), 2);
 }

@@ -99,7 +99,7 @@ impl World {
     }
 
     /// Applies everything pending and returns the last outcome.
-    pub(crate) fn settle(&mut self) -> Option<TxnOutcome> {
+    pub(crate) fn apply_pending(&mut self) -> Option<TxnOutcome> {
         let mut last = None;
         while let Some(outcome) = self.apply_next() {
             last = Some(outcome);
@@ -111,7 +111,7 @@ impl World {
     /// Prepares and applies.
     pub(crate) fn run(&mut self, request: WriteRequest) -> TxnOutcome {
         self.prepare(request);
-        self.settle().unwrap()
+        self.apply_pending().unwrap()
     }
 
     /// Prepares and applies what must succeed.
@@ -243,7 +243,7 @@ pub(crate) fn part(txn: Txn) -> SubTxn {
     SubTxn(txn)
 }
 
-pub(crate) fn nobody() -> Vec<Acl> {
+pub(crate) fn no_permissions() -> Vec<Acl> {
     vec![Acl::new(0, "world", "anyone")]
 }
 

@@ -148,7 +148,7 @@ proptest! {
             loader.node(path, data.map(Into::into), acl, stat).unwrap();
         });
         if progress == WalkProgress::Void {
-            // Whoever walks begins anew.
+            // The caller starts a new walk.
             assert!(!listed);
             return Ok(());
         }

@@ -16,7 +16,7 @@ use zebu_server::config::{
 
 use super::serve::BAD_CONFIG;
 use crate::config_arguments::ConfigArguments;
-use crate::console::say;
+use crate::console::print_line;
 use notice::{Notice, Notices};
 
 /// The status of a configuration that could be served, were it not for another process.
@@ -51,9 +51,9 @@ impl Check {
         let loaded = load(&self.config.inputs(), &LocalSystem);
         let notices = notices(&loaded);
         if self.json {
-            say(format!("{:#}", as_json(&loaded, &notices)));
+            print_line(format!("{:#}", as_json(&loaded, &notices)));
         } else {
-            as_text(&loaded, &notices).iter().for_each(say);
+            as_text(&loaded, &notices).iter().for_each(print_line);
         }
         let is_refused = loaded.config.is_none() || notices.fatal_status().is_some();
         match is_refused {

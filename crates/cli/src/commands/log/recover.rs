@@ -14,7 +14,7 @@ use zebu_storage::format::scan::LogHeader;
 use super::entry::{self, Data};
 use super::walk::{Broken, Found, Walk};
 use super::{follows, refuse_snapshot, unreadable};
-use crate::console::{begin, complain, say};
+use crate::console::{begin, print_error, print_line};
 use crate::offline::{Failure, Format, Screen, Verdict, count, progress_bar};
 
 /// What the new name begins with. A name that begins with `log.` would be replayed by ZooKeeper beside the
@@ -57,7 +57,7 @@ enum Answer {
     Stop,
 }
 
-/// What was decided about bytes of the original.
+/// The decision about a range of bytes of the original.
 struct Decision {
     at: u64,
     until: u64,
@@ -144,14 +144,16 @@ impl Recover {
         if self.yes {
             return Ok(Answer::Drop);
         }
-        say(format!("offset {} to {}: {}", broken.at, broken.until, broken.flaw));
+        print_line(format!("offset {} to {}: {}", broken.at, broken.until, broken.flaw));
         match &broken.legible {
-            Some(legible) => entry::lines(broken.at, &legible.entry, Data::Length).iter().for_each(say),
-            None => say("what it says cannot be read"),
+            Some(legible) => {
+                entry::lines(broken.at, &legible.entry, Data::Length).iter().for_each(print_line)
+            }
+            None => print_line("what it says cannot be read"),
         }
         match broken.behind {
-            Some(behind) => say(format!("valid entries follow from {} on", behind.zxid)),
-            None => say("no valid entry follows: an interrupted write"),
+            Some(behind) => print_line(format!("valid entries follow from {} on", behind.zxid)),
+            None => print_line("no valid entry follows: an interrupted write"),
         }
         let choices = if broken.legible.is_some() { "yes/keep/stop/abort" } else { "yes/stop/abort" };
         loop {
@@ -159,7 +161,7 @@ impl Recover {
             let mut line = String::new();
             let read = io::stdin().lock().read_line(&mut line);
             if !io::stdin().is_terminal() {
-                say("");
+                print_line("");
             }
             match (read, line.trim().to_ascii_lowercase().as_str()) {
                 (Err(error), _) => return Err(Failure::Text(format!("cannot read the answer: {error}"))),
@@ -174,23 +176,28 @@ impl Recover {
                 (Ok(_), "a" | "abort") => {
                     return Err(Failure::Text("stopped: nothing was written".to_owned()));
                 }
-                (Ok(_), _) => say(format!("please answer {choices}")),
+                (Ok(_), _) => print_line(format!("please answer {choices}")),
             }
         }
     }
 
     fn tell_intact(&self, entries: u64) {
         if self.json {
-            say(json!({ "file": self.file, "written": null, "entries": entries, "broken": [] }).to_string());
+            print_line(
+                json!({ "file": self.file, "written": null, "entries": entries, "broken": [] }).to_string(),
+            );
         } else {
             let entries = count(entries, "entry", "entries");
-            say(format!("{}: nothing is broken ({entries}); nothing was written", self.file.display()));
+            print_line(format!(
+                "{}: nothing is broken ({entries}); nothing was written",
+                self.file.display()
+            ));
         }
     }
 
     fn tell(&self, copy: &Copy, decisions: &[Decision]) {
         if Format::of_switch(self.json) == Format::Json {
-            return say(report(&self.file, copy, decisions).to_string());
+            return print_line(report(&self.file, copy, decisions).to_string());
         }
         for decision in decisions {
             let Decision { at, until, what, .. } = decision;
@@ -199,15 +206,15 @@ impl Recover {
                 Answer::Keep => "repaired",
                 Answer::Stop => "left out with all that follows",
             };
-            say(format!("{done}: offset {at} to {until}: {what}"));
+            print_line(format!("{done}: offset {at} to {until}: {what}"));
         }
         let entries = count(copy.entries, "entry", "entries");
-        say(format!("{entries} written to {}", copy.path.display()));
+        print_line(format!("{entries} written to {}", copy.path.display()));
         for (last, next) in &copy.holes {
-            say(format!("the new log has a hole: {next} comes directly behind {last}"));
+            print_line(format!("the new log has a hole: {next} comes directly behind {last}"));
         }
         let file = self.file.display();
-        complain(format!(
+        print_error(format!(
             "No server reads the new file under this name. To use it: stop the server, move {file} out of \
              the directory, then give the new file its name."
         ));
@@ -312,7 +319,7 @@ impl Copy {
 
     fn discard(&self) {
         if let Err(error) = std::fs::remove_file(&self.path) {
-            complain(format!("cannot remove {}: {error}", self.path.display()));
+            print_error(format!("cannot remove {}: {error}", self.path.display()));
         }
     }
 }

@@ -64,7 +64,7 @@ impl Kind {
     }
 }
 
-/// What was found in one log.
+/// The findings in one log.
 #[derive(Default)]
 struct Report {
     entries: u64,

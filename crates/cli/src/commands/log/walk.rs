@@ -33,7 +33,7 @@ pub(super) struct Broken {
     pub(super) at: u64,
     /// Where the next piece begins.
     pub(super) until: u64,
-    /// What is wrong.
+    /// The kind of damage.
     pub(super) flaw: LogFlaw,
     /// A valid entry of a later transaction behind them.
     pub(super) behind: Option<ValidAfterDamage>,

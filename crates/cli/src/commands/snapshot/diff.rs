@@ -71,7 +71,7 @@ impl Shown {
 
 type Numbers<V> = HashMap<u64, V, RandomState>;
 
-/// What is remembered, and where differences are written.
+/// The fingerprints of the first snapshot, and the output of the differences.
 struct Comparison {
     fingerprints: Fingerprints,
     /// Nodes of A that B was not seen to have: path to content.
@@ -188,7 +188,7 @@ impl Comparison {
         }
     }
 
-    /// What is left of A's sessions after B was read.
+    /// Reports the sessions that only snapshot A has. Call it after B was read.
     fn closed_sessions(&mut self) {
         for (id, timeout_ms) in std::mem::take(&mut self.sessions) {
             self.session_change(id, Some(timeout_ms), None);

@@ -1,4 +1,4 @@
-//! Nodes as numbers. The seed is new in every run: nobody can make files whose differences stay unseen.
+//! Fingerprints of nodes. The seed differs between runs, so that no file can be crafted to hide differences.
 
 use std::hash::{BuildHasher, Hash, Hasher};
 
@@ -44,7 +44,7 @@ impl Fingerprints {
     }
 }
 
-/// What is compared of a node.
+/// The compared properties of a node.
 #[derive(Clone, Debug)]
 pub(super) struct NodeFacts {
     /// Length of the data; `None` for null.
@@ -74,7 +74,7 @@ impl AclNumbers {
         self.by_id.insert(id, fingerprints.acl(acl));
     }
 
-    /// What is compared of a node. ACLs that their tables lack count as equal.
+    /// The compared properties of a node. ACLs that are missing in their tables count as equal.
     pub(super) fn facts(
         &self,
         fingerprints: &Fingerprints,

@@ -12,7 +12,8 @@ use zebu_storage::snapshot_file::decode;
 
 use crate::offline::{Failure, FileKind, Screen, kind_of, progress_bar};
 
-/// Moves the bar as the file is read. Packed bytes count: nobody knows how many there are unpacked.
+/// Moves the progress bar as the file is read. It counts compressed bytes, because the total of the others is
+/// unknown.
 struct Watched<'b> {
     file: File,
     bar: &'b ProgressBar,

@@ -43,7 +43,7 @@ pub(super) struct Verify {
     json: bool,
 }
 
-/// What was counted and computed on the way.
+/// Counts and fingerprints of the nodes read so far.
 struct Visitor {
     fingerprints: Fingerprints,
     /// For every node of the branch, the names of its children so far.
@@ -114,7 +114,7 @@ enum DigestCheck {
     Incomparable(String),
 }
 
-/// What was found in one snapshot.
+/// The findings in one snapshot.
 struct Report {
     summary: Option<SnapshotSummary>,
     digest: Option<DigestCheck>,

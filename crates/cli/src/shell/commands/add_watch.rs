@@ -2,7 +2,7 @@
 
 use zebu_client::WatchMode;
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
 use crate::shell::flags::{Given, value};
 use crate::shell::paths;
@@ -17,7 +17,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Watches a node, or it and all below it, until the watch is removed",
     examples: &["addWatch /apps", "addWatch -m PERSISTENT /config"],
     origin: Origin::ZkCli,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[value("m", "PERSISTENT or PERSISTENT_RECURSIVE")],
     parse,
 };

@@ -1,6 +1,6 @@
 //! `addauth`: adds a credential to the session.
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::{Failure, error_text};
 use crate::shell::flags::Given;
 use crate::shell::reply::Reply;
@@ -12,7 +12,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Adds a credential to the session",
     examples: &["addauth digest ann:secret"],
     origin: Origin::ZkCli,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[],
     parse,
 };

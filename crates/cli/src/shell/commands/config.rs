@@ -1,6 +1,6 @@
 //! `config`: the membership of the ensemble.
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::flags::{Given, switch};
 use crate::shell::reply::Reply;
 use crate::shell::session::Session;
@@ -15,7 +15,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Shows the membership of the ensemble",
     examples: &["config", "config -c", "config -w"],
     origin: Origin::ZkCli,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[
         switch("s", "Print znode stats additionally"),
         switch("c", "Only the version and the addresses for clients"),

@@ -1,6 +1,6 @@
 //! `connect`: a new session, on other servers or on the same.
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
 use crate::shell::flags::Given;
 use crate::shell::reply::Reply;
@@ -12,7 +12,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Opens a new session; without a name on the same servers",
     examples: &["connect zk2:2181", "connect zk1:2181,zk2:2181/apps", "connect"],
     origin: Origin::ZkCli,
-    needs: Needs::Nothing,
+    needs_session: false,
     flags: &[],
     parse,
 };

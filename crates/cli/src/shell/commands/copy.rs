@@ -1,13 +1,13 @@
 //! `cp`: a node, or a subtree, to another path.
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
 use crate::shell::flags::{Given, switch};
 use crate::shell::paths;
 use crate::shell::reply::{Reply, Tally};
 use crate::shell::session::Session;
 use crate::shell::subtree::{self, Reach, ZooKeeperNode};
-use crate::shell::subtree_writer::{Existing, Warnings, Writing, write};
+use crate::shell::subtree_writer::{Existing, Warnings, write};
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "cp",
@@ -15,7 +15,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Copies a node, or with -r all below it too, with data and ACLs",
     examples: &["cp /config /config.old", "cp -r /apps/shop /apps/shop2", "cp -rf /defaults /apps/shop"],
     origin: Origin::Zebu,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[switch("r", "With all below it"), switch("f", "Overwrite nodes that are there already")],
     parse,
 };
@@ -46,7 +46,7 @@ impl Command for Copy {
             // It is read as a whole first: a copy below itself does not meet what it has just made.
             let own = ZooKeeperNode::below(&session.connection()?.chroot);
             let (tree, skipped_ephemerals) = subtree::read(&client, &self.source, self.reach, own).await?;
-            let written = write(&client, &tree, &self.target, self.existing, Writing::Really).await?;
+            let written = write(&client, &tree, &self.target, self.existing, false).await?;
             let (tally, Warnings(warnings)) = written;
             warnings.iter().for_each(|warning| session.note(format!("warning: {warning}")));
             Ok(Reply::Tally(Tally { verb: "copied", skipped_ephemerals, ..tally }))

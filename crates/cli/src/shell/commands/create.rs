@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use zebu_client::{CreateMode, ErrorCode};
 
-use crate::shell::access;
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::acl;
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::{Failure, Stream, code_text, java_message};
 use crate::shell::flags::{Given, switch, value};
 use crate::shell::paths::{self, Naming};
@@ -28,7 +28,7 @@ pub(crate) const ENTRY: Entry = Entry {
         "create /private secret digest:ann:7RJfAeIvrl4zdj6sS2fXrQHDvHM=:cdrwa",
     ],
     origin: Origin::ZkCli,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[
         switch("s", "The server appends a counter"),
         switch("e", "The node goes with the session"),
@@ -89,12 +89,12 @@ impl Command for Create {
     fn run<'a>(&'a self, session: &'a mut Session) -> Running<'a> {
         Box::pin(async move {
             let naming = if self.mode.is_sequential() { Naming::Sequential } else { Naming::Exact };
-            let acl = self.acl.as_deref().map(access::read);
+            let acl = self.acl.as_deref().map(acl::parse);
             if let Some(acl) = acl.as_ref().filter(|acl| acl.entries.is_empty()) {
-                return Err(acl.refusal());
+                return Err(acl.error());
             }
             if let Some(acl) = &acl {
-                acl.complaints.iter().for_each(|line| session.note(line));
+                acl.errors.iter().for_each(|line| session.note(line));
             }
             paths::check_new(&self.path, naming)?;
             let mut create = session.client()?.create(&self.path).ttl(self.ttl).mode(self.mode);

@@ -2,7 +2,7 @@
 
 use zebu_client::Version;
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
 use crate::shell::flags::{Given, value};
 use crate::shell::paths;
@@ -16,7 +16,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Removes a node without children",
     examples: &["delete /old", "delete -v 3 /config", "delete /config 3"],
     origin: Origin::ZkCli,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[value("v", "Delete with an expected version")],
     parse,
 };

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use zebu_client::{Client, Error, ErrorCode, Version};
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
 use crate::shell::flags::{Given, value};
 use crate::shell::paths;
@@ -26,7 +26,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Removes a node and all below it",
     examples: &["deleteall /old", "deleteall /old -b 100", "deleteall /old -b 0"],
     origin: Origin::ZkCli,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[value("b", "Nodes that are deleted in one step; 0 is one by one")],
     parse: |given| parse(given, Name::Deleteall),
 };
@@ -92,7 +92,7 @@ impl Command for DeleteAll {
 
 async fn one_by_one(client: &Client, nodes: &[String]) -> Result<(), Error> {
     for node in nodes {
-        // Somebody else may have deleted it since it was listed.
+        // Another client may have deleted the node since it was listed.
         client.delete(node).quiet().await?;
     }
     Ok(())

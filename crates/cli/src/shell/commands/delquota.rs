@@ -2,7 +2,7 @@
 
 use zebu_client::{Client, Error, ErrorCode, path};
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
 use crate::shell::flags::{Given, switch};
 use crate::shell::paths;
@@ -16,7 +16,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Removes the quota of a node, or one of its limits",
     examples: &["delquota /apps", "delquota -b /apps"],
     origin: Origin::ZkCli,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[
         switch("n", "Only the soft limit of nodes"),
         switch("b", "Only the soft limit of bytes"),

@@ -1,4 +1,5 @@
-//! `edit`: the data of a node in the user's editor. It is written back only if nobody changed it meanwhile.
+//! `edit`: the data of a node in the user's editor. The data is written back only at the version that was
+//! read.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,7 @@ use std::process::Command as Process;
 
 use zebu_client::{ErrorCode, Version};
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
 use crate::shell::flags::Given;
 use crate::shell::paths;
@@ -19,7 +20,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Edits the data of a node in $VISUAL or $EDITOR; written only if nobody changed it meanwhile",
     examples: &["edit /config"],
     origin: Origin::Zebu,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[],
     parse,
 };

@@ -1,6 +1,6 @@
 //! `export`: a subtree into a file, with data and ACLs.
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::{Failure, Stream};
 use crate::shell::flags::Given;
 use crate::shell::invocation::Form;
@@ -16,7 +16,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Writes a subtree with data and ACLs into a JSON file; - is standard output",
     examples: &["export /apps apps.json", "export /apps -"],
     origin: Origin::Zebu,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[],
     parse,
 };

@@ -2,7 +2,7 @@
 
 use zebu_client::{Client, ErrorCode, NodeData};
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
 use crate::shell::flags::{Given, switch, value};
 use crate::shell::paths;
@@ -21,7 +21,7 @@ pub(crate) const ENTRY: Entry = Entry {
         "find /members -ephemeral",
     ],
     origin: Origin::Zebu,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[
         value("name", "The name fits; * stands for any characters, ? for one"),
         value("data", "The data contains this text"),

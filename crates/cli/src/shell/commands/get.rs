@@ -1,6 +1,6 @@
 //! `get`: the data of a node.
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
 use crate::shell::flags::{Given, switch};
 use crate::shell::paths;
@@ -14,7 +14,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Reads the data of a node",
     examples: &["get /config", "get -s /config", "get -x /blob", "get -w /config", "get --json /config"],
     origin: Origin::ZkCli,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[
         switch("b", "Output data in base64 format"),
         switch("s", "Print znode stats additionally"),

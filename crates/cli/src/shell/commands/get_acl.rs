@@ -1,6 +1,6 @@
 //! `getAcl`: who may do what with a node.
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
 use crate::shell::flags::{Given, switch};
 use crate::shell::paths;
@@ -13,7 +13,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Shows the access control list of a node",
     examples: &["getAcl /private", "getAcl -s /private"],
     origin: Origin::ZkCli,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[switch("s", "Print znode stats additionally")],
     parse,
 };

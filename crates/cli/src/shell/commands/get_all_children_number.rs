@@ -1,6 +1,6 @@
 //! `getAllChildrenNumber`: how many nodes are below a node.
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
 use crate::shell::flags::Given;
 use crate::shell::paths;
@@ -13,7 +13,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Counts the nodes below a node, at all depths",
     examples: &["getAllChildrenNumber /apps"],
     origin: Origin::ZkCli,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[],
     parse,
 };

@@ -1,6 +1,6 @@
 //! `getEphemerals`: the ephemeral nodes of this session.
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::flags::Given;
 use crate::shell::paths;
 use crate::shell::reply::Reply;
@@ -12,7 +12,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Lists the ephemeral nodes of this session",
     examples: &["getEphemerals", "getEphemerals /members"],
     origin: Origin::ZkCli,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[],
     parse,
 };

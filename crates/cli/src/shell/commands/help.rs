@@ -1,6 +1,6 @@
 //! `help`: what commands there are, or all about one.
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
 use crate::shell::flags::Given;
 use crate::shell::reply::Reply;
@@ -13,7 +13,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Explains the commands, or one of them with examples",
     examples: &["help", "help create"],
     origin: Origin::Zebu,
-    needs: Needs::Nothing,
+    needs_session: false,
     flags: &[],
     parse,
 };

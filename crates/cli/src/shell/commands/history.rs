@@ -1,6 +1,6 @@
 //! `history`: the last commands with their numbers.
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::flags::Given;
 use crate::shell::reply::Reply;
 use crate::shell::session::Session;
@@ -11,7 +11,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Lists the last commands with their numbers",
     examples: &["history"],
     origin: Origin::ZkCli,
-    needs: Needs::Nothing,
+    needs_session: false,
     flags: &[],
     parse,
 };

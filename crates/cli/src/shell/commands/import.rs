@@ -1,13 +1,13 @@
 //! `import`: an exported subtree back into a server, at its old place or another.
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
 use crate::shell::flags::{Given, switch};
 use crate::shell::paths;
 use crate::shell::reply::{Reply, Tally};
 use crate::shell::session::Session;
 use crate::shell::subtree_file;
-use crate::shell::subtree_writer::{Existing, Warnings, Writing, write};
+use crate::shell::subtree_writer::{Existing, Warnings, write};
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "import",
@@ -20,7 +20,7 @@ pub(crate) const ENTRY: Entry = Entry {
         "import --dry-run --overwrite apps.json",
     ],
     origin: Origin::Zebu,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[
         switch("overwrite", "Replace data and ACL of nodes that are there already"),
         switch("dry-run", "Only say what would be done"),
@@ -32,7 +32,7 @@ struct Import {
     file: String,
     target: Option<String>,
     existing: Existing,
-    writing: Writing,
+    is_dry_run: bool,
 }
 
 fn parse(given: &Given) -> Parsed {
@@ -40,7 +40,7 @@ fn parse(given: &Given) -> Parsed {
         file: given.word(0).ok_or(Failure::Usage)?.to_owned(),
         target: given.word(1).map(str::to_owned),
         existing: if given.has("overwrite") { Existing::Overwrite } else { Existing::Refuse },
-        writing: if given.has("dry-run") { Writing::DryRun } else { Writing::Really },
+        is_dry_run: given.has("dry-run"),
     }))
 }
 
@@ -52,13 +52,10 @@ impl Command for Import {
                 .map_err(|error| Failure::text(format!("{}: {error}", self.file)))?;
             let target = self.target.as_ref().unwrap_or(&tree.root);
             paths::check(target)?;
-            let written = write(&session.client()?, &tree, target, self.existing, self.writing).await;
+            let written = write(&session.client()?, &tree, target, self.existing, self.is_dry_run).await;
             let (tally, Warnings(warnings)) = written.map_err(|failure| with_hint(failure, self.existing))?;
             warnings.iter().for_each(|warning| session.note(format!("warning: {warning}")));
-            let verb = match self.writing {
-                Writing::Really => "imported",
-                Writing::DryRun => "would be imported",
-            };
+            let verb = if self.is_dry_run { "would be imported" } else { "imported" };
             Ok(Reply::Tally(Tally { verb, ..tally }))
         })
     }

@@ -2,7 +2,7 @@
 
 use zebu_client::{ErrorCode, path};
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
 use crate::shell::flags::Given;
 use crate::shell::paths;
@@ -16,7 +16,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Shows the quota of a node and what is used of it",
     examples: &["listquota /apps", "listquota --json /apps"],
     origin: Origin::ZkCli,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[],
     parse,
 };

@@ -1,6 +1,6 @@
 //! `ls`: the children of a node, or the whole subtree. `ls2` is its older form with the stat.
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
 use crate::shell::flags::{Given, switch};
 use crate::shell::paths;
@@ -15,7 +15,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Lists the children of a node",
     examples: &["ls /", "ls -s /apps", "ls -R /apps", "ls -w /members", "ls --json /apps"],
     origin: Origin::ZkCli,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[
         switch("s", "Print znode stats additionally"),
         switch("w", "Watch for changes of the children"),

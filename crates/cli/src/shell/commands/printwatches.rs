@@ -1,6 +1,6 @@
 //! `printwatches`: whether watch events are shown.
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::flags::Given;
 use crate::shell::reply::Reply;
 use crate::shell::session::{Events, Session};
@@ -11,7 +11,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Shows watch events or not",
     examples: &["printwatches", "printwatches off"],
     origin: Origin::ZkCli,
-    needs: Needs::Nothing,
+    needs_session: false,
     flags: &[],
     parse,
 };

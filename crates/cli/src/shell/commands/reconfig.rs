@@ -3,7 +3,7 @@
 use zebu_client::Client;
 
 use super::config::CONFIG_NODE;
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::{Failure, error_text};
 use crate::shell::flags::{Given, switch, value};
 use crate::shell::reply::Reply;
@@ -21,7 +21,7 @@ pub(crate) const ENTRY: Entry = Entry {
         "reconfig -file /etc/zookeeper/members.cfg",
     ],
     origin: Origin::ZkCli,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[
         switch("s", "Print znode stats additionally"),
         value("v", "Only if the configuration has this version (hexadecimal)"),

@@ -1,6 +1,6 @@
 //! `redo`: a command of the history once more.
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
 use crate::shell::flags::Given;
 use crate::shell::reply::Reply;
@@ -13,7 +13,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Runs a command of the history again",
     examples: &["redo 3"],
     origin: Origin::ZkCli,
-    needs: Needs::Nothing,
+    needs_session: false,
     flags: &[],
     parse,
 };

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use zebu_client::Version;
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
 use crate::shell::flags::{Given, switch, value};
 use crate::shell::paths;
@@ -18,7 +18,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Replaces the data of a node",
     examples: &["set /config v2", "set -s -v 3 /config v4", "set /config v5 4", "set -b /blob aGVsbG8="],
     origin: Origin::ZkCli,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[
         switch("b", "Supply data in base64 format"),
         switch("s", "Print znode stats additionally"),

@@ -2,8 +2,8 @@
 
 use zebu_client::Version;
 
-use crate::shell::access;
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::acl;
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::{Failure, Stream, error_text, java_message};
 use crate::shell::flags::{Given, switch, value};
 use crate::shell::paths;
@@ -22,7 +22,7 @@ pub(crate) const ENTRY: Entry = Entry {
         "setAcl -R /apps world:anyone:cdrwa",
     ],
     origin: Origin::ZkCli,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[
         switch("s", "Print znode stats additionally"),
         value("v", "Set with an expected version of the list"),
@@ -53,11 +53,11 @@ fn parse(given: &Given) -> Parsed {
 impl Command for SetAcl {
     fn run<'a>(&'a self, session: &'a mut Session) -> Running<'a> {
         Box::pin(async move {
-            let acl = access::read(&self.acl);
+            let acl = acl::parse(&self.acl);
             if acl.entries.is_empty() {
-                return Err(acl.refusal());
+                return Err(acl.error());
             }
-            acl.complaints.iter().for_each(|line| session.note(line));
+            acl.errors.iter().for_each(|line| session.note(line));
             paths::check(&self.path)?;
             let client = session.client()?;
             if !self.recursive {

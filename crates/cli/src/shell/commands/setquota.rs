@@ -2,7 +2,7 @@
 
 use zebu_client::{Client, Error, ErrorCode, Parents, path};
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::{Failure, Stream};
 use crate::shell::flags::{Given, value};
 use crate::shell::paths;
@@ -16,7 +16,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Limits the number of nodes or the bytes of data below a node",
     examples: &["setquota -n 1000 /apps", "setquota -B 1048576 /apps"],
     origin: Origin::ZkCli,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[
         value("n", "Number of nodes beyond which servers warn"),
         value("b", "Bytes beyond which servers warn"),

@@ -2,7 +2,7 @@
 
 use zebu_client::ErrorCode;
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
 use crate::shell::flags::{Given, switch};
 use crate::shell::paths;
@@ -16,7 +16,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Shows the bookkeeping of a node",
     examples: &["stat /config", "stat -w /not-there-yet", "stat --json /config"],
     origin: Origin::ZkCli,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[switch("w", "Watch for changes on the znode")],
     parse,
 };

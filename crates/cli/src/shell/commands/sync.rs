@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
 use crate::shell::flags::Given;
 use crate::shell::paths;
@@ -10,7 +10,7 @@ use crate::shell::reply::Reply;
 use crate::shell::session::Session;
 
 /// How long the server may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 /// What zkCli calls a lost connection.
 const CONNECTION_LOSS: i32 = -4;
 
@@ -20,7 +20,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Waits until the server has caught up with the leader",
     examples: &["sync /"],
     origin: Origin::ZkCli,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[],
     parse,
 };
@@ -38,7 +38,7 @@ impl Command for Sync {
         Box::pin(async move {
             paths::check(&self.path)?;
             let client = session.client()?;
-            match tokio::time::timeout(PATIENCE, client.sync(&self.path)).await {
+            match tokio::time::timeout(TIME_LIMIT, client.sync(&self.path)).await {
                 Ok(Ok(())) => Ok(Reply::Line("Sync is OK".to_owned())),
                 Ok(Err(error)) => {
                     let code = error.code().map_or(CONNECTION_LOSS, |code| code as i32);

@@ -3,7 +3,7 @@
 use zebu_client::{Client, Stat};
 
 use crate::offline::count;
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
 use crate::shell::flags::{Given, switch, value};
 use crate::shell::paths;
@@ -17,7 +17,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Draws a subtree",
     examples: &["tree", "tree -L 2 /apps", "tree -s /apps", "tree --json /apps"],
     origin: Origin::Zebu,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[value("L", "So many levels"), switch("s", "With the length of data, and who is ephemeral")],
     parse,
 };

@@ -1,6 +1,6 @@
 //! `version`: the version of the shell.
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::Failure;
 use crate::shell::flags::Given;
 use crate::shell::reply::Reply;
@@ -12,7 +12,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Shows the version of this shell",
     examples: &["version"],
     origin: Origin::ZkCli,
-    needs: Needs::Nothing,
+    needs_session: false,
     flags: &[],
     parse,
 };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use zebu_client::{EventKind, WatchEvent, WatchMode};
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::failure::{Failure, Stream};
 use crate::shell::flags::{Given, switch, value};
 use crate::shell::paths;
@@ -18,7 +18,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Follows what happens at and below a node, live; Ctrl-C ends it",
     examples: &["watch /apps", "watch -n /config", "watch -c 1 /ready", "watch -t 60 /members"],
     origin: Origin::Zebu,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[
         switch("n", "Only the node, not what is below it"),
         value("c", "End after so many events"),

@@ -1,6 +1,6 @@
 //! `whoami`: the credentials of the session.
 
-use crate::shell::command::{Command, Entry, Needs, Origin, Parsed, Running};
+use crate::shell::command::{Command, Entry, Origin, Parsed, Running};
 use crate::shell::flags::Given;
 use crate::shell::reply::Reply;
 use crate::shell::session::Session;
@@ -11,7 +11,7 @@ pub(crate) const ENTRY: Entry = Entry {
     about: "Shows the credentials of the session",
     examples: &["whoami", "whoami --json"],
     origin: Origin::ZkCli,
-    needs: Needs::Session,
+    needs_session: true,
     flags: &[],
     parse,
 };

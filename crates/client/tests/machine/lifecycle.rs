@@ -312,7 +312,7 @@ fn calls_beyond_the_limit_in_flight_wait_in_their_order() {
     assert!(rig.requests().is_empty());
     rest.iter().for_each(|seen| rig.reply(seen.xid, 5, 0, b""));
     assert_eq!(rig.requests().len(), 1);
-    // What was lost takes no room on the next connection.
+    // Lost calls take no capacity on the next connection.
     rig.lose();
     rig.accept();
     rig.call(5, OpCode::SetData, &[5; 2048]);
@@ -368,7 +368,7 @@ fn a_machine_that_hands_over_lets_go_behind_its_last_answer() {
     assert_eq!(rig.session.lease_deadline(), None);
     rig.call(2, OpCode::SetData, b"y");
     assert_eq!(rig.ended[&2].as_ref().unwrap_err().cause, Cause::Closed);
-    // Whoever closes it now does not end the session.
+    // A close after the handover does not end the session.
     rig.session.close(rig.now, 50);
     let sent = rig.requests();
     assert_eq!(sent.iter().map(|seen| seen.op).collect::<Vec<_>>(), [5]);

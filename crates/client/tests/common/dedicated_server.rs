@@ -10,8 +10,8 @@ use zebu_testing::{Launch, ServerProcess, ServerProcessBuilder, TestServer, four
 use super::TIMEOUT;
 
 /// In the test or a process; a process blocks, so tests that use it need a runtime with several threads.
-pub(crate) enum Own {
-    Inside(Box<TestServer>),
+pub(crate) enum DedicatedServer {
+    InProcess(Box<TestServer>),
     Process(ServerProcess),
 }
 
@@ -31,22 +31,22 @@ pub(crate) fn settings(builder: ServerProcessBuilder) -> ServerProcessBuilder {
         .line("minSessionTimeout=1000")
 }
 
-impl Own {
-    pub(crate) async fn start() -> Own {
+impl DedicatedServer {
+    pub(crate) async fn start() -> DedicatedServer {
         let zebu = std::env::var_os("ZEBU").map(Launch::zebu);
         match apache().or(zebu) {
-            None => Own::Inside(Box::new(TestServer::start().await.expect("a server"))),
+            None => DedicatedServer::InProcess(Box::new(TestServer::start().await.expect("a server"))),
             Some(launch) => {
                 let builder = settings(ServerProcess::launch(launch));
-                Own::Process(block_in_place(|| builder.start()).expect("a server"))
+                DedicatedServer::Process(block_in_place(|| builder.start()).expect("a server"))
             }
         }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
         match self {
-            Own::Inside(server) => server.address(),
-            Own::Process(server) => server.address(),
+            DedicatedServer::InProcess(server) => server.address(),
+            DedicatedServer::Process(server) => server.address(),
         }
     }
 
@@ -56,23 +56,23 @@ impl Own {
 
     pub(crate) async fn stop(&mut self) {
         match self {
-            Own::Inside(server) => server.stop().await.expect("stopped"),
-            Own::Process(server) => block_in_place(|| server.stop()).expect("stopped"),
+            DedicatedServer::InProcess(server) => server.stop().await.expect("stopped"),
+            DedicatedServer::Process(server) => block_in_place(|| server.stop()).expect("stopped"),
         }
     }
 
     pub(crate) async fn kill(&mut self) {
         match self {
-            Own::Inside(server) => server.kill().await.expect("killed"),
-            Own::Process(server) => block_in_place(|| server.kill()).expect("killed"),
+            DedicatedServer::InProcess(server) => server.kill().await.expect("killed"),
+            DedicatedServer::Process(server) => block_in_place(|| server.kill()).expect("killed"),
         }
     }
 
     /// Starts it again after its end.
     pub(crate) async fn start_again(&mut self) {
         match self {
-            Own::Inside(server) => server.restart().await.expect("started again"),
-            Own::Process(server) => block_in_place(|| server.start()).expect("started again"),
+            DedicatedServer::InProcess(server) => server.restart().await.expect("started again"),
+            DedicatedServer::Process(server) => block_in_place(|| server.start()).expect("started again"),
         }
     }
 

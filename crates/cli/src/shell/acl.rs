@@ -1,50 +1,50 @@
-//! ACLs as they are typed: `scheme:id:permissions`, joined by commas. An id may have colons.
+//! ACLs in the form of the command line: `scheme:id:permissions`, joined by commas. An id may have colons.
 
 use zebu_client::{Acl, ErrorCode, Permissions};
 
 use super::failure::{Failure, Stream};
 
-/// What could be read, and what is to be said about the rest.
+/// The parsed entries, and the errors in the others.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct ReadAcl {
+pub(crate) struct ParsedAcl {
     pub(crate) entries: Vec<Acl>,
-    pub(crate) complaints: Vec<String>,
+    pub(crate) errors: Vec<String>,
 }
 
-impl ReadAcl {
-    /// What is said if no entry could be read: one line with an example.
-    pub(crate) fn refusal(&self) -> Failure {
-        let text = format!("{}; an example is world:anyone:cdrwa", self.complaints.join("; "));
+impl ParsedAcl {
+    /// The error if no entry could be parsed: one line with an example.
+    pub(crate) fn error(&self) -> Failure {
+        let text = format!("{}; an example is world:anyone:cdrwa", self.errors.join("; "));
         let (code, path) = (ErrorCode::InvalidAcl.name(), None);
         Failure::Refused { code, path, lines: vec![(Stream::Error, text)] }
     }
 }
 
-/// Reads a list. Entries that are none are left out, with a complaint.
-pub(crate) fn read(text: &str) -> ReadAcl {
-    let mut read = ReadAcl::default();
+/// Parses a list. Invalid entries are left out, with an error.
+pub(crate) fn parse(text: &str) -> ParsedAcl {
+    let mut parsed = ParsedAcl::default();
     for entry in text.split(',') {
         let parts = entry.split_once(':').and_then(|(scheme, rest)| {
             let (id, permissions) = rest.rsplit_once(':')?;
             Some((scheme, id, permissions))
         });
         let Some((scheme, id, letters)) = parts else {
-            read.complaints.push(format!("{entry} does not have the form scheme:id:perm"));
+            parsed.errors.push(format!("{entry} does not have the form scheme:id:perm"));
             continue;
         };
         let mut bits = 0;
         for letter in letters.chars() {
             match bit(letter) {
                 Some(bit) => bits |= bit,
-                None => read.complaints.push(format!("Unknown perm type: {letter}")),
+                None => parsed.errors.push(format!("Unknown perm type: {letter}")),
             }
         }
-        read.entries.push(Acl::new(bits, scheme, id));
+        parsed.entries.push(Acl::new(bits, scheme, id));
     }
-    read
+    parsed
 }
 
-/// The permission that a letter stands for.
+/// The permission of a letter.
 pub(crate) fn bit(letter: char) -> Option<i32> {
     Some(match letter {
         'r' => Permissions::READ,
@@ -61,9 +61,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_and_complaints() {
-        let good = read("world:anyone:r,digest:bob:x=y=:cdrwa");
-        assert_eq!(good.complaints, [""; 0]);
+    fn entries_and_errors() {
+        let good = parse("world:anyone:r,digest:bob:x=y=:cdrwa");
+        assert_eq!(good.errors, [""; 0]);
         assert_eq!(
             good.entries,
             [
@@ -71,11 +71,11 @@ mod tests {
                 Acl::new(Permissions::ALL, "digest", "bob:x=y=")
             ]
         );
-        let bad = read("bad,ip:127.0.0.1:rx");
-        assert_eq!(bad.complaints, ["bad does not have the form scheme:id:perm", "Unknown perm type: x"]);
+        let bad = parse("bad,ip:127.0.0.1:rx");
+        assert_eq!(bad.errors, ["bad does not have the form scheme:id:perm", "Unknown perm type: x"]);
         assert_eq!(bad.entries, [Acl::new(Permissions::READ, "ip", "127.0.0.1")]);
-        assert_eq!(read("auth::rw").entries, [Acl::new(3, "auth", "")]);
-        assert_eq!(read("world:anyone").entries, []);
-        assert_eq!(read("").complaints, [" does not have the form scheme:id:perm"]);
+        assert_eq!(parse("auth::rw").entries, [Acl::new(3, "auth", "")]);
+        assert_eq!(parse("world:anyone").entries, []);
+        assert_eq!(parse("").errors, [" does not have the form scheme:id:perm"]);
     }
 }
