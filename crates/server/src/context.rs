@@ -12,8 +12,8 @@
 //! lock (`peers/links.rs`) are taken under the core slot, or alone.
 //! `replace_tree` takes the config lock before the replica; only the core calls it.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
 
 use tokio::sync::watch;
 use zebu_node::{Replica, ServerStats};
@@ -34,6 +34,9 @@ use crate::large_requests::LargeRequestBudget;
 use crate::metrics::ServerMetrics;
 use crate::net::AddressLimits;
 use crate::settings;
+use crate::sync::{
+    AtomicBool, AtomicI64, AtomicUsize, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 use crate::unread_answers::{UNREAD_TOTAL_MAX, UnreadAnswers};
 
 /// How this server serves clients, for reports.

@@ -6,12 +6,13 @@
 //! for timers.
 
 use std::fmt;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::inbox::CoreInbox;
+use crate::sync::{AtomicI64, AtomicUsize, Mutex};
 
 /// Longest sleep of the core thread, so that a clock that jumps cannot make it oversleep.
 const SLEEP_MAX: Duration = Duration::from_secs(1);

@@ -4,20 +4,20 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use tracing::{error, info, warn};
 use zebu_node::LogBatch;
 use zebu_runtime::{DiskError, DiskOutcome, DiskWorker};
-use zebu_storage::FileDisk;
+use zebu_storage::{Disk, FileDisk};
 use zebu_tree::Tree;
 use zebu_zab::{DiskCommand, IoId};
 
 use crate::context::ServerContext;
 use crate::inbox::ControlEvent;
 use crate::panic_guard::PanicGuard;
+use crate::sync::{Receiver, Sender, channel};
 
 /// The log cannot be written any more.
 #[derive(Debug, thiserror::Error)]
@@ -73,23 +73,32 @@ pub(crate) fn start_disk_thread(
     shared: Arc<ServerContext>,
     worker: DiskWorker<FileDisk>,
 ) -> std::io::Result<(DiskHandle, JoinHandle<()>)> {
+    let (handle, run) = disk_loop(shared, worker);
+    Ok((handle, std::thread::Builder::new().name("zebu-disk".to_owned()).spawn(run)?))
+}
+
+/// The handle, and the function that its thread runs.
+pub(crate) fn disk_loop<D: Disk>(
+    shared: Arc<ServerContext>,
+    worker: DiskWorker<D>,
+) -> (DiskHandle, impl FnOnce()) {
     let (work, received) = channel();
     let handle = DiskHandle { shared: shared.clone(), requests: work };
-    let thread = std::thread::Builder::new().name("zebu-disk".to_owned()).spawn(move || {
+    let run = move || {
         let _panic_guard = PanicGuard::new(shared.clone(), "the disk thread");
         let mut disk = DiskThread { shared, worker, deferred: None };
         if let Err(failure) = disk.run(&received) {
             error!(%failure, "the disk failed; the server stops");
             disk.shared.inbox.push_control(ControlEvent::DiskFailed(failure));
         }
-    })?;
-    Ok((handle, thread))
+    };
+    (handle, run)
 }
 
 /// The state of the disk thread.
-struct DiskThread {
+struct DiskThread<D: Disk> {
     shared: Arc<ServerContext>,
-    worker: DiskWorker<FileDisk>,
+    worker: DiskWorker<D>,
     /// A request that was received but does not belong to the last batch; it comes next.
     deferred: Option<DiskRequest>,
 }
@@ -129,7 +138,7 @@ impl Iterator for GroupCommit<'_> {
     }
 }
 
-impl DiskThread {
+impl<D: Disk> DiskThread<D> {
     fn run(&mut self, work: &Receiver<DiskRequest>) -> Result<(), DiskFailure> {
         while let Some(next) = self.deferred.take().or_else(|| work.recv().ok()) {
             if self.shared.aborted.load(Ordering::Acquire) {

@@ -2,9 +2,11 @@
 //! a follower with a slow disk delays its leader's proposals, a leader its followers' requests.
 //! Nothing already received is refused. The wait depends only on the disk, never on the network.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use tokio::sync::Notify;
+
+use crate::sync::AtomicUsize;
 
 /// Bytes that may wait before the links stop reading. Zab's history holds the same transactions
 /// once more.

@@ -4,7 +4,7 @@
 //! A write needs permits before it is put in. They bound the number and the bytes of unanswered
 //! writes of the whole server. A connection that waits for permits stops reading.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, SemaphorePermit, oneshot};
@@ -17,6 +17,7 @@ use zebu_zab::LearnerStatus;
 
 use crate::disk::DiskFailure;
 use crate::panic_guard::ComponentFailure;
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// Control events that may wait before the links stop reading.
 const CONTROL_EVENTS_MAX: usize = 10_000;
@@ -278,11 +279,27 @@ impl CoreInbox {
     }
 }
 
+/// A write of a connection with this number.
+#[cfg(test)]
+pub(crate) fn test_write(number: u64, charged_bytes: u32) -> SubmittedRequest {
+    let policy = crate::settings::policy(&crate::config::ServerConfig::built_in());
+    let tree = zebu_tree::Tree::new(zebu_tree::TreeOptions::default());
+    let replica = zebu_node::Replica::new(tree, policy, zebu_node::AuthEnforcement::Off, 0);
+    let mut connection =
+        zebu_node::ClientConnection::new(zebu_node::ConnectionId(number), Default::default(), 0, 0);
+    connection.phase = zebu_node::ConnectionPhase::Serving;
+    connection.session =
+        Some(zebu_node::ConnectionSession { id: zebu_proto::SessionId(1), timeout_ms: 10_000 });
+    let delete = [0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 2, b'/', b'a', 0, 0, 0, 0];
+    let mut submission = replica.receive(&mut connection, &delete, 0).expect("a write is for the core");
+    submission.charged_bytes = charged_bytes;
+    submission
+}
+
 #[cfg(test)]
 mod tests {
+    use super::test_write as write;
     use super::*;
-    use crate::config::ServerConfig;
-    use crate::settings;
 
     fn drained_control_events(inbox: &CoreInbox) -> usize {
         let mut batch = InboxBatch::default();
@@ -346,21 +363,6 @@ mod tests {
         };
         let (left, first) = tokio::join!(waits, takes);
         assert_eq!((left, first), (0, CONTROL_EVENTS_MAX + 1));
-    }
-
-    fn write(number: u64, charged_bytes: u32) -> SubmittedRequest {
-        let policy = settings::policy(&ServerConfig::built_in());
-        let tree = zebu_tree::Tree::new(zebu_tree::TreeOptions::default());
-        let replica = zebu_node::Replica::new(tree, policy, zebu_node::AuthEnforcement::Off, 0);
-        let mut connection =
-            zebu_node::ClientConnection::new(zebu_node::ConnectionId(number), Default::default(), 0, 0);
-        connection.phase = zebu_node::ConnectionPhase::Serving;
-        connection.session =
-            Some(zebu_node::ConnectionSession { id: zebu_proto::SessionId(1), timeout_ms: 10_000 });
-        let delete = [0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 2, b'/', b'a', 0, 0, 0, 0];
-        let mut submission = replica.receive(&mut connection, &delete, 0).expect("a write is for the core");
-        submission.charged_bytes = charged_bytes;
-        submission
     }
 
     fn taken_writes(inbox: &CoreInbox) -> Vec<u64> {

@@ -16,6 +16,8 @@ mod dynamic_config;
 pub mod four_letter;
 pub mod host_address;
 mod inbox;
+#[cfg(test)]
+mod interleaving;
 mod large_requests;
 mod long_answers;
 mod metrics;
@@ -35,6 +37,7 @@ mod serve_error;
 mod settings;
 mod shed;
 mod snapshotter;
+mod sync;
 mod task_waker;
 mod threads;
 mod unread_answers;

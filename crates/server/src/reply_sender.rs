@@ -3,12 +3,13 @@
 //! The core sends for a few connections itself; for more, tasks of the network threads send in
 //! parallel. Bytes that cannot be sent at once are left to the connection task.
 
-use std::sync::{Arc, RwLockReadGuard};
+use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use zebu_node::{ClientConnection, ConnectionId, ConnectionPhase, Connections, ServerStats};
 
 use crate::connections::{ConnectionEntry, ConnectionMap, ConnectionRegistry};
+use crate::sync::{RwLockReadGuard, spawn_task};
 
 /// Most connections for which the core sends itself.
 const INLINE_CONNECTIONS_MAX: usize = 4;
@@ -41,7 +42,7 @@ impl ReplySender {
         while !entries.is_empty() {
             let some = entries.split_off(entries.len().saturating_sub(CONNECTIONS_PER_TASK));
             let stats = self.stats.clone();
-            self.runtime.spawn(async move { send_all(&some, &stats) });
+            spawn_task(&self.runtime, async move { send_all(&some, &stats) });
         }
     }
 }

@@ -30,6 +30,12 @@ pub(crate) struct SnapshotHandle {
 }
 
 impl SnapshotHandle {
+    /// A handle whose requests are dropped.
+    #[cfg(test)]
+    pub(crate) fn detached() -> SnapshotHandle {
+        SnapshotHandle { requests: sync_channel(1).0 }
+    }
+
     pub(crate) fn request(&self) {
         let _ = self.requests.try_send(());
     }

@@ -2,9 +2,11 @@
 //! sockets. Above a limit, such a connection executes no further request until its client reads.
 //! Nothing is refused or dropped, and watch events are still delivered.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use zebu_node::limits::OUTBOX_PAUSE_BYTES;
+
+use crate::sync::AtomicUsize;
 
 /// Unread bytes of all connections above which the allowance of each connection shrinks.
 pub(crate) const UNREAD_TOTAL_MAX: usize = 512 << 20;

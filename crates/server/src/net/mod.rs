@@ -9,7 +9,7 @@ mod listener;
 mod remote_address;
 
 pub(crate) use address_limits::AddressLimits;
-#[cfg(test)]
-pub(crate) use client_socket::ClientSocket;
 pub(crate) use client_socket::SharedWriter;
+#[cfg(test)]
+pub(crate) use client_socket::{ClientSocket, WritableSocket};
 pub(crate) use listener::ClientListener;

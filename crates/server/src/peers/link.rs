@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::io::AsyncReadExt;
-use tokio::net::tcp::OwnedReadHalf;
 use tracing::{debug, error};
 use zebu_proto::jute::DecodeError;
 use zebu_proto::quorum::packet_length::{PacketLength, packet_length};
@@ -20,6 +19,7 @@ use super::{sync_log, unlisted};
 use crate::context::ServerContext;
 use crate::inbox::ControlEvent;
 use crate::settings;
+use crate::sync::ReadHalf;
 
 /// Sent weight after which the core is woken; a smaller weight waits for the next round. It is a
 /// fraction of a learner's window, so that free window is used soon.
@@ -50,7 +50,7 @@ const LEARNER_INFO_BYTES_MAX: usize = 4 << 10;
 /// Runs a link until one side ends it.
 pub(super) async fn run_link(
     link: LinkId,
-    reader: OwnedReadHalf,
+    reader: ReadHalf,
     outbox: Arc<Outbox>,
     links: Arc<Links>,
     shared: Arc<ServerContext>,
@@ -135,7 +135,7 @@ fn report_snapshot_progress(link: LinkId, links: &Links, last_report: &mut Insta
 
 async fn read_packets(
     link: LinkId,
-    mut reader: OwnedReadHalf,
+    mut reader: ReadHalf,
     links: &Links,
     shared: &ServerContext,
 ) -> io::Result<()> {
@@ -232,3 +232,6 @@ fn next_packet(
         Err(error) => Err(invalid(error)),
     }
 }
+
+#[cfg(test)]
+mod interleavings;

@@ -6,16 +6,17 @@
 //! runtime's [`SendQueue`] fixes the order of packets and snapshots.
 
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
-use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::Notify;
 use tokio::task::coop::consume_budget;
 use tokio::time::sleep;
 use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
 use zebu_runtime::{QueuedItem, SendQueue};
+
+use crate::sync::{Mutex, MutexGuard, WriteHalf};
 
 /// Most bytes that the core writes at a time. The task writes more, because the core must not spend
 /// its time on one link.
@@ -27,7 +28,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The outbox of one link. The core bounds its length by the weight that is reported as sent.
 #[derive(Debug)]
 pub(super) struct Outbox {
-    writer: OwnedWriteHalf,
+    writer: WriteHalf,
     state: Mutex<OutboxState>,
     /// Wakes the task.
     task_wakeup: Notify,
@@ -73,7 +74,7 @@ pub(super) enum WriteJob {
 }
 
 impl Outbox {
-    pub(super) fn new(writer: OwnedWriteHalf) -> Outbox {
+    pub(super) fn new(writer: WriteHalf) -> Outbox {
         let state = OutboxState { queue: SendQueue::default(), writer_owner: WriterOwner::Free };
         Outbox { writer, state: Mutex::new(state), task_wakeup: Notify::new() }
     }

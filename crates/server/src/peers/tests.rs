@@ -323,7 +323,7 @@ async fn a_panic_in_the_task_of_a_link_closes_that_link() {
     let mut peers = Vec::new();
     for number in 1..=2 {
         peers.push(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap());
-        let (reader, writer) = listener.accept().await.unwrap().0.into_split();
+        let (reader, writer) = crate::sync::split(listener.accept().await.unwrap().0);
         let link = LinkId::accepted(number);
         let outbox = links.register(link, writer, PeerEvent::Accepted { link });
         links.spawn(link, async move {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use tokio::io::AsyncReadExt;
-use tokio::net::tcp::OwnedReadHalf;
 use tokio::net::{TcpSocket, TcpStream};
 use zebu_proto::SessionId;
 use zebu_proto::quorum::Packet;
@@ -12,6 +11,7 @@ use zebu_proto::txn::{Txn, TxnDigest, TxnEntry, TxnHeader};
 use zebu_zab::packet_weight;
 
 use super::*;
+use crate::sync::{ReadHalf, split};
 
 /// The kernel rounds it up to its minimum.
 const TINY: u32 = 1;
@@ -22,7 +22,7 @@ const ROOMY: u32 = 256 << 10;
 const TOO_LONG: Duration = Duration::from_secs(20);
 
 /// An outbox, the unused read half of its connection, and the peer's end.
-async fn connected(socket_bytes: u32) -> (Arc<Outbox>, OwnedReadHalf, TcpStream) {
+async fn connected(socket_bytes: u32) -> (Arc<Outbox>, ReadHalf, TcpStream) {
     let door = TcpSocket::new_v4().unwrap();
     door.set_recv_buffer_size(socket_bytes).unwrap();
     door.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -30,7 +30,7 @@ async fn connected(socket_bytes: u32) -> (Arc<Outbox>, OwnedReadHalf, TcpStream)
     let own = TcpSocket::new_v4().unwrap();
     own.set_send_buffer_size(socket_bytes).unwrap();
     let (own, other) = tokio::join!(own.connect(door.local_addr().unwrap()), door.accept());
-    let (reader, writer) = own.unwrap().into_split();
+    let (reader, writer) = split(own.unwrap());
     // The socket accepts no bytes without waiting before the runtime has polled it.
     writer.writable().await.unwrap();
     (Arc::new(Outbox::new(writer)), reader, other.unwrap().0)
