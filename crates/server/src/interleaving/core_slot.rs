@@ -8,8 +8,8 @@ use shuttle::thread;
 
 use super::explore;
 use crate::clock::Clock;
-use crate::core_executor::{CoreExecutor, CoreTask, RoundOutcome};
-use crate::inbox::{ControlEvent, CoreInbox, InboxBatch};
+use crate::core::executor::{CoreExecutor, CoreTask, RoundOutcome};
+use crate::core::inbox::{ControlEvent, CoreInbox, InboxBatch};
 
 const FAR_MS: i64 = i64::MAX;
 
@@ -114,7 +114,7 @@ fn event() -> ControlEvent {
 /// A submitter that finds the slot taken leaves its event to the thread that has it.
 #[test]
 fn an_event_in_the_inbox_always_gets_a_round() {
-    explore(3000, || {
+    explore(1000, || {
         let server = CountingServer::start();
         let submitters = [server.submit([event(), event()], 1), server.submit([event()], 1)];
         server.progress.wait_for(3, 0);
@@ -127,7 +127,7 @@ fn an_event_in_the_inbox_always_gets_a_round() {
 /// A submitter that brings much leaves the round to the core thread, also while that runs one.
 #[test]
 fn many_events_always_get_a_round_of_the_core_thread() {
-    explore(2000, || {
+    explore(500, || {
         let server = CountingServer::start();
         let submitters = [server.submit([event(), event()], MANY), server.submit([event()], 1)];
         server.progress.wait_for(3, 0);
@@ -140,7 +140,7 @@ fn many_events_always_get_a_round_of_the_core_thread() {
 /// The round that sets the timer may run on a submitter, and no event follows it.
 #[test]
 fn a_deadline_of_any_round_reaches_the_core_thread() {
-    explore(1000, || {
+    explore(300, || {
         let server = CountingServer::start();
         let submitter = server.submit([ControlEvent::Abort], 1);
         server.progress.wait_for(1, 1);

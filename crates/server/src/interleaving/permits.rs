@@ -8,8 +8,8 @@ use shuttle::thread;
 use zebu_node::{AnsweredRequests, ClientEvent, SubmittedRequest};
 
 use super::explore;
-use crate::disk_backlog::DiskBacklog;
-use crate::inbox::{ControlEvent, CoreInbox, InboxBatch, test_write};
+use crate::core::inbox::{ControlEvent, CoreInbox, InboxBatch, test_write};
+use crate::disk::backlog::DiskBacklog;
 
 const WRITES_MAX: usize = 2;
 const BYTES_MAX: u32 = 10;
@@ -28,7 +28,7 @@ fn submit(inbox: &CoreInbox, mut requests: Vec<SubmittedRequest>) {
 /// Two connections submit more than the limits allow at once. The core answers one write at a time.
 #[test]
 fn permits_come_back_and_writes_keep_their_order() {
-    explore(1000, || {
+    explore(300, || {
         let inbox = Arc::new(CoreInbox::new(WRITES_MAX, BYTES_MAX));
         let submitters = [(1, [7, 7, 7]), (2, [4, 0, 10])].map(|(connection, sizes)| {
             let inbox = inbox.clone();
@@ -58,7 +58,7 @@ fn permits_come_back_and_writes_keep_their_order() {
 /// Two links push packets that fill the inbox, and wait for room before each.
 #[test]
 fn a_link_that_waits_for_the_core_reads_on() {
-    explore(1000, || {
+    explore(300, || {
         let inbox = Arc::new(CoreInbox::new(1, 1));
         let links = [(); 2].map(|()| {
             let inbox = inbox.clone();
@@ -87,7 +87,7 @@ fn a_link_that_waits_for_the_core_reads_on() {
 /// Two links wait for the disk before each packet; the disk finishes one append after the other.
 #[test]
 fn a_link_that_waits_for_the_disk_reads_on() {
-    explore(1000, || {
+    explore(300, || {
         let backlog = Arc::new(DiskBacklog::default());
         let (appends, disk) = shuttle::sync::mpsc::channel();
         let links = [(); 2].map(|()| {

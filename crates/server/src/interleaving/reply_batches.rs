@@ -11,9 +11,9 @@ use zebu_tree::Credentials;
 
 use super::explore;
 use super::fake_socket::{FakeClient, FrameReader, fake_connection};
-use crate::connections::{ConnectionEntry, ConnectionRegistry};
 use crate::net::ClientSocket;
-use crate::reply_sender::ReplySender;
+use crate::net::connections::{ConnectionEntry, ConnectionRegistry};
+use crate::net::reply_sender::ReplySender;
 
 /// More connections than the core serves itself.
 const SOME: usize = 5;
@@ -60,7 +60,7 @@ fn events_arrive(count: usize, paths: &'static [&'static str]) {
 /// The next batch may begin while the send tasks of the last one run.
 #[test]
 fn a_send_task_and_the_next_batch_lose_nothing() {
-    explore(500, || {
+    explore(150, || {
         let registry = ConnectionRegistry::default();
         let connections: Vec<_> = (0..SOME).map(|_| waiting_connection(&registry)).collect();
         let reader = thread::spawn({
@@ -88,5 +88,5 @@ fn a_send_task_and_the_next_batch_lose_nothing() {
 /// The first connections of a large batch are sent before it ends; their later events are sent too.
 #[test]
 fn an_early_flush_loses_no_later_event() {
-    explore(50, || events_arrive(EARLY_FLUSH, &["/a", "/b"]));
+    explore(20, || events_arrive(EARLY_FLUSH, &["/a", "/b"]));
 }

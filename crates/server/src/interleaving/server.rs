@@ -16,16 +16,16 @@ use zebu_tree::{Tree, TreeOptions};
 
 use crate::clock::Clock;
 use crate::config::ServerConfig;
-use crate::context::ServerContext;
-use crate::core::{CoreFailure, ServerCore};
-use crate::disk::{DiskHandle, disk_loop};
+use crate::core::context::ServerContext;
+use crate::core::inbox::ControlEvent;
+use crate::core::node_builder::NodeParts;
+use crate::core::server_core::{CoreFailure, ServerCore};
+use crate::disk::disk_thread::{DiskHandle, disk_loop};
+use crate::disk::snapshotter::SnapshotHandle;
 use crate::dynamic_config::ConfigFileWriter;
-use crate::inbox::ControlEvent;
-use crate::node_builder::NodeParts;
-use crate::reply_sender::ReplySender;
+use crate::net::reply_sender::ReplySender;
+use crate::net::unread_answers::UnreadAnswers;
 use crate::settings;
-use crate::snapshotter::SnapshotHandle;
-use crate::unread_answers::UnreadAnswers;
 
 /// A server whose threads are those of the exploration.
 pub(crate) struct ExploredServer {

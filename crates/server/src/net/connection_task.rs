@@ -26,10 +26,10 @@ use super::connection_guard::ConnectionGuard;
 use super::connection_state::{
     ConnectionStage, ConnectionStep, InputMode, OutputOutcome, SlowTask, WakeReason,
 };
-use crate::collect;
-use crate::context::ServerContext;
+use crate::core::context::ServerContext;
 use crate::four_letter::FourLetterWord;
-use crate::large_requests::LargeRequestPermit;
+use crate::four_letter::collect;
+use crate::net::large_requests::LargeRequestPermit;
 
 /// Most bytes of one read. All connections of a thread share the buffer.
 const READ_BUFFER_BYTES: usize = 64 * 1024;
@@ -422,11 +422,11 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
     use crate::config::ServerConfig;
-    use crate::connections::ConnectionEntry;
-    use crate::inbox::InboxBatch;
-    use crate::node_builder::NodeParts;
-    use crate::reply_sender::ReplySender;
-    use crate::unread_answers::{UNREAD_TOTAL_MAX, UnreadAnswers};
+    use crate::core::inbox::InboxBatch;
+    use crate::core::node_builder::NodeParts;
+    use crate::net::connections::ConnectionEntry;
+    use crate::net::reply_sender::ReplySender;
+    use crate::net::unread_answers::{UNREAD_TOTAL_MAX, UnreadAnswers};
 
     /// A connection in phase Serving, and the client's end.
     async fn serving() -> (ConnectionTask, TcpStream) {

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::host_address;
+use crate::ports::host_address;
 
 /// How long an attempt runs alone before the next address is tried in parallel.
 const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);

@@ -28,9 +28,9 @@ use super::panics::{catch_panic, close_on_panic};
 use super::unanswered_votes::UnansweredVotes;
 use super::unidentified::UnidentifiedConnections;
 use super::unlisted::ListingCheck;
-use crate::context::ServerContext;
-use crate::inbox::ControlEvent;
-use crate::peer_ports::PeerPort;
+use crate::core::context::ServerContext;
+use crate::core::inbox::ControlEvent;
+use crate::ports::peer_ports::PeerPort;
 
 /// Wait between attempts to reach a peer, and after a failed accept.
 const RETRY_DELAY: Duration = Duration::from_millis(100);

@@ -16,8 +16,8 @@ use zebu_zab::{LinkId, PeerEvent};
 use super::links::Links;
 use super::outbox::{Outbox, WriteJob};
 use super::{sync_log, unlisted};
-use crate::context::ServerContext;
-use crate::inbox::ControlEvent;
+use crate::core::context::ServerContext;
+use crate::core::inbox::ControlEvent;
 use crate::settings;
 use crate::sync::ReadHalf;
 

@@ -22,10 +22,10 @@ use super::log_feed::LogFeed;
 use super::outbox::{Outbox, PutOutcome};
 use super::panics::close_on_panic;
 use super::unidentified::UnidentifiedConnections;
-use crate::context::ServerContext;
-use crate::inbox::ControlEvent;
+use crate::core::context::ServerContext;
+use crate::core::inbox::ControlEvent;
 use crate::metrics::ServerMetrics;
-use crate::peer_ports::PeerPort;
+use crate::ports::peer_ports::PeerPort;
 use crate::sync::{self, Mutex, MutexGuard, WriteHalf};
 
 /// Wait after a failed accept.

@@ -23,11 +23,11 @@ use super::links::Links;
 use super::unidentified::UNIDENTIFIED_MAX;
 use crate::clock::Clock;
 use crate::config::ServerConfig;
-use crate::context::ServerContext;
-use crate::inbox::{ControlEvent, InboxBatch};
-use crate::node_builder::NodeParts;
+use crate::core::context::ServerContext;
+use crate::core::inbox::{ControlEvent, InboxBatch};
+use crate::core::node_builder::NodeParts;
 use crate::panic_guard::ComponentFailure;
-use crate::peer_ports::{Endpoint, PeerPort};
+use crate::ports::peer_ports::{Endpoint, PeerPort};
 
 /// A bound far above the time of any step.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -117,7 +117,7 @@ fn check_end(server: ExploredServer) {
 /// Requests come one by one and together; the socket takes few bytes at a time.
 #[test]
 fn replies_arrive_in_order() {
-    explore(400, || {
+    explore(100, || {
         let server = ExploredServer::start(ServerConfig::built_in());
         let (task, mut client) = connect(&server, 30);
         client.begin_session();
@@ -135,7 +135,7 @@ fn replies_arrive_in_order() {
 /// A client that waits for each reply finds a task that waits, so the core sends.
 #[test]
 fn a_client_that_waits_for_each_reply_gets_it() {
-    explore(400, || {
+    explore(100, || {
         let server = ExploredServer::start(ServerConfig::built_in());
         let (task, mut client) = connect(&server, usize::MAX);
         client.begin_session();
@@ -154,7 +154,7 @@ fn a_client_that_waits_for_each_reply_gets_it() {
 /// The event of a watch is written while the watching client sends and receives.
 #[test]
 fn an_event_reaches_a_client_that_is_busy() {
-    explore(300, || {
+    explore(100, || {
         let server = ExploredServer::start(ServerConfig::built_in());
         let (first_task, mut first) = connect(&server, 30);
         let (second_task, mut second) = connect(&server, usize::MAX);
@@ -184,7 +184,7 @@ fn an_event_reaches_a_client_that_is_busy() {
 /// makes room.
 #[test]
 fn requests_that_were_kept_are_executed_when_there_is_room() {
-    explore(100, || {
+    explore(40, || {
         let server = ExploredServer::start(ServerConfig::built_in());
         let (task, mut client) = connect(&server, usize::MAX);
         client.begin_session();
@@ -209,7 +209,7 @@ fn a_connection_that_paused_reads_on_after_the_core_has_sent_its_outbox() {
     // Length, xid, zxid, error; length and stat of the data.
     const REPLY_BYTES: usize = 4 + 16;
     const DATA_BYTES: usize = (64 << 10) - REPLY_BYTES - (REPLY_BYTES + 4 + 68);
-    explore(300, || {
+    explore(100, || {
         let server = ExploredServer::start_with_unread(ServerConfig::built_in(), 0);
         let data = Some(vec![b'x'; DATA_BYTES].into());
         server.shared.write_replica().set_config(data, Zxid(1), 0);
@@ -230,7 +230,7 @@ fn a_connection_that_paused_reads_on_after_the_core_has_sent_its_outbox() {
 /// Only the task releases the permit of a large request, so the core must wake it.
 #[test]
 fn the_permit_of_a_large_request_comes_back_with_its_reply() {
-    explore(300, || {
+    explore(100, || {
         let mut config = ServerConfig::built_in();
         config.limits.large_request_threshold = Some(100);
         config.limits.large_request_max_bytes = 400;
@@ -259,7 +259,7 @@ fn the_permit_of_a_large_request_comes_back_with_its_reply() {
 /// A client closes its socket while the core has an event for it.
 #[test]
 fn a_connection_ends_while_the_core_writes_to_it() {
-    explore(300, || {
+    explore(100, || {
         let server = ExploredServer::start(ServerConfig::built_in());
         let (first_task, mut first) = connect(&server, 30);
         let (second_task, mut second) = connect(&server, usize::MAX);
@@ -285,7 +285,7 @@ fn a_connection_ends_while_the_core_writes_to_it() {
 /// The inbox has room for one write, so the tasks wait for permits.
 #[test]
 fn tasks_that_wait_for_permits_get_them() {
-    explore(200, || {
+    explore(60, || {
         let mut config = ServerConfig::built_in();
         config.limits.global_outstanding_limit = 1;
         let server = ExploredServer::start(config);

@@ -13,10 +13,10 @@ use zebu_zab::packet_weight;
 use super::*;
 use crate::clock::Clock;
 use crate::config::ServerConfig;
-use crate::inbox::InboxBatch;
+use crate::core::inbox::InboxBatch;
+use crate::core::node_builder::NodeParts;
 use crate::interleaving::explore;
 use crate::interleaving::fake_socket::{FakeClient, fake_connection};
-use crate::node_builder::NodeParts;
 use crate::peers::address_book::AddressBook;
 
 /// Bytes that the socket takes before the peer reads: less than a packet, or much.
@@ -118,7 +118,7 @@ fn total_weight(numbers: impl IntoIterator<Item = i64>) -> usize {
 #[test]
 fn packets_of_core_and_task_keep_their_order() {
     for window in WINDOWS {
-        explore(1000, move || {
+        explore(300, move || {
             let expected = encoded(1..=4);
             let link = ExploredLink::start(window, expected.len());
             link.send([1, 2]);
@@ -132,7 +132,7 @@ fn packets_of_core_and_task_keep_their_order() {
 /// Packets that were queued before the end are still sent.
 #[test]
 fn a_closed_link_sends_its_rest() {
-    explore(500, || {
+    explore(200, || {
         let link = ExploredLink::start(30, usize::MAX);
         link.send([1, 2]);
         link.links.send(link.link, packet(3));
@@ -146,7 +146,7 @@ fn a_closed_link_sends_its_rest() {
 #[test]
 fn packets_behind_a_snapshot_follow_it() {
     for window in WINDOWS {
-        explore(500, move || {
+        explore(200, move || {
             let shared = server();
             let expected = [encoded([1]), snapshot(&shared), encoded([2, 3])].concat();
             let link = ExploredLink::start_on(shared, window, expected.len());
@@ -163,7 +163,7 @@ fn packets_behind_a_snapshot_follow_it() {
 /// The peer closes the connection while the core and the task write.
 #[test]
 fn a_link_ends_when_its_peer_closes_it() {
-    explore(500, || {
+    explore(200, || {
         let link = ExploredLink::start(30, usize::MAX);
         let closes = thread::spawn({
             let socket = link.socket.clone();

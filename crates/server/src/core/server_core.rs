@@ -1,5 +1,5 @@
 //! One round of the core: takes a batch from the inbox, runs the node, hands transactions to the
-//! disk, applies committed ones. `core_executor.rs` decides which thread runs a round, and when.
+//! disk, applies committed ones. `executor.rs` decides which thread runs a round, and when.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use zebu_storage::Directories;
 use zebu_tree::Tree;
 use zebu_zab::{ConfigEffect, DiskCommand};
 
-use crate::context::{ServerContext, ServingState};
-use crate::core_executor::{CoreTask, RoundOutcome};
-use crate::disk::{DiskFailure, DiskHandle};
+use crate::core::context::{ServerContext, ServingState};
+use crate::core::executor::{CoreTask, RoundOutcome};
+use crate::core::inbox::{ControlEvent, CoreStatus, InboxBatch};
+use crate::disk::disk_thread::{DiskFailure, DiskHandle};
+use crate::disk::snapshotter::SnapshotHandle;
 use crate::dynamic_config::ConfigFileWriter;
-use crate::inbox::{ControlEvent, CoreStatus, InboxBatch};
+use crate::net::reply_sender::ReplySender;
 use crate::panic_guard::ComponentFailure;
 use crate::peers::Peers;
 use crate::rate_limited_log::RateLimitedLog;
-use crate::reply_sender::ReplySender;
-use crate::snapshotter::SnapshotHandle;
 
 /// How long a stopping server tries to hand over its leadership.
 const RESIGN_TIMEOUT_MS: i64 = 1000;

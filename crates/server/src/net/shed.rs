@@ -5,7 +5,7 @@
 use tracing::info;
 use zebu_node::{ConnectionPhase, DisconnectReason};
 
-use crate::context::ServerContext;
+use crate::core::context::ServerContext;
 use crate::four_letter::FourLetterReport;
 
 /// Parses a number from 0 to 100.

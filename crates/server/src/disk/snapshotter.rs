@@ -11,7 +11,7 @@ use tracing::{error, info, warn};
 use zebu_runtime::{SnapshotStep, SnapshotStore, SnapshotTask};
 use zebu_storage::{FileDisk, SnapshotError};
 
-use crate::context::ServerContext;
+use crate::core::context::ServerContext;
 
 /// Nodes that are copied under one hold of the lock.
 const SLICE_NODES: usize = 500;

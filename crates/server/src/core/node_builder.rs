@@ -8,7 +8,7 @@ use zebu_zab::{Configuration, RecoveredHistory};
 
 use crate::clock::Clock;
 use crate::config::ServerConfig;
-use crate::context::ServerContext;
+use crate::core::context::ServerContext;
 use crate::dynamic_config;
 use crate::peers::Peers;
 use crate::serve_error::ServeError;

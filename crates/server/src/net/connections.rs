@@ -5,7 +5,7 @@
 //! - Mode TaskOnly, the first one: only the connection task writes. Other threads append to the
 //!   outbox and wake the task.
 //! - The task sets Direct before it waits, if it waits only for the next request: no unsent output,
-//!   no unparsed bytes, no large-request permit, room for requests.
+//!   no unparsed bytes, no large-request permit, room for requests. Without room it sets TaskOnly.
 //! - Mode Direct: any thread that holds the lock may write the outbox without waiting, in phase
 //!   Serving and up to 64 KiB. The rest stays in the outbox, and the thread wakes the task.
 //! - The task takes the outbox and sets TaskOnly under one hold of the lock, so later bytes stay
@@ -25,8 +25,8 @@ use hashbrown::HashMap;
 use zebu_node::{ClientConnection, ConnectionId, ConnectionPhase, ServerStats};
 
 use crate::net::SharedWriter;
+use crate::net::task_waker::TaskWaker;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, RwLock, RwLockReadGuard};
-use crate::task_waker::TaskWaker;
 
 /// Most bytes of one direct send.
 const DIRECT_SEND_BYTES_MAX: usize = 64 * 1024;

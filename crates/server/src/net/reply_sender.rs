@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use zebu_node::{ClientConnection, ConnectionId, ConnectionPhase, Connections, ServerStats};
 
-use crate::connections::{ConnectionEntry, ConnectionMap, ConnectionRegistry};
+use crate::net::connections::{ConnectionEntry, ConnectionMap, ConnectionRegistry};
 use crate::sync::{RwLockReadGuard, spawn_task};
 
 /// Most connections for which the core sends itself.
@@ -124,8 +124,8 @@ mod tests {
     use zebu_tree::Credentials;
 
     use super::*;
-    use crate::connections::ConnectionRegistry;
     use crate::net::ClientSocket;
+    use crate::net::connections::ConnectionRegistry;
 
     /// A connection in phase Serving, and both ends of its socket.
     async fn connected(registry: &ConnectionRegistry) -> (Arc<ConnectionEntry>, ClientSocket, TcpStream) {

@@ -15,7 +15,7 @@ use zebu_proto::quorum::Notification;
 use zebu_runtime::DiskEvent;
 use zebu_zab::LearnerStatus;
 
-use crate::disk::DiskFailure;
+use crate::disk::disk_thread::DiskFailure;
 use crate::panic_guard::ComponentFailure;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 

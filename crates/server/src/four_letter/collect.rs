@@ -15,18 +15,18 @@ use zebu_proto::Zxid;
 use zebu_tree::Tree;
 use zebu_zab::ServingRole;
 
-use crate::collect_member;
+use super::collect_member;
 use crate::config::ServerConfig;
-use crate::connections::ConnectionEntry;
-use crate::context::{ServerContext, ServingState};
+use crate::core::context::{ServerContext, ServingState};
+use crate::core::inbox::{ControlEvent, CoreStatus};
+use crate::four_letter::long_answers::LongAnswer;
 use crate::four_letter::{
     ConnectionReport, DirectorySizes, EnvironmentReport, FourLetterReport, FourLetterWord, Gauges,
     MetricsReport, ReportedMode, ResponseSize, ServerReport, SessionReport, SettingsReport, SocketInterest,
     SummaryReport, WatchSummary, render, render_not_allowed, render_not_serving,
 };
-use crate::inbox::{ControlEvent, CoreStatus};
-use crate::long_answers::LongAnswer;
-use crate::shed;
+use crate::net::connections::ConnectionEntry;
+use crate::net::shed;
 
 /// Most bytes that are read and discarded after a word before the connection is closed.
 const DISCARD_BYTES_MAX: usize = 64 * 1024;

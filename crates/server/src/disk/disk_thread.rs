@@ -14,8 +14,8 @@ use zebu_storage::{Disk, FileDisk};
 use zebu_tree::Tree;
 use zebu_zab::{DiskCommand, IoId};
 
-use crate::context::ServerContext;
-use crate::inbox::ControlEvent;
+use crate::core::context::ServerContext;
+use crate::core::inbox::ControlEvent;
 use crate::panic_guard::PanicGuard;
 use crate::sync::{Receiver, Sender, channel};
 

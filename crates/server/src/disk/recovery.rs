@@ -13,7 +13,7 @@ use zebu_storage::{
 use zebu_tree::Tree;
 
 use crate::config::ServerConfig;
-use crate::purger::DirectoryOrigin;
+use crate::disk::purger::DirectoryOrigin;
 use crate::serve_error::ServeError;
 use crate::settings;
 use crate::threads::StorageFiles;

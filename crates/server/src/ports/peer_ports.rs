@@ -10,7 +10,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::config::ServerConfig;
 use crate::config::membership::PeerAddress;
-use crate::host_address;
+use crate::ports::host_address;
 
 /// A port of a server for its peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

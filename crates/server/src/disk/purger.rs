@@ -15,7 +15,7 @@ use zebu_storage::disk::{Disk, replace_file};
 use zebu_storage::{Directories, FileDisk, purge};
 
 use crate::config::PurgeInterval;
-use crate::context::ServerContext;
+use crate::core::context::ServerContext;
 use crate::metrics::ServerMetrics;
 
 /// Purge interval of a directory that Zebu created, without a setting.

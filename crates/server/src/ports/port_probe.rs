@@ -9,7 +9,7 @@ use std::time::Duration;
 use tracing::warn;
 
 use crate::config::{BindAddress, ServerConfig};
-use crate::peer_ports::{self, Endpoint, PeerPort};
+use crate::ports::peer_ports::{self, Endpoint, PeerPort};
 use crate::serve_error::ServeError;
 
 /// Wait between attempts to open a peer port (`electionPortBindRetry`).

@@ -4,7 +4,7 @@ use zebu_proto::ServerId;
 use zebu_zab::{Configuration, LearnerStatus, ServingRole};
 
 use crate::config::membership::Role;
-use crate::context::{ServerContext, ServingState};
+use crate::core::context::{ServerContext, ServingState};
 use crate::four_letter::{EnsembleSettings, MetricsReport, ProposalSizes};
 
 /// The values of `conf`; `None` for a standalone server. They show the committed config. A server

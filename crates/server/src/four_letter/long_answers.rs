@@ -10,8 +10,9 @@ use zebu_node::session::TrackerReport;
 use zebu_proto::SessionId;
 use zebu_tree::watch::WatcherId;
 
-use crate::collect;
-use crate::context::ServerContext;
+use super::collect;
+use crate::core::context::ServerContext;
+use crate::core::inbox::CoreStatus;
 use crate::four_letter::connection::{write_connection, write_stat_head, write_stat_tail};
 use crate::four_letter::dump::{write_connections_of_sessions, write_ephemerals, write_sessions};
 use crate::four_letter::watches::{write_path, write_path_of_session, write_session};
@@ -19,7 +20,6 @@ use crate::four_letter::{
     ConnectionDetail, DumpedConnection, ExpiryBucket, FourLetterWord, GlobalSessions, ReportedMode,
     SessionDump,
 };
-use crate::inbox::CoreStatus;
 
 /// Text above this length is sent before more is appended.
 const PIECE_BYTES: usize = 64 << 10;

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::inbox::CoreInbox;
+use crate::core::inbox::CoreInbox;
 use crate::sync::{AtomicI64, AtomicUsize, Mutex};
 
 /// Longest sleep of the core thread, so that a clock that jumps cannot make it oversleep.
@@ -175,7 +175,7 @@ mod tests {
     use std::thread::{JoinHandle, ThreadId, current};
 
     use super::*;
-    use crate::inbox::InboxBatch;
+    use crate::core::inbox::InboxBatch;
 
     const FAR_MS: i64 = i64::MAX;
 

@@ -1,10 +1,10 @@
 //! The state that all parts of the server share: config, core, connections, replica and metrics.
 //!
 //! Locks are taken in this order, never the other way round:
-//! - the core slot (`core_executor.rs`); `run_or_wake` only tries it, and its caller holds no lock;
-//! - the connection map (`connections.rs`), shared during a batch, never twice on one thread;
+//! - the core slot (`executor.rs`); `run_or_wake` only tries it, and its caller holds no lock;
+//! - the connection map (`net/connections.rs`), shared during a batch, never twice on one thread;
 //! - the replica: shared for reads and preparation, exclusive for commits;
-//! - one connection (`connections.rs`), never two;
+//! - one connection (`net/connections.rs`), never two;
 //! - the watches, inside the replica.
 //!
 //! The exclusive replica lock owns the watches: a commit locks connections below it.
@@ -21,23 +21,23 @@ use zebu_tree::Tree;
 use zebu_zab::Configuration;
 
 use crate::clock::Clock;
-use crate::collect::TRACE_MASK_DEFAULT;
 use crate::config::ServerConfig;
 use crate::config::membership::HostPort;
-use crate::connections::ConnectionRegistry;
-use crate::core::ServerCore;
-use crate::core_executor::CoreExecutor;
-use crate::disk_backlog::DiskBacklog;
+use crate::core::executor::CoreExecutor;
+use crate::core::inbox::CoreInbox;
+use crate::core::server_core::ServerCore;
+use crate::disk::backlog::DiskBacklog;
 use crate::dynamic_config;
-use crate::inbox::CoreInbox;
-use crate::large_requests::LargeRequestBudget;
+use crate::four_letter::collect::TRACE_MASK_DEFAULT;
 use crate::metrics::ServerMetrics;
 use crate::net::AddressLimits;
+use crate::net::connections::ConnectionRegistry;
+use crate::net::large_requests::LargeRequestBudget;
+use crate::net::unread_answers::{UNREAD_TOTAL_MAX, UnreadAnswers};
 use crate::settings;
 use crate::sync::{
     AtomicBool, AtomicI64, AtomicUsize, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard,
 };
-use crate::unread_answers::{UNREAD_TOTAL_MAX, UnreadAnswers};
 
 /// How this server serves clients, for reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
