@@ -75,20 +75,11 @@ pub(crate) struct InboxBatch {
     pub(crate) client_events: Vec<ClientEvent>,
 }
 
-/// Whether the core must run a round.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum WakeRequest {
-    /// Events may wait for the next round.
-    #[default]
-    None,
-    /// A round is due now.
-    Pending,
-}
-
 #[derive(Debug, Default)]
 struct InboxState {
     batch: InboxBatch,
-    wake_request: WakeRequest,
+    /// Whether a round is due now. Lazy events wait for the next round.
+    is_due: bool,
 }
 
 /// No permits are left for these writes.
@@ -147,7 +138,7 @@ impl CoreInbox {
     pub(crate) fn push_without_wake(&self, put: impl FnOnce(&mut InboxBatch)) {
         let mut state = self.lock();
         put(&mut state.batch);
-        state.wake_request = WakeRequest::Pending;
+        state.is_due = true;
     }
 
     /// Wakes the core thread.
@@ -253,12 +244,12 @@ impl CoreInbox {
 
     /// Whether the core must run a round.
     pub(crate) fn is_due(&self) -> bool {
-        self.lock().wake_request == WakeRequest::Pending
+        self.lock().is_due
     }
 
     /// Waits until a round is due, at most this long.
     pub(crate) fn wait(&self, timeout: Duration) {
-        let idle = |state: &mut InboxState| state.wake_request == WakeRequest::None;
+        let idle = |state: &mut InboxState| !state.is_due;
         let waited = self.wakeup.wait_timeout_while(self.lock(), timeout, idle);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
@@ -268,7 +259,7 @@ impl CoreInbox {
         let mut state = self.lock();
         std::mem::swap(&mut state.batch, batch);
         state.batch.control_bytes = 0;
-        state.wake_request = WakeRequest::None;
+        state.is_due = false;
         drop(state);
         self.drained.notify_waiters();
     }

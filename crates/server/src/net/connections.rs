@@ -92,21 +92,22 @@ impl LockedConnection {
         self.writer.take()
     }
 
-    fn try_send_direct(&mut self, stats: &ServerStats) -> DirectSend {
+    /// Sends the outbox if mode Direct allows it. Returns whether nothing is left to the task.
+    fn try_send_direct(&mut self, stats: &ServerStats) -> bool {
         let (connection, Some(writer), SendMode::Direct) =
             (&mut self.connection, &self.writer, self.send_mode)
         else {
-            return DirectSend::LeftToTask;
+            return false;
         };
         if connection.phase != ConnectionPhase::Serving || connection.outbox_len() > DIRECT_SEND_BYTES_MAX {
-            return DirectSend::LeftToTask;
+            return false;
         }
         if connection.outbox_len() > 0 {
             // The task finds the error when it writes.
-            let Ok(count) = writer.try_send(connection.outbox()) else { return DirectSend::LeftToTask };
+            let Ok(count) = writer.try_send(connection.outbox()) else { return false };
             stats.add(&connection.mark_sent(count));
         }
-        if connection.outbox_len() == 0 { DirectSend::Complete } else { DirectSend::LeftToTask }
+        connection.outbox_len() == 0
     }
 }
 
@@ -119,7 +120,7 @@ impl ConnectionEntry {
     /// Sends the outbox if mode Direct allows it; otherwise wakes the task.
     pub(crate) fn send_or_wake(&self, stats: &ServerStats) {
         let mut locked = self.lock();
-        if locked.try_send_direct(stats) == DirectSend::LeftToTask {
+        if !locked.try_send_direct(stats) {
             unlock_and_wake(locked);
         }
     }
@@ -154,13 +155,6 @@ fn unlock_and_wake(mut locked: MutexGuard<'_, LockedConnection>) {
     if let Some(waker) = waker {
         waker.wake();
     }
-}
-
-/// The result of an attempt to send without the task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DirectSend {
-    Complete,
-    LeftToTask,
 }
 
 /// Connections by id.

@@ -5,18 +5,11 @@
 
 use std::task::{Context, Poll, Waker};
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum WakeFlag {
-    #[default]
-    Clear,
-    /// Signalled and not polled since.
-    Set,
-}
-
 /// The wake flag and the waker of at most one task.
 #[derive(Debug, Default)]
 pub(crate) struct TaskWaker {
-    flag: WakeFlag,
+    /// Signalled and not polled since.
+    is_signalled: bool,
     waker: Option<Waker>,
 }
 
@@ -24,14 +17,14 @@ impl TaskWaker {
     /// Sets the flag. The caller wakes the returned waker after it has released its locks.
     #[must_use = "the task is not woken here"]
     pub(crate) fn signal(&mut self) -> Option<Waker> {
-        self.flag = WakeFlag::Set;
+        self.is_signalled = true;
         self.waker.take()
     }
 
     /// Ready if signalled since the last time this was ready. Otherwise the next signal wakes the
     /// task.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if std::mem::take(&mut self.flag) == WakeFlag::Set {
+        if std::mem::take(&mut self.is_signalled) {
             return Poll::Ready(());
         }
         match &mut self.waker {

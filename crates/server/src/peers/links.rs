@@ -19,7 +19,7 @@ use super::acceptor::PeerAcceptor;
 use super::address_book::AddressBook;
 use super::link;
 use super::log_feed::LogFeed;
-use super::outbox::{Outbox, PutOutcome};
+use super::outbox::Outbox;
 use super::panics::close_on_panic;
 use super::unidentified::UnidentifiedConnections;
 use crate::core::context::ServerContext;
@@ -127,7 +127,8 @@ impl Links {
     pub(super) fn send(&self, link: LinkId, packet: Packet) {
         let mut open = self.lock();
         let Some(outbox) = open.outboxes.get(&link) else { return };
-        if outbox.push(packet) == PutOutcome::NeedsFlush {
+        let needs_flush = outbox.push(packet);
+        if needs_flush {
             let outbox = outbox.clone();
             open.unflushed.push((link, outbox));
         }

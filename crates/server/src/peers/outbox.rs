@@ -51,15 +51,6 @@ enum WriterOwner {
     Closing,
 }
 
-/// Whether [`Outbox::flush`] must be called for new packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PutOutcome {
-    /// The outbox was empty, and no task was woken.
-    NeedsFlush,
-    /// An earlier packet or the task already causes a write.
-    AlreadyPending,
-}
-
 /// The next job of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteJob {
@@ -79,11 +70,13 @@ impl Outbox {
         Outbox { writer, state: Mutex::new(state), task_wakeup: Notify::new() }
     }
 
-    pub(super) fn push(&self, packet: Packet) -> PutOutcome {
+    /// Queues a packet. Returns whether [`Outbox::flush`] must be called for it: the outbox was empty,
+    /// and no task was woken.
+    pub(super) fn push(&self, packet: Packet) -> bool {
         let mut state = self.lock();
-        let first = state.queue.bytes().is_empty() && state.writer_owner == WriterOwner::Free;
+        let needs_flush = state.queue.bytes().is_empty() && state.writer_owner == WriterOwner::Free;
         state.queue.push(packet);
-        if first { PutOutcome::NeedsFlush } else { PutOutcome::AlreadyPending }
+        needs_flush
     }
 
     /// Queues a snapshot. It holds the state at the time when it is sent.

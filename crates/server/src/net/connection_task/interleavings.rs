@@ -45,7 +45,7 @@ struct TestClient {
 
 impl TestClient {
     fn begin_session(&mut self) {
-        let mut request = vec![0; 44];
+        let mut request = [0; 44];
         request[12..16].copy_from_slice(&10_000_i32.to_be_bytes());
         request[24..28].copy_from_slice(&16_i32.to_be_bytes());
         self.socket.send(&[&44_u32.to_be_bytes(), &request[..]].concat());
@@ -99,7 +99,7 @@ fn watch(xid: i32, path: &str) -> Vec<u8> {
     request(xid, 3, &[text(path), vec![1]].concat())
 }
 
-/// Creates a node with `data` bytes for everybody.
+/// Creates a node with `data` bytes and an open ACL.
 fn create(xid: i32, path: &str, data: usize) -> Vec<u8> {
     let acl = [&[0, 0, 0, 1, 0, 0, 0, 31][..], &text("world"), &text("anyone")].concat();
     let data = [&(data as u32).to_be_bytes()[..], &vec![b'x'; data]].concat();
