@@ -13,6 +13,7 @@ mod shipped {
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
     pub(crate) use tokio::net::tcp::{OwnedReadHalf as ReadHalf, OwnedWriteHalf as WriteHalf};
+    pub(crate) use tokio::sync::{Notify, Semaphore};
 
     /// Splits a connection.
     pub(crate) fn split(stream: tokio::net::TcpStream) -> (ReadHalf, WriteHalf) {
@@ -38,6 +39,7 @@ pub(crate) use crate::interleaving::fake_socket::{
 #[cfg(test)]
 pub(crate) use crate::interleaving::primitives::{
     AtomicBool, AtomicI64, AtomicU64, AtomicUsize, TestCondvar as Condvar, TestMutex as Mutex,
-    TestMutexGuard as MutexGuard, TestReadGuard as RwLockReadGuard, TestReceiver as Receiver,
-    TestRwLock as RwLock, TestSender as Sender, TestWriteGuard as RwLockWriteGuard, channel, spawn_task,
+    TestMutexGuard as MutexGuard, TestNotify as Notify, TestReadGuard as RwLockReadGuard,
+    TestReceiver as Receiver, TestRwLock as RwLock, TestSemaphore as Semaphore, TestSender as Sender,
+    TestWriteGuard as RwLockWriteGuard, channel, spawn_task,
 };

@@ -7,7 +7,7 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, SemaphorePermit, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, SemaphorePermit, oneshot};
 use zebu_node::session::TrackerReport;
 use zebu_node::{AnsweredRequests, ClientEvent, SubmittedRequest};
 use zebu_proto::ServerId;
@@ -17,7 +17,7 @@ use zebu_zab::LearnerStatus;
 
 use crate::disk::disk_thread::DiskFailure;
 use crate::panic_guard::ComponentFailure;
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex, MutexGuard, Notify, Semaphore};
 
 /// Control events that may wait before the links stop reading.
 const CONTROL_EVENTS_MAX: usize = 10_000;

@@ -4,9 +4,7 @@
 
 use std::sync::atomic::Ordering;
 
-use tokio::sync::Notify;
-
-use crate::sync::AtomicUsize;
+use crate::sync::{AtomicUsize, Notify};
 
 /// Bytes that may wait before the links stop reading. Zab's history holds the same transactions
 /// once more.

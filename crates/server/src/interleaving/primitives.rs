@@ -9,6 +9,8 @@ use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError};
 use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 use std::time::Duration;
 
+use tokio::sync::{AcquireError, Semaphore, SemaphorePermit, TryAcquireError};
+
 thread_local! {
     static EXPLORING: Cell<bool> = const { Cell::new(false) };
 }
@@ -254,6 +256,89 @@ atomics! {
     AtomicU64 of u64 { fetch_add(value) -> u64; }
     AtomicUsize of usize {
         load() -> usize; store(value); fetch_add(value) -> usize; fetch_sub(value) -> usize;
+    }
+}
+
+/// A step of the exploration before an operation on a primitive of tokio, which has none.
+#[derive(Debug)]
+struct ExploredStep(Option<shuttle::sync::atomic::AtomicBool>);
+
+impl ExploredStep {
+    fn new() -> ExploredStep {
+        ExploredStep(explored(|| shuttle::sync::atomic::AtomicBool::new(false)))
+    }
+
+    fn take(&self) {
+        if let Some(step) = &self.0 {
+            step.load(std::sync::atomic::Ordering::SeqCst);
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct TestNotify {
+    step: ExploredStep,
+    notify: tokio::sync::Notify,
+}
+
+impl TestNotify {
+    pub(crate) fn new() -> TestNotify {
+        TestNotify { step: ExploredStep::new(), notify: tokio::sync::Notify::new() }
+    }
+
+    pub(crate) fn notify_one(&self) {
+        self.step.take();
+        self.notify.notify_one();
+    }
+
+    pub(crate) fn notify_waiters(&self) {
+        self.step.take();
+        self.notify.notify_waiters();
+    }
+
+    pub(crate) fn notified(&self) -> tokio::sync::futures::Notified<'_> {
+        self.step.take();
+        self.notify.notified()
+    }
+}
+
+impl Default for TestNotify {
+    fn default() -> TestNotify {
+        TestNotify::new()
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct TestSemaphore {
+    step: ExploredStep,
+    semaphore: Semaphore,
+}
+
+impl TestSemaphore {
+    pub(crate) const MAX_PERMITS: usize = Semaphore::MAX_PERMITS;
+
+    pub(crate) fn new(permits: usize) -> TestSemaphore {
+        TestSemaphore { step: ExploredStep::new(), semaphore: Semaphore::new(permits) }
+    }
+
+    pub(crate) fn try_acquire_many(&self, permits: u32) -> Result<SemaphorePermit<'_>, TryAcquireError> {
+        self.step.take();
+        self.semaphore.try_acquire_many(permits)
+    }
+
+    pub(crate) async fn acquire_many(&self, permits: u32) -> Result<SemaphorePermit<'_>, AcquireError> {
+        self.step.take();
+        self.semaphore.acquire_many(permits).await
+    }
+
+    pub(crate) fn add_permits(&self, permits: usize) {
+        self.step.take();
+        self.semaphore.add_permits(permits);
+    }
+
+    pub(crate) fn available_permits(&self) -> usize {
+        self.step.take();
+        self.semaphore.available_permits()
     }
 }
 

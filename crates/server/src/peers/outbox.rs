@@ -9,14 +9,13 @@ use std::io;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::task::coop::consume_budget;
 use tokio::time::sleep;
 use zebu_proto::Zxid;
 use zebu_proto::quorum::Packet;
 use zebu_runtime::{QueuedItem, SendQueue};
 
-use crate::sync::{Mutex, MutexGuard, WriteHalf};
+use crate::sync::{Mutex, MutexGuard, Notify, WriteHalf};
 
 /// Most bytes that the core writes at a time. The task writes more, because the core must not spend
 /// its time on one link.
