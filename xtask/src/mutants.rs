@@ -1,6 +1,7 @@
 //! `mutants`: known bugs are put back, one at a time, into a copy of the project, and the simulator has to
 //! find each of them, or the test that the patch names if the simulator cannot get there. The shipped crates
-//! hold no switch for any of them; a bug is a patch file beside the simulator.
+//! hold no switch for any of them; a bug is a patch file beside the simulator, or beside the server for its
+//! threads and locks.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,9 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 
 use crate::step::{cargo, project_root, target_directory};
+
+/// The directories of the patches. The simulator does not see the threads of the server.
+const DIRECTORIES: [&str; 2] = ["crates/sim/mutants", "crates/server/mutants"];
 
 /// Which bugs, and how long each is looked for.
 #[derive(clap::Args)]
@@ -110,7 +114,8 @@ pub(crate) fn outdated() -> anyhow::Result<Vec<String>> {
             .output()
             .context("cannot start git")?;
         if !checked.status.success() {
-            outdated.push(format!("crates/sim/mutants/{}.patch", mutant.name));
+            let path = mutant.patch.strip_prefix(project_root()).unwrap_or(&mutant.patch);
+            outdated.push(path.display().to_string());
         }
     }
     Ok(outdated)
@@ -118,12 +123,15 @@ pub(crate) fn outdated() -> anyhow::Result<Vec<String>> {
 
 /// The patches that are meant, in the order of their names.
 fn mutants(names: &[String]) -> anyhow::Result<Vec<Mutant>> {
-    let directory = project_root().join("crates/sim/mutants");
+    let mut patches = Vec::new();
+    for directory in DIRECTORIES.map(|directory| project_root().join(directory)) {
+        let entries = std::fs::read_dir(&directory);
+        for entry in entries.with_context(|| format!("cannot list {}", directory.display()))? {
+            patches.push(entry?.path());
+        }
+    }
     let mut mutants = Vec::new();
-    for entry in
-        std::fs::read_dir(&directory).with_context(|| format!("cannot list {}", directory.display()))?
-    {
-        let patch = entry?.path();
+    for patch in patches {
         let name = patch.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let meant = names.is_empty() || names.iter().any(|wanted| name.starts_with(wanted.as_str()));
         if meant && patch.extension().is_some_and(|extension| extension == "patch") {
@@ -141,7 +149,7 @@ fn mutants(names: &[String]) -> anyhow::Result<Vec<Mutant>> {
     }
     mutants.sort_by(|a, b| a.name.cmp(&b.name));
     if mutants.is_empty() {
-        bail!("no patch in {} has such a name", directory.display());
+        bail!("no patch in {} has such a name", DIRECTORIES.join(" or "));
     }
     Ok(mutants)
 }

@@ -3,42 +3,26 @@
 //! The pure crates below this one decide about requests, sessions and transactions.
 
 mod clock;
-mod collect;
-mod collect_member;
 pub mod config;
-mod connections;
-mod context;
 mod core;
-mod core_executor;
 mod disk;
-mod disk_backlog;
 mod dynamic_config;
 pub mod four_letter;
-pub mod host_address;
-mod inbox;
-mod large_requests;
-mod long_answers;
+#[cfg(test)]
+mod interleaving;
 mod metrics;
 mod net;
-mod node_builder;
-mod open_files;
 mod panic_guard;
-pub mod peer_ports;
 mod peers;
-mod port_probe;
-mod purger;
+mod ports;
 mod rate_limited_log;
-mod recovery;
-mod reply_sender;
 mod run;
 mod serve_error;
 mod settings;
-mod shed;
-mod snapshotter;
-mod task_waker;
+mod sync;
 mod threads;
-mod unread_answers;
 
-pub use open_files::raise_open_file_limit;
+pub use ports::open_files::raise_open_file_limit;
+pub use ports::{host_address, peer_ports};
 pub use run::{ServerReady, ShutdownMode, run, run_until};
 pub use serve_error::ServeError;

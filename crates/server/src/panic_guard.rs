@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tracing::error;
 
-use crate::context::ServerContext;
-use crate::inbox::ControlEvent;
+use crate::core::context::ServerContext;
+use crate::core::inbox::ControlEvent;
 
 /// A thread or task that panicked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,8 +57,8 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
     use crate::config::ServerConfig;
-    use crate::inbox::InboxBatch;
-    use crate::node_builder::NodeParts;
+    use crate::core::inbox::InboxBatch;
+    use crate::core::node_builder::NodeParts;
     use crate::settings;
 
     fn shared() -> Arc<ServerContext> {
@@ -99,7 +99,8 @@ mod tests {
     #[test]
     fn a_panic_of_the_disk_thread_is_reported() {
         let shared = shared();
-        let (disk, thread) = crate::disk::start_disk_thread(shared.clone(), without_log(&shared)).unwrap();
+        let (disk, thread) =
+            crate::disk::disk_thread::start_disk_thread(shared.clone(), without_log(&shared)).unwrap();
         disk.append(
             None,
             zebu_node::LogBatch {

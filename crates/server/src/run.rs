@@ -14,15 +14,15 @@ use tracing::{info, warn};
 
 use crate::clock::Clock;
 use crate::config::ServerConfig;
-use crate::context::ServerContext;
-use crate::core::CoreFailure;
-use crate::inbox::ControlEvent;
+use crate::core::context::ServerContext;
+use crate::core::inbox::ControlEvent;
+use crate::core::node_builder::NodeParts;
+use crate::core::server_core::CoreFailure;
+use crate::disk::recovery::{self, DirectoryLocks, OpenedDataDir};
 use crate::net::ClientListener;
-use crate::node_builder::NodeParts;
+use crate::net::reply_sender::ReplySender;
 use crate::panic_guard::PanicGuard;
-use crate::port_probe;
-use crate::recovery::{self, DirectoryLocks, OpenedDataDir};
-use crate::reply_sender::ReplySender;
+use crate::ports::port_probe;
 use crate::serve_error::ServeError;
 use crate::threads::{CoreExit, ServerThreads};
 

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::peer_ports::PeerPort;
+use crate::ports::peer_ports::PeerPort;
 
 /// Why `run` ended without a request to stop.
 #[derive(Debug, thiserror::Error)]

@@ -9,15 +9,15 @@ use zebu_node::Node;
 use zebu_runtime::{DiskWorker, SnapshotStore};
 use zebu_storage::{Directories, FileDisk};
 
-use crate::context::ServerContext;
-use crate::core::{CoreEdge, CoreFailure, ServerCore};
-use crate::disk;
+use crate::core::context::ServerContext;
+use crate::core::server_core::{CoreEdge, CoreFailure, ServerCore};
+use crate::disk::disk_thread::start_disk_thread;
+use crate::disk::purger::{self, DirectoryOrigin, PurgeHandle};
+use crate::disk::snapshotter;
 use crate::dynamic_config::{self, ConfigFileWriter};
+use crate::net::reply_sender::ReplySender;
 use crate::peers::Peers;
-use crate::purger::{self, DirectoryOrigin, PurgeHandle};
 use crate::rate_limited_log::RateLimitedLog;
-use crate::reply_sender::ReplySender;
-use crate::snapshotter;
 
 /// The files that the threads write.
 pub(crate) struct StorageFiles {
@@ -52,7 +52,7 @@ impl ServerThreads {
         files: StorageFiles,
     ) -> io::Result<(ServerThreads, CoreExit)> {
         let StorageFiles { disk, snapshots, directories, origin } = files;
-        let (disk, disk_thread) = disk::start_disk_thread(shared.clone(), disk)?;
+        let (disk, disk_thread) = start_disk_thread(shared.clone(), disk)?;
         let (snapshots, snapshot_thread) = snapshotter::start_snapshot_thread(shared.clone(), snapshots)?;
         let purging = purger::start_purge_thread(shared.clone(), directories.clone(), origin)?;
         let (config_files, files_thread) =

@@ -8,7 +8,7 @@ use super::membership::{HostPort, MembershipConfig};
 use super::server_config::{BindAddress, ConfigSource, ListenConfig};
 use super::setting_reader::{NumberUnit, SettingReader, parse_number};
 use super::sources::RawSetting;
-use crate::host_address;
+use crate::ports::host_address;
 
 /// The client port of the file, or the one behind the `;` of this server's own line.
 pub(super) fn client_address(

@@ -12,7 +12,7 @@ use super::server_config::{ConfigSource, OriginalText, ServerConfig};
 use super::setting_reader::SettingReader;
 use super::sources::{Environment, RawSettings};
 use super::{apache_compat, ensemble, protection};
-use crate::host_address;
+use crate::ports::host_address;
 
 /// The inputs of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]

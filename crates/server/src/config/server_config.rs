@@ -398,7 +398,7 @@ pub enum FourLetterWhitelist {
 
 impl FourLetterWhitelist {
     /// Whether a known word is answered.
-    pub fn allows(&self, word: FourLetterWord) -> bool {
+    pub(crate) fn allows(&self, word: FourLetterWord) -> bool {
         match self {
             FourLetterWhitelist::All(_) if word.matches_wildcard() => true,
             FourLetterWhitelist::All(words) | FourLetterWhitelist::Only(words) => {

@@ -19,7 +19,7 @@ pub(crate) use files::DynamicConfigFiles;
 
 use crate::config::membership::QuorumRuleConfig;
 use crate::config::{BindAddress, ConfigSource, MembershipConfig, ServerConfig};
-use crate::context::ServerContext;
+use crate::core::context::ServerContext;
 use crate::panic_guard::PanicGuard;
 
 /// The config of the configuration file. It has a version only with `reconfigEnabled`.

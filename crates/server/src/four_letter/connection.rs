@@ -10,51 +10,51 @@ use super::report::{ServerReport, write_header, write_server};
 
 /// The values of one connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConnectionReport {
+pub(crate) struct ConnectionReport {
     /// Remote address.
-    pub remote: SocketAddr,
+    pub(crate) remote: SocketAddr,
     /// Events that the server waits for on the socket.
-    pub interest: SocketInterest,
+    pub(crate) interest: SocketInterest,
     /// Requests without a reply.
-    pub queued: u64,
+    pub(crate) queued: u64,
     /// Received packets.
-    pub received: u64,
+    pub(crate) received: u64,
     /// Sent packets.
-    pub sent: u64,
+    pub(crate) sent: u64,
     /// `None` before the session is established.
-    pub session: Option<SessionReport>,
+    pub(crate) session: Option<SessionReport>,
 }
 
 /// The values of a connection's session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionReport {
+pub(crate) struct SessionReport {
     /// Session id.
-    pub id: SessionId,
+    pub(crate) id: SessionId,
     /// The last answered operation; `None` before the first and after `crst`.
-    pub last_operation: Option<OpCode>,
+    pub(crate) last_operation: Option<OpCode>,
     /// Wall clock milliseconds when the connection was accepted.
-    pub established_ms: i64,
+    pub(crate) established_ms: i64,
     /// The negotiated timeout in milliseconds.
-    pub timeout_ms: i32,
+    pub(crate) timeout_ms: i32,
     /// The xid of the last reply; omitted from the text while negative.
-    pub last_xid: i64,
+    pub(crate) last_xid: i64,
     /// The zxid of the last reply; -1 after `crst`.
-    pub last_zxid: Zxid,
+    pub(crate) last_zxid: Zxid,
     /// Monotonic milliseconds of the last reply.
-    pub last_response_ms: i64,
+    pub(crate) last_response_ms: i64,
     /// Latency of the last request in milliseconds.
-    pub last_latency_ms: i64,
+    pub(crate) last_latency_ms: i64,
     /// Least latency in milliseconds.
-    pub min_latency_ms: i64,
+    pub(crate) min_latency_ms: i64,
     /// Average latency in whole milliseconds.
-    pub average_latency_ms: i64,
+    pub(crate) average_latency_ms: i64,
     /// Greatest latency in milliseconds.
-    pub max_latency_ms: i64,
+    pub(crate) max_latency_ms: i64,
 }
 
 /// Events that the server waits for on a socket; printed as the bits of Java's selector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SocketInterest {
+pub(crate) enum SocketInterest {
     /// Reading is paused, and there is no output.
     Nothing,
     /// Input.
@@ -78,7 +78,7 @@ impl SocketInterest {
 
 /// How much of a connection is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConnectionDetail {
+pub(crate) enum ConnectionDetail {
     /// `stat`.
     Brief,
     /// `cons`.
@@ -86,19 +86,19 @@ pub enum ConnectionDetail {
 }
 
 /// Appends the part of `stat` before the connections.
-pub fn write_stat_head(out: &mut String, server: &ServerReport) {
+pub(crate) fn write_stat_head(out: &mut String, server: &ServerReport) {
     write_header(out, server);
     out.push_str("Clients:\n");
 }
 
 /// Appends the part of `stat` after the connections.
-pub fn write_stat_tail(out: &mut String, server: &ServerReport) {
+pub(crate) fn write_stat_tail(out: &mut String, server: &ServerReport) {
     out.push('\n');
     write_server(out, server);
 }
 
 /// Appends the line of one connection.
-pub fn write_connection(out: &mut String, connection: &ConnectionReport, detail: ConnectionDetail) {
+pub(crate) fn write_connection(out: &mut String, connection: &ConnectionReport, detail: ConnectionDetail) {
     let ConnectionReport { remote, interest, queued, received, sent, session } = connection;
     let remote = java_text::socket_address(*remote);
     let _ = write!(out, " {remote}[{:x}](queued={queued},recved={received},sent={sent}", interest.bits());
@@ -131,7 +131,7 @@ fn write_session(out: &mut String, session: &SessionReport) {
 }
 
 /// The short name of an operation.
-pub fn op_mnemonic(operation: OpCode) -> &'static str {
+pub(crate) fn op_mnemonic(operation: OpCode) -> &'static str {
     match operation {
         OpCode::Ping => "PING",
         OpCode::CreateSession => "SESS",

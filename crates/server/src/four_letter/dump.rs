@@ -10,20 +10,20 @@ use super::java_text;
 
 /// The values of `dump`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SessionDump {
+pub(crate) struct SessionDump {
     /// Local sessions by expiry, earliest first; `None` if local sessions are off.
-    pub local: Option<Vec<ExpiryBucket<SessionId>>>,
+    pub(crate) local: Option<Vec<ExpiryBucket<SessionId>>>,
     /// Global sessions.
-    pub sessions: GlobalSessions,
+    pub(crate) sessions: GlobalSessions,
     /// Number of sessions with ephemeral nodes.
-    pub sessions_with_ephemerals: usize,
+    pub(crate) sessions_with_ephemerals: usize,
     /// Connections by expiry, earliest first.
-    pub connections: Vec<ExpiryBucket<DumpedConnection>>,
+    pub(crate) connections: Vec<ExpiryBucket<DumpedConnection>>,
 }
 
 /// Global sessions in `dump`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum GlobalSessions {
+pub(crate) enum GlobalSessions {
     /// By expiry, earliest first, on a server that expires sessions.
     ByExpiry(Vec<ExpiryBucket<SessionId>>),
     /// With timeouts in milliseconds, by id, on a learner.
@@ -38,24 +38,24 @@ impl Default for GlobalSessions {
 
 /// The entries that expire at the same time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExpiryBucket<T> {
+pub(crate) struct ExpiryBucket<T> {
     /// Wall clock milliseconds.
-    pub expires_at_ms: i64,
+    pub(crate) expires_at_ms: i64,
     /// Sessions or connections.
-    pub entries: Vec<T>,
+    pub(crate) entries: Vec<T>,
 }
 
 /// A connection in `dump`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DumpedConnection {
+pub(crate) struct DumpedConnection {
     /// Remote address.
-    pub remote: SocketAddr,
+    pub(crate) remote: SocketAddr,
     /// `SessionId::NONE` before the session is established.
-    pub session: SessionId,
+    pub(crate) session: SessionId,
 }
 
 /// Appends the part before the ephemeral nodes.
-pub fn write_sessions(out: &mut String, dump: &SessionDump) {
+pub(crate) fn write_sessions(out: &mut String, dump: &SessionDump) {
     out.push_str("SessionTracker dump:\n");
     let id = |session: &SessionId| format!("0x{:x}", session.0);
     if let Some(local) = &dump.local {
@@ -78,13 +78,13 @@ pub fn write_sessions(out: &mut String, dump: &SessionDump) {
 }
 
 /// Appends the ephemeral nodes of one session.
-pub fn write_ephemerals(out: &mut String, session: SessionId, paths: &[Box<str>]) {
+pub(crate) fn write_ephemerals(out: &mut String, session: SessionId, paths: &[Box<str>]) {
     let _ = writeln!(out, "0x{:x}:", session.0);
     write_indented(out, paths);
 }
 
 /// Appends the part after the ephemeral nodes.
-pub fn write_connections_of_sessions(out: &mut String, dump: &SessionDump) {
+pub(crate) fn write_connections_of_sessions(out: &mut String, dump: &SessionDump) {
     out.push_str("Connections dump:\n");
     write_buckets(out, "Connections", &dump.connections, |connection| {
         let remote = java_text::socket_address(connection.remote);

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 /// `Double.toString`: at least one decimal; scientific below 0.001 and from 10 million on.
-pub fn double(value: f64) -> String {
+pub(crate) fn double(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
     }
@@ -27,7 +27,7 @@ pub fn double(value: f64) -> String {
 }
 
 /// An average with four decimals, rounded half up on the exact value of the double.
-pub fn average(sum: i64, count: i64) -> f64 {
+pub(crate) fn average(sum: i64, count: i64) -> f64 {
     if count <= 0 {
         return 0.0;
     }
@@ -43,7 +43,7 @@ pub fn average(sum: i64, count: i64) -> f64 {
 }
 
 /// `Date.toString` in UTC, of milliseconds since 1970.
-pub fn date(millis: i64) -> String {
+pub(crate) fn date(millis: i64) -> String {
     let timestamp = Timestamp::from_millisecond(millis).unwrap_or(if millis < 0 {
         Timestamp::MIN
     } else {
@@ -54,7 +54,7 @@ pub fn date(millis: i64) -> String {
 
 /// `InetSocketAddress.toString` of an address without a name: `/10.0.0.7:51422`. IPv6 groups are not
 /// shortened; an IPv4 peer of an IPv6 socket shows as IPv4.
-pub fn socket_address(address: SocketAddr) -> String {
+pub(crate) fn socket_address(address: SocketAddr) -> String {
     let mut text = String::from("/");
     match address.ip().to_canonical() {
         IpAddr::V4(ip) => text.push_str(&ip.to_string()),

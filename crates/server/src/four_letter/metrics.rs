@@ -4,7 +4,7 @@ use super::java_text;
 
 /// A value of a metric.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum MetricValue {
+pub(crate) enum MetricValue {
     /// A whole number.
     Integer(i64),
     /// A number that Java holds as a double.
@@ -13,7 +13,7 @@ pub enum MetricValue {
 
 impl MetricValue {
     /// The text in `mntr`.
-    pub fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         match self {
             MetricValue::Integer(value) => value.to_string(),
             MetricValue::Decimal(value) => java_text::double(value),
@@ -23,131 +23,109 @@ impl MetricValue {
 
 /// Statistics of samples, without their distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SummaryReport {
+pub(crate) struct SummaryReport {
     /// Smallest; 0 without a sample.
-    pub min: i64,
+    pub(crate) min: i64,
     /// Largest; 0 without a sample.
-    pub max: i64,
+    pub(crate) max: i64,
     /// Number of samples.
-    pub count: i64,
+    pub(crate) count: i64,
     /// Sum of the samples.
-    pub sum: i64,
+    pub(crate) sum: i64,
 }
 
 impl SummaryReport {
     /// The average with four decimals.
-    pub fn average(&self) -> f64 {
+    pub(crate) fn average(&self) -> f64 {
         java_text::average(self.sum, self.count)
     }
 }
 
-/// Percentiles of an advanced summary.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Percentiles {
-    /// Median.
-    pub p50: i64,
-    /// 95th percentile.
-    pub p95: i64,
-    /// 99th percentile.
-    pub p99: i64,
-    /// 99.9th percentile.
-    pub p999: i64,
-}
-
 /// Names and values, in the order of the reply.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct MetricsReport {
+pub(crate) struct MetricsReport {
     /// Names without the `zk_` prefix.
-    pub values: Vec<(String, MetricValue)>,
+    pub(crate) values: Vec<(String, MetricValue)>,
 }
 
 impl MetricsReport {
     /// Adds a gauge or counter.
-    pub fn integer(&mut self, name: impl Into<String>, value: i64) {
+    pub(crate) fn integer(&mut self, name: impl Into<String>, value: i64) {
         self.values.push((name.into(), MetricValue::Integer(value)));
     }
 
     /// Adds a gauge that Java holds as a double.
-    pub fn decimal(&mut self, name: impl Into<String>, value: f64) {
+    pub(crate) fn decimal(&mut self, name: impl Into<String>, value: f64) {
         self.values.push((name.into(), MetricValue::Decimal(value)));
     }
 
     /// Adds the five values of a basic summary.
-    pub fn summary(&mut self, name: &str, summary: &SummaryReport) {
+    pub(crate) fn summary(&mut self, name: &str, summary: &SummaryReport) {
         self.decimal(format!("avg_{name}"), summary.average());
         self.integer(format!("min_{name}"), summary.min);
         self.integer(format!("max_{name}"), summary.max);
         self.integer(format!("cnt_{name}"), summary.count);
         self.integer(format!("sum_{name}"), summary.sum);
     }
-
-    /// Adds the nine values of an advanced summary.
-    pub fn advanced_summary(&mut self, name: &str, summary: &SummaryReport, percentiles: &Percentiles) {
-        self.summary(name, summary);
-        self.integer(format!("p50_{name}"), percentiles.p50);
-        self.integer(format!("p95_{name}"), percentiles.p95);
-        self.integer(format!("p99_{name}"), percentiles.p99);
-        self.integer(format!("p999_{name}"), percentiles.p999);
-    }
 }
 
 /// The gauges of a standalone server.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Gauges {
+pub(crate) struct Gauges {
     /// Latency of requests since start or reset.
-    pub latency: SummaryReport,
+    pub(crate) latency: SummaryReport,
     /// `packets_received`.
-    pub packets_received: i64,
+    pub(crate) packets_received: i64,
     /// `packets_sent`.
-    pub packets_sent: i64,
+    pub(crate) packets_sent: i64,
     /// `num_alive_connections`.
-    pub connections: i64,
+    pub(crate) connections: i64,
     /// `outstanding_requests`.
-    pub outstanding_requests: i64,
+    pub(crate) outstanding_requests: i64,
     /// `uptime` in milliseconds.
-    pub uptime_ms: i64,
+    pub(crate) uptime_ms: i64,
     /// `znode_count`.
-    pub znode_count: i64,
+    pub(crate) znode_count: i64,
     /// `watch_count`, of both watch tables.
-    pub watch_count: i64,
+    pub(crate) watch_count: i64,
     /// `ephemerals_count`.
-    pub ephemerals_count: i64,
+    pub(crate) ephemerals_count: i64,
     /// `approximate_data_size` in bytes.
-    pub approximate_data_size: i64,
+    pub(crate) approximate_data_size: i64,
     /// `global_sessions`.
-    pub global_sessions: i64,
+    pub(crate) global_sessions: i64,
     /// `local_sessions`.
-    pub local_sessions: i64,
+    pub(crate) local_sessions: i64,
     /// `open_file_descriptor_count`.
-    pub open_files: i64,
+    pub(crate) open_files: i64,
     /// `max_file_descriptor_count`.
-    pub max_files: i64,
+    pub(crate) max_files: i64,
     /// `connection_drop_probability`, 0 to 1.
-    pub connection_drop_probability: f64,
+    pub(crate) connection_drop_probability: f64,
     /// Sizes of replies; `None` before the first.
-    pub response_size: Option<ResponseSize>,
+    pub(crate) response_size: Option<ResponseSize>,
     /// `auth_failed_count`.
-    pub auth_failed: i64,
+    pub(crate) auth_failed: i64,
     /// `non_mtls_local_conn_count`.
-    pub plain_local_connections: i64,
+    pub(crate) plain_local_connections: i64,
     /// `non_mtls_remote_conn_count`.
-    pub plain_remote_connections: i64,
+    pub(crate) plain_remote_connections: i64,
 }
 
 /// Sizes of replies in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ResponseSize {
+pub(crate) struct ResponseSize {
     /// Last reply.
-    pub last: i64,
+    pub(crate) last: i64,
     /// Smallest reply.
-    pub min: i64,
+    pub(crate) min: i64,
     /// Largest reply.
-    pub max: i64,
+    pub(crate) max: i64,
 }
 
 impl Gauges {
     /// Adds all gauges under their names.
-    pub fn add_to(&self, metrics: &mut MetricsReport) {
+    pub(crate) fn add_to(&self, metrics: &mut MetricsReport) {
         metrics.decimal("avg_latency", self.latency.average());
         let size = self.response_size.unwrap_or(ResponseSize { last: -1, min: -1, max: -1 });
         for (name, value) in [

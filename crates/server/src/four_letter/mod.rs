@@ -1,22 +1,27 @@
-//! Four-letter words: which exist, and the exact text of their replies. Pure text: the caller fills
-//! the report structs and sends the rendered text.
+//! Four-letter words: which exist, the values of their replies, and the exact text.
+//!
+//! `collect.rs`, `collect_member.rs` and `long_answers.rs` read the server. The other files only render
+//! text from report structs.
 
-pub mod connection;
-pub mod dump;
-pub mod java_text;
-pub mod metrics;
-pub mod report;
+pub(crate) mod collect;
+mod collect_member;
+mod connection;
+mod dump;
+mod java_text;
+mod long_answers;
+mod metrics;
+mod report;
 #[cfg(test)]
 mod tests;
 pub mod version;
-pub mod watches;
-pub mod word;
+mod watches;
+mod word;
 
-pub use connection::{ConnectionDetail, ConnectionReport, SessionReport, SocketInterest};
-pub use dump::{DumpedConnection, ExpiryBucket, GlobalSessions, SessionDump};
-pub use metrics::{Gauges, MetricValue, MetricsReport, Percentiles, ResponseSize, SummaryReport};
-pub use report::{
+pub(crate) use connection::{ConnectionDetail, ConnectionReport, SessionReport, SocketInterest};
+pub(crate) use dump::{DumpedConnection, ExpiryBucket, GlobalSessions, SessionDump};
+pub(crate) use metrics::{Gauges, MetricsReport, ResponseSize, SummaryReport};
+pub(crate) use report::{
     DirectorySizes, EnsembleSettings, EnvironmentReport, FourLetterReport, ProposalSizes, ServerReport,
     SettingsReport, WatchSummary, render, render_not_allowed, render_not_serving,
 };
-pub use word::FourLetterWord;
+pub(crate) use word::FourLetterWord;

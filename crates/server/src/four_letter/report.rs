@@ -11,7 +11,7 @@ use super::{FourLetterWord, java_text, version};
 /// The values of one reply. Each word has its own variant, so the caller collects only the values
 /// of that word.
 #[derive(Debug, Clone, PartialEq)]
-pub enum FourLetterReport {
+pub(crate) enum FourLetterReport {
     /// `ruok`.
     Alive,
     /// `srvr`.
@@ -51,135 +51,135 @@ pub enum FourLetterReport {
 
 /// `srvr`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServerReport {
+pub(crate) struct ServerReport {
     /// Latency of requests since start or reset.
-    pub latency: SummaryReport,
+    pub(crate) latency: SummaryReport,
     /// Received packets.
-    pub received: u64,
+    pub(crate) received: u64,
     /// Sent packets.
-    pub sent: u64,
+    pub(crate) sent: u64,
     /// Open connections of all listeners.
-    pub connections: u64,
+    pub(crate) connections: u64,
     /// Requests without a reply.
-    pub outstanding: u64,
+    pub(crate) outstanding: u64,
     /// Last applied transaction.
-    pub zxid: Zxid,
+    pub(crate) zxid: Zxid,
     /// Mode of the server.
-    pub mode: ServingMode,
+    pub(crate) mode: ServingMode,
     /// Nodes in the tree.
-    pub node_count: u64,
+    pub(crate) node_count: u64,
     /// Only a leader has them.
-    pub proposals: Option<ProposalSizes>,
+    pub(crate) proposals: Option<ProposalSizes>,
 }
 
 /// Sizes of proposals in bytes; -1 before the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ProposalSizes {
+pub(crate) struct ProposalSizes {
     /// Last proposal.
-    pub last: i64,
+    pub(crate) last: i64,
     /// Smallest proposal.
-    pub min: i64,
+    pub(crate) min: i64,
     /// Largest proposal.
-    pub max: i64,
+    pub(crate) max: i64,
 }
 
 /// `conf`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SettingsReport {
+pub(crate) struct SettingsReport {
     /// The bound port.
-    pub client_port: Option<u16>,
+    pub(crate) client_port: Option<u16>,
     /// The bound TLS port.
-    pub secure_client_port: Option<u16>,
+    pub(crate) secure_client_port: Option<u16>,
     /// Absolute, with `version-2`.
-    pub data_dir: String,
+    pub(crate) data_dir: String,
     /// Bytes of its files.
-    pub data_dir_size: u64,
+    pub(crate) data_dir_size: u64,
     /// Absolute, with `version-2`.
-    pub data_log_dir: String,
+    pub(crate) data_log_dir: String,
     /// Bytes of its files.
-    pub data_log_size: u64,
+    pub(crate) data_log_size: u64,
     /// Milliseconds.
-    pub tick_time_ms: u64,
+    pub(crate) tick_time_ms: u64,
     /// Connections per address; 0 = no limit.
-    pub max_client_connections: u32,
+    pub(crate) max_client_connections: u32,
     /// Milliseconds.
-    pub min_session_timeout_ms: u64,
+    pub(crate) min_session_timeout_ms: u64,
     /// Milliseconds.
-    pub max_session_timeout_ms: u64,
+    pub(crate) max_session_timeout_ms: u64,
     /// `None` uses the system's default.
-    pub backlog: Option<u32>,
+    pub(crate) backlog: Option<u32>,
     /// 0 on a standalone server.
-    pub server_id: i64,
+    pub(crate) server_id: i64,
     /// `None` for a standalone server.
-    pub ensemble: Option<EnsembleSettings>,
+    pub(crate) ensemble: Option<EnsembleSettings>,
 }
 
 /// The values of `conf` that only a member has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EnsembleSettings {
+pub(crate) struct EnsembleSettings {
     /// Ticks.
-    pub init_limit: u32,
+    pub(crate) init_limit: u32,
     /// Ticks.
-    pub sync_limit: u32,
+    pub(crate) sync_limit: u32,
     /// Port of this server.
-    pub election_port: u16,
+    pub(crate) election_port: u16,
     /// Port of this server.
-    pub quorum_port: u16,
+    pub(crate) quorum_port: u16,
     /// Whether this server has no vote.
-    pub is_observer: bool,
+    pub(crate) is_observer: bool,
     /// The config as the servers exchange it. A read-only server does not show it.
-    pub config: Option<String>,
+    pub(crate) config: Option<String>,
 }
 
 /// `dirs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DirectorySizes {
+pub(crate) struct DirectorySizes {
     /// Bytes in the snapshot directory.
-    pub data: u64,
+    pub(crate) data: u64,
     /// Bytes in the log directory.
-    pub log: u64,
+    pub(crate) log: u64,
 }
 
 /// `envi`. An unknown value shows as `<NA>`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct EnvironmentReport {
+pub(crate) struct EnvironmentReport {
     /// Name of the machine.
-    pub host_name: Option<String>,
+    pub(crate) host_name: Option<String>,
     /// Directory for temporary files.
-    pub temporary_directory: Option<String>,
+    pub(crate) temporary_directory: Option<String>,
     /// `Linux`.
-    pub os_name: Option<String>,
+    pub(crate) os_name: Option<String>,
     /// `amd64`.
-    pub os_arch: Option<String>,
+    pub(crate) os_arch: Option<String>,
     /// Kernel release.
-    pub os_version: Option<String>,
+    pub(crate) os_version: Option<String>,
     /// User of the process.
-    pub user_name: Option<String>,
+    pub(crate) user_name: Option<String>,
     /// Home of that user.
-    pub user_home: Option<String>,
+    pub(crate) user_home: Option<String>,
     /// Working directory.
-    pub working_directory: Option<String>,
+    pub(crate) working_directory: Option<String>,
     /// Free memory of the machine in MB.
-    pub memory_free_mb: Option<u64>,
+    pub(crate) memory_free_mb: Option<u64>,
     /// Memory that the process may use in MB.
-    pub memory_max_mb: Option<u64>,
+    pub(crate) memory_max_mb: Option<u64>,
     /// Memory that the process uses in MB.
-    pub memory_total_mb: Option<u64>,
+    pub(crate) memory_total_mb: Option<u64>,
 }
 
 /// `wchs`: data and exists watches only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WatchSummary {
+pub(crate) struct WatchSummary {
     /// Connections with watches.
-    pub connections: u64,
+    pub(crate) connections: u64,
     /// Watched paths.
-    pub paths: u64,
+    pub(crate) paths: u64,
     /// Pairs of a connection and a path.
-    pub watches: u64,
+    pub(crate) watches: u64,
 }
 
 /// Renders a reply.
-pub fn render(report: &FourLetterReport) -> String {
+pub(crate) fn render(report: &FourLetterReport) -> String {
     let mut out = String::new();
     match report {
         FourLetterReport::Alive => out.push_str("imok"),
@@ -220,12 +220,12 @@ pub fn render(report: &FourLetterReport) -> String {
 }
 
 /// The reply to a known word that is not in the whitelist.
-pub fn render_not_allowed(word: FourLetterWord) -> String {
+pub(crate) fn render_not_allowed(word: FourLetterWord) -> String {
     format!("{} is not executed because it is not in the whitelist.\n", word.name())
 }
 
 /// The reply while the server does not serve; `None` for words that are answered as usual.
-pub fn render_not_serving(word: FourLetterWord) -> Option<String> {
+pub(crate) fn render_not_serving(word: FourLetterWord) -> Option<String> {
     const TEXT: &str = "This ZooKeeper instance is not currently serving requests";
     match word {
         FourLetterWord::Ruok

@@ -307,14 +307,12 @@ fn mntr() {
     metrics.integer("znode_count", 5);
     metrics.decimal("avg_latency", 0.4286);
     metrics.summary("fsynctime", &SummaryReport { min: 1, max: 3, count: 2, sum: 4 });
-    let percentiles = Percentiles { p50: 1, p95: 2, p99: 3, p999: 4 };
-    metrics.advanced_summary("readlatency", &SummaryReport::default(), &percentiles);
+    metrics.summary("readlatency", &SummaryReport::default());
     let expected = format!(
         "zk_version\t{}\nzk_server_state\tstandalone\nzk_znode_count\t5\nzk_avg_latency\t0.4286\n\
          zk_avg_fsynctime\t2.0\nzk_min_fsynctime\t1\nzk_max_fsynctime\t3\nzk_cnt_fsynctime\t2\n\
          zk_sum_fsynctime\t4\nzk_avg_readlatency\t0.0\nzk_min_readlatency\t0\nzk_max_readlatency\t0\n\
-         zk_cnt_readlatency\t0\nzk_sum_readlatency\t0\nzk_p50_readlatency\t1\nzk_p95_readlatency\t2\n\
-         zk_p99_readlatency\t3\nzk_p999_readlatency\t4\n",
+         zk_cnt_readlatency\t0\nzk_sum_readlatency\t0\n",
         full_version()
     );
     assert_eq!(render(&FourLetterReport::Monitor(ServingMode::Standalone, metrics)), expected);

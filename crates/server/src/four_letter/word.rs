@@ -3,7 +3,7 @@
 
 /// A command that an operator sends instead of a connect request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FourLetterWord {
+pub(crate) enum FourLetterWord {
     /// Settings of the server.
     Conf,
     /// All connections in full.
@@ -51,7 +51,7 @@ const TELNET_CLOSE: [u8; 4] = [0xff, 0xf4, 0xff, 0xfd];
 
 impl FourLetterWord {
     /// Every word with a name of four letters.
-    pub const ALL: [FourLetterWord; 19] = [
+    pub(crate) const ALL: [FourLetterWord; 19] = [
         FourLetterWord::Conf,
         FourLetterWord::Cons,
         FourLetterWord::Crst,
@@ -74,7 +74,7 @@ impl FourLetterWord {
     ];
 
     /// The name in whitelists, logs and messages.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             FourLetterWord::Conf => "conf",
             FourLetterWord::Cons => "cons",
@@ -100,7 +100,7 @@ impl FourLetterWord {
     }
 
     /// Recognises the first four bytes of a connection; `None` means that they are the length of a frame.
-    pub fn from_bytes(bytes: [u8; 4]) -> Option<FourLetterWord> {
+    pub(crate) fn from_bytes(bytes: [u8; 4]) -> Option<FourLetterWord> {
         if bytes == TELNET_CLOSE {
             return Some(FourLetterWord::TelnetClose);
         }
@@ -108,7 +108,7 @@ impl FourLetterWord {
     }
 
     /// Recognises a name in a whitelist.
-    pub fn from_name(name: &str) -> Option<FourLetterWord> {
+    pub(crate) fn from_name(name: &str) -> Option<FourLetterWord> {
         if name == FourLetterWord::TelnetClose.name() {
             return Some(FourLetterWord::TelnetClose);
         }
@@ -116,7 +116,7 @@ impl FourLetterWord {
     }
 
     /// Most bytes of the argument after the word.
-    pub fn argument_length(self) -> usize {
+    pub(crate) fn argument_length(self) -> usize {
         match self {
             FourLetterWord::Stmk => 8,
             FourLetterWord::Shed => " 100\n".len(),
@@ -126,7 +126,7 @@ impl FourLetterWord {
 
     /// Whether `*` in the whitelist includes the word. A word that disturbs clients must be listed
     /// by name.
-    pub fn matches_wildcard(self) -> bool {
+    pub(crate) fn matches_wildcard(self) -> bool {
         self != FourLetterWord::Shed
     }
 }

@@ -10,24 +10,49 @@ use std::task::{Context, Poll, ready};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::tcp::OwnedReadHalf;
+
+use crate::sync::{ReadHalf, WriteHalf, split};
 
 /// The task's part. Both parts point to the same socket, so this one can write as well.
 #[derive(Debug)]
-pub(crate) struct ClientSocket(OwnedReadHalf);
+pub(crate) struct ClientSocket(ReadHalf);
 
 /// The part for direct sends. It does not decide which thread may write.
 #[derive(Debug)]
-pub(crate) struct SharedWriter(OwnedWriteHalf);
+pub(crate) struct SharedWriter(WriteHalf);
+
+/// A read half of a socket that also writes.
+pub(crate) trait WritableSocket {
+    fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Writes as many bytes as the socket takes without waiting, and returns their number.
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize>;
+
+    fn shut_down_writing(&self) -> io::Result<()>;
+}
+
+impl WritableSocket for OwnedReadHalf {
+    fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.as_ref().poll_write_ready(context)
+    }
+
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        self.as_ref().try_write(bytes)
+    }
+
+    fn shut_down_writing(&self) -> io::Result<()> {
+        SockRef::from(self.as_ref()).shutdown(std::net::Shutdown::Write)
+    }
+}
 
 impl ClientSocket {
     pub(crate) fn new(stream: TcpStream) -> (ClientSocket, SharedWriter) {
-        let (receiving, writer) = stream.into_split();
-        (ClientSocket(receiving), SharedWriter(writer))
+        ClientSocket::from_halves(split(stream))
     }
 
-    fn stream(&self) -> &TcpStream {
-        self.0.as_ref()
+    pub(crate) fn from_halves((reader, writer): (ReadHalf, WriteHalf)) -> (ClientSocket, SharedWriter) {
+        (ClientSocket(reader), SharedWriter(writer))
     }
 }
 
@@ -51,8 +76,8 @@ impl AsyncRead for ClientSocket {
 impl AsyncWrite for ClientSocket {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {
-            ready!(self.stream().poll_write_ready(context))?;
-            match self.stream().try_write(bytes) {
+            ready!(self.0.poll_write_ready(context))?;
+            match self.0.try_write(bytes) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 result => return Poll::Ready(result),
             }
@@ -64,6 +89,6 @@ impl AsyncWrite for ClientSocket {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(SockRef::from(self.stream()).shutdown(std::net::Shutdown::Write))
+        Poll::Ready(self.0.shut_down_writing())
     }
 }

@@ -10,8 +10,8 @@ use zebu_node::{ClientConnection, ClientEvent};
 use zebu_tree::Credentials;
 
 use super::client_socket::SharedWriter;
-use crate::connections::ConnectionEntry;
-use crate::context::ServerContext;
+use crate::core::context::ServerContext;
+use crate::net::connections::ConnectionEntry;
 
 /// Releases the resources of a connection when dropped.
 pub(super) struct ConnectionGuard {

@@ -66,10 +66,3 @@ pub(super) enum WakeReason {
     /// The socket is closed or failed.
     Disconnected,
 }
-
-/// Whether the bytes may hold more complete frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MoreFrames {
-    Yes,
-    No,
-}

@@ -16,9 +16,9 @@ use super::connection_task::ConnectionTask;
 use super::remote_address;
 use crate::config::membership::HostPort;
 use crate::config::{BindAddress, ListenConfig};
-use crate::context::ServerContext;
-use crate::host_address;
-use crate::open_files;
+use crate::core::context::ServerContext;
+use crate::ports::host_address;
+use crate::ports::open_files;
 use crate::serve_error::ServeError;
 
 /// Most systems limit the backlog to this value. The kernel refuses connections beyond it.

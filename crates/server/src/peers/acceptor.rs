@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tracing::{info, warn};
 
-use crate::peer_ports::{self, Endpoint, PeerPort, ResolvedEndpoints};
-use crate::port_probe::BIND_RETRY;
+use crate::ports::peer_ports::{self, Endpoint, PeerPort, ResolvedEndpoints};
+use crate::ports::port_probe::BIND_RETRY;
 use crate::serve_error::ServeError;
 
 /// Connections that the kernel queues until they are accepted.

@@ -16,8 +16,8 @@ use super::dial;
 use super::unlisted::UnlistedServers;
 use crate::config::ServerConfig;
 use crate::config::membership::{PeerAddress, ServerSpec};
-use crate::host_address::format_host_port;
-use crate::peer_ports::{Endpoint, ListenInterfaces, PeerPort, endpoints};
+use crate::ports::host_address::format_host_port;
+use crate::ports::peer_ports::{Endpoint, ListenInterfaces, PeerPort, endpoints};
 
 /// Most servers known at a time, listed or not. A server id is one byte of a session id.
 const KNOWN_MAX: usize = 300;

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::host_address;
+use crate::ports::host_address;
 
 /// How long an attempt runs alone before the next address is tried in parallel.
 const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
@@ -78,17 +78,11 @@ async fn connect_first(
     }
 }
 
-/// Whether TCP probes idle connections (`tcpKeepAlive`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum KeepAlive {
-    On,
-    Off,
-}
-
-/// Sets the options of an election socket, dialed or accepted.
-pub(super) fn prepare_for_election(stream: &TcpStream, keep_alive: KeepAlive) -> io::Result<()> {
+/// Sets the options of an election socket, dialed or accepted. With `keep_alive`, TCP probes an idle
+/// connection (`tcpKeepAlive`).
+pub(super) fn prepare_for_election(stream: &TcpStream, keep_alive: bool) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    if keep_alive == KeepAlive::On {
+    if keep_alive {
         socket2::SockRef::from(stream).set_keepalive(true)?;
     }
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -166,9 +160,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let keeps_alive = || socket2::SockRef::from(&stream).keepalive().unwrap();
-        prepare_for_election(&stream, KeepAlive::Off).unwrap();
+        prepare_for_election(&stream, false).unwrap();
         assert!(!keeps_alive() && stream.nodelay().unwrap());
-        prepare_for_election(&stream, KeepAlive::On).unwrap();
+        prepare_for_election(&stream, true).unwrap();
         assert!(keeps_alive());
         #[cfg(target_os = "linux")]
         assert_eq!(rustix::net::sockopt::tcp_user_timeout(&stream).unwrap(), 5000);

@@ -21,16 +21,16 @@ use zebu_proto::quorum::{InitialMessage, Notification, ServerState};
 
 use super::acceptor::PeerAcceptor;
 use super::address_book::AddressBook;
-use super::dial::{KeepAlive, prepare_for_election};
+use super::dial::prepare_for_election;
 use super::incoming::{Incoming, IncomingSlot};
 use super::introduction::introduce;
 use super::panics::{catch_panic, close_on_panic};
 use super::unanswered_votes::UnansweredVotes;
 use super::unidentified::UnidentifiedConnections;
 use super::unlisted::ListingCheck;
-use crate::context::ServerContext;
-use crate::inbox::ControlEvent;
-use crate::peer_ports::PeerPort;
+use crate::core::context::ServerContext;
+use crate::core::inbox::ControlEvent;
+use crate::ports::peer_ports::PeerPort;
 
 /// Wait between attempts to reach a peer, and after a failed accept.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -84,7 +84,7 @@ struct ElectionPeers {
     shared: Arc<ServerContext>,
     address_book: Arc<AddressBook>,
     unidentified: Mutex<UnidentifiedConnections<AbortHandle>>,
-    keep_alive: KeepAlive,
+    keep_alive: bool,
     identification_timeout: Duration,
 }
 
@@ -94,7 +94,7 @@ impl ElectionPeers {
         let ticks = membership.sync_limit.map(|ticks| shared.config.sessions.tick_time.saturating_mul(ticks));
         let introduction_max =
             membership.peers.identification_timeout.or(ticks).unwrap_or(IDENTIFICATION_TIMEOUT_DEFAULT);
-        let keep_alive = if membership.peers.tcp_keep_alive { KeepAlive::On } else { KeepAlive::Off };
+        let keep_alive = membership.peers.tcp_keep_alive;
         ElectionPeers {
             by_id: Mutex::default(),
             shared,
@@ -253,7 +253,7 @@ struct ElectionConnection {
     peer: Arc<ElectionPeer>,
     shared: Arc<ServerContext>,
     address_book: Arc<AddressBook>,
-    keep_alive: KeepAlive,
+    keep_alive: bool,
 }
 
 impl ElectionConnection {

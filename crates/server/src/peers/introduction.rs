@@ -9,12 +9,12 @@ use zebu_proto::Reader;
 use zebu_proto::quorum::InitialMessage;
 use zebu_proto::quorum::election::ADDRESS_BYTES_MAX;
 
-use super::dial::{KeepAlive, prepare_for_election};
+use super::dial::prepare_for_election;
 
 /// Reads the initial message of a connection.
 pub(super) async fn introduce(
     mut stream: TcpStream,
-    keep_alive: KeepAlive,
+    keep_alive: bool,
 ) -> io::Result<(InitialMessage, TcpStream)> {
     prepare_for_election(&stream, keep_alive)?;
     let mut bytes = vec![0; 8];

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::io::AsyncReadExt;
-use tokio::net::tcp::OwnedReadHalf;
 use tracing::{debug, error};
 use zebu_proto::jute::DecodeError;
 use zebu_proto::quorum::packet_length::{PacketLength, packet_length};
@@ -18,9 +17,10 @@ use super::links::Links;
 use super::outbox::{Outbox, WriteJob};
 use super::read_gate::ReadGate;
 use super::{sync_log, unlisted};
-use crate::context::ServerContext;
-use crate::inbox::ControlEvent;
+use crate::core::context::ServerContext;
+use crate::core::inbox::ControlEvent;
 use crate::settings;
+use crate::sync::ReadHalf;
 
 /// Sent weight after which the core is woken; a smaller weight waits for the next round. It is a
 /// fraction of a learner's window, so that free window is used soon.
@@ -51,7 +51,7 @@ const LEARNER_INFO_BYTES_MAX: usize = 4 << 10;
 /// Runs a link until one side ends it.
 pub(super) async fn run_link(
     link: LinkId,
-    reader: OwnedReadHalf,
+    reader: ReadHalf,
     outbox: Arc<Outbox>,
     links: Arc<Links>,
     shared: Arc<ServerContext>,
@@ -136,7 +136,7 @@ fn report_snapshot_progress(link: LinkId, links: &Links, last_report: &mut Insta
 
 async fn read_packets(
     link: LinkId,
-    mut reader: OwnedReadHalf,
+    mut reader: ReadHalf,
     read_gate: &ReadGate,
     links: &Links,
     shared: &ServerContext,
@@ -235,3 +235,6 @@ fn next_packet(
         Err(error) => Err(invalid(error)),
     }
 }
+
+#[cfg(test)]
+mod interleavings;

@@ -3,11 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::net::TcpStream;
-use tokio::net::tcp::OwnedWriteHalf;
 use tokio::time::sleep;
 use tracing::{debug, warn};
 use zebu_proto::ServerId;
@@ -20,13 +19,14 @@ use super::acceptor::PeerAcceptor;
 use super::address_book::AddressBook;
 use super::link;
 use super::log_feed::LogFeed;
-use super::outbox::{Outbox, PutOutcome};
+use super::outbox::Outbox;
 use super::panics::close_on_panic;
 use super::unidentified::UnidentifiedConnections;
-use crate::context::ServerContext;
-use crate::inbox::ControlEvent;
+use crate::core::context::ServerContext;
+use crate::core::inbox::ControlEvent;
 use crate::metrics::ServerMetrics;
-use crate::peer_ports::PeerPort;
+use crate::ports::peer_ports::PeerPort;
+use crate::sync::{self, Mutex, MutexGuard, WriteHalf};
 
 /// Wait after a failed accept.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -127,7 +127,8 @@ impl Links {
     pub(super) fn send(&self, link: LinkId, packet: Packet) {
         let mut open = self.lock();
         let Some(outbox) = open.outboxes.get(&link) else { return };
-        if outbox.push(packet) == PutOutcome::NeedsFlush {
+        let needs_flush = outbox.push(packet);
+        if needs_flush {
             let outbox = outbox.clone();
             open.unflushed.push((link, outbox));
         }
@@ -250,12 +251,12 @@ impl Links {
     /// Starts a link. It is registered before the core learns of it, because the core may close it
     /// at once. The event comes before all packets.
     pub(super) fn start_link(self: &Arc<Self>, link: LinkId, stream: TcpStream, event: PeerEvent) {
-        let (reader, writer) = stream.into_split();
+        let (reader, writer) = sync::split(stream);
         let outbox = self.register(link, writer, event);
         self.spawn(link, link::run_link(link, reader, outbox, self.clone(), self.shared.clone()));
     }
 
-    pub(super) fn register(&self, link: LinkId, writer: OwnedWriteHalf, event: PeerEvent) -> Arc<Outbox> {
+    pub(super) fn register(&self, link: LinkId, writer: WriteHalf, event: PeerEvent) -> Arc<Outbox> {
         let outbox = Arc::new(Outbox::new(writer));
         self.lock().outboxes.insert(link, outbox.clone());
         self.push_event(event);

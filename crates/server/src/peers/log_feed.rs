@@ -12,7 +12,7 @@ use zebu_proto::Zxid;
 use zebu_storage::{DiffLimits, Directories, FileDisk, LogEntry, LogReader};
 use zebu_zab::{EncodedTxn, LinkId, LogPurpose, LogRead};
 
-use crate::context::ServerContext;
+use crate::core::context::ServerContext;
 
 /// Bytes that one read returns for a learner.
 const READ_LOG_BYTES: usize = 1 << 20;

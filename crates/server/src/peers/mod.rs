@@ -30,10 +30,10 @@ use zebu_storage::Directories;
 use zebu_tree::Tree;
 use zebu_zab::{Configuration, LearnerPort, LinkId, PeerEffect, PeerEvent, ServingRole};
 
-use crate::context::ServerContext;
-use crate::inbox::ControlEvent;
+use crate::core::context::ServerContext;
+use crate::core::inbox::ControlEvent;
 use crate::panic_guard::PanicGuard;
-use crate::peer_ports::PeerPort;
+use crate::ports::peer_ports::PeerPort;
 use crate::serve_error::ServeError;
 use acceptor::PeerAcceptor;
 use address_book::AddressBook;

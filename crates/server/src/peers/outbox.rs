@@ -6,11 +6,9 @@
 //! runtime's [`SendQueue`] fixes the order of packets and snapshots.
 
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
-use tokio::net::tcp::OwnedWriteHalf;
-use tokio::sync::Notify;
 use tokio::task::coop::consume_budget;
 use tokio::time::sleep;
 use zebu_proto::Zxid;
@@ -18,6 +16,7 @@ use zebu_proto::quorum::Packet;
 use zebu_runtime::{QueuedItem, SendQueue};
 
 use super::read_gate::ReadGate;
+use crate::sync::{Mutex, MutexGuard, Notify, WriteHalf};
 
 /// Most bytes that the core writes at a time. The task writes more, because the core must not spend
 /// its time on one link.
@@ -29,7 +28,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The outbox of one link. The core bounds its length by the weight that is reported as sent.
 #[derive(Debug)]
 pub(super) struct Outbox {
-    writer: OwnedWriteHalf,
+    writer: WriteHalf,
     state: Mutex<OutboxState>,
     /// Wakes the task.
     task_wakeup: Notify,
@@ -53,15 +52,6 @@ enum WriterOwner {
     Closing,
 }
 
-/// Whether [`Outbox::flush`] must be called for new packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PutOutcome {
-    /// The outbox was empty, and no task was woken.
-    NeedsFlush,
-    /// An earlier packet or the task already causes a write.
-    AlreadyPending,
-}
-
 /// The next job of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteJob {
@@ -76,7 +66,7 @@ pub(super) enum WriteJob {
 }
 
 impl Outbox {
-    pub(super) fn new(writer: OwnedWriteHalf) -> Outbox {
+    pub(super) fn new(writer: WriteHalf) -> Outbox {
         let state = OutboxState { queue: SendQueue::default(), writer_owner: WriterOwner::Free };
         Outbox {
             writer,
@@ -91,11 +81,13 @@ impl Outbox {
         &self.read_gate
     }
 
-    pub(super) fn push(&self, packet: Packet) -> PutOutcome {
+    /// Queues a packet. Returns whether [`Outbox::flush`] must be called for it: the outbox was empty,
+    /// and no task was woken.
+    pub(super) fn push(&self, packet: Packet) -> bool {
         let mut state = self.lock();
-        let first = state.queue.bytes().is_empty() && state.writer_owner == WriterOwner::Free;
+        let needs_flush = state.queue.bytes().is_empty() && state.writer_owner == WriterOwner::Free;
         state.queue.push(packet);
-        if first { PutOutcome::NeedsFlush } else { PutOutcome::AlreadyPending }
+        needs_flush
     }
 
     /// Queues a snapshot. It holds the state at the time when it is sent.

@@ -23,11 +23,11 @@ use super::links::Links;
 use super::unidentified::UNIDENTIFIED_MAX;
 use crate::clock::Clock;
 use crate::config::ServerConfig;
-use crate::context::ServerContext;
-use crate::inbox::{ControlEvent, InboxBatch};
-use crate::node_builder::NodeParts;
+use crate::core::context::ServerContext;
+use crate::core::inbox::{ControlEvent, InboxBatch};
+use crate::core::node_builder::NodeParts;
 use crate::panic_guard::ComponentFailure;
-use crate::peer_ports::{Endpoint, PeerPort};
+use crate::ports::peer_ports::{Endpoint, PeerPort};
 
 /// A bound far above the time of any step.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -352,7 +352,7 @@ async fn a_panic_in_the_task_of_a_link_closes_that_link() {
     let mut peers = Vec::new();
     for number in 1..=2 {
         peers.push(TcpStream::connect(listener.local_addr().unwrap()).await.unwrap());
-        let (reader, writer) = listener.accept().await.unwrap().0.into_split();
+        let (reader, writer) = crate::sync::split(listener.accept().await.unwrap().0);
         let link = LinkId::accepted(number);
         let outbox = links.register(link, writer, PeerEvent::Accepted { link });
         links.spawn(link, async move {

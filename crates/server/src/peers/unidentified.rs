@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use tracing::warn;
 
-use crate::peer_ports::PeerPort;
+use crate::ports::peer_ports::PeerPort;
 
 /// Most unidentified connections of one port. A peer identifies itself at once, and an ensemble has
 /// far fewer servers.

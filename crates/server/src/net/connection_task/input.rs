@@ -9,7 +9,7 @@ use zebu_proto::Reader;
 use zebu_proto::client::ConnectRequest;
 use zebu_proto::frame::{self, Framed, LENGTH_SIZE};
 
-use super::super::connection_state::{ConnectionStage, MoreFrames};
+use super::super::connection_state::ConnectionStage;
 use super::ConnectionTask;
 use crate::four_letter::FourLetterWord;
 
@@ -35,9 +35,9 @@ impl ConnectionTask {
             used = self.parse_first_frame(bytes);
         }
         while self.stage == ConnectionStage::Serving {
-            let (count, more) = self.parse_requests(&bytes[used..], requests);
+            let (count, may_have_more) = self.parse_requests(&bytes[used..], requests);
             used += count;
-            if more == MoreFrames::No {
+            if !may_have_more {
                 break;
             }
         }
@@ -91,30 +91,31 @@ impl ConnectionTask {
     }
 
     /// Parses requests while the connection has room, a bounded number under one hold of the locks.
-    fn parse_requests(&mut self, bytes: &[u8], requests: &mut Vec<SubmittedRequest>) -> (usize, MoreFrames) {
+    /// Returns the number of used bytes, and whether the others may hold more complete frames.
+    fn parse_requests(&mut self, bytes: &[u8], requests: &mut Vec<SubmittedRequest>) -> (usize, bool) {
         let now_ms = self.guard.shared.clock.monotonic_ms();
         let allowance = self.allowance();
         let replica = self.guard.shared.read_replica();
         let mut connection = self.guard.entry.lock();
         if connection.phase == ConnectionPhase::Draining {
-            return (bytes.len(), MoreFrames::No);
+            return (bytes.len(), false);
         }
         let mut used = 0;
         for _ in 0..FRAMES_PER_LOCK {
             if !connection.has_room_below(allowance) {
                 // The core must wake this task when there is room again.
                 connection.require_task_send();
-                return (used, MoreFrames::No);
+                return (used, false);
             }
             let rest = &bytes[used..];
             match frame::peek(rest, self.guard.shared.config.limits.jute_max_buffer as usize) {
                 Framed::Partial => {
-                    return (used, MoreFrames::No);
+                    return (used, false);
                 }
                 Framed::Refused { length } => {
                     debug!(length, "closed: frame length is not allowed");
                     connection.close(DisconnectReason::BadFrame);
-                    return (bytes.len(), MoreFrames::No);
+                    return (bytes.len(), false);
                 }
                 Framed::Complete { length } => {
                     match self.guard.shared.large_requests.try_reserve(length) {
@@ -130,7 +131,7 @@ impl ConnectionTask {
                         Err(_) => {
                             self.guard.shared.metrics.large_requests_rejected.increment();
                             connection.close(DisconnectReason::Throttled);
-                            return (bytes.len(), MoreFrames::No);
+                            return (bytes.len(), false);
                         }
                     }
                     let payload = &rest[LENGTH_SIZE..LENGTH_SIZE + length];
@@ -139,7 +140,7 @@ impl ConnectionTask {
                 }
             }
         }
-        (used, MoreFrames::Yes)
+        (used, true)
     }
 
     fn frame_length_max(&self) -> usize {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use tokio::io::AsyncReadExt;
-use tokio::net::tcp::OwnedReadHalf;
 use tokio::net::{TcpSocket, TcpStream};
 use zebu_proto::SessionId;
 use zebu_proto::quorum::Packet;
@@ -12,6 +11,7 @@ use zebu_proto::txn::{Txn, TxnDigest, TxnEntry, TxnHeader};
 use zebu_zab::packet_weight;
 
 use super::*;
+use crate::sync::{ReadHalf, split};
 
 /// The kernel rounds it up to its minimum.
 const TINY: u32 = 1;
@@ -22,7 +22,7 @@ const ROOMY: u32 = 256 << 10;
 const TOO_LONG: Duration = Duration::from_secs(20);
 
 /// An outbox, the unused read half of its connection, and the peer's end.
-async fn connected(socket_bytes: u32) -> (Arc<Outbox>, OwnedReadHalf, TcpStream) {
+async fn connected(socket_bytes: u32) -> (Arc<Outbox>, ReadHalf, TcpStream) {
     let door = TcpSocket::new_v4().unwrap();
     door.set_recv_buffer_size(socket_bytes).unwrap();
     door.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -30,7 +30,7 @@ async fn connected(socket_bytes: u32) -> (Arc<Outbox>, OwnedReadHalf, TcpStream)
     let own = TcpSocket::new_v4().unwrap();
     own.set_send_buffer_size(socket_bytes).unwrap();
     let (own, other) = tokio::join!(own.connect(door.local_addr().unwrap()), door.accept());
-    let (reader, writer) = own.unwrap().into_split();
+    let (reader, writer) = split(own.unwrap());
     // The socket accepts no bytes without waiting before the runtime has polled it.
     writer.writable().await.unwrap();
     (Arc::new(Outbox::new(writer)), reader, other.unwrap().0)
@@ -86,25 +86,25 @@ async fn serve(outbox: &Outbox, state: &[u8]) -> io::Result<usize> {
 async fn the_core_writes_what_the_socket_takes() {
     let (outbox, _reader, mut other) = connected(ROOMY).await;
     let packets = [request(1, 10), Packet::Commit { zxid: Zxid(1) }];
-    assert_eq!(outbox.push(packets[0].clone()), PutOutcome::NeedsFlush);
-    assert_eq!(outbox.push(packets[1].clone()), PutOutcome::AlreadyPending);
+    assert!(outbox.push(packets[0].clone()), "needs a flush");
+    assert!(!outbox.push(packets[1].clone()), "is pending already");
     assert_eq!(outbox.flush(), packets.iter().map(packet_weight).sum::<usize>());
     assert_eq!(outbox.flush(), 0);
     let expected = encoded(packets);
     assert_eq!(read_exactly(&mut other, expected.len()).await, expected);
     assert_eq!(outbox.next_job(&mut Vec::new()), WriteJob::Wait);
-    assert_eq!(outbox.push(request(2, 10)), PutOutcome::NeedsFlush);
+    assert!(outbox.push(request(2, 10)), "needs a flush");
 }
 
 #[tokio::test]
 async fn much_is_left_to_the_task() {
     let (outbox, _reader, mut other) = connected(ROOMY).await;
     let much = request(1, INLINE_WRITE_BYTES);
-    assert_eq!(outbox.push(much.clone()), PutOutcome::NeedsFlush);
+    assert!(outbox.push(much.clone()), "needs a flush");
     assert_eq!(outbox.flush(), 0);
     // The woken task owns the writer: later packets stay behind.
     let little = request(2, 10);
-    assert_eq!(outbox.push(little.clone()), PutOutcome::AlreadyPending);
+    assert!(!outbox.push(little.clone()), "is pending already");
     assert_eq!(outbox.flush(), 0);
     outbox.wait_for_wakeup().await;
     let mut bytes = Vec::new();
@@ -112,7 +112,7 @@ async fn much_is_left_to_the_task() {
     assert_eq!(outbox.next_job(&mut bytes), WriteJob::Write { weight: both });
     // The task writes; the core only queues.
     let last = request(3, 10);
-    assert_eq!(outbox.push(last.clone()), PutOutcome::AlreadyPending);
+    assert!(!outbox.push(last.clone()), "is pending already");
     assert_eq!(outbox.flush(), 0);
     let expected = encoded([much, little]);
     assert_eq!(bytes, expected);
@@ -131,7 +131,7 @@ async fn a_task_that_comes_before_the_flush_has_the_pen() {
     outbox.push(first.clone());
     let mut bytes = Vec::new();
     assert_eq!(outbox.next_job(&mut bytes), WriteJob::Write { weight: packet_weight(&first) });
-    assert_eq!(outbox.push(second.clone()), PutOutcome::AlreadyPending);
+    assert!(!outbox.push(second.clone()), "is pending already");
     assert_eq!(outbox.flush(), 0);
     outbox.write_all(&bytes).await.unwrap();
     bytes.clear();
@@ -232,7 +232,7 @@ async fn packets_behind_a_state_wait_until_it_has_ended() {
     let [before, inside, behind, later] = [1, 2, 3, 4].map(|counter| Zxid::new(1, counter));
     outbox.push(transaction(before, digest));
     outbox.push_snapshot();
-    assert_eq!(outbox.push(transaction(inside, digest)), PutOutcome::AlreadyPending);
+    assert!(!outbox.push(transaction(inside, digest)), "is pending already");
     assert_eq!(outbox.flush(), 0);
 
     let mut bytes = Vec::new();
@@ -258,7 +258,7 @@ async fn packets_behind_a_state_wait_until_it_has_ended() {
     assert_eq!(outbox.next_job(&mut bytes), WriteJob::Wait);
 
     // The core writes again, and still knows the end of the snapshot.
-    assert_eq!(outbox.push(transaction(behind, digest)), PutOutcome::NeedsFlush);
+    assert!(outbox.push(transaction(behind, digest)), "needs a flush");
     assert!(outbox.flush() > 0);
     let expected = encoded([transaction(behind, None)]);
     assert_eq!(read_exactly(&mut other, expected.len()).await, expected);

@@ -1,0 +1,329 @@
+//! One round of the core: takes a batch from the inbox, runs the node, hands transactions to the
+//! disk, applies committed ones. `executor.rs` decides which thread runs a round, and when.
+
+use std::sync::Arc;
+
+use tracing::{info, warn};
+use zebu_node::{
+    AfterAppend, AnsweredRequests, CommitError, ConnectionId, Effect, Node, Now, OperatorNotice, ServeEffect,
+    ServingMode,
+};
+use zebu_runtime::{Edge, ExclusiveWork, Round, SharedWork};
+use zebu_storage::Directories;
+use zebu_tree::Tree;
+use zebu_zab::{ConfigEffect, DiskCommand, ServingRole};
+
+use crate::core::context::ServerContext;
+use crate::core::executor::{CoreTask, RoundOutcome};
+use crate::core::inbox::{ControlEvent, CoreStatus, InboxBatch};
+use crate::disk::disk_thread::{DiskFailure, DiskHandle};
+use crate::disk::snapshotter::SnapshotHandle;
+use crate::dynamic_config::ConfigFileWriter;
+use crate::net::reply_sender::ReplySender;
+use crate::panic_guard::ComponentFailure;
+use crate::peers::Peers;
+use crate::rate_limited_log::RateLimitedLog;
+
+/// How long a stopping server tries to hand over its leadership.
+const RESIGN_TIMEOUT_MS: i64 = 1000;
+
+/// Why the core ended without a request to stop.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CoreFailure {
+    /// The log cannot be written.
+    #[error(transparent)]
+    Disk(#[from] DiskFailure),
+    /// A thread or task that the server needs has panicked.
+    #[error(transparent)]
+    Component(#[from] ComponentFailure),
+    /// A committed transaction cannot be applied.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
+
+/// Whether the core accepts new requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CorePhase {
+    Serving,
+    /// Finishes transactions in flight, accepts no new requests.
+    Stopping {
+        /// A server that could not hand over by then stops anyway.
+        until_ms: i64,
+    },
+    /// Finishes nothing.
+    Aborted,
+}
+
+/// The node with its round, and the server parts that execute its effects.
+pub(crate) struct ServerCore {
+    round: Round,
+    edge: CoreEdge,
+    phase: CorePhase,
+    /// Empty between rounds; kept for its memory.
+    batch: InboxBatch,
+}
+
+/// The server parts that execute the node's effects.
+pub(crate) struct CoreEdge {
+    pub(crate) shared: Arc<ServerContext>,
+    pub(crate) disk: DiskHandle,
+    pub(crate) snapshots: SnapshotHandle,
+    pub(crate) reply_sender: ReplySender,
+    /// `None` for a standalone server.
+    pub(crate) peers: Option<Peers>,
+    pub(crate) directories: Directories,
+    pub(crate) config_files: ConfigFileWriter,
+    pub(crate) peer_warnings: RateLimitedLog,
+}
+
+impl CoreTask for ServerCore {
+    type Exit = Result<(), CoreFailure>;
+
+    fn run_round(&mut self) -> RoundOutcome<Result<(), CoreFailure>> {
+        let mut batch = std::mem::take(&mut self.batch);
+        self.edge.shared.inbox.drain_into(&mut batch);
+        let done = self.process(&mut batch);
+        self.batch = batch;
+        let node = self.round.node();
+        match done {
+            Err(failure) => RoundOutcome::Finished(Err(failure)),
+            Ok(()) if self.phase == CorePhase::Aborted || self.has_stopped() => {
+                RoundOutcome::Finished(Ok(()))
+            }
+            Ok(()) => {
+                RoundOutcome::Continue { next_at_ms: node.next_deadline(), in_flight: node.in_flight() }
+            }
+        }
+    }
+}
+
+impl ServerCore {
+    pub(crate) fn new(node: Node, mut edge: CoreEdge) -> ServerCore {
+        let mut round = Round::new(node);
+        round.execute_effects(&mut edge);
+        edge.flush();
+        ServerCore { round, edge, phase: CorePhase::Serving, batch: InboxBatch::default() }
+    }
+
+    fn process(&mut self, batch: &mut InboxBatch) -> Result<(), CoreFailure> {
+        self.handle_control_events(batch)?;
+        match self.phase {
+            CorePhase::Serving => {}
+            CorePhase::Stopping { .. } => batch.client_events.clear(),
+            CorePhase::Aborted => return Ok(()),
+        }
+        self.round.serve(&mut batch.client_events, &mut self.edge)?;
+        self.edge.flush();
+        self.log_notices();
+        Ok(())
+    }
+
+    fn log_notices(&mut self) {
+        for notice in self.round.node_mut().take_notices() {
+            match notice {
+                OperatorNotice::TransactionTooLong { session, bytes, bytes_max } => {
+                    warn!(%session, bytes, bytes_max, "a request was refused: its transaction would be too long");
+                }
+                OperatorNotice::EphemeralsNotListed { session } => {
+                    info!(%session, "a session ends without a list of its ephemeral nodes: it would be too long");
+                }
+            }
+        }
+    }
+
+    /// Whether a stopping server has finished. A failed handover is not waited for long, because a
+    /// stop is safe at any moment.
+    fn has_stopped(&self) -> bool {
+        match self.phase {
+            CorePhase::Serving | CorePhase::Aborted => false,
+            CorePhase::Stopping { until_ms } => {
+                let node = self.round.node();
+                let finished = node.in_flight() == 0 && node.has_resigned();
+                finished || (self.edge.peers.is_some() && self.edge.shared.clock.monotonic_ms() >= until_ms)
+            }
+        }
+    }
+
+    /// Handles control events in order; events of peers and disk are handled together at the end.
+    fn handle_control_events(&mut self, batch: &mut InboxBatch) -> Result<(), CoreFailure> {
+        for control_event in batch.control_events.drain(..) {
+            self.handle_control_event(control_event)?;
+        }
+        self.round.handle_peers(&mut self.edge);
+        Ok(())
+    }
+
+    fn handle_control_event(&mut self, control_event: ControlEvent) -> Result<(), CoreFailure> {
+        match control_event {
+            ControlEvent::Peer(event) => self.round.push_peer(event),
+            ControlEvent::Vote { from, notification, permit } => {
+                self.round.push_peer(zebu_zab::PeerEvent::Notification { from, notification });
+                drop(permit);
+            }
+            ControlEvent::Disk(event) => self.round.push_disk(event, &mut self.edge),
+            ControlEvent::DiskFailed(failure) => return Err(failure.into()),
+            ControlEvent::ComponentFailed(failure) => return Err(failure.into()),
+            ControlEvent::GetStatus(reply) => {
+                self.round.handle_peers(&mut self.edge);
+                let node = self.round.node();
+                let status = node.status();
+                let report = CoreStatus {
+                    global_sessions: node.session_report(),
+                    local_sessions: node.local_session_report(),
+                    drop_probability: node.drop_probability(),
+                    digest_mismatches: node.digest_mismatches(),
+                    learner_master: status.as_ref().and_then(|status| status.master),
+                    learners: status.map(|status| status.learners).unwrap_or_default(),
+                };
+                // The receiver may be gone.
+                let _ = reply.send(report);
+            }
+            ControlEvent::Stop => {
+                self.round.handle_peers(&mut self.edge);
+                self.begin_shutdown();
+            }
+            ControlEvent::Abort => self.phase = CorePhase::Aborted,
+        }
+        Ok(())
+    }
+
+    fn begin_shutdown(&mut self) {
+        let now_ms = self.edge.shared.clock.monotonic_ms();
+        self.phase = CorePhase::Stopping { until_ms: now_ms + RESIGN_TIMEOUT_MS };
+        self.round.resign(&mut self.edge);
+    }
+}
+
+impl Edge for CoreEdge {
+    fn now(&self) -> Now {
+        self.shared.clock.now()
+    }
+
+    fn with_shared(&mut self, work: impl SharedWork) {
+        let mut connections = self.reply_sender.begin_batch(&self.shared.connections);
+        let replica = self.shared.read_replica();
+        work.run(&replica, &mut connections);
+        drop(replica);
+        connections.flush();
+    }
+
+    fn with_exclusive<W: ExclusiveWork>(&mut self, work: W) -> W::Output {
+        let mut connections = self.reply_sender.begin_batch(&self.shared.connections);
+        let mut replica = self.shared.write_replica();
+        let output = work.run(&mut replica, &mut connections);
+        drop(replica);
+        connections.flush();
+        output
+    }
+
+    fn replace_tree(&mut self, tree: Tree) {
+        self.shared.replace_tree(tree);
+    }
+
+    fn committed(&mut self, _: &Node, transactions: usize) {
+        self.shared.metrics.commits.add(transactions as u64);
+    }
+
+    fn answered(&mut self, requests: AnsweredRequests) {
+        self.shared.inbox.release_permits(requests);
+    }
+
+    fn disconnected(&mut self, connections: &[ConnectionId]) {
+        self.shared.connections.remove(connections);
+    }
+
+    fn execute(&mut self, effect: Effect) {
+        match effect {
+            Effect::Peer(effect) => {
+                if let Some(peers) = &self.peers {
+                    peers.execute(effect, &self.directories);
+                }
+            }
+            Effect::Append { io, batch } => {
+                let after = batch.after;
+                self.disk.append(io, batch);
+                if after == AfterAppend::RollAndSnapshot {
+                    self.snapshots.request();
+                }
+            }
+            Effect::Disk(command) => {
+                let received = match &command {
+                    DiskCommand::InstallSnapshot { link, .. } => {
+                        self.peers.as_ref().and_then(|peers| peers.take_snapshot(*link))
+                    }
+                    DiskCommand::Truncate { .. }
+                    | DiskCommand::Quarantine { .. }
+                    | DiskCommand::MarkTrusted { .. }
+                    | DiskCommand::SaveAcceptedEpoch { .. }
+                    | DiskCommand::SaveCurrentEpoch { .. } => None,
+                };
+                self.disk.command(command, received);
+            }
+            Effect::Config(effect) => {
+                execute_config(effect, &self.shared, self.peers.as_ref(), &self.config_files);
+            }
+            Effect::Serve(effect) => execute_serve(effect, &self.shared, self.peers.as_ref()),
+            Effect::Report(finding) => self.peer_warnings.log(&finding),
+        }
+    }
+}
+
+impl CoreEdge {
+    /// Sends the packets of a round to the peers.
+    fn flush(&self) {
+        if let Some(peers) = &self.peers {
+            peers.flush();
+        }
+    }
+}
+
+fn execute_config(
+    effect: ConfigEffect,
+    shared: &ServerContext,
+    peers: Option<&Peers>,
+    files: &ConfigFileWriter,
+) {
+    let Some(peers) = peers else { return };
+    match effect {
+        ConfigEffect::PersistProposed { configuration } => {
+            peers.set_proposed_config(&configuration);
+            files.save_proposed(configuration);
+        }
+        ConfigEffect::LearnAddresses { configuration } => peers.set_proposed_config(&configuration),
+        ConfigEffect::Activate { configuration } => {
+            info!(version = format_args!("{:x}", configuration.version), "the members have changed");
+            peers.activate_config(&configuration);
+            shared.activate_config((*configuration).clone(), shared.clock.now().wall_ms);
+            files.activate(configuration);
+        }
+    }
+}
+
+fn execute_serve(effect: ServeEffect, shared: &ServerContext, peers: Option<&Peers>) {
+    match effect {
+        ServeEffect::Serve(serving) => {
+            info!(?serving, "this member serves");
+            if let Some(peers) = peers {
+                peers.set_serving(Some(serving));
+            }
+            let (ServingRole::Leading { epoch }
+            | ServingRole::Following { epoch, .. }
+            | ServingRole::Observing { epoch, .. }) = serving;
+            shared.set_serving_mode(Some(serving.into()), Some(epoch));
+        }
+        ServeEffect::ServeReadOnly => {
+            // Test suites of other projects wait for the first words.
+            info!(
+                "Read-only server started: there is no leader, clients that are content with reads are served"
+            );
+            shared.set_serving_mode(Some(ServingMode::ReadOnly), None);
+        }
+        ServeEffect::Stop => {
+            info!("this member serves no more");
+            if let Some(peers) = peers {
+                peers.set_serving(None);
+            }
+            shared.set_serving_mode(None, None);
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The disk thread: a loop around the disk worker. It decides which appends share an fsync,
+//! measures the fsync and reports to the core; the worker changes the files.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use tracing::{error, info, warn};
+use zebu_node::LogBatch;
+use zebu_runtime::{DiskError, DiskOutcome, DiskWorker};
+use zebu_storage::{Disk, FileDisk};
+use zebu_tree::Tree;
+use zebu_zab::{DiskCommand, IoId};
+
+use crate::core::context::ServerContext;
+use crate::core::inbox::ControlEvent;
+use crate::panic_guard::PanicGuard;
+use crate::sync::{Receiver, Sender, channel};
+
+/// The log cannot be written any more.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the transaction log in {} cannot be written: {error}. Nothing that was acknowledged is lost; free or repair \
+     the disk, then start the server again", directory.display()
+)]
+pub(crate) struct DiskFailure {
+    pub(crate) directory: PathBuf,
+    #[source]
+    pub(crate) error: DiskError,
+}
+
+/// A request to the disk thread.
+#[derive(Debug)]
+enum DiskRequest {
+    /// A batch of transactions. An ensemble member numbers it.
+    Append(LogBatch, Option<IoId>),
+    /// A command, with the snapshot that it installs.
+    Command(DiskCommand, Option<Box<Tree>>),
+}
+
+/// The core's handle of the disk thread. The permits of the inbox and the disk backlog bound the
+/// queue.
+#[derive(Debug)]
+pub(crate) struct DiskHandle {
+    shared: Arc<ServerContext>,
+    requests: Sender<DiskRequest>,
+}
+
+impl DiskHandle {
+    /// Queues a batch. An event reports when it is durable.
+    pub(crate) fn append(&self, io: Option<IoId>, batch: LogBatch) {
+        self.send(DiskRequest::Append(batch, io));
+    }
+
+    /// Queues a command; `received` is the snapshot to install.
+    pub(crate) fn command(&self, command: DiskCommand, received: Option<Tree>) {
+        self.send(DiskRequest::Command(command, received.map(Box::new)));
+    }
+
+    fn send(&self, work: DiskRequest) {
+        if let DiskRequest::Append(batch, _) = &work {
+            self.shared.disk_backlog.add(batch.bytes.len());
+        }
+        // The thread ends early only after it reported a failure or a panic, which ends the core.
+        let _ = self.requests.send(work);
+    }
+}
+
+/// Starts the disk thread. It ends when its handle is dropped, after everything queued is durable.
+pub(crate) fn start_disk_thread(
+    shared: Arc<ServerContext>,
+    worker: DiskWorker<FileDisk>,
+) -> std::io::Result<(DiskHandle, JoinHandle<()>)> {
+    let (handle, run) = disk_loop(shared, worker);
+    Ok((handle, std::thread::Builder::new().name("zebu-disk".to_owned()).spawn(run)?))
+}
+
+/// The handle, and the function that its thread runs.
+pub(crate) fn disk_loop<D: Disk>(
+    shared: Arc<ServerContext>,
+    worker: DiskWorker<D>,
+) -> (DiskHandle, impl FnOnce()) {
+    let (work, received) = channel();
+    let handle = DiskHandle { shared: shared.clone(), requests: work };
+    let run = move || {
+        let _panic_guard = PanicGuard::new(shared.clone(), "the disk thread");
+        let mut disk = DiskThread { shared, worker, deferred: None };
+        if let Err(failure) = disk.run(&received) {
+            error!(%failure, "the disk failed; the server stops");
+            disk.shared.inbox.push_control(ControlEvent::DiskFailed(failure));
+        }
+    };
+    (handle, run)
+}
+
+/// The state of the disk thread.
+struct DiskThread<D: Disk> {
+    shared: Arc<ServerContext>,
+    worker: DiskWorker<D>,
+    /// A request that was received but does not belong to the last batch; it comes next.
+    deferred: Option<DiskRequest>,
+}
+
+/// The appends that share one fsync: all queued ones, and with `flushDelay` later ones, up to
+/// `maxBatchSize`. Ends before a command.
+struct GroupCommit<'a> {
+    first: Option<(LogBatch, Option<IoId>)>,
+    requests: &'a Receiver<DiskRequest>,
+    deferred: &'a mut Option<DiskRequest>,
+    deadline: Option<Instant>,
+    transactions_left: u64,
+}
+
+impl Iterator for GroupCommit<'_> {
+    type Item = (LogBatch, Option<IoId>);
+
+    fn next(&mut self) -> Option<(LogBatch, Option<IoId>)> {
+        let work = match (self.first.take(), self.deadline) {
+            (Some((batch, io)), _) => DiskRequest::Append(batch, io),
+            (None, _) if self.transactions_left == 0 || self.deferred.is_some() => return None,
+            (None, None) => self.requests.try_recv().ok()?,
+            (None, Some(until)) => {
+                self.requests.recv_timeout(until.saturating_duration_since(Instant::now())).ok()?
+            }
+        };
+        match work {
+            DiskRequest::Append(batch, io) => {
+                self.transactions_left = self.transactions_left.saturating_sub(batch.transactions);
+                Some((batch, io))
+            }
+            command @ DiskRequest::Command(..) => {
+                *self.deferred = Some(command);
+                None
+            }
+        }
+    }
+}
+
+impl<D: Disk> DiskThread<D> {
+    fn run(&mut self, work: &Receiver<DiskRequest>) -> Result<(), DiskFailure> {
+        while let Some(next) = self.deferred.take().or_else(|| work.recv().ok()) {
+            if self.shared.aborted.load(Ordering::Acquire) {
+                return Ok(());
+            }
+            match next {
+                DiskRequest::Append(batch, io) => self.append((batch, io), work)?,
+                DiskRequest::Command(command, received) => {
+                    self.execute(command, received.map(|tree| *tree))?
+                }
+            }
+        }
+        if !self.shared.aborted.load(Ordering::Acquire) {
+            self.worker.close().map_err(|error| self.failure(error))?;
+        }
+        Ok(())
+    }
+
+    fn append(
+        &mut self,
+        first: (LogBatch, Option<IoId>),
+        work: &Receiver<DiskRequest>,
+    ) -> Result<(), DiskFailure> {
+        self.write_waiting(first, work).map_err(|error| self.failure(error))?;
+        let started = Instant::now();
+        let synced = self.worker.sync().map_err(|error| self.failure(error))?;
+        self.record_fsync(started.elapsed(), synced.transactions);
+        self.shared
+            .inbox
+            .push_without_wake(|batch| batch.control_events.push(ControlEvent::Disk(synced.into())));
+        self.shared.disk_backlog.remove(synced.bytes);
+        if self.deferred.is_none() {
+            self.deferred = work.try_recv().ok();
+        }
+        match self.deferred {
+            // The next fsync comes first, so this thread does not run the core.
+            Some(_) => self.shared.inbox.wake(),
+            None => self.shared.core.run_or_wake(&self.shared.inbox, synced.transactions as usize),
+        }
+        Ok(())
+    }
+
+    /// Writes the appends that share the next fsync.
+    fn write_waiting(
+        &mut self,
+        first: (LogBatch, Option<IoId>),
+        work: &Receiver<DiskRequest>,
+    ) -> Result<(), DiskError> {
+        let storage = &self.shared.config.storage;
+        let delay = storage.flush_delay;
+        let gathered = GroupCommit {
+            first: Some(first),
+            requests: work,
+            deferred: &mut self.deferred,
+            deadline: if delay.is_zero() { None } else { Some(Instant::now() + delay) },
+            transactions_left: u64::from(storage.max_batch_size),
+        };
+        for (batch, io) in gathered {
+            self.worker.append(io, batch)?;
+        }
+        self.worker.write_joined()
+    }
+
+    fn record_fsync(&self, took: std::time::Duration, transactions: u64) {
+        self.shared.metrics.fsync_ms.add(took.as_millis() as u64);
+        self.shared.metrics.sync_batch.add(transactions);
+        if took > self.shared.config.storage.fsync_warning_threshold {
+            warn!(took_ms = took.as_millis() as u64, "the sync of the transaction log was slow");
+        }
+    }
+
+    fn execute(&mut self, command: DiskCommand, received: Option<Tree>) -> Result<(), DiskFailure> {
+        let applied = || self.shared.read_replica().last_zxid();
+        let executed = self.worker.execute(command, received, applied);
+        let outcome = executed.map_err(|error| self.failure(error))?;
+        report(&outcome);
+        self.shared.inbox.push_control(ControlEvent::Disk(outcome.into()));
+        Ok(())
+    }
+
+    fn failure(&self, error: DiskError) -> DiskFailure {
+        DiskFailure { directory: self.shared.config.storage.log_dir(), error }
+    }
+}
+
+/// Logs changes of the transaction log and the tree.
+fn report(outcome: &DiskOutcome) {
+    match outcome {
+        DiskOutcome::Saved { .. } | DiskOutcome::TruncateRefused { .. } => {}
+        DiskOutcome::Truncated { to, before, .. } if to < before => {
+            info!(%to, "the log was truncated: the ensemble has decided otherwise");
+        }
+        DiskOutcome::Truncated { to, .. } => {
+            info!(%to, "back to what is on disk: this member was an observer without a log");
+        }
+        DiskOutcome::Installed { zxid, tree, .. } => {
+            info!(%zxid, nodes = tree.node_count(), "the whole state of the leader was taken over");
+        }
+        DiskOutcome::Quarantined { number, .. } => {
+            warn!(number, "the history of this member does not fit the ensemble's; it was set aside");
+        }
+    }
+}
