@@ -170,6 +170,7 @@ impl Rig {
                 | Action::Config(ConfigEffect::LearnAddresses { .. })
                 | Action::Config(ConfigEffect::Activate { .. })
                 | Action::Peer(PeerEffect::Close { .. })
+                | Action::Peer(PeerEffect::PauseReading { .. } | PeerEffect::ResumeReading { .. })
                 | Action::Peer(PeerEffect::LoadReceived { .. } | PeerEffect::DiscardSnapshot { .. })
                 | Action::Serve(_)
                 | Action::StopServing
