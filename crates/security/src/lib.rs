@@ -1,0 +1,8 @@
+//! TLS, x509 and SASL: the parts that server, client and tools share.
+//!
+//! The crate is pure: functions and state machines over bytes. It opens no files and no sockets. Time and
+//! nonces are arguments.
+
+mod der;
+pub mod secret;
+pub mod store;
