@@ -6,3 +6,6 @@
 mod der;
 pub mod secret;
 pub mod store;
+pub mod verify;
+pub mod x500_name;
+pub mod x509_id;

@@ -14,6 +14,7 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKey
 use crate::secret::{SecretBytes, SecretText};
 
 pub use error::StoreError;
+pub(crate) use private_key::signing_key_fits;
 
 /// Limits that a store must keep, so that a wrong file costs little.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
