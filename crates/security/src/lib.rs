@@ -4,6 +4,7 @@
 //! nonces are arguments.
 
 mod der;
+pub mod java_names;
 pub mod secret;
 pub mod store;
 pub mod verify;

@@ -100,7 +100,7 @@ fn is_object_identifier(text: &str) -> bool {
 /// One DER value in hexadecimal digits.
 fn is_hex_value(text: &str) -> bool {
     let digits = text.as_bytes();
-    if digits.is_empty() || digits.len() % 2 != 0 {
+    if digits.is_empty() || !digits.len().is_multiple_of(2) {
         return false;
     }
     let digit = |byte: u8| char::from(byte).to_digit(16);

@@ -425,8 +425,8 @@ fn revocation_lists_of_generated_authorities() {
         verifier.verify_client_cert(certificate, &[], now()).is_ok()
     };
     for is_ca in [IsCa::NoCa, IsCa::Ca(BasicConstraints::Unconstrained)] {
-        assert!(verdict(2080, &with_serial(8, is_ca.clone())));
-        assert!(!verdict(2080, &with_serial(7, is_ca.clone())));
+        assert!(verdict(2080, &with_serial(8, is_ca)));
+        assert!(!verdict(2080, &with_serial(7, is_ca)));
         assert!(!verdict(2021, &with_serial(8, is_ca)), "the list is too old");
     }
 }

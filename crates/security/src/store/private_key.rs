@@ -84,7 +84,7 @@ impl UsableKey {
             return Ok(UsableKey { pkcs8, signing });
         }
         let missing_public = ec_without_public(&pkcs8).map_err(|error| StoreError::der(place, error))?;
-        let Some((curve, private)) = missing_public else {
+        let Some(half) = missing_public else {
             return Err(StoreError::Unsupported {
                 place: place.to_owned(),
                 feature: "a private key of unknown type or size".to_owned(),
@@ -93,7 +93,7 @@ impl UsableKey {
         };
         for certificate in certificates {
             let Some(public) = public_key_bits(certificate) else { continue };
-            let pkcs8 = with_public(curve, private, &public.bits);
+            let pkcs8 = with_public(&half, &public.bits);
             if let Some(signing) = signing_key(&pkcs8) {
                 return Ok(UsableKey { pkcs8, signing });
             }
@@ -138,8 +138,13 @@ fn read_public_key(info: &[u8]) -> Result<PublicKeyBits, DerError> {
     Ok(PublicKeyBits { algorithm, bits: bits.get(1..).unwrap_or_default().to_vec() })
 }
 
-/// Curve and private number of an EC key, if its public half is missing.
-fn ec_without_public(pkcs8: &SecretBytes) -> Result<Option<(&[u8], &[u8])>, DerError> {
+/// An EC key whose public half is missing.
+struct EcPrivateHalf<'a> {
+    curve: &'a [u8],
+    private: &'a [u8],
+}
+
+fn ec_without_public(pkcs8: &SecretBytes) -> Result<Option<EcPrivateHalf<'_>>, DerError> {
     let mut reader = DerReader::new(pkcs8.reveal()).enter(der::SEQUENCE)?;
     reader.number()?;
     let mut algorithm = reader.enter(der::SEQUENCE)?;
@@ -148,19 +153,19 @@ fn ec_without_public(pkcs8: &SecretBytes) -> Result<Option<(&[u8], &[u8])>, DerE
     }
     let curve = algorithm.expect(der::OBJECT_IDENTIFIER)?;
     let fields = read_sec1(reader.expect(der::OCTET_STRING)?)?;
-    Ok((!fields.has_public).then_some((curve, fields.private)))
+    Ok((!fields.has_public).then_some(EcPrivateHalf { curve, private: fields.private }))
 }
 
-fn with_public(curve: &[u8], private: &[u8], public: &[u8]) -> SecretBytes {
+fn with_public(half: &EcPrivateHalf<'_>, public: &[u8]) -> SecretBytes {
     let mut bits = vec![0];
     bits.extend_from_slice(public);
     let mut tagged = Vec::new();
     der::write(&mut tagged, der::BIT_STRING, &bits);
-    let mut fields = Zeroizing::new(Vec::with_capacity(private.len() + tagged.len() + 16));
+    let mut fields = Zeroizing::new(Vec::with_capacity(half.private.len() + tagged.len() + 16));
     der::write(&mut fields, der::INTEGER, &[1]);
-    der::write(&mut fields, der::OCTET_STRING, private);
+    der::write(&mut fields, der::OCTET_STRING, half.private);
     der::write(&mut fields, der::context(1), &tagged);
     let mut key = Zeroizing::new(Vec::with_capacity(fields.len() + 8));
     der::write(&mut key, der::SEQUENCE, &fields);
-    wrap_ec(curve, &key)
+    wrap_ec(half.curve, &key)
 }
