@@ -4,7 +4,9 @@
 //! nonces are arguments.
 
 mod der;
+pub mod jaas;
 pub mod java_names;
+pub mod sasl;
 pub mod secret;
 pub mod store;
 pub mod verify;
