@@ -95,12 +95,17 @@ fn credentials() {
 
 #[test]
 fn jks() {
-    explore("jks", 3_000);
+    explore("jks", 10_000);
 }
 
 #[test]
 fn pkcs12() {
-    explore("pkcs12", 2_000);
+    explore("pkcs12", 500);
+}
+
+#[test]
+fn pkcs12_bags() {
+    explore("pkcs12_bags", 3_000);
 }
 
 #[test]
@@ -125,5 +130,5 @@ fn quorum_auth() {
 
 #[test]
 fn principal() {
-    explore("principal", 5_000);
+    explore("principal", 2_000);
 }

@@ -150,25 +150,42 @@ pub(crate) fn write(out: &mut Vec<u8>, tag: u8, content: &[u8]) {
     out.extend_from_slice(content);
 }
 
-/// An object identifier in dotted form. A component beyond 64 bits ends the text.
+/// An object identifier in dotted form. Identifiers that are not minimal, not complete or beyond 128 bits get
+/// a text that equals no identifier, so that they cannot pass for another one.
 pub(crate) fn dotted(oid: &[u8]) -> String {
-    let mut text = String::new();
-    let mut component: u64 = 0;
-    for &byte in oid {
-        let Some(shifted) = component.checked_mul(128) else { break };
-        component = shifted | u64::from(byte & 0x7f);
-        if byte & 0x80 != 0 {
-            continue;
+    match read_components(oid) {
+        Some(components) => {
+            let numbers: Vec<String> = components.iter().map(u128::to_string).collect();
+            numbers.join(".")
         }
-        if text.is_empty() {
-            let first = (component / 40).min(2);
-            text = format!("{first}.{}", component - first * 40);
-        } else {
-            text.push_str(&format!(".{component}"));
+        None => {
+            let hex: String = oid.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("malformed.{hex}")
         }
-        component = 0;
     }
-    text
+}
+
+fn read_components(oid: &[u8]) -> Option<Vec<u128>> {
+    let mut components = Vec::new();
+    let mut rest = oid;
+    while !rest.is_empty() {
+        let length = rest.iter().position(|byte| byte & 0x80 == 0)? + 1;
+        let (digits, after) = rest.split_at(length);
+        // Eighteen groups of seven bits fit into the number.
+        if digits[0] == 0x80 || length > 18 {
+            return None;
+        }
+        let number = digits.iter().fold(0, |number, digit| number << 7 | u128::from(digit & 0x7f));
+        if components.is_empty() {
+            let first = (number / 40).min(2);
+            components.push(first);
+            components.push(number - first * 40);
+        } else {
+            components.push(number);
+        }
+        rest = after;
+    }
+    (!components.is_empty()).then_some(components)
 }
 
 #[cfg(test)]
@@ -195,6 +212,15 @@ mod tests {
         assert_eq!(DerReader::new(&[2, 1, 0xff]).number(), Err(DerError::NumberTooLarge));
         assert_eq!(dotted(&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 1]), "1.2.840.113549.1.9.1");
         assert_eq!(dotted(&[0x55, 4, 3]), "2.5.4.3");
+        assert_eq!(dotted(&[0x88, 0x37, 3]), "2.999.3");
+    }
+
+    #[test]
+    fn no_identifier_passes_for_another_one() {
+        let huge = [&[0x55, 4, 3][..], &[0xff; 30], &[0x7f]].concat();
+        for oid in [&huge[..], &[0x55, 4, 3, 0xff], &[0x55, 4, 0x80, 3], &[]] {
+            assert!(dotted(oid).starts_with("malformed."), "{oid:02x?}");
+        }
     }
 
     #[test]

@@ -15,6 +15,12 @@ impl SecretText {
         SecretText(Zeroizing::new(text.into()))
     }
 
+    /// Reads the content of a password file: UTF-8, without one newline at its end.
+    pub fn from_file_content(content: &[u8]) -> Result<SecretText, std::str::Utf8Error> {
+        let text = std::str::from_utf8(content)?;
+        Ok(SecretText::new(text.strip_suffix('\n').unwrap_or(text)))
+    }
+
     /// The text itself. Callers must not log it.
     pub fn reveal(&self) -> &str {
         &self.0
@@ -84,5 +90,15 @@ mod tests {
         assert!(SecretBytes::new(vec![1, 2]).matches(&[1, 2]));
         assert!(!SecretBytes::new(vec![1, 2]).matches(&[1, 3]));
         assert!(SecretText::default().is_empty());
+    }
+
+    #[test]
+    fn password_files_lose_one_newline() {
+        let read =
+            |content: &[u8]| SecretText::from_file_content(content).map(|text| text.reveal().to_owned());
+        assert_eq!(read(b"secret\n").as_deref(), Ok("secret"));
+        assert_eq!(read(b" secret\n\n").as_deref(), Ok(" secret\n"));
+        assert_eq!(read(b"secret").as_deref(), Ok("secret"));
+        assert!(read(&[0xff]).is_err());
     }
 }

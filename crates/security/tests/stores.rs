@@ -163,6 +163,8 @@ fn the_order_of_pem_blocks_does_not_matter() {
     assert_is_server(&two);
     assert!(two.notes.iter().any(|note| note.contains("2 private keys")), "{:?}", two.notes);
 
+    assert_is_server(&key_store(format!("0 s:CN = localhost\n{server}").as_bytes(), "").unwrap());
+
     let with_password = key_store(server.as_bytes(), "unused").unwrap();
     assert!(with_password.notes[0].contains("not encrypted"), "{:?}", with_password.notes);
     let result = key_store(key.as_bytes(), "");
@@ -241,6 +243,7 @@ fn pkcs12_files_are_bounded() {
     let indefinite = [0x30, 0x80].repeat(10_000);
     assert!(error_text(key_store(&indefinite, "secret")).contains("indefinite"));
     assert_eq!(key_store(&file("openssl-nomac.p12"), "secret").unwrap_err(), StoreError::MacMissing);
+    assert_is_server(&key_store(&file("openssl-plain.p12"), "secret").unwrap());
     assert_is_server(&key_store(&file("openssl-empty-password.p12"), "").unwrap());
     let result = key_store(&file("openssl-empty-password.p12"), "secret");
     assert!(matches!(result, Err(StoreError::WrongPassword { .. })), "{result:?}");

@@ -38,6 +38,11 @@ fn unusual_subjects_have_ids_too() {
     };
     assert_eq!(x509_id_of_subject(&attribute(b"a\xff\xfeb")).unwrap(), "CN=a\u{fffd}\u{fffd}b");
     assert_eq!(x509_id_of_subject(&attribute(b"")).unwrap(), "CN=");
+    // An identifier that only begins like that of CN must not pass for it.
+    let other = [0x30, 14, 0x31, 12, 0x30, 10, 6, 5, 0x55, 4, 3, 0xff, 0x7f, 0x0c, 1, b'a'];
+    assert_eq!(x509_id_of_subject(&other).unwrap(), "2.5.4.3.16383=#0c0161");
+    let incomplete = [0x30, 13, 0x31, 11, 0x30, 9, 6, 4, 0x55, 4, 3, 0xff, 0x0c, 1, b'a'];
+    assert_eq!(x509_id_of_subject(&incomplete).unwrap(), "malformed.550403ff=#0c0161");
     for broken in [&b""[..], &[0x30], &[0x30, 1, 0x31], &[0x30, 0, 0]] {
         assert!(x509_id_of_subject(broken).is_err(), "{broken:02x?}");
     }

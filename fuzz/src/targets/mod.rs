@@ -26,7 +26,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 19] = [
+pub const TARGETS: [Target; 20] = [
     Target { name: "requests", run: requests::run, corpus: || corpus::client_frames(Side::Client) },
     Target { name: "conversation", run: conversation::run, corpus: conversation::corpus },
     Target { name: "client_library", run: client_library::run, corpus: client_library::corpus },
@@ -41,6 +41,7 @@ pub const TARGETS: [Target; 19] = [
     Target { name: "credentials", run: credentials::run, corpus: credentials::corpus },
     Target { name: "jks", run: stores::run, corpus: stores::jks },
     Target { name: "pkcs12", run: stores::run, corpus: stores::pkcs12 },
+    Target { name: "pkcs12_bags", run: stores::bags, corpus: stores::bags_corpus },
     Target { name: "pem", run: stores::run, corpus: stores::pem },
     Target { name: "digest_md5", run: sasl::digest, corpus: sasl::digest_corpus },
     Target { name: "jaas", run: sasl::jaas, corpus: sasl::jaas_corpus },

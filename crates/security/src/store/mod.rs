@@ -225,7 +225,8 @@ fn recognize(bytes: &[u8], declared: Option<StoreType>) -> Result<StoreType, Sto
         [0xfe, 0xed, 0xfe, 0xed, ..] => Ok(StoreType::Jks),
         [0xce, 0xce, 0xce, 0xce, ..] => Err(JCEKS),
         [0x30, ..] if declared == Some(StoreType::Bcfks) && !pkcs12::looks_like_pfx(bytes) => Err(BCFKS),
-        [0x30, ..] => Ok(StoreType::Pkcs12),
+        // A text may begin with the digit 0, which is the first byte of DER.
+        [0x30, ..] if pkcs12::looks_like_pfx(bytes) || !pem::has_block(bytes) => Ok(StoreType::Pkcs12),
         _ if pem::has_block(bytes) => Ok(StoreType::Pem),
         _ if declared == Some(StoreType::Bcfks) => Err(BCFKS),
         _ => Err(StoreError::UnknownContent),

@@ -1,7 +1,7 @@
 //! The fields of a certificate that the checks need, read once.
 
 use rustls::{CertificateError, Error};
-use x509_parser::extensions::{GeneralName, ParsedExtension};
+use x509_parser::extensions::{GeneralName, ParsedExtension, X509Extension};
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::{SubjectPublicKeyInfo, X509Version};
 
@@ -87,10 +87,12 @@ impl CertificateFields {
         if !rest.is_empty() {
             return Err(bad_encoding(()));
         }
-        let has_broken = |extension: &x509_parser::extensions::X509Extension<'_>| {
+        // The parser reports a broken extension as absent, which must not loosen a check.
+        let is_broken = |extension: &X509Extension<'_>| {
             matches!(extension.parsed_extension(), ParsedExtension::ParseError { .. })
+                && KNOWN_CRITICAL.contains(&extension.oid.to_id_string().as_str())
         };
-        if parsed.extensions().iter().any(has_broken) {
+        if parsed.extensions().iter().any(is_broken) {
             return Err(bad_encoding(()));
         }
         let key_usage = parsed.key_usage().map_err(bad_encoding)?.map(|usage| KeyUsageBits {

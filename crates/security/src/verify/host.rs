@@ -74,7 +74,6 @@ fn fits(fields: &CertificateFields, host: &str) -> bool {
 /// A star stands for any characters within one label, and a dot must follow behind the last star.
 fn fits_pattern(host: &str, pattern: &str) -> bool {
     let (host, pattern) = (host.to_ascii_lowercase(), pattern.to_ascii_lowercase());
-    let pattern = pattern.strip_suffix('.').unwrap_or(&pattern);
     if host.is_empty() || pattern.rfind('*').is_some_and(|star| !pattern[star..].contains('.')) {
         return false;
     }
@@ -101,6 +100,7 @@ fn fits_label(label: &str, pattern: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// Compared with the host name check of Java 17.
     #[test]
     fn wildcards_stay_within_a_label() {
         for (host, pattern) in [
@@ -108,6 +108,9 @@ mod tests {
             ("ZK1.example.com", "zk1.EXAMPLE.com"),
             ("zk1.example.com", "zk*.example.com"),
             ("zk1.example.com", "*k*.ex*le.com"),
+            ("abbc.example.com", "ab*bc.example.com"),
+            ("example.com", "*.com"),
+            ("zk1.example.com", "z*.*.com"),
             ("localhost", "localhost"),
         ] {
             assert!(fits_pattern(host, pattern), "{host} {pattern}");
@@ -119,6 +122,7 @@ mod tests {
             ("localhost", "*"),
             ("example.com", "example.*"),
             ("zk.example.com", "zk1*.example.com"),
+            ("zk1.example.com", "zk1.example.com."),
             ("abc.example.com", "ab*bc.example.com"),
             ("", ""),
         ] {

@@ -139,17 +139,15 @@ impl PathSearch<'_> {
         // A list for a part of the certificates says nothing about the others.
         let is_full = |list: &webpki::CertRevocationList<'_>| list.issuing_distribution_point().is_none();
         for crl in crls {
-            let parsed = x509_parser::parse_x509_crl(&crl.bytes);
-            let Ok((_, parsed)) = parsed else { continue };
-            if parsed.tbs_cert_list.issuer.as_raw() != child.issuer || !is_full(&crl.list) {
+            if crl.issuer != child.issuer || !is_full(&crl.list) {
                 continue;
             }
             let may_sign = issuer.key_usage.is_none_or(|usage| usage.crl_sign);
             if !may_sign || self.verify(&SignedParts::read(&crl.bytes)?, issuer).is_err() {
                 continue;
             }
-            let next_update = parsed.next_update().map(|time| time.timestamp());
-            if next_update.is_none_or(|next| next < i64::try_from(self.now.as_secs()).unwrap_or(i64::MAX)) {
+            let now = i64::try_from(self.now.as_secs()).unwrap_or(i64::MAX);
+            if crl.next_update.is_none_or(|next| next < now) {
                 return Err(invalid(CertificateError::ExpiredRevocationList));
             }
             return match crl.list.find_serial(&child.serial).map_err(rustls_error)? {

@@ -108,6 +108,9 @@ pub(super) struct TrustedCertificate {
 #[derive(Debug)]
 pub(super) struct ParsedCrl {
     pub(super) bytes: Vec<u8>,
+    pub(super) issuer: Vec<u8>,
+    /// Seconds since 1970.
+    pub(super) next_update: Option<i64>,
     pub(super) list: CertRevocationList<'static>,
 }
 
@@ -250,7 +253,14 @@ fn parse_crls(store: &TrustStore) -> Result<Vec<ParsedCrl>, PolicyError> {
     let parse = |bytes: &[u8]| {
         let list = OwnedCertRevocationList::from_der(bytes)
             .map_err(|error| PolicyError::Crl { problem: error.to_string() })?;
-        Ok(ParsedCrl { bytes: bytes.to_vec(), list: CertRevocationList::from(list) })
+        let (_, fields) = x509_parser::parse_x509_crl(bytes)
+            .map_err(|error| PolicyError::Crl { problem: error.to_string() })?;
+        Ok(ParsedCrl {
+            bytes: bytes.to_vec(),
+            issuer: fields.tbs_cert_list.issuer.as_raw().to_vec(),
+            next_update: fields.next_update().map(|time| time.timestamp()),
+            list: CertRevocationList::from(list),
+        })
     };
     store.crls.iter().map(|crl| parse(crl)).collect()
 }
