@@ -223,8 +223,8 @@ impl<C: SaslClient> QuorumDialler<C> {
     }
 }
 
-/// Whether a Kerberos peer is a server of the ensemble: `service/host@realm` with one of its hosts and the own
-/// realm, and no other authorization id.
+/// Whether a Kerberos peer is a server of the ensemble. Its name is `service/host@realm` with a host of the
+/// ensemble and the own realm, and it asks for no other authorization id.
 pub fn authorize_peer(identity: &SaslIdentity, hosts: &[String], realm: &str) -> bool {
     let Ok(name) = KerberosName::parse(&identity.authentication_id) else { return false };
     let Some(host) = &name.host else { return false };
