@@ -132,6 +132,9 @@ impl JaasParser<'_> {
     fn module(&mut self) -> Result<JaasModule, JaasError> {
         let line = self.tokens.next_line();
         let class = self.text("the class of a login module")?;
+        if class.is_empty() {
+            return Err(JaasError::new(line, "the class of a login module is empty"));
+        }
         let flag_line = self.tokens.next_line();
         let flag = match self.text("a control flag")?.to_ascii_lowercase().as_str() {
             "required" => JaasFlag::Required,

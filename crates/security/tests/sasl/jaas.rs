@@ -57,6 +57,7 @@ fn errors_name_the_line_and_no_value() {
         ("S {\n m.X required\n a=\"${gone}secret\"; };", 3, "option a: property gone is not set"),
         ("S { m.X required a=\"${empty}\"; };", 1, "property is empty"),
         ("S { m.X required; };\nS { m.X required; };", 2, "section S stands twice"),
+        ("S {\n \"\" required; };", 2, "is empty"),
         ("/* never closed", 1, ""),
     ] {
         match parse(text) {
