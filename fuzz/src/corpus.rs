@@ -64,6 +64,39 @@ pub fn quorum_messages(port: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// Files of a folder in the test data of the security crate.
+pub fn security_files(folder: &str, names: &[&str]) -> Vec<Vec<u8>> {
+    let directory = crates().join("security/testdata").join(folder);
+    names.iter().filter_map(|name| fs::read(directory.join(name)).ok()).collect()
+}
+
+/// One field of all cases in a list of the security crate.
+pub fn security_cases(file: &str, field: &str) -> Vec<Vec<u8>> {
+    let text = fs::read(crates().join("security/testdata").join(file)).unwrap_or_default();
+    let cases: Vec<Value> = serde_json::from_slice(&text).unwrap_or_default();
+    cases.iter().filter_map(|case| Some(case[field].as_str()?.as_bytes().to_vec())).collect()
+}
+
+/// The recorded messages of one side, joined per scenario. Messages of other protocols are left out.
+pub fn security_exchanges(file: &str, side: &str) -> Vec<Vec<u8>> {
+    const MAGIC: &str = "5f2435013501edcc";
+    let text = fs::read_to_string(crates().join("security/testdata").join(file)).unwrap_or_default();
+    let mut exchanges: Vec<(String, Vec<u8>)> = Vec::new();
+    for line in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+        let (Some(scenario), Some(bytes)) = (line["scenario"].as_str(), line["bytes"].as_str()) else {
+            continue;
+        };
+        if line["from"] != side || !bytes.starts_with(MAGIC) {
+            continue;
+        }
+        match exchanges.last_mut() {
+            Some((last, joined)) if last == scenario => joined.extend(unhex(bytes)),
+            _ => exchanges.push((scenario.to_owned(), unhex(bytes))),
+        }
+    }
+    exchanges.into_iter().map(|(_, bytes)| bytes).collect()
+}
+
 /// Files whose name begins like this, in all recorded data directories.
 pub fn files(beginning: &str) -> Vec<Vec<u8>> {
     const SIZE_MAX: u64 = 256 << 10;

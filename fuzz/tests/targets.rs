@@ -92,3 +92,43 @@ fn configuration() {
 fn credentials() {
     explore("credentials", 20_000);
 }
+
+#[test]
+fn jks() {
+    explore("jks", 10_000);
+}
+
+#[test]
+fn pkcs12() {
+    explore("pkcs12", 500);
+}
+
+#[test]
+fn pkcs12_bags() {
+    explore("pkcs12_bags", 3_000);
+}
+
+#[test]
+fn pem() {
+    explore("pem", 3_000);
+}
+
+#[test]
+fn digest_md5() {
+    explore("digest_md5", 50_000);
+}
+
+#[test]
+fn jaas() {
+    explore("jaas", 50_000);
+}
+
+#[test]
+fn quorum_auth() {
+    explore("quorum_auth", 50_000);
+}
+
+#[test]
+fn principal() {
+    explore("principal", 2_000);
+}

@@ -9,6 +9,8 @@ mod files;
 mod peer;
 mod peer_extremes;
 mod requests;
+mod sasl;
+mod stores;
 
 use crate::corpus::{self, Side};
 
@@ -24,7 +26,7 @@ pub struct Target {
 }
 
 /// All of them.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 20] = [
     Target { name: "requests", run: requests::run, corpus: || corpus::client_frames(Side::Client) },
     Target { name: "conversation", run: conversation::run, corpus: conversation::corpus },
     Target { name: "client_library", run: client_library::run, corpus: client_library::corpus },
@@ -37,4 +39,12 @@ pub const TARGETS: [Target; 12] = [
     Target { name: "stream", run: files::stream, corpus: files::streams },
     Target { name: "configuration", run: configuration::run, corpus: configuration::corpus },
     Target { name: "credentials", run: credentials::run, corpus: credentials::corpus },
+    Target { name: "jks", run: stores::run, corpus: stores::jks },
+    Target { name: "pkcs12", run: stores::run, corpus: stores::pkcs12 },
+    Target { name: "pkcs12_bags", run: stores::bags, corpus: stores::bags_corpus },
+    Target { name: "pem", run: stores::run, corpus: stores::pem },
+    Target { name: "digest_md5", run: sasl::digest, corpus: sasl::digest_corpus },
+    Target { name: "jaas", run: sasl::jaas, corpus: sasl::jaas_corpus },
+    Target { name: "quorum_auth", run: sasl::quorum, corpus: sasl::quorum_corpus },
+    Target { name: "principal", run: sasl::principal, corpus: sasl::principal_corpus },
 ];

@@ -14,7 +14,7 @@ enum Sees {
 
 fn allowed(name: &str) -> Option<Sees> {
     Some(match name {
-        "zebu-proto" => Sees::Only(&[]),
+        "zebu-proto" | "zebu-security" => Sees::Only(&[]),
         "zebu-tree" | "zebu-zab" | "zebu-storage" | "zebu-client" => Sees::Only(&["zebu-proto"]),
         "zebu-node" => Sees::Only(&["zebu-proto", "zebu-tree", "zebu-zab", "zebu-storage"]),
         "zebu-runtime" => Sees::Only(&["zebu-proto", "zebu-tree", "zebu-zab", "zebu-storage", "zebu-node"]),
