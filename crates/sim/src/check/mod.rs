@@ -27,7 +27,7 @@ mod g22_replica_equality;
 pub(crate) mod learner_memory;
 mod local_sessions;
 pub(crate) mod purged_files;
-mod read_only_state;
+pub(crate) mod read_only_state;
 mod reconfig_answers;
 pub(crate) mod served_age;
 pub(crate) mod session_lease;
