@@ -91,7 +91,7 @@ impl SimContext {
             now: 0,
             queue: EventQueue::default(),
             network,
-            checker: checker,
+            checker,
             parameters: shape,
             disk_random,
             stream_random,
