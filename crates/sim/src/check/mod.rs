@@ -27,7 +27,7 @@ mod g22_replica_equality;
 pub(crate) mod learner_memory;
 mod local_sessions;
 pub(crate) mod purged_files;
-mod read_only_state;
+pub(crate) mod read_only_state;
 mod reconfig_answers;
 pub(crate) mod served_age;
 pub(crate) mod session_lease;
@@ -57,7 +57,7 @@ use zebu_proto::SessionId;
 use zebu_proto::client::SetWatches;
 use zebu_proto::quorum::Packet;
 use zebu_tree::TreeOptions;
-use zebu_zab::{ObserverLog, ServingRole};
+use zebu_zab::{ObserverLog, ObserverMasters, ServingRole};
 
 use crate::committed_history::{CommittedHistory, ReconfigRights};
 use crate::history::{CallEnd, CheckResult, ClientCall, SentRequest, Violation};
@@ -113,6 +113,7 @@ pub(crate) struct Checker {
     pub(crate) tick: VirtualTime,
     pub(crate) syncs: g10_sync::SyncScope,
     pub(crate) local_sessions: LocalSessionSupport,
+    pub(crate) masters: ObserverMasters,
     /// Whether observers write a log.
     pub(crate) observer_log: ObserverLog,
     pub(crate) calls: Vec<ClientCall>,
@@ -160,6 +161,7 @@ impl Checker {
             tick: limits.tick,
             syncs: limits.syncs,
             local_sessions: limits.kinds.local_sessions,
+            masters: limits.kinds.masters,
             observer_log: limits.kinds.observer_log,
             calls: Vec::new(),
             committed: CommittedHistory::new(options, ConfigHistory::new(first), rights, &limits),

@@ -3,7 +3,7 @@
 //! shows nothing. It refuses every write and every sync, and a refused write has no effect later.
 
 use zebu_client::core::ServerReply;
-use zebu_proto::ErrorCode;
+use zebu_proto::{ErrorCode, Zxid};
 
 use super::{Checker, ServerMode, g22_replica_equality};
 use crate::history::{CallEnd, CheckResult, Violation};
@@ -32,6 +32,15 @@ pub(super) fn check_service(
         return Ok(());
     }
     Err(Violation::new(NAME, format!("server {server} serves reads at {last:#x}, which was never committed")))
+}
+
+/// A read-only server shows a state to a client: the one with which it began.
+pub(crate) fn check_unchanged(server: usize, began_at: Zxid, last: Zxid) -> CheckResult {
+    if last == began_at {
+        return Ok(());
+    }
+    let text = format!("server {server} began to serve reads at {began_at}, and shows {last}");
+    Err(Violation::new(NAME, text))
 }
 
 /// The answer to a call of a session at a read-only server, or to a write that was refused as if.

@@ -21,7 +21,8 @@ use zebu_storage::{
 use zebu_tree::{DigestMode, Policy, Tree, TreeOptions, TtlNodes};
 use zebu_zab::membership::{ConfigChangeRules, MultiAddress};
 use zebu_zab::{
-    Configuration, DiskTrust, DynamicConfig, HistoryLimits, ObserverSettings, PeerSettings, QuorumRule, Role,
+    Configuration, DiskTrust, DynamicConfig, HistoryLimits, ObserverMasters, ObserverSettings, PeerSettings,
+    QuorumRule, Role,
 };
 
 use super::disk::FaultyDisk;
@@ -365,12 +366,15 @@ fn node_settings(server: usize, incarnation: u32, shape: &RunParameters) -> Node
 }
 
 fn observer_settings(server: usize, shape: &RunParameters) -> ObserverSettings {
-    let tick_ms = shape.tick_ms as i64;
+    let delay_ms = match shape.kinds.masters {
+        ObserverMasters::LeaderOnly => 0,
+        ObserverMasters::Followers => shape.tick_ms as i64 / 4,
+    };
     ObserverSettings {
         log: shape.kinds.observer_log,
         masters: shape.kinds.masters,
-        election_delay_ms: tick_ms / 4,
-        reconnect_delay_ms: tick_ms / 4,
+        election_delay_ms: delay_ms,
+        reconnect_delay_ms: delay_ms,
         seed: shape.seed ^ (server as u64) << 40,
     }
 }

@@ -9,6 +9,7 @@ use zebu_tree::Credentials;
 use super::{Death, Process, Service};
 use crate::check::ServerMode;
 use crate::check::client_connections::{ConnectionClose, RoleAtClose};
+use crate::check::read_only_state::check_unchanged;
 use crate::context::SimContext;
 use crate::network::{NetworkMessage, SocketId, SocketSide};
 
@@ -153,8 +154,15 @@ impl Process {
                 core.now,
                 &mut core.queue,
             );
-            if self.service == Service::Open && lane.phase == ConnectionPhase::Serving {
-                core.checker.shown(self.server, self.replica.last_zxid().0);
+            if lane.phase == ConnectionPhase::Serving {
+                let last = self.replica.last_zxid();
+                match self.service {
+                    Service::Open => core.checker.shown(self.server, last.0),
+                    Service::ReadOnly(began_at) => {
+                        core.checker.report(check_unchanged(self.server, began_at, last));
+                    }
+                    Service::Closed => {}
+                }
             }
         }
         let over = match lane.phase {
@@ -163,8 +171,8 @@ impl Process {
                 let is_same = client.role == self.roles && !is_resigning;
                 let role = match self.service {
                     Service::Open if is_same => RoleAtClose::Same,
-                    Service::ReadOnly if is_same => RoleAtClose::ReadOnly,
-                    Service::Open | Service::ReadOnly | Service::Closed => RoleAtClose::Ended,
+                    Service::ReadOnly(_) if is_same => RoleAtClose::ReadOnly,
+                    Service::Open | Service::ReadOnly(_) | Service::Closed => RoleAtClose::Ended,
                 };
                 if let Some(host) = core.network.waiting_dialer(connection) {
                     let client = host.0 - core.parameters.servers();

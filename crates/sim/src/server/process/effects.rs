@@ -110,7 +110,7 @@ impl Process {
     fn serve_read_only(&mut self, core: &mut SimContext) {
         let last = self.replica.last_zxid();
         core.trace_line(format_args!("s{} serves reads only at {last}: {:?}", self.server, self.tree_origin));
-        self.service = Service::ReadOnly;
+        self.service = Service::ReadOnly(last);
         self.roles += 1;
         core.checker.quiet.disturb_server(self.server, core.now);
         core.count(CoveredPath::ReadOnlyService);

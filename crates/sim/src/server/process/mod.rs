@@ -64,8 +64,8 @@ impl Connections for LaneMap {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Service {
     Open,
-    /// There is no leader: clients that accept it may read.
-    ReadOnly,
+    /// There is no leader: clients that accept it may read the state of this zxid.
+    ReadOnly(Zxid),
     Closed,
 }
 
