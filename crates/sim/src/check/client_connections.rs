@@ -35,12 +35,15 @@ pub(crate) struct ConnectionClose {
 }
 
 pub(super) fn check_close(checker: &Checker, closing: &ConnectionClose) -> CheckResult {
+    let mode = closing.session.map(|session| checker.mode_of(session));
+    let was_read_only = closing.role == RoleAtClose::ReadOnly || mode == Some(ServerMode::ReadOnly);
     let allowed = match closing.reason {
         // Sessions end at a read-only server without the ensemble.
-        DisconnectReason::SessionEnded if closing.role == RoleAtClose::ReadOnly => true,
+        DisconnectReason::SessionEnded if was_read_only => true,
         DisconnectReason::SessionEnded => closing.session.is_none_or(|session| has_ended(checker, session)),
+        // The server may have read the connect request before it began to serve reads.
         DisconnectReason::ReadOnly => {
-            closing.role == RoleAtClose::ReadOnly && closing.accepts == ServerMode::ReadWrite
+            closing.role != RoleAtClose::Same && closing.accepts == ServerMode::ReadWrite
         }
         DisconnectReason::NotServing => closing.role == RoleAtClose::Ended,
         DisconnectReason::AheadOfServer => has_seen_later(checker, closing.client, closing.applied),
