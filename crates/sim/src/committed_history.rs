@@ -216,19 +216,7 @@ impl CommittedHistory {
                 }
                 self.model.open_session(header.session);
             }
-            (Txn::CloseSession(named), _) => {
-                let is_listed = named.is_some();
-                let mut named: Vec<NodePath> =
-                    named.iter().flatten().map(|path| NodePath::from(&**path)).collect();
-                named.sort();
-                let gone = self.model.close_session(place);
-                // Names that do not fit into a transaction are omitted.
-                if is_listed && gone != named {
-                    let text =
-                        format!("{zxid} ends session {:#x}: {named:?} go, {gone:?} should", place.session.0);
-                    return Err(Violation::new(G18, text));
-                }
-            }
+            (Txn::CloseSession(named), _) => self.close_session(named.as_deref(), place)?,
             (Txn::DeleteContainer(path), None) => {
                 if !self.model.remove_container(place, &NodePath::from(&**path)) {
                     let text = format!("{zxid} removes {path}, which is no empty container");
@@ -279,6 +267,21 @@ impl CommittedHistory {
             }
         }
         Ok(())
+    }
+
+    /// Ends a session in the model, and compares the ephemeral nodes that the transaction names.
+    fn close_session(&mut self, named: Option<&[Box<str>]>, place: TxnContext) -> CheckResult {
+        let gone = self.model.close_session(place);
+        // Names that do not fit into a transaction are omitted.
+        let Some(named) = named else { return Ok(()) };
+        let mut named: Vec<NodePath> = named.iter().map(|path| NodePath::from(&**path)).collect();
+        named.sort();
+        if gone == named {
+            return Ok(());
+        }
+        let (zxid, session) = (place.zxid, place.session.0);
+        let text = format!("{zxid:#x} ends session {session:#x}: {named:?} go, {gone:?} should");
+        Err(Violation::new(G18, text))
     }
 
     /// Whether the transaction failed exactly when the request had to.

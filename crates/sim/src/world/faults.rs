@@ -12,7 +12,7 @@ use crate::check::purged_files::valid_snapshots;
 use crate::context::Breakpoint;
 use crate::network::{CloseNotice, Host};
 use crate::plan::{Fault, LEADER, OBSERVER_MASTER, RottenFile};
-use crate::queue::SimEvent;
+use crate::queue::{SimEvent, VirtualTime};
 use crate::server::start::directories;
 
 impl World {
@@ -107,25 +107,13 @@ impl World {
             Fault::Pause { server, lasts } => {
                 let machine = &mut self.servers[server];
                 machine.paused_until = machine.paused_until.max(now + lasts);
-                self.core.checker.served_ages.excuse(server, now + lasts);
-                self.core.checker.quiet.disturb_server(server, now + lasts);
+                self.excuse_stopped(server, now + lasts);
             }
             Fault::Suspend { server, lasts } => {
                 self.servers[server].suspend(now, now + lasts);
-                self.core.checker.served_ages.excuse(server, now + lasts);
-                self.core.checker.quiet.disturb_server(server, now + lasts);
+                self.excuse_stopped(server, now + lasts);
             }
-            Fault::Freeze { server, lasts } => {
-                let machine = &mut self.servers[server];
-                machine.paused_until = machine.paused_until.max(now + lasts);
-                machine.clocks.freeze(now, now + lasts);
-                let clocks = machine.clocks;
-                if let Some(process) = machine.process() {
-                    process.clocks = clocks;
-                }
-                self.core.checker.served_ages.excuse(server, now + lasts);
-                self.core.checker.quiet.disturb_server(server, now + lasts);
-            }
+            Fault::Freeze { server, lasts } => self.freeze(server, now + lasts),
             Fault::ClockJump { server, by_ms } => {
                 self.servers[server].shift_wall_clock(by_ms);
             }
@@ -145,13 +133,7 @@ impl World {
                 }
             }
             Fault::Slow { one, other, extra, lasts } => {
-                for (from, to) in [(one, other), (other, one)] {
-                    self.core.network.slow_down(from, to, extra);
-                    self.disturb(from, now + lasts + extra);
-                    if from.0 < self.servers.len() {
-                        self.core.checker.served_ages.excuse(from.0, now + lasts + extra);
-                    }
-                }
+                self.slow_down([(one, other), (other, one)], extra, now + lasts + extra);
                 self.core.push(now + lasts, SimEvent::FaultEnds { index });
             }
             Fault::DiskError { server, operations } => {
@@ -169,6 +151,35 @@ impl World {
                 }
             }
             other => self.inject_rest(index, other),
+        }
+    }
+
+    /// Stops a machine with all its clocks.
+    fn freeze(&mut self, server: usize, until: VirtualTime) {
+        let now = self.core.now;
+        let machine = &mut self.servers[server];
+        machine.paused_until = machine.paused_until.max(until);
+        machine.clocks.freeze(now, until);
+        let clocks = machine.clocks;
+        if let Some(process) = machine.process() {
+            process.clocks = clocks;
+        }
+        self.excuse_stopped(server, until);
+    }
+
+    /// A stopped server may show old data, and its clients may lose their connections.
+    fn excuse_stopped(&mut self, server: usize, until: VirtualTime) {
+        self.core.checker.served_ages.excuse(server, until);
+        self.core.checker.quiet.disturb_server(server, until);
+    }
+
+    fn slow_down(&mut self, paths: [(Host, Host); 2], extra: VirtualTime, excused_until: VirtualTime) {
+        for (from, to) in paths {
+            self.core.network.slow_down(from, to, extra);
+            self.disturb(from, excused_until);
+            if from.0 < self.servers.len() {
+                self.core.checker.served_ages.excuse(from.0, excused_until);
+            }
         }
     }
 
