@@ -1,5 +1,5 @@
 //! The server under test: started on a free port with a directory of its own, restarted on request, stopped
-//! at the end whatever happened. A server that somebody else started is used and left alone.
+//! at the end in every case. A server that was started outside of the suite is used and not stopped.
 
 use std::fmt;
 use std::fs::{self, File};

@@ -2,7 +2,7 @@
 
 use zebu_proto::client::multi::{MULTI_END, encode_error_result, encode_result_header};
 use zebu_proto::client::read::Watch;
-use zebu_proto::client::watch::AddWatchMode;
+use zebu_proto::client::watch::{AddWatchMode, SetWatches};
 use zebu_proto::client::{EventType, ReadRequest, WriteRequest};
 use zebu_proto::jute::{encode_buffer, encode_bytes, encode_count};
 use zebu_proto::txn::{SubTxn, Txn};
@@ -139,36 +139,45 @@ pub(crate) fn read(
             watches.add(path.as_deref().unwrap_or_default(), watcher, kind);
             0_i32.encode(out);
         }
-        ReadRequest::SetWatches(set) => {
-            let seen = set.relative_zxid;
-            let data = |node: Option<NodeRef<'_>>| match node {
-                None => Some(EventType::NodeDeleted),
-                Some(node) => (node.persisted().mzxid > seen).then_some(EventType::NodeDataChanged),
-            };
-            let child = |node: Option<NodeRef<'_>>| match node {
-                None => Some(EventType::NodeDeleted),
-                Some(node) => (node.persisted().pzxid > seen).then_some(EventType::NodeChildrenChanged),
-            };
-            let exist = |node: Option<NodeRef<'_>>| node.map(|_| EventType::NodeCreated);
-            let none = |_: Option<NodeRef<'_>>| None;
-            type Missed<'a> = &'a dyn Fn(Option<NodeRef<'_>>) -> Option<EventType>;
-            let lists: [(_, _, Missed<'_>); 5] = [
-                (&set.data, WatchKind::Data, &data),
-                (&set.exist, WatchKind::Data, &exist),
-                (&set.child, WatchKind::Child, &child),
-                (&set.persistent, WatchKind::Persistent, &none),
-                (&set.persistent_recursive, WatchKind::PersistentRecursive, &none),
-            ];
-            for (paths, kind, missed) in lists {
-                for path in paths.iter().flatten().flatten() {
-                    match missed(tree.node(path)) {
-                        Some(event) => events.push((event, path.to_string())),
-                        None => watches.add(path, watcher, kind),
-                    }
-                }
-            }
-        }
+        ReadRequest::SetWatches(set) => set_watches(tree, watches, watcher, set, events),
         other => panic!("recipes do not ask for {other:?}"),
     }
     Ok(())
+}
+
+/// Registers the watches of a client that has reconnected. A watch whose change was missed fires instead.
+fn set_watches(
+    tree: &Tree,
+    watches: &mut WatchTable,
+    watcher: WatcherId,
+    set: &SetWatches,
+    events: &mut Vec<(EventType, String)>,
+) {
+    let seen = set.relative_zxid;
+    let data = |node: Option<NodeRef<'_>>| match node {
+        None => Some(EventType::NodeDeleted),
+        Some(node) => (node.persisted().mzxid > seen).then_some(EventType::NodeDataChanged),
+    };
+    let child = |node: Option<NodeRef<'_>>| match node {
+        None => Some(EventType::NodeDeleted),
+        Some(node) => (node.persisted().pzxid > seen).then_some(EventType::NodeChildrenChanged),
+    };
+    let exist = |node: Option<NodeRef<'_>>| node.map(|_| EventType::NodeCreated);
+    let none = |_: Option<NodeRef<'_>>| None;
+    type Missed<'a> = &'a dyn Fn(Option<NodeRef<'_>>) -> Option<EventType>;
+    let lists: [(_, _, Missed<'_>); 5] = [
+        (&set.data, WatchKind::Data, &data),
+        (&set.exist, WatchKind::Data, &exist),
+        (&set.child, WatchKind::Child, &child),
+        (&set.persistent, WatchKind::Persistent, &none),
+        (&set.persistent_recursive, WatchKind::PersistentRecursive, &none),
+    ];
+    for (paths, kind, missed) in lists {
+        for path in paths.iter().flatten().flatten() {
+            match missed(tree.node(path)) {
+                Some(event) => events.push((event, path.to_string())),
+                None => watches.add(path, watcher, kind),
+            }
+        }
+    }
 }
